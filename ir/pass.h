@@ -1,0 +1,67 @@
+/* Passes: one door runs them all.
+ *
+ * ir_run_passes() runs the list of ir/pipeline.c in order: run, verify (naming the pass), report to the caller, who may
+ * print the module. A pass can be skipped by name for bisection where that leaves a legal module. Each pass is one
+ * file whose head says what it needs, gives and breaks. Thread-safe: all state is in the arguments. */
+#pragma once
+#include "adl/gpu.h"
+#include "ir/ir.h"
+
+typedef struct IrPassContext {
+  const Gpu *gpu;
+  bool fast_math;     /* --math fast: approximations of the hardware are allowed */
+  unsigned sm_budget; /* SMs a persistent kernel may use; 0 = all of the GPU */
+} IrPassContext;
+
+typedef struct IrPass {
+  const char *name;        /* "choose_mechanisms": also its file name in ir/passes/ */
+  IrLevel needs, gives;    /* level before and after */
+  bool optional;           /* may be skipped */
+  bool (*run)(IrModule *module, const IrPassContext *context, GError **error);
+  const char *doc;
+} IrPass;
+
+const IrPass *ir_pass_list(unsigned *n);
+
+typedef struct IrPassReport {
+  const IrPass *pass;
+  unsigned index;    /* 1-based place in the list */
+  double seconds;    /* of the pass alone */
+  size_t arena_bytes;
+} IrPassReport;
+
+typedef struct IrRunOptions {
+  const char *start_after;   /* continue after this pass (module->after_pass if NULL and set) */
+  const char *stop_after;    /* stop after this pass */
+  const char *const *skip;   /* NULL-terminated names, or NULL */
+  void (*report)(const IrPassReport *report, IrModule *module, void *data); /* may be NULL */
+  void *data;
+} IrRunOptions;
+
+bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options, GError **error);
+
+/* The passes, each in ir/passes/NAME.c. */
+bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_lower(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_fold_constants(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_remove_dead_code(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_measure_pressure(IrModule *module, const IrPassContext *context, GError **error);
+
+/* Arguments of a kernel in launch order: every tensor's pointer, then every dim, then every tensor map, each in order
+ * of appearance. The back end declares them so, the plan fills them so. */
+typedef enum { ARGUMENT_POINTER, ARGUMENT_SCALAR, ARGUMENT_MAP } IrArgumentKind;
+typedef struct IrArgument {
+  IrArgumentKind kind;
+  const char *name;      /* tensor, dim or map */
+  NumberType type;       /* scalar */
+  const IrValue *tensor; /* pointer and map: the parameter */
+  const IrOp *map;       /* map: its declaration */
+} IrArgument;
+IrArgument *ir_kernel_arguments(const IrFunction *kernel, unsigned *n); /* in the module's arena */

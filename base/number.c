@@ -1,0 +1,241 @@
+#include "base/number.h"
+#include <math.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  unsigned bits;
+  NumberClass class;
+} types[] = {
+#define X(id, name_, bits_, class_) {name_, bits_, NUMBER_##class_},
+    NUMBER_TYPES(X)
+#undef X
+};
+
+/* ONNX writes "float16" or "FLOAT16", safetensors "F16" and "F8_E4M3"; compared without regard to case. */
+static const struct {
+  const char *name;
+  NumberType type;
+} aliases[] = {
+    {"double", NUMBER_F64},
+    {"float64", NUMBER_F64},
+    {"float", NUMBER_F32},
+    {"float32", NUMBER_F32},
+    {"tensorfloat32", NUMBER_TF32},
+    {"half", NUMBER_F16},
+    {"float16", NUMBER_F16},
+    {"bfloat16", NUMBER_BF16},
+    {"float8e4m3fn", NUMBER_E4M3},
+    {"float8_e4m3fn", NUMBER_E4M3},
+    {"f8_e4m3", NUMBER_E4M3},
+    {"f8_e4m3fn", NUMBER_E4M3},
+    {"e4m3fn", NUMBER_E4M3},
+    {"float8e5m2", NUMBER_E5M2},
+    {"float8_e5m2", NUMBER_E5M2},
+    {"f8_e5m2", NUMBER_E5M2},
+    {"int8", NUMBER_S8},
+    {"i8", NUMBER_S8},
+    {"uint8", NUMBER_U8},
+    {"int16", NUMBER_S16},
+    {"i16", NUMBER_S16},
+    {"uint16", NUMBER_U16},
+    {"int32", NUMBER_S32},
+    {"i32", NUMBER_S32},
+    {"uint32", NUMBER_U32},
+    {"int64", NUMBER_S64},
+    {"i64", NUMBER_S64},
+    {"uint64", NUMBER_U64},
+};
+
+const char *number_name(NumberType type)
+{
+  return types[type].name;
+}
+
+unsigned number_bits(NumberType type)
+{
+  return types[type].bits;
+}
+
+unsigned number_bytes(NumberType type)
+{
+  return types[type].bits / 8;
+}
+
+NumberClass number_class(NumberType type)
+{
+  return types[type].class;
+}
+
+bool number_parse(const char *name, NumberType *type)
+{
+  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
+    if (!g_ascii_strcasecmp(name, types[i].name)) {
+      *type = (NumberType)i;
+      return true;
+    }
+  for (unsigned i = 0; i < G_N_ELEMENTS(aliases); i++)
+    if (!g_ascii_strcasecmp(name, aliases[i].name)) {
+      *type = aliases[i].type;
+      return true;
+    }
+  return false;
+}
+
+/* ---- small floats: sign, exponent, fraction; value = fraction * 2^(exponent - bias) as in IEEE 754 ---- */
+
+typedef struct {
+  int fraction_bits, exponent_bits, smallest_exponent; /* of normal numbers */
+  double largest;
+  bool has_infinity;
+  unsigned nan; /* the NaN that conversions produce */
+  bool may_saturate;
+} SmallFloat;
+
+static const SmallFloat small_f16 = {10, 5, -14, 65504, true, 0x7fff, false};
+static const SmallFloat small_bf16 = {7, 8, -126, 0x1.fep127, true, 0x7fff, false};
+static const SmallFloat small_e4m3 = {3, 4, -6, 448, false, 0x7f, true};
+static const SmallFloat small_e5m2 = {2, 5, -14, 57344, true, 0x7f, true};
+
+static const SmallFloat *small_float(NumberType type)
+{
+  switch (type) {
+  case NUMBER_F16: return &small_f16;
+  case NUMBER_BF16: return &small_bf16;
+  case NUMBER_E4M3: return &small_e4m3;
+  case NUMBER_E5M2: return &small_e5m2;
+  default: return NULL;
+  }
+}
+
+static double small_decode(const SmallFloat *format, unsigned bits)
+{
+  unsigned exponent_mask = (1u << format->exponent_bits) - 1,
+           fraction_mask = (1u << format->fraction_bits) - 1;
+  unsigned exponent = bits >> format->fraction_bits & exponent_mask, fraction = bits & fraction_mask;
+  bool negative = bits >> (format->fraction_bits + format->exponent_bits) & 1;
+  double value;
+  if (exponent == exponent_mask && format->has_infinity)
+    value = fraction ? NAN : INFINITY;
+  else if (exponent == exponent_mask && fraction == fraction_mask)
+    value = NAN;
+  else if (exponent == 0)
+    value = ldexp(fraction, format->smallest_exponent - format->fraction_bits);
+  else
+    value = ldexp(fraction + fraction_mask + 1,
+                  (int)exponent - 1 + format->smallest_exponent - format->fraction_bits);
+  return negative ? -value : value;
+}
+
+static unsigned small_encode(const SmallFloat *format, double value, bool saturate)
+{
+  if (isnan(value)) return format->nan;
+  unsigned sign = signbit(value) ? 1u << (format->fraction_bits + format->exponent_bits) : 0;
+  unsigned one = 1u << format->fraction_bits; /* the hidden bit */
+  value = fabs(value);
+  bool overflow = isinf(value);
+  unsigned bits = 0;
+  if (!overflow && value != 0) {
+    int exponent = MAX(ilogb(value), format->smallest_exponent);
+    /* Scaling by a power of two is exact, so this is the only rounding. A carry into the next power of two
+     * comes out right by itself, because the exponent field follows the fraction. */
+    double fraction = nearbyint(ldexp(value, format->fraction_bits - exponent));
+    overflow = ldexp(fraction, exponent - format->fraction_bits) > format->largest;
+    if (fraction >= one)
+      bits = ((unsigned)(exponent - format->smallest_exponent + 1) << format->fraction_bits) +
+             (unsigned)(fraction - one);
+    else
+      bits = (unsigned)fraction;
+  }
+  if (!overflow) return sign | bits;
+  if (saturate && format->may_saturate) return sign | small_encode(format, format->largest, false);
+  if (!format->has_infinity) return sign | format->nan;
+  return sign | ((1u << format->exponent_bits) - 1) << format->fraction_bits;
+}
+
+/* ---- memory ---- */
+
+#define LOAD(ctype)                                                                                          \
+  ({                                                                                                         \
+    ctype loaded_;                                                                                           \
+    memcpy(&loaded_, memory, sizeof loaded_);                                                                \
+    loaded_;                                                                                                 \
+  })
+#define STORE(ctype, value_)                                                                                 \
+  do {                                                                                                       \
+    ctype stored_ = (ctype)(value_);                                                                         \
+    memcpy(memory, &stored_, sizeof stored_);                                                                \
+  } while (0)
+
+double number_to_double(NumberType type, const void *memory)
+{
+  switch (type) {
+  case NUMBER_F64: return LOAD(double);
+  case NUMBER_F32:
+  case NUMBER_TF32: return LOAD(float);
+  case NUMBER_F16:
+  case NUMBER_BF16: return small_decode(small_float(type), LOAD(uint16_t));
+  case NUMBER_E4M3:
+  case NUMBER_E5M2: return small_decode(small_float(type), LOAD(uint8_t));
+  case NUMBER_S8: return LOAD(int8_t);
+  case NUMBER_U8: return LOAD(uint8_t);
+  case NUMBER_S16: return LOAD(int16_t);
+  case NUMBER_U16:
+  case NUMBER_B16: return LOAD(uint16_t);
+  case NUMBER_S32: return LOAD(int32_t);
+  case NUMBER_U32:
+  case NUMBER_B32: return LOAD(uint32_t);
+  case NUMBER_S64: return (double)LOAD(int64_t);
+  case NUMBER_U64:
+  case NUMBER_B64: return (double)LOAD(uint64_t);
+  case NUMBER_BOOL: return LOAD(uint8_t) != 0;
+  case NUMBER_TYPE_COUNT: break;
+  }
+  g_error("number_to_double: no such type: %d", (int)type);
+}
+
+static int64_t to_signed(double value, unsigned bits)
+{
+  if (isnan(value)) return 0;
+  double limit = ldexp(1, (int)bits - 1);
+  value = nearbyint(value);
+  if (value < -limit) value = -limit;
+  if (value >= limit) return (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+  return (int64_t)value;
+}
+
+static uint64_t to_unsigned(double value, unsigned bits)
+{
+  if (!(value > 0)) return 0; /* NaN too */
+  value = nearbyint(value);
+  if (value >= ldexp(1, (int)bits)) return UINT64_MAX >> (64 - bits);
+  return (uint64_t)value;
+}
+
+void number_from_double(NumberType type, double value, bool saturate, void *memory)
+{
+  unsigned bits = number_bits(type);
+  switch (type) {
+  case NUMBER_F64: STORE(double, value); return;
+  case NUMBER_F32:
+  case NUMBER_TF32: STORE(float, value); return;
+  case NUMBER_F16:
+  case NUMBER_BF16: STORE(uint16_t, small_encode(small_float(type), value, saturate)); return;
+  case NUMBER_E4M3:
+  case NUMBER_E5M2: STORE(uint8_t, small_encode(small_float(type), value, saturate)); return;
+  case NUMBER_S8: STORE(int8_t, to_signed(value, bits)); return;
+  case NUMBER_S16: STORE(int16_t, to_signed(value, bits)); return;
+  case NUMBER_S32: STORE(int32_t, to_signed(value, bits)); return;
+  case NUMBER_S64: STORE(int64_t, to_signed(value, bits)); return;
+  case NUMBER_U8: STORE(uint8_t, to_unsigned(value, bits)); return;
+  case NUMBER_U16:
+  case NUMBER_B16: STORE(uint16_t, to_unsigned(value, bits)); return;
+  case NUMBER_U32:
+  case NUMBER_B32: STORE(uint32_t, to_unsigned(value, bits)); return;
+  case NUMBER_U64:
+  case NUMBER_B64: STORE(uint64_t, to_unsigned(value, bits)); return;
+  case NUMBER_BOOL: STORE(uint8_t, value != 0); return; /* NaN is true, as in ONNX Cast */
+  case NUMBER_TYPE_COUNT: break;
+  }
+  g_error("number_from_double: no such type: %d", (int)type);
+}

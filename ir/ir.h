@@ -90,6 +90,7 @@ typedef struct IrType {
   unsigned rank;
   IrExpr *dims[IR_MAX_RANK];    /* tensor and tile extents; a tile's are EXPR_INT after instantiation */
   IrExpr *strides[IR_MAX_RANK]; /* tensor: elements; defaults to row-major */
+  unsigned align;               /* tensor: bytes its address is known to be aligned to; 0 = its element */
   const Layout *layout;         /* tile, from STAGED on; NULL before */
 } IrType;
 
@@ -154,6 +155,8 @@ typedef struct IrDim { /* a run-time scalar of the kernel */
   const char *name;
   NumberType type;  /* s32 for coordinates, s64 for strides that may exceed it */
   IrExpr *launch;   /* how the launcher computes it from the graph's symbols; NULL: it is a symbol itself */
+  int64_t multiple; /* it is known to be a multiple of this (a guard of the variant); 0 = 1 */
+  int64_t maximum;  /* largest value the variant's guard admits; 0 = unknown */
 } IrDim;
 
 struct IrFunction {

@@ -1,0 +1,77 @@
+/* Assembler: finds ptxas, runs it on PTX text and reads its report.
+ *
+ * The tool is looked for in a fixed order and every place tried is kept, so that a message (or `doctor`) can
+ * say where it looked. An Assembler is immutable once found; assembler_run is thread-safe. */
+#pragma once
+#include "base/diagnostic.h"
+#include <gio/gio.h>
+#include <stdint.h>
+
+typedef struct AssemblerPlace {
+  char *origin; /* "--ptxas", "ADLGEN_PTXAS", "CUDA_HOME", "PATH", "site-packages", ... */
+  char *path;   /* the file that was looked for; may hold a `*` where a folder was searched */
+  bool found;
+} AssemblerPlace;
+
+typedef struct Assembler {
+  char *path;       /* NULL if none was found */
+  char *origin;     /* origin of the place that had it */
+  char *version;    /* "13.0.88" */
+  char **targets;   /* what it can assemble for, oldest first; NULL-terminated */
+  GPtrArray *tried; /* AssemblerPlace *, in order; those after the one found are listed too */
+} Assembler;
+
+/* Finds the tool. explicit_path (the --ptxas flag) may be NULL; near is a folder, that of the program: a
+ * private copy under `.deps` in it or up to three folders above it is found too; may be NULL. A tool named by
+ * the flag or by ADLGEN_PTXAS is taken or refused, never replaced by another. ERROR_MISSING_TOOL
+ * "no-assembler" lists the places. */
+Assembler *assembler_find(const char *explicit_path, const char *near, GError **error);
+/* The search alone: never fails, path is NULL if nothing was found; *error (if not NULL) says why. For
+ * `doctor`. */
+Assembler *assembler_search(const char *explicit_path, const char *near, GError **error);
+void assembler_free(Assembler *assembler);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assembler, assembler_free)
+
+/* The newest target the tool knows, or NULL. */
+const char *assembler_newest_target(const Assembler *assembler);
+bool assembler_knows_target(const Assembler *assembler, const char *target);
+
+/* What the tool reports about one entry point. Sizes in bytes. */
+typedef struct AssembledEntry {
+  char *name;
+  unsigned registers, barriers;
+  uint64_t stack, spill_stores, spill_loads, shared, constant;
+} AssembledEntry;
+
+typedef struct Assembly {
+  GBytes *cubin;
+  char *log;           /* the tool's report, as it wrote it */
+  GPtrArray *entries;  /* AssembledEntry *, sorted by name */
+  GPtrArray *findings; /* char *: costly remarks (docs/cli.md, "Costly findings"), empty if there are none */
+} Assembly;
+
+/* Assembles PTX text for a target. name is used for messages only. ERROR_MISSING_TOOL if the tool is too old
+ * for the target, ERROR_INTERNAL "assembler-refused" with its messages if it refuses the text. */
+Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
+                        GError **error);
+void assembly_free(Assembly *assembly);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assembly, assembly_free)
+const AssembledEntry *assembly_entry(const Assembly *assembly, const char *name); /* NULL if absent */
+
+/* Reads a report (the text of `ptxas -v`) into the assembly's entries and findings. Exposed for tests. */
+void assembly_read_log(Assembly *assembly, const char *log);
+
+typedef struct AssemblyJob {
+  const char *name, *ptx, *target;
+  Assembly *result; /* set on success; owned by the job's owner */
+  GError *error;    /* set on failure; likewise */
+} AssemblyJob;
+
+/* Runs the jobs on `threads` threads (0 = one per processor); returns how many failed. progress (may be NULL)
+ * is called from the calling thread with the number of jobs done. */
+unsigned assembler_run_all(const Assembler *assembler, AssemblyJob *jobs, unsigned n, unsigned threads,
+                           void (*progress)(unsigned done, unsigned n, void *data), void *data);
+
+/* Disassembles a cubin with nvdisasm or cuobjdump, found beside the assembler or in PATH. g_free the result.
+ * ERROR_MISSING_TOOL "no-disassembler" says where it looked. */
+char *assembler_disassemble(const Assembler *assembler, GBytes *cubin, GError **error);

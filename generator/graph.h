@@ -1,0 +1,118 @@
+/* The graph: an op description after reading, inference and checking.
+ *
+ * Everything lives in the graph's arena and is immutable after graph_read(), so it may be shared between
+ * threads. Nodes are in topological order (the file's order wherever that is one). */
+#pragma once
+#include "base/arena.h"
+#include "base/diagnostic.h"
+#include "base/number.h"
+#include "generator/operators.h"
+#include "generator/symbolic.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GRAPH_MAX_RANK     8
+#define GRAPH_TEXT_VERSION 1
+
+typedef struct GraphNode GraphNode;
+
+typedef enum { TENSOR_INPUT, TENSOR_CONSTANT, TENSOR_COMPUTED } GraphTensorKind;
+
+typedef struct GraphTensor {
+  const char *name;
+  GraphTensorKind kind;
+  bool is_output; /* of the graph; a graph's output is always COMPUTED */
+  unsigned index; /* in graph->tensors */
+  NumberType type;
+  unsigned rank;
+  const Symbolic *shape[GRAPH_MAX_RANK];
+  const Symbolic *strides[GRAPH_MAX_RANK]; /* elements; row-major unless the description says otherwise */
+  unsigned align;                          /* bytes its address is known to be a multiple of */
+  GraphNode *producer;                     /* COMPUTED */
+  GraphNode **consumers;                   /* in node order, one entry per use */
+  unsigned n_consumers;
+  const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
+  size_t n_elements; /* CONSTANT: its shape is known */
+  const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */
+  Mark mark;         /* where it is declared or produced */
+} GraphTensor;
+
+/* A node's attributes stand in the order of op->attributes; absent ones hold the default. */
+typedef struct GraphAttribute {
+  bool given;
+  int64_t integer;         /* INT; TYPE: a NumberType */
+  double number;           /* FLOAT */
+  const char *text;        /* STRING */
+  const int64_t *integers; /* INTS */
+  unsigned n;
+  Mark mark;
+} GraphAttribute;
+
+struct GraphNode {
+  const Operator *op;
+  const char *name;     /* "" if not given */
+  unsigned index;       /* in graph->nodes */
+  GraphTensor **inputs; /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
+  unsigned n_inputs;
+  GraphTensor **outputs; /* NULL: not asked for */
+  unsigned n_outputs;
+  GraphAttribute *attributes; /* op->n_attributes */
+  /* Resolved by inference: */
+  int first_axis; /* ROW: normalised or reduced axes are first_axis .. first_axis + n_axes - 1 if contiguous
+                   */
+  unsigned n_axes;
+  uint32_t axes; /* ROW: bit per axis */
+  bool keepdims; /* ROW, reductions */
+  Mark mark;
+};
+
+typedef struct GraphDim {
+  const char *name;
+  int64_t min, max, multiple;
+  bool bound;    /* by a binding: min == max, and shapes hold the number */
+  bool declared; /* under `dims` */
+  Mark mark;
+} GraphDim;
+
+typedef struct Graph {
+  Arena *arena;
+  Source *source;
+  const char *name;
+  unsigned opset;
+  GraphDim *dims; /* in order of appearance */
+  unsigned n_dims;
+  GraphTensor **tensors; /* inputs, constants, then computed ones in node order */
+  unsigned n_tensors;
+  GraphTensor **inputs; /* in order of appearance */
+  unsigned n_inputs;
+  GraphTensor **constants;
+  unsigned n_constants;
+  GraphTensor **outputs; /* in the order of `outputs` */
+  unsigned n_outputs;
+  GraphNode **nodes;
+  unsigned n_nodes;
+} Graph;
+
+/* --dim M=4096 */
+typedef struct GraphBinding {
+  const char *name;
+  int64_t value;
+} GraphBinding;
+/* Reads "M=4096"; the name is put into the arena. ERROR_USAGE if it is not of that form. */
+bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, GError **error);
+
+/* Reads JSON or YAML, binds, infers types and shapes, checks everything. Reports every fault it can find at
+ * once. */
+Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error);
+void graph_free(Graph *graph);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
+
+GraphTensor *graph_tensor(const Graph *graph, const char *name); /* NULL if there is none */
+/* Facts of dims and of the pointers of inputs, constants and computed tensors. In the graph's arena. */
+SymbolicFacts graph_facts(const Graph *graph);
+/* Attribute of a node by name; breaks on a name the operator does not have. */
+const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
+/* Value of a constant of one element whose data are known; false otherwise. */
+bool graph_scalar(const GraphTensor *tensor, double *value);
+/* The graph as text, for tests and --explain; g_free. */
+char *graph_dump(const Graph *graph);

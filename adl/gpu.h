@@ -40,7 +40,7 @@ typedef struct GpuProduct {
   unsigned n_count;
   bool a_from_registers, a_from_shared, b_from_registers, b_from_shared;
   bool a_transposed, b_transposed; /* may take the M-major / N-major operand from shared memory */
-  const char *layout_a, *layout_b, *layout_acc; /* layout constructor names: "mma.a", "wgmma.d", ... */
+  const char *layout_a, *layout_b, *layout_acc; /* layout constructor names: "mma.a", "group.d", ... */
   double accumulator_bits; /* significant bits kept per accumulation step, FACT_UNKNOWN if not known */
   double accumulator_k;    /* K added in one step before rounding */
   const char *accumulator_rounding; /* "truncate" | "nearest" | NULL */
@@ -104,5 +104,21 @@ double gpu_fact(const Gpu *gpu, const char *path);
 const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, NumberType b, NumberType acc);
 /* Dense peak in FLOP (or integer op) per second for operands of a type on the family's pipe. */
 double gpu_peak(const Gpu *gpu, NumberType type);
+/* A property that is a word, such as "copy_async.scope"; NULL if absent. */
+const char *gpu_text(const Gpu *gpu, const char *path);
+/* A property that is a list of numbers, in base units, such as "copy_tensor.swizzles"; NULL and 0 if absent. */
+const double *gpu_numbers(const Gpu *gpu, const char *path, unsigned *n);
+/* true if a property that is a list of words holds the item: gpu_lists(gpu, "cache_hint.policies", "evict_first"). */
+bool gpu_lists(const Gpu *gpu, const char *path, const char *item);
+
+/* Checks a description, of a product or of an architecture, by path ("-" is stdin) or name. *error lists every fault
+ * found: ERROR_INPUT. */
+bool gpu_check(const char *path, GError **error);
+
 /* Whole description for `gpus show --json`; caller owns. */
 json_t *gpu_to_json(const Gpu *gpu);
+/* {"version": 1, "gpus": [{name, product, arch, target, file, sms, ...}]} of every known GPU; caller owns. */
+json_t *gpus_to_json(GError **error);
+/* The same as aligned tables, for `gpus show` and `gpus`. Caller frees. */
+char *gpu_to_text(const Gpu *gpu);
+char *gpus_to_text(GError **error);

@@ -1,0 +1,131 @@
+/* The option table. One row a command; --help, the man page and the completion are printed from it. */
+#include "cli/cli.h"
+
+static const char *const emit_choices[] = {"ir", "ptx", "cubin", "sass", "c", NULL};
+static const char *const math_choices[] = {"precise", "fast", NULL};
+
+#define OPTION_PTXAS                                                                                         \
+  {                                                                                                          \
+    .name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"              \
+  }
+#define OPTION_JOBS                                                                                          \
+  {                                                                                                          \
+    .name = "jobs", .value = "N", .doc = "threads to use; default: one per processor"                        \
+  }
+#define OPTIONS_END                                                                                          \
+  {                                                                                                          \
+    .name = NULL                                                                                             \
+  }
+
+static const Action gpus_actions[] = {
+    {"show", "NAME|FILE.yaml", "everything known about one GPU, each fact with unit and source"},
+    {"check", "FILE.yaml...", "reads descriptions strictly and reports every fault"},
+    {NULL},
+};
+static const Option no_options[] = {OPTIONS_END};
+
+static const Option doctor_options[] = {OPTION_PTXAS, OPTIONS_END};
+
+static const Option compile_options[] = {
+    {.name = "gpu",
+     .value = "GPU",
+     .list = true,
+     .repeated = true,
+     .doc = "GPUs to compile for: names (adlgen gpus lists them) or YAML files, separated by commas"},
+    {.name = "out", .value = "DIR", .doc = "where <gpu>/<kernel>.* and <gpu>/plan.json go"},
+    {.name = "emit",
+     .value = "KIND",
+     .choices = emit_choices,
+     .list = true,
+     .repeated = true,
+     .doc = "what to write besides plan.json; default: ir,ptx,cubin"},
+    {.name = "set",
+     .value = "PARAM=VALUE",
+     .repeated = true,
+     .doc = "forces a template parameter, such as bm=64; one that cannot fit is refused"},
+    {.name = "dim",
+     .value = "NAME=VALUE",
+     .repeated = true,
+     .doc = "fixes a symbolic dimension of the graph"},
+    {.name = "sms", .value = "N", .doc = "SMs that persistent kernels may use; default: all of the GPU"},
+    {.name = "math",
+     .value = "MODE",
+     .choices = math_choices,
+     .doc = "precise (default), or fast: the hardware's approximations where they are quicker"},
+    {.name = "print-after",
+     .value = "PASS",
+     .repeated = true,
+     .doc = "writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each"},
+    {.name = "start-after",
+     .value = "PASS",
+     .doc = "FILE.ir goes on after this pass; default: the one its header names"},
+    {.name = "skip", .value = "PASS", .repeated = true, .doc = "leaves out an optional pass, for bisection"},
+    {.name = "time-passes", .doc = "shows how long each pass took"},
+    {.name = "explain", .doc = "says which template, tile and path was chosen, what was rejected, and why"},
+    OPTION_PTXAS,
+    OPTION_JOBS,
+    OPTIONS_END,
+};
+
+static const Action catalog_actions[] = {
+    {"build", "", "writes generated/ anew from catalog.json"},
+    {"check", "",
+     "generates aside, compares every byte, assembles every kernel; fails on a difference or a cost"},
+    {NULL},
+};
+static const Option catalog_options[] = {
+    {.name = "gpu",
+     .value = "GPU",
+     .list = true,
+     .repeated = true,
+     .doc = "only these GPUs of the catalogue"},
+    {.name = "root", .value = "DIR", .doc = "folder that holds catalog.json and generated/; default: here"},
+    {.name = "accept", .doc = "build: lets resource budgets rise"},
+    OPTION_PTXAS,
+    OPTION_JOBS,
+    OPTIONS_END,
+};
+
+const Command commands[] = {
+    {.name = "gpus",
+     .arguments = "[show NAME|FILE.yaml | check FILE.yaml...]",
+     .actions = gpus_actions,
+     .options = no_options,
+     .run = command_gpus,
+     .doc = "lists the GPUs that are described, shows one, checks a file",
+     .details =
+         "A description is a YAML file. Names are looked for in $ADLGEN_DATA_DIR, then "
+         "$XDG_DATA_HOME/adlgen, "
+         "then among those built into the program. A word with a slash, or ending in .yaml, is a file."},
+    {.name = "ops",
+     .arguments = "",
+     .options = no_options,
+     .run = command_ops,
+     .doc = "lists the operators and the types that kernels can be generated for"},
+    {.name = "doctor",
+     .arguments = "",
+     .options = doctor_options,
+     .run = command_doctor,
+     .doc = "shows the tools that were found, their versions, and every place tried",
+     .details = "Exits with 4 if there is no assembler, without which compile can still write ir and ptx."},
+    {.name = "compile",
+     .arguments = "GRAPH|FILE.ir",
+     .least = 1,
+     .most = 1,
+     .options = compile_options,
+     .run = command_compile,
+     .doc = "compiles an op description, or pseudo-assembly, for one or several GPUs",
+     .details = "GRAPH is a JSON or YAML file, or - for standard input. DIR gets, for each GPU, a folder "
+                "with plan.json "
+                "(all that a program needs to launch the kernels) and a file per kernel and kind. On any "
+                "error DIR is "
+                "as it was before."},
+    {.name = "catalog",
+     .arguments = "build|check",
+     .actions = catalog_actions,
+     .action_required = true,
+     .options = catalog_options,
+     .run = command_catalog,
+     .doc = "builds or checks the committed kernels under generated/"},
+    {.name = NULL},
+};

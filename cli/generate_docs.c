@@ -1,0 +1,16 @@
+/* Build step: prints the man page (`man VERSION`) or the bash completion (`completion`). */
+#include "cli/cli.h"
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+  g_autofree char *text = NULL;
+  if (argc == 3 && !strcmp(argv[1], "man"))
+    text = help_man_page(argv[2]);
+  else if (argc == 2 && !strcmp(argv[1], "completion"))
+    text = help_completion();
+  else
+    return ERROR_USAGE;
+  fputs(text, stdout);
+  return 0;
+}

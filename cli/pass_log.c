@@ -1,0 +1,125 @@
+#include "cli/pass_log.h"
+#include <string.h>
+
+typedef struct PassTime {
+  double seconds, longest;
+  unsigned runs;
+  size_t arena_bytes; /* largest */
+} PassTime;
+
+struct PassLog {
+  const char *const *print_after;
+  bool print_all;
+  GPtrArray *dumps;
+  PassTime *times; /* one a pass */
+  unsigned n;
+};
+
+bool pass_log_known(const char *what, const char *pass, GError **error)
+{
+  unsigned n = 0;
+  const IrPass *passes = ir_pass_list(&n);
+  g_autoptr(GPtrArray) names = g_ptr_array_new();
+  for (unsigned i = 0; i < n; i++) {
+    if (!strcmp(passes[i].name, pass)) return true;
+    g_ptr_array_add(names, (char *)passes[i].name);
+  }
+  g_ptr_array_add(names, NULL);
+  const char *near = nearest_name(pass, (const char *const *)names->pdata);
+  g_autofree char *list = g_strjoinv(", ", (char **)names->pdata);
+  g_autofree char *hint =
+      near ? g_strdup_printf("did you mean %s?", near) : g_strdup_printf("one of: %s", list);
+  error_set(error, ERROR_USAGE, NULL, "unknown-pass", hint, "--%s: there is no pass %s", what, pass);
+  return false;
+}
+
+static void dump_free(void *memory)
+{
+  PassDump *dump = memory;
+  g_free(dump->file);
+  g_free(dump->text);
+  g_free(dump);
+}
+
+PassLog *pass_log_new(const char *const *print_after, GError **error)
+{
+  bool all = g_strv_contains(print_after, "all");
+  for (const char *const *name = print_after; *name; name++)
+    if (strcmp(*name, "all") && !pass_log_known("print-after", *name, error)) return NULL;
+  PassLog *log = g_new0(PassLog, 1);
+  log->print_after = print_after;
+  log->print_all = all;
+  log->dumps = g_ptr_array_new_with_free_func(dump_free);
+  ir_pass_list(&log->n);
+  log->times = g_new0(PassTime, log->n + 1);
+  return log;
+}
+
+void pass_log_free(PassLog *log)
+{
+  if (!log) return;
+  g_ptr_array_unref(log->dumps);
+  g_free(log->times);
+  g_free(log);
+}
+
+void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *module, void *data)
+{
+  PassLog *log = data;
+  g_assert(report->index >= 1 && report->index <= log->n);
+  PassTime *time = &log->times[report->index - 1];
+  time->seconds += report->seconds;
+  time->longest = MAX(time->longest, report->seconds);
+  time->arena_bytes = MAX(time->arena_bytes, report->arena_bytes);
+  time->runs++;
+  if (!log->print_all && !g_strv_contains(log->print_after, report->pass->name)) return;
+  PassDump *dump = g_new0(PassDump, 1);
+  dump->file = g_strdup_printf("%s.%02u-%s.ir", kernel, report->index, report->pass->name);
+  dump->text = ir_print(module);
+  g_ptr_array_add(log->dumps, dump);
+}
+
+GPtrArray *pass_log_take_dumps(PassLog *log)
+{
+  GPtrArray *dumps = log->dumps;
+  log->dumps = g_ptr_array_new_with_free_func(dump_free);
+  return dumps;
+}
+
+void pass_log_print(const PassLog *log, const Cli *cli)
+{
+  unsigned n = 0;
+  const IrPass *passes = ir_pass_list(&n);
+  g_autoptr(Table) table =
+      table_new((const char *[]){"pass", ">kernels", ">total ms", ">longest ms", ">arena KiB", NULL});
+  double sum = 0;
+  for (unsigned i = 0; i < n; i++) {
+    const PassTime *time = &log->times[i];
+    if (!time->runs) continue;
+    g_autofree char *runs = g_strdup_printf("%u", time->runs);
+    g_autofree char *total = g_strdup_printf("%.3f", time->seconds * 1e3);
+    g_autofree char *longest = g_strdup_printf("%.3f", time->longest * 1e3);
+    g_autofree char *arena = g_strdup_printf("%zu", time->arena_bytes >> 10);
+    table_row(table, passes[i].name, runs, total, longest, arena, NULL);
+    sum += time->seconds;
+  }
+  g_autofree char *total = g_strdup_printf("%.3f", sum * 1e3);
+  table_row(table, "all", "", total, "", "", NULL);
+  putchar('\n');
+  table_print(table, cli);
+}
+
+json_t *pass_log_json(const PassLog *log)
+{
+  unsigned n = 0;
+  const IrPass *passes = ir_pass_list(&n);
+  json_t *list = json_array();
+  for (unsigned i = 0; i < n; i++) {
+    const PassTime *time = &log->times[i];
+    if (!time->runs) continue;
+    json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:I}", "pass", passes[i].name, "kernels",
+                                          (int)time->runs, "seconds", time->seconds, "longest", time->longest,
+                                          "arena_bytes", (json_int_t)time->arena_bytes));
+  }
+  return list;
+}

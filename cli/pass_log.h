@@ -1,0 +1,29 @@
+/* What happens after each pass: dumps for --print-after, times for --time-passes. */
+#pragma once
+#include "cli/cli.h"
+#include "ir/pass.h"
+
+typedef struct PassLog PassLog;
+
+/* print_after: pass names or "all", NULL-terminated. ERROR_USAGE with a did-you-mean for an unknown one. */
+PassLog *pass_log_new(const char *const *print_after, GError **error);
+void pass_log_free(PassLog *log);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(PassLog, pass_log_free)
+
+/* Checks that a word names a pass; what is the option it was given to. */
+bool pass_log_known(const char *what, const char *pass, GError **error);
+
+/* For CompileOptions.report with the log as data: takes the time and the text. */
+void pass_log_report(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
+
+typedef struct PassDump {
+  char *file; /* "<kernel>.NN-<pass>.ir" */
+  char *text;
+} PassDump;
+
+/* The dumps taken since the last call (PassDump *, owned by the caller's array), in order. */
+GPtrArray *pass_log_take_dumps(PassLog *log);
+
+/* Times summed over kernels, in the order of the passes. */
+void pass_log_print(const PassLog *log, const Cli *cli);
+json_t *pass_log_json(const PassLog *log);

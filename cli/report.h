@@ -1,0 +1,11 @@
+/* How the kernels of a command are shown. */
+#pragma once
+#include "cli/build.h"
+#include "cli/cli.h"
+
+/* The table of kernels, their costly findings, and where the files are; with the explanation if asked for. */
+void report_print(const Build *build, const Cli *cli, const char *folder, bool explain);
+/* The same as an object (docs/schemas/compile.schema.json); caller owns. */
+json_t *report_json(const Build *build, const char *folder, bool explain);
+/* A line on standard error that is overwritten; data is the word for what is done. For terminals. */
+void report_progress(unsigned done, unsigned n, void *data);

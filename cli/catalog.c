@@ -1,0 +1,371 @@
+#include "cli/catalog.h"
+#include <string.h>
+
+#define CATALOG_VERSION 1
+
+static void fault(GError **error, const char *path, const char *where, const char *what)
+{
+  error_set(error, ERROR_INPUT, NULL, "catalog", NULL, "%s: %s%s%s", path, where ? where : "",
+            where ? ": " : "", what);
+}
+
+/* ---- the matrix ---- */
+
+/* The variables of one combination: name -> value. */
+typedef json_t Binding;
+
+/* Value of "var" or "var.field"; an object without a field stands for its "name". NULL if there is none. */
+static json_t *lookup(const Binding *binding, const char *path)
+{
+  g_auto(GStrv) parts = g_strsplit(path, ".", 2);
+  json_t *value = json_object_get(binding, parts[0]);
+  if (!json_is_object(value)) return parts[1] ? NULL : value;
+  return json_object_get(value, parts[1] ? parts[1] : "name");
+}
+
+static void append_value(GString *text, const json_t *value)
+{
+  if (json_is_string(value))
+    g_string_append(text, json_string_value(value));
+  else
+    g_string_append_printf(text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+}
+
+/* Replaces each {variable} in a string; one that is not known stays as it is. */
+static char *expand_text(const Binding *binding, const char *text)
+{
+  GString *out = g_string_new(NULL);
+  while (*text) {
+    const char *end = *text == '{' ? strchr(text, '}') : NULL;
+    g_autofree char *path = end ? g_strndup(text + 1, (gsize)(end - text - 1)) : NULL;
+    json_t *value = path ? lookup(binding, path) : NULL;
+    if (json_is_string(value) || json_is_integer(value)) {
+      append_value(out, value);
+      text = end + 1;
+    } else
+      g_string_append_c(out, *text++);
+  }
+  return g_string_free(out, FALSE);
+}
+
+/* The value that a string which is nothing but one {variable} stands for; NULL for any other. */
+static json_t *whole_value(const Binding *binding, const json_t *string)
+{
+  const char *text = json_string_value(string);
+  size_t length = text ? strlen(text) : 0;
+  if (length < 3 || text[0] != '{' || strchr(text, '}') != text + length - 1) return NULL;
+  g_autofree char *path = g_strndup(text + 1, length - 2);
+  return lookup(binding, path);
+}
+
+static json_t *expand(const Binding *binding, const json_t *value);
+
+/* An element that stands for a list is replaced by its elements. */
+static json_t *expand_array(const Binding *binding, const json_t *array)
+{
+  json_t *out = json_array();
+  size_t i = 0;
+  json_t *item = NULL;
+  json_array_foreach((json_t *)array, i, item)
+  {
+    json_t *whole = whole_value(binding, item);
+    json_t *expanded = expand(binding, item);
+    if (json_is_array(whole)) {
+      json_array_extend(out, expanded);
+      json_decref(expanded);
+    } else
+      json_array_append_new(out, expanded);
+  }
+  return out;
+}
+
+/* The key "..." adds the members of the object it stands for. */
+static json_t *expand_object(const Binding *binding, const json_t *object)
+{
+  json_t *out = json_object();
+  const char *key = NULL;
+  json_t *item = NULL;
+  json_object_foreach((json_t *)object, key, item)
+  {
+    json_t *expanded = expand(binding, item);
+    if (!strcmp(key, "...")) {
+      json_object_update(out, expanded);
+      json_decref(expanded);
+      continue;
+    }
+    g_autofree char *name = expand_text(binding, key);
+    json_object_set_new(out, name, expanded);
+  }
+  return out;
+}
+
+static json_t *expand(const Binding *binding, const json_t *value)
+{
+  if (json_is_object(value)) return expand_object(binding, value);
+  if (json_is_array(value)) return expand_array(binding, value);
+  if (!json_is_string(value)) return json_deep_copy(value);
+  json_t *whole = whole_value(binding, value);
+  if (whole && !json_is_string(whole)) return expand(binding, whole);
+  g_autofree char *text = expand_text(binding, json_string_value(value));
+  return json_string(text);
+}
+
+/* ---- reading ---- */
+
+static void graph_destroy(void *memory)
+{
+  CatalogGraph *graph = memory;
+  g_free(graph->name);
+  free(graph->text);
+  g_free(graph);
+}
+
+static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, const Binding *binding,
+                      GError **error)
+{
+  g_autofree char *name = expand_text(binding, json_string_value(json_object_get(entry, "name")));
+  for (const char *c = name; *c; c++)
+    if (!g_ascii_isalnum(*c) && *c != '_') {
+      fault(error, path, name, "a name has letters, digits and _ only");
+      return false;
+    }
+  for (guint i = 0; i < catalog->graphs->len; i++)
+    if (!strcmp(((CatalogGraph *)catalog->graphs->pdata[i])->name, name)) {
+      fault(error, path, name, "two graphs have this name");
+      return false;
+    }
+  json_t *graph = expand(binding, json_object_get(entry, "graph"));
+  json_object_set_new(graph, "name", json_string(name));
+  CatalogGraph *added = g_new0(CatalogGraph, 1);
+  added->name = g_strdup(name);
+  added->text = json_dumps(graph, JSON_INDENT(1));
+  json_decref(graph);
+  g_ptr_array_add(catalog->graphs, added);
+  return true;
+}
+
+/* Calls add_graph for every combination of the variables from the index-th on. */
+static bool add_combinations(Catalog *catalog, const char *path, const json_t *entry, json_t *binding,
+                             void *iterator, GError **error)
+{
+  json_t *variables = json_object_get(entry, "for");
+  if (!iterator) return add_graph(catalog, path, entry, binding, error);
+  const char *variable = json_object_iter_key(iterator);
+  const json_t *values = json_object_iter_value(iterator);
+  size_t i = 0;
+  json_t *value = NULL;
+  json_array_foreach((json_t *)values, i, value)
+  {
+    json_object_set(binding, variable, value);
+    if (!add_combinations(catalog, path, entry, binding, json_object_iter_next(variables, iterator), error))
+      return false;
+  }
+  return true;
+}
+
+static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, GError **error)
+{
+  static const char *const known[] = {"name", "for", "graph", NULL};
+  const char *key = NULL;
+  json_t *value = NULL;
+  if (!json_is_string(json_object_get(entry, "name")) || !json_is_object(json_object_get(entry, "graph"))) {
+    fault(error, path, NULL, "an entry needs a name and a graph");
+    return false;
+  }
+  const char *name = json_string_value(json_object_get(entry, "name"));
+  json_object_foreach((json_t *)entry, key, value) if (!g_strv_contains(known, key))
+  {
+    fault(error, path, name, "an entry has name, for and graph only");
+    return false;
+  }
+  json_t *variables = json_object_get(entry, "for");
+  json_object_foreach(variables, key, value) if (!json_is_array(value))
+  {
+    fault(error, path, name, "each variable of for needs a list of values");
+    return false;
+  }
+  json_t *binding = json_object();
+  bool ok = add_combinations(catalog, path, entry, binding, json_object_iter(variables), error);
+  json_decref(binding);
+  return ok;
+}
+
+static bool read_gpus(Catalog *catalog, const char *path, const json_t *root, GError **error)
+{
+  json_t *gpus = json_object_get(root, "gpus");
+  size_t i = 0;
+  json_t *name = NULL;
+  catalog->gpus = g_new0(char *, json_array_size(gpus) + 1);
+  json_array_foreach(gpus, i, name)
+  {
+    if (!json_is_string(name)) break;
+    catalog->gpus[i] = g_strdup(json_string_value(name));
+  }
+  if (i > 0 && i == json_array_size(gpus)) return true;
+  fault(error, path, NULL, "\"gpus\" must be a list of names");
+  return false;
+}
+
+Catalog *catalog_read(const char *path, GError **error)
+{
+  json_error_t where;
+  g_autoptr(Source) source = source_load(path, error);
+  if (!source) return NULL;
+  json_t *root = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &where);
+  if (!root) {
+    Mark mark = {source, (unsigned)where.line, (unsigned)where.column};
+    error_set(error, ERROR_INPUT, &mark, "catalog", NULL, "%s", where.text);
+    return NULL;
+  }
+  Catalog *catalog = g_new0(Catalog, 1);
+  catalog->graphs = g_ptr_array_new_with_free_func(graph_destroy);
+  bool ok = read_gpus(catalog, path, root, error);
+  if (ok && json_integer_value(json_object_get(root, "version")) != CATALOG_VERSION) {
+    fault(error, path, NULL, "\"version\" must be 1");
+    ok = false;
+  }
+  size_t i = 0;
+  json_t *entry = NULL;
+  json_array_foreach(json_object_get(root, "entries"), i, entry) ok =
+      ok && add_entry(catalog, path, entry, error);
+  json_decref(root);
+  if (ok) return catalog;
+  catalog_free(catalog);
+  return NULL;
+}
+
+void catalog_free(Catalog *catalog)
+{
+  if (!catalog) return;
+  g_strfreev(catalog->gpus);
+  g_ptr_array_unref(catalog->graphs);
+  g_free(catalog);
+}
+
+/* ---- kernels and their files ---- */
+
+void catalog_kernel_free(void *memory)
+{
+  CatalogKernel *kernel = memory;
+  g_free(kernel->graph);
+  g_free(kernel->name);
+  g_free(kernel->entry);
+  g_free(kernel->target);
+  g_free(kernel->about);
+  g_free(kernel->guard);
+  g_free(kernel->ptx);
+  g_free(kernel->file);
+  g_free(kernel);
+}
+
+static int compare_kernels(const void *a, const void *b)
+{
+  const CatalogKernel *left = *(CatalogKernel *const *)a, *right = *(CatalogKernel *const *)b;
+  int order = strcmp(left->name, right->name);
+  return order ? order : (int)left->gpu - (int)right->gpu;
+}
+
+/* Name of the folder of those GPUs among kernels[from .. to) that have the same text as kernels[at]. */
+static char *folder_of(const Catalog *catalog, const GPtrArray *kernels, guint from, guint to, guint at)
+{
+  GString *folder = g_string_new(NULL);
+  const CatalogKernel *kernel = kernels->pdata[at];
+  for (guint i = from; i < to; i++) {
+    const CatalogKernel *other = kernels->pdata[i];
+    if (strcmp(other->ptx, kernel->ptx)) continue;
+    g_string_append_printf(folder, "%s%s", folder->len ? "-" : "", catalog->gpus[other->gpu]);
+  }
+  return g_string_free(folder, FALSE);
+}
+
+void catalog_name_files(const Catalog *catalog, GPtrArray *kernels)
+{
+  if (kernels->len) qsort(kernels->pdata, kernels->len, sizeof(void *), compare_kernels);
+  for (guint from = 0, to = 0; from < kernels->len; from = to) {
+    const CatalogKernel *first = kernels->pdata[from];
+    while (to < kernels->len && !strcmp(((CatalogKernel *)kernels->pdata[to])->name, first->name))
+      to++;
+    for (guint i = from; i < to; i++) {
+      CatalogKernel *kernel = kernels->pdata[i];
+      g_autofree char *folder = folder_of(catalog, kernels, from, to, i);
+      g_free(kernel->file);
+      kernel->file = g_strdup_printf("%s/%s.ptx", folder, kernel->name);
+    }
+  }
+}
+
+/* ---- manifests ---- */
+
+char *catalog_manifest(const Catalog *catalog, const GPtrArray *kernels, unsigned gpu)
+{
+  GString *text = g_string_new(NULL);
+  const char *separator = "";
+  g_string_append_printf(text, "{\"version\": %d, \"gpu\": \"%s\", \"kernels\": [", CATALOG_VERSION,
+                         catalog->gpus[gpu]);
+  for (guint i = 0; i < kernels->len; i++) {
+    const CatalogKernel *kernel = kernels->pdata[i];
+    if (kernel->gpu != gpu) continue;
+    g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, kernel->ptx, -1);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "kernel", kernel->name, "graph",
+                            kernel->graph, "entry", kernel->entry, "target", kernel->target, "about",
+                            kernel->about, "file", kernel->file, "guard", kernel->guard, "sha256", sum);
+    /* One kernel a line, so that a change shows as one. */
+    char *line = json_dumps(row, 0);
+    g_string_append_printf(text, "%s\n  %s", separator, line);
+    separator = ",";
+    free(line);
+    json_decref(row);
+  }
+  g_string_append(text, "\n]}\n");
+  return g_string_free(text, FALSE);
+}
+
+static char *string_member(const json_t *object, const char *key)
+{
+  return g_strdup(json_string_value(json_object_get(object, key)));
+}
+
+static CatalogKernel *read_kernel(const char *folder, unsigned gpu, const json_t *row, GError **error)
+{
+  CatalogKernel *kernel = g_new0(CatalogKernel, 1);
+  kernel->gpu = gpu;
+  kernel->graph = string_member(row, "graph");
+  kernel->name = string_member(row, "kernel");
+  kernel->entry = string_member(row, "entry");
+  kernel->target = string_member(row, "target");
+  kernel->about = string_member(row, "about");
+  kernel->guard = string_member(row, "guard");
+  kernel->file = string_member(row, "file");
+  g_autofree char *path = kernel->file ? g_build_filename(folder, kernel->file, NULL) : g_strdup(folder);
+  g_autoptr(GError) system = NULL;
+  if (kernel->name && kernel->graph && kernel->entry && kernel->target && kernel->about &&
+      g_file_get_contents(path, &kernel->ptx, NULL, &system))
+    return kernel;
+  fault(error, path, NULL, system ? system->message : "the manifest's row is not complete");
+  catalog_kernel_free(kernel);
+  return NULL;
+}
+
+bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
+                           GError **error)
+{
+  g_autofree char *name = g_strconcat(catalog->gpus[gpu], ".json", NULL);
+  g_autofree char *path = g_build_filename(folder, name, NULL);
+  json_error_t where;
+  json_t *root = json_load_file(path, 0, &where);
+  if (!root) {
+    fault(error, path, NULL, where.text);
+    return false;
+  }
+  bool ok = true;
+  size_t i = 0;
+  json_t *row = NULL;
+  json_array_foreach(json_object_get(root, "kernels"), i, row)
+  {
+    CatalogKernel *kernel = ok ? read_kernel(folder, gpu, row, error) : NULL;
+    ok = kernel != NULL;
+    if (kernel) g_ptr_array_add(kernels, kernel);
+  }
+  json_decref(root);
+  return ok;
+}

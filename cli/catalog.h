@@ -1,0 +1,44 @@
+/* The catalogue: which kernels are committed under generated/, and how their files are named.
+ *
+ * catalog.json (docs/cli.md, docs/schemas/catalog.schema.json) lists graphs, most of them through a matrix:
+ * an entry with `for` stands for one graph per combination of its variables. What comes out is stored by
+ * content: a kernel that is the same for several GPUs is one file, in a folder named after all of them. */
+#pragma once
+#include "base/diagnostic.h"
+#include <jansson.h>
+
+typedef struct CatalogGraph {
+  char *name; /* unique; also the stem of its kernels' files */
+  char *text; /* the op description */
+} CatalogGraph;
+
+typedef struct Catalog {
+  char **gpus;       /* in the file's order */
+  GPtrArray *graphs; /* CatalogGraph *, in the file's order */
+} Catalog;
+
+Catalog *catalog_read(const char *path, GError **error);
+void catalog_free(Catalog *catalog);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Catalog, catalog_free)
+
+/* One kernel of one GPU. */
+typedef struct CatalogKernel {
+  unsigned gpu; /* index in Catalog.gpus */
+  char *graph;  /* name of its graph */
+  char *name;   /* "gemm_bf16_nt", or "gemm_bf16_nt.2" where a graph has several */
+  char *entry;  /* entry point in the text */
+  char *target;
+  char *about; /* template, tile and mechanism, for people */
+  char *guard; /* condition under which it is launched, or NULL */
+  char *ptx;
+  char *file; /* below generated/; set by catalog_name_files() */
+} CatalogKernel;
+
+void catalog_kernel_free(void *kernel);
+/* Orders the kernels by name and GPU and names their files. */
+void catalog_name_files(const Catalog *catalog, GPtrArray *kernels);
+/* Text of a GPU's manifest; g_free. */
+char *catalog_manifest(const Catalog *catalog, const GPtrArray *kernels, unsigned gpu);
+/* The kernels that a committed manifest lists, with their texts; adds to kernels. */
+bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
+                           GError **error);

@@ -86,6 +86,7 @@ typedef enum {
 typedef struct IrType {
   IrTypeKind kind;
   NumberType element;
+  IrExpr *element_parameter; /* $ta: the element type is a template parameter; NULL after instantiation */
   unsigned count; /* scalar: registers in the array, else 1 */
   unsigned rank;
   IrExpr *dims[IR_MAX_RANK];    /* tensor and tile extents; a tile's are EXPR_INT after instantiation */
@@ -194,6 +195,9 @@ struct IrModule {
   IrFunction **functions;
   unsigned n_functions;
   Source *source;       /* referenced; may be NULL for generated modules */
+  IrParameter *bound;   /* what ir_instantiate() bound, printed as header lines `bound NAME: KIND = VALUE` */
+  unsigned n_bound;
+  GPtrArray *sources;   /* owned references on further sources that marks point into (linked libraries) */
 };
 
 /* ---- Opcode table -------------------------------------------------------------------------------------------- */
@@ -216,9 +220,12 @@ typedef struct IrOpInfo {
                            `*` and `<-` can follow); e? optional last operand; * comma list of e, possibly empty;
                            c a call `@f(e, ...)`: operand 0 is the callee, the rest its arguments; @ a new symbol;
                            @: a new symbol, a colon and its type; A region arguments `%i[: type], ...`;
+                           n:a|b one of the keywords; e:a|b an expression or one of the keywords; word=1 the word and
+                           an expression, missing means 1; `*` after an operand is the literal product sign;
                            anything else is a literal token (`<-`, `+=`, `in`, `..`, `of`, `at`) */
   const char *effects;  /* letters, see opcodes.def; ir_op_effects() gives IrEffect bits */
-  const char *attributes; /* space-separated attribute keywords it takes; '!' before one that is required */
+  const char *attributes; /* space-separated attribute keywords it takes; '!' before one that is required;
+                             key=a|b limits a name attribute to these keywords */
   const char *regions;  /* "" none, "body", "body else?" ... */
   const char *latency;  /* latency class: a fact path of the GPU description, or "" */
   const char *doc;      /* one line */
@@ -228,6 +235,7 @@ const IrOpInfo *ir_op_info(IrOpcode code);
 bool ir_opcode_parse(const char *name, IrOpcode *code);
 unsigned ir_op_effects(IrOpcode code); /* IrEffect bits */
 const char *ir_attribute_name(IrAttributeKey key);
+const char *ir_attribute_doc(IrAttributeKey key);
 
 /* ---- Building ------------------------------------------------------------------------------------------------ */
 
@@ -258,12 +266,15 @@ IrExpr *ir_value(IrModule *module, IrValue *value);
 IrExpr *ir_symbol(IrModule *module, const char *name);
 IrExpr *ir_dim(IrModule *module, const char *name);
 IrExpr *ir_name(IrModule *module, const char *name);
+IrExpr *ir_parameter(IrModule *module, const char *name);
 IrExpr *ir_unary(IrModule *module, IrOperator op, IrExpr *x);
 IrExpr *ir_binary(IrModule *module, IrOperator op, IrExpr *a, IrExpr *b);
 IrExpr *ir_select(IrModule *module, IrExpr *condition, IrExpr *a, IrExpr *b);
 IrExpr *ir_call(IrModule *module, const char *name, unsigned n, ...); /* n IrExpr* follow */
+IrExpr *ir_call_array(IrModule *module, const char *name, unsigned n, IrExpr *const *arguments);
 IrExpr *ir_field(IrModule *module, IrExpr *base, const char *name);
 IrExpr *ir_index(IrModule *module, IrExpr *base, unsigned n, ...);
+IrExpr *ir_index_array(IrModule *module, IrExpr *base, unsigned n, IrExpr *const *indices);
 IrExpr *ir_range(IrModule *module, IrExpr *low, IrExpr *high);
 IrExpr *ir_list(IrModule *module, unsigned n, IrExpr **items);
 IrExpr *ir_transposed(IrModule *module, IrExpr *x);
@@ -293,8 +304,11 @@ IrBuilder ir_builder_after(IrOp *op);
 /* A new op with n operands (IrExpr* follow); results and attributes are added with the calls below. */
 IrOp *ir_emit(IrBuilder *builder, IrOpcode code, unsigned n, ...);
 IrOp *ir_emit_array(IrBuilder *builder, IrOpcode code, unsigned n, IrExpr *const *operands);
-IrValue *ir_result(IrOp *op, const char *name_hint, IrType type);         /* appends a result; name made unique */
+/* Appends a result. Names become unique in ir_name_values(), which the printer, ir_number_values() and the pass door
+ * call: so a name depends only on the program as it is, not on ops that came and went. */
+IrValue *ir_result(IrOp *op, const char *name_hint, IrType type);
 IrExpr *ir_emit_value(IrBuilder *builder, IrOpcode code, IrType type, const char *name_hint, unsigned n, ...);
+void ir_operand_append(IrOp *op, IrExpr *operand);
 void ir_attribute_set(IrOp *op, IrAttributeKey key, IrExpr *value);       /* value NULL = flag */
 void ir_attribute_remove(IrOp *op, IrAttributeKey key);
 const IrAttribute *ir_attribute(const IrOp *op, IrAttributeKey key);      /* NULL if absent */
@@ -310,13 +324,29 @@ void ir_op_move(IrOp *op, IrRegion *region, IrOp *before);
 IrOp *ir_op_clone(IrBuilder *builder, const IrOp *op, GHashTable *map);
 void ir_region_clone_into(IrBuilder *builder, const IrRegion *region, GHashTable *map);
 IrModule *ir_module_clone(const IrModule *module);
+/* A copy of a function of any module in this one; marks go on pointing into the other's source. */
+IrFunction *ir_function_copy(IrModule *module, const IrFunction *function);
 /* Finds the op that declares a symbol visible in the function, or NULL. */
 IrOp *ir_symbol_find(const IrFunction *function, const char *symbol);
 /* Replaces every use of a value inside a region (nested ones too). */
 void ir_replace_uses(IrRegion *region, const IrValue *value, IrExpr *with);
 /* Visits every op of a region, nested ones too, in order; the visitor may remove the op it is given. */
 void ir_region_visit(IrRegion *region, void (*visit)(IrOp *, void *), void *data);
-unsigned ir_number_values(IrFunction *function); /* gives dense ids; returns how many */
+unsigned ir_number_values(IrFunction *function); /* gives dense ids and unique names; returns how many */
+void ir_name_values(IrFunction *function);       /* makes value names unique: the first keeps its name */
+/* A symbol that nothing in the function declares yet: the hint, or the hint and a number. */
+const char *ir_symbol_unique(const IrFunction *function, const char *hint);
+/* The `tile` of a channel's slot by its name, or NULL. */
+IrOp *ir_slot_find(const IrOp *channel, const char *name);
+/* Type of an expression: of a value, a symbol's tile, a sub-tile, scalar arithmetic. TYPE_NONE where it has none of
+ * its own (literals, keywords, barriers). */
+IrType ir_expr_type(const IrFunction *function, const IrExpr *expr);
+/* Extent of `lo .. hi`, if it is constant: 64 of `%i * 64 .. %i * 64 + 64`. */
+bool ir_range_extent(const IrExpr *range, int64_t *extent);
+/* Type of a result that the operands determine ("as operand 0": arithmetic, comparisons, reductions, let). */
+bool ir_infer_result(const IrOp *op, unsigned result, IrType *type);
+/* Shape two elementwise operands give: an extent of 1 broadcasts. false if the shapes disagree or are not tiles'. */
+bool ir_broadcast(const IrType *a, const IrType *b, IrType *shape);
 
 /* ---- Text ---------------------------------------------------------------------------------------------------- */
 

@@ -36,11 +36,13 @@ typedef struct Layout {
   /* PLACE_OFFSET only: byte address bits [base, base+bits) ^= bits [base+shift, ...): 0 bits = none.
    * The 128-byte swizzle is bits 3, base 4, shift 3; 64-byte 2,4,3; 32-byte 1,4,3. */
   unsigned swizzle_bits, swizzle_base, swizzle_shift;
-  const char *name; /* constructor text for printing, e.g. "wgmma.d(64, 256)"; NULL prints the modes */
+  unsigned row_pad; /* PLACE_OFFSET only: unused elements after each run of the first mode */
+  const char *name; /* constructor text for printing, e.g. "group.d(2)"; NULL prints the modes */
 } Layout;
 
 /* Constructors, a closed set named by instruction families. `warps_m`/`warps_n` split the tile over the warps of the
- * role (groups of four warps for the group product). All return NULL if the extents do not fit the constructor.
+ * role (groups of four warps for the group product); each warp has one block of consecutive rows and columns, and warp
+ * = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the constructor.
  * name: "mma.a" "mma.b" "mma.c"   warp product operands/accumulator; k of one instruction x 1
  *       "group.d" "group.a"       group product accumulator / register operand
  *       "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension first */
@@ -70,7 +72,8 @@ const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);
 const Layout *layout_transposed(Arena *arena, const Layout *layout);
 unsigned layout_size(const Layout *layout, LayoutPlace place); /* product of the place's mode sizes */
 unsigned layout_registers(const Layout *layout);               /* elements a thread holds */
-/* Coordinates of the element at (block, warp, lane, register), or at an element offset (PLACE_OFFSET layouts). */
+/* Coordinates of the element at (block, warp, lane, register), or at an element offset, which `reg` then gives
+ * (PLACE_OFFSET layouts; the padding has no element and gives the one it follows). */
 void layout_at(const Layout *layout, unsigned block, unsigned warp, unsigned lane, unsigned reg, unsigned *coordinate);
 /* Byte offset of an element in a shared layout, swizzle applied relative to an aligned base. */
 uint64_t layout_byte_offset(const Layout *layout, NumberType type, const unsigned *coordinate);

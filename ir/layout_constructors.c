@@ -1,0 +1,202 @@
+/* The constructors that instruction families name. Each is the documented fragment of one instruction,
+ * repeated over the tile in registers and warps. */
+#include "ir/layout.h"
+
+static Layout *layout_new(Arena *arena, unsigned rank, const unsigned *extents)
+{
+  Layout *layout = arena_new_object(arena, Layout);
+  layout->rank = rank;
+  for (unsigned i = 0; i < rank; i++)
+    layout->extent[i] = extents[i];
+  return layout;
+}
+
+/* Appends a mode; one of a single digit is nothing. */
+static void mode(Layout *layout, LayoutPlace place, unsigned size, int dim, unsigned step)
+{
+  if (size == 1) return;
+  g_assert(layout->n < LAYOUT_MAX_MODES);
+  layout->modes[layout->n++] = (LayoutMode){place, size, dim, dim == LAYOUT_REPLICATED ? 0 : step};
+}
+
+static bool divides(unsigned divisor, unsigned value)
+{
+  return divisor && value && value % divisor == 0;
+}
+
+/* Elements of a type in a 32-bit register, or 0 if warp products do not take the type. */
+static unsigned elements_per_register(NumberType type)
+{
+  unsigned bytes = number_bytes(type);
+  return bytes <= 4 ? 4 / bytes : 0;
+}
+
+/* A operand, one instruction: 16 rows, k = 8 registers' worth of elements a row. */
+static void operand_a(Layout *layout, unsigned e)
+{
+  mode(layout, PLACE_REGISTER, e, 1, 1);
+  mode(layout, PLACE_REGISTER, 2, 0, 8);
+  mode(layout, PLACE_REGISTER, 2, 1, 4 * e);
+  mode(layout, PLACE_LANE, 4, 1, e);
+  mode(layout, PLACE_LANE, 8, 0, 1);
+}
+
+const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,
+                           unsigned warps_n)
+{
+  unsigned e = elements_per_register(type);
+  if (!e || !warps_n || !divides(16 * warps_m, m) || !divides(8 * e, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, k});
+  operand_a(layout, e);
+  mode(layout, PLACE_REGISTER, m / (16 * warps_m), 0, 16);
+  mode(layout, PLACE_REGISTER, k / (8 * e), 1, 8 * e);
+  mode(layout, PLACE_WARP, warps_m, 0, m / warps_m);
+  mode(layout, PLACE_WARP, warps_n, LAYOUT_REPLICATED, 0);
+  layout->name = arena_printf(arena, "mma.a(%u, %u)", warps_m, warps_n);
+  return layout;
+}
+
+const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
+                           unsigned warps_n)
+{
+  unsigned e = elements_per_register(type);
+  if (!e || !warps_m || !divides(8 * warps_n, n) || !divides(8 * e, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){k, n});
+  mode(layout, PLACE_REGISTER, e, 0, 1);
+  mode(layout, PLACE_REGISTER, 2, 0, 4 * e);
+  mode(layout, PLACE_LANE, 4, 0, e);
+  mode(layout, PLACE_LANE, 8, 1, 1);
+  mode(layout, PLACE_REGISTER, n / (8 * warps_n), 1, 8);
+  mode(layout, PLACE_REGISTER, k / (8 * e), 0, 8 * e);
+  mode(layout, PLACE_WARP, warps_m, LAYOUT_REPLICATED, 0);
+  mode(layout, PLACE_WARP, warps_n, 1, n / warps_n);
+  layout->name = arena_printf(arena, "mma.b(%u, %u)", warps_m, warps_n);
+  return layout;
+}
+
+/* Accumulator of one instruction: pairs of columns, then the row 8 further down. */
+static void accumulator(Layout *layout)
+{
+  mode(layout, PLACE_REGISTER, 2, 1, 1);
+  mode(layout, PLACE_REGISTER, 2, 0, 8);
+  mode(layout, PLACE_LANE, 4, 1, 2);
+  mode(layout, PLACE_LANE, 8, 0, 1);
+}
+
+const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n)
+{
+  if (!divides(16 * warps_m, m) || !divides(8 * warps_n, n)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  accumulator(layout);
+  mode(layout, PLACE_REGISTER, n / (8 * warps_n), 1, 8);
+  mode(layout, PLACE_REGISTER, m / (16 * warps_m), 0, 16);
+  mode(layout, PLACE_WARP, warps_m, 0, m / warps_m);
+  mode(layout, PLACE_WARP, warps_n, 1, n / warps_n);
+  layout->name = arena_printf(arena, "mma.c(%u, %u)", warps_m, warps_n);
+  return layout;
+}
+
+/* Warps of a group have 16 rows each; a warpgroup has 64 * r consecutive rows, r the slowest register mode.
+ */
+const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warpgroups)
+{
+  if (!divides(64 * warpgroups, m) || !divides(8, n)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  accumulator(layout);
+  mode(layout, PLACE_REGISTER, n / 8, 1, 8);
+  mode(layout, PLACE_REGISTER, m / (64 * warpgroups), 0, 64);
+  mode(layout, PLACE_WARP, 4, 0, 16);
+  mode(layout, PLACE_WARP, warpgroups, 0, m / warpgroups);
+  layout->name = arena_printf(arena, "group.d(%u)", warpgroups);
+  return layout;
+}
+
+const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups)
+{
+  unsigned e = elements_per_register(type);
+  if (!e || !divides(64 * warpgroups, m) || !divides(8 * e, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, k});
+  operand_a(layout, e);
+  mode(layout, PLACE_REGISTER, m / (64 * warpgroups), 0, 64);
+  mode(layout, PLACE_REGISTER, k / (8 * e), 1, 8 * e);
+  mode(layout, PLACE_WARP, 4, 0, 16);
+  mode(layout, PLACE_WARP, warpgroups, 0, m / warpgroups);
+  layout->name = arena_printf(arena, "group.a(%u)", warpgroups);
+  return layout;
+}
+
+const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
+                             unsigned row_lanes, unsigned row_warps, unsigned warps)
+{
+  if (rank < 1 || rank > LAYOUT_MAX_DIMS || !vector || !divides(row_lanes, 32) || !divides(row_warps, warps))
+    return NULL;
+  int column = (int)rank - 1, row = (int)rank - 2;
+  unsigned lane_rows = 32 / row_lanes, warp_rows = warps / row_warps, pass = lane_rows * warp_rows;
+  unsigned lanes_wide = vector * row_lanes, chunk = lanes_wide * row_warps;
+  if (!divides(chunk, extents[column]) || (rank > 1 && !divides(pass, extents[row]))) return NULL;
+  Layout *layout = layout_new(arena, rank, extents);
+  mode(layout, PLACE_REGISTER, vector, column, 1);
+  mode(layout, PLACE_REGISTER, extents[column] / chunk, column, chunk);
+  mode(layout, PLACE_LANE, row_lanes, column, vector);
+  mode(layout, PLACE_WARP, row_warps, column, lanes_wide);
+  if (rank == 1) {
+    mode(layout, PLACE_LANE, lane_rows, LAYOUT_REPLICATED, 0);
+    mode(layout, PLACE_WARP, warp_rows, LAYOUT_REPLICATED, 0);
+  } else {
+    mode(layout, PLACE_LANE, lane_rows, row, 1);
+    mode(layout, PLACE_WARP, warp_rows, row, lane_rows);
+    mode(layout, PLACE_REGISTER, extents[row] / pass, row, pass);
+  }
+  for (int dim = row - 1; dim >= 0; dim--)
+    mode(layout, PLACE_REGISTER, extents[dim], dim, 1);
+  layout->name = arena_printf(arena, "blocked(vector %u, lanes %u, row_warps %u, warps %u)", vector,
+                              row_lanes, row_warps, warps);
+  return layout;
+}
+
+/* Columns in groups of four (or fewer), the threads of a row side by side: one vector access a group, no bank
+ * conflicts. Rows of a thread are as far apart as there are rows of threads. */
+const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned threads_n,
+                           unsigned threads)
+{
+  unsigned group = tn % 4 == 0 ? 4 : tn % 2 == 0 ? 2 : 1;
+  if (!tm || !tn || !divides(threads_n, threads) || threads % 32) return NULL;
+  unsigned threads_m = threads / threads_n;
+  if ((uint64_t)tm * threads_m != m || (uint64_t)tn * threads_n != n) return NULL;
+  if (!divides(threads_n, 32) && threads_n % 32) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  mode(layout, PLACE_REGISTER, group, 1, 1);
+  mode(layout, PLACE_REGISTER, tn / group, 1, threads_n * group);
+  mode(layout, PLACE_REGISTER, tm, 0, threads_m);
+  unsigned lanes_n = MIN(threads_n, 32), lanes_m = 32 / lanes_n;
+  mode(layout, PLACE_LANE, lanes_n, 1, group);
+  mode(layout, PLACE_LANE, lanes_m, 0, 1);
+  mode(layout, PLACE_WARP, threads_n / lanes_n, 1, lanes_n * group);
+  mode(layout, PLACE_WARP, threads_m / lanes_m, 0, lanes_m);
+  layout->name = arena_printf(arena, "fma.c(%u, %u, %u, %u)", tm, tn, threads_n, threads);
+  return layout;
+}
+
+const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
+                            NumberType type, unsigned swizzle_bytes, unsigned row_pad)
+{
+  if (rank < 1 || rank > LAYOUT_MAX_DIMS || inner >= rank || (swizzle_bytes && row_pad) || row_pad > 4096)
+    return NULL;
+  if (swizzle_bytes != 0 && swizzle_bytes != 32 && swizzle_bytes != 64 && swizzle_bytes != 128) return NULL;
+  unsigned row = swizzle_bytes ? swizzle_bytes / number_bytes(type) : extents[inner];
+  if (!divides(row, extents[inner])) return NULL;
+  Layout *layout = layout_new(arena, rank, extents);
+  /* The first mode stays even with a single digit where padding follows it. */
+  layout->modes[layout->n++] = (LayoutMode){PLACE_OFFSET, row, (int)inner, 1};
+  for (int dim = (int)rank - 1; dim >= 0; dim--)
+    if (dim != (int)inner) mode(layout, PLACE_OFFSET, extents[dim], dim, 1);
+  mode(layout, PLACE_OFFSET, extents[inner] / row, (int)inner, row);
+  layout->row_pad = row_pad;
+  if (swizzle_bytes) {
+    layout->swizzle_bits = swizzle_bytes == 128 ? 3 : swizzle_bytes == 64 ? 2 : 1;
+    layout->swizzle_base = 4;
+    layout->swizzle_shift = 3;
+  }
+  layout->name = arena_printf(arena, "shared(inner %u, swizzle %u, pad %u)", inner, swizzle_bytes, row_pad);
+  return layout;
+}

@@ -1,0 +1,45 @@
+/* The reader's state, shared by its files: expressions and types (ir/read_expr.c), statements and functions
+ * (ir/read.c). The first fault ends the reading. */
+#pragma once
+#include "ir/format.h"
+#include "ir/lexer.h"
+
+#define READ_MAX_DEPTH 200  /* nested parentheses, or nested regions */
+#define READ_MAX_NODES 1000 /* operators in one expression: bounds the depth of its tree */
+
+typedef struct DimUse { /* a bare name in a signature, resolved when the dims are known */
+  const char *name;
+  Mark mark;
+} DimUse;
+
+typedef struct Reader {
+  IrModule *module;
+  Lexer lexer;
+  GError **error;
+  bool failed;
+  unsigned depth, nodes;
+  IrFunction *function; /* being read */
+  GHashTable *values;   /* %name -> IrValue*, what is visible */
+  GHashTable *names;    /* bare name -> IrExpr*: tensors and dims */
+  GPtrArray *scopes;    /* names defined in the open regions, innermost last; NULL opens a region */
+  GArray *dim_uses;     /* DimUse: while a signature is read, else NULL */
+  bool words_allowed;   /* an unknown bare name is a keyword here */
+} Reader;
+
+/* Reports at a place; always false. Only the first fault counts. */
+bool read_fail(Reader *reader, const Mark *mark, const char *code, const char *hint, const char *format, ...)
+    G_GNUC_PRINTF(5, 6);
+bool read_expected(Reader *reader, const char *what);  /* "expected WHAT, found TOKEN" */
+bool read_at(const Reader *reader, const char *token); /* the current token is this one */
+bool read_accept(Reader *reader, const char *token);   /* and steps over it */
+bool read_expect(Reader *reader, const char *token);
+const char *read_text(Reader *reader); /* the current token's text, in the arena */
+void read_next(Reader *reader);
+/* "did you mean" among the NULL-terminated candidates, or NULL; g_free. */
+char *read_nearest(const char *name, const char *const *candidates);
+
+IrExpr *read_expr(Reader *reader);    /* NULL after a fault */
+IrExpr *read_postfix(Reader *reader); /* no bare infix */
+IrExpr *read_list(Reader *reader);    /* [e, ...]: EXPR_LIST */
+IrExpr *read_range(Reader *reader);   /* e .. e */
+bool read_type(Reader *reader, IrType *type);

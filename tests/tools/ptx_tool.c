@@ -1,0 +1,54 @@
+/* ptx-tool GPU FILE.ir [PASS...]: a THREAD module, through the named passes, as PTX on stdout. With `-` in place of
+ * the GPU the module is printed as text after the passes. For tests and for looking at code. */
+#include "backends/ptx/ptx.h"
+#include "ir/pass.h"
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+  const char *name;
+  bool (*run)(IrModule *module, const IrPassContext *context, GError **error);
+} passes[] = {
+    {"fold_constants", pass_fold_constants},
+    {"induce_addresses", pass_induce_addresses},
+    {"remove_dead_code", pass_remove_dead_code},
+    {"measure_pressure", pass_measure_pressure},
+};
+
+static bool run_pass(IrModule *module, const IrPassContext *context, const char *name, GError **error)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(passes); i++)
+    if (strcmp(passes[i].name, name) == 0)
+      return passes[i].run(module, context, error) && ir_verify(module, name, error);
+  error_set(error, ERROR_USAGE, NULL, "unknown-pass", NULL, "no such pass: %s", name);
+  return false;
+}
+
+static char *work(int argc, char **argv, GError **error)
+{
+  bool print = strcmp(argv[1], "-") == 0;
+  g_autoptr(Gpu) gpu = print ? NULL : gpu_load(argv[1], error);
+  g_autoptr(Source) source = print || gpu != NULL ? source_load(argv[2], error) : NULL;
+  g_autoptr(IrModule) module = source != NULL ? ir_read(source, error) : NULL;
+  if (module == NULL || !ir_verify(module, NULL, error)) return NULL;
+  IrPassContext context = {.gpu = gpu};
+  for (int i = 3; i < argc; i++)
+    if (!run_pass(module, &context, argv[i], error)) return NULL;
+  return print ? ir_print(module) : ptx_emit(module, gpu, error);
+}
+
+int main(int argc, char **argv)
+{
+  g_autoptr(GError) error = NULL;
+  if (argc < 3) {
+    fprintf(stderr, "usage: ptx-tool GPU|- FILE.ir [PASS...]\n");
+    return ERROR_USAGE;
+  }
+  g_autofree char *text = work(argc, argv, &error);
+  if (text == NULL) {
+    error_print(error, stderr, false);
+    return error_exit_code(error);
+  }
+  fputs(text, stdout);
+  return 0;
+}

@@ -56,25 +56,41 @@ static bool holds(double left, Relation relation, double right, double slack)
   g_assert_not_reached();
 }
 
-static void check_relation(Build *build, unsigned i)
+/* The entry to show as the culprit: one from the file that was named, if any takes part. */
+static const Entry *culprit(const Build *build, const Entry *const *entries, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (entries[i] && entries[i]->mark.source == build->end.source) return entries[i];
+  return entries[0];
+}
+
+static void report_relation(Build *build, unsigned i, const Entry *const entries[3], double value)
 {
   static const char *const words[] = {"is not", "is more than", "is not a multiple of"};
-  const Entry *left = build_entry(build, relations[i].left), *right = build_entry(build, relations[i].right);
+  const Entry *left = entries[0], *right = entries[1], *other = entries[2];
+  bool is_product = relations[i].times != NULL;
+  g_autofree char *value_text = quantity_text(value, is_product ? right->unit : left->unit);
+  g_autofree char *right_text = quantity_text(right->number, right->unit);
+  g_autofree char *name = other ? g_strdup_printf("%s %s %s", left->path, is_product ? "x" : "+", other->path)
+                                : g_strdup(left->path);
+  const Entry *shown = culprit(build, entries, 3);
+  build_error(build, &shown->mark, "contradiction", *relations[i].why ? relations[i].why : NULL,
+              "%s (%s) %s %s (%s)", name, value_text, words[relations[i].relation], right->path, right_text);
+  const Entry *against = shown == right ? left : right;
+  build_note(build, &against->mark, "contradiction", "%s is given here", against->path);
+}
+
+static void check_relation(Build *build, unsigned i)
+{
   const char *other_path = relations[i].times ? relations[i].times : relations[i].plus;
+  const Entry *left = build_entry(build, relations[i].left), *right = build_entry(build, relations[i].right);
   const Entry *other = other_path ? build_entry(build, other_path) : NULL;
   if (!left || !right || left->unknown || right->unknown || (other_path && !other)) return;
   double value = left->number;
   if (relations[i].times) value *= other->number;
   if (relations[i].plus) value += other->number;
-  if (holds(value, relations[i].relation, right->number, relations[i].slack)) return;
-  g_autofree char *value_text = quantity_text(value, left->unit);
-  g_autofree char *right_text = quantity_text(right->number, right->unit);
-  g_autofree char *name = relations[i].times  ? g_strdup_printf("%s x %s", left->path, other_path)
-                          : relations[i].plus ? g_strdup_printf("%s + %s", left->path, other_path)
-                                              : g_strdup(left->path);
-  build_error(build, &left->mark, "contradiction", *relations[i].why ? relations[i].why : NULL,
-              "%s (%s) %s %s (%s)", name, value_text, words[relations[i].relation], right->path, right_text);
-  build_note(build, &right->mark, "contradiction", "%s is given here", right->path);
+  if (!holds(value, relations[i].relation, right->number, relations[i].slack))
+    report_relation(build, i, (const Entry *const[]){left, right, other}, value);
 }
 
 /* ---- families ---- */
@@ -114,13 +130,15 @@ static void check_families(Build *build)
 /* The text that is emitted carries one version, which must cover every family. */
 static void check_versions(Build *build)
 {
-  const Entry *text = build_entry(build, "ptx");
+  const Entry *text = build_entry(build, "ptx"), *highest = text;
   for (guint i = 0; text && i < build->private->entries->len; i++) {
     const Entry *entry = build->private->entries->pdata[i];
-    if (entry->kind != RULE_VERSION || entry->number <= text->number) continue;
-    build_error(build, &text->mark, "contradiction", "`ptx` covers every family and shape",
-                "ptx %.1f is below %s (%.1f)", text->number / 10, entry->path, entry->number / 10);
+    if (entry->kind == RULE_VERSION && entry->number > highest->number) highest = entry;
   }
+  if (highest == text) return;
+  const Entry *shown = culprit(build, (const Entry *const[]){text, highest}, 2);
+  build_error(build, &shown->mark, "contradiction", "`ptx` covers every family and shape",
+              "ptx %.1f is below %s (%.1f)", text->number / 10, highest->path, highest->number / 10);
 }
 
 /* ---- peaks ---- */
@@ -165,8 +183,10 @@ static void check_peak(Build *build, const Entry *peak)
                                          : gpu->clock_boost_mhz;
   double derived = rate * gpu->sm_count * clock * 1e6;
   if (fabs(derived - peak->number) <= 0.02 * derived) return;
-  g_autofree char *hint = g_strdup_printf("%g FLOP/clk/SM x %u SMs x %g MHz = %.4g TFLOP/s", rate,
-                                          gpu->sm_count, clock, derived / 1e12);
+  bool inherited = peak->mark.source != build->end.source;
+  g_autofree char *hint =
+      g_strdup_printf("%g FLOP/clk/SM x %u SMs x %g MHz = %.4g TFLOP/s%s", rate, gpu->sm_count, clock,
+                      derived / 1e12, inherited ? "; `peaks: null` drops what the base states" : "");
   build_error(build, &peak->mark, "contradiction", hint,
               "%s = %.4g TFLOP/s is not what the description derives", peak->path, peak->number / 1e12);
 }

@@ -57,7 +57,7 @@ typedef struct GpuFact {
 } GpuFact;
 
 typedef struct Gpu {
-  const char *name, *product, *arch; /* "h100", "H100 SXM5 80 GB", name of the arch file it extends */
+  const char *name, *product, *arch; /* short name, name for people, name of the arch file it extends */
   const char *file;                  /* what was read */
   const char *target;                /* assembler target, e.g. the .target line */
   unsigned ptx_version;              /* highest PTX ISA the emitted text needs, major * 10 + minor */
@@ -90,6 +90,8 @@ typedef struct Gpu {
 /* Loads by name (search: ADLGEN_DATA_DIR/adl, $XDG_DATA_HOME/adlgen/adl, embedded) or by path (contains '/' or ends
  * in .yaml). Caller frees with gpu_free. ERROR_INPUT with places on anything wrong. */
 Gpu *gpu_load(const char *name_or_path, GError **error);
+/* Loads a product's description from a text in memory, which may extend by name but not by path. */
+Gpu *gpu_parse(Source *source, GError **error);
 void gpu_free(Gpu *gpu);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Gpu, gpu_free)
 

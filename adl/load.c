@@ -25,6 +25,9 @@ typedef struct {
 typedef struct {
   Build build;
   GArray *files; /* of File, the one that was named first, its base next, ... */
+  bool by_alias; /* the last base was called by an alias */
+  Mark alias;
+  const char *alias_text;
 } Loader;
 
 static bool is_path(const char *text)
@@ -92,13 +95,16 @@ static char *find_alias(const char *alias)
   return NULL;
 }
 
-static char *find_base(const char *name)
+/* Data path of a GPU, an architecture, or an architecture's alias. */
+static char *find_base(const char *name, bool *by_alias)
 {
+  *by_alias = false;
   static const char *const kinds[] = {"gpu", "arch"};
   for (unsigned i = 0; i < G_N_ELEMENTS(kinds); i++) {
     g_autofree char *path = data_path(kinds[i], name);
     if (data_exists(path)) return g_steal_pointer(&path);
   }
+  *by_alias = true;
   return find_alias(name);
 }
 
@@ -113,8 +119,7 @@ static char *hint_of_names(const char *name, const char *const *kinds)
   g_ptr_array_add(all, NULL);
   const char *near = nearest_name(name, (const char *const *)all->pdata);
   g_autofree char *list = g_strjoinv(", ", (char **)all->pdata);
-  return near ? g_strdup_printf("did you mean `%s`? Known: %s", near, list)
-              : g_strdup_printf("known: %s", list);
+  return near ? g_strdup_printf("did you mean `%s`?", near) : g_strdup_printf("known: %s", list);
 }
 
 /* ---- reading one file ---- */
@@ -200,14 +205,19 @@ static Node *base_node(Loader *loader, const File *file)
   return extends ? extends : arch;
 }
 
+static const char *file_name(const File *file)
+{
+  return file->root->mark.source->name;
+}
+
 static bool is_cycle(Loader *loader, const char *id, const Mark *mark)
 {
   for (guint i = 0; i < loader->files->len; i++) {
     if (strcmp(g_array_index(loader->files, File, i).id, id)) continue;
     g_autoptr(GString) chain = g_string_new(NULL);
     for (guint j = i; j < loader->files->len; j++)
-      g_string_append_printf(chain, "%s -> ", g_array_index(loader->files, File, j).id);
-    g_string_append(chain, id);
+      g_string_append_printf(chain, "%s -> ", file_name(&g_array_index(loader->files, File, j)));
+    g_string_append(chain, file_name(&g_array_index(loader->files, File, i)));
     build_error(&loader->build, mark, "extends-cycle", chain->str, "`extends` comes back to where it was");
     return true;
   }
@@ -219,8 +229,16 @@ static bool is_cycle(Loader *loader, const char *id, const Mark *mark)
 static bool add_base_by_path(Loader *loader, const File *file, const char *text, const Mark *mark)
 {
   Arena *arena = loader->build.arena;
-  g_autofree char *joined =
-      g_path_is_absolute(text) ? g_strdup(text) : g_build_filename(file->folder, text, NULL);
+  if (!file->folder) {
+    build_error(&loader->build, mark, "unknown-base", "extend by name",
+                "a text in memory cannot extend a file");
+    return false;
+  }
+  /* A file next to the named one keeps its short name in messages. */
+  while (g_str_has_prefix(text, "./"))
+    text += 2;
+  bool as_is = g_path_is_absolute(text) || !strcmp(file->folder, ".");
+  g_autofree char *joined = as_is ? g_strdup(text) : g_build_filename(file->folder, text, NULL);
   g_autofree char *id = g_canonicalize_filename(joined, NULL);
   if (is_cycle(loader, id, mark)) return false;
   g_autoptr(GError) error = NULL;
@@ -234,7 +252,7 @@ static bool add_base_by_path(Loader *loader, const File *file, const char *text,
 static bool add_base_by_name(Loader *loader, const char *name, const Mark *mark)
 {
   static const char *const kinds[] = {"gpu", "arch", NULL};
-  g_autofree char *path = find_base(name);
+  g_autofree char *path = find_base(name, &loader->by_alias);
   if (!path) {
     g_autofree char *hint = hint_of_names(name, kinds);
     build_error(&loader->build, mark, "unknown-base", hint, "no description is called `%.80s`", name);
@@ -242,7 +260,10 @@ static bool add_base_by_name(Loader *loader, const char *name, const Mark *mark)
   }
   if (is_cycle(loader, path, mark)) return false;
   g_autoptr(Source) source = data_load(path, &loader->build.error);
-  return source && add_file(loader, source, arena_strdup(loader->build.arena, path), ".");
+  if (!source) return false;
+  g_autofree char *folder = g_path_get_dirname(source->name);
+  return add_file(loader, source, arena_strdup(loader->build.arena, path),
+                  arena_strdup(loader->build.arena, folder));
 }
 
 /* Adds the bases of the last file. false if one cannot be found or read: without it nothing else can be
@@ -263,9 +284,14 @@ static bool add_bases(Loader *loader)
     }
     if (!node_string(node, &text, &loader->build.error)) return false;
     bool was_arch = last->is_arch;
+    loader->by_alias = false;
     bool added = is_path(text) ? add_base_by_path(loader, last, text, &node->mark)
                                : add_base_by_name(loader, text, &node->mark);
     if (!added) return false;
+    if (loader->by_alias) {
+      loader->alias = node->mark;
+      loader->alias_text = text;
+    }
     if (was_arch && !g_array_index(loader->files, File, loader->files->len - 1).is_arch) {
       build_error(&loader->build, &node->mark, "contradiction", NULL,
                   "an architecture extends an architecture, but `%.80s` is a product", text);
@@ -316,6 +342,8 @@ static void hash_entry(GChecksum *sum, const Entry *entry)
 {
   g_autoptr(GString) line = g_string_new(entry->path);
   if (entry->unknown) g_string_append(line, " unknown");
+  double own_clock = entry->kind == RULE_NUMBER ? entry->clock : FACT_UNKNOWN;
+  if (fact_known(own_clock)) g_string_append_printf(line, " at %.0f", own_clock);
   if (fact_known(entry->number)) {
     char number[G_ASCII_DTOSTR_BUF_SIZE];
     g_string_append_printf(line, " %s", g_ascii_dtostr(number, sizeof number, entry->number));
@@ -371,6 +399,26 @@ static void set_names(Loader *loader)
   gpu->target = target ? target->text : NULL;
 }
 
+/* Every fault of a file is shown with that file; a fault that only shows in the sum of files may lie in a
+ * base. */
+static bool concerns_named_file(const Loader *loader)
+{
+  const GPtrArray *diagnostics = error_diagnostics(loader->build.error);
+  for (guint i = 0; i < diagnostics->len; i++)
+    if (((Diagnostic *)diagnostics->pdata[i])->source == loader->build.end.source) return true;
+  return false;
+}
+
+static void add_notes(Loader *loader)
+{
+  const File *base = &g_array_index(loader->files, File, loader->files->len - 1);
+  if (loader->alias_text && base->name)
+    build_note(&loader->build, &loader->alias, "alias", "`%s` is the architecture %s", loader->alias_text,
+               base->name);
+  if (loader->build.end.source && !concerns_named_file(loader))
+    build_note(&loader->build, &loader->build.end, "context", "found while checking this description");
+}
+
 static void resolve(Loader *loader)
 {
   Build *build = &loader->build;
@@ -419,6 +467,7 @@ static Gpu *load_source(Source *source, const char *id, const char *folder, cons
                   "the file of `%s` calls itself `%s`", requested, named->name);
     if (add_bases(&loader)) resolve(&loader);
   }
+  if (build->error && loader.files->len) add_notes(&loader);
   g_array_unref(loader.files);
   if (!build->error) return build->gpu;
   g_propagate_error(error, build->error);
@@ -457,6 +506,11 @@ Gpu *gpu_load(const char *name_or_path, GError **error)
   g_autofree char *hint = hint_of_names(name_or_path, kinds);
   error_set(error, ERROR_INPUT, NULL, "unknown-gpu", hint, "unknown GPU `%.80s`", name_or_path);
   return NULL;
+}
+
+Gpu *gpu_parse(Source *source, GError **error)
+{
+  return load_source(source, "", NULL, NULL, false, error);
 }
 
 bool gpu_check(const char *path, GError **error)

@@ -84,7 +84,7 @@ static json_t *summary(const Gpu *gpu)
   json_object_set_new(object, "product", json_string(gpu->product));
   json_object_set_new(object, "arch", json_string_or_null(gpu->arch));
   json_object_set_new(object, "target", json_string(gpu->target));
-  json_object_set_new(object, "ptx", json_real(gpu->ptx_version / 10.0));
+  json_object_set_new(object, "ptx", json_sprintf("%u.%u", gpu->ptx_version / 10, gpu->ptx_version % 10));
   json_object_set_new(object, "file", json_string(gpu->file));
   json_object_set_new(object, "hash", json_string(gpu->hash));
   json_object_set_new(object, "sms", json_integer(gpu->sm_count));
@@ -127,7 +127,9 @@ json_t *gpus_to_json(GError **error)
 
 /* ---- text ---- */
 
-/* Rows of cells, printed with every column as wide as its widest cell. */
+/* Rows of cells, printed with every column as wide as its widest cell; a very wide cell just pushes its row.
+ */
+#define WIDEST 32
 typedef struct {
   GPtrArray *cells; /* of char* */
   unsigned columns;
@@ -151,7 +153,7 @@ static char *table_to_text(Table *table, const char *indent)
     if (column == 0) g_string_append(text, indent);
     g_string_append(text, cell);
     if (column + 1 < table->columns)
-      g_string_append_printf(text, "%*s", (int)(width[column] - (unsigned)g_utf8_strlen(cell, -1) + 2), "");
+      g_string_append_printf(text, "%*s", MAX(2, (int)width[column] - (int)g_utf8_strlen(cell, -1) + 2), "");
     else
       g_string_append_c(text, '\n');
   }

@@ -36,7 +36,10 @@ static Provenance provenance_of(Builder *builder, Node *mapping, Provenance oute
 {
   Provenance own = outer;
   Node *source = node_get(mapping, "source"), *guess = node_get(mapping, "guess");
-  if (source) own = (Provenance){source_text(source, builder->sources, builder->error), false};
+  if (source) {
+    own = (Provenance){source_text(source, builder->sources, builder->error), false};
+    if (!own.source) own.source = "?"; /* reported once is enough */
+  }
   if (guess && node_boolean(guess, &own.guess, builder->error) && own.guess && !source)
     own.source = FROM_MEMORY;
   return own;

@@ -256,12 +256,16 @@ static void append_place(GString *text, const Diagnostic *diagnostic)
   g_string_append_c(text, ' ');
 }
 
-static void append_diagnostic(GString *text, const Diagnostic *diagnostic, bool colour)
+/* previous: the diagnostic printed before, whose source line need not be shown again. */
+static void append_diagnostic(GString *text, const Diagnostic *diagnostic, const Diagnostic *previous,
+                              bool colour)
 {
+  bool same_place = previous && diagnostic->source == previous->source &&
+                    diagnostic->line == previous->line && diagnostic->column == previous->column;
   append_place(text, diagnostic);
   g_string_append_printf(text, "%s%s:%s %s\n", colour ? severity_colours[diagnostic->severity] : "",
                          severity_names[diagnostic->severity], colour ? "\033[0m" : "", diagnostic->message);
-  if (diagnostic->source && diagnostic->line) append_excerpt(text, diagnostic, colour);
+  if (diagnostic->source && diagnostic->line && !same_place) append_excerpt(text, diagnostic, colour);
   if (diagnostic->hint) g_string_append_printf(text, "hint: %s\n", diagnostic->hint);
 }
 
@@ -270,10 +274,10 @@ char *error_to_text(const GError *error, bool colour)
   GString *text = g_string_new(NULL);
   const GPtrArray *diagnostics = error_diagnostics(error);
   for (guint i = 0; diagnostics && i < diagnostics->len; i++)
-    append_diagnostic(text, diagnostics->pdata[i], colour);
+    append_diagnostic(text, diagnostics->pdata[i], i ? diagnostics->pdata[i - 1] : NULL, colour);
   if (!diagnostics) {
     Diagnostic foreign = {.message = error->message};
-    append_diagnostic(text, &foreign, colour);
+    append_diagnostic(text, &foreign, NULL, colour);
   }
   return g_string_free(text, FALSE);
 }

@@ -2,7 +2,9 @@
 #include <string.h>
 
 const Section schema_sections[] = {
-    {"", false, false, true, "top level"},
+    {"", false, false, true,
+     "beside what says what the file is: `adl`, `name` or `architecture`, `product`, `aliases`, `extends`, "
+     "`sources`"},
     {"limits", false, false, true, "what one SM and one block may hold"},
     {"latency", false, false, true, "cycles from issue to use of the result"},
     {"throughput", false, false, true, "results of all lanes per clock and SM"},

@@ -1,0 +1,110 @@
+/* The schema table against itself, and docs/adl.md against the schema. */
+#include "adl/quantity.h"
+#include "adl/schema.h"
+#include <glib/gstdio.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_rules_are_consistent(void **state)
+{
+  for (unsigned i = 0; i < schema_n_rules; i++) {
+    const Rule *rule = &schema_rules[i];
+    assert_non_null(schema_section(rule->section));
+    bool is_number = rule->kind == RULE_NUMBER || rule->kind == RULE_NUMBERS || rule->kind == RULE_RANGES;
+    assert_true(!is_number || rule->unit);
+    assert_int_equal(rule->kind == RULE_CHOICE || rule->kind == RULE_CHOICES, rule->choices != NULL);
+    /* What a consumer reads as a whole number cannot be unknown. */
+    assert_false(rule->field == FIELD_UNSIGNED && (rule->flags & RULE_MAY_BE_UNKNOWN));
+    for (unsigned j = 0; j < i; j++)
+      assert_false(!strcmp(schema_rules[j].section, rule->section) &&
+                   !strcmp(schema_rules[j].key, rule->key));
+  }
+}
+
+static void test_documentation(void **state)
+{
+  g_autofree char *path = g_build_filename(g_getenv("ADLGEN_SOURCE_ROOT"), "docs", "adl.md", NULL);
+  g_autofree char *text = NULL, *tables = schema_to_markdown();
+  assert_true(g_file_get_contents(path, &text, NULL, NULL));
+  const char *update = g_getenv("ADLGEN_UPDATE");
+  char *start = strstr(text, "<!-- schema -->"), *end = strstr(text, "<!-- end of schema -->");
+  assert_non_null(start);
+  assert_non_null(end);
+  start += strlen("<!-- schema -->");
+  g_autofree char *now = g_strndup(start, (gsize)(end - start));
+  g_autofree char *expected = g_strdup_printf("\n%s\n", tables);
+  if (update && strcmp(now, expected)) {
+    g_autoptr(GString) all = g_string_new_len(text, start - text);
+    g_string_append(all, expected);
+    g_string_append(all, end);
+    assert_true(g_file_set_contents(path, all->str, -1, NULL));
+    return;
+  }
+  assert_string_equal(now, expected); /* ADLGEN_UPDATE=1 rewrites the page */
+}
+
+/* The files that docs/new-gpu.md has its reader write are right, in the order in which it does. */
+static void test_walk_through(void **state)
+{
+  g_autofree char *path = g_build_filename(g_getenv("ADLGEN_SOURCE_ROOT"), "docs", "new-gpu.md", NULL);
+  g_autofree char *text = NULL, *folder = g_dir_make_tmp("walkXXXXXX", NULL);
+  assert_true(g_file_get_contents(path, &text, NULL, NULL));
+  g_auto(GStrv) parts = g_strsplit(text, "<!-- file: ", -1);
+  assert_int_equal(g_strv_length(parts), 1 + 3);
+  for (char **part = parts + 1; *part; part++) {
+    char *name = *part, *name_end = strstr(name, " -->"), *start = strstr(name, "```yaml\n");
+    assert_true(name_end && start);
+    char *end = strstr(start + 8, "```");
+    *name_end = *end = 0;
+    g_autofree char *file = g_build_filename(folder, name, NULL);
+    assert_true(g_file_set_contents(file, start + 8, -1, NULL));
+    g_autoptr(GError) error = NULL;
+    gpu_check(file, &error);
+    if (error) error_print(error, stderr, false);
+    assert_null(error);
+  }
+  for (char **part = parts + 1; *part; part++) {
+    g_autofree char *file = g_build_filename(folder, *part, NULL);
+    g_unlink(file);
+  }
+  g_rmdir(folder);
+}
+
+static void test_quantity_text(void **state)
+{
+  static const struct {
+    double value;
+    const char *unit, *text;
+  } cases[] = {
+      {232448, "B", "227 KiB"},
+      {41943040, "B", "40 MiB"},
+      {80e9, "B", "80 GB"},
+      {1, "B", "1 B"},
+      {0, "B", "0 B"},
+      {75497472, "B", "72 MiB"},
+      {3.35e12, "B/s", "3350 GB/s"},
+      {989.4e12, "FLOP/s", "989.4 TFLOP/s"},
+      {132, "SMs", "132 SMs"},
+      {24.6, "cycles", "24.6 cycles"},
+      {1048575, "B", "1048575 B"},
+  };
+  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = quantity_text(cases[i].value, cases[i].unit);
+    assert_string_equal(text, cases[i].text);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rules_are_consistent),
+      cmocka_unit_test(test_documentation),
+      cmocka_unit_test(test_walk_through),
+      cmocka_unit_test(test_quantity_text),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -173,6 +173,12 @@ static const char *sat_narrow(Emitter *e, RowMatch *match)
   return number_bits(match->results[0].type) < 32 ? ".sat" : "";
 }
 
+static const char *sat_change(Emitter *e, RowMatch *match)
+{
+  bool same = strcmp(type_text(match->results[0].type), type_text(match_type(match, 0))) == 0;
+  return ir_attribute(match->op, ATTR_SATURATE) != NULL && !same ? ".sat" : "";
+}
+
 /* An L2 policy is asked for by evict_first, evict_last and evict_normal; a hint may be ignored where there is
  * none. */
 static bool wants_policy(Emitter *e, const RowMatch *match)
@@ -450,6 +456,7 @@ static const struct {
                 FIELD(rounding),
                 FIELD(rounding_integer),
                 FIELD(sat_narrow),
+                FIELD(sat_change),
                 FIELD(cache),
                 FIELD(cache_tensor),
                 FIELD(cache_line),

@@ -213,7 +213,8 @@ const char *constant_text(Emitter *e, const Operand *operand, NumberType type)
   if (number_bits(type) == 32 && value > INT32_MAX && number_class(type) == NUMBER_SIGNED)
     value = (int32_t)value;
   if (number_bits(type) == 32 && number_class(type) != NUMBER_SIGNED && value < 0) value = (uint32_t)value;
-  if (value == INT64_MIN) return "0x8000000000000000";
+  if (value > UINT32_MAX || value == INT64_MIN) /* descriptors and masks */
+    return arena_printf(e->arena, "0x%" G_GINT64_MODIFIER "X", (guint64)value);
   return arena_printf(e->arena, "%" G_GINT64_FORMAT, value);
 }
 

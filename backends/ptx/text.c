@@ -6,6 +6,7 @@
 #define GUARD_COLUMN    4
 #define MNEMONIC_COLUMN 12
 #define OPERAND_COLUMN  36
+#define LONG_MNEMONIC   48
 #define LAST_COLUMN     110
 
 static void pad(GString *out, gsize line_start, gsize column)
@@ -18,8 +19,7 @@ static void pad(GString *out, gsize line_start, gsize column)
 /* Appends the operands, broken after a comma where the line would become too long. */
 static void append_operands(GString *out, gsize line_start, const char *operands)
 {
-  gsize indent = out->len - line_start;
-  if (indent > LAST_COLUMN / 2) indent = OPERAND_COLUMN;
+  gsize indent = MIN(out->len - line_start, OPERAND_COLUMN);
   while (*operands != '\0') {
     gsize room = LAST_COLUMN - MIN(out->len - line_start, (gsize)LAST_COLUMN - 20);
     gsize length = strlen(operands);
@@ -57,7 +57,13 @@ void text_line(GString *out, const char *guard, const char *instruction)
   if (space == NULL) {
     g_string_append(out, instruction);
   } else {
-    g_string_append_len(out, instruction, space - instruction + 1);
+    g_string_append_len(out, instruction, space - instruction);
+    if (out->len - start > LONG_MNEMONIC && out->len - start + strlen(space) > LAST_COLUMN) {
+      g_string_append_c(out, '\n'); /* the operands get lines of their own */
+      start = out->len;
+    } else {
+      g_string_append_c(out, ' ');
+    }
     pad(out, start, OPERAND_COLUMN);
     append_operands(out, start, space + 1);
   }

@@ -1,5 +1,5 @@
-/* ptx-tool GPU FILE.ir [PASS...]: a THREAD module, through the named passes, as PTX on stdout. With `-` in place of
- * the GPU the module is printed as text after the passes. For tests and for looking at code. */
+/* ptx-tool GPU FILE.ir [PASS...]: a THREAD module, through the named passes, as PTX on stdout. With `-` in
+ * place of the GPU the module is printed as text after the passes. For tests and for looking at code. */
 #include "backends/ptx/ptx.h"
 #include "ir/pass.h"
 #include <stdio.h>

@@ -196,7 +196,7 @@ static void read_resources(AssembledEntry *entry, const char *line)
 
 /* Remarks that the tool gives as information and that cost speed; its own -Werror ignores them. */
 static const char *const costly_phrases[] = {"Potential Performance Loss", "is injected",
-                                             "'setmaxnreg' ignored"};
+                                             "' ignored"};
 
 static void note_costly_line(Assembly *assembly, const char *line)
 {

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Coefficients of templates/math.ir: minimax polynomials by the Remez exchange, rounded to f32 one by one.
+
+Each line printed is a polynomial, its coefficients from the lowest power, and the largest error of the rounded
+polynomial with its weight, as a power of two. Needs mpmath. Nothing runs this: it says where the numbers come from."""
+import struct
+import mpmath as mp
+
+mp.mp.prec = 120
+
+
+def f32(x):
+    return mp.mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
+
+
+def remez(target, weight, low, high, degree):
+    """Polynomial p of that degree that minimises max |weight (target - p)| on [low, high]."""
+    n = degree + 2
+    points = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (n - 1 - i) / (n - 1)) for i in range(n)]
+    grid = [low + (high - low) * mp.mpf(i) / 1500 for i in range(1501)]
+    values = [(x, target(x), weight(x)) for x in grid]
+    for _ in range(12):
+        rows, right = mp.matrix(n, n), mp.matrix(n, 1)
+        for i, x in enumerate(points):
+            for k in range(degree + 1):
+                rows[i, k] = x**k
+            rows[i, degree + 1] = (-1) ** i / weight(x)
+            right[i] = target(x)
+        solution = mp.lu_solve(rows, right)
+        p = [solution[k] for k in range(degree + 1)]
+        errors = [w * (t - mp.polyval(p[::-1], x)) for x, t, w in values]
+        extremes, run = [], 0
+        for i in range(1, len(errors) + 1):  # the largest error of each run of one sign
+            if i == len(errors) or (errors[i] > 0) != (errors[run] > 0):
+                extremes.append(max(range(run, i), key=lambda j: abs(errors[j])))
+                run = i
+        if len(extremes) < n:
+            break
+        while len(extremes) > n:
+            extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
+        points = [grid[i] for i in extremes]
+    return p
+
+
+def fit(name, target, weight, low, high, degree):
+    low, high = mp.mpf(low), mp.mpf(high)
+    fixed, rest = [], target
+    for k in range(degree + 1):  # round the lowest, fit the others again
+        p = remez(rest, lambda x: weight(x) * abs(x) ** len(fixed), low, high, degree - k)
+        fixed.append(f32(p[0]))
+        rest = lambda x: (target(x) - mp.polyval(fixed[::-1], x)) / x ** len(fixed)
+    grid = [low + (high - low) * mp.mpf(i) / 4000 for i in range(4001)]
+    worst = max(abs(weight(x) * (target(x) - mp.polyval(fixed[::-1], x))) for x in grid)
+    print("%-12s %s   error 2^%.1f" % (name, " ".join("%.9g" % float(c) for c in fixed), float(mp.log(worst, 2))))
+
+
+E = mp.mpf("1e-6")
+HALF_LN2 = mp.log(2) / 2 + mp.mpf("1e-5")
+one = lambda x: mp.mpf(1)
+
+# e^r = 1 + r + r^2 p(r)
+fit("exp", lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2, -HALF_LN2 + E / 3, HALF_LN2, 4)
+# ln(1 + f) = f - f^2 / 2 + f^3 p(f)
+fit("log", lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**2, mp.sqrt(0.5) - 1 - E, mp.sqrt(2) - 1 + E, 7)
+# sin r = r + r^3 p(r^2), cos r = 1 - r^2 / 2 + r^4 p(r^2)
+quarter = mp.pi / 4 + mp.mpf("1e-4")
+fit("sin", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E**2, quarter**2, 2)
+fit("cos", lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2, E, quarter**2, 2)
+# asin x = x + x^3 p(x^2) to 1/2
+fit("asin", lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.25, 4)
+# atan x = x + x^3 p(x^2) to 1
+fit("atan", lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 1, 7)
+# tanh x = x + x^3 p(x^2) to 0.55
+fit("tanh", lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.3025, 4)
+# erf x = x + x p(x^2) to 0.92
+fit("erf", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 0.8464, 5)
+# erfc x = e^-(x p(x)) from 0.92 to 4
+fit("erf_tail", lambda x: -mp.log(mp.erfc(x)) / x, lambda x: x * mp.erfc(x), 0.92, 4, 8)
+# (1 - Phi(x)) e^(x^2 / 2) = t p(t), t = 1 / (1 + 0.4 x), to 14.5
+normal = lambda t: (1 / t - 1) / mp.mpf("0.4")
+fit("normal_tail", lambda t: mp.erfc(normal(t) / mp.sqrt(2)) / 2 * mp.exp(normal(t) ** 2 / 2) / t,
+    lambda t: t / (mp.erfc(normal(t) / mp.sqrt(2)) / 2 * mp.exp(normal(t) ** 2 / 2)), 1 / (1 + 0.4 * 14.5), 1, 9)
+# ln m = 2 (t + t^3 p(t^2)), t = (m - 1) / (m + 1)
+fit("log_ext", lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E**2, 0.0295, 3)

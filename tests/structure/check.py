@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Rules of the house that a reader could check with grep: check.py ROOT [CHECK]...
+
+Each check walks the files git knows and prints FILE:LINE: what is wrong. Exit status 1 if any does."""
+import pathlib
+import re
+import subprocess
+import sys
+
+root = pathlib.Path(sys.argv[1]).resolve()
+
+# What each folder may include, as in the table of README.md. tests/ may use everything.
+ALLOWED = {
+    "base": {"base"},
+    "adl": {"adl", "base"},
+    "ir": {"ir", "adl", "base"},
+    "generator": {"generator", "backends", "ir", "adl", "base"},
+    "reference": {"reference", "base"},
+    "backends": {"backends", "ir", "adl", "base"},
+    "simulator": {"simulator", "adl", "base"},
+    "runtime": {"runtime", "adl", "base"},
+    "cli": {"cli", "runtime", "simulator", "backends", "reference", "generator", "ir", "adl", "base", "include"},
+    "include": {"include"},
+}
+# The door of the compiler is the only file that may go from plan to text.
+GENERATOR_MAY_EMIT = {"generator/compile.c", "generator/compile_ir.c", "generator/compile_kernel.c"}
+
+GPU_NAMES = re.compile(r"(?<![a-z0-9])(a100|a800|h100|h800|h200|h20|l40s?|b200|gb200|rtx ?\d+|hopper|ampere|lovelace|"
+                       r"blackwell|volta|turing|sm_?\d\d+a?|compute_\d+)(?![a-z0-9])", re.IGNORECASE)
+MNEMONICS = re.compile(r"\b(cp\.async|mma\.sync|wgmma|ldmatrix|stmatrix|mbarrier|setmaxnreg|bar\.sync|barrier\.sync|"
+                       r"griddepcontrol|elect\.sync|shfl\.sync|redux\.sync|vote\.sync|prefetch\.tensormap|mapa|"
+                       r"(ld|st|atom|red)\.(global|shared|param|local)|fma\.r[nz]|cvt\.r[nzmp]|cvta\.|setp\.|selp\.|"
+                       r"mov\.[bus]\d+|mul\.(lo|wide|hi)|mad\.lo|ex2\.approx|lg2\.approx|rcp\.approx|fence\.proxy)")
+MARKS = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+PATHS = re.compile(r"(?<![\w.$}-])/(work|tmp|home|root|Users)/")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+MAX_LINES = 800
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                         capture_output=True, text=True).stdout
+    return sorted(name for name in out.split("\0") if name and (root / name).is_file())
+
+
+def lines(name):
+    try:
+        return (root / name).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError:
+        return []
+
+
+def is_c(name):
+    return name.endswith((".c", ".h", ".def"))
+
+
+def outside_tests(name):
+    return is_c(name) and not name.startswith(("tests/", "examples/", "generated/"))
+
+
+def check_includes(files):
+    for name in files:
+        folder = name.split("/")[0]
+        if not is_c(name) or folder not in ALLOWED:
+            continue
+        for number, line in enumerate(lines(name), 1):
+            match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
+            target = match.group(1).split("/")[0] if match and "/" in match.group(1) else None
+            if match and match.group(1).startswith("adlgen/"):
+                target = "include"
+            if target in ALLOWED and target not in ALLOWED[folder]:
+                yield name, number, f"{folder}/ may not use {target}/"
+            if folder == "generator" and target == "backends" and name not in GENERATOR_MAY_EMIT:
+                yield name, number, "only the compile door of generator/ may use backends/"
+
+
+def check_names(files):
+    for name in filter(outside_tests, files):
+        for number, line in enumerate(lines(name), 1):
+            match = GPU_NAMES.search(line)
+            if match:
+                yield name, number, f"names a GPU, an architecture or a compute capability: {match.group()}"
+
+
+def check_mnemonics(files):
+    for name in filter(outside_tests, files):
+        if name.startswith(("backends/ptx/", "simulator/")):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            for string in STRING.findall(line):
+                match = MNEMONICS.search(string)
+                if match:
+                    yield name, number, f"holds a PTX mnemonic: {match.group()}"
+
+
+def check_length(files):
+    for name in files:
+        if is_c(name) or name.endswith((".py", ".sh", ".ir")) and not name.startswith("generated/"):
+            n = len(lines(name)) - 1
+            if n > MAX_LINES:
+                yield name, n, f"is longer than {MAX_LINES} lines"
+
+
+def check_marks(files):
+    for name in files:
+        if name == "tests/structure/check.py":
+            continue
+        for number, line in enumerate(lines(name), 1):
+            if MARKS.search(line):
+                yield name, number, "has a mark of unfinished work"
+
+
+def check_paths(files):
+    for name in files:
+        if name == "tests/structure/check.py":
+            continue
+        for number, line in enumerate(lines(name), 1):
+            if PATHS.search(line):
+                yield name, number, "names a path of one machine"
+
+
+CHECKS = {name[len("check_"):]: check for name, check in list(globals().items()) if name.startswith("check_")}
+
+faults = 0
+files = tracked()
+for wanted in sys.argv[2:] or CHECKS:
+    for name, number, what in CHECKS[wanted](files):
+        print(f"{name}:{number}: {what}")
+        faults += 1
+sys.exit(faults > 0)

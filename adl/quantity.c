@@ -115,7 +115,10 @@ bool quantity_read(Node *node, const char *unit, double *value, GError **error)
   for (unsigned i = 0; i < G_N_ELEMENTS(units); i++)
     if (!strcmp(units[i].base, unit) && !strcmp(units[i].name, suffix)) {
       *value = number * units[i].factor;
-      return true;
+      if (isfinite(*value)) return true;
+      error_add(error, ERROR_INPUT, SEVERITY_ERROR, &node->mark, "out-of-range", NULL, "`%.60s` is too large",
+                text);
+      return false;
     }
   return wrong_unit(node, unit, suffix, error);
 }

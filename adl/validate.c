@@ -2,6 +2,7 @@
  * its type, unit and source. Needs: the merged tree. Gives: entries, and the plain members of Gpu. */
 #include "adl/build.h"
 #include "adl/quantity.h"
+#include <math.h>
 #include <string.h>
 
 const Entry *build_entry(const Build *build, const char *path)
@@ -13,8 +14,9 @@ const Entry *build_entry(const Build *build, const char *path)
 
 static bool power_of_two(double value)
 {
+  if (!(value >= 1 && value <= G_MAXUINT32)) return false;
   uint64_t whole = (uint64_t)value;
-  return whole && (double)whole == value && !(whole & (whole - 1));
+  return (double)whole == value && !(whole & (whole - 1));
 }
 
 static bool read_number(Build *build, const Rule *rule, Node *node, double *number)
@@ -29,7 +31,7 @@ static bool read_number(Build *build, const Rule *rule, Node *node, double *numb
     build_error(build, &node->mark, "out-of-range", NULL, "`%s` must be more than 0", rule->key);
     return false;
   }
-  if (rule->field == FIELD_UNSIGNED && (*number != (double)(unsigned)*number)) {
+  if (rule->field == FIELD_UNSIGNED && (*number > G_MAXUINT32 || *number != floor(*number))) {
     build_error(build, &node->mark, "out-of-range", NULL, "`%s` must be a whole number of %s", rule->key,
                 rule->unit);
     return false;

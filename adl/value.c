@@ -1,6 +1,10 @@
 #include "adl/value.h"
 #include <string.h>
 
+/* No mapping of a description comes near it; what does is not one, and may not cost time that grows with its
+ * square. */
+#define MAX_KEYS 500
+
 #define FROM_MEMORY "from memory, not verified"
 
 typedef struct {
@@ -62,6 +66,11 @@ static void build_long_form(Builder *builder, Value *leaf, Node *mapping, Proven
 static void build_children(Builder *builder, Value *map, Node *mapping, Provenance provenance,
                            const char *const *skip)
 {
+  if (mapping->n > MAX_KEYS) {
+    error_add(builder->error, ERROR_INPUT, SEVERITY_ERROR, &mapping->mark, "too-large", NULL,
+              "more than %d keys in one mapping", MAX_KEYS);
+    return;
+  }
   provenance = provenance_of(builder, mapping, provenance);
   Value **link = &map->first;
   for (unsigned i = 0; i < mapping->n; i++) {
@@ -126,7 +135,7 @@ static void nothing_to_remove(const Value *base, const Value *over, GError **err
                           : *keys ? g_strdup_printf("null removes a key of the base, which has %s", list)
                                   : g_strdup("null removes a key of the base, and here the base has none");
   error_add(error, ERROR_INPUT, SEVERITY_ERROR, &over->key_mark, "nothing-to-remove", hint,
-            "there is no `%s` to remove", over->key);
+            "there is no `%.80s` to remove", over->key);
 }
 
 Value *value_merge(Value *base, Value *over, GError **error)
@@ -171,7 +180,7 @@ void value_finish(const Value *map, const char *const *known_keys, const char *w
     g_autofree char *list = g_strjoinv(", ", (char **)known_keys);
     g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`? Known: %s", near, list)
                                  : g_strdup_printf("known: %s", list);
-    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &child->key_mark, "unknown-key", hint, "unknown %s `%s`",
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &child->key_mark, "unknown-key", hint, "unknown %s `%.80s`",
               what, child->key);
   }
 }

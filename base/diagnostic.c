@@ -7,6 +7,8 @@
 #define MAX_SOURCE_BYTES ((size_t)256 * 1024 * 1024)
 /* Columns of a source line that are shown around the place of an error. */
 #define SHOWN_COLUMNS 150
+/* Diagnostics one error holds: a person reads no more, and a hostile file cannot make it grow without end. */
+#define MAX_DIAGNOSTICS 250
 
 /* ---- sources ---- */
 
@@ -134,7 +136,18 @@ static void add_diagnostic(GError **error, ErrorCode code, Severity severity, co
     *error = g_error_new(ADLGEN_ERROR, (int)code, "%s", message);
   else if ((*error)->domain != ADLGEN_ERROR)
     adopt_foreign(error);
+  GPtrArray *diagnostics = adlgen_error_get_private(*error)->diagnostics;
+  if (diagnostics->len > MAX_DIAGNOSTICS) {
+    g_free(message);
+    return;
+  }
   Diagnostic *diagnostic = g_new0(Diagnostic, 1);
+  g_ptr_array_add(diagnostics, diagnostic);
+  if (diagnostics->len > MAX_DIAGNOSTICS) {
+    g_free(message);
+    *diagnostic = (Diagnostic){.severity = SEVERITY_NOTE, .code = "more", .message = g_strdup("and more")};
+    return;
+  }
   diagnostic->severity = severity;
   diagnostic->code = code_id;
   diagnostic->message = message;
@@ -144,7 +157,6 @@ static void add_diagnostic(GError **error, ErrorCode code, Severity severity, co
     diagnostic->line = mark->line;
     diagnostic->column = mark->column;
   }
-  g_ptr_array_add(adlgen_error_get_private(*error)->diagnostics, diagnostic);
 }
 
 void error_set(GError **error, ErrorCode code, const Mark *mark, const char *code_id, const char *hint,

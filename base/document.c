@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #define MAX_DEPTH          64
+#define MAX_UNKNOWN_KEYS   50 /* reported of one mapping */
 #define MAX_DOCUMENT_BYTES ((size_t)64 * 1024 * 1024)
 
 struct Document {
@@ -130,7 +131,7 @@ static Node *read_key(Reader *reader, GHashTable *seen, GError **error)
   if (!key) return NULL;
   Node *earlier = g_hash_table_lookup(seen, key->text);
   if (earlier) {
-    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &key->mark, "duplicate-key", NULL, "duplicate key `%s`",
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &key->mark, "duplicate-key", NULL, "duplicate key `%.80s`",
               key->text);
     error_add(error, ERROR_INPUT, SEVERITY_NOTE, &earlier->mark, "duplicate-key", NULL, "first given here");
     return NULL;
@@ -270,19 +271,19 @@ Node *node_require(Node *mapping, const char *key, GError **error)
 
 bool node_finish(Node *mapping, const char *const *known_keys, GError **error)
 {
-  bool ok = true;
+  unsigned unknown = 0;
   if (!mapping || mapping->kind != NODE_MAPPING) return true;
-  for (unsigned i = 0; i < mapping->n; i++) {
+  for (unsigned i = 0; i < mapping->n && unknown < MAX_UNKNOWN_KEYS; i++) {
     if (mapping->taken[i]) continue;
-    ok = false;
+    unknown++;
     const char *near = nearest_name(mapping->keys[i], known_keys);
     g_autofree char *known = g_strjoinv(", ", (char **)known_keys);
     g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`? Known keys: %s", near, known)
                                  : g_strdup_printf("known keys: %s", known);
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, &mapping->key_marks[i], "unknown-key", hint,
-              "unknown key `%s`", mapping->keys[i]);
+              "unknown key `%.80s`", mapping->keys[i]);
   }
-  return ok;
+  return !unknown;
 }
 
 /* ---- typed reads ---- */

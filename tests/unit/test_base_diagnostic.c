@@ -71,6 +71,16 @@ static void test_several_diagnostics(void **state)
                             "\"message\":\"second\",\"hint\":null,\"code\":\"two\"}]}");
 }
 
+static void test_endless_faults(void **state)
+{
+  g_autoptr(GError) error = NULL;
+  for (unsigned i = 0; i < 100000; i++)
+    error_add(&error, ERROR_INPUT, SEVERITY_ERROR, NULL, "x", "hint", "fault %u", i);
+  const GPtrArray *diagnostics = error_diagnostics(error);
+  assert_true(diagnostics->len < 1000);
+  assert_string_equal(((Diagnostic *)diagnostics->pdata[diagnostics->len - 1])->message, "and more");
+}
+
 static void test_foreign_errors(void **state)
 {
   g_autoptr(GError) error = g_error_new(G_FILE_ERROR, G_FILE_ERROR_NOENT, "not there");
@@ -125,6 +135,7 @@ int main(void)
       cmocka_unit_test(test_places_that_do_not_exist),
       cmocka_unit_test(test_long_line_is_cut),
       cmocka_unit_test(test_several_diagnostics),
+      cmocka_unit_test(test_endless_faults),
       cmocka_unit_test(test_foreign_errors),
       cmocka_unit_test(test_ignored_errors),
       cmocka_unit_test(test_source_load),

@@ -74,6 +74,22 @@ static void test_walk_through(void **state)
   g_rmdir(folder);
 }
 
+/* The latency classes of the IR's opcode table are facts of every description. */
+static void test_latency_classes(void **state)
+{
+  g_autofree char *path = g_build_filename(g_getenv("ADLGEN_SOURCE_ROOT"), "ir", "opcodes.def", NULL);
+  g_autofree char *text = NULL;
+  assert_true(g_file_get_contents(path, &text, NULL, NULL));
+  g_autofree const char **keys = schema_keys("latency"), **families = schema_keys("families");
+  g_auto(GStrv) parts = g_strsplit(text, "\"latency.", -1);
+  assert_true(g_strv_length(parts) > 10);
+  for (char **part = parts + 1; *part; part++) {
+    g_autofree char *name = g_strndup(*part, strcspn(*part, "\""));
+    if (!g_strv_contains(keys, name) && !g_strv_contains(families, name))
+      fail_msg("latency.%s is not a fact", name);
+  }
+}
+
 static void test_quantity_text(void **state)
 {
   static const struct {
@@ -101,9 +117,8 @@ static void test_quantity_text(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rules_are_consistent),
-      cmocka_unit_test(test_documentation),
-      cmocka_unit_test(test_walk_through),
+      cmocka_unit_test(test_rules_are_consistent), cmocka_unit_test(test_documentation),
+      cmocka_unit_test(test_walk_through),         cmocka_unit_test(test_latency_classes),
       cmocka_unit_test(test_quantity_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

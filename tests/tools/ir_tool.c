@@ -42,5 +42,6 @@ int main(int argc, char **argv)
     print(module);
     return 0;
   }
+  if (!strcmp(argv[1], "verify")) return ir_verify(module, NULL, &error) ? 0 : report(error);
   return 2;
 }

@@ -1,0 +1,37 @@
+/* The verifier's state, shared by its files: structure and scopes (ir/verify.c), expressions
+ * (ir/verify_expr.c), what single operations demand (ir/verify_ops.c). Every fault is collected. */
+#pragma once
+#include "ir/format.h"
+
+#define VERIFY_MAX_FAULTS 50
+
+typedef struct Verifier {
+  const IrModule *module;
+  const IrFunction *function;
+  const char *after;
+  GError **error;
+  unsigned faults;
+  bool templated;      /* parameters or a sub-kernel's dims may still stand for constants */
+  GHashTable *symbols; /* name -> IrOp* that declares it */
+  GPtrArray *values;   /* by id */
+  GByteArray *visible; /* by id: defined at this point */
+  unsigned loops;      /* open loops */
+} Verifier;
+
+/* One fault at a place. The hint may be NULL. */
+void verify_fault(Verifier *verifier, const Mark *mark, const char *code, const char *hint,
+                  const char *format, ...) G_GNUC_PRINTF(5, 6);
+
+/* What may stand where an expression is expected. */
+typedef enum {
+  ALLOW_WORDS = 1, /* a keyword */
+  ALLOW_RANGE = 2, /* lo .. hi */
+  ALLOW_LIST = 4,  /* [a, b] */
+  ALLOW_TILES = 8, /* tiles, tensors, symbols: not only scalars */
+} ExprAllowed;
+
+void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigned allowed);
+void verify_type(Verifier *verifier, const IrType *type, const Mark *mark, const char *what);
+void verify_op_rules(Verifier *verifier, const IrOp *op);
+bool verify_is_constant_later(const Verifier *verifier,
+                              const IrExpr *expr); /* a constant once instantiated */

@@ -1,0 +1,518 @@
+/* The verifier's rules for single operations: shapes, element types, variables, control. */
+#include "ir/verifier.h"
+#include <string.h>
+
+static void fault(Verifier *verifier, const IrOp *op, const char *code, const char *format, ...)
+    G_GNUC_PRINTF(4, 5);
+static void fault(Verifier *verifier, const IrOp *op, const char *code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  verify_fault(verifier, &op->mark, code, NULL, "%s", message);
+}
+
+static IrType type_of(const Verifier *verifier, const IrExpr *expr)
+{
+  return ir_expr_type(verifier->function, expr);
+}
+
+/* Types whose elements or extents a parameter still stands for are not compared. */
+static bool open_element(const IrType *type)
+{
+  return type->kind == TYPE_NONE || type->element_parameter;
+}
+
+static bool same_element(const IrType *a, const IrType *b)
+{
+  if (open_element(a) || open_element(b) || a->element == b->element) return true;
+  /* tf32 is f32 storage. */
+  bool f32 = a->element == NUMBER_F32 || a->element == NUMBER_TF32;
+  return f32 && (b->element == NUMBER_F32 || b->element == NUMBER_TF32);
+}
+
+static char *shape_text(const Verifier *verifier, const IrType *type)
+{
+  GString *text = g_string_new("[");
+  for (unsigned i = 0; i < type->rank; i++)
+    g_string_append_printf(text, "%s%s", i ? ", " : "",
+                           ir_expr_text((IrModule *)verifier->module, type->dims[i]));
+  g_string_append_c(text, ']');
+  return g_string_free(text, FALSE);
+}
+
+static bool same_extent(const Verifier *verifier, const IrExpr *a, const IrExpr *b)
+{
+  if (ir_expr_equal(a, b)) return true;
+  return verifier->templated && (a->kind != EXPR_INT || b->kind != EXPR_INT);
+}
+
+static bool same_shape(const Verifier *verifier, const IrType *a, const IrType *b)
+{
+  if (a->rank != b->rank) return false;
+  for (unsigned i = 0; i < a->rank; i++)
+    if (!same_extent(verifier, a->dims[i], b->dims[i])) return false;
+  return true;
+}
+
+static void expect_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b)
+{
+  if (a->kind != TYPE_TILE || b->kind != TYPE_TILE) return;
+  if (!same_shape(verifier, a, b)) {
+    g_autofree char *x = shape_text(verifier, a), *y = shape_text(verifier, b);
+    fault(verifier, op, "shape", "the tiles have shapes %s and %s", x, y);
+  } else if (!same_element(a, b)) {
+    fault(verifier, op, "element-type", "the tiles have element types %s and %s", number_name(a->element),
+          number_name(b->element));
+  }
+}
+
+/* ---- Elementwise arithmetic ---- */
+
+static bool is_elementwise(IrOpcode code)
+{
+  return code >= OP_ADD && code <= OP_BITCAST;
+}
+
+static bool is_comparison(IrOpcode code)
+{
+  return code >= OP_LT && code <= OP_NE;
+}
+
+/* An operand may be a tile of the result's shape, one that broadcasts to it, or a scalar. */
+static void check_broadcast(Verifier *verifier, const IrOp *op, const IrType *operand, const IrType *result)
+{
+  if (operand->kind != TYPE_TILE) return;
+  bool fits = result->kind == TYPE_TILE && operand->rank == result->rank, whole = true;
+  for (unsigned i = 0; i < operand->rank && fits; i++) {
+    bool same = same_extent(verifier, operand->dims[i], result->dims[i]);
+    bool one = operand->dims[i]->kind == EXPR_INT && operand->dims[i]->integer == 1;
+    fits = same || one;
+    whole = whole && ir_expr_equal(operand->dims[i], result->dims[i]);
+  }
+  if (!fits) {
+    g_autofree char *x = shape_text(verifier, operand), *y = shape_text(verifier, result);
+    fault(verifier, op, "shape", "an operand of shape %s does not broadcast to the result's %s", x,
+          result->kind == TYPE_TILE ? y : "scalar");
+  } else if (whole && operand->layout && result->layout && !layout_equal(operand->layout, result->layout)) {
+    fault(verifier, op, "layout", "an operand has another layout than the result");
+  }
+}
+
+/* Element types agree but for what casts and comparisons are there for. A scalar integer may be of another
+ * width than the tile it meets: it is a coordinate. */
+static void check_elements(Verifier *verifier, const IrOp *op, const IrType *operand, const IrType *with)
+{
+  if (open_element(operand) || open_element(with) || with->kind == TYPE_CURSOR) return;
+  if (operand->kind == TYPE_PREDICATE || with->kind == TYPE_PREDICATE) return;
+  if (same_element(operand, with)) return;
+  NumberClass a = number_class(operand->element), b = number_class(with->element);
+  bool scalar = operand->kind == TYPE_SCALAR || with->kind == TYPE_SCALAR;
+  if (scalar && a != NUMBER_FLOAT && b != NUMBER_FLOAT) return;
+  if (verifier->module->level == IR_THREAD && number_bits(operand->element) == number_bits(with->element))
+    return;
+  fault(verifier, op, "element-type", "element types %s and %s do not mix; cast one",
+        number_name(operand->element), number_name(with->element));
+}
+
+static bool is_truth(const IrType *type)
+{
+  return type->kind == TYPE_NONE || type->kind == TYPE_PREDICATE || type->element_parameter ||
+         type->element == NUMBER_BOOL;
+}
+
+static void check_elementwise(Verifier *verifier, const IrOp *op)
+{
+  const IrType *result = &op->results[0]->type;
+  bool converts = op->code == OP_CAST || op->code == OP_BITCAST;
+  bool shifts = op->code == OP_SHL || op->code == OP_SHR;
+  IrType first = {.kind = TYPE_NONE};
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType operand = type_of(verifier, op->operands[i]);
+    check_broadcast(verifier, op, &operand, result);
+    if (op->code == OP_SELECT && i == 0) {
+      if (!is_truth(&operand)) fault(verifier, op, "element-type", "the condition of `select` must be bool");
+      continue;
+    }
+    if (converts || (shifts && i == 1)) continue;
+    if (first.kind == TYPE_NONE) first = operand;
+    check_elements(verifier, op, &operand, is_comparison(op->code) ? &first : result);
+  }
+  if (is_comparison(op->code) && !is_truth(result))
+    fault(verifier, op, "element-type", "a comparison gives bool");
+  bool bits = (op->code >= OP_AND && op->code <= OP_NOT) || shifts;
+  if (bits && !open_element(result) && number_class(result->element) == NUMBER_FLOAT)
+    fault(verifier, op, "element-type", "`%s` is not for floating point", ir_op_info(op->code)->name);
+  if (op->code != OP_BITCAST) return;
+  IrType operand = type_of(verifier, op->operands[0]);
+  if (!open_element(&operand) && !open_element(result) &&
+      number_bits(operand.element) != number_bits(result->element))
+    fault(verifier, op, "element-type", "`bitcast` keeps the width; %s and %s differ",
+          number_name(operand.element), number_name(result->element));
+}
+
+/* ---- Memory ---- */
+
+/* A tensor at a corner and the tile that is moved: the tile lies along the tensor's last dimensions. */
+static void check_corner(Verifier *verifier, const IrOp *op, const IrExpr *corner, const IrType *tile)
+{
+  IrType tensor = type_of(verifier, corner);
+  if (tensor.kind != TYPE_TENSOR) {
+    if (op->code != OP_COPY && op->code != OP_GATHER && op->code != OP_SCATTER)
+      fault(verifier, op, "operand", "`%s` needs a tensor at a corner, such as A[%%i, 0]",
+            ir_op_info(op->code)->name);
+    return;
+  }
+  if (tile->kind == TYPE_TILE && tile->rank > tensor.rank && corner->kind == EXPR_INDEX)
+    fault(verifier, op, "rank", "a tile of rank %u does not fit a tensor of rank %u", tile->rank,
+          tensor.rank);
+  if (!open_element(tile) && !same_element(tile, &tensor))
+    fault(verifier, op, "element-type", "the tile's element type is %s, the tensor's %s",
+          number_name(tile->element), number_name(tensor.element));
+}
+
+static void check_memory(Verifier *verifier, const IrOp *op)
+{
+  IrType other = op->n_operands > 1 ? type_of(verifier, op->operands[op->n_operands - 1]) : (IrType){0};
+  IrType first = type_of(verifier, op->operands[0]);
+  switch (op->code) {
+  case OP_LOAD:
+  case OP_GATHER: check_corner(verifier, op, op->operands[0], &op->results[0]->type); break;
+  case OP_STORE:
+  case OP_SCATTER: check_corner(verifier, op, op->operands[0], &other); break;
+  case OP_FILL:
+    if (first.kind != TYPE_TILE)
+      fault(verifier, op, "operand", "`fill` writes a tile of a channel, such as @ab.a");
+    else
+      check_corner(verifier, op, op->operands[1], &first);
+    break;
+  case OP_COPY:
+  case OP_PUT: expect_same_tile(verifier, op, &first, &other); break;
+  case OP_GET: expect_same_tile(verifier, op, &first, &op->results[0]->type); break;
+  default: break;
+  }
+}
+
+/* ---- Products and reductions ---- */
+
+static void check_mma(Verifier *verifier, const IrOp *op)
+{
+  IrType acc = type_of(verifier, op->operands[0]), a = type_of(verifier, op->operands[1]),
+         b = type_of(verifier, op->operands[2]);
+  if (acc.kind != TYPE_TILE || a.kind != TYPE_TILE || b.kind != TYPE_TILE || acc.rank != 2 || a.rank != 2 ||
+      b.rank != 2) {
+    fault(verifier, op, "shape", "`mma` needs three tiles of two dimensions");
+    return;
+  }
+  bool fits = same_extent(verifier, acc.dims[0], a.dims[0]) &&
+              same_extent(verifier, acc.dims[1], b.dims[1]) && same_extent(verifier, a.dims[1], b.dims[0]);
+  if (fits) return;
+  g_autofree char *c = shape_text(verifier, &acc), *x = shape_text(verifier, &a),
+                  *y = shape_text(verifier, &b);
+  fault(verifier, op, "shape", "shapes do not multiply: %s += %s * %s", c, x, y);
+}
+
+static void check_reduce(Verifier *verifier, const IrOp *op)
+{
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
+  if (op->n_results != op->n_operands || !op->n_operands) {
+    fault(verifier, op, "result-count", "`reduce` gives one result for each operand");
+    return;
+  }
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType from = type_of(verifier, op->operands[i]), to = op->results[i]->type;
+    if (from.kind != TYPE_TILE || to.kind != TYPE_TILE || from.rank != to.rank) {
+      fault(verifier, op, "shape", "`reduce` takes tiles and gives tiles of the same rank");
+      return;
+    }
+    if (ir_attribute_value(op, ATTR_DIM)->kind != EXPR_INT) return;
+    if (dim < 0 || dim >= from.rank) {
+      fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, from.rank);
+      return;
+    }
+    from.dims[dim] =
+        to.dims[dim]->kind == EXPR_INT && to.dims[dim]->integer == 1 ? to.dims[dim] : from.dims[dim];
+    if (to.dims[dim]->kind != EXPR_INT || to.dims[dim]->integer != 1)
+      fault(verifier, op, "shape", "the reduced dimension's extent becomes 1");
+    else
+      expect_same_tile(verifier, op, &from, &to);
+  }
+}
+
+static void check_iota(Verifier *verifier, const IrOp *op)
+{
+  const IrType *type = &op->results[0]->type;
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, 0);
+  if (type->kind != TYPE_TILE || (!open_element(type) && number_class(type->element) == NUMBER_FLOAT))
+    fault(verifier, op, "type", "`iota` gives a tile of integers");
+  else if (dim < 0 || dim >= type->rank)
+    fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, type->rank);
+}
+
+/* ---- Variables ---- */
+
+static void check_written(Verifier *verifier, const IrOp *op, const IrExpr *target)
+{
+  if (target->kind == EXPR_LIST) {
+    for (unsigned i = 0; i < target->n; i++)
+      check_written(verifier, op, target->items[i]);
+    return;
+  }
+  while (target->kind == EXPR_INDEX)
+    target = target->items[0];
+  if (target->kind == EXPR_VALUE && target->value->variable) return;
+  if (target->kind == EXPR_VALUE)
+    verify_fault(verifier, &op->mark, "not-a-variable", "declare it with `var`",
+                 "`%%%s` is not a variable, so it cannot be written again", target->value->name);
+  else
+    fault(verifier, op, "not-a-variable", "`%s` writes a variable", ir_op_info(op->code)->name);
+}
+
+static void check_set(Verifier *verifier, const IrOp *op)
+{
+  IrType to = type_of(verifier, op->operands[0]), from = type_of(verifier, op->operands[1]);
+  if (from.kind == TYPE_TILE && to.kind == TYPE_TILE)
+    expect_same_tile(verifier, op, &to, &from);
+  else if (from.kind == TYPE_TILE)
+    fault(verifier, op, "shape", "a tile cannot be written to a scalar");
+  else if (to.kind == TYPE_SCALAR && from.kind == TYPE_SCALAR)
+    check_elements(verifier, op, &from, &to);
+}
+
+static void check_var(Verifier *verifier, const IrOp *op)
+{
+  if (!op->n_operands) return;
+  IrType from = type_of(verifier, op->operands[0]);
+  const IrType *to = &op->results[0]->type;
+  if (from.kind == TYPE_TILE && to->kind != TYPE_TILE)
+    fault(verifier, op, "shape", "a scalar variable cannot start as a tile");
+  expect_same_tile(verifier, op, to, &from);
+}
+
+/* ---- Control ---- */
+
+static bool is_integer(const IrType *type)
+{
+  if (open_element(type)) return true;
+  NumberClass class = number_class(type->element);
+  return type->kind == TYPE_SCALAR && type->count == 1 && class != NUMBER_FLOAT;
+}
+
+static void check_for(Verifier *verifier, const IrOp *op)
+{
+  const IrRegion *body = op->regions[0];
+  if (body->n_arguments != 1) {
+    fault(verifier, op, "argument-count", "`for` has one loop variable");
+    return;
+  }
+  if (!is_integer(&body->arguments[0]->type)) fault(verifier, op, "type", "a loop variable is an integer");
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType type = type_of(verifier, op->operands[i]);
+    if (!is_integer(&type)) fault(verifier, op, "type", "the bounds of a loop are integers");
+  }
+  int64_t step;
+  if (ir_expr_is_int(op->operands[2], &step) && step <= 0)
+    fault(verifier, op, "step", "the step of a loop must be positive");
+}
+
+static void check_condition(Verifier *verifier, const IrOp *op)
+{
+  IrType type = type_of(verifier, op->operands[0]);
+  if (type.kind == TYPE_TILE)
+    verify_fault(verifier, &op->mark, "condition", "choose by element with `select`",
+                 "a condition is one truth value, not a tile");
+  else if (type.kind != TYPE_NONE && type.kind != TYPE_PREDICATE && !is_integer(&type))
+    fault(verifier, op, "condition", "a condition is a truth value");
+}
+
+static void check_channel(Verifier *verifier, const IrOp *op)
+{
+  int64_t slots;
+  if (ir_expr_is_int(ir_attribute_value(op, ATTR_SLOTS), &slots) && (slots < 1 || slots > 64))
+    fault(verifier, op, "slots", "a channel has 1 to 64 slots, not %" G_GINT64_FORMAT, slots);
+  g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+  for (const IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
+    if (slot->code != OP_SLOT)
+      fault(verifier, slot, "channel", "a channel holds only `tile` declarations");
+    else if (slot->symbol && !g_hash_table_insert(names, (gpointer)slot->symbol, (gpointer)slot))
+      fault(verifier, slot, "redefined", "the channel has two tiles `@%s`", slot->symbol);
+}
+
+static void check_return(Verifier *verifier, const IrOp *op)
+{
+  const IrFunction *function = verifier->function;
+  if (function->is_kernel)
+    fault(verifier, op, "return", "a kernel returns nothing");
+  else if (op->parent->owner || op->next)
+    fault(verifier, op, "return", "`return` is a function's last operation");
+  else if (op->n_operands != function->n_results)
+    fault(verifier, op, "return", "%u results returned, %u declared", op->n_operands, function->n_results);
+  for (unsigned i = 0; i < op->n_operands && i < function->n_results; i++) {
+    IrType type = type_of(verifier, op->operands[i]);
+    expect_same_tile(verifier, op, &function->results[i], &type);
+  }
+}
+
+static void check_call(Verifier *verifier, const IrOp *op)
+{
+  const IrFunction *callee =
+      op->operands[0]->kind == EXPR_SYMBOL ? ir_function_find(verifier->module, op->operands[0]->name) : NULL;
+  if (!callee) return; /* a library's, or a parameter: known when it is inlined */
+  if (callee->is_kernel)
+    fault(verifier, op, "callee", "`@%s` is a kernel; only sub-kernels can be called", callee->name);
+  else if (callee->n_parameters != op->n_operands - 1)
+    fault(verifier, op, "argument-count", "`@%s` takes %u arguments, not %u", callee->name,
+          callee->n_parameters, op->n_operands - 1);
+  else if (op->n_results != callee->n_results)
+    fault(verifier, op, "result-count", "`@%s` gives %u results, not %u", callee->name, callee->n_results,
+          op->n_results);
+}
+
+/* ---- Staged machinery and threads ---- */
+
+static void check_role(Verifier *verifier, const IrOp *op)
+{
+  int64_t low, high, instances = ir_attribute_int(op, ATTR_INSTANCES, 1);
+  const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
+  if (!ir_expr_is_int(warps->items[0], &low) || !ir_expr_is_int(warps->items[1], &high)) return;
+  if (low < 0 || high <= low || high > 64)
+    fault(verifier, op, "warps", "a role has one warp or more: %" G_GINT64_FORMAT " .. %" G_GINT64_FORMAT,
+          low, high);
+  else if (instances < 1 || (high - low) % instances)
+    fault(verifier, op, "instances",
+          "%" G_GINT64_FORMAT " warps do not split into %" G_GINT64_FORMAT " instances", high - low,
+          instances);
+}
+
+static void check_positive(Verifier *verifier, const IrOp *op, IrAttributeKey key)
+{
+  int64_t value = ir_attribute_int(op, key, 1);
+  if (value < 1)
+    fault(verifier, op, "count", "`%s` must be positive, not %" G_GINT64_FORMAT, ir_attribute_name(key),
+          value);
+}
+
+/* `@ab.full[%r]`, `@b[0]`: something to arrive at or wait for. */
+static void check_barrier(Verifier *verifier, const IrOp *op)
+{
+  const IrExpr *base = op->operands[0];
+  if (base->kind == EXPR_INDEX) base = base->items[0];
+  if (base->kind == EXPR_FIELD && (!strcmp(base->name, "full") || !strcmp(base->name, "empty"))) return;
+  const IrOp *declaration =
+      base->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, base->name) : NULL;
+  if (declaration && declaration->code == OP_BARRIER) return;
+  fault(verifier, op, "operand", "`%s` needs a memory barrier, such as @ab.full[%%r]",
+        ir_op_info(op->code)->name);
+}
+
+static bool is_channel(const Verifier *verifier, const IrExpr *expr)
+{
+  const IrOp *op = expr->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, expr->name) : NULL;
+  return op && op->code == OP_CHANNEL;
+}
+
+static void check_map(Verifier *verifier, const IrOp *op)
+{
+  IrType tensor = type_of(verifier, op->operands[0]);
+  const IrExpr *box = ir_attribute_value(op, ATTR_BOX);
+  if (tensor.kind != TYPE_TENSOR)
+    fault(verifier, op, "operand", "a tensor map is of a tensor");
+  else if (!box->n || box->n > 5)
+    fault(verifier, op, "rank", "a tensor map has one to five dimensions");
+}
+
+/* A register, a constant, a list or range of registers; `register + constant` where an address stands. */
+static bool is_thread_operand(const IrExpr *expr, bool address)
+{
+  switch (expr->kind) {
+  case EXPR_INT:
+  case EXPR_FLOAT:
+  case EXPR_VALUE:
+  case EXPR_NAME:
+  case EXPR_SYMBOL:
+  case EXPR_DIM: return true;
+  case EXPR_INDEX: return expr->items[0]->kind == EXPR_VALUE;
+  case EXPR_LIST:
+    for (unsigned i = 0; i < expr->n; i++)
+      if (!is_thread_operand(expr->items[i], false)) return false;
+    return true;
+  case EXPR_UNARY: return expr->operator_ == OPERATOR_LNOT && is_thread_operand(expr->items[0], false);
+  case EXPR_BINARY:
+    return address && (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) &&
+           is_thread_operand(expr->items[0], false) && expr->items[1]->kind == EXPR_INT;
+  default: return false;
+  }
+}
+
+static void check_thread(Verifier *verifier, const IrOp *op)
+{
+  unsigned effects = ir_op_effects(op->code);
+  bool address = effects & (EFFECT_READ | EFFECT_WRITE | EFFECT_SYNC);
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (!is_thread_operand(op->operands[i], address))
+      verify_fault(verifier, &op->mark, "thread-operand", NULL,
+                   "operand %u is neither a register nor a constant%s", i,
+                   address ? " nor register + constant" : "");
+  const IrExpr *when = ir_attribute_value(op, ATTR_WHEN);
+  if (when && !is_thread_operand(when, false))
+    fault(verifier, op, "thread-operand", "`when` takes a predicate or its negation");
+}
+
+void verify_op_rules(Verifier *verifier, const IrOp *op)
+{
+  if (verifier->module->level == IR_THREAD) check_thread(verifier, op);
+  if (ir_op_effects(op->code) & EFFECT_UPDATE) check_written(verifier, op, op->operands[0]);
+  if (is_elementwise(op->code)) {
+    check_elementwise(verifier, op);
+    return;
+  }
+  switch (op->code) {
+  case OP_LOAD:
+  case OP_STORE:
+  case OP_GATHER:
+  case OP_SCATTER:
+  case OP_FILL:
+  case OP_COPY:
+  case OP_PUT:
+  case OP_GET: check_memory(verifier, op); break;
+  case OP_MMA: check_mma(verifier, op); break;
+  case OP_REDUCE: check_reduce(verifier, op); break;
+  case OP_IOTA: check_iota(verifier, op); break;
+  case OP_SET: check_set(verifier, op); break;
+  case OP_VAR: check_var(verifier, op); break;
+  case OP_FOR: check_for(verifier, op); break;
+  case OP_BREAK_IF:
+    if (!verifier->loops) fault(verifier, op, "break", "`break_if` stands outside any loop");
+    check_condition(verifier, op);
+    break;
+  case OP_IF: check_condition(verifier, op); break;
+  case OP_CHANNEL: check_channel(verifier, op); break;
+  case OP_SLOT:
+    if (!op->parent->owner || op->parent->owner->code != OP_CHANNEL)
+      fault(verifier, op, "channel", "`tile` stands in a channel only");
+    break;
+  case OP_RETURN: check_return(verifier, op); break;
+  case OP_CALL: check_call(verifier, op); break;
+  case OP_ROLE: check_role(verifier, op); break;
+  case OP_BARRIER:
+    check_positive(verifier, op, ATTR_ARRIVALS);
+    check_positive(verifier, op, ATTR_COUNT);
+    break;
+  case OP_AWAIT:
+  case OP_ARRIVE:
+  case OP_EXPECT: check_barrier(verifier, op); break;
+  case OP_TAKE:
+  case OP_CURSOR:
+    if (!is_channel(verifier, op->operands[0]))
+      fault(verifier, op, "operand", "`%s` needs a channel, such as @ab", ir_op_info(op->code)->name);
+    break;
+  case OP_CONVERT: {
+    IrType from = type_of(verifier, op->operands[0]);
+    expect_same_tile(verifier, op, &from, &op->results[0]->type);
+    break;
+  }
+  case OP_MAP: check_map(verifier, op); break;
+  default: break;
+  }
+}

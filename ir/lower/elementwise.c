@@ -1,0 +1,317 @@
+/* Elementwise ops: one THREAD op a register; broadcasting by the layouts' correspondence. */
+#include "ir/lower/lower.h"
+#include <string.h>
+
+bool lower_is_elementwise(IrOpcode code)
+{
+  return code >= OP_ADD && code <= OP_TANH;
+}
+
+static bool is_literal(const IrExpr *expr)
+{
+  return expr->kind == EXPR_INT || expr->kind == EXPR_FLOAT;
+}
+
+/* -1.0 and -inf are unary expressions when read from text. */
+static const IrExpr *fold_sign(Lower *lower, const IrExpr *expr)
+{
+  if (expr->kind != EXPR_UNARY || expr->operator_ != OPERATOR_NEG || !is_literal(expr->items[0])) return expr;
+  const IrExpr *x = expr->items[0];
+  return x->kind == EXPR_INT ? lower_int(lower, -x->integer) : ir_float(lower->module, -x->number);
+}
+
+IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
+{
+  unsigned n = layout_registers(layout);
+  IrExpr **out = arena_new_array(lower->arena, IrExpr *, n);
+  LowerTile *tile = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
+  if (tile) {
+    unsigned *map = lower_correspondence(lower, tile->layout, layout);
+    if (!map) {
+      IrExpr *zero = lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
+                                "%%%s in %s does not fit the layout %s", operand->value->name,
+                                layout_text(lower->arena, tile->layout), layout_text(lower->arena, layout));
+      for (unsigned r = 0; r < n; r++)
+        out[r] = zero;
+      return out;
+    }
+    for (unsigned r = 0; r < n; r++)
+      out[r] = tile->reg[map[r]];
+    return out;
+  }
+  operand = fold_sign(lower, operand);
+  IrExpr *x;
+  if (is_literal(operand)) {
+    x = lower_literal(lower, operand, element);
+  } else {
+    LowerScalar scalar = lower_expr(lower, operand);
+    x = lower_as(lower, scalar, lower_register_type(element));
+  }
+  for (unsigned r = 0; r < n; r++)
+    out[r] = x;
+  return out;
+}
+
+/* ---- One register ---- */
+
+/* Registers of 32 bits that hold an 8- or 16-bit integer hold it extended, after any operation. */
+static IrExpr *narrow(Lower *lower, IrExpr *x, NumberType element)
+{
+  if (number_class(element) == NUMBER_FLOAT || lower_register_type(element) != NUMBER_S32 ||
+      element == NUMBER_S32)
+    return x;
+  unsigned bits = number_bits(element);
+  if (number_class(element) == NUMBER_UNSIGNED)
+    return lower_value(lower, OP_AND, ir_scalar(NUMBER_S32), "x", 2, x, lower_int(lower, (1 << bits) - 1));
+  IrExpr *up = lower_value(lower, OP_SHL, ir_scalar(NUMBER_S32), "x", 2, x, lower_int(lower, 32 - bits));
+  return lower_value(lower, OP_SHR, ir_scalar(NUMBER_S32), "x", 2, up, lower_int(lower, 32 - bits));
+}
+
+static bool may_leave_range(IrOpcode code)
+{
+  return code == OP_ADD || code == OP_SUB || code == OP_MUL || code == OP_FMA || code == OP_NEG ||
+         code == OP_NOT || code == OP_SHL || code == OP_DIV || code == OP_ABS;
+}
+
+static IrExpr *emit_register_op(Lower *lower, const IrOp *op, IrOpcode code, NumberType element,
+                                const char *hint, IrExpr *const *operands, unsigned n)
+{
+  IrType type = element == NUMBER_BOOL ? ir_predicate() : ir_scalar(lower_register_type(element));
+  IrOp *copy = lower_emit_array(lower, code, n, operands);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    ir_attribute_set(copy, op->attributes[i].key, op->attributes[i].value);
+  return lower_result(lower, copy, hint, type);
+}
+
+/* a - b * trunc(a / b) */
+static IrExpr *float_remainder(Lower *lower, NumberType element, IrExpr *const *x)
+{
+  IrType type = ir_scalar(lower_register_type(element));
+  IrExpr *quotient = lower_value(lower, OP_DIV, type, "quotient", 2, x[0], x[1]);
+  IrExpr *whole = lower_value(lower, OP_TRUNC, type, "whole", 1, quotient);
+  IrExpr *negative = lower_value(lower, OP_NEG, type, "negative", 1, whole);
+  return lower_value(lower, OP_FMA, type, "rest", 3, negative, x[1], x[0]);
+}
+
+static IrExpr *compute(Lower *lower, const IrOp *op, NumberType element, NumberType source, IrExpr **operands)
+{
+  const char *hint = op->results[0]->name;
+  if (op->code == OP_REM && number_class(element) == NUMBER_FLOAT)
+    return float_remainder(lower, element, operands);
+  if (op->code == OP_SELECT && operands[0]->kind == EXPR_INT) return operands[operands[0]->integer ? 1 : 2];
+  bool all_constant = true;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    all_constant &= is_literal(operands[i]);
+  if (all_constant) { /* PTX instructions want a register among their operands */
+    unsigned last = op->code == OP_SELECT ? 1 : 0;
+    NumberType type = op->code == OP_SELECT ? element : source;
+    if (type == NUMBER_BOOL) type = NUMBER_S32;
+    operands[last] =
+        lower_value(lower, OP_MOVE, ir_scalar(lower_register_type(type)), "constant", 1, operands[last]);
+  }
+  IrExpr *x = emit_register_op(lower, op, op->code, element, hint, operands, op->n_operands);
+  return may_leave_range(op->code) ? narrow(lower, x, element) : x;
+}
+
+/* Element type of the operands: what comparisons compare. */
+static NumberType source_type(Lower *lower, const IrOp *op)
+{
+  const IrType *result = &op->results[0]->type;
+  bool compares = op->code >= OP_LT && op->code <= OP_NE;
+  NumberType element = result->kind == TYPE_PREDICATE ? NUMBER_BOOL : result->element;
+  if (!compares) return element;
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType type = ir_expr_type(lower->kernel, op->operands[i]);
+    if (type.kind == TYPE_TILE || type.kind == TYPE_SCALAR) return type.element;
+    if (type.kind == TYPE_PREDICATE) return NUMBER_BOOL;
+  }
+  return op->operands[0]->kind == EXPR_FLOAT ? NUMBER_F32 : NUMBER_S32;
+}
+
+static NumberType operand_type(const IrOp *op, unsigned i, NumberType source)
+{
+  if (op->code == OP_SELECT && i == 0) return NUMBER_BOOL;
+  if ((op->code == OP_SHL || op->code == OP_SHR) && i == 1) return NUMBER_S32;
+  return source;
+}
+
+static void scalar_elementwise(Lower *lower, IrOp *op)
+{
+  const IrType *type = &op->results[0]->type;
+  NumberType element = type->kind == TYPE_PREDICATE ? NUMBER_BOOL : type->element;
+  NumberType source = source_type(lower, op);
+  IrExpr *operands[3];
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    const IrExpr *operand = fold_sign(lower, op->operands[i]);
+    NumberType want = operand_type(op, i, source);
+    if (is_literal(operand))
+      operands[i] = lower_literal(lower, operand, want);
+    else
+      operands[i] = lower_as(lower, lower_expr(lower, operand), lower_register_type(want));
+  }
+  g_hash_table_insert(lower->scalars, op->results[0], compute(lower, op, element, source, operands));
+}
+
+void lower_elementwise(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  g_assert(op->n_operands <= 3);
+  if (result->type.kind != TYPE_TILE) {
+    scalar_elementwise(lower, op);
+    return;
+  }
+  NumberType source = source_type(lower, op);
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  IrExpr **operands[3];
+  for (unsigned i = 0; i < op->n_operands; i++)
+    operands[i] = lower_spread(lower, op->operands[i], tile->layout, operand_type(op, i, source));
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    IrExpr *x[3];
+    for (unsigned i = 0; i < op->n_operands; i++)
+      x[i] = operands[i][r];
+    tile->reg[r] = compute(lower, op, tile->element, source, x);
+  }
+  lower_tile_bind(lower, result, tile);
+}
+
+/* ---- Casts ---- */
+
+static bool is_pair_type(NumberType type)
+{
+  return type == NUMBER_F16 || type == NUMBER_BF16;
+}
+
+IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType to, const IrOp *op)
+{
+  NumberType source = lower_register_type(from), target = to == NUMBER_TF32 ? to : lower_register_type(to);
+  bool from_float = number_class(from) == NUMBER_FLOAT, to_float = number_class(to) == NUMBER_FLOAT;
+  bool saturate = op && ir_attribute(op, ATTR_SATURATE);
+  if (from == to && !(op && op->code == OP_BITCAST)) return x;
+  if (to == NUMBER_F32 && from == NUMBER_TF32) return x;
+  if (is_literal(x)) {
+    IrType type = from == NUMBER_BOOL ? ir_scalar(NUMBER_S32) : ir_scalar(source);
+    if (from == NUMBER_BOOL) source = NUMBER_S32;
+    x = lower_value(lower, OP_MOVE, type, "constant", 1, x);
+  }
+  bool narrow_integer = !to_float && to != NUMBER_BOOL && number_bits(to) < 32;
+  if (narrow_integer && saturate) { /* through the narrow type, which the conversion saturates to */
+    IrExpr *small = lower_value(lower, OP_CAST, ir_scalar(to), "small", 1, x);
+    if (!from_float || number_bits(to) == 16)
+      ir_attribute_set(small->value->def, ATTR_SATURATE, NULL);
+    else
+      ir_attribute_set(small->value->def, ATTR_SATURATE, NULL);
+    if (ir_attribute(op, ATTR_ROUND))
+      ir_attribute_set(small->value->def, ATTR_ROUND, ir_attribute_value(op, ATTR_ROUND));
+    return lower_value(lower, OP_CAST, ir_scalar(NUMBER_S32), "x", 1, small);
+  }
+  if (!from_float && source == target && from != NUMBER_BOOL && to != NUMBER_BOOL && !saturate)
+    return narrow(lower, x, to);
+  IrType type = to == NUMBER_BOOL ? ir_predicate() : ir_scalar(target);
+  IrExpr *y = lower_value(lower, OP_CAST, type, "x", 1, x);
+  IrOp *cast = y->value->def;
+  if (op && from_float && ir_attribute(op, ATTR_ROUND))
+    ir_attribute_set(cast, ATTR_ROUND, ir_attribute_value(op, ATTR_ROUND));
+  if (saturate && (to_float ? from_float && number_bits(to) <= 16 : true))
+    ir_attribute_set(cast, ATTR_SATURATE, NULL);
+  if (to == NUMBER_TF32) return lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_F32), "x", 1, y);
+  return narrow_integer ? narrow(lower, y, to) : y;
+}
+
+/* Two registers of f32 become one of two halves. */
+static void cast_pairs(Lower *lower, LowerTile *tile, IrExpr **from, const IrOp *op)
+{
+  lower_make_pairs(lower, tile);
+  for (unsigned r = 0; r + 1 < tile->n; r += 2) {
+    IrExpr *low = from[r], *high = from[r + 1];
+    if (is_literal(low)) low = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_F32), "constant", 1, low);
+    if (is_literal(high)) high = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_F32), "constant", 1, high);
+    IrExpr *pair = lower_value(lower, OP_CAST_PAIR, ir_scalar(NUMBER_B32), "pair", 2, low, high);
+    ir_attribute_set(pair->value->def, ATTR_TYPE, ir_name(lower->module, number_name(tile->element)));
+    if (ir_attribute(op, ATTR_SATURATE)) ir_attribute_set(pair->value->def, ATTR_SATURATE, NULL);
+    IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, pair);
+    tile->pair[r / 2] = pair;
+    tile->reg[r] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
+    tile->reg[r + 1] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
+  }
+  if (tile->n % 2)
+    tile->reg[tile->n - 1] = lower_cast_register(lower, from[tile->n - 1], NUMBER_F32, tile->element, op);
+}
+
+static IrExpr *bitcast_register(Lower *lower, IrExpr *x, NumberType to)
+{
+  return lower_value(lower, OP_BITCAST, ir_scalar(lower_register_type(to)), "x", 1, x);
+}
+
+static NumberType cast_source(Lower *lower, const IrOp *op)
+{
+  IrType type = ir_expr_type(lower->kernel, op->operands[0]);
+  if (type.kind == TYPE_PREDICATE) return NUMBER_BOOL;
+  if (type.kind == TYPE_TILE) return type.element;
+  return lower_expr(lower, op->operands[0]).type;
+}
+
+void lower_cast(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  NumberType from = cast_source(lower, op);
+  bool bits = op->code == OP_BITCAST;
+  if (result->type.kind != TYPE_TILE) {
+    NumberType to = result->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : result->type.element;
+    IrExpr *x = lower_expr(lower, op->operands[0]).x;
+    x = bits ? bitcast_register(lower, x, to) : lower_cast_register(lower, x, from, to, op);
+    g_hash_table_insert(lower->scalars, result, x);
+    return;
+  }
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  IrExpr **x = lower_spread(lower, op->operands[0], tile->layout, from);
+  bool pairs = !bits && is_pair_type(tile->element) && lower_register_type(from) == NUMBER_F32 && tile->n > 1;
+  if (pairs) cast_pairs(lower, tile, x, op);
+  for (unsigned r = 0; r < tile->n && !pairs; r++)
+    tile->reg[r] = bits ? bitcast_register(lower, x[r], tile->element)
+                        : lower_cast_register(lower, x[r], from, tile->element, op);
+  lower_tile_bind(lower, result, tile);
+}
+
+/* ---- Tiles from nothing ---- */
+
+void lower_splat(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  tile->reg = lower_spread(lower, op->operands[0], tile->layout, tile->element);
+  lower_tile_bind(lower, result, tile);
+}
+
+void lower_iota(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  unsigned dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
+  LowerMap map = lower_map_of(tile->layout);
+  IrExpr *thread = lower_map_coordinate(lower, &map, dim);
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r < tile->n; r++) {
+    IrExpr *x = lower_add(lower, NUMBER_S32, thread, lower_int(lower, at[(size_t)r * LAYOUT_MAX_DIMS + dim]));
+    LowerScalar scalar = {x, NUMBER_S32};
+    tile->reg[r] = lower_as(lower, scalar, lower_register_type(tile->element));
+  }
+  lower_tile_bind(lower, result, tile);
+}
+
+/* ---- Combining ---- */
+
+IrExpr *lower_combine(Lower *lower, const char *with, NumberType element, IrExpr *a, IrExpr *b)
+{
+  static const struct {
+    const char *name;
+    IrOpcode code;
+  } table[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}};
+  for (unsigned i = 0; i < G_N_ELEMENTS(table); i++) {
+    if (strcmp(with, table[i].name)) continue;
+    IrExpr *x = lower_value(lower, table[i].code, ir_scalar(lower_register_type(element)), with, 2, a, b);
+    bool extremum = table[i].code == OP_MAX || table[i].code == OP_MIN;
+    if (extremum && number_class(element) == NUMBER_FLOAT) ir_attribute_set(x->value->def, ATTR_NAN, NULL);
+    return extremum ? x : narrow(lower, x, element);
+  }
+  return lower_fail(lower, ERROR_UNSUPPORTED, "reduction", NULL, "reduce with %s is not supported", with);
+}

@@ -1,0 +1,457 @@
+/* Tensors in global memory: addresses, bounds, and the ops that move tiles between them and registers.
+ *
+ * The address of an element is base + sum over dimensions of (corner + thread + register) * stride. The parts
+ * are summed in the order in which they become known (kernel, tile, inner loop), so that an inner loop adds
+ * only what it changes; the register's part is a constant where the stride is, else one multiply-add a row.
+ */
+#include "ir/lower/lower.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Corners ---- */
+
+#define MAX_PARTS 16
+
+typedef struct Part {
+  unsigned dim, depth;
+  IrExpr *x;
+  NumberType type;
+} Part;
+
+typedef struct Parts {
+  Part part[MAX_PARTS];
+  unsigned n;
+  int64_t constant[IR_MAX_RANK];
+} Parts;
+
+static void add_part(Lower *lower, Parts *parts, unsigned dim, IrExpr *x, NumberType type)
+{
+  int64_t constant;
+  if (lower_is_int(x, &constant)) {
+    parts->constant[dim] += constant;
+    return;
+  }
+  g_assert(parts->n < MAX_PARTS);
+  parts->part[parts->n++] = (Part){dim, lower_depth(lower, x), x, type};
+}
+
+/* Terms of a sum; a loop variable times a constant stays one term. */
+static void split_sum(Lower *lower, Parts *parts, unsigned dim, const IrExpr *expr)
+{
+  if (expr->kind == EXPR_BINARY && expr->operator_ == OPERATOR_ADD && parts->n < MAX_PARTS / 2) {
+    split_sum(lower, parts, dim, expr->items[0]);
+    split_sum(lower, parts, dim, expr->items[1]);
+    return;
+  }
+  if (expr->kind == EXPR_BINARY && expr->operator_ == OPERATOR_SUB && expr->items[1]->kind == EXPR_INT) {
+    split_sum(lower, parts, dim, expr->items[0]);
+    parts->constant[dim] -= expr->items[1]->integer;
+    return;
+  }
+  LowerScalar value = lower_expr(lower, expr);
+  add_part(lower, parts, dim, value.x, value.type);
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+  const Part *x = a, *y = b;
+  if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+  return x->dim < y->dim ? -1 : x->dim > y->dim;
+}
+
+/* Terms of one dimension that become known together are added up first, in 32 bits. */
+static void merge_parts(Lower *lower, Parts *parts)
+{
+  qsort(parts->part, parts->n, sizeof *parts->part, compare_parts);
+  unsigned n = 0;
+  for (unsigned i = 0; i < parts->n; i++) {
+    Part *last = n ? &parts->part[n - 1] : NULL, *next = &parts->part[i];
+    if (last && last->dim == next->dim && last->depth == next->depth && last->type == next->type)
+      last->x = lower_add(lower, next->type, last->x, next->x);
+    else
+      parts->part[n++] = *next;
+  }
+  parts->n = n;
+}
+
+/* ---- Strides ---- */
+
+/* Row-major unless the tensor says otherwise; products of extents are taken in 64 bits. */
+static void tensor_strides(Lower *lower, const IrType *tensor, LowerAccess *access)
+{
+  LowerScalar product = {lower_int(lower, 1), NUMBER_S32};
+  bool given = false;
+  for (unsigned d = 0; d < tensor->rank; d++)
+    given |= tensor->strides[d] != NULL;
+  for (unsigned d = tensor->rank; d-- > 0;) {
+    LowerScalar stride = given ? lower_expr(lower, tensor->strides[d]) : product;
+    access->stride[d] = stride.x;
+    access->stride_type[d] = stride.type;
+    if (given || d == 0) continue;
+    LowerScalar extent = lower_expr(lower, tensor->dims[d]);
+    int64_t a, b;
+    if (lower_is_int(product.x, &a) && (a == 1 || lower_is_int(extent.x, &b)))
+      product = a == 1 ? extent : (LowerScalar){lower_int(lower, a * b), NUMBER_S32};
+    else if (product.type != NUMBER_S64 && extent.type != NUMBER_S64)
+      product = (LowerScalar){lower_mul_wide(lower, product.x, extent.x), NUMBER_S64};
+    else
+      product = (LowerScalar){lower_mul(lower, NUMBER_S64, lower_as(lower, product, NUMBER_S64),
+                                        lower_as(lower, extent, NUMBER_S64)),
+                              NUMBER_S64};
+  }
+}
+
+/* address + x * stride * bytes */
+static IrExpr *advance(Lower *lower, IrExpr *address, IrExpr *x, NumberType x_type, IrExpr *stride,
+                       NumberType stride_type, unsigned bytes)
+{
+  int64_t constant, index;
+  bool fixed = lower_is_int(stride, &constant);
+  LowerScalar left = {x, x_type}, right = {stride, stride_type};
+  if (lower_is_int(x, &index) && fixed)
+    return lower_add(lower, NUMBER_U64, address, lower_int(lower, index * constant * bytes));
+  if (lower_is_int(x, &index) && stride_type != NUMBER_S64 && index * bytes <= G_MAXINT32 &&
+      index * bytes >= G_MININT32)
+    return lower_mad_wide(lower, stride, lower_int(lower, index * bytes), address, NUMBER_U64);
+  if (fixed && x_type != NUMBER_S64 && constant * bytes <= G_MAXINT32 && constant * bytes >= G_MININT32)
+    return lower_mad_wide(lower, x, lower_int(lower, constant * bytes), address, NUMBER_U64);
+  IrExpr *offset;
+  if (x_type != NUMBER_S64 && stride_type != NUMBER_S64 && !fixed)
+    offset = lower_mul_wide(lower, x, stride);
+  else
+    offset =
+        lower_mul(lower, NUMBER_S64, lower_as(lower, left, NUMBER_S64), lower_as(lower, right, NUMBER_S64));
+  offset = lower_mul(lower, NUMBER_S64, offset, lower_int(lower, bytes));
+  return lower_add(lower, NUMBER_U64, address, offset);
+}
+
+/* ---- Bounds ---- */
+
+/* Is every index of the dimension inside without a test? */
+static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, const IrExpr *bound)
+{
+  int64_t at, limit;
+  if (ir_expr_is_int(index, &at) && ir_expr_is_int(bound, &limit)) return at >= 0 && at + extent <= limit;
+  if (extent != 1) return false;
+  if (index->kind == EXPR_VALUE && index->value->argument_of) { /* for %i in 0 .. bound */
+    const IrOp *loop = index->value->argument_of->owner;
+    return loop && loop->code == OP_FOR && lower_is_non_negative(loop->operands[0]) &&
+           ir_expr_equal(loop->operands[1], bound);
+  }
+  if (index->kind == EXPR_VALUE && index->value->def && index->value->def->code == OP_LET &&
+      !index->value->variable)
+    return always_inside(lower, index->value->def->operands[0], extent, bound);
+  const IrExpr *grid = ir_launch_get(lower->kernel, ATTR_GRID);
+  int64_t axis;
+  if (index->kind == EXPR_CALL && !strcmp(index->name, "block") && index->n == 1 && grid &&
+      grid->kind == EXPR_LIST && ir_expr_is_int(index->items[0], &axis) && axis >= 0 && axis < grid->n)
+    return ir_expr_equal(grid->items[axis], bound);
+  return false;
+}
+
+bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,
+                       const unsigned *extent, LowerAccess *access)
+{
+  const IrExpr *base = expr->kind == EXPR_INDEX ? expr->items[0] : expr;
+  unsigned indices = expr->kind == EXPR_INDEX ? expr->n - 1 : 0;
+  if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR ||
+      indices != base->value->type.rank || tile_rank > indices) {
+    lower_fail(lower, ERROR_INPUT, "tensor-access", NULL, "'%s' is no tensor at a corner",
+               ir_expr_text(lower->module, expr));
+    return false;
+  }
+  const IrType *tensor = &base->value->type;
+  *access = (LowerAccess){.tensor = tensor, .rank = tensor->rank, .tile_rank = tile_rank};
+  tensor_strides(lower, tensor, access);
+  Parts parts = {0};
+  unsigned lead = tensor->rank - tile_rank, bytes = number_bytes(tensor->element);
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    split_sum(lower, &parts, d, expr->items[d + 1]);
+    if (map && d >= lead) add_part(lower, &parts, d, lower_map_coordinate(lower, map, d - lead), NUMBER_S32);
+  }
+  merge_parts(lower, &parts);
+  IrExpr *address =
+      lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
+  for (unsigned i = 0; i < parts.n; i++) {
+    const Part *part = &parts.part[i];
+    address = advance(lower, address, part->x, part->type, access->stride[part->dim],
+                      access->stride_type[part->dim], bytes);
+  }
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    if (parts.constant[d])
+      address = advance(lower, address, lower_int(lower, parts.constant[d]), NUMBER_S32, access->stride[d],
+                        access->stride_type[d], bytes);
+    unsigned reach = d >= lead ? extent[d - lead] : 1;
+    if (always_inside(lower, expr->items[d + 1], reach, tensor->dims[d])) continue;
+    LowerScalar bound = lower_expr(lower, tensor->dims[d]);
+    IrExpr *at = lower_int(lower, parts.constant[d]);
+    NumberType type = NUMBER_S32;
+    for (unsigned i = 0; i < parts.n; i++) {
+      if (parts.part[i].dim != d) continue;
+      LowerScalar sum = {at, type}, term = {parts.part[i].x, parts.part[i].type};
+      if (term.type == NUMBER_S64) type = NUMBER_S64;
+      at = lower_add(lower, type, lower_as(lower, term, type), lower_as(lower, sum, type));
+    }
+    if (bound.type == NUMBER_S64 && type != NUMBER_S64) {
+      LowerScalar narrow = {at, type};
+      at = lower_as(lower, narrow, NUMBER_S64);
+    }
+    access->coordinate[d] = at;
+    access->bound[d] = type == NUMBER_S64 ? lower_as(lower, bound, NUMBER_S64) : bound.x;
+  }
+  access->address = address;
+  return true;
+}
+
+LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant)
+{
+  LowerAddress address = {access->address, 0};
+  unsigned lead = access->rank - access->tile_rank, bytes = number_bytes(access->tensor->element);
+  for (unsigned d = 0; d < access->tile_rank; d++) {
+    int64_t stride;
+    if (!constant[d]) continue;
+    if (lower_is_int(access->stride[lead + d], &stride)) {
+      address.offset += (int64_t)constant[d] * stride * bytes;
+      continue;
+    }
+    address.base = advance(lower, address.base, lower_int(lower, constant[d]), NUMBER_S32,
+                           access->stride[lead + d], access->stride_type[lead + d], bytes);
+  }
+  if (address.offset > G_MAXINT32 / 4) { /* beyond what an address may carry */
+    address.base = lower_add(lower, NUMBER_U64, address.base, lower_int(lower, address.offset));
+    address.offset = 0;
+  }
+  return address;
+}
+
+IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access, const unsigned *constant)
+{
+  IrExpr *inside = NULL;
+  unsigned lead = access->rank - access->tile_rank;
+  for (unsigned d = 0; d < access->rank; d++) {
+    if (!access->coordinate[d]) continue;
+    NumberType type = NUMBER_S32;
+    IrExpr *bound = access->bound[d];
+    if (bound->kind == EXPR_VALUE && bound->value->type.element == NUMBER_S64) type = NUMBER_S64;
+    unsigned c = d >= lead ? constant[d - lead] : 0;
+    IrExpr *limit = lower_sub(lower, type, bound, lower_int(lower, c)); /* the same for all threads */
+    inside = lower_and(lower, inside, lower_compare(lower, OP_LT, access->coordinate[d], limit));
+  }
+  return inside;
+}
+
+/* ---- Tiles ---- */
+
+/* A run of registers that are one access. */
+typedef struct Group {
+  const unsigned *reg;
+  const unsigned *at; /* coordinates of the first */
+} Group;
+
+typedef struct Groups {
+  Group *group;
+  unsigned n, width;
+} Groups;
+
+/* Splits registers into accesses of `width` elements contiguous along the last dimension, at most 16 bytes.
+ */
+static Groups make_groups(Lower *lower, const Layout *layout, NumberType element, unsigned width)
+{
+  unsigned n = layout_registers(layout), last = layout->rank ? layout->rank - 1 : 0;
+  width = MIN(width, MIN(layout_vector(layout, last), 16 / number_bytes(element)));
+  while (n % width)
+    width /= 2;
+  unsigned *reg = arena_new_array(lower->arena, unsigned, n);
+  Groups groups = {arena_new_array(lower->arena, Group, n / width), n / width, width};
+  const unsigned *at = lower_registers(lower, layout);
+  for (unsigned r = 0; r < n; r++)
+    reg[r] = r;
+  for (unsigned g = 0; g < groups.n; g++)
+    groups.group[g] = (Group){reg + (size_t)g * width, at + (size_t)g * width * LAYOUT_MAX_DIMS};
+  return groups;
+}
+
+/* `where` spread over the registers, or NULL; accesses shrink to single elements if it differs within one. */
+static IrExpr **spread_mask(Lower *lower, const IrOp *op, const Layout *layout, unsigned *width)
+{
+  const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
+  if (!where) return NULL;
+  IrExpr **mask = lower_spread(lower, where, layout, NUMBER_BOOL);
+  unsigned n = layout_registers(layout);
+  for (unsigned r = 0; r < n; r++)
+    if (*width > 1 && mask[r] != mask[r - r % *width] && !ir_expr_equal(mask[r], mask[r - r % *width]))
+      *width = 1;
+  return mask;
+}
+
+static bool is_never(IrExpr *predicate)
+{
+  int64_t constant;
+  return predicate && lower_is_int(predicate, &constant) && !constant;
+}
+
+static const unsigned *extents_of(const Layout *layout)
+{
+  return layout->extent;
+}
+
+static unsigned access_width(const IrOp *op, const LowerAccess *access)
+{
+  int64_t stride = 0;
+  if (access->rank && (!lower_is_int(access->stride[access->rank - 1], &stride) || stride != 1)) return 1;
+  return (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1));
+}
+
+static IrExpr *fill_of(Lower *lower, const IrOp *op)
+{
+  IrExpr *fill = ir_attribute_value(op, ATTR_FILL);
+  if (fill && fill->kind == EXPR_UNARY && fill->operator_ == OPERATOR_NEG)
+    fill = fill->items[0]->kind == EXPR_INT ? lower_int(lower, -fill->items[0]->integer)
+                                            : ir_float(lower->module, -fill->items[0]->number);
+  if (fill && fill->kind != EXPR_INT && fill->kind != EXPR_FLOAT)
+    lower_fail(lower, ERROR_UNSUPPORTED, "fill", NULL, "fill takes a constant");
+  return fill;
+}
+
+static void load_scalar(Lower *lower, IrOp *op)
+{
+  static const unsigned none[LAYOUT_MAX_DIMS] = {0};
+  LowerAccess access;
+  NumberType element = op->results[0]->type.element;
+  if (!lower_access_open(lower, op->operands[0], NULL, 0, none, &access)) return;
+  LowerTile tile = {.element = element, .n = 1, .reg = arena_new_array(lower->arena, IrExpr *, 1)};
+  unsigned reg = 0;
+  lower_load_vector(lower, OP_LOAD_GLOBAL, lower_access_at(lower, &access, none), &tile, &reg, 1,
+                    lower_access_inside(lower, &access, none), fill_of(lower, op),
+                    ir_attribute_value(op, ATTR_CACHE));
+  g_hash_table_insert(lower->scalars, op->results[0], tile.reg[0]);
+}
+
+void lower_load(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  if (result->type.kind != TYPE_TILE) {
+    load_scalar(lower, op);
+    return;
+  }
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  LowerMap map = lower_map_of(tile->layout);
+  LowerAccess access;
+  if (!lower_access_open(lower, op->operands[0], &map, tile->layout->rank, extents_of(tile->layout), &access))
+    return;
+  unsigned width = access_width(op, &access);
+  IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
+  IrExpr *fill = fill_of(lower, op);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
+    const Group *group = &groups.group[g];
+    IrExpr *inside = lower_access_inside(lower, &access, group->at);
+    if (mask) inside = lower_and(lower, inside, mask[group->reg[0]]);
+    LowerAddress address = lower_access_at(lower, &access, group->at);
+    lower_load_vector(lower, OP_LOAD_GLOBAL, address, tile, group->reg, groups.width, inside, fill,
+                      ir_attribute_value(op, ATTR_CACHE));
+  }
+  lower_tile_bind(lower, result, tile);
+}
+
+void lower_store(Lower *lower, IrOp *op)
+{
+  LowerTile *tile = lower_tile(lower, op->operands[1]);
+  if (!tile) return;
+  LowerMap map = lower_map_of(tile->layout);
+  LowerAccess access;
+  if (!lower_access_open(lower, op->operands[0], &map, tile->layout->rank, extents_of(tile->layout), &access))
+    return;
+  unsigned width = access_width(op, &access);
+  IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
+  IrExpr *owner = lower_map_owner(lower, tile->layout);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
+    const Group *group = &groups.group[g];
+    IrExpr *inside = lower_and(lower, owner, lower_access_inside(lower, &access, group->at));
+    if (mask) inside = lower_and(lower, inside, mask[group->reg[0]]);
+    if (is_never(inside)) continue;
+    LowerAddress address = lower_access_at(lower, &access, group->at);
+    lower_store_vector(lower, OP_STORE_GLOBAL, address, tile, group->reg, groups.width, inside,
+                       ir_attribute_value(op, ATTR_CACHE));
+  }
+}
+
+/* ---- Gather and scatter ---- */
+
+typedef struct Scattered {
+  const IrType *tensor;
+  IrExpr *base;    /* tensor + the thread's column */
+  IrExpr **offset; /* for each register: elements */
+  NumberType offset_type;
+} Scattered;
+
+static bool open_scattered(Lower *lower, const IrExpr *tensor, const IrExpr *offset, const Layout *layout,
+                           Scattered *scattered)
+{
+  const IrExpr *base = tensor->kind == EXPR_INDEX ? tensor->items[0] : tensor;
+  if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR) {
+    lower_fail(lower, ERROR_INPUT, "tensor-access", NULL, "'%s' is no tensor",
+               ir_expr_text(lower->module, tensor));
+    return false;
+  }
+  IrType type = ir_expr_type(lower->kernel, offset);
+  scattered->tensor = &base->value->type;
+  scattered->offset_type = type.kind == TYPE_TILE ? type.element : lower_expr(lower, offset).type;
+  scattered->offset = lower_spread(lower, offset, layout, scattered->offset_type);
+  LowerMap map = lower_map_of(layout);
+  IrExpr *column = lower_map_coordinate(lower, &map, layout->rank - 1);
+  IrExpr *address =
+      lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
+  scattered->base = lower_mad_wide(lower, column, lower_int(lower, number_bytes(scattered->tensor->element)),
+                                   address, NUMBER_U64);
+  return true;
+}
+
+/* Offsets are register values, not coordinates: their arithmetic stays in place and is shared by equal
+ * offsets. */
+static LowerAddress scattered_at(Lower *lower, const Scattered *scattered, unsigned reg, unsigned column)
+{
+  unsigned bytes = number_bytes(scattered->tensor->element);
+  IrExpr *address = advance(lower, scattered->base, scattered->offset[reg], scattered->offset_type,
+                            lower_int(lower, 1), NUMBER_S32, bytes);
+  return (LowerAddress){address, (int64_t)column * bytes};
+}
+
+void lower_gather(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  Scattered scattered;
+  if (!open_scattered(lower, op->operands[0], op->operands[1], tile->layout, &scattered)) return;
+  unsigned width = (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1)), last = tile->layout->rank - 1;
+  IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
+  IrExpr *fill = fill_of(lower, op);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
+    const Group *group = &groups.group[g];
+    LowerAddress address = scattered_at(lower, &scattered, group->reg[0], group->at[last]);
+    lower_load_vector(lower, OP_LOAD_GLOBAL, address, tile, group->reg, groups.width,
+                      mask ? mask[group->reg[0]] : NULL, fill, ir_attribute_value(op, ATTR_CACHE));
+  }
+  lower_tile_bind(lower, result, tile);
+}
+
+void lower_scatter(Lower *lower, IrOp *op)
+{
+  LowerTile *tile = lower_tile(lower, op->operands[2]);
+  Scattered scattered;
+  if (!tile || !open_scattered(lower, op->operands[0], op->operands[1], tile->layout, &scattered)) return;
+  unsigned width = (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1)), last = tile->layout->rank - 1;
+  IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
+  IrExpr *owner = lower_map_owner(lower, tile->layout);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
+    const Group *group = &groups.group[g];
+    IrExpr *inside = mask ? lower_and(lower, owner, mask[group->reg[0]]) : owner;
+    if (is_never(inside)) continue;
+    LowerAddress address = scattered_at(lower, &scattered, group->reg[0], group->at[last]);
+    lower_store_vector(lower, OP_STORE_GLOBAL, address, tile, group->reg, groups.width, inside,
+                       ir_attribute_value(op, ATTR_CACHE));
+  }
+}

@@ -1,0 +1,302 @@
+/* STAGED -> THREAD: what the files of ir/lower/ share. Private to the pass `lower`.
+ *
+ * The walk emits THREAD ops into a tree of scopes, one per region being written. Pure integer and predicate
+ * arithmetic (coordinates, addresses, conditions) goes through lower_scalar(), which folds constants, reuses
+ * an equal value that is already in scope, and moves what does not change in an innermost loop in front of
+ * it. Everything else is emitted in place. Tiles become one expression a register (LowerTile), registers
+ * numbered by their layout. */
+#pragma once
+#include "ir/ir.h"
+#include "ir/pass.h"
+
+/* ---- State ---- */
+
+typedef struct LowerScope LowerScope;
+struct LowerScope {
+  LowerScope *parent;
+  IrRegion *region; /* being written, at its end */
+  IrOp *owner;      /* THREAD op that owns the region; NULL for the kernel's body */
+  bool leaf_loop;   /* body of a loop without inner loops: what it does not change moves in front of it */
+  unsigned depth;   /* 1 for the kernel's body; a value's id is the depth of its scope while lowering runs */
+  GHashTable *numbers; /* NumberKey -> IrExpr*: values of pure ops in scope */
+};
+
+/* Where the threads of the present role (or of its instance) are. */
+typedef struct LowerRole {
+  unsigned first, warps; /* of the block: the role's */
+  unsigned instances, instance_warps;
+  IrExpr *thread, *warp; /* index within the instance */
+  IrExpr *role_warp, *instance;
+  bool whole_block; /* all warps of the block, one instance: a block barrier serves */
+} LowerRole;
+
+typedef struct LowerCursor {
+  IrValue *slot, *phase; /* variables */
+  unsigned slots;
+} LowerCursor;
+
+/* Registers of a tile. `pair[i]`, where known, is one 32-bit register that holds registers 2i and 2i+1. */
+typedef struct LowerTile {
+  const Layout *layout;
+  NumberType element;
+  unsigned n;
+  IrExpr **reg;
+  IrExpr **pair;
+  IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
+} LowerTile;
+
+typedef struct Lower {
+  IrModule *module;
+  Arena *arena;
+  IrFunction *kernel;
+  const IrPassContext *context;
+  GError **error;
+  bool failed;
+  Mark mark; /* of the STAGED op being lowered */
+  LowerScope *scope;
+  LowerRole *role;
+  unsigned block_warps;
+  IrExpr *thread, *lane, *warp; /* of the block; lane of the warp */
+  GHashTable *tiles;            /* STAGED tile value -> LowerTile* */
+  GHashTable *scalars;          /* STAGED scalar value -> IrExpr* */
+  GHashTable *cursors;          /* STAGED cursor value -> LowerCursor* */
+  GHashTable *variables;        /* THREAD variable -> LowerVariable* */
+  GHashTable *registers;        /* Layout* -> coordinates of its registers */
+  unsigned clock;               /* counts changes of variables */
+  unsigned exchanges;           /* reductions through shared memory so far */
+} Lower;
+
+/* ---- emit.c: ops, value numbers, scopes ---- */
+
+/* Reports once; the walk stops at the next op. Returns a harmless constant so that callers need no checks. */
+IrExpr *lower_fail(Lower *lower, ErrorCode code, const char *code_id, const char *hint, const char *format,
+                   ...) G_GNUC_PRINTF(5, 6);
+
+LowerScope *lower_scope_open(Lower *lower, IrOp *owner, IrRegion *region, bool leaf_loop);
+void lower_scope_close(Lower *lower);
+IrBuilder lower_builder(Lower *lower); /* at the end of the present region */
+
+/* An op in place. */
+IrOp *lower_emit(Lower *lower, IrOpcode code, unsigned n, ...);
+IrOp *lower_emit_array(Lower *lower, IrOpcode code, unsigned n, IrExpr *const *operands);
+IrExpr *lower_result(Lower *lower, IrOp *op, const char *hint, IrType type);
+IrExpr *lower_value(Lower *lower, IrOpcode code, IrType type, const char *hint, unsigned n, ...);
+
+/* A pure op: folded, numbered, moved out of an innermost loop if it can be. */
+IrExpr *lower_scalar(Lower *lower, IrOpcode code, IrType type, const char *hint, unsigned n, ...);
+unsigned lower_depth(Lower *lower,
+                     const IrExpr *expr); /* depth of the scope from which on the value exists */
+
+/* Arithmetic through lower_scalar with algebra: x + 0, (x + 1) + 2, x * 8, ... `type` is the register's. */
+IrExpr *lower_add(Lower *lower, NumberType type, IrExpr *a, IrExpr *b);
+IrExpr *lower_sub(Lower *lower, NumberType type, IrExpr *a, IrExpr *b);
+IrExpr *lower_mul(Lower *lower, NumberType type, IrExpr *a, IrExpr *b);
+IrExpr *lower_shl(Lower *lower, NumberType type, IrExpr *a, unsigned bits);
+IrExpr *lower_shr(Lower *lower, NumberType type, IrExpr *a, unsigned bits);
+IrExpr *lower_bits(Lower *lower, IrOpcode code, NumberType type, IrExpr *a, IrExpr *b); /* and or xor */
+IrExpr *lower_mul_wide(Lower *lower, IrExpr *a, IrExpr *b);                             /* s32 x s32 -> s64 */
+IrExpr *lower_mad_wide(Lower *lower, IrExpr *a, IrExpr *b, IrExpr *c, NumberType type);
+IrExpr *lower_compare(Lower *lower, IrOpcode code, IrExpr *a,
+                      IrExpr *b); /* predicate; constants fold to 0 or 1 */
+/* Predicates: NULL stands for "always". */
+IrExpr *lower_and(Lower *lower, IrExpr *a, IrExpr *b);
+IrExpr *lower_not(Lower *lower, IrExpr *a);
+bool lower_is_int(const IrExpr *expr, int64_t *value);
+IrExpr *lower_int(Lower *lower, int64_t value);
+/* `when` of an op; NULL leaves it unconditional. */
+void lower_when(IrOp *op, IrExpr *predicate);
+
+IrValue *lower_variable(Lower *lower, const char *hint, IrType type, IrExpr *initial);
+void lower_set(Lower *lower, IrExpr *target, IrExpr *value);
+/* Variables that a STAGED region writes change from here on: for loops, before the body and after it. */
+void lower_changes(Lower *lower, const IrRegion *staged);
+
+/* ---- expressions.c: STAGED scalar expressions ---- */
+
+typedef struct LowerScalar {
+  IrExpr *x;       /* register or constant */
+  NumberType type; /* NUMBER_BOOL: a predicate */
+} LowerScalar;
+
+LowerScalar lower_expr(Lower *lower, const IrExpr *expr);
+IrExpr *lower_as(Lower *lower, LowerScalar scalar, NumberType type); /* converted */
+IrExpr *lower_s32(Lower *lower, const IrExpr *expr);
+IrExpr *lower_condition(Lower *lower, const IrExpr *expr); /* a predicate, or the constant 0 or 1 */
+IrExpr *lower_elected(Lower *lower);
+IrExpr *lower_dim(Lower *lower, const char *name, NumberType *type);
+bool lower_is_non_negative(const IrExpr *staged);
+
+/* ---- index.c: layouts as index arithmetic ---- */
+
+typedef enum { SOURCE_LANE, SOURCE_WARP, SOURCE_THREAD } LowerSource;
+
+/* One digit of a thread's index and how it moves the tile coordinates. */
+typedef struct LowerDigit {
+  LowerSource source;
+  unsigned divisor, size; /* digit = index / divisor % size */
+  unsigned limit;         /* the index is below it */
+  unsigned step[LAYOUT_MAX_DIMS];
+} LowerDigit;
+
+#define LOWER_MAX_DIGITS 40
+typedef struct LowerMap {
+  unsigned n;
+  LowerDigit digit[LOWER_MAX_DIGITS];
+} LowerMap;
+
+void lower_map_add(LowerMap *map, LowerSource source, unsigned divisor, unsigned size, unsigned limit,
+                   unsigned dim, unsigned step);
+/* Lane and warp digits of a register layout. */
+LowerMap lower_map_of(const Layout *layout);
+/* Only those of the warps. */
+LowerMap lower_map_of_warps(const Layout *layout);
+IrExpr *lower_source(Lower *lower, LowerSource source);
+/* Coordinate along dim of the thread's first element. */
+IrExpr *lower_map_coordinate(Lower *lower, const LowerMap *map, unsigned dim);
+/* Sum of digit * weight over the digits of a map. */
+IrExpr *lower_weighted_sum(Lower *lower, const LowerMap *map, const unsigned *weight);
+/* Coordinates of register r at lane 0 of warp 0: [r * LAYOUT_MAX_DIMS + dim]. */
+const unsigned *lower_registers(Lower *lower, const Layout *layout);
+/* Predicate that is true in one of the threads that hold the same elements; NULL if no two do. */
+IrExpr *lower_map_owner(Lower *lower, const Layout *layout);
+/* For each register of `to`, the register of `from` with the same element (an extent of 1 in `from` stands
+ * for all); NULL if the layouts do not agree on the threads. */
+unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to);
+
+/* ---- shared.c: tiles in shared memory ---- */
+
+typedef struct LowerShared {
+  const Layout *layout;
+  NumberType element;
+  IrExpr *base;   /* u32 register: start of the tile but for `offset` */
+  int64_t offset; /* constant bytes */
+  unsigned rank;
+  unsigned origin[LAYOUT_MAX_DIMS], extent[LAYOUT_MAX_DIMS]; /* the part that is meant */
+} LowerShared;
+
+typedef struct LowerAddress {
+  IrExpr *base;
+  int64_t offset;
+} LowerAddress;
+
+IrExpr *lower_address(Lower *lower, LowerAddress address); /* register + constant, as memory ops take it */
+IrExpr *lower_address_register(Lower *lower, LowerAddress address, NumberType type);
+IrExpr *lower_shared_start(Lower *lower);
+bool lower_shared_operand(Lower *lower, const IrExpr *expr, LowerShared *shared);
+bool lower_is_shared(Lower *lower, const IrExpr *expr);
+/* Byte offset of an element without the swizzle. */
+int64_t lower_shared_linear(const LowerShared *shared, const unsigned *coordinate);
+int64_t lower_shared_offset(const LowerShared *shared, const unsigned *coordinate); /* with it */
+/* Address of the element at the thread's coordinates (map) plus a constant coordinate. */
+LowerAddress lower_shared_at(Lower *lower, const LowerShared *shared, const LowerMap *map,
+                             const unsigned *constant);
+/* Elements contiguous along dim, a power of two, that start at every multiple of themselves. */
+unsigned lower_shared_vector(const LowerShared *shared, unsigned dim);
+unsigned lower_shared_inner(const LowerShared *shared);
+unsigned lower_swizzle_bytes(const Layout *layout);
+
+void lower_put(Lower *lower, IrOp *op);
+void lower_get(Lower *lower, IrOp *op);
+void lower_convert(Lower *lower, IrOp *op);
+void lower_block_barrier(Lower *lower, const IrOp *op); /* all threads of the role or instance meet */
+
+/* ---- tiles.c: register tiles ---- */
+
+NumberType lower_register_type(NumberType element); /* what one element is held in */
+LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout);
+LowerTile *lower_tile(Lower *lower, const IrExpr *expr); /* of a STAGED value; fails if it is none */
+void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile);
+IrExpr *lower_constant(Lower *lower, NumberType element, double value);
+IrExpr *lower_literal(Lower *lower, const IrExpr *expr, NumberType element); /* in the form its type wants */
+void lower_make_pairs(Lower *lower, LowerTile *tile);
+IrExpr *lower_pair(Lower *lower, LowerTile *tile, unsigned low,
+                   unsigned high);                                           /* b32 of two 16-bit registers */
+IrExpr *lower_byte_quad(Lower *lower, LowerTile *tile, const unsigned *reg); /* b32 of four 8-bit elements */
+void lower_tile_var(Lower *lower, IrOp *op);
+void lower_tile_set(Lower *lower, IrOp *op);
+/* Moves `count` consecutive elements between registers of a tile and memory words. */
+void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                       const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *fill,
+                       const IrExpr *cache);
+void lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache);
+
+/* ---- elementwise.c ---- */
+
+bool lower_is_elementwise(IrOpcode code);
+void lower_elementwise(Lower *lower, IrOp *op);
+void lower_cast(Lower *lower, IrOp *op);
+void lower_splat(Lower *lower, IrOp *op);
+void lower_iota(Lower *lower, IrOp *op);
+/* Register values of an operand for each register of a result layout. */
+IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element);
+IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType to, const IrOp *op);
+IrExpr *lower_combine(Lower *lower, const char *with, NumberType element, IrExpr *a, IrExpr *b);
+
+/* ---- the rest, by topic ---- */
+
+void lower_region(Lower *lower, const IrRegion *region);
+const IrOp *lower_roles(Lower *lower, const IrOp *op); /* roles.c; the last role it took */
+void lower_enter_role(Lower *lower, LowerRole *role, unsigned first, unsigned warps, unsigned instances);
+void lower_for(Lower *lower, const IrOp *op); /* control.c */
+void lower_loop(Lower *lower, const IrOp *op);
+void lower_if(Lower *lower, const IrOp *op);
+void lower_turn(Lower *lower, const IrOp *op);
+
+void lower_cursor(Lower *lower, IrOp *op); /* channels.c */
+void lower_advance(Lower *lower, IrOp *op);
+void lower_init_barriers(Lower *lower, IrOp *op);
+void lower_await(Lower *lower, IrOp *op);
+void lower_arrive(Lower *lower, IrOp *op);
+void lower_expect(Lower *lower, IrOp *op);
+LowerAddress lower_barrier(Lower *lower, const IrExpr *expr);
+IrExpr *lower_slot(Lower *lower, const IrExpr *index); /* slot number of a cursor or expression */
+LowerCursor *lower_cursor_of(Lower *lower, const IrExpr *expr);
+
+void lower_load(Lower *lower, IrOp *op); /* global.c */
+void lower_store(Lower *lower, IrOp *op);
+void lower_gather(Lower *lower, IrOp *op);
+void lower_scatter(Lower *lower, IrOp *op);
+
+/* An access to a tensor whose element (r, c, ...) of a tile is T[corner + (r, c, ...)]: thread part and
+ * register part. */
+typedef struct LowerAccess {
+  const IrType *tensor;
+  unsigned rank, tile_rank;
+  IrExpr *address;             /* u64: of the thread's element 0 */
+  IrExpr *stride[IR_MAX_RANK]; /* elements; constant or register */
+  NumberType stride_type[IR_MAX_RANK];
+  IrExpr *coordinate[IR_MAX_RANK]; /* of the thread's element 0; NULL if never outside */
+  IrExpr *bound[IR_MAX_RANK];
+} LowerAccess;
+/* map: coordinates of the thread within the tile (NULL: none). extent: the tile's. */
+bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,
+                       const unsigned *extent, LowerAccess *access);
+LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant);
+IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access,
+                            const unsigned *constant); /* NULL: always */
+
+void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
+void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
+
+/* One product as its three lowerings see it. */
+typedef struct LowerProduct {
+  IrOp *op;
+  LowerTile *acc;
+  const unsigned *acc_at; /* register coordinates */
+  unsigned m, n, k;
+  bool a_shared, b_shared;
+  LowerShared a, b; /* [m, k], [k, n] */
+  LowerTile *a_tile, *b_tile;
+  NumberType a_type, b_type, acc_type;
+} LowerProduct;
+void lower_mma(Lower *lower, IrOp *op);                          /* products.c */
+void lower_mma_warp(Lower *lower, const LowerProduct *product);  /* products_warp.c */
+void lower_mma_group(Lower *lower, const LowerProduct *product); /* products_group.c */
+void lower_mma_fma(Lower *lower, const LowerProduct *product);   /* products_fma.c */
+/* Register of the accumulator at a coordinate (lane 0 of warp 0). */
+unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned row, unsigned column);
+/* Distinct row (dim 0) or column offsets of the accumulator's registers that are multiples of `step`,
+ * ascending. */
+unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned dim, unsigned step,
+                            unsigned *n);

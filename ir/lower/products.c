@@ -1,0 +1,90 @@
+/* mma: what its three lowerings share. */
+#include "ir/lower/lower.h"
+#include <stdlib.h>
+
+static bool take_operand(Lower *lower, const IrExpr *expr, bool *in_shared, LowerShared *shared,
+                         LowerTile **tile, NumberType *type, unsigned *extent)
+{
+  *in_shared = lower_is_shared(lower, expr);
+  if (*in_shared) {
+    if (!lower_shared_operand(lower, expr, shared) || shared->rank != 2) {
+      lower_fail(lower, ERROR_INPUT, "mma", NULL, "'%s' is no tile of shared memory",
+                 ir_expr_text(lower->module, expr));
+      return false;
+    }
+    *type = shared->element;
+    extent[0] = shared->extent[0];
+    extent[1] = shared->extent[1];
+    return true;
+  }
+  *tile = lower_tile(lower, expr);
+  if (!*tile) return false;
+  *type = (*tile)->element;
+  extent[0] = (*tile)->layout->extent[0];
+  extent[1] = (*tile)->layout->extent[1];
+  return true;
+}
+
+unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned row, unsigned column)
+{
+  for (unsigned r = 0; r < product->acc->n; r++)
+    if (product->acc_at[(size_t)r * LAYOUT_MAX_DIMS] == row &&
+        product->acc_at[(size_t)r * LAYOUT_MAX_DIMS + 1] == column)
+      return r;
+  lower_fail(lower, ERROR_INPUT, "mma", NULL,
+             "the accumulator's layout is not made of this product's fragments");
+  return 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+  unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+  return x < y ? -1 : x > y;
+}
+
+unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned dim, unsigned step,
+                            unsigned *n)
+{
+  unsigned *offset = arena_new_array(lower->arena, unsigned, product->acc->n), count = 0;
+  for (unsigned r = 0; r < product->acc->n; r++) {
+    unsigned at = product->acc_at[(size_t)r * LAYOUT_MAX_DIMS + dim];
+    if (at % step == 0) offset[count++] = at;
+  }
+  qsort(offset, count, sizeof *offset, ascending);
+  *n = 0;
+  for (unsigned i = 0; i < count; i++)
+    if (!*n || offset[*n - 1] != offset[i]) offset[(*n)++] = offset[i];
+  return offset;
+}
+
+void lower_mma(Lower *lower, IrOp *op)
+{
+  LowerProduct product = {.op = op, .acc = lower_tile(lower, op->operands[0])};
+  unsigned a[2], b[2];
+  if (!product.acc) return;
+  if (!product.acc->array) {
+    lower_fail(lower, ERROR_INPUT, "mma", NULL, "the accumulator of mma must be a variable");
+    return;
+  }
+  if (!take_operand(lower, op->operands[1], &product.a_shared, &product.a, &product.a_tile, &product.a_type,
+                    a) ||
+      !take_operand(lower, op->operands[2], &product.b_shared, &product.b, &product.b_tile, &product.b_type,
+                    b))
+    return;
+  product.m = product.acc->layout->extent[0];
+  product.n = product.acc->layout->extent[1];
+  product.k = a[1];
+  product.acc_type = product.acc->element;
+  product.acc_at = lower_registers(lower, product.acc->layout);
+  if (a[0] != product.m || b[1] != product.n || a[1] != b[0]) {
+    lower_fail(lower, ERROR_INPUT, "shapes-disagree", NULL, "mma of [%u, %u] and [%u, %u] into [%u, %u]",
+               a[0], a[1], b[0], b[1], product.m, product.n);
+    return;
+  }
+  if (ir_attribute_is(op, ATTR_VIA, "group"))
+    lower_mma_group(lower, &product);
+  else if (ir_attribute_is(op, ATTR_VIA, "warp"))
+    lower_mma_warp(lower, &product);
+  else
+    lower_mma_fma(lower, &product);
+}

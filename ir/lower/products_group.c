@@ -1,0 +1,196 @@
+/* Group products: four warps multiply 64 rows by N columns straight from shared memory, asynchronously.
+ *
+ * A shared operand is named by a 64-bit descriptor (start address, two strides, swizzle; see the PTX ISA,
+ * "Matrix descriptor"). All its fields but the address are known here, so a descriptor is made once a slot; a
+ * step along k or to the next rows is an addition to its address field. Waits, fences and commits stand in
+ * the text. */
+#include "ir/lower/lower.h"
+
+#define ADDRESS_MASK 0x3FFFF /* bytes a descriptor can point into */
+
+typedef struct Operand {
+  const LowerShared *shared;
+  unsigned k_dim;
+  bool mn_major;    /* contiguous along m or n */
+  uint32_t high;    /* upper half: stride and swizzle */
+  uint32_t leading; /* lower half: leading-dimension stride in its field */
+  IrExpr *base;     /* u64: descriptor of coordinate (0, 0) of the warpgroup */
+  unsigned swizzle; /* bytes */
+} Operand;
+
+static int64_t offset_at(const Operand *operand, unsigned k, unsigned other)
+{
+  unsigned at[LAYOUT_MAX_DIMS] = {0};
+  at[operand->k_dim] = k;
+  at[1 - operand->k_dim] = other;
+  return lower_shared_linear(operand->shared, at);
+}
+
+/* Strides: along 8 rows of a K-major tile; of an MN-major one from one 8-row atom to the next along k
+ * (stride) and from one panel to the next along m or n (leading). */
+static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, unsigned k_dim,
+                     NumberType type)
+{
+  *operand = (Operand){.shared = shared, .k_dim = k_dim, .swizzle = lower_swizzle_bytes(shared->layout)};
+  operand->mn_major = lower_shared_inner(shared) != k_dim;
+  unsigned other = shared->extent[1 - k_dim], k = shared->extent[k_dim];
+  if (!operand->swizzle || (operand->mn_major && number_bytes(type) != 2)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
+               "a group product reads swizzled tiles, contiguous along k unless of 16 bits");
+    return false;
+  }
+  int64_t start = offset_at(operand, 0, 0), stride, leading = 0;
+  unsigned panel = operand->swizzle / number_bytes(type);
+  if (operand->mn_major) {
+    stride = k > 8 ? offset_at(operand, 8, 0) - start : 8 * (int64_t)operand->swizzle;
+    leading = other > panel ? offset_at(operand, 0, panel) - start : stride;
+  } else {
+    stride = other > 8 ? offset_at(operand, 0, 8) - start : 8 * (int64_t)operand->swizzle;
+    leading = 16;
+  }
+  uint32_t kind = operand->swizzle == 128 ? 1 : operand->swizzle == 64 ? 2 : 3;
+  operand->high = kind << 30 | (uint32_t)(stride >> 4);
+  operand->leading = (uint32_t)(leading >> 4) << 16;
+  return true;
+}
+
+/* The tile's start, divided by 16 as the field wants it, before the slot is added: everything loop-invariant.
+ */
+static IrExpr *descriptor(Lower *lower, const Operand *operand, IrExpr *rows)
+{
+  const LowerShared *shared = operand->shared;
+  IrExpr *address =
+      lower_add(lower, NUMBER_U32, shared->base, lower_int(lower, shared->offset + offset_at(operand, 0, 0)));
+  if (rows) address = lower_add(lower, NUMBER_U32, address, rows);
+  IrExpr *field = lower_bits(lower, OP_AND, NUMBER_U32, address, lower_int(lower, ADDRESS_MASK));
+  field = lower_shr(lower, NUMBER_U32, field, 4);
+  field = lower_bits(lower, OP_OR, NUMBER_U32, field, lower_int(lower, operand->leading));
+  IrExpr *high =
+      lower_scalar(lower, OP_MOVE, ir_scalar(NUMBER_U32), "strides", 1, lower_int(lower, operand->high));
+  return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_U64), "descriptor", 2, field, high);
+}
+
+/* Rows of this warpgroup within A: bytes, as far as they differ between warpgroups. */
+static IrExpr *warpgroup_rows(Lower *lower, const LowerProduct *product, const Operand *a)
+{
+  LowerMap all = lower_map_of_warps(product->acc->layout);
+  LowerMap groups = {0};
+  unsigned weight[LOWER_MAX_DIGITS];
+  for (unsigned i = 0; i < all.n; i++) {
+    LowerDigit digit = all.digit[i];
+    if (digit.divisor < 4) continue; /* the four warps of a group share its descriptor */
+    weight[groups.n] = (unsigned)(offset_at(a, 0, digit.step[0]) - offset_at(a, 0, 0));
+    groups.digit[groups.n++] = digit;
+  }
+  if (!groups.n) return NULL;
+  return lower_weighted_sum(lower, &groups, weight);
+}
+
+static IrExpr *step_to(Lower *lower, const Operand *operand, unsigned k, unsigned other)
+{
+  int64_t offset = offset_at(operand, k, other) - offset_at(operand, 0, 0);
+  return lower_add(lower, NUMBER_U64, operand->base, lower_int(lower, offset >> 4));
+}
+
+/* ---- A in registers ---- */
+
+static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned row, unsigned k)
+{
+  LowerTile *tile = product->a_tile;
+  const unsigned *at = lower_registers(lower, tile->layout);
+  unsigned per = 4 / number_bytes(tile->element);
+  IrExpr *word[4];
+  for (unsigned w = 0; w < 4; w++) {
+    unsigned reg[4], found = 0;
+    for (unsigned r = 0; r < tile->n; r++)
+      for (unsigned i = 0; i < per; i++)
+        if (at[(size_t)r * LAYOUT_MAX_DIMS] == row + w % 2 * 8 &&
+            at[(size_t)r * LAYOUT_MAX_DIMS + 1] == k + w / 2 * 4 * per + i) {
+          reg[i] = r;
+          found++;
+        }
+    if (found != per)
+      return lower_fail(lower, ERROR_INPUT, "mma", NULL, "the register operand of mma must be in group.a");
+    word[w] = per == 1   ? tile->reg[reg[0]]
+              : per == 2 ? lower_pair(lower, tile, reg[0], reg[1])
+                         : lower_byte_quad(lower, tile, reg);
+  }
+  return ir_list(lower->module, 4, word);
+}
+
+/* ---- Products ---- */
+
+static void set_kind(Lower *lower, IrOp *op, const LowerProduct *product, unsigned k)
+{
+  IrModule *module = lower->module;
+  bool tf32 = number_bytes(product->a_type) == 4;
+  NumberType types[3] = {tf32 ? NUMBER_TF32 : product->a_type, tf32 ? NUMBER_TF32 : product->b_type,
+                         product->acc_type};
+  unsigned shape[3] = {64, product->n, k};
+  IrExpr *names[3], *numbers[3];
+  for (unsigned i = 0; i < 3; i++) {
+    names[i] = ir_name(module, number_name(types[i]));
+    numbers[i] = ir_int(module, shape[i]);
+  }
+  ir_attribute_set(op, ATTR_SHAPE, ir_list(module, 3, numbers));
+  ir_attribute_set(op, ATTR_TYPES, ir_list(module, 3, names));
+}
+
+/* The accumulator registers of 64 rows: one run, in the instruction's order. */
+static IrExpr *accumulator(Lower *lower, const LowerProduct *product, unsigned row)
+{
+  IrModule *module = lower->module;
+  unsigned n = product->n / 2, first = lower_acc_register(lower, product, row, 0);
+  for (unsigned i = 0; i < n; i++) {
+    const unsigned *at = product->acc_at + (size_t)(first + i) * LAYOUT_MAX_DIMS;
+    if (first + i >= product->acc->n || at[0] != row + (i / 2 % 2) * 8 || at[1] != i / 4 * 8 + i % 2)
+      return lower_fail(lower, ERROR_INPUT, "mma", NULL,
+                        "the accumulator of a group product must be in group.d");
+  }
+  IrExpr *array = ir_value(module, product->acc->array);
+  if (n == product->acc->n) return array;
+  return ir_index(module, array, 1, ir_range(module, ir_int(module, first), ir_int(module, first + n)));
+}
+
+static IrExpr *keep_condition(Lower *lower, const LowerProduct *product)
+{
+  const IrExpr *first = ir_attribute_value(product->op, ATTR_FIRST);
+  return first ? lower_not(lower, lower_condition(lower, first)) : NULL;
+}
+
+static bool check(Lower *lower, const LowerProduct *product)
+{
+  const GpuProduct *found = NULL;
+  bool tf32 = number_bytes(product->a_type) == 4;
+  NumberType a = tf32 ? NUMBER_TF32 : product->a_type, b = tf32 ? NUMBER_TF32 : product->b_type;
+  found = gpu_product(lower->context->gpu, "product_group", a, b, product->acc_type);
+  if (found && product->k % found->k == 0 && product->b_shared) return true;
+  lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "no group product of %s and %s into %s over k = %u",
+             number_name(a), number_name(b), number_name(product->acc_type), product->k);
+  return false;
+}
+
+void lower_mma_group(Lower *lower, const LowerProduct *product)
+{
+  Operand a = {0}, b;
+  unsigned rows, k_step = 32 / number_bytes(product->a_type);
+  if (!check(lower, product) || !describe(lower, &b, &product->b, 0, product->b_type)) return;
+  if (product->a_shared) {
+    if (!describe(lower, &a, &product->a, 1, product->a_type)) return;
+    a.base = descriptor(lower, &a, warpgroup_rows(lower, product, &a));
+  }
+  b.base = descriptor(lower, &b, NULL);
+  unsigned *row = lower_acc_offsets(lower, product, 0, 64, &rows);
+  IrExpr *keep = keep_condition(lower, product);
+  for (unsigned k = 0; k < product->k && !lower->failed; k += k_step)
+    for (unsigned i = 0; i < rows && !lower->failed; i++) {
+      IrExpr *left =
+          product->a_shared ? step_to(lower, &a, k, row[i]) : register_a(lower, product, row[i], k);
+      IrOp *op = lower_emit(lower, OP_PRODUCT_GROUP, 3, accumulator(lower, product, row[i]), left,
+                            step_to(lower, &b, k, 0));
+      set_kind(lower, op, product, k_step);
+      if (keep && k == 0) ir_attribute_set(op, ATTR_ACCUMULATE, keep);
+      if (product->a_shared && a.mn_major) ir_attribute_set(op, ATTR_TRANSPOSE_A, NULL);
+      if (b.mn_major) ir_attribute_set(op, ATTR_TRANSPOSE_B, NULL);
+    }
+}

@@ -1,0 +1,288 @@
+/* Register tiles: one register an element, numbered by the layout; packing between elements and memory words.
+ */
+#include "ir/lower/lower.h"
+#include <string.h>
+
+NumberType lower_register_type(NumberType element)
+{
+  switch (element) {
+  case NUMBER_TF32: return NUMBER_F32;
+  case NUMBER_S8:
+  case NUMBER_U8:
+  case NUMBER_S16:
+  case NUMBER_U16: return NUMBER_S32;
+  default: return element;
+  }
+}
+
+static IrType register_of(NumberType element)
+{
+  return element == NUMBER_BOOL ? ir_predicate() : ir_scalar(lower_register_type(element));
+}
+
+LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout)
+{
+  LowerTile *tile = arena_new_object(lower->arena, LowerTile);
+  tile->layout = layout;
+  tile->element = element;
+  tile->n = layout_registers(layout);
+  tile->reg = arena_new_array(lower->arena, IrExpr *, tile->n);
+  return tile;
+}
+
+LowerTile *lower_tile(Lower *lower, const IrExpr *expr)
+{
+  LowerTile *tile = expr->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, expr->value) : NULL;
+  if (!tile)
+    lower_fail(lower, ERROR_UNSUPPORTED, "tile-operand", NULL, "'%s' is no tile in registers",
+               ir_expr_text(lower->module, expr));
+  return tile;
+}
+
+void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile)
+{
+  g_hash_table_insert(lower->tiles, (gpointer)value, tile);
+}
+
+/* ---- Constants ---- */
+
+IrExpr *lower_constant(Lower *lower, NumberType element, double value)
+{
+  if (number_class(element) == NUMBER_FLOAT) return ir_float(lower->module, value);
+  return lower_int(lower, element == NUMBER_BOOL ? value != 0 : (int64_t)value);
+}
+
+IrExpr *lower_literal(Lower *lower, const IrExpr *expr, NumberType element)
+{
+  if (expr->kind == EXPR_INT && number_class(element) != NUMBER_FLOAT) return (IrExpr *)expr;
+  double value = expr->kind == EXPR_INT ? (double)expr->integer : expr->number;
+  return lower_constant(lower, element, value);
+}
+
+/* ---- Pairs ---- */
+
+void lower_make_pairs(Lower *lower, LowerTile *tile)
+{
+  if (!tile->pair) tile->pair = arena_new_array(lower->arena, IrExpr *, (tile->n + 1) / 2);
+}
+
+IrExpr *lower_pair(Lower *lower, LowerTile *tile, unsigned low, unsigned high)
+{
+  if (tile->pair && low % 2 == 0 && high == low + 1 && tile->pair[low / 2]) return tile->pair[low / 2];
+  IrExpr *operands[2] = {tile->reg[low], tile->reg[high]};
+  if (lower_register_type(tile->element) == NUMBER_S32) /* two 16-bit integers */
+    return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_B32), "pair", 3, operands[0], operands[1],
+                       lower_int(lower, 0x5410));
+  for (unsigned i = 0; i < 2; i++) /* a constant takes its type from a register */
+    if (operands[i]->kind == EXPR_INT || operands[i]->kind == EXPR_FLOAT)
+      operands[i] = lower_value(lower, OP_MOVE, ir_scalar(tile->element), "constant", 1, operands[i]);
+  return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B32), "pair", 2, operands[0], operands[1]);
+}
+
+/* An 8-bit element as a 32-bit integer whose low byte is the element's. */
+static IrExpr *byte_of(Lower *lower, LowerTile *tile, unsigned reg)
+{
+  IrExpr *x = tile->reg[reg];
+  if (tile->element == NUMBER_BOOL) {
+    int64_t constant;
+    if (lower_is_int(x, &constant)) return lower_value(lower, OP_MOVE, ir_scalar(NUMBER_S32), "byte", 1, x);
+    return lower_value(lower, OP_SELECT, ir_scalar(NUMBER_S32), "byte", 3, x, lower_int(lower, 1),
+                       lower_int(lower, 0));
+  }
+  if (x->kind == EXPR_INT || x->kind == EXPR_FLOAT)
+    x = lower_value(lower, OP_MOVE, register_of(tile->element), "constant", 1, x);
+  return x;
+}
+
+IrExpr *lower_byte_quad(Lower *lower, LowerTile *tile, const unsigned *reg)
+{
+  IrExpr *byte[4];
+  for (unsigned i = 0; i < 4; i++)
+    byte[i] = byte_of(lower, tile, reg[i]);
+  return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B32), "quad", 4, byte[0], byte[1], byte[2], byte[3]);
+}
+
+/* ---- Variables ---- */
+
+static IrExpr *element_of(Lower *lower, IrValue *array, unsigned i)
+{
+  if (array->type.count <= 1) return ir_value(lower->module, array);
+  return ir_index(lower->module, ir_value(lower->module, array), 1, lower_int(lower, i));
+}
+
+/* A register array; truth values have a variable each, since predicates form no arrays. */
+void lower_tile_var(Lower *lower, IrOp *op)
+{
+  const IrValue *value = op->results[0];
+  LowerTile *tile = lower_tile_new(lower, value->type.element, value->type.layout);
+  const IrExpr *initial = op->n_operands ? op->operands[0] : NULL;
+  bool constant = initial && (initial->kind == EXPR_INT || initial->kind == EXPR_FLOAT);
+  IrExpr *start = constant ? lower_literal(lower, initial, tile->element) : NULL;
+  IrExpr **from = initial && !constant ? lower_spread(lower, initial, tile->layout, tile->element) : NULL;
+  if (tile->element == NUMBER_BOOL) {
+    for (unsigned i = 0; i < tile->n; i++)
+      tile->reg[i] =
+          ir_value(lower->module, lower_variable(lower, value->name, ir_predicate(), from ? from[i] : start));
+  } else {
+    IrType type = ir_registers(lower_register_type(tile->element), tile->n);
+    tile->array = lower_variable(lower, value->name, type, start);
+    for (unsigned i = 0; i < tile->n; i++) {
+      tile->reg[i] = element_of(lower, tile->array, i);
+      if (from) lower_set(lower, tile->reg[i], from[i]);
+    }
+  }
+  lower_tile_bind(lower, value, tile);
+}
+
+void lower_tile_set(Lower *lower, IrOp *op)
+{
+  LowerTile *tile = lower_tile(lower, op->operands[0]);
+  if (!tile) return;
+  IrExpr **from = lower_spread(lower, op->operands[1], tile->layout, tile->element);
+  for (unsigned i = 0; from && i < tile->n; i++)
+    lower_set(lower, tile->reg[i], from[i]);
+}
+
+/* ---- Memory words ---- */
+
+/* How `count` elements travel: as `words` registers of one type. */
+typedef struct Words {
+  NumberType type;   /* register that holds a word */
+  NumberType memory; /* type in memory where it differs, else the same */
+  unsigned n, per;   /* words, elements a word */
+} Words;
+
+static Words words_of(NumberType element, unsigned count)
+{
+  unsigned bytes = number_bytes(element);
+  NumberType reg = lower_register_type(element);
+  if (bytes >= 4) return (Words){reg, reg, count, 1};
+  if (bytes == 2) {
+    if (count == 1) return (Words){reg, element, 1, 1};
+    return (Words){NUMBER_B32, NUMBER_B32, count / 2, 2};
+  }
+  if (count >= 4) return (Words){NUMBER_B32, NUMBER_B32, count / 4, 4};
+  bool eight = element == NUMBER_E4M3 || element == NUMBER_E5M2;
+  if (count == 2)
+    return eight ? (Words){NUMBER_B16, NUMBER_B16, 1, 2} : (Words){NUMBER_S32, NUMBER_U16, 1, 2};
+  return eight ? (Words){element, element, 1, 1}
+               : (Words){NUMBER_S32, element == NUMBER_BOOL ? NUMBER_U8 : element, 1, 1};
+}
+
+/* The bits of a word all of whose elements are `fill`. */
+static IrExpr *fill_word(Lower *lower, const Words *words, NumberType element, double fill)
+{
+  if (words->per == 1 && words->type == lower_register_type(element))
+    return lower_constant(lower, element, fill);
+  uint64_t bits = 0, word = 0;
+  number_from_double(element == NUMBER_BOOL ? NUMBER_U8 : element, fill, true, &bits);
+  for (unsigned i = 0; i < words->per; i++)
+    word |= bits << (i * number_bits(element));
+  return lower_int(lower, (int64_t)word);
+}
+
+static IrExpr *truth_of(Lower *lower, IrExpr *byte)
+{
+  return lower_value(lower, OP_NE, ir_predicate(), "true", 2, byte, lower_int(lower, 0));
+}
+
+static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsigned index)
+{
+  static const int selector[2][4] = {{0x4440, 0x4441, 0x4442, 0x4443}, {0x8880, 0x9991, 0xAAA2, 0xBBB3}};
+  static const int half[2][2] = {{0x4410, 0x4432}, {0x9910, 0xBB32}};
+  bool is_signed = number_class(element) == NUMBER_SIGNED;
+  int64_t pick = number_bytes(element) == 1 ? selector[is_signed][index] : half[is_signed][index];
+  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "x", 3, word, lower_int(lower, 0),
+                     lower_int(lower, pick));
+}
+
+/* Elements of one word into the tile's registers. */
+static void split_word(Lower *lower, IrExpr *word, const Words *words, LowerTile *tile, const unsigned *reg)
+{
+  NumberType element = tile->element;
+  if (words->per == 1) {
+    tile->reg[reg[0]] = element == NUMBER_BOOL ? truth_of(lower, word) : word;
+    return;
+  }
+  if (element == NUMBER_BOOL || lower_register_type(element) == NUMBER_S32) {
+    for (unsigned i = 0; i < words->per; i++) {
+      IrExpr *x = integer_at(lower, word, element == NUMBER_BOOL ? NUMBER_U8 : element, i);
+      tile->reg[reg[i]] = element == NUMBER_BOOL ? truth_of(lower, x) : x;
+    }
+    return;
+  }
+  IrOp *op = lower_emit(lower, OP_UNPACK, 1, word);
+  for (unsigned i = 0; i < words->per; i++)
+    tile->reg[reg[i]] = lower_result(lower, op, "x", ir_scalar(element));
+  if (words->per == 2 && words->type == NUMBER_B32 && reg[0] % 2 == 0 && reg[1] == reg[0] + 1) {
+    lower_make_pairs(lower, tile);
+    tile->pair[reg[0] / 2] = word;
+  }
+}
+
+static void set_memory_type(Lower *lower, IrOp *op, const Words *words)
+{
+  if (words->memory != words->type)
+    ir_attribute_set(op, ATTR_TYPE, ir_name(lower->module, number_name(words->memory)));
+}
+
+void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                       const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *fill,
+                       const IrExpr *cache)
+{
+  Words words = words_of(tile->element, count);
+  double value = !fill ? 0 : fill->kind == EXPR_FLOAT ? fill->number : (double)fill->integer;
+  IrExpr *word[4];
+  int64_t constant;
+  g_assert(words.n <= 4);
+  if (when && lower_is_int(when, &constant) && !constant) { /* never: nothing but the fill */
+    for (unsigned i = 0; i < count; i++)
+      tile->reg[reg[i]] = lower_constant(lower, tile->element, value);
+    return;
+  }
+  IrOp *op = lower_emit(lower, code, 1, lower_address(lower, address));
+  for (unsigned i = 0; i < words.n; i++)
+    word[i] = lower_result(lower, op, "x", ir_scalar(words.type));
+  set_memory_type(lower, op, &words);
+  if (cache && code == OP_LOAD_GLOBAL) ir_attribute_set(op, ATTR_CACHE, (IrExpr *)cache);
+  if (when) {
+    lower_when(op, when);
+    if (ir_attribute(op, ATTR_WHEN))
+      ir_attribute_set(op, ATTR_FILL, fill_word(lower, &words, tile->element, value));
+  }
+  for (unsigned i = 0; i < words.n; i++)
+    split_word(lower, word[i], &words, tile, reg + (size_t)i * words.per);
+}
+
+static IrExpr *join_word(Lower *lower, const Words *words, LowerTile *tile, const unsigned *reg)
+{
+  if (words->per == 1)
+    return number_bytes(tile->element) == 1 && words->type == NUMBER_S32 ? byte_of(lower, tile, reg[0])
+                                                                         : tile->reg[reg[0]];
+  if (words->per == 4) return lower_byte_quad(lower, tile, reg);
+  if (number_bytes(tile->element) == 2) return lower_pair(lower, tile, reg[0], reg[1]);
+  IrExpr *low = byte_of(lower, tile, reg[0]), *high = byte_of(lower, tile, reg[1]);
+  if (words->type == NUMBER_B16)
+    return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B16), "pair", 2, low, high);
+  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, low, high,
+                     lower_int(lower, 0x7740));
+}
+
+void lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache)
+{
+  Words words = words_of(tile->element, count);
+  IrExpr *operands[5] = {NULL};
+  g_assert(words.n <= 4);
+  for (unsigned i = 0; i < words.n; i++) {
+    IrExpr *word = join_word(lower, &words, tile, reg + (size_t)i * words.per);
+    if (word->kind == EXPR_INT || word->kind == EXPR_FLOAT)
+      word = lower_value(lower, OP_MOVE, ir_scalar(words.type), "constant", 1, word);
+    operands[1 + i] = word;
+  }
+  operands[0] = lower_address(lower, address);
+  IrOp *op = lower_emit_array(lower, code, 1 + words.n, operands);
+  set_memory_type(lower, op, &words);
+  if (cache && code == OP_STORE_GLOBAL) ir_attribute_set(op, ATTR_CACHE, (IrExpr *)cache);
+  lower_when(op, when);
+}

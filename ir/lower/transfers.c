@@ -1,0 +1,247 @@
+/* put, get, convert: register tiles to shared memory and back, or from one layout to another. */
+#include "ir/lower/lower.h"
+
+/* All threads of the role or instance meet. */
+void lower_block_barrier(Lower *lower, const IrOp *op)
+{
+  IrOp *sync = lower_emit(lower, OP_SYNC, 0);
+  const IrExpr *id = ir_attribute_value(op, ATTR_ID);
+  if (lower->role->whole_block && !id) return;
+  if (!id) {
+    lower_fail(lower, ERROR_INPUT, "named-barrier", NULL, "%s in a role needs a named barrier (id)",
+               ir_op_info(op->code)->name);
+    return;
+  }
+  ir_attribute_set(sync, ATTR_ID, lower_s32(lower, id));
+  const IrExpr *threads = ir_attribute_value(op, ATTR_THREADS);
+  ir_attribute_set(sync, ATTR_THREADS,
+                   threads ? lower_s32(lower, threads)
+                           : lower_int(lower, (int64_t)lower->role->instance_warps * 32));
+}
+
+/* ---- Runs of registers that are contiguous in shared memory ---- */
+
+static unsigned run_width(const LowerTile *tile, const LowerShared *shared)
+{
+  unsigned inner = lower_shared_inner(shared), width = lower_shared_vector(shared, inner);
+  width = MIN(width, layout_vector(tile->layout, inner));
+  while (tile->n % width)
+    width /= 2;
+  return MAX(1, width);
+}
+
+typedef struct Sub {
+  unsigned *reg; /* registers of the part of a tile that is meant */
+  unsigned n;
+  unsigned origin[LAYOUT_MAX_DIMS];
+} Sub;
+
+static bool fits(Lower *lower, const LowerTile *tile, const LowerShared *shared)
+{
+  for (unsigned d = 0; d < shared->rank && tile->layout->rank == shared->rank; d++)
+    if (tile->layout->extent[d] != shared->extent[d]) {
+      lower_fail(lower, ERROR_INPUT, "shapes-disagree", NULL,
+                 "register tile and shared tile differ in dimension %u", d);
+      return false;
+    }
+  if (tile->layout->rank == shared->rank) return true;
+  lower_fail(lower, ERROR_INPUT, "shapes-disagree", NULL, "register tile and shared tile differ in rank");
+  return false;
+}
+
+static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, IrOpcode code)
+{
+  LowerMap map = lower_map_of(tile->layout);
+  unsigned width = run_width(tile, shared);
+  IrExpr *owner = lower_map_owner(lower, tile->layout);
+  const unsigned *at = lower_registers(lower, tile->layout);
+  unsigned reg[16];
+  for (unsigned r = 0; r < tile->n && !lower->failed; r += width) {
+    for (unsigned i = 0; i < width; i++)
+      reg[i] = r + i;
+    LowerAddress address = lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS);
+    lower_store_vector(lower, code, address, tile, reg, width, owner, NULL);
+  }
+}
+
+/* ---- 8x8 matrices ---- */
+
+/* Register at a coordinate, or the count of registers if there is none. */
+static unsigned register_at(Lower *lower, const LowerTile *tile, unsigned row, unsigned column)
+{
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r < tile->n; r++)
+    if (at[(size_t)r * LAYOUT_MAX_DIMS] == row && at[(size_t)r * LAYOUT_MAX_DIMS + 1] == column) return r;
+  return tile->n;
+}
+
+/* Is the tile made of the accumulator's 16 x 8 pieces (rows lane / 4, pairs of columns lane % 4)? */
+static bool is_fragment(const LowerTile *tile)
+{
+  const Layout *layout = tile->layout;
+  if (layout->rank != 2 || number_bytes(tile->element) != 2) return false;
+  for (unsigned lane = 0; lane < 32; lane++) {
+    unsigned at[LAYOUT_MAX_DIMS];
+    layout_at(layout, 0, 0, lane, 0, at);
+    if (at[0] != lane / 4 || at[1] != lane % 4 * 2) return false;
+  }
+  return layout_vector(layout, 1) >= 2;
+}
+
+/* Row-major tiles take the matrices as they are, column-major ones transposed. Lane j gives the address of
+ * row j % 8 of matrix j / 8; the four matrices are rows 0 and 8 of columns 0 and 8. */
+static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
+{
+  unsigned inner = lower_shared_inner(shared);
+  if (!is_fragment(tile) || !gpu_has(lower->context->gpu, "matrix_store") ||
+      lower_shared_vector(shared, inner) < 8)
+    return false;
+  LowerMap map = lower_map_of_warps(tile->layout);
+  if (inner == 1) {
+    lower_map_add(&map, SOURCE_LANE, 1, 16, 32, 0, 1);
+    lower_map_add(&map, SOURCE_LANE, 16, 2, 32, 1, 8);
+  } else {
+    lower_map_add(&map, SOURCE_LANE, 1, 8, 32, 1, 1);
+    lower_map_add(&map, SOURCE_LANE, 8, 2, 32, 0, 8);
+    lower_map_add(&map, SOURCE_LANE, 16, 2, 32, 1, 8);
+  }
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
+    if (row % 16 || column % 16) continue;
+    IrExpr *operands[5] = {NULL};
+    for (unsigned i = 0; i < 4; i++) {
+      unsigned reg = register_at(lower, tile, row + i % 2 * 8, column + i / 2 * 8);
+      if (reg + 1 >= tile->n) return false; /* an odd number of column blocks */
+      operands[1 + i] = lower_pair(lower, tile, reg, reg + 1);
+    }
+    operands[0] =
+        lower_address(lower, lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS));
+    IrOp *store = lower_emit_array(lower, OP_STORE_MATRIX, 5, operands);
+    if (inner == 0) ir_attribute_set(store, ATTR_TRANSPOSED, NULL);
+  }
+  return true;
+}
+
+/* A matrix store needs 16 columns at a time everywhere. */
+static bool columns_pair_up(Lower *lower, const LowerTile *tile)
+{
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r < tile->n; r++) {
+    unsigned column = at[(size_t)r * LAYOUT_MAX_DIMS + 1] / 16 * 16, row = at[(size_t)r * LAYOUT_MAX_DIMS];
+    if (register_at(lower, tile, row, column) == tile->n ||
+        register_at(lower, tile, row, column + 8) == tile->n)
+      return false;
+  }
+  return true;
+}
+
+static void put_tile(Lower *lower, LowerTile *tile, const LowerShared *shared, bool matrix)
+{
+  if (matrix && columns_pair_up(lower, tile) && put_matrix(lower, tile, shared)) return;
+  put_plain(lower, tile, shared, OP_STORE_SHARED);
+}
+
+void lower_put(Lower *lower, IrOp *op)
+{
+  LowerShared shared;
+  LowerTile *tile = lower_tile(lower, op->operands[1]);
+  if (!tile) return;
+  if (!lower_shared_operand(lower, op->operands[0], &shared)) {
+    lower_fail(lower, ERROR_INPUT, "put", NULL, "put writes a tile of shared memory");
+    return;
+  }
+  if (!fits(lower, tile, &shared)) return;
+  const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
+  if (peer) {
+    shared.base = lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, shared.base,
+                               lower_s32(lower, peer));
+    put_plain(lower, tile, &shared, OP_STORE_PEER);
+    return;
+  }
+  put_tile(lower, tile, &shared, ir_attribute_is(op, ATTR_VIA, "matrix"));
+}
+
+static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared,
+                           IrOpcode code)
+{
+  LowerTile *tile = lower_tile_new(lower, element, layout);
+  if (!fits(lower, tile, shared)) return tile;
+  LowerMap map = lower_map_of(layout);
+  unsigned width = run_width(tile, shared), reg[16];
+  const unsigned *at = lower_registers(lower, layout);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r += width) {
+    for (unsigned i = 0; i < width; i++)
+      reg[i] = r + i;
+    LowerAddress address = lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS);
+    lower_load_vector(lower, code, address, tile, reg, width, NULL, NULL, NULL);
+  }
+  return tile;
+}
+
+void lower_get(Lower *lower, IrOp *op)
+{
+  LowerShared shared;
+  IrValue *result = op->results[0];
+  if (!lower_shared_operand(lower, op->operands[0], &shared)) {
+    lower_fail(lower, ERROR_INPUT, "get", NULL, "get reads a tile of shared memory");
+    return;
+  }
+  const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
+  if (peer)
+    shared.base = lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, shared.base,
+                               lower_s32(lower, peer));
+  lower_tile_bind(lower, result,
+                  get_tile(lower, result->type.element, result->type.layout, &shared,
+                           peer ? OP_LOAD_PEER : OP_LOAD_SHARED));
+}
+
+/* ---- Convert ---- */
+
+/* The same registers of the same threads in another order; variables are read now. */
+static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *layout)
+{
+  unsigned *map =
+      layout_registers(layout) == from->n ? lower_correspondence(lower, from->layout, layout) : NULL;
+  if (!map) return NULL;
+  LowerTile *tile = lower_tile_new(lower, from->element, layout);
+  for (unsigned r = 0; r < tile->n; r++) {
+    IrExpr *x = from->reg[map[r]];
+    if (from->array || (x->kind == EXPR_VALUE && x->value->variable)) {
+      bool truth = from->element == NUMBER_BOOL;
+      x = lower_value(lower, OP_MOVE, truth ? ir_predicate() : ir_scalar(lower_register_type(from->element)),
+                      "x", 1, x);
+    }
+    tile->reg[r] = x;
+  }
+  for (unsigned r = 0; from->pair && r + 1 < tile->n; r += 2) {
+    if (map[r] % 2 || map[r + 1] != map[r] + 1 || !from->pair[map[r] / 2]) continue;
+    lower_make_pairs(lower, tile);
+    tile->pair[r / 2] = from->pair[map[r] / 2];
+  }
+  return tile;
+}
+
+void lower_convert(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  LowerTile *from = lower_tile(lower, op->operands[0]);
+  if (!from) return;
+  LowerTile *tile = rename_registers(lower, from, result->type.layout);
+  if (tile) {
+    lower_tile_bind(lower, result, tile);
+    return;
+  }
+  LowerShared shared;
+  const IrExpr *exchange = ir_attribute_value(op, ATTR_EXCHANGE);
+  if (!exchange || !lower_shared_operand(lower, exchange, &shared)) {
+    lower_fail(lower, ERROR_INPUT, "convert", NULL,
+               "this conversion moves data between threads: it needs an exchange tile");
+    return;
+  }
+  lower_block_barrier(lower, op); /* whoever still reads the exchange tile is done */
+  put_tile(lower, from, &shared, ir_attribute_is(op, ATTR_VIA, "matrix"));
+  lower_block_barrier(lower, op);
+  lower_tile_bind(lower, result,
+                  get_tile(lower, from->element, result->type.layout, &shared, OP_LOAD_SHARED));
+}

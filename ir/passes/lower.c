@@ -1,0 +1,217 @@
+/* lower: from tiles, layouts and mechanisms to one thread's registers and instructions.
+ *
+ * needs  STAGED, verified: every tile with a layout, every shared tile and barrier with its place
+ * gives  THREAD: roles as branches on the warp's index, tiles as registers, accesses as addresses, cursors as
+ * variables breaks nothing; what it computes twice or never uses is left to the THREAD passes
+ *
+ * The work is in ir/lower/, a file a topic; this file sets up the kernel's common values and walks the
+ * regions. */
+#include "ir/lower/lower.h"
+
+static void lower_variable_op(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  if (result->type.kind == TYPE_TILE) {
+    lower_tile_var(lower, op);
+    return;
+  }
+  IrType type = result->type;
+  NumberType element = type.kind == TYPE_PREDICATE ? NUMBER_BOOL : type.element;
+  if (element == NUMBER_BOOL) type = ir_predicate();
+  IrExpr *initial = NULL;
+  if (op->n_operands) initial = lower_as(lower, lower_expr(lower, op->operands[0]), element);
+  IrValue *variable = lower_variable(lower, result->name, type, initial);
+  g_hash_table_insert(lower->scalars, result, ir_value(lower->module, variable));
+}
+
+static void lower_set_op(Lower *lower, IrOp *op)
+{
+  const IrExpr *target = op->operands[0];
+  if (target->kind == EXPR_VALUE && target->value->type.kind == TYPE_TILE) {
+    lower_tile_set(lower, op);
+    return;
+  }
+  LowerScalar variable = lower_expr(lower, target);
+  if (lower->failed) return;
+  IrExpr *value = lower_as(lower, lower_expr(lower, op->operands[1]), variable.type);
+  lower_set(lower, variable.x, value);
+}
+
+/* A name for a value: of a variable it is the value now, so that later writes do not show. */
+static void lower_let(Lower *lower, IrOp *op)
+{
+  IrValue *result = op->results[0];
+  NumberType type = result->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : result->type.element;
+  IrExpr *x = lower_as(lower, lower_expr(lower, op->operands[0]), type);
+  if (x->kind == EXPR_VALUE && x->value->variable)
+    x = lower_value(lower, OP_MOVE, type == NUMBER_BOOL ? ir_predicate() : ir_scalar(type), result->name, 1,
+                    x);
+  g_hash_table_insert(lower->scalars, result, x);
+}
+
+/* Ops that mean the same for one thread; expressions in their attributes become registers. */
+static void pass_through(Lower *lower, IrOp *op)
+{
+  IrOp *copy = lower_emit_array(lower, op->code, op->n_operands, op->operands);
+  for (unsigned i = 0; i < op->n_attributes; i++) {
+    IrExpr *value = op->attributes[i].value;
+    if (op->attributes[i].key == ATTR_BY) continue;
+    if (value && value->kind != EXPR_NAME && value->kind != EXPR_INT) value = lower_s32(lower, value);
+    ir_attribute_set(copy, op->attributes[i].key, value);
+  }
+}
+
+static void lower_map_declaration(Lower *lower, IrOp *op)
+{
+  IrOp *copy = lower_emit_array(lower, OP_MAP, op->n_operands, op->operands);
+  copy->symbol = op->symbol;
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    ir_attribute_set(copy, op->attributes[i].key, op->attributes[i].value);
+}
+
+static void lower_op(Lower *lower, IrOp *op)
+{
+  if (lower_is_elementwise(op->code)) {
+    lower_elementwise(lower, op);
+    return;
+  }
+  switch (op->code) {
+  case OP_CHANNEL: /* declarations are read where they are used */
+  case OP_SHARED:
+  case OP_BARRIER:
+  case OP_TURN: break;
+  case OP_MAP: lower_map_declaration(lower, op); break;
+  case OP_VAR: lower_variable_op(lower, op); break;
+  case OP_SET: lower_set_op(lower, op); break;
+  case OP_LET: lower_let(lower, op); break;
+  case OP_FOR: lower_for(lower, op); break;
+  case OP_LOOP: lower_loop(lower, op); break;
+  case OP_IF: lower_if(lower, op); break;
+  case OP_BREAK_IF: lower_emit(lower, OP_BREAK_IF, 1, lower_condition(lower, op->operands[0])); break;
+  case OP_CAST:
+  case OP_BITCAST: lower_cast(lower, op); break;
+  case OP_SPLAT: lower_splat(lower, op); break;
+  case OP_IOTA: lower_iota(lower, op); break;
+  case OP_LOAD: lower_load(lower, op); break;
+  case OP_STORE: lower_store(lower, op); break;
+  case OP_GATHER: lower_gather(lower, op); break;
+  case OP_SCATTER: lower_scatter(lower, op); break;
+  case OP_MMA: lower_mma(lower, op); break;
+  case OP_REDUCE: lower_reduce(lower, op); break;
+  case OP_CURSOR: lower_cursor(lower, op); break;
+  case OP_ADVANCE: lower_advance(lower, op); break;
+  case OP_INIT_BARRIERS: lower_init_barriers(lower, op); break;
+  case OP_AWAIT: lower_await(lower, op); break;
+  case OP_ARRIVE: lower_arrive(lower, op); break;
+  case OP_EXPECT: lower_expect(lower, op); break;
+  case OP_COPY: lower_copy(lower, op); break;
+  case OP_TURN_WAIT:
+  case OP_TURN_PASS: lower_turn(lower, op); break;
+  case OP_CONVERT: lower_convert(lower, op); break;
+  case OP_PUT: lower_put(lower, op); break;
+  case OP_GET: lower_get(lower, op); break;
+  case OP_COMMIT:
+  case OP_WAIT_GROUP:
+  case OP_FENCE:
+  case OP_SYNC:
+  case OP_SYNC_ARRIVE:
+  case OP_CLUSTER_ARRIVE:
+  case OP_CLUSTER_WAIT:
+  case OP_PREFETCH_MAP:
+  case OP_DEPENDENT_WAIT:
+  case OP_DEPENDENT_LAUNCH: pass_through(lower, op); break;
+  default:
+    lower_fail(lower, ERROR_UNSUPPORTED, "lower", NULL, "no lowering for %s", ir_op_info(op->code)->name);
+  }
+}
+
+void lower_region(Lower *lower, const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op && !lower->failed; op = op->next) {
+    lower->mark = op->mark;
+    if (op->code == OP_ROLE)
+      op = lower_roles(lower, op);
+    else
+      lower_op(lower, (IrOp *)op);
+  }
+}
+
+/* Where a thread is. The warp's index comes from lane 0, so that the assembler knows it is the same for the
+ * warp. */
+static void place_thread(Lower *lower)
+{
+  IrModule *module = lower->module;
+  IrType type = ir_scalar(NUMBER_S32);
+  lower->thread = lower_scalar(lower, OP_SPECIAL, type, "thread", 1, ir_name(module, "thread_x"));
+  lower->lane = lower_bits(lower, OP_AND, NUMBER_S32, lower->thread, lower_int(lower, 31));
+  if (lower->block_warps == 1) {
+    lower->warp = lower_int(lower, 0);
+    return;
+  }
+  IrExpr *own = lower_shr(lower, NUMBER_S32, lower->thread, 5);
+  lower->warp = lower_value(lower, OP_SHUFFLE, type, "warp", 2, own, lower_int(lower, 0));
+  ir_attribute_set(lower->warp->value->def, ATTR_MODE, ir_name(module, "index"));
+}
+
+static bool block_warps(Lower *lower)
+{
+  int64_t threads = 0;
+  const IrExpr *launch = ir_launch_get(lower->kernel, ATTR_THREADS);
+  lower->mark = lower->kernel->mark;
+  if (!launch || !ir_expr_is_int(launch, &threads) || threads <= 0 || threads % 32) {
+    lower_fail(lower, ERROR_INPUT, "launch-threads", NULL,
+               "kernel '%s' needs `launch threads`, a multiple of 32", lower->kernel->name);
+    return false;
+  }
+  lower->block_warps = (unsigned)threads / 32;
+  return true;
+}
+
+static void bind_parameters(Lower *lower)
+{
+  for (unsigned i = 0; i < lower->kernel->n_parameters; i++) {
+    IrValue *parameter = lower->kernel->parameters[i];
+    parameter->id = 1;
+    if (parameter->type.kind == TYPE_SCALAR)
+      g_hash_table_insert(lower->scalars, parameter, ir_value(lower->module, parameter));
+  }
+}
+
+static void lower_kernel(Lower *lower)
+{
+  IrRegion *body = arena_new_object(lower->arena, IrRegion);
+  body->function = lower->kernel;
+  if (!block_warps(lower)) return;
+  bind_parameters(lower);
+  lower_scope_open(lower, NULL, body, false);
+  place_thread(lower);
+  LowerRole whole;
+  lower_enter_role(lower, &whole, 0, lower->block_warps, 1);
+  lower_region(lower, lower->kernel->body);
+  lower_scope_close(lower);
+  if (!lower->failed) lower->kernel->body = body;
+}
+
+bool pass_lower(IrModule *module, const IrPassContext *context, GError **error)
+{
+  g_autoptr(GHashTable) tiles = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) scalars = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) cursors = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) variables = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) registers = g_hash_table_new(NULL, NULL);
+  Lower lower = {.module = module,
+                 .arena = module->arena,
+                 .kernel = ir_kernel(module),
+                 .context = context,
+                 .error = error,
+                 .tiles = tiles,
+                 .scalars = scalars,
+                 .cursors = cursors,
+                 .variables = variables,
+                 .registers = registers};
+  if (!lower.kernel) return true;
+  lower_kernel(&lower);
+  if (lower.failed) return false;
+  module->level = IR_THREAD;
+  return true;
+}

@@ -11,6 +11,7 @@ typedef struct IrPassContext {
   const Gpu *gpu;
   bool fast_math;     /* --math fast: approximations of the hardware are allowed */
   unsigned sm_budget; /* SMs a persistent kernel may use; 0 = all of the GPU */
+  GString *remarks;   /* what was chosen and what was rejected, with the reason, a line each: --explain; may be NULL */
 } IrPassContext;
 
 typedef struct IrPass {
@@ -53,6 +54,9 @@ bool pass_fold_constants(IrModule *module, const IrPassContext *context, GError 
 bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_remove_dead_code(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_measure_pressure(IrModule *module, const IrPassContext *context, GError **error);
+
+/* Adds a line to the context's remarks, if it collects any. */
+void ir_remark(const IrPassContext *context, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* Arguments of a kernel in launch order: every tensor's pointer, then every dim, then every tensor map, each in order
  * of appearance. The back end declares them so, the plan fills them so. */

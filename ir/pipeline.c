@@ -1,0 +1,177 @@
+/* The pass list and the one door that runs every pass.
+ *
+ *   TILE    choose_mechanisms  choose_layouts  split_roles
+ *   STAGED  derive_waits  allocate_resources  check_protocol  budget_registers  lower
+ *   THREAD  fold_constants  induce_addresses  remove_dead_code  measure_pressure
+ *
+ * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
+#include "ir/pass.h"
+#include <stdarg.h>
+#include <string.h>
+
+/* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
+static const IrPass passes[] = {};
+
+#define PASS_COUNT (sizeof passes / sizeof *passes)
+
+const IrPass *ir_pass_list(unsigned *n)
+{
+  *n = PASS_COUNT;
+  return passes;
+}
+
+void ir_remark(const IrPassContext *context, const char *format, ...)
+{
+  if (!context->remarks) return;
+  va_list arguments;
+  va_start(arguments, format);
+  g_string_append_vprintf(context->remarks, format, arguments);
+  va_end(arguments);
+  g_string_append_c(context->remarks, '\n');
+}
+
+/* Place of a pass in the list; PASS_COUNT and an error if there is none of that name. */
+static unsigned find_pass(const char *name, GError **error)
+{
+  const char *names[PASS_COUNT + 1];
+  for (unsigned i = 0; i < PASS_COUNT; i++) {
+    if (!strcmp(passes[i].name, name)) return i;
+    names[i] = passes[i].name;
+  }
+  names[PASS_COUNT] = NULL;
+  const char *nearest = nearest_name(name, names);
+  g_autofree char *all = g_strjoinv(" ", (char **)names);
+  g_autofree char *hint =
+      nearest ? g_strdup_printf("did you mean `%s`?", nearest) : g_strdup_printf("passes: %s", all);
+  error_set(error, ERROR_INPUT, NULL, "unknown-pass", hint, "there is no pass `%s`", name);
+  return PASS_COUNT;
+}
+
+static const char *level_name(IrLevel level)
+{
+  return level == IR_TILE ? "tile" : level == IR_STAGED ? "staged" : "thread";
+}
+
+static void name_values(IrModule *module)
+{
+  for (unsigned i = 0; i < module->n_functions; i++)
+    ir_name_values(module->functions[i]);
+}
+
+/* Level before, the pass, level after, verification; from then on the module is what its dump says. */
+static bool run_pass(IrModule *module, const IrPass *pass, unsigned index, const IrPassContext *context,
+                     const IrRunOptions *options, GError **error)
+{
+  if (module->level != pass->needs) {
+    error_set(error, ERROR_INPUT, NULL, "level", NULL, "pass %s needs a module of level %s; this one's is %s",
+              pass->name, level_name(pass->needs), level_name(module->level));
+    return false;
+  }
+  gint64 start = g_get_monotonic_time();
+  if (!pass->run(module, context, error)) {
+    g_assert(!error || *error);
+    return false;
+  }
+  double seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
+  if (module->level != pass->gives) {
+    error_set(error, ERROR_INTERNAL, NULL, "level", NULL, "pass %s left a module of level %s instead of %s",
+              pass->name, level_name(module->level), level_name(pass->gives));
+    return false;
+  }
+  if (!ir_verify(module, pass->name, error)) return false;
+  name_values(module);
+  module->after_pass = pass->name;
+  if (options && options->report) {
+    IrPassReport report = {pass, index + 1, seconds, arena_used(module->arena)};
+    options->report(&report, module, options->data);
+  }
+  return true;
+}
+
+/* Which passes to run: first .. last. */
+static bool choose_range(const IrModule *module, const IrRunOptions *options, unsigned *first, unsigned *last,
+                         GError **error)
+{
+  const char *start = options && options->start_after ? options->start_after : module->after_pass;
+  *first = 0;
+  *last = PASS_COUNT;
+  if (start) {
+    *first = find_pass(start, error) + 1;
+    if (*first > PASS_COUNT) return false;
+  }
+  if (options && options->stop_after) {
+    *last = find_pass(options->stop_after, error) + 1;
+    if (*last > PASS_COUNT) return false;
+  }
+  for (const char *const *name = options ? options->skip : NULL; name && *name; name++) {
+    unsigned at = find_pass(*name, error);
+    if (at == PASS_COUNT) return false;
+    if (!passes[at].optional) {
+      error_set(error, ERROR_INPUT, NULL, "skip", NULL, "pass %s cannot be skipped: later passes need it",
+                *name);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options,
+                   GError **error)
+{
+  unsigned first, last;
+  if (!choose_range(module, options, &first, &last, error)) return false;
+  if (module->n_parameters) {
+    error_set(error, ERROR_INPUT, &module->parameters[0].mark, "template", "bind it with --set",
+              "parameter `%s` is not bound: this is a template", module->parameters[0].name);
+    return false;
+  }
+  if (!ir_verify(module, NULL, error)) return false;
+  if (context->gpu) {
+    module->gpu = arena_strdup(module->arena, context->gpu->name);
+    module->gpu_hash = arena_strdup(module->arena, context->gpu->hash);
+  }
+  name_values(module);
+  for (unsigned i = first; i < last; i++) {
+    bool skipped = options && options->skip && g_strv_contains(options->skip, passes[i].name);
+    if (!skipped && !run_pass(module, &passes[i], i, context, options, error)) return false;
+  }
+  return true;
+}
+
+/* ---- Arguments ---- */
+
+static unsigned collect_maps(const IrRegion *region, IrArgument *arguments)
+{
+  unsigned n = 0;
+  for (const IrOp *op = region->first; op; op = op->next) {
+    if (op->code == OP_MAP) {
+      const IrExpr *tensor = op->operands[0];
+      if (arguments)
+        arguments[n] = (IrArgument){.kind = ARGUMENT_MAP,
+                                    .name = op->symbol,
+                                    .tensor = tensor->kind == EXPR_VALUE ? tensor->value : NULL,
+                                    .map = op};
+      n++;
+    }
+    for (unsigned i = 0; i < op->n_regions; i++)
+      n += collect_maps(op->regions[i], arguments ? arguments + n : NULL);
+  }
+  return n;
+}
+
+IrArgument *ir_kernel_arguments(const IrFunction *kernel, unsigned *n)
+{
+  unsigned most = kernel->n_parameters + kernel->n_dims + collect_maps(kernel->body, NULL);
+  IrArgument *arguments = arena_new_array(kernel->module->arena, IrArgument, most);
+  *n = 0;
+  for (unsigned i = 0; i < kernel->n_parameters; i++) {
+    const IrValue *value = kernel->parameters[i];
+    if (value->type.kind == TYPE_TENSOR)
+      arguments[(*n)++] = (IrArgument){.kind = ARGUMENT_POINTER, .name = value->name, .tensor = value};
+  }
+  for (unsigned i = 0; i < kernel->n_dims; i++)
+    arguments[(*n)++] =
+        (IrArgument){.kind = ARGUMENT_SCALAR, .name = kernel->dims[i].name, .type = kernel->dims[i].type};
+  *n += collect_maps(kernel->body, arguments + *n);
+  return arguments;
+}

@@ -19,7 +19,7 @@ static const Option *find_option(const Command *command, const char *name)
 
 /* ---- messages ---- */
 
-static bool unknown_option(const Command *command, const char *name, GError **error)
+static bool unknown_option(const Command *command, const char *dashes, const char *name, GError **error)
 {
   g_autoptr(GPtrArray) known = g_ptr_array_new();
   for (const Option *option = command->options; option && option->name; option++)
@@ -30,8 +30,8 @@ static bool unknown_option(const Command *command, const char *name, GError **er
   const char *near = nearest_name(name, (const char *const *)known->pdata);
   g_autofree char *hint = near ? g_strdup_printf("did you mean --%s?", near)
                                : g_strdup_printf("adlgen %s --help lists its options", command->name);
-  error_set(error, ERROR_USAGE, NULL, "unknown-option", hint, "adlgen %s: unknown option --%s", command->name,
-            name);
+  error_set(error, ERROR_USAGE, NULL, "unknown-option", hint, "adlgen %s: unknown option %s%s", command->name,
+            dashes, name);
   return false;
 }
 
@@ -87,17 +87,13 @@ static bool add_value(Arguments *arguments, const Option *option, const char *va
               arguments->command->name, option->name);
     return false;
   }
-  g_auto(GStrv) parts = g_strsplit(value, option->list ? "," : "", option->list ? -1 : 1);
-  if (!*value || !parts[0]) {
+  if (!*value) {
     error_set(error, ERROR_USAGE, NULL, "missing-value", NULL, "adlgen %s: --%s needs a value",
               arguments->command->name, option->name);
     return false;
   }
-  if (!option->list) {
-    if (!check_choice(arguments->command, option, value, error)) return false;
-    g_ptr_array_add(values, g_strdup(value));
-    return true;
-  }
+  g_auto(GStrv) parts =
+      option->list ? g_strsplit(value, ",", -1) : g_strdupv((char *[]){(char *)value, NULL});
   for (char **part = parts; *part; part++) {
     if (!check_choice(arguments->command, option, *part, error)) return false;
     g_ptr_array_add(values, g_strdup(*part));
@@ -112,7 +108,7 @@ static bool parse_long(Arguments *arguments, int n, char **words, int *i, GError
   g_autofree char *name = equals ? g_strndup(word, (gsize)(equals - word)) : g_strdup(word);
   bool is_flag = !strcmp(name, "json") || !strcmp(name, "help");
   const Option *option = find_option(arguments->command, name);
-  if (!option && !is_flag) return unknown_option(arguments->command, name, error);
+  if (!option && !is_flag) return unknown_option(arguments->command, "--", name, error);
   if (is_flag || !option->value) {
     if (equals) {
       error_set(error, ERROR_USAGE, NULL, "unexpected-value", NULL, "adlgen %s: --%s takes no value",
@@ -184,7 +180,7 @@ static bool parse_words(Arguments *arguments, int n, char **words, GError **erro
     else if (!strcmp(word, "-h"))
       arguments->help = true;
     else
-      ok = unknown_option(arguments->command, word + 1, error);
+      ok = unknown_option(arguments->command, "-", word + 1, error);
     if (!ok) return false;
   }
   return arguments->help || check_count(arguments, error);

@@ -44,6 +44,14 @@ static bool check_arguments(const CompileRun *run, GError **error)
                 "adlgen compile needs --%s", required[i]);
       return false;
     }
+  unsigned sms = 1, jobs = 0;
+  if (!argument_unsigned(arguments, "sms", &sms, error) ||
+      !argument_unsigned(arguments, "jobs", &jobs, error))
+    return false;
+  if (sms == 0) {
+    error_set(error, ERROR_USAGE, NULL, "wrong-value", NULL, "--sms must be at least 1");
+    return false;
+  }
   for (const char *const *set = argument_values(arguments, "set"); *set; set++) {
     g_autofree char *name = NULL, *value = NULL;
     if (!argument_split("set", *set, &name, &value, error)) return false;
@@ -76,17 +84,18 @@ static bool check_kind(const CompileRun *run, GError **error)
 
 /* ---- generating ---- */
 
-static CompileOptions compile_options(const CompileRun *run, unsigned sms)
+static CompileOptions compile_options(const CompileRun *run)
 {
   const Arguments *arguments = run->arguments;
-  return (CompileOptions){
+  CompileOptions options = {
       .fast_math = g_strcmp0(argument_value(arguments, "math"), "fast") == 0,
-      .sm_budget = sms,
       .sets = argument_values(arguments, "set"),
       .skip = argument_values(arguments, "skip"),
       .report = pass_log_report,
       .data = run->passes,
   };
+  argument_unsigned(arguments, "sms", &options.sm_budget, NULL);
+  return options;
 }
 
 static bool write_dumps(CompileRun *run, const Gpu *gpu, GError **error)
@@ -140,13 +149,7 @@ static bool generate_for(CompileRun *run, const Graph *graph, const char *gpu_na
 
 static bool generate(CompileRun *run, GError **error)
 {
-  unsigned sms = 0;
-  if (!argument_unsigned(run->arguments, "sms", &sms, error)) return false;
-  if (argument_flag(run->arguments, "sms") && sms == 0) {
-    error_set(error, ERROR_USAGE, NULL, "wrong-value", NULL, "--sms must be at least 1");
-    return false;
-  }
-  CompileOptions options = compile_options(run, sms);
+  CompileOptions options = compile_options(run);
   g_autoptr(Graph) graph = NULL;
   if (!is_ir(run->source)) {
     graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
@@ -170,7 +173,7 @@ static bool assemble(CompileRun *run, GError **error)
 {
   if (!run->assembler) return true;
   unsigned jobs = 0;
-  if (!argument_unsigned(run->arguments, "jobs", &jobs, error)) return false;
+  argument_unsigned(run->arguments, "jobs", &jobs, NULL);
   bool shows = run->cli->error_terminal && !run->cli->json;
   return build_assemble(run->build, run->assembler, jobs, shows ? report_progress : NULL, "assembling",
                         error);

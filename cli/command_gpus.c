@@ -33,7 +33,7 @@ static json_t *summary(const Gpu *gpu)
 static void list_row(Table *table, const Gpu *gpu)
 {
   g_autofree char *sms = g_strdup_printf("%u", gpu->sm_count);
-  g_autofree char *memory = number_text(gpu->memory_bytes, 1024.0 * 1024 * 1024, "%.0f GiB");
+  g_autofree char *memory = number_text(gpu->memory_bytes, 1e9, "%.0f GB");
   g_autofree char *bandwidth = number_text(gpu->memory_bandwidth, 1e9, "%.0f GB/s");
   table_row(table, gpu->name, gpu->product, gpu->arch, gpu->target, sms, memory, bandwidth, NULL);
 }
@@ -69,6 +69,8 @@ static char *number_list(const unsigned *values, unsigned n)
   GString *text = g_string_new(NULL);
   if (n > 3 && values[n - 1] - values[0] == (n - 1) * (values[1] - values[0]))
     g_string_printf(text, "%u, %u .. %u", values[0], values[1], values[n - 1]);
+  else if (n > 6)
+    g_string_printf(text, "%u, %u .. %u (%u of them)", values[0], values[1], values[n - 1], n);
   else
     for (unsigned i = 0; i < n; i++)
       g_string_append_printf(text, "%s%u", i ? ", " : "", values[i]);

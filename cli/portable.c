@@ -1,8 +1,9 @@
-/* Only in the portable program: what GIO's archive asks of libmount, of which Debian has no archive. adlgen never asks
- * GIO for mounted file systems, so the tables are empty. */
+/* Only in the portable program: what GIO's archive asks of libmount, of which Debian has no archive. adlgen
+ * never asks GIO for mounted file systems, so the tables are empty. */
 #include <stddef.h>
 
-/* The addresses of functions that are linked by name; their real types do not matter to callers of an empty table. */
+/* The addresses of functions that are linked by name; their real types do not matter to callers of an empty
+ * table. */
 void *mnt_new_table(void);
 void mnt_free_table(void *table);
 void *mnt_new_iter(int direction);

@@ -92,7 +92,8 @@ Assembler *assembler_search(const char *explicit_path, const char *near, GError 
   for (guint i = 0; i < assembler->tried->len && !assembler->path; i++) {
     const AssemblerPlace *place = assembler->tried->pdata[i];
     if (place->found) {
-      assembler->path = g_strdup(place->path);
+      /* It is run in folders of its own. */
+      assembler->path = g_canonicalize_filename(place->path, NULL);
       assembler->origin = g_strdup(place->origin);
     } else if (assembler_place_binds(place)) {
       error_set(error, ERROR_MISSING_TOOL, NULL, "no-assembler", NULL, "%s names %s, which is not a program",
@@ -195,8 +196,7 @@ static void read_resources(AssembledEntry *entry, const char *line)
 }
 
 /* Remarks that the tool gives as information and that cost speed; its own -Werror ignores them. */
-static const char *const costly_phrases[] = {"Potential Performance Loss", "is injected",
-                                             "' ignored"};
+static const char *const costly_phrases[] = {"Potential Performance Loss", "is injected", "' ignored"};
 
 static void note_costly_line(Assembly *assembly, const char *line)
 {

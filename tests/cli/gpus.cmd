@@ -1,0 +1,68 @@
+$ adlgen gpus
+name            product                 arch    target  SMs  memory  bandwidth
+a100            A100 SXM4 80 GB         sm_80   sm_80   108   80 GB  2039 GB/s
+a100-pcie-80gb  A100 PCIe 80 GB         sm_80   sm_80   108   80 GB  1935 GB/s
+a100-sxm-40gb   A100 SXM4 40 GB         sm_80   sm_80   108   40 GB  1555 GB/s
+h100            H100 SXM5 80 GB         sm_90a  sm_90a  132   80 GB  3350 GB/s
+h100-pcie       H100 PCIe 80 GB         sm_90a  sm_90a  114   80 GB  2039 GB/s
+h20             H20 96 GB               sm_90a  sm_90a   78   96 GB  4000 GB/s
+h200            H200 SXM5 141 GB        sm_90a  sm_90a  132  141 GB  4800 GB/s
+h800            H800 SXM5 80 GB         sm_90a  sm_90a  132   80 GB  3350 GB/s
+h800-pcie       H800 PCIe 80 GB         sm_90a  sm_90a  114   80 GB  2039 GB/s
+l40s            L40S 48 GB              sm_89   sm_89   142   48 GB   864 GB/s
+rtx4090         GeForce RTX 4090 24 GB  sm_89   sm_89   128   24 GB  1008 GB/s
+
+$ adlgen gpus --json | validate gpus
+valid
+
+$ adlgen gpus show h10
+error: unknown GPU `h10`
+hint: did you mean `h100`?
+[exit 1]
+
+$ adlgen gpus show no/such/file.yaml
+error: cannot read no/such/file.yaml: No such file or directory
+[exit 1]
+
+$ adlgen gpus show h800 | head -4
+h800: H800 SXM5 80 GB
+  arch sm_90a, target sm_90a, PTX 8.0, from <embedded>/adl/gpu/h800.yaml
+  hash ...
+  families copy_plain copy_async copy_tensor product_fma product_warp product_group matrix_load matrix_store memory_barrier register_handover cluster elect dependent_launch lane_reduce cache_hint
+
+$ adlgen gpus show h800 --json | validate gpu
+valid
+
+$ adlgen gpus show a100 --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["name"])'
+a100
+
+$ printf 'adl: 1\nname: mine\nproduct: My GPU\nextends: h800\nchip: {sm_count: 66}\n' >mine.yaml
+
+$ adlgen gpus check mine.yaml
+mine.yaml:5:18: error: `chip.sm_count` has no source
+  chip: {sm_count: 66}
+                   ^
+hint: add `source: ...` to it or to a mapping around it, or `guess: true` if it is from memory
+[exit 1]
+
+$ adlgen gpus check mine.yaml $SRC/tests/errors/gpu/missing-name.yaml
+mine.yaml:5:18: error: `chip.sm_count` has no source
+  chip: {sm_count: 66}
+                   ^
+hint: add `source: ...` to it or to a mapping around it, or `guess: true` if it is from memory
+$SRC/tests/errors/gpu/missing-name.yaml:1:1: error: missing key `name`
+  adl: 1
+  ^
+hint: by which the GPU is called, and its output folder
+[exit 1]
+
+$ adlgen gpus check mine.yaml $SRC/tests/errors/gpu/missing-name.yaml --json | validate gpus-check
+valid
+
+$ adlgen gpus check missing.yaml
+error: cannot read missing.yaml: No such file or directory
+[exit 1]
+
+$ adlgen gpus >/dev/full
+error: cannot write to standard output: No space left on device
+[exit 1]

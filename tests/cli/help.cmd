@@ -1,0 +1,142 @@
+# Help, version, and what derives from the option table.
+$ adlgen
+usage: adlgen COMMAND [OPTION]... [ARGUMENT]...
+
+adlgen generates GPU kernels from a description of operators and one of a GPU.
+
+commands:
+  gpus                    lists the GPUs that are described, shows one, checks a file
+  ops                     lists the operators and the types that kernels can be generated for
+  doctor                  shows the tools that were found, their versions, and every place tried
+  compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
+  catalog                 builds or checks the committed kernels under generated/
+
+options:
+  --version               prints the version
+  --help                  shows this text; adlgen COMMAND --help that of a command
+
+exit codes:
+  0                       success
+  1                       something that was named or written is wrong or unreadable
+  2                       the command line itself
+  3                       valid, but not supported
+  4                       a tool, driver or GPU is missing
+  5                       verification failed
+  70                      an internal error
+[exit 2]
+
+$ adlgen --help
+usage: adlgen COMMAND [OPTION]... [ARGUMENT]...
+
+adlgen generates GPU kernels from a description of operators and one of a GPU.
+
+commands:
+  gpus                    lists the GPUs that are described, shows one, checks a file
+  ops                     lists the operators and the types that kernels can be generated for
+  doctor                  shows the tools that were found, their versions, and every place tried
+  compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
+  catalog                 builds or checks the committed kernels under generated/
+
+options:
+  --version               prints the version
+  --help                  shows this text; adlgen COMMAND --help that of a command
+
+exit codes:
+  0                       success
+  1                       something that was named or written is wrong or unreadable
+  2                       the command line itself
+  3                       valid, but not supported
+  4                       a tool, driver or GPU is missing
+  5                       verification failed
+  70                      an internal error
+
+$ adlgen --version
+adlgen 0.1.0
+
+$ adlgen --version --json
+{
+  "version": 1,
+  "adlgen": "0.1.0"
+}
+
+$ adlgen gpus --help
+usage: adlgen gpus [show NAME|FILE.yaml | check FILE.yaml...] [OPTION]...
+
+adlgen gpus lists the GPUs that are described, shows one, checks a file.
+
+A description is a YAML file. Names are looked for in $ADLGEN_DATA_DIR, then $XDG_DATA_HOME/adlgen,
+then among those built into the program. A word with a slash, or ending in .yaml, is a file.
+
+actions:
+  show NAME|FILE.yaml     everything known about one GPU, each fact with unit and source
+  check FILE.yaml...      reads descriptions strictly and reports every fault
+
+options:
+  --json                  prints one JSON object on standard output; errors too
+  --help                  shows this text
+
+$ adlgen ops -h
+usage: adlgen ops [OPTION]...
+
+adlgen ops lists the operators and the types that kernels can be generated for.
+
+options:
+  --json                  prints one JSON object on standard output; errors too
+  --help                  shows this text
+
+$ adlgen doctor --help
+usage: adlgen doctor [OPTION]...
+
+adlgen doctor shows the tools that were found, their versions, and every place tried.
+
+Exits with 4 if there is no assembler, without which compile can still write ir and ptx.
+
+options:
+  --ptxas FILE            the assembler to use; default: see adlgen doctor
+  --json                  prints one JSON object on standard output; errors too
+  --help                  shows this text
+
+$ adlgen compile --help
+usage: adlgen compile GRAPH|FILE.ir [OPTION]...
+
+adlgen compile compiles an op description, or pseudo-assembly, for one or several GPUs.
+
+GRAPH is a JSON or YAML file, or - for standard input. DIR gets, for each GPU, a folder with
+plan.json (all that a program needs to launch the kernels) and a file per kernel and kind. On any
+error DIR is as it was before.
+
+options:
+  --gpu GPU,...           GPUs to compile for: names (adlgen gpus lists them) or YAML files, separated by commas
+  --out DIR               where <gpu>/<kernel>.* and <gpu>/plan.json go
+  --emit KIND,...         what to write besides plan.json; default: ir,ptx,cubin (ir | ptx | cubin | sass | c)
+  --set PARAM=VALUE       forces a template parameter, such as bm=64; one that cannot fit is refused
+  --dim NAME=VALUE        fixes a symbolic dimension of the graph
+  --sms N                 SMs that persistent kernels may use; default: all of the GPU
+  --math MODE             precise (default), or fast: the hardware's approximations where they are quicker (precise | fast)
+  --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each
+  --start-after PASS      FILE.ir goes on after this pass; default: the one its header names
+  --skip PASS             leaves out an optional pass, for bisection
+  --time-passes           shows how long each pass took
+  --explain               says which template, tile and path was chosen, what was rejected, and why
+  --ptxas FILE            the assembler to use; default: see adlgen doctor
+  --jobs N                threads to use; default: one per processor
+  --json                  prints one JSON object on standard output; errors too
+  --help                  shows this text
+
+$ adlgen catalog --help
+usage: adlgen catalog build|check [OPTION]...
+
+adlgen catalog builds or checks the committed kernels under generated/.
+
+actions:
+  build                   writes generated/ anew from catalog.json
+  check                   generates aside, compares every byte, assembles every kernel; fails on a difference or a cost
+
+options:
+  --gpu GPU,...           only these GPUs of the catalogue
+  --root DIR              folder that holds catalog.json and generated/; default: here
+  --accept                build: lets resource budgets rise
+  --ptxas FILE            the assembler to use; default: see adlgen doctor
+  --jobs N                threads to use; default: one per processor
+  --json                  prints one JSON object on standard output; errors too
+  --help                  shows this text

@@ -10,7 +10,10 @@
 #include <string.h>
 
 /* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
-static const IrPass passes[] = {};
+static const IrPass passes[] = {
+    {"lower", IR_STAGED, IR_THREAD, false, pass_lower,
+     "tiles become registers, roles branches, accesses addresses"},
+};
 
 #define PASS_COUNT (sizeof passes / sizeof *passes)
 

@@ -1,7 +1,8 @@
 /* The GPU as the rest of the program sees it: a resolved, validated architecture description.
  *
  * Loaded from adl/gpu/NAME.yaml (or a user's file) over its chain of `extends`. Immutable after loading, so
- * thread-safe. Facts that a description gives as `unknown` hold FACT_UNKNOWN; each consumer states its default. */
+ * thread-safe. Facts that a description gives as `unknown` hold FACT_UNKNOWN; each consumer states its
+ * default. */
 #pragma once
 #include "base/diagnostic.h"
 #include "base/number.h"
@@ -9,34 +10,30 @@
 #include <math.h>
 #include <stdint.h>
 
-#define FACT_UNKNOWN NAN
+#define FACT_UNKNOWN  NAN
 #define fact_known(x) (!isnan(x))
 
 /* An instruction family: a mechanism the hardware offers. Names are ours, not PTX's:
  *   copy_plain         ordinary loads and stores through registers
  *   copy_async         global -> shared copies of 4/8/16 bytes per thread, completed by group
- *   copy_tensor        box copies by a tensor map, completed by bytes on a memory barrier (loads) or by group (stores)
- *   product_fma        scalar fused multiply-add
- *   product_warp       matrix product of one warp, operands in registers
- *   product_group      matrix product of four warps, B (and A) in shared memory, asynchronous
- *   matrix_load        8x8 matrices shared -> registers (with a transposing form)
- *   matrix_store       8x8 matrices registers -> shared
- *   memory_barrier     barrier in shared memory with arrival and byte counts and parity waits
- *   register_handover  registers move between warpgroups at run time
- *   cluster            blocks of one cluster are co-resident and reach each other's shared memory
- *   elect              one lane elected per warp
- *   dependent_launch   a kernel may start before its predecessor has ended
- *   lane_reduce        integer reduction across a warp in one instruction
- *   cache_hint         L2 eviction policies on memory instructions
+ *   copy_tensor        box copies by a tensor map, completed by bytes on a memory barrier (loads) or by group
+ * (stores) product_fma        scalar fused multiply-add product_warp       matrix product of one warp,
+ * operands in registers product_group      matrix product of four warps, B (and A) in shared memory,
+ * asynchronous matrix_load        8x8 matrices shared -> registers (with a transposing form) matrix_store 8x8
+ * matrices registers -> shared memory_barrier     barrier in shared memory with arrival and byte counts and
+ * parity waits register_handover  registers move between warpgroups at run time cluster            blocks of
+ * one cluster are co-resident and reach each other's shared memory elect              one lane elected per
+ * warp dependent_launch   a kernel may start before its predecessor has ended lane_reduce        integer
+ * reduction across a warp in one instruction cache_hint         L2 eviction policies on memory instructions
  * A family is available if the description lists it. */
 typedef struct GpuFamily GpuFamily;
 
 /* One matrix-product shape set of a product family. */
 typedef struct GpuProduct {
-  const char *family;      /* "product_warp" | "product_group" */
-  NumberType a, b, acc;    /* operand and accumulator types */
-  unsigned m, k;           /* tile of one instruction */
-  const unsigned *n;       /* legal n, ascending */
+  const char *family;   /* "product_warp" | "product_group" */
+  NumberType a, b, acc; /* operand and accumulator types */
+  unsigned m, k;        /* tile of one instruction */
+  const unsigned *n;    /* legal n, ascending */
   unsigned n_count;
   bool a_from_registers, a_from_shared, b_from_registers, b_from_shared;
   bool a_transposed, b_transposed; /* may take the M-major / N-major operand from shared memory */
@@ -45,7 +42,7 @@ typedef struct GpuProduct {
   double accumulator_k;    /* K added in one step before rounding */
   const char *accumulator_rounding; /* "truncate" | "nearest" | NULL */
   double latency_cycles, flop_per_clock_per_sm;
-  unsigned ptx_version;    /* major * 10 + minor of the first PTX ISA that has it */
+  unsigned ptx_version; /* major * 10 + minor of the first PTX ISA that has it */
 } GpuProduct;
 
 /* Where a fact came from: every number in a description has a unit and a source. */
@@ -65,7 +62,8 @@ typedef struct Gpu {
 
   /* limits */
   unsigned warp_size, threads_per_block, threads_per_sm, warps_per_sm, blocks_per_sm;
-  unsigned registers_per_sm, registers_per_thread, register_unit; /* unit: registers a warp allocates at a time */
+  unsigned registers_per_sm, registers_per_thread,
+      register_unit; /* unit: registers a warp allocates at a time */
   unsigned shared_per_block, shared_per_sm, shared_reserved, shared_default; /* bytes */
   unsigned shared_banks, shared_bank_bytes;
   unsigned cluster_portable, cluster_max; /* blocks; 1 = no clusters */
@@ -75,9 +73,9 @@ typedef struct Gpu {
   unsigned sm_count;
   double clock_boost_mhz, clock_tensor_mhz; /* clock at which the tensor peak is quoted */
   double l2_bytes, memory_bytes;
-  double memory_bandwidth; /* bytes per second, as specified */
+  double memory_bandwidth;      /* bytes per second, as specified */
   double memory_bandwidth_read; /* measured */
-  double nvlink_bandwidth; /* bytes per second, both directions */
+  double nvlink_bandwidth;      /* bytes per second, both directions */
   double power_watts;
 
   const GpuProduct *products;
@@ -87,8 +85,8 @@ typedef struct Gpu {
   void *private_data;
 } Gpu;
 
-/* Loads by name (search: ADLGEN_DATA_DIR/adl, $XDG_DATA_HOME/adlgen/adl, embedded) or by path (contains '/' or ends
- * in .yaml). Caller frees with gpu_free. ERROR_INPUT with places on anything wrong. */
+/* Loads by name (search: ADLGEN_DATA_DIR/adl, $XDG_DATA_HOME/adlgen/adl, embedded) or by path (contains '/'
+ * or ends in .yaml). Caller frees with gpu_free. ERROR_INPUT with places on anything wrong. */
 Gpu *gpu_load(const char *name_or_path, GError **error);
 /* Loads a product's description from a text in memory, which may extend by name but not by path. */
 Gpu *gpu_parse(Source *source, GError **error);
@@ -100,7 +98,8 @@ char **gpu_names(void);
 
 /* true if the description lists the family. */
 bool gpu_has(const Gpu *gpu, const char *family);
-/* Any fact by its path ("latency.shared_load", "copy_async.alignment", "peaks.bf16"): FACT_UNKNOWN if absent. */
+/* Any fact by its path ("latency.shared_load", "copy_async.alignment", "peaks.bf16"): FACT_UNKNOWN if absent.
+ */
 double gpu_fact(const Gpu *gpu, const char *path);
 /* The product shape set for these operand types in the family, or NULL. */
 const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, NumberType b, NumberType acc);
@@ -108,13 +107,15 @@ const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, 
 double gpu_peak(const Gpu *gpu, NumberType type);
 /* A property that is a word, such as "copy_async.scope"; NULL if absent. */
 const char *gpu_text(const Gpu *gpu, const char *path);
-/* A property that is a list of numbers, in base units, such as "copy_tensor.swizzles"; NULL and 0 if absent. */
+/* A property that is a list of numbers, in base units, such as "copy_tensor.swizzles"; NULL and 0 if absent.
+ */
 const double *gpu_numbers(const Gpu *gpu, const char *path, unsigned *n);
-/* true if a property that is a list of words holds the item: gpu_lists(gpu, "cache_hint.policies", "evict_first"). */
+/* true if a property that is a list of words holds the item: gpu_lists(gpu, "cache_hint.policies",
+ * "evict_first"). */
 bool gpu_lists(const Gpu *gpu, const char *path, const char *item);
 
-/* Checks a description, of a product or of an architecture, by path ("-" is stdin) or name. *error lists every fault
- * found: ERROR_INPUT. */
+/* Checks a description, of a product or of an architecture, by path ("-" is stdin) or name. *error lists
+ * every fault found: ERROR_INPUT. */
 bool gpu_check(const char *path, GError **error);
 
 /* Whole description for `gpus show --json`; caller owns. */

@@ -24,4 +24,4 @@ void *arena_memdup(Arena *arena, const void *memory, size_t size);
 size_t arena_used(const Arena *arena);
 
 #define arena_new_array(arena, type, n) ((type *)arena_alloc((arena), sizeof(type) * (size_t)(n)))
-#define arena_new_object(arena, type) ((type *)arena_alloc((arena), sizeof(type)))
+#define arena_new_object(arena, type)   ((type *)arena_alloc((arena), sizeof(type)))

@@ -1,8 +1,8 @@
 /* Diagnostics: errors with a place in a source text, a hint and a stable code.
  *
- * A callee reports through GError in the domain ADLGEN_ERROR. The error's code is the program's exit code; its
- * private data hold a list of diagnostics (one GError may carry several: "every missing key"). Who reports adds
- * a place and a hint; who handles prints with error_print() or serialises with error_to_json().
+ * A callee reports through GError in the domain ADLGEN_ERROR. The error's code is the program's exit code;
+ * its private data hold a list of diagnostics (one GError may carry several: "every missing key"). Who
+ * reports adds a place and a hint; who handles prints with error_print() or serialises with error_to_json().
  * All functions are thread-safe as long as one error object is used by one thread. */
 #pragma once
 #include <glib.h>
@@ -47,13 +47,14 @@ typedef enum { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
 
 typedef struct Diagnostic {
   Severity severity;
-  const char *code; /* stable identifier such as "unknown-key"; static string */
+  const char *code;     /* stable identifier such as "unknown-key"; static string */
   char *message, *hint; /* hint may be NULL */
   Source *source;       /* may be NULL: no place */
   unsigned line, column;
 } Diagnostic;
 
-/* Sets *error (which must be empty or NULL) with one diagnostic. code_id: see Diagnostic.code. mark may be NULL. */
+/* Sets *error (which must be empty or NULL) with one diagnostic. code_id: see Diagnostic.code. mark may be
+ * NULL. */
 void error_set(GError **error, ErrorCode code, const Mark *mark, const char *code_id, const char *hint,
                const char *format, ...) G_GNUC_PRINTF(6, 7);
 /* Adds one more diagnostic to *error, creating it if empty: for callees that report every fault at once. */
@@ -69,5 +70,6 @@ json_t *error_to_json(const GError *error);
 /* Exit code of any GError: its code in our domain, ERROR_INPUT for file errors, else ERROR_INTERNAL. */
 int error_exit_code(const GError *error);
 
-/* Nearest of the NULL-terminated candidates by edit distance, or NULL when none is near: for "did you mean". */
+/* Nearest of the NULL-terminated candidates by edit distance, or NULL when none is near: for "did you mean".
+ */
 const char *nearest_name(const char *name, const char *const *candidates);

@@ -1,8 +1,8 @@
-/* Document: one positioned tree for YAML and JSON input (JSON is read through the same reader, so every node has
- * file:line:col). Built from libyaml events; refuses duplicate keys, anchors/aliases/tags, several documents in
- * one file, NUL bytes, nesting deeper than 64, files above 64 MiB. Strict by construction: consumers take keys
- * with the document_* helpers and call document_finish(), which reports every key nobody asked for.
- * A document is immutable but for the "asked for" flags, so one thread at a time. */
+/* Document: one positioned tree for YAML and JSON input (JSON is read through the same reader, so every node
+ * has file:line:col). Built from libyaml events; refuses duplicate keys, anchors/aliases/tags, several
+ * documents in one file, NUL bytes, nesting deeper than 64, files above 64 MiB. Strict by construction:
+ * consumers take keys with the document_* helpers and call document_finish(), which reports every key nobody
+ * asked for. A document is immutable but for the "asked for" flags, so one thread at a time. */
 #pragma once
 #include "base/diagnostic.h"
 #include <stdbool.h>
@@ -43,4 +43,4 @@ bool node_string(Node *node, const char **value, GError **error);
 bool node_integer(Node *node, int64_t *value, GError **error); /* decimal or 0x; no floats */
 bool node_number(Node *node, double *value, GError **error);
 bool node_boolean(Node *node, bool *value, GError **error); /* true / false only */
-bool node_is_null(const Node *node);                         /* unquoted null or ~ */
+bool node_is_null(const Node *node);                        /* unquoted null or ~ */

@@ -1,33 +1,33 @@
 /* Number formats: names, sizes and exact conversions to and from double.
  *
- * Conversions follow PTX/ONNX: round to nearest even; e4m3 is the "fn" form (no infinities, 0x7f/0xff NaN, largest
- * 448), e5m2 is IEEE-like; out-of-range e4m3 saturates to +-448 when saturate is asked for, else becomes NaN. All
- * functions are pure and thread-safe. */
+ * Conversions follow PTX/ONNX: round to nearest even; e4m3 is the "fn" form (no infinities, 0x7f/0xff NaN,
+ * largest 448), e5m2 is IEEE-like; out-of-range e4m3 saturates to +-448 when saturate is asked for, else
+ * becomes NaN. All functions are pure and thread-safe. */
 #pragma once
 #include <glib.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* X(ENUM, "name", bits, class) */
-#define NUMBER_TYPES(X)                                                                                     \
-  X(F64, "f64", 64, FLOAT)                                                                                  \
-  X(F32, "f32", 32, FLOAT)                                                                                  \
-  X(TF32, "tf32", 32, FLOAT) /* f32 storage, products in tf32 */                                            \
-  X(F16, "f16", 16, FLOAT)                                                                                  \
-  X(BF16, "bf16", 16, FLOAT)                                                                                \
-  X(E4M3, "e4m3", 8, FLOAT)                                                                                 \
-  X(E5M2, "e5m2", 8, FLOAT)                                                                                 \
-  X(S8, "s8", 8, SIGNED)                                                                                    \
-  X(U8, "u8", 8, UNSIGNED)                                                                                  \
-  X(S16, "s16", 16, SIGNED)                                                                                 \
-  X(U16, "u16", 16, UNSIGNED)                                                                               \
-  X(S32, "s32", 32, SIGNED)                                                                                 \
-  X(U32, "u32", 32, UNSIGNED)                                                                               \
-  X(S64, "s64", 64, SIGNED)                                                                                 \
-  X(U64, "u64", 64, UNSIGNED)                                                                               \
-  X(BOOL, "bool", 8, BOOLEAN) /* one byte in memory, a predicate in registers */                            \
-  X(B16, "b16", 16, BITS)                                                                                   \
-  X(B32, "b32", 32, BITS)                                                                                   \
+#define NUMBER_TYPES(X)                                                                                      \
+  X(F64, "f64", 64, FLOAT)                                                                                   \
+  X(F32, "f32", 32, FLOAT)                                                                                   \
+  X(TF32, "tf32", 32, FLOAT) /* f32 storage, products in tf32 */                                             \
+  X(F16, "f16", 16, FLOAT)                                                                                   \
+  X(BF16, "bf16", 16, FLOAT)                                                                                 \
+  X(E4M3, "e4m3", 8, FLOAT)                                                                                  \
+  X(E5M2, "e5m2", 8, FLOAT)                                                                                  \
+  X(S8, "s8", 8, SIGNED)                                                                                     \
+  X(U8, "u8", 8, UNSIGNED)                                                                                   \
+  X(S16, "s16", 16, SIGNED)                                                                                  \
+  X(U16, "u16", 16, UNSIGNED)                                                                                \
+  X(S32, "s32", 32, SIGNED)                                                                                  \
+  X(U32, "u32", 32, UNSIGNED)                                                                                \
+  X(S64, "s64", 64, SIGNED)                                                                                  \
+  X(U64, "u64", 64, UNSIGNED)                                                                                \
+  X(BOOL, "bool", 8, BOOLEAN) /* one byte in memory, a predicate in registers */                             \
+  X(B16, "b16", 16, BITS)                                                                                    \
+  X(B32, "b32", 32, BITS)                                                                                    \
   X(B64, "b64", 64, BITS)
 
 typedef enum { NUMBER_FLOAT, NUMBER_SIGNED, NUMBER_UNSIGNED, NUMBER_BOOLEAN, NUMBER_BITS } NumberClass;
@@ -35,15 +35,15 @@ typedef enum {
 #define X(id, name, bits, class_) NUMBER_##id,
   NUMBER_TYPES(X)
 #undef X
-  NUMBER_TYPE_COUNT
+      NUMBER_TYPE_COUNT
 } NumberType;
 
 const char *number_name(NumberType type);
 unsigned number_bits(NumberType type);
 unsigned number_bytes(NumberType type);
 NumberClass number_class(NumberType type);
-/* Accepts our names and ONNX's and safetensors' spellings ("float16", "FLOAT16", "BF16", "F8_E4M3", "int8", ...).
- * false if unknown. */
+/* Accepts our names and ONNX's and safetensors' spellings ("float16", "FLOAT16", "BF16", "F8_E4M3", "int8",
+ * ...). false if unknown. */
 bool number_parse(const char *name, NumberType *type);
 
 double number_to_double(NumberType type, const void *memory);

@@ -13,22 +13,26 @@ def f32(x):
     return mp.mpf(struct.unpack("f", struct.pack("f", float(x)))[0])
 
 
-def remez(target, weight, low, high, degree):
-    """Polynomial p of that degree that minimises max |weight (target - p)| on [low, high]."""
-    n = degree + 2
-    points = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (n - 1 - i) / (n - 1)) for i in range(n)]
-    grid = [low + (high - low) * mp.mpf(i) / 1500 for i in range(1501)]
+def remez(target, weight, low, high, first, last):
+    """Coefficients of x^first .. x^last that minimise max |weight (target - p)| on [low, high]."""
+    n = last - first + 2
+    points = [(low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (n - i - mp.mpf("0.6")) / n) for i in range(n)]
+    grid = [low + (high - low) * mp.mpf(i) / 1200 for i in range(1201)]
     values = [(x, target(x), weight(x)) for x in grid]
-    for _ in range(12):
+    best = None
+    for _ in range(10):
         rows, right = mp.matrix(n, n), mp.matrix(n, 1)
         for i, x in enumerate(points):
-            for k in range(degree + 1):
-                rows[i, k] = x**k
-            rows[i, degree + 1] = (-1) ** i / weight(x)
-            right[i] = target(x)
+            for k in range(n - 1):
+                rows[i, k] = weight(x) * x ** (first + k)
+            rows[i, n - 1] = (-1) ** i
+            right[i] = weight(x) * target(x)
         solution = mp.lu_solve(rows, right)
-        p = [solution[k] for k in range(degree + 1)]
-        errors = [w * (t - mp.polyval(p[::-1], x)) for x, t, w in values]
+        p = [solution[k] for k in range(n - 1)]
+        errors = [w * (t - x**first * mp.polyval(p[::-1], x)) for x, t, w in values]
+        worst = max(map(abs, errors))
+        if best is None or worst < best[0]:
+            best = worst, p
         extremes, run = [], 0
         for i in range(1, len(errors) + 1):  # the largest error of each run of one sign
             if i == len(errors) or (errors[i] > 0) != (errors[run] > 0):
@@ -39,16 +43,15 @@ def remez(target, weight, low, high, degree):
         while len(extremes) > n:
             extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
         points = [grid[i] for i in extremes]
-    return p
+    return best[1]
 
 
 def fit(name, target, weight, low, high, degree):
     low, high = mp.mpf(low), mp.mpf(high)
-    fixed, rest = [], target
+    fixed = []
     for k in range(degree + 1):  # round the lowest, fit the others again
-        p = remez(rest, lambda x: weight(x) * abs(x) ** len(fixed), low, high, degree - k)
+        p = remez(lambda x: target(x) - mp.polyval(fixed[::-1] or [0], x), weight, low, high, k, degree)
         fixed.append(f32(p[0]))
-        rest = lambda x: (target(x) - mp.polyval(fixed[::-1], x)) / x ** len(fixed)
     grid = [low + (high - low) * mp.mpf(i) / 4000 for i in range(4001)]
     worst = max(abs(weight(x) * (target(x) - mp.polyval(fixed[::-1], x))) for x in grid)
     print("%-12s %s   error 2^%.1f" % (name, " ".join("%.9g" % float(c) for c in fixed), float(mp.log(worst, 2))))
@@ -59,9 +62,9 @@ HALF_LN2 = mp.log(2) / 2 + mp.mpf("1e-5")
 one = lambda x: mp.mpf(1)
 
 # e^r = 1 + r + r^2 p(r)
-fit("exp", lambda r: (mp.exp(r) - 1 - r) / r**2, lambda r: r**2, -HALF_LN2 + E / 3, HALF_LN2, 4)
+fit("exp", lambda r: (mp.exp(r) - 1 - r) / r**2, abs, -HALF_LN2 - E / 7, HALF_LN2, 4)
 # ln(1 + f) = f - f^2 / 2 + f^3 p(f)
-fit("log", lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**2, mp.sqrt(0.5) - 1 - E, mp.sqrt(2) - 1 + E, 7)
+fit("log", lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, lambda f: f**2, -mp.mpf(1) / 3 - E / 7, mp.mpf(1) / 3 + E, 7)
 # sin r = r + r^3 p(r^2), cos r = 1 - r^2 / 2 + r^4 p(r^2)
 quarter = mp.pi / 4 + mp.mpf("1e-4")
 fit("sin", lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E**2, quarter**2, 2)
@@ -69,11 +72,11 @@ fit("cos", lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2, E,
 # asin x = x + x^3 p(x^2) to 1/2
 fit("asin", lambda z: (mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.25, 4)
 # atan x = x + x^3 p(x^2) to 1
-fit("atan", lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 1, 7)
+fit("atan", lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 1, 8)
 # tanh x = x + x^3 p(x^2) to 0.55
 fit("tanh", lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.3025, 4)
 # erf x = x + x p(x^2) to 0.92
-fit("erf", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 0.8464, 5)
+fit("erf", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 0.8464, 6)
 # erfc x = e^-(x p(x)) from 0.92 to 4
 fit("erf_tail", lambda x: -mp.log(mp.erfc(x)) / x, lambda x: x * mp.erfc(x), 0.92, 4, 8)
 # (1 - Phi(x)) e^(x^2 / 2) = t p(t), t = 1 / (1 + 0.4 x), to 14.5

@@ -1,0 +1,254 @@
+/* Asynchronous operations: when they land, bulk groups, the movement of the bytes. */
+#include "simulator/copy.h"
+#include "simulator/exec.h"
+#include "simulator/race.h"
+#include <string.h>
+
+void async_submit(PendingOperation *p)
+{
+  Cluster *c = p->warp->block->cluster;
+  SimLanding landing = c->run->landing;
+  if (landing == SIM_LAND_EARLY || (landing == SIM_LAND_RANDOM && cluster_random(c) & 1)) {
+    p->land(p);
+    return;
+  }
+  g_queue_push_tail(&c->pending, p);
+}
+
+bool async_land_one(Cluster *c)
+{
+  unsigned n = c->pending.length;
+  if (!n) return false;
+  unsigned which = c->run->landing == SIM_LAND_RANDOM ? cluster_random(c) % n : 0;
+  PendingOperation *p = g_queue_pop_nth(&c->pending, which);
+  p->land(p);
+  cluster_progress(c);
+  return true;
+}
+
+/* --- the bytes of a bulk operation --- */
+
+typedef struct Mover {
+  BulkOperation *op;
+  Block *block;
+  bool reported;
+} Mover;
+
+static Place piece_place(Mover *m, uint64_t global, unsigned bytes, AccessKind kind)
+{
+  BulkOperation *op = m->op;
+  return memory_place(op->base.warp, op->base.in, op->base.lane, SPACE_GLOBAL, global, bytes, kind);
+}
+
+/* valid elements of the piece come from global memory, the others are filled */
+static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t valid, unsigned element)
+{
+  Mover *m = user;
+  BulkOperation *op = m->op;
+  uint8_t piece[16] = {0};
+  bool all_defined = true;
+  unsigned n = 16 / element;
+  if (op->map.fill_nan)
+    for (unsigned i = 0; i < n; i++) {
+      static const uint8_t nan32[4] = {0xff, 0xff, 0xff, 0x7f}, nan16[2] = {0xff, 0x7f};
+      memcpy(piece + i * element, element == 4 ? nan32 : nan16, MIN(element, 4));
+    }
+  bool whole = valid == (n == 32 ? FULL : (1u << n) - 1);
+  Buffer *b = valid ? memory_buffer(op->base.warp->block->cluster->run, global) : NULL;
+  if (whole && b && global - b->address + 16 <= b->bytes) {
+    Place p = {.buffer = b, .offset = global - b->address, .defined = b->defined};
+    memcpy(piece, b->data + p.offset, 16);
+    all_defined = memory_is_defined(&p, 16);
+    race_async_global(op, &p, 16, ACCESS_READ);
+  } else {
+    for (unsigned i = 0; i < n; i++) {
+      if (!(valid >> i & 1)) continue;
+      Place p = memory_place(op->base.warp, op->base.in, op->base.lane, SPACE_GLOBAL, global + i * element, 1,
+                             ACCESS_READ);
+      if (p.at && p.buffer->bytes - p.offset >= element) {
+        memcpy(piece + i * element, p.at, element);
+        all_defined &= memory_is_defined(&p, element);
+        race_async_global(op, &p, element, ACCESS_READ);
+      } else if (p.at) {
+        piece_place(m, global + i * element, element, ACCESS_READ);
+      }
+    }
+  }
+  Place to = {
+      .at = m->block->shared + offset, .block = m->block, .offset = offset, .defined = m->block->defined};
+  memcpy(to.at, piece, 16);
+  memory_define(&to, 16, all_defined);
+}
+
+static void reduce_bytes(BulkOperation *op, uint8_t *to, const uint8_t *from, unsigned bytes)
+{
+  PtxType type = (PtxType)op->element_type;
+  unsigned size = ptx_type_bytes(type);
+  for (unsigned i = 0; i < bytes; i += size) {
+    uint64_t a = 0, b = 0;
+    memcpy(&a, to + i, size);
+    memcpy(&b, from + i, size);
+    a = atomic_value(type, op->reduction, a, b, 0);
+    memcpy(to + i, &a, size);
+  }
+}
+
+static void store_piece(void *user, uint32_t offset, uint64_t global, uint32_t valid, unsigned element)
+{
+  Mover *m = user;
+  BulkOperation *op = m->op;
+  for (unsigned i = 0; i < 16 / element; i++) {
+    if (!(valid >> i & 1)) continue;
+    Place from = {.at = m->block->shared + offset + i * element,
+                  .offset = offset + i * element,
+                  .defined = m->block->defined};
+    Buffer *b = memory_buffer(op->base.warp->block->cluster->run, global + i * element);
+    if (!b || global + i * element - b->address + element > b->bytes) {
+      if (!m->reported) piece_place(m, global + i * element, element, ACCESS_WRITE);
+      m->reported = true;
+      continue;
+    }
+    Place p = {.buffer = b, .offset = global + i * element - b->address, .defined = b->defined};
+    p.at = b->data + p.offset;
+    race_async_global(op, &p, element, op->reduction >= 0 ? ACCESS_ATOMIC : ACCESS_WRITE);
+    bool defined = memory_is_defined(&from, element);
+    if (op->reduction >= 0)
+      reduce_bytes(op, p.at, from.at, element);
+    else
+      memcpy(p.at, from.at, element);
+    if (!defined && !m->reported && !p.defined) {
+      fault(op->base.warp, op->base.in, op->base.lane, SIM_FAULT_UNDEFINED, from.offset,
+            "bytes of shared memory that nobody has written are copied to buffer '%s'", b->name);
+      m->reported = true;
+    }
+    memory_define(&p, element, defined);
+  }
+}
+
+static void linear_to_shared(BulkOperation *op, Block *to)
+{
+  Warp *w = op->base.warp;
+  Place q = {.at = to->shared + op->to_offset, .block = to, .offset = op->to_offset, .defined = to->defined};
+  if (op->direction == COPY_SHARED_TO_SHARED) {
+    Place p = {
+        .at = op->from->shared + op->from_offset, .offset = op->from_offset, .defined = op->from->defined};
+    if (op->reduction >= 0)
+      reduce_bytes(op, q.at, p.at, (unsigned)op->bytes);
+    else
+      memmove(q.at, p.at, op->bytes);
+    memory_define(&q, (unsigned)op->bytes, memory_is_defined(&p, (unsigned)op->bytes));
+    return;
+  }
+  Place p = memory_place(w, op->base.in, op->base.lane, SPACE_GLOBAL, op->global, 1, ACCESS_READ);
+  if (!p.at) return;
+  if (p.buffer->bytes - p.offset < op->bytes) {
+    fault(w, op->base.in, op->base.lane, SIM_FAULT_BOUNDS, op->global,
+          "a bulk copy of %llu bytes at byte %llu of buffer '%s', which has %llu bytes",
+          (unsigned long long)op->bytes, (unsigned long long)p.offset, p.buffer->name,
+          (unsigned long long)p.buffer->bytes);
+    return;
+  }
+  race_async_global(op, &p, (unsigned)op->bytes, ACCESS_READ);
+  memcpy(q.at, p.at, op->bytes);
+  for (uint64_t i = 0; i < op->bytes; i += 16) {
+    Place a = p, b = q;
+    a.offset += i;
+    b.offset += i;
+    memory_define(&b, 16, memory_is_defined(&a, 16));
+  }
+}
+
+static void linear_to_global(BulkOperation *op)
+{
+  Mover m = {.op = op, .block = op->from};
+  for (uint64_t i = 0; i < op->bytes; i += 16) {
+    unsigned element = op->reduction >= 0 ? ptx_type_bytes((PtxType)op->element_type) : 8;
+    store_piece(&m, (uint32_t)(op->from_offset + i), op->global + i, (1u << (16 / element)) - 1, element);
+  }
+}
+
+static void complete_barrier(BulkOperation *op, Block *b)
+{
+  Warp *w = op->base.warp;
+  if (!b->live_warps) {
+    fault(w, op->base.in, op->base.lane, SIM_FAULT_BULK, op->to_offset,
+          "the copy lands in a block that has ended: nobody has waited for it");
+    return;
+  }
+  Mbarrier *m = mbarrier_find(w, op->base.in, op->base.lane, b, op->barrier_offset);
+  if (!m) return;
+  race_async_complete(op, b, m);
+  mbarrier_transactions(w, op->base.in, m, b, -(int64_t)op->bytes);
+}
+
+static void move_bytes(BulkOperation *op, Block *to)
+{
+  if (op->direction == COPY_SHARED_TO_GLOBAL) {
+    Mover m = {.op = op, .block = op->from};
+    if (op->tensor)
+      tensormap_walk(&op->map, op->coordinates, op->from_offset, store_piece, &m);
+    else
+      linear_to_global(op);
+  } else if (op->tensor) {
+    Mover m = {.op = op, .block = to};
+    tensormap_walk(&op->map, op->coordinates, op->to_offset, load_piece, &m);
+  } else {
+    linear_to_shared(op, to);
+  }
+}
+
+void bulk_land(PendingOperation *p)
+{
+  BulkOperation *op = (BulkOperation *)p;
+  if (op->done) return;
+  op->done = true;
+  if (op->direction == COPY_SHARED_TO_GLOBAL) {
+    move_bytes(op, NULL);
+    return;
+  }
+  Cluster *c = p->warp->block->cluster;
+  for (unsigned i = 0; i < c->n_blocks; i++) {
+    Block *b = &c->blocks[i];
+    if (op->mask ? !(op->mask >> i & 1) : b != op->to) continue;
+    move_bytes(op, b);
+    complete_barrier(op, op->mask ? b : op->barrier_block);
+  }
+  g_free(op);
+}
+
+/* Lanes wait until at most `keep` of their latest groups are unfinished. */
+void bulk_wait(Warp *w, uint32_t mask, uint32_t keep)
+{
+  for (unsigned i = 0; i < w->bulk->len; i++) {
+    BulkOperation *op = g_ptr_array_index(w->bulk, i);
+    unsigned l = op->base.lane;
+    if (!(mask >> l & 1) || op->group + keep >= w->bulk_groups[l]) continue;
+    bulk_land(&op->base);
+    g_free(op);
+    g_ptr_array_remove_index(w->bulk, i--);
+  }
+}
+
+void async_block_exit(Block *b)
+{
+  for (unsigned i = 0; i < b->n_warps; i++) {
+    Warp *w = &b->warps[i];
+    for (unsigned k = 0; k < w->bulk->len; k++) {
+      BulkOperation *op = g_ptr_array_index(w->bulk, k);
+      fault(w, op->base.in, op->base.lane, SIM_FAULT_BULK, op->from_offset,
+            "the block ends while this copy still reads its shared memory: no wait_group.read");
+      bulk_land(&op->base);
+      g_free(op);
+    }
+    g_ptr_array_set_size(w->bulk, 0);
+  }
+}
+
+void async_warp_free(Warp *w)
+{
+  for (unsigned k = 0; k < w->bulk->len; k++)
+    g_free(g_ptr_array_index(w->bulk, k));
+  g_ptr_array_free(w->bulk, TRUE);
+  g_array_free(w->copies, TRUE);
+  g_array_free(w->products, TRUE);
+}

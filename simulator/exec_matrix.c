@@ -1,0 +1,341 @@
+/* Matrix instructions of one warp: ldmatrix, stmatrix, movmatrix, mma.sync. */
+#include "simulator/check.h"
+#include "simulator/exec.h"
+#include "simulator/product.h"
+#include "simulator/race.h"
+#include <string.h>
+
+/* --- 8x8 matrices of 16-bit elements --- */
+
+static uint64_t row_address(const Warp *w, const Inst *in, unsigned lane)
+{
+  return in->wide ? lane_u64(w, in->a[0], lane) + (uint64_t)in->immediate
+                  : (uint32_t)(lane_u32(w, in->a[0], lane) + (uint32_t)in->immediate);
+}
+
+static Step run_ldmatrix(Warp *w, const Inst *in, uint32_t mask)
+{
+  if (w->undefined)
+    check_value(w, in, in->a[0], in->n_list == 4 ? FULL : (1u << (8 * in->n_list)) - 1, "a row address");
+  uint32_t result[4][LANES];
+  uint32_t undefined[4] = {0};
+  for (unsigned m = 0; m < in->n_list; m++) {
+    uint16_t rows[8][8] = {{0}};
+    uint32_t bad = 0; /* rows with undefined bytes */
+    for (unsigned r = 0; r < 8; r++) {
+      Place p =
+          memory_place(w, in, m * 8 + r, (Space)in->space, row_address(w, in, m * 8 + r), 16, ACCESS_READ);
+      if (!p.at) continue;
+      race_access(w, in, m * 8 + r, &p, 16, ACCESS_READ, false);
+      memcpy(rows[r], p.at, 16);
+      if (!memory_is_defined(&p, 16)) bad |= 1u << r;
+    }
+    for (unsigned l = 0; l < LANES; l++) {
+      unsigned r = l / 4, c = 2 * (l % 4);
+      uint16_t low = in->negate ? rows[c][r] : rows[r][c],
+               high = in->negate ? rows[c + 1][r] : rows[r][c + 1];
+      result[m][l] = low | (uint32_t)high << 16;
+      bool u = in->negate ? bad >> c & 3 : bad >> r & 1;
+      undefined[m] |= (uint32_t)u << l;
+    }
+  }
+  for (unsigned m = 0; m < in->n_list; m++) {
+    memcpy(operand(w, in->list[m]), result[m], sizeof result[m]);
+    set_undefined(w, in->list[m], FULL, undefined[m]);
+  }
+  return STEP_NEXT;
+}
+
+static Step run_stmatrix(Warp *w, const Inst *in, uint32_t mask)
+{
+  for (unsigned m = 0; m < in->n_list; m++) {
+    const uint32_t *v = operand(w, in->list[m]);
+    uint32_t undefined = undefined_lanes(w, in->list[m]);
+    for (unsigned r = 0; r < 8; r++) {
+      Place p =
+          memory_place(w, in, m * 8 + r, (Space)in->space, row_address(w, in, m * 8 + r), 16, ACCESS_WRITE);
+      if (!p.at) continue;
+      race_access(w, in, m * 8 + r, &p, 16, ACCESS_WRITE, false);
+      for (unsigned c = 0; c < 8; c++) {
+        unsigned lane = in->negate ? c * 4 + r / 2 : r * 4 + c / 2;
+        uint16_t x = (uint16_t)(v[lane] >> ((in->negate ? r : c) & 1) * 16);
+        memcpy(p.at + 2 * c, &x, 2);
+        if (p.defined) {
+          Place q = p;
+          q.offset += 2 * c;
+          memory_define(&q, 2, !(undefined >> lane & 1));
+        }
+      }
+    }
+  }
+  cluster_progress(w->block->cluster);
+  return STEP_NEXT;
+}
+
+void decode_matrix_move(Decoder *d, int is_store)
+{
+  static const char *const counts[] = {"x1", "x2", "x4", NULL};
+  Inst *in = d->in;
+  int which = 0;
+  bool wide;
+  if (!take(d, "sync") || !take(d, "aligned") || !take(d, "m8n8") || !take_one(d, counts, &which))
+    decode_fail(d, "only .sync.aligned.m8n8.x1/.x2/.x4 of .b16 are supported");
+  in->negate = take(d, "trans");
+  in->space = (uint8_t)take_space(d);
+  if (!take(d, "b16")) decode_fail(d, "element type .b16 is missing");
+  in->a[0] = address(d, operand_at(d, is_store ? 0 : 1), &in->immediate, &wide, NULL);
+  in->wide = wide;
+  const PtxOperand *items;
+  unsigned n = elements(operand_at(d, is_store ? 1 : 0), &items);
+  if (n != 1u << which) {
+    decode_fail(d, "%u registers for %u matrices", n, 1u << which);
+    return;
+  }
+  uint32_t *list = new_list(d, n);
+  for (unsigned i = 0; i < n; i++)
+    list[i] = is_store ? source(d, &items[i], TYPE_B32) : destination(d, &items[i], TYPE_B32);
+  in->flags |= INST_ALIGNED | INST_CUSTOM;
+  in->run = is_store ? run_stmatrix : run_ldmatrix;
+}
+
+static Step run_movmatrix(Warp *w, const Inst *in, uint32_t mask)
+{
+  uint32_t v[LANES];
+  memcpy(v, operand(w, in->a[0]), sizeof v);
+  uint32_t *out = operand(w, in->d[0]);
+  for (unsigned l = 0; l < LANES; l++) {
+    unsigned r = l / 4, c = 2 * (l % 4);
+    uint32_t low = v[c * 4 + r / 2] >> (r & 1) * 16 & 0xffff,
+             high = v[(c + 1) * 4 + r / 2] >> (r & 1) * 16 & 0xffff;
+    out[l] = low | high << 16;
+  }
+  return STEP_NEXT;
+}
+
+void decode_movmatrix(Decoder *d, int argument)
+{
+  if (!take(d, "sync") || !take(d, "aligned") || !take(d, "m8n8") || !take(d, "trans") || !take(d, "b16"))
+    decode_fail(d, "only .sync.aligned.m8n8.trans.b16 exists");
+  d->in->d[0] = destination_at(d, 0, TYPE_B32);
+  d->in->a[0] = source_at(d, 1, TYPE_B32);
+  d->in->flags |= INST_ALIGNED;
+  d->in->run = run_movmatrix;
+}
+
+/* --- mma.sync --- */
+
+typedef struct WarpProduct {
+  unsigned m, n, k, per_register; /* elements of A and B in one 32-bit register */
+  PtxType a, b, acc, result;
+  unsigned na, nb, nc; /* registers */
+  Accumulation mode;
+} WarpProduct;
+
+static int32_t integer_element(PtxType type, uint32_t bits)
+{
+  switch (type) {
+  case TYPE_S8: return (int8_t)bits;
+  case TYPE_U8: return (uint8_t)bits;
+  case TYPE_S4: return (int32_t)(bits << 28) >> 28;
+  default: return (int32_t)(bits & 15);
+  }
+}
+
+static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, ProductOperands *p)
+{
+  unsigned e = s->per_register, bits = 32 / e;
+  for (unsigned r = 0; r < s->na; r++) {
+    const uint32_t *v = operand(w, in->list[s->nc + r]);
+    unsigned half = s->m == 16 ? r & 1 : 0, base = s->m == 16 ? 4 * e * (r >> 1) : 4 * e * r;
+    for (unsigned h = 0; h < e; h++)
+      for (unsigned l = 0; l < LANES; l++) {
+        unsigned k = e * (l % 4) + h + base;
+        uint32_t x = v[l] >> (h * bits);
+        /* element (row l/4, k) is needed by every lane of that row */
+        for (unsigned q = 0; q < 4; q++) {
+          if (s->mode == ACCUMULATE_INTEGER)
+            p->a.i[half][k][(l & ~3u) + q] = integer_element(s->a, x);
+          else
+            p->a.f[half][k][(l & ~3u) + q] = product_float(s->a, x);
+        }
+      }
+  }
+  for (unsigned r = 0; r < s->nb; r++) {
+    const uint32_t *v = operand(w, in->list[s->nc + s->na + r]);
+    for (unsigned h = 0; h < e; h++)
+      for (unsigned l = 0; l < LANES; l++) {
+        unsigned n = l / 4, k = e * (l % 4) + h + 4 * e * r;
+        uint32_t x = v[l] >> (h * bits);
+        if (s->mode == ACCUMULATE_INTEGER)
+          p->b.i[0][n & 1][k][n >> 1] = integer_element(s->b, x);
+        else
+          p->b.f[0][n & 1][k][n >> 1] = product_float(s->b, x);
+      }
+  }
+}
+
+/* Row of A and column of B make an element of D undefined. */
+static void spread_undefined(Warp *w, const Inst *in, const WarpProduct *s)
+{
+  if (!w->undefined) return;
+  uint32_t rows = 0, columns = 0, any = 0;
+  for (unsigned r = 0; r < s->na; r++) {
+    uint32_t u = undefined_lanes(w, in->list[s->nc + r]);
+    any |= u;
+    for_lanes(l, u) rows |= 1u << (l / 4 + (s->m == 16 ? 8 * (r & 1) : 0));
+  }
+  for (unsigned r = 0; r < s->nb; r++) {
+    uint32_t u = undefined_lanes(w, in->list[s->nc + s->na + r]);
+    any |= u;
+    for_lanes(l, u) columns |= 1u << (l / 4);
+  }
+  unsigned nd = in->n_list - s->nc - s->na - s->nb;
+  for (unsigned i = 0; i < nd; i++) {
+    uint32_t u = undefined_lanes(w, in->list[i < s->nc ? i : 0]);
+    unsigned half = nd == 4 ? i >> 1 : nd == 2 && s->m == 16 ? i : 0;
+    if (any)
+      for (unsigned l = 0; l < LANES; l++) {
+        bool column =
+            nd == 2 && s->m == 16 ? columns >> (2 * (l % 4)) & 3 : columns >> (2 * (l % 4) + (i & 1)) & 1;
+        if (rows >> (l / 4 + 8 * half) & 1 || column) u |= 1u << l;
+      }
+    set_undefined(w, in->list[s->nc + s->na + s->nb + i], FULL, u);
+  }
+}
+
+/* list: C, A, B, D registers */
+static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
+{
+  const WarpProduct *s = in->data;
+  ProductOperands p;
+  spread_operands(w, in, s, &p);
+  spread_undefined(w, in, s);
+  uint32_t acc[4][LANES] __attribute__((aligned(64)));
+  unsigned halves = s->m / 8, registers = s->acc == TYPE_F16 ? halves : 2 * halves;
+  for (unsigned i = 0; i < 2 * halves; i++) {
+    const uint32_t *c = operand(w, in->list[s->acc == TYPE_F16 ? i / 2 : i]);
+    for (unsigned l = 0; l < LANES; l++)
+      acc[i][l] = s->acc == TYPE_F16 ? float_bits(half_float((uint16_t)(c[l] >> (i & 1) * 16))) : c[l];
+  }
+  (void)registers;
+  uint32_t *pointers[4] = {acc[0], acc[1], acc[2], acc[3]};
+  Accumulation mode = s->mode;
+  if (mode == ACCUMULATE_SINGLE && w->block->cluster->run->options->exact) mode = ACCUMULATE_EXACT;
+  product_run(pointers, &p, 1, halves, s->k, mode);
+  const uint32_t *list = in->list + s->nc + s->na + s->nb;
+  if (s->result == TYPE_F16) {
+    for (unsigned i = 0; i < halves; i++) {
+      uint32_t *d = operand(w, list[i]);
+      for (unsigned l = 0; l < LANES; l++)
+        d[l] = float_half(bits_float(acc[2 * i][l])) | (uint32_t)float_half(bits_float(acc[2 * i + 1][l]))
+                                                           << 16;
+    }
+  } else {
+    for (unsigned i = 0; i < 2 * halves; i++)
+      memcpy(operand(w, list[i]), acc[i], sizeof acc[i]);
+  }
+  return STEP_NEXT;
+}
+
+/* f64 products: one element per register in all operands */
+static Step run_mma_double(Warp *w, const Inst *in, uint32_t mask)
+{
+  const WarpProduct *s = in->data;
+  double a[16][16], b[16][8], d[4][LANES];
+  for (unsigned r = 0; r < s->na; r++)
+    for (unsigned l = 0; l < LANES; l++)
+      a[l / 4 + (s->m == 16 ? 8 * (r & 1) : 0)][l % 4 + 4 * (s->m == 16 ? r >> 1 : r)] =
+          bits_double(lane_u64(w, in->list[s->nc + r], l));
+  for (unsigned r = 0; r < s->nb; r++)
+    for (unsigned l = 0; l < LANES; l++)
+      b[l % 4 + 4 * r][l / 4] = bits_double(lane_u64(w, in->list[s->nc + s->na + r], l));
+  for (unsigned i = 0; i < s->nc; i++)
+    for (unsigned l = 0; l < LANES; l++) {
+      double sum = bits_double(lane_u64(w, in->list[i], l));
+      for (unsigned k = 0; k < s->k; k++)
+        sum = fma(a[l / 4 + 8 * (i >> 1)][k], b[k][2 * (l % 4) + (i & 1)], sum);
+      d[i][l] = sum;
+    }
+  for (unsigned i = 0; i < s->nc; i++)
+    memcpy(operand(w, in->list[s->nc + s->na + s->nb + i]), d[i], sizeof d[i]);
+  return STEP_NEXT;
+}
+
+static bool is_integer(PtxType type)
+{
+  return type == TYPE_S8 || type == TYPE_U8 || type == TYPE_S4 || type == TYPE_U4;
+}
+
+static unsigned element_bits(PtxType type)
+{
+  return type == TYPE_S4 || type == TYPE_U4 ? 4 : type == TYPE_TF32 ? 32 : ptx_type_bytes(type) * 8;
+}
+
+static void mma_lists(Decoder *d, WarpProduct *s)
+{
+  PtxType part = s->a == TYPE_F64 ? TYPE_F64 : TYPE_B32;
+  PtxType acc = s->a == TYPE_F64 ? TYPE_F64 : TYPE_B32;
+  const PtxOperand *items[4];
+  unsigned n[4];
+  for (unsigned i = 0; i < 4; i++)
+    n[i] = elements(operand_at(d, i), &items[i]);
+  unsigned nd = s->result == TYPE_F16 ? s->m / 8 : s->m / 4;
+  if (n[0] != nd || n[1] != s->na || n[2] != s->nb || n[3] != s->nc) {
+    decode_fail(d, "%u, %u, %u, %u registers; the shape needs %u, %u, %u, %u", n[0], n[1], n[2], n[3], nd,
+                s->na, s->nb, s->nc);
+    return;
+  }
+  uint32_t *list = new_list(d, n[0] + n[1] + n[2] + n[3]);
+  unsigned at = 0;
+  for (unsigned i = 0; i < n[3]; i++)
+    list[at++] = source(d, &items[3][i], acc);
+  for (unsigned i = 0; i < n[1]; i++)
+    list[at++] = source(d, &items[1][i], part);
+  for (unsigned i = 0; i < n[2]; i++)
+    list[at++] = source(d, &items[2][i], part);
+  for (unsigned i = 0; i < n[0]; i++)
+    list[at++] = destination(d, &items[0][i], acc);
+}
+
+void decode_mma(Decoder *d, int argument)
+{
+  Inst *in = d->in;
+  WarpProduct *s = arena_new_object(d->kernel->arena, WarpProduct);
+  bool shape = false;
+  for (unsigned i = 1; i < d->source->n_parts && !shape; i++)
+    if (sscanf(d->source->parts[i], "m%un%uk%u", &s->m, &s->n, &s->k) == 3) {
+      d->taken |= 1ull << i;
+      shape = true;
+    }
+  if (!shape || !take(d, "sync") || !take(d, "aligned") || !take(d, "row") || !take(d, "col")) {
+    decode_fail(d, "only .sync.aligned with .row.col is supported");
+    return;
+  }
+  bool saturate = take(d, "satfinite");
+  s->result = need_type(d);
+  s->a = need_type(d);
+  s->b = need_type(d);
+  s->acc = need_type(d);
+  unsigned bits = element_bits(s->a);
+  bool small = (s->m == 8 || s->m == 16) && s->n == 8 && s->k >= 4 && s->k <= PRODUCT_MAX_K;
+  bool floats = (s->a == TYPE_F16 || s->a == TYPE_BF16 || s->a == TYPE_TF32 || s->a == TYPE_E4M3 ||
+                 s->a == TYPE_E5M2) &&
+                (s->acc == TYPE_F32 || s->acc == TYPE_F16);
+  bool integers = is_integer(s->a) && is_integer(s->b) && s->acc == TYPE_S32 && s->result == TYPE_S32;
+  bool doubles = s->a == TYPE_F64 && s->b == TYPE_F64 && s->acc == TYPE_F64;
+  if (!small || saturate || !(floats || integers || doubles) || element_bits(s->b) != bits ||
+      s->k % (128 / MIN(bits, 32)) || (s->m == 8 && !doubles && !integers)) {
+    decode_fail(d, "this shape and these types are not supported");
+    return;
+  }
+  s->per_register = bits >= 32 ? 1 : 32 / bits;
+  unsigned groups = s->k / (4 * s->per_register); /* of k per register */
+  s->na = groups * (s->m / 8);
+  s->nb = groups;
+  s->nc = s->acc == TYPE_F16 ? s->m / 8 : s->m / 4;
+  s->mode = integers ? ACCUMULATE_INTEGER : ACCUMULATE_SINGLE;
+  mma_lists(d, s);
+  in->data = s;
+  in->flags |= INST_ALIGNED | (doubles ? 0 : INST_CUSTOM);
+  in->run = doubles ? run_mma_double : run_mma;
+}

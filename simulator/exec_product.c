@@ -1,0 +1,499 @@
+/* wgmma: products of a warpgroup with operands in shared memory. Each of the four warps makes its own 16
+ * rows, so a warp executes its share alone; that all four issue the same product is checked beside it. */
+#include "simulator/check.h"
+#include "simulator/exec.h"
+#include "simulator/product.h"
+#include "simulator/race.h"
+#include <string.h>
+
+typedef struct GroupProduct {
+  unsigned n, k, bytes; /* bytes of an element of A and B */
+  PtxType a, b, d;
+  bool a_in_registers, transpose_a, transpose_b, negate_a, negate_b;
+  Accumulation mode;
+  unsigned registers; /* of D */
+} GroupProduct;
+
+/* The shared-memory descriptor, taken apart. */
+typedef struct MatrixDescriptor {
+  uint32_t start, leading, stride, base_offset, width; /* width: swizzle in bytes, 16: none */
+} MatrixDescriptor;
+
+static MatrixDescriptor read_descriptor(uint64_t d)
+{
+  static const uint32_t widths[] = {16, 128, 64, 32};
+  return (MatrixDescriptor){.start = (uint32_t)(d & 0x3fff) << 4,
+                            .leading = (uint32_t)(d >> 16 & 0x3fff) << 4,
+                            .stride = (uint32_t)(d >> 32 & 0x3fff) << 4,
+                            .base_offset = (uint32_t)(d >> 49 & 7),
+                            .width = widths[d >> 62]};
+}
+
+static uint32_t swizzled(const MatrixDescriptor *m, uint32_t address)
+{
+  uint32_t bits = m->width == 16 ? 0 : m->width - 16;
+  return address ^ ((address - (m->base_offset << 7)) >> 3 & bits);
+}
+
+/* 16 bytes of row r along K: chunk 0 or 1 of the 32 bytes an instruction takes. */
+static uint32_t chunk_along_k(const MatrixDescriptor *m, unsigned r, unsigned chunk)
+{
+  uint32_t offset = r / 8 * m->stride;
+  if (m->width == 16)
+    offset += r % 8 * 16 + chunk * m->leading;
+  else
+    offset += r % 8 * m->width + chunk * 16;
+  return swizzled(m, m->start + offset);
+}
+
+/* 16 bytes along M or N (eight 16-bit elements starting at 8 * group) for one k. */
+static uint32_t chunk_across_k(const MatrixDescriptor *m, unsigned group, unsigned k)
+{
+  uint32_t offset;
+  if (m->width == 16) {
+    offset = group * m->stride + k / 8 * m->leading + k % 8 * 16;
+  } else {
+    unsigned per_atom = m->width / 16;
+    offset = group / per_atom * m->leading + k / 8 * m->stride + k % 8 * m->width + group % per_atom * 16;
+  }
+  return swizzled(m, m->start + offset);
+}
+
+typedef struct Loader {
+  Warp *w;
+  const Inst *in;
+  const Product *product;
+  bool reported;
+} Loader;
+
+/* The piece's bytes; false if they are outside of shared memory. *defined: all of them have been written. */
+static const uint8_t *load_chunk(Loader *q, uint32_t address, bool *defined)
+{
+  static const uint8_t zeros[16] = {0};
+  Block *b = q->w->block;
+  uint64_t base = b->cluster->run->kernel->shared_base;
+  address &= 0x3ffff;
+  if (address < base || address + 16ull > b->shared_bytes) {
+    if (!q->reported)
+      fault(q->w, q->in, 0, SIM_FAULT_BOUNDS, address,
+            "a product reads shared address 0x%x; the block's shared memory is 0x%llx to 0x%llx", address,
+            (unsigned long long)base, (unsigned long long)b->shared_bytes);
+    q->reported = true;
+    return zeros;
+  }
+  Place p = {.at = b->shared + address, .block = b, .offset = address, .defined = b->defined};
+  *defined &= memory_is_defined(&p, 16);
+  race_product_read(q->w, q->in, q->product, address);
+  return p.at;
+}
+
+static void chunk_floats(PtxType type, const uint8_t *bytes, float *out)
+{
+  uint16_t h[8];
+  uint32_t u[4];
+  switch (type) {
+  case TYPE_F16:
+    memcpy(h, bytes, 16);
+    for (unsigned i = 0; i < 8; i++)
+      out[i] = half_float(h[i]);
+    return;
+  case TYPE_BF16:
+    memcpy(h, bytes, 16);
+    for (unsigned i = 0; i < 8; i++)
+      out[i] = bfloat_float(h[i]);
+    return;
+  case TYPE_TF32:
+    memcpy(u, bytes, 16);
+    for (unsigned i = 0; i < 4; i++)
+      out[i] = tf32_float(u[i]);
+    return;
+  default: {
+    const float *table = type == TYPE_E4M3 ? e4m3_table : e5m2_table;
+    for (unsigned i = 0; i < 16; i++)
+      out[i] = table[bytes[i]];
+    return;
+  }
+  }
+}
+
+static void put_a(ProductOperands *p, unsigned row, unsigned k, float f, int32_t i, bool integer)
+{
+  for (unsigned q = 0; q < 4; q++) {
+    if (integer)
+      p->a.i[row >> 3][k][4 * (row & 7) + q] = i;
+    else
+      p->a.f[row >> 3][k][4 * (row & 7) + q] = f;
+  }
+}
+
+static void put_b(ProductOperands *p, unsigned n, unsigned k, float f, int32_t i, bool integer)
+{
+  if (integer)
+    p->b.i[n >> 3][n & 1][k][(n & 7) >> 1] = i;
+  else
+    p->b.f[n >> 3][n & 1][k][(n & 7) >> 1] = f;
+}
+
+/* Rows [first, first + count) of an operand; bad: bit per row that holds undefined bytes. */
+static void load_operand(Loader *q, const GroupProduct *s, ProductOperands *p, uint64_t descriptor, bool is_a,
+                         unsigned first, unsigned count, uint64_t *bad)
+{
+  MatrixDescriptor m = read_descriptor(descriptor);
+  PtxType type = is_a ? s->a : s->b;
+  bool integer = s->mode == ACCUMULATE_INTEGER, across = is_a ? s->transpose_a : s->transpose_b;
+  float sign = (is_a ? s->negate_a : s->negate_b) ? -1 : 1, f[16];
+  unsigned per = 16 / s->bytes;
+  if (across) {
+    for (unsigned k = 0; k < s->k; k++)
+      for (unsigned g = 0; g < count / 8; g++) {
+        bool defined = true;
+        const uint8_t *bytes = load_chunk(q, chunk_across_k(&m, first / 8 + g, k), &defined);
+        chunk_floats(type, bytes, f);
+        for (unsigned i = 0; i < 8; i++) {
+          if (is_a)
+            put_a(p, g * 8 + i, k, sign * f[i], 0, false);
+          else
+            put_b(p, g * 8 + i, k, sign * f[i], 0, false);
+          if (!defined) bad[(g * 8 + i) >> 6] |= 1ull << ((g * 8 + i) & 63);
+        }
+      }
+    return;
+  }
+  for (unsigned r = 0; r < count; r++)
+    for (unsigned c = 0; c < 2; c++) {
+      bool defined = true;
+      const uint8_t *bytes = load_chunk(q, chunk_along_k(&m, first + r, c), &defined);
+      if (!defined) bad[r >> 6] |= 1ull << (r & 63);
+      if (!integer) chunk_floats(type, bytes, f);
+      for (unsigned i = 0; i < per; i++) {
+        int32_t v = type == TYPE_S8 ? (int8_t)bytes[i % 16] : bytes[i % 16];
+        if (is_a)
+          put_a(p, r, c * per + i, sign * (integer ? 0 : f[i]), v, integer);
+        else
+          put_b(p, r, c * per + i, sign * (integer ? 0 : f[i]), v, integer);
+      }
+    }
+}
+
+/* list: D registers, then the four A registers if A is there */
+static void load_registers(const Warp *w, const Inst *in, const GroupProduct *s, ProductOperands *p,
+                           uint64_t *bad)
+{
+  unsigned e = 4 / s->bytes, bits = 8 * s->bytes;
+  bool integer = s->mode == ACCUMULATE_INTEGER;
+  for (unsigned r = 0; r < 4; r++) {
+    const uint32_t *v = operand(w, in->list[s->registers + r]);
+    uint32_t u = undefined_lanes(w, in->list[s->registers + r]);
+    for (unsigned h = 0; h < e; h++)
+      for (unsigned l = 0; l < LANES; l++) {
+        unsigned row = l / 4 + 8 * (r & 1), k = e * (l % 4) + h + 4 * e * (r >> 1);
+        uint32_t x = v[l] >> (h * bits % 32);
+        float f = integer ? 0 : product_float(s->a, x) * (s->negate_a ? -1 : 1);
+        put_a(p, row, k, f, s->a == TYPE_S8 ? (int8_t)x : (uint8_t)x, integer);
+        if (u >> l & 1) *bad |= 1ull << row;
+      }
+  }
+}
+
+static void mark_undefined(Warp *w, const Inst *in, const GroupProduct *s, bool scale_d, uint64_t rows,
+                           const uint64_t *columns)
+{
+  if (!w->undefined) return;
+  bool any = rows || columns[0] || columns[1] || columns[2] || columns[3];
+  unsigned per = s->d == TYPE_F16 ? 2 : 1;
+  for (unsigned i = 0; i < s->registers; i++) {
+    uint32_t u = scale_d ? undefined_lanes(w, in->list[i]) : 0;
+    for (unsigned l = 0; any && l < LANES; l++)
+      for (unsigned h = 0; h < per; h++) {
+        unsigned acc = i * per + h, row = l / 4 + 8 * (acc >> 1 & 1),
+                 column = 8 * (acc >> 2) + 2 * (l % 4) + (acc & 1);
+        if (rows >> row & 1 || columns[column >> 6] >> (column & 63) & 1) u |= 1u << l;
+      }
+    set_undefined(w, in->list[i], FULL, u);
+  }
+}
+
+static void land_product(Warp *w, Product *product)
+{
+  const Inst *in = product->in;
+  const GroupProduct *s = in->data;
+  ProductOperands *p = g_aligned_alloc(1, sizeof(ProductOperands), 64);
+  Loader q = {.w = w, .in = in, .product = product};
+  uint64_t rows = 0, columns[4] = {0};
+  if (s->a_in_registers)
+    load_registers(w, in, s, p, &rows);
+  else
+    load_operand(&q, s, p, product->a, true, 16 * (w->id & 3), 16, &rows);
+  load_operand(&q, s, p, product->b, false, 0, s->n, columns);
+  mark_undefined(w, in, s, product->scale_d, rows, columns);
+  uint32_t *pointers[PRODUCT_MAX_N / 2];
+  Accumulation mode = s->mode;
+  if (mode == ACCUMULATE_SINGLE && w->block->cluster->run->options->exact) mode = ACCUMULATE_EXACT;
+  unsigned n = s->n / 2;
+  uint32_t(*scratch)[LANES] = NULL;
+  if (s->d == TYPE_F16) scratch = g_aligned_alloc(n, sizeof scratch[0], 64);
+  for (unsigned i = 0; i < n; i++) {
+    uint32_t *d = operand(w, in->list[scratch ? i / 2 : i]);
+    pointers[i] = scratch ? scratch[i] : d;
+    for (unsigned l = 0; scratch && l < LANES; l++)
+      scratch[i][l] = product->scale_d ? float_bits(half_float((uint16_t)(d[l] >> (i & 1) * 16))) : 0;
+    if (!scratch && !product->scale_d) memset(d, 0, SLOT_BYTES);
+  }
+  product_run(pointers, p, s->n / 8, 2, s->k, mode);
+  for (unsigned i = 0; scratch && i < n; i += 2) {
+    uint32_t *d = operand(w, in->list[i / 2]);
+    for (unsigned l = 0; l < LANES; l++)
+      d[l] = float_half(bits_float(scratch[i][l])) | (uint32_t)float_half(bits_float(scratch[i + 1][l]))
+                                                         << 16;
+  }
+  g_aligned_free(scratch);
+  g_aligned_free(p);
+  product->landed = true;
+}
+
+const Inst *product_of_token(const Warp *w, uint8_t token)
+{
+  for (unsigned i = 0; i < w->products->len; i++) {
+    const Product *p = &g_array_index(w->products, Product, i);
+    if (p->token == token) return p->in;
+  }
+  return NULL;
+}
+
+static void check_fence(Warp *w, const Inst *in, const GroupProduct *s)
+{
+  if (!w->write_time) return;
+  unsigned n = s->registers + (s->a_in_registers ? 4 : 0);
+  bool missing = !w->fence_time;
+  for (unsigned i = 0; i < n && !missing; i++)
+    missing = w->write_time[in->list[i]] > w->fence_time;
+  if (missing)
+    fault(w, in, 0, SIM_FAULT_WGMMA, 0,
+          "registers of this product were written by other instructions after the last wgmma.fence");
+}
+
+/* What the other warps of the warpgroup have issued as their n-th product must be the same. */
+static void check_same(Warp *w, const Inst *in, const Product *p)
+{
+  ProductLog *log = &w->block->product_log[w->id / 4][w->product_count % PRODUCT_LOG];
+  if (log->count == w->product_count + 1 && log->in) {
+    const GroupProduct *s = in->data;
+    if (log->in != in || log->b != p->b || (!s->a_in_registers && log->a != p->a) ||
+        log->scale_d != p->scale_d)
+      fault_other(
+          w, in, 0, SIM_FAULT_WGMMA, 0, log->in, w,
+          "the warps of the warpgroup issue different products: descriptors %016llx %016llx here, %016llx "
+          "%016llx in another warp",
+          (unsigned long long)p->a, (unsigned long long)p->b, (unsigned long long)log->a,
+          (unsigned long long)log->b);
+  }
+  *log = (ProductLog){w->product_count + 1, in, p->a, p->b, p->scale_d};
+  w->product_count++;
+}
+
+static uint64_t uniform(Warp *w, const Inst *in, uint32_t id, const char *what)
+{
+  uint64_t v = lane_u64(w, id, 0);
+  for (unsigned l = 1; l < LANES; l++)
+    if (lane_u64(w, id, l) != v) {
+      fault(w, in, l, SIM_FAULT_WGMMA, 0, "the lanes give different %s descriptors", what);
+      break;
+    }
+  return v;
+}
+
+/* a[0] descriptor of A, a[1] of B, a[2] scale-d */
+static Step run_group_product(Warp *w, const Inst *in, uint32_t mask)
+{
+  const GroupProduct *s = in->data;
+  if (mask != FULL || w->block->n_warps < (w->id | 3) + 1) {
+    fault(w, in, 0, SIM_FAULT_CONVERGENCE, 0,
+          "a product needs four whole warps, the first with a rank divisible by 4");
+    return STEP_STOP;
+  }
+  if (w->undefined) {
+    if (!s->a_in_registers) check_value(w, in, in->a[0], mask, "a descriptor");
+    check_value(w, in, in->a[1], mask, "a descriptor");
+  }
+  Product p = {.in = in, .group = w->product_groups};
+  if (!s->a_in_registers) p.a = uniform(w, in, in->a[0], "A");
+  p.b = uniform(w, in, in->a[1], "B");
+  uint32_t scale = predicate(w, in->a[2]);
+  p.scale_d = scale != 0;
+  if (scale != 0 && scale != FULL) fault(w, in, 0, SIM_FAULT_WGMMA, 0, "scale-d differs between lanes");
+  check_fence(w, in, s);
+  check_same(w, in, &p);
+  p.token = (uint8_t)(1 + w->product_count % 255);
+  Cluster *c = w->block->cluster;
+  SimLanding landing = c->run->landing;
+  race_product_issue(w, in, &p);
+  if (landing == SIM_LAND_EARLY ||
+      (landing == SIM_LAND_RANDOM && cluster_random(c) & 1 && w->products->len == 0))
+    land_product(w, &p);
+  if (w->in_flight) {
+    unsigned n = s->registers + (s->a_in_registers ? 4 : 0);
+    for (unsigned i = 0; i < n; i++) {
+      uint32_t slot = in->list[i];
+      if (!(slot & OPERAND_CONSTANT)) w->in_flight[slot] = p.token;
+    }
+  }
+  g_array_append_val(w->products, p);
+  return STEP_NEXT;
+}
+
+static void finish_products(Warp *w, uint32_t keep)
+{
+  unsigned out = 0;
+  uint32_t n_slots = w->block->cluster->run->kernel->n_slots;
+  for (unsigned i = 0; i < w->products->len; i++) {
+    Product *p = &g_array_index(w->products, Product, i);
+    if (p->group + keep >= w->product_groups) {
+      if (out != i) g_array_index(w->products, Product, out) = *p;
+      out++;
+      continue;
+    }
+    if (!p->landed) land_product(w, p);
+    for (uint32_t k = 0; w->in_flight && k < n_slots; k++)
+      if (w->in_flight[k] == p->token) w->in_flight[k] = 0;
+  }
+  g_array_set_size(w->products, out);
+}
+
+enum { PRODUCT_FENCE, PRODUCT_COMMIT, PRODUCT_WAIT };
+
+static Step run_product_group(Warp *w, const Inst *in, uint32_t mask)
+{
+  switch (in->operation) {
+  case PRODUCT_FENCE: w->fence_time = w->time++; break;
+  case PRODUCT_COMMIT: w->product_groups++; break;
+  default:
+    finish_products(w, (uint32_t)in->immediate);
+    race_product_wait(w, (uint32_t)in->immediate);
+    break;
+  }
+  return STEP_NEXT;
+}
+
+void decode_product_group(Decoder *d, int operation)
+{
+  take(d, "sync");
+  take(d, "aligned");
+  d->in->operation = (uint8_t)operation;
+  if (operation == PRODUCT_WAIT) d->in->immediate = immediate_at(d, 0);
+  d->in->flags |= INST_ALIGNED | INST_CUSTOM;
+  d->in->run = run_product_group;
+}
+
+static bool decode_shape(Decoder *d, GroupProduct *s)
+{
+  unsigned m = 0;
+  for (unsigned i = 1; i < d->source->n_parts; i++)
+    if (sscanf(d->source->parts[i], "m%un%uk%u", &m, &s->n, &s->k) == 3) d->taken |= 1ull << i;
+  if (m != 64 || s->n < 8 || s->n > 256 || s->n % 8) return false;
+  s->d = need_type(d);
+  s->a = need_type(d);
+  s->b = need_type(d);
+  bool integer = (s->a == TYPE_S8 || s->a == TYPE_U8) && (s->b == TYPE_S8 || s->b == TYPE_U8);
+  bool eight = (s->a == TYPE_E4M3 || s->a == TYPE_E5M2) && (s->b == TYPE_E4M3 || s->b == TYPE_E5M2);
+  bool sixteen = (s->a == TYPE_F16 || s->a == TYPE_BF16) && s->a == s->b;
+  bool tf32 = s->a == TYPE_TF32 && s->b == TYPE_TF32;
+  s->bytes = sixteen ? 2 : tf32 ? 4 : 1;
+  s->mode = integer ? ACCUMULATE_INTEGER : ACCUMULATE_SINGLE;
+  bool result =
+      integer ? s->d == TYPE_S32 : s->d == TYPE_F32 || (s->d == TYPE_F16 && (eight || s->a == TYPE_F16));
+  if (integer && s->n > 32 && s->n % 16) return false;
+  s->registers = s->d == TYPE_F16 ? s->n / 4 : s->n / 2;
+  return (integer || eight || sixteen || tf32) && result && s->k == 32 / s->bytes;
+}
+
+static bool decode_sign(Decoder *d, unsigned i)
+{
+  int64_t v = immediate_at(d, i);
+  if (v != 1 && v != -1) decode_fail(d, "a scale of %lld", (long long)v);
+  return v == -1;
+}
+
+void decode_group_product(Decoder *d, int argument)
+{
+  Inst *in = d->in;
+  GroupProduct *s = arena_new_object(d->kernel->arena, GroupProduct);
+  if (!take(d, "sync") || !take(d, "aligned") || !decode_shape(d, s)) {
+    decode_fail(d, "this shape and these types do not exist");
+    return;
+  }
+  const PtxOperand *items, *a_items;
+  unsigned n = elements(operand_at(d, 0), &items);
+  if (n != s->registers) {
+    decode_fail(d, "%u accumulator registers; the shape has %u", n, s->registers);
+    return;
+  }
+  s->a_in_registers = operand_at(d, 1)->kind == OPERAND_VECTOR;
+  unsigned n_a = s->a_in_registers ? elements(operand_at(d, 1), &a_items) : 0;
+  if (s->a_in_registers && n_a != 4) decode_fail(d, "%u registers for A, which has 4", n_a);
+  uint32_t *list = new_list(d, n + n_a);
+  for (unsigned i = 0; i < n; i++)
+    list[i] = destination(d, &items[i], TYPE_B32);
+  for (unsigned i = 0; i < n_a && n_a == 4; i++)
+    list[n + i] = source(d, &a_items[i], TYPE_B32);
+  if (!s->a_in_registers) in->a[0] = source_at(d, 1, TYPE_B64);
+  in->a[1] = source_at(d, 2, TYPE_B64);
+  in->a[2] = source_at(d, 3, TYPE_PRED);
+  unsigned count = operand_count(d);
+  if (s->mode != ACCUMULATE_INTEGER && count >= 6) {
+    s->negate_a = decode_sign(d, 4);
+    s->negate_b = decode_sign(d, 5);
+    unsigned i = 6;
+    if (s->bytes == 2 && !s->a_in_registers && count > i) s->transpose_a = immediate_at(d, i++) != 0;
+    if (s->bytes == 2 && count > i) s->transpose_b = immediate_at(d, i++) != 0;
+    if (count != i) decode_fail(d, "%u operands", count);
+  } else if (count != 4) {
+    decode_fail(d, "%u operands", count);
+  }
+  d->kernel->has_products = true;
+  in->data = s;
+  in->flags |= INST_ALIGNED | INST_CUSTOM | INST_ASYNC;
+  in->run = run_group_product;
+}
+
+/* --- setmaxnreg, griddepcontrol --- */
+
+static Step run_setmaxnreg(Warp *w, const Inst *in, uint32_t mask)
+{
+  Block *b = w->block;
+  uint32_t wanted = (uint32_t)in->immediate;
+  if (!w->registers_owned) return STEP_NEXT; /* the number at entry is not known */
+  if (in->operation ? wanted < w->registers_owned : wanted > w->registers_owned) {
+    fault(w, in, 0, SIM_FAULT_REGISTERS, 0, "setmaxnreg.%s to %u from %u registers",
+          in->operation ? "inc" : "dec", wanted, w->registers_owned);
+    return STEP_NEXT;
+  }
+  int64_t need = ((int64_t)wanted - w->registers_owned) * LANES;
+  if (need > b->register_pool) return wait_for(w, WAIT_POOL, NULL, 0, b->cluster->progress, STEP_WAIT);
+  b->register_pool -= need;
+  w->registers_owned = wanted;
+  cluster_progress(b->cluster);
+  return STEP_NEXT;
+}
+
+void decode_setmaxnreg(Decoder *d, int argument)
+{
+  take(d, "sync");
+  take(d, "aligned");
+  take(d, "u32");
+  d->in->operation = take(d, "inc");
+  if (!d->in->operation && !take(d, "dec")) decode_fail(d, ".inc or .dec is missing");
+  int64_t n = immediate_at(d, 0);
+  if (n < 24 || n > 256 || n % 8)
+    decode_fail(d, "%lld registers; 24 to 256 in steps of 8 are possible", (long long)n);
+  d->in->immediate = n;
+  d->in->flags |= INST_ALIGNED | INST_CUSTOM;
+  d->in->run = run_setmaxnreg;
+}
+
+void decode_dependency(Decoder *d, int argument)
+{
+  if (!take(d, "wait") && !take(d, "launch_dependents"))
+    decode_fail(d, ".wait or .launch_dependents is missing");
+  d->in->flags |= INST_CUSTOM;
+  d->in->run = run_nop;
+}

@@ -1,0 +1,363 @@
+/* LAUNCH.json: a launch with its data, read strictly (every unknown key is an error with its place). */
+#include "base/document.h"
+#include "simulator/launch_data.h"
+#include "simulator/simulator.h"
+#include <string.h>
+
+#define MAX_BUFFER (1ull << 34)
+
+typedef struct FileOutput {
+  unsigned buffer;
+  char *path;
+} FileOutput;
+
+struct SimLaunchFile {
+  Document *document;
+  char *folder;
+  SimLaunch launch;
+  BufferShape *shapes; /* per buffer: element type and shape, for output files */
+  FileOutput *outputs;
+  unsigned n_outputs;
+};
+
+static bool fail(Node *node, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
+static bool fail(Node *node, GError **error, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  g_autofree char *text = g_strdup_vprintf(format, list);
+  va_end(list);
+  error_set(error, ERROR_INPUT, &node->mark, "launch-file", NULL, "%s", text);
+  return false;
+}
+
+static bool read_count(Node *node, int64_t least, int64_t most, int64_t *out, GError **error)
+{
+  if (!node_integer(node, out, error)) return false;
+  if (*out < least || *out > most)
+    return fail(node, error, "%lld is not between %lld and %lld", (long long)*out, (long long)least,
+                (long long)most);
+  return true;
+}
+
+static bool read_list(Node *node, unsigned most, int64_t limit, uint64_t *out, unsigned *n, GError **error)
+{
+  if (!node_kind_is(node, NODE_SEQUENCE, "a list", error)) return false;
+  if (node->n > most) return fail(node, error, "more than %u entries", most);
+  *n = node->n;
+  for (unsigned i = 0; i < node->n; i++) {
+    int64_t v;
+    if (!read_count(node->items[i], 0, limit, &v, error)) return false;
+    out[i] = (uint64_t)v;
+  }
+  return true;
+}
+
+static bool read_triple(Node *root, const char *key, bool required, unsigned out[3], GError **error)
+{
+  Node *node = required ? node_require(root, key, error) : node_get(root, key);
+  uint64_t v[3] = {1, 1, 1};
+  unsigned n = 0;
+  if (!node && required) return false;
+  if (node && !read_list(node, 3, 1ll << 31, v, &n, error)) return false;
+  for (unsigned i = 0; i < 3; i++)
+    out[i] = (unsigned)v[i];
+  return true;
+}
+
+static char *path_of(const SimLaunchFile *f, const char *name)
+{
+  return g_path_is_absolute(name) ? g_strdup(name) : g_build_filename(f->folder, name, NULL);
+}
+
+static bool read_type(Node *node, NumberType *type, GError **error)
+{
+  const char *text;
+  if (!node_string(node, &text, error)) return false;
+  if (!number_parse(text, type)) return fail(node, error, "unknown type '%s'", text);
+  return true;
+}
+
+static bool buffer_size(Node *node, SimBuffer *b, BufferShape *shape, GError **error)
+{
+  Node *type = node_get(node, "type"), *dims = node_get(node, "shape"), *bytes = node_get(node, "bytes");
+  int64_t n;
+  shape->type = NUMBER_U8;
+  if (type && !read_type(type, &shape->type, error)) return false;
+  if (dims) {
+    if (!type) return fail(node, error, "a shape needs a type");
+    if (!read_list(dims, 8, 1ll << 40, shape->dims, &shape->rank, error)) return false;
+    uint64_t size = number_bytes(shape->type);
+    for (unsigned i = 0; i < shape->rank; i++) {
+      if (shape->dims[i] && size > MAX_BUFFER / shape->dims[i])
+        return fail(dims, error, "the buffer is too large");
+      size *= shape->dims[i];
+    }
+    b->bytes = size;
+    if (bytes) return fail(bytes, error, "give 'shape' or 'bytes', not both");
+    return true;
+  }
+  if (!bytes) return fail(node, error, "'shape' or 'bytes' is missing");
+  if (!read_count(bytes, 0, (int64_t)MAX_BUFFER, &n, error)) return false;
+  b->bytes = (uint64_t)n;
+  shape->rank = 1;
+  shape->dims[0] = b->bytes / number_bytes(shape->type);
+  return true;
+}
+
+static bool read_buffer(SimLaunchFile *f, Node *node, unsigned index, GError **error)
+{
+  static const char *const known[] = {"type", "shape", "bytes",  "file", "tensor",
+                                      "fill", "seed",  "offset", NULL};
+  SimBuffer *b = &f->launch.buffers[index];
+  if (!node_kind_is(node, NODE_MAPPING, "a buffer", error) || !buffer_size(node, b, &f->shapes[index], error))
+    return false;
+  Node *file = node_get(node, "file"), *fill = node_get(node, "fill"), *seed = node_get(node, "seed");
+  Node *offset = node_get(node, "offset"), *tensor = node_get(node, "tensor");
+  int64_t value = 0;
+  if (offset && !read_count(offset, 0, 1 << 20, &value, error)) return false;
+  b->offset = (uint64_t)value;
+  b->data = g_malloc0(b->bytes + 16);
+  int64_t seed_value = 0;
+  if (seed && !node_integer(seed, &seed_value, error)) return false;
+  if (file && fill) return fail(fill, error, "give 'file' or 'fill', not both");
+  if (file) {
+    const char *name, *key = b->name;
+    if (!node_string(file, &name, error) || (tensor && !node_string(tensor, &key, error))) return false;
+    g_autofree char *path = path_of(f, name);
+    if (!launch_data_read(path, key, b->data, b->bytes, &file->mark, error)) return false;
+  } else {
+    const char *how = "none";
+    if (fill && !node_string(fill, &how, error)) return false;
+    if (strcmp(how, "random") == 0)
+      launch_data_random(f->shapes[index].type, b->data, b->bytes, (uint64_t)seed_value, index);
+    else if (strcmp(how, "none") == 0)
+      b->undefined = true;
+    else if (strcmp(how, "zero"))
+      return fail(fill, error, "unknown fill '%s'; known: zero, random, none", how);
+  }
+  return node_finish(node, known, error);
+}
+
+static int find_buffer(const SimLaunchFile *f, const char *name)
+{
+  for (unsigned i = 0; i < f->launch.n_buffers; i++)
+    if (strcmp(f->launch.buffers[i].name, name) == 0) return (int)i;
+  return -1;
+}
+
+static bool read_map(SimLaunchFile *f, Node *node, SimTensorMap *m, GError **error)
+{
+  static const char *const known[] = {"buffer",  "type",       "dims", "strides", "box", "element_strides",
+                                      "swizzle", "interleave", "oob",  "offset",  NULL};
+  const char *name, *oob = "zero";
+  uint64_t box[5], strides[5] = {1, 1, 1, 1, 1};
+  unsigned n_dims, n_strides, n_box, n_element = 0;
+  if (!node_kind_is(node, NODE_MAPPING, "a tensor map", error)) return false;
+  Node *buffer = node_require(node, "buffer", error);
+  Node *type = buffer ? node_require(node, "type", error) : NULL;
+  Node *dims = type ? node_require(node, "dims", error) : NULL;
+  Node *stride = dims ? node_require(node, "strides", error) : NULL;
+  Node *box_node = stride ? node_require(node, "box", error) : NULL;
+  if (!box_node || !node_string(buffer, &name, error) || !read_type(type, &m->type, error)) return false;
+  int index = find_buffer(f, name);
+  if (index < 0) return fail(buffer, error, "there is no buffer '%s'", name);
+  m->buffer = (unsigned)index;
+  if (!read_list(dims, 5, 1ll << 32, m->dims, &n_dims, error) ||
+      !read_list(stride, 4, 1ll << 40, m->strides, &n_strides, error) ||
+      !read_list(box_node, 5, 256, box, &n_box, error))
+    return false;
+  Node *element = node_get(node, "element_strides");
+  if (element && !read_list(element, 5, 8, strides, &n_element, error)) return false;
+  if (!n_dims || n_box != n_dims || n_strides + 1 != n_dims || (element && n_element != n_dims))
+    return fail(node, error, "%u dims need as many box entries and one stride less", n_dims);
+  m->rank = n_dims;
+  for (unsigned i = 0; i < n_dims; i++) {
+    m->box[i] = (uint32_t)box[i];
+    m->element_strides[i] = (uint32_t)strides[i];
+  }
+  Node *swizzle = node_get(node, "swizzle"), *interleave = node_get(node, "interleave");
+  Node *oob_node = node_get(node, "oob"), *offset = node_get(node, "offset");
+  int64_t value = 0;
+  if (swizzle && !node_is_null(swizzle) && strcmp(swizzle->text ? swizzle->text : "", "none") &&
+      !read_count(swizzle, 0, 128, &value, error))
+    return false;
+  m->swizzle = (unsigned)value;
+  value = 0;
+  if (offset && !read_count(offset, 0, 1ll << 40, &value, error)) return false;
+  m->buffer_offset = (uint64_t)value;
+  if (oob_node && !node_string(oob_node, &oob, error)) return false;
+  m->fill_nan = strcmp(oob, "nan") == 0;
+  if (strcmp(oob, "nan") && strcmp(oob, "zero")) return fail(oob_node, error, "oob is zero or nan");
+  if (interleave && strcmp(interleave->text ? interleave->text : "", "none") &&
+      strcmp(interleave->text ? interleave->text : "", "0"))
+    return fail(interleave, error, "interleaved layouts are not supported");
+  return node_finish(node, known, error);
+}
+
+static bool read_scalar(Node *node, const char *type, SimArgument *a, GError **error)
+{
+  NumberType t;
+  a->kind = SIM_ARG_BYTES;
+  if (strcmp(type, "bytes") == 0) {
+    if (!node_kind_is(node, NODE_SEQUENCE, "a list of bytes", error)) return false;
+    if (node->n > sizeof a->bytes) return fail(node, error, "more than %zu bytes", sizeof a->bytes);
+    for (unsigned i = 0; i < node->n; i++) {
+      int64_t v;
+      if (!read_count(node->items[i], 0, 255, &v, error)) return false;
+      a->bytes[i] = (uint8_t)v;
+    }
+    a->n_bytes = node->n;
+    return true;
+  }
+  if (!number_parse(type, &t)) return fail(node, error, "unknown argument kind '%s'", type);
+  a->n_bytes = number_bytes(t);
+  if (number_class(t) == NUMBER_FLOAT) {
+    double v;
+    if (!node_number(node, &v, error)) return false;
+    number_from_double(t, v, true, a->bytes);
+    return true;
+  }
+  int64_t v;
+  if (!node_integer(node, &v, error)) return false;
+  memcpy(a->bytes, &v, MIN(a->n_bytes, 8));
+  return true;
+}
+
+static bool read_argument(SimLaunchFile *f, Node *node, Node *maps, SimArgument *a, GError **error)
+{
+  if (!node_kind_is(node, NODE_MAPPING, "an argument", error)) return false;
+  if (node->n != 1) return fail(node, error, "an argument has one key: buffer, tensormap or a type");
+  const char *kind = node->keys[0], *name;
+  Node *value = node_get(node, kind);
+  if (strcmp(kind, "buffer") && strcmp(kind, "tensormap")) return read_scalar(value, kind, a, error);
+  if (!node_string(value, &name, error)) return false;
+  if (strcmp(kind, "buffer") == 0) {
+    int index = find_buffer(f, name);
+    if (index < 0) return fail(value, error, "there is no buffer '%s'", name);
+    *a = (SimArgument){.kind = SIM_ARG_BUFFER, .index = (unsigned)index};
+    return true;
+  }
+  for (unsigned i = 0; maps && i < maps->n; i++)
+    if (strcmp(maps->keys[i], name) == 0) {
+      *a = (SimArgument){.kind = SIM_ARG_TENSORMAP, .index = i};
+      return true;
+    }
+  return fail(value, error, "there is no tensor map '%s'", name);
+}
+
+static bool read_outputs(SimLaunchFile *f, Node *node, GError **error)
+{
+  if (!node) return true;
+  if (!node_kind_is(node, NODE_MAPPING, "outputs", error)) return false;
+  f->outputs = g_new0(FileOutput, node->n);
+  for (unsigned i = 0; i < node->n; i++) {
+    const char *name;
+    int index = find_buffer(f, node->keys[i]);
+    if (index < 0) return fail(node->items[i], error, "there is no buffer '%s'", node->keys[i]);
+    if (!node_string(node->items[i], &name, error)) return false;
+    f->outputs[f->n_outputs++] = (FileOutput){(unsigned)index, path_of(f, name)};
+    f->launch.buffers[index].output = true;
+    node->taken[i] = true;
+  }
+  return true;
+}
+
+static bool read_parts(SimLaunchFile *f, Node *root, GError **error)
+{
+  SimLaunch *l = &f->launch;
+  Node *buffers = node_get(root, "buffers"), *maps = node_get(root, "tensormaps");
+  if (buffers && !node_kind_is(buffers, NODE_MAPPING, "buffers", error)) return false;
+  if (maps && !node_kind_is(maps, NODE_MAPPING, "tensormaps", error)) return false;
+  l->n_buffers = buffers ? buffers->n : 0;
+  l->buffers = g_new0(SimBuffer, l->n_buffers + 1);
+  f->shapes = g_new0(BufferShape, l->n_buffers + 1);
+  for (unsigned i = 0; i < l->n_buffers; i++) {
+    l->buffers[i].name = buffers->keys[i];
+    buffers->taken[i] = true;
+    if (!read_buffer(f, buffers->items[i], i, error)) return false;
+  }
+  l->n_tensormaps = maps ? maps->n : 0;
+  l->tensormaps = g_new0(SimTensorMap, l->n_tensormaps + 1);
+  for (unsigned i = 0; i < l->n_tensormaps; i++) {
+    l->tensormaps[i].name = maps->keys[i];
+    maps->taken[i] = true;
+    if (!read_map(f, maps->items[i], &l->tensormaps[i], error)) return false;
+  }
+  Node *arguments = node_require(root, "args", error);
+  if (!arguments || !node_kind_is(arguments, NODE_SEQUENCE, "a list of arguments", error)) return false;
+  l->n_arguments = arguments->n;
+  l->arguments = g_new0(SimArgument, l->n_arguments + 1);
+  for (unsigned i = 0; i < l->n_arguments; i++)
+    if (!read_argument(f, arguments->items[i], maps, &l->arguments[i], error)) return false;
+  return read_outputs(f, node_get(root, "outputs"), error);
+}
+
+static bool read_root(SimLaunchFile *f, Node *root, GError **error)
+{
+  static const char *const known[] = {"version",   "entry", "grid",    "block",      "cluster", "shared",
+                                      "registers", "args",  "buffers", "tensormaps", "outputs", NULL};
+  SimLaunch *l = &f->launch;
+  int64_t value = 0;
+  if (!node_kind_is(root, NODE_MAPPING, "a launch", error)) return false;
+  Node *version = node_require(root, "version", error);
+  if (!version || !read_count(version, 1, 1, &value, error)) return false;
+  Node *entry = node_get(root, "entry"), *shared = node_get(root, "shared"),
+       *registers = node_get(root, "registers");
+  if (entry && !node_string(entry, &l->entry, error)) return false;
+  if (!read_triple(root, "grid", true, l->grid, error) ||
+      !read_triple(root, "block", true, l->block, error) ||
+      !read_triple(root, "cluster", false, l->cluster, error))
+    return false;
+  value = 0;
+  if (shared && !read_count(shared, 0, 1 << 20, &value, error)) return false;
+  l->shared = (uint64_t)value;
+  value = 0;
+  if (registers && !read_count(registers, 1, 255, &value, error)) return false;
+  l->registers = (unsigned)value;
+  return read_parts(f, root, error) && node_finish(root, known, error);
+}
+
+SimLaunchFile *sim_launch_file_load(const char *path, GError **error)
+{
+  g_autoptr(Source) source = source_load(path, error);
+  if (!source) return NULL;
+  g_autoptr(SimLaunchFile) f = g_new0(SimLaunchFile, 1);
+  f->folder = g_path_get_dirname(path);
+  f->document = document_parse(source, error);
+  if (!f->document || !read_root(f, document_root(f->document), error)) return NULL;
+  return g_steal_pointer(&f);
+}
+
+SimLaunch *sim_launch_file_launch(SimLaunchFile *file)
+{
+  return &file->launch;
+}
+
+bool sim_launch_file_write_outputs(const SimLaunchFile *file, GError **error)
+{
+  for (unsigned i = 0; i < file->n_outputs; i++) {
+    const FileOutput *o = &file->outputs[i];
+    const SimBuffer *b = &file->launch.buffers[o->buffer];
+    if (!launch_data_write(o->path, b->name, b->data, b->bytes, &file->shapes[o->buffer], error))
+      return false;
+  }
+  return true;
+}
+
+void sim_launch_file_free(SimLaunchFile *file)
+{
+  if (!file) return;
+  for (unsigned i = 0; i < file->launch.n_buffers && file->launch.buffers; i++)
+    g_free(file->launch.buffers[i].data);
+  for (unsigned i = 0; i < file->n_outputs; i++)
+    g_free(file->outputs[i].path);
+  g_free(file->launch.buffers);
+  g_free(file->launch.tensormaps);
+  g_free(file->launch.arguments);
+  g_free(file->outputs);
+  g_free(file->shapes);
+  g_free(file->folder);
+  document_free(file->document);
+  g_free(file);
+}

@@ -1,0 +1,365 @@
+/* The machine: decoded instructions, registers, warps, blocks, clusters, memory. Internal to simulator/.
+ *
+ * A register is one or two slots of 32 lanes x 32 bits (a 64-bit register is 32 x 64 bits in two slots), so
+ * that an instruction is one loop over lanes. A predicate is one 32-bit lane mask in the first word of its
+ * slot. Constants live in slots of their own, shared by all warps, so a handler never asks what kind an
+ * operand is. */
+#pragma once
+#include "simulator/formats.h"
+#include "simulator/ptx.h"
+#include "simulator/simulator.h"
+
+#define LANES            32
+#define FULL             0xffffffffu
+#define SLOT_BYTES       128
+#define OPERAND_CONSTANT 0x80000000u
+#define OPERAND_NONE     0xffffffffu
+#define NO_PC            0xffffffffu
+
+/* windows of the generic address space; global buffer i lives at (i + 1) << 36, so a stray pointer hits
+ * nothing */
+#define BUFFER_SHIFT    36
+#define WINDOW_SHARED   0x7f0000000000ull
+#define WINDOW_LOCAL    0x7e0000000000ull
+#define WINDOW_PARAM    0x7d0000000000ull
+#define WINDOW_CONST    0x7c0000000000ull
+#define VARIABLE_BUFFER 1024 /* module variables are buffers from this index on */
+#define RANK_SHIFT      24 /* shared::cluster address: (rank + 1) << 24 | offset; rank part 0 is the own block */
+
+typedef struct Warp Warp;
+typedef struct Block Block;
+typedef struct Cluster Cluster;
+typedef struct Run Run;
+typedef enum { CLUSTER_FINISHED, CLUSTER_STALLED, CLUSTER_STOPPED, CLUSTER_YIELD } ClusterState;
+typedef struct Inst Inst;
+
+typedef enum {
+  STEP_NEXT,      /* go on behind the instruction */
+  STEP_JUMP,      /* the handler has set the group's pc */
+  STEP_WAIT,      /* blocked; runs again when the wait is over */
+  STEP_WAIT_NEXT, /* blocked; goes on behind it when the wait is over */
+  STEP_GONE,      /* the groups of the warp have changed */
+  STEP_STOP,      /* the run ends */
+} Step;
+
+typedef Step (*Handler)(Warp *w, const Inst *in, uint32_t mask);
+
+enum {                    /* Inst.flags */
+       INST_BRANCH = 1,   /* guard decides a jump */
+       INST_ALIGNED = 2,  /* all live lanes of the warp must be here together */
+       INST_CUSTOM = 4,   /* handler keeps the undefined bits of its destinations itself */
+       INST_COPY = 8,     /* a mov: carries the in-flight mark instead of faulting */
+       INST_ASYNC = 16,   /* may touch in-flight registers (wgmma itself) */
+       INST_MEMBERS = 32, /* target is the operand with the lanes that must be here together */
+};
+
+struct Inst {
+  Handler run;
+  uint32_t guard;
+  bool guard_negated;
+  uint8_t flags, type, type2, space, vector, bytes, operation, rounding;
+  bool ftz, saturate, negate, wide;
+  uint32_t d[2], a[5];
+  uint32_t *list; /* operands of variable number: vectors, fragments */
+  uint16_t n_list, n_reads, n_writes;
+  uint32_t *reads, *writes; /* register slots, for the checkers */
+  int64_t immediate;
+  uint64_t more;               /* per-instruction extras */
+  uint32_t target, reconverge; /* branch; reconverge: immediate post-dominator */
+  const PtxInstruction *source;
+  void *data;
+};
+
+typedef struct SpecialUse {
+  const char *name;
+  uint32_t slot;
+  PtxType type;
+} SpecialUse;
+
+typedef struct Kernel {
+  const PtxModule *module;
+  const PtxFunction *function;
+  Arena *arena;
+  Inst *code;
+  uint32_t n_code, n_slots;
+  uint8_t *constants;
+  uint32_t n_constants;
+  SpecialUse *specials;
+  uint32_t n_specials;
+  uint64_t shared_static, local_bytes, shared_base;
+  bool has_products; /* asynchronous ones */
+  bool global_order; /* uses global atomics or flags: blocks run in one thread, in a fixed order */
+} Kernel;
+
+typedef enum {
+  WAIT_NONE,
+  WAIT_JOIN,  /* at a post-dominator, for the other lanes */
+  WAIT_LANES, /* at a .sync instruction, for the other lanes */
+  WAIT_BARRIER,
+  WAIT_CLUSTER,
+  WAIT_MBARRIER,
+  WAIT_SPIN, /* polls something: runs again when anything changed, or when nothing else can */
+  WAIT_POOL, /* setmaxnreg.inc */
+} WaitKind;
+
+typedef struct Wait {
+  WaitKind kind;
+  Block *block;    /* where the barrier is */
+  uint32_t id;     /* barrier number or shared offset */
+  uint64_t value;  /* generation, phase or progress count */
+  uint32_t needed; /* lanes */
+} Wait;
+
+typedef struct Group {
+  uint32_t mask, pc;
+  int join; /* index into warp->joins, -1: none */
+  Wait wait;
+  bool resumed; /* second run of an instruction that waited */
+} Group;
+
+/* Where lanes that have diverged meet again. */
+typedef struct Join {
+  uint32_t pc, expected, arrived;
+  int parent;
+  bool used;
+} Join;
+
+typedef struct AsyncCopy AsyncCopy;
+
+struct Warp {
+  uint8_t *registers;
+  const uint8_t *constants;
+  uint32_t *undefined; /* per slot: lanes whose value nobody has written */
+  uint8_t *in_flight;  /* per slot: wgmma token number modulo 255 + 1, 0: free */
+  Block *block;
+  uint32_t id, live, exited;
+  Group groups[LANES];
+  unsigned n_groups, next_group;
+  Join *joins;
+  unsigned n_joins;
+  uint8_t *local; /* local_bytes per lane */
+  uint64_t instructions;
+  /* cp.async groups are per thread */
+  uint32_t copy_groups[LANES];
+  GArray *copies;  /* AsyncCopy */
+  GPtrArray *bulk; /* BulkOperation: copies out of shared memory */
+  uint32_t bulk_groups[LANES];
+  GArray *products; /* Product: wgmma in flight */
+  uint32_t product_groups, product_count;
+  uint32_t *write_time; /* per slot, NULL: the kernel has no asynchronous products */
+  uint32_t time, fence_time, clock;
+  const Inst *spin; /* last polling instruction */
+  uint64_t spin_progress;
+  unsigned spin_count;
+  uint32_t cluster_arrived; /* lanes that have arrived and not yet waited */
+  uint64_t cluster_phase;
+  uint32_t registers_owned; /* setmaxnreg */
+  void *check;
+};
+
+typedef struct Barrier {
+  uint32_t expected, arrived, result_popc, result_and, result_or;
+  uint64_t generation;
+  uint32_t last_popc, last_and, last_or;
+  bool full; /* counts the whole block */
+} Barrier;
+
+typedef struct Mbarrier {
+  uint32_t offset, count, pending, index;
+  int64_t transactions;
+  uint64_t phase;
+  bool live;
+  const Inst *initialised;
+  Warp *last_arrival;
+  void *check;
+} Mbarrier;
+
+#define PRODUCT_LOG 64
+typedef struct ProductLog {
+  uint32_t count; /* of the warp that wrote it, plus 1 */
+  const Inst *in;
+  uint64_t a, b;
+  bool scale_d;
+} ProductLog;
+
+struct Block {
+  ProductLog (*product_log)[PRODUCT_LOG]; /* per warpgroup: its latest products, NULL: none in the kernel */
+  Cluster *cluster;
+  uint32_t rank; /* in the cluster */
+  uint32_t id[3];
+  uint8_t *shared;
+  uint64_t shared_bytes; /* window size, the base's reserved part included */
+  uint64_t *defined;     /* bit per byte of shared, NULL: not tracked */
+  Warp *warps;
+  unsigned n_warps, threads;
+  Barrier barriers[16];
+  GArray *mbarriers; /* Mbarrier */
+  unsigned live_warps;
+  int64_t register_pool;
+  uint8_t *memory; /* one allocation for registers and the like */
+  void *check;
+};
+
+typedef struct ClusterBarrier {
+  uint32_t arrived, expected;
+  uint64_t generation;
+} ClusterBarrier;
+
+struct Cluster {
+  Run *run;
+  Block *blocks;
+  unsigned n_blocks;
+  uint32_t id[3];
+  ClusterBarrier barrier;
+  GQueue pending; /* asynchronous operations that have not landed: PendingOperation */
+  uint64_t index;
+  uint64_t progress; /* grows whenever something happens that a spinning warp might wait for */
+  uint64_t instructions, random;
+  unsigned live_blocks;
+  bool stopped, finished;
+  unsigned spins;
+  void *check;
+};
+
+typedef struct Buffer {
+  const char *name;
+  uint8_t *data;
+  uint64_t bytes, address;
+  uint64_t *defined; /* bit per byte, NULL: all defined */
+  bool owned, variable;
+  void *check;
+} Buffer;
+
+struct Run {
+  const Kernel *kernel;
+  const SimOptions *options;
+  SimResult *result;
+  uint32_t grid[3], block[3], cluster[3];
+  uint64_t dynamic_shared;
+  Buffer *buffers; /* of the launch */
+  unsigned n_buffers;
+  Buffer *variables; /* of the module */
+  unsigned n_variables;
+  uint8_t *parameters, *constants;
+  uint64_t parameter_bytes, constant_bytes;
+  uint64_t threads, clusters, next_cluster;
+  unsigned registers_per_thread, sm_count;
+  uint64_t shared_end, seed;
+  unsigned schedule; /* which of the schedules runs now */
+  GMutex lock;
+  GMutex atomic_lock;
+  uint64_t instructions, progress;
+  int stop; /* atomic */
+  int64_t deadline;
+  bool track_undefined, track_races;
+  SimLanding landing;
+  GHashTable *seen; /* faults already reported */
+};
+
+static inline void *operand(const Warp *w, uint32_t id)
+{
+  return id & OPERAND_CONSTANT ? (uint8_t *)w->constants + (size_t)(id & ~OPERAND_CONSTANT) * SLOT_BYTES
+                               : w->registers + (size_t)id * SLOT_BYTES;
+}
+
+static inline uint32_t predicate(const Warp *w, uint32_t id)
+{
+  return *(const uint32_t *)operand(w, id);
+}
+
+static inline void set_predicate(Warp *w, uint32_t id, uint32_t mask, uint32_t value)
+{
+  uint32_t *p = operand(w, id);
+  *p = (*p & ~mask) | (value & mask);
+}
+
+static inline uint32_t lane_u32(const Warp *w, uint32_t id, unsigned lane)
+{
+  return ((const uint32_t *)operand(w, id))[lane];
+}
+
+static inline uint64_t lane_u64(const Warp *w, uint32_t id, unsigned lane)
+{
+  return ((const uint64_t *)operand(w, id))[lane];
+}
+
+static inline unsigned first_lane(uint32_t mask)
+{
+  return (unsigned)__builtin_ctz(mask);
+}
+
+/* Lanes for which some source is undefined. */
+static inline uint32_t undefined_lanes(const Warp *w, uint32_t id)
+{
+  return id == OPERAND_NONE || id & OPERAND_CONSTANT || !w->undefined ? 0 : w->undefined[id];
+}
+
+static inline void set_undefined(Warp *w, uint32_t id, uint32_t mask, uint32_t undefined)
+{
+  if (w->undefined && id != OPERAND_NONE) w->undefined[id] = (w->undefined[id] & ~mask) | (undefined & mask);
+}
+
+#define for_lanes(l, mask)                                                                                   \
+  for (uint32_t m_##l = (mask), l = 0; m_##l && (l = first_lane(m_##l), 1); m_##l &= m_##l - 1)
+
+/* report.c: a fault, once per kind and instruction; further ones only count. */
+void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
+           ...) G_GNUC_PRINTF(6, 7);
+void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
+                 const Inst *other, const Warp *other_warp, const char *format, ...) G_GNUC_PRINTF(8, 9);
+void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
+             ...) G_GNUC_PRINTF(6, 7);
+
+/* memory.c */
+typedef enum { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC } AccessKind;
+typedef struct Place {
+  uint8_t *at;    /* NULL: the access is refused and reported */
+  Block *block;   /* shared memory of this block */
+  Buffer *buffer; /* global memory */
+  uint64_t offset;
+  uint64_t *defined;
+} Place;
+Place memory_place(Warp *w, const Inst *in, unsigned lane, Space space, uint64_t address, unsigned bytes,
+                   AccessKind kind);
+Buffer *memory_buffer(const Run *run, uint64_t address);
+Block *memory_block(Warp *w, uint32_t shared_address, uint32_t *offset); /* NULL: no such block */
+bool memory_is_defined(const Place *p, unsigned bytes);
+void memory_define(const Place *p, unsigned bytes, bool defined);
+
+/* schedule.c */
+/* Until it has ended, stopped, cannot go on by itself, or (yield) has used its share. */
+ClusterState cluster_run(Cluster *c, bool yield);
+void cluster_deadlock(Cluster *c);
+Step poll_again(Warp *w, const Inst *in); /* a polling instruction saw nothing new */
+Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value, Step step);
+void cluster_progress(Cluster *c);
+uint32_t cluster_random(Cluster *c);
+Group *current_group(Warp *w);
+
+/* block.c */
+Cluster *cluster_new(Run *run, uint64_t index);
+void cluster_free(Cluster *c);
+
+/* barrier.c */
+void barrier_thread_exit(Warp *w, uint32_t lanes);
+Mbarrier *mbarrier_find(Warp *w, const Inst *in, unsigned lane, Block *b, uint32_t offset);
+void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count);
+void mbarrier_transactions(Warp *w, const Inst *in, Mbarrier *m, Block *b, int64_t bytes);
+
+/* async.c: operations that land later */
+typedef struct PendingOperation PendingOperation;
+struct PendingOperation {
+  void (*land)(PendingOperation *p);
+  Warp *warp;
+  const Inst *in;
+  unsigned lane;
+};
+void async_submit(PendingOperation *p);
+bool async_land_one(Cluster *c);
+void async_block_exit(Block *b);
+void async_warp_free(Warp *w);
+GArray *async_copies_new(void);
+
+/* decode.c */
+Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GError **error);
+void kernel_free(Kernel *kernel);

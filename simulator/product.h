@@ -1,0 +1,41 @@
+/* Matrix products: fragments of a warp, the inner loop, and what is in flight of a warpgroup. */
+#pragma once
+#include "simulator/machine.h"
+
+/* Operands of one warp's product, spread out for the inner loop:
+ *   a[half][k][lane]: element (row lane / 4 + 8 * half, k)
+ *   b[tile][parity][k][4]: element (k, column 8 * tile + 2 * q + parity) for q = lane % 4
+ * so that accumulator register i of tile t, 4 * t + 2 * half + parity, is a loop over lanes without any
+ * gather. */
+#define PRODUCT_MAX_K 32
+#define PRODUCT_MAX_N 256
+typedef struct ProductOperands {
+  union {
+    float f[2][PRODUCT_MAX_K][LANES];
+    int32_t i[2][PRODUCT_MAX_K][LANES];
+  } a __attribute__((aligned(64)));
+  union {
+    float f[PRODUCT_MAX_N / 8][2][PRODUCT_MAX_K][4];
+    int32_t i[PRODUCT_MAX_N / 8][2][PRODUCT_MAX_K][4];
+  } b __attribute__((aligned(64)));
+} ProductOperands;
+
+typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER } Accumulation;
+
+/* acc[4 * tile + 2 * half + parity] += a * b for every tile; halves: 1 or 2. */
+void product_run(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves, unsigned k,
+                 Accumulation mode);
+
+/* One element of an operand as a float (or integer) for the loop above. */
+float product_float(PtxType type, uint32_t bits);
+
+typedef struct Product {
+  const Inst *in;
+  uint64_t a, b; /* descriptors; a unused with register A */
+  bool scale_d, landed;
+  uint8_t token;
+  uint32_t group;
+} Product;
+
+/* The instruction whose registers carry the token, NULL if it is gone. */
+const Inst *product_of_token(const Warp *w, uint8_t token);

@@ -1,0 +1,160 @@
+/* Faults: collected once per kind and place, printed as text or JSON. */
+#include "simulator/machine.h"
+#include <stdarg.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define X(id, name) name,
+    SIM_FAULTS(X)
+#undef X
+};
+
+const char *sim_fault_name(SimFaultKind kind)
+{
+  return kind < SIM_FAULT_COUNT ? names[kind] : "unknown";
+}
+
+bool sim_options_checkers(SimOptions *options, const char *list, GError **error)
+{
+  options->checkers = 0;
+  if (strcmp(list, "all") == 0) options->checkers = SIM_CHECK_ALL;
+  if (strcmp(list, "all") == 0 || strcmp(list, "none") == 0) return true;
+  const char *candidates[SIM_FAULT_COUNT + 3] = {"all", "none"};
+  memcpy(candidates + 2, names, sizeof names);
+  g_auto(GStrv) words = g_strsplit(list, ",", -1);
+  for (unsigned i = 0; words[i]; i++) {
+    const char *word = g_strstrip(words[i]);
+    unsigned k = 0;
+    while (k < SIM_FAULT_COUNT && strcmp(names[k], word))
+      k++;
+    if (k == SIM_FAULT_COUNT) {
+      const char *near = nearest_name(word, candidates);
+      g_autofree char *known = g_strjoinv(", ", (char **)candidates);
+      g_autofree char *hint =
+          near ? g_strdup_printf("did you mean '%s'?", near) : g_strdup_printf("known: %s", known);
+      error_set(error, ERROR_USAGE, NULL, "unknown-checker", hint, "unknown checker '%s'", word);
+      return false;
+    }
+    options->checkers |= 1u << k;
+  }
+  return true;
+}
+
+static bool always_on(SimFaultKind kind)
+{
+  return kind == SIM_FAULT_BOUNDS || kind == SIM_FAULT_DEADLOCK || kind == SIM_FAULT_TRAP ||
+         kind == SIM_FAULT_LIMIT || kind == SIM_FAULT_ALIGNMENT || kind == SIM_FAULT_OPERAND;
+}
+
+static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding,
+                   uint64_t address, const Inst *other, const Warp *other_warp, const char *message)
+{
+  Run *run = w->block->cluster->run;
+  if (!always_on(kind) && !(run->options->checkers >> kind & 1)) return;
+  g_mutex_lock(&run->lock);
+  g_autofree char *key = g_strdup_printf("%d %p", (int)kind * 2 + is_finding, (void *)in);
+  SimResult *r = run->result;
+  unsigned known = GPOINTER_TO_UINT(g_hash_table_lookup(run->seen, key));
+  if (known) {
+    r->faults[known - 1].count++;
+    g_mutex_unlock(&run->lock);
+    return;
+  }
+  r->faults = g_renew(SimFault, r->faults, r->n_faults + 1);
+  SimFault *f = &r->faults[r->n_faults++];
+  *f = (SimFault){
+      .kind = kind, .finding = is_finding, .message = g_strdup(message), .warp = w->id, .lane = lane};
+  f->instruction = g_strdup(in->source->text);
+  f->line = in->source->mark.line;
+  f->column = in->source->mark.column;
+  f->address = address;
+  f->count = 1;
+  memcpy(f->block, w->block->id, sizeof f->block);
+  if (other) f->other_line = other->source->mark.line;
+  if (other_warp) {
+    f->other_warp = other_warp->id;
+    memcpy(f->other_block, other_warp->block->id, sizeof f->other_block);
+  }
+  if (!is_finding) r->n_errors++;
+  g_hash_table_insert(run->seen, g_steal_pointer(&key), GUINT_TO_POINTER(r->n_faults));
+  g_mutex_unlock(&run->lock);
+}
+
+#define FORMATTED(call)                                                                                      \
+  va_list list;                                                                                              \
+  va_start(list, format);                                                                                    \
+  g_autofree char *text = g_strdup_vprintf(format, list);                                                    \
+  va_end(list);                                                                                              \
+  call
+
+void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
+           ...)
+{
+  FORMATTED(record(w, in, lane, kind, false, address, NULL, NULL, text));
+}
+
+void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
+             ...)
+{
+  FORMATTED(record(w, in, lane, kind, true, address, NULL, NULL, text));
+}
+
+void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
+                 const Inst *other, const Warp *other_warp, const char *format, ...)
+{
+  FORMATTED(record(w, in, lane, kind, false, address, other, other_warp, text));
+}
+
+void sim_result_clear(SimResult *result)
+{
+  for (unsigned i = 0; i < result->n_faults; i++) {
+    g_free(result->faults[i].message);
+    g_free(result->faults[i].instruction);
+  }
+  g_free(result->faults);
+  *result = (SimResult){0};
+}
+
+char *sim_result_to_text(const SimResult *result, const SimModule *module)
+{
+  GString *out = g_string_new(NULL);
+  for (unsigned i = 0; i < result->n_faults; i++) {
+    const SimFault *f = &result->faults[i];
+    g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", module->source->name, f->line, f->column,
+                           f->finding ? "finding" : "fault", sim_fault_name(f->kind), f->message);
+    g_string_append_printf(out, "  %s, block (%u,%u,%u), warp %u, lane %u", f->instruction, f->block[0],
+                           f->block[1], f->block[2], f->warp, f->lane);
+    if (f->other_line)
+      g_string_append_printf(out, "; other party: line %u, block (%u,%u,%u), warp %u", f->other_line,
+                             f->other_block[0], f->other_block[1], f->other_block[2], f->other_warp);
+    if (f->count > 1) g_string_append_printf(out, "; %llu times", (unsigned long long)f->count);
+    g_string_append_c(out, '\n');
+  }
+  return g_string_free(out, FALSE);
+}
+
+static json_t *triple(const unsigned v[3])
+{
+  return json_pack("[i,i,i]", (int)v[0], (int)v[1], (int)v[2]);
+}
+
+json_t *sim_result_to_json(const SimResult *result, const SimModule *module)
+{
+  json_t *faults = json_array();
+  for (unsigned i = 0; i < result->n_faults; i++) {
+    const SimFault *f = &result->faults[i];
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:i, s:i, s:I, s:I}", "kind",
+                  sim_fault_name(f->kind), "severity", f->finding ? "finding" : "error", "message",
+                  f->message, "instruction", f->instruction, "file", module->source->name, "line",
+                  (int)f->line, "column", (int)f->column, "block", triple(f->block), "warp", (int)f->warp,
+                  "lane", (int)f->lane, "address", (json_int_t)f->address, "count", (json_int_t)f->count);
+    if (f->other_line)
+      json_object_set_new(o, "other",
+                          json_pack("{s:i, s:o, s:i}", "line", (int)f->other_line, "block",
+                                    triple(f->other_block), "warp", (int)f->other_warp));
+    json_array_append_new(faults, o);
+  }
+  return json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",
+                   (json_int_t)result->instructions, "seconds", result->seconds);
+}

@@ -1,0 +1,404 @@
+/* One launch: does it fit the kernel, memory, blocks over threads, results. */
+#include "simulator/copy.h"
+#include "simulator/machine.h"
+#include <string.h>
+
+SimModule *sim_module_parse(Source *source, GError **error)
+{
+  return ptx_parse(source, error);
+}
+
+void sim_module_free(SimModule *module)
+{
+  ptx_module_free(module);
+}
+
+void sim_options_default(SimOptions *options)
+{
+  *options = (SimOptions){.checkers = SIM_CHECK_ALL, .schedules = 1, .max_instructions = 20000000000ull};
+}
+
+static const PtxFunction *find_entry(const PtxModule *module, const char *name, GError **error)
+{
+  const PtxFunction *found = NULL;
+  unsigned entries = 0;
+  for (unsigned i = 0; i < module->n_functions; i++) {
+    const PtxFunction *f = module->functions[i];
+    if (!f->is_entry || !f->has_body) continue;
+    entries++;
+    if (!name || strcmp(f->name, name) == 0) found = f;
+  }
+  if (found && (name || entries == 1)) return found;
+  Mark mark = {module->source, 1, 1};
+  error_set(error, ERROR_INPUT, &mark, "ptx-entry", NULL, name ? "there is no entry '%s'" : "%s",
+            name      ? name
+            : entries ? "there are several entries; name one"
+                      : "there is no entry");
+  return NULL;
+}
+
+bool sim_module_check(const SimModule *module, const char *entry, GError **error)
+{
+  for (unsigned i = 0; i < module->n_functions; i++) {
+    const PtxFunction *f = module->functions[i];
+    if (!f->is_entry || !f->has_body || (entry && strcmp(entry, f->name))) continue;
+    Kernel *k = kernel_decode(module, f, error);
+    if (!k) return false;
+    kernel_free(k);
+  }
+  return !entry || find_entry(module, entry, error);
+}
+
+static bool refuse(const PtxFunction *f, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
+static bool refuse(const PtxFunction *f, GError **error, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  g_autofree char *text = g_strdup_vprintf(format, list);
+  va_end(list);
+  error_set(error, ERROR_INPUT, &f->mark, "launch-mismatch", NULL, "the launch does not fit '%s': %s",
+            f->name, text);
+  return false;
+}
+
+static bool check_launch(const PtxFunction *f, const SimLaunch *launch, GError **error)
+{
+  uint64_t threads = 1, blocks = 1, per_cluster = 1;
+  for (unsigned i = 0; i < 3; i++) {
+    unsigned c = MAX(launch->cluster[i], 1);
+    if (!launch->grid[i] || !launch->block[i]) return refuse(f, error, "a grid or block dimension is 0");
+    if (launch->grid[i] % c)
+      return refuse(f, error, "grid %u is not a multiple of cluster %u", launch->grid[i], c);
+    if (f->required_threads[0] && f->required_threads[i] != launch->block[i])
+      return refuse(f, error, "it requires blocks of %u x %u x %u threads", f->required_threads[0],
+                    f->required_threads[1], f->required_threads[2]);
+    if (f->cluster[0] && f->cluster[i] != c)
+      return refuse(f, error, "it requires clusters of %u x %u x %u", f->cluster[0], f->cluster[1],
+                    f->cluster[2]);
+    if (launch->block[i] > 1024) return refuse(f, error, "%u threads in one dimension", launch->block[i]);
+    threads *= launch->block[i];
+    blocks *= launch->grid[i];
+    per_cluster *= c;
+  }
+  uint64_t most =
+      f->max_threads[0] ? (uint64_t)f->max_threads[0] * f->max_threads[1] * f->max_threads[2] : 1024;
+  if (threads > MIN(most, 1024))
+    return refuse(f, error, "%llu threads per block; at most %llu are allowed", (unsigned long long)threads,
+                  (unsigned long long)most);
+  if (per_cluster > 16) return refuse(f, error, "a cluster of %llu blocks", (unsigned long long)per_cluster);
+  if (blocks > 1ull << 31) return refuse(f, error, "%llu blocks", (unsigned long long)blocks);
+  if (launch->shared > 1 << 20)
+    return refuse(f, error, "%llu bytes of shared memory", (unsigned long long)launch->shared);
+  if (launch->n_arguments != f->n_parameters)
+    return refuse(f, error, "%u arguments for %u parameters", launch->n_arguments, f->n_parameters);
+  return true;
+}
+
+static uint64_t *all_defined(uint64_t bytes, bool defined)
+{
+  uint64_t words = bytes / 64 + 2;
+  uint64_t *bits = g_new(uint64_t, words);
+  memset(bits, defined ? 0xff : 0, words * 8);
+  return bits;
+}
+
+static bool make_buffers(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
+{
+  const PtxModule *m = run->kernel->module;
+  if (launch->n_buffers > VARIABLE_BUFFER) return refuse(f, error, "%u buffers", launch->n_buffers);
+  run->n_buffers = launch->n_buffers;
+  run->buffers = g_new0(Buffer, launch->n_buffers + 1);
+  for (unsigned i = 0; i < launch->n_buffers; i++) {
+    const SimBuffer *b = &launch->buffers[i];
+    if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
+    run->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes};
+    run->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
+    if (run->track_undefined) run->buffers[i].defined = all_defined(b->bytes, !b->undefined);
+  }
+  run->n_variables = m->n_variables;
+  run->variables = g_new0(Buffer, m->n_variables + 1);
+  run->constant_bytes = m->const_bytes;
+  run->constants = g_malloc0(m->const_bytes + 16);
+  for (unsigned i = 0; i < m->n_variables; i++) {
+    const PtxSymbol *s = m->variables[i];
+    Buffer *b = &run->variables[i];
+    b->name = s->name;
+    if (s->space == SPACE_CONST && s->init) memcpy(run->constants + s->offset, s->init, s->bytes);
+    if (s->space != SPACE_GLOBAL) continue;
+    *b = (Buffer){.name = s->name, .bytes = s->bytes, .owned = true};
+    b->data = g_malloc0(s->bytes + 16);
+    b->address = (uint64_t)(VARIABLE_BUFFER + i + 1) << BUFFER_SHIFT;
+    if (s->init) memcpy(b->data, s->init, s->bytes);
+  }
+  return true;
+}
+
+static bool make_tensormap(Run *run, const PtxFunction *f, const SimLaunch *launch, const SimTensorMap *t,
+                           uint8_t *out, GError **error)
+{
+  TensorMap m = {.magic = TENSORMAP_MAGIC, .type = (uint8_t)t->type, .rank = (uint8_t)t->rank};
+  unsigned bytes = number_bytes(t->type);
+  if (t->buffer >= launch->n_buffers || t->rank < 1 || t->rank > 5)
+    return refuse(f, error, "tensor map '%s' has no buffer or a bad rank", t->name);
+  m.address = run->buffers[t->buffer].address + t->buffer_offset;
+  m.fill_nan = t->fill_nan;
+  m.swizzle_log = t->swizzle == 128 ? 3 : t->swizzle == 64 ? 2 : t->swizzle == 32 ? 1 : 0;
+  if (m.address & 15)
+    return refuse(f, error, "tensor map '%s': the address is not a multiple of 16", t->name);
+  if (t->swizzle && !m.swizzle_log)
+    return refuse(f, error, "tensor map '%s': swizzle %u", t->name, t->swizzle);
+  for (unsigned i = 0; i < t->rank; i++) {
+    if (!t->dims[i] || t->dims[i] > 1ull << 32 || !t->box[i] || t->box[i] > 256)
+      return refuse(f, error, "tensor map '%s': dimension %u: size %llu, box %u", t->name, i,
+                    (unsigned long long)t->dims[i], t->box[i]);
+    m.dims[i] = (uint32_t)(t->dims[i] - 1);
+    m.box[i] = (uint16_t)t->box[i];
+    unsigned stride = MAX(t->element_strides[i], 1);
+    if (stride > 8) return refuse(f, error, "tensor map '%s': element stride %u", t->name, stride);
+    m.element_strides[i] = (uint8_t)stride;
+    if (i + 1 == t->rank) break;
+    m.strides[i] = t->strides[i];
+    if (t->strides[i] & 15 || t->strides[i] >> 40)
+      return refuse(f, error, "tensor map '%s': stride %llu is not a multiple of 16 below 2^40", t->name,
+                    (unsigned long long)t->strides[i]);
+  }
+  if (t->box[0] * bytes % 16 || (t->swizzle && t->box[0] * bytes > t->swizzle))
+    return refuse(f, error, "tensor map '%s': an inner box of %u bytes", t->name, t->box[0] * bytes);
+  memcpy(out, &m, sizeof m);
+  return true;
+}
+
+static bool make_parameters(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
+{
+  run->parameter_bytes = f->parameter_bytes;
+  run->parameters = g_aligned_alloc0(1, f->parameter_bytes + 128, 128);
+  for (unsigned i = 0; i < f->n_parameters; i++) {
+    const PtxSymbol *p = f->parameters[i];
+    const SimArgument *a = &launch->arguments[i];
+    uint8_t *at = run->parameters + p->offset;
+    switch (a->kind) {
+    case SIM_ARG_BUFFER: {
+      uint64_t address = a->index < run->n_buffers ? run->buffers[a->index].address : 0;
+      if (p->bytes != 8)
+        return refuse(f, error, "parameter '%s' has %u bytes, not a pointer's 8", p->name,
+                      (unsigned)p->bytes);
+      memcpy(at, &address, 8);
+      break;
+    }
+    case SIM_ARG_TENSORMAP:
+      if (p->bytes != 128 || p->align % 64 || a->index >= launch->n_tensormaps)
+        return refuse(f, error, "parameter '%s' is no tensor map (128 bytes aligned to 64)", p->name);
+      if (!make_tensormap(run, f, launch, &launch->tensormaps[a->index], at, error)) return false;
+      break;
+    default:
+      if (p->bytes != a->n_bytes)
+        return refuse(f, error, "parameter '%s' has %u bytes, the argument %u", p->name, (unsigned)p->bytes,
+                      a->n_bytes);
+      memcpy(at, a->bytes, a->n_bytes);
+      break;
+    }
+  }
+  return true;
+}
+
+static unsigned registers_at_entry(const PtxFunction *f, const SimLaunch *launch, const Gpu *gpu)
+{
+  if (launch->registers) return launch->registers;
+  if (f->max_registers) return f->max_registers;
+  unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
+  unsigned total = gpu ? gpu->registers_per_sm : 65536;
+  if (!f->min_blocks) return 0;
+  return MIN(total / (f->min_blocks * threads) / 8 * 8, 255);
+}
+
+static void finish_cluster(Cluster *c, ClusterState state)
+{
+  if (state == CLUSTER_STALLED) {
+    cluster_deadlock(c);
+    g_atomic_int_set(&c->run->stop, 1);
+  }
+  cluster_free(c);
+}
+
+/* Blocks that do not talk to each other: any number of threads takes cluster after cluster. */
+static void *worker(void *data)
+{
+  Run *run = data;
+  while (!g_atomic_int_get(&run->stop)) {
+    uint64_t index = __atomic_fetch_add(&run->next_cluster, 1, __ATOMIC_RELAXED);
+    if (index >= run->clusters) break;
+    Cluster *c = cluster_new(run, index);
+    finish_cluster(c, cluster_run(c, false));
+  }
+  return NULL;
+}
+
+/* Blocks that meet in global memory: as many as are resident, in one thread and in a fixed order. */
+static void run_ordered(Run *run, unsigned resident)
+{
+  g_autofree Cluster **active = g_new0(Cluster *, resident);
+  uint64_t last_progress = 0;
+  unsigned n = 0, idle = 0;
+  while (!g_atomic_int_get(&run->stop)) {
+    while (n < resident && run->next_cluster < run->clusters)
+      active[n++] = cluster_new(run, run->next_cluster++);
+    if (!n) break;
+    bool finished = false;
+    for (unsigned i = 0; i < n && !g_atomic_int_get(&run->stop); i++) {
+      ClusterState state = cluster_run(active[i], true);
+      if (state != CLUSTER_FINISHED) {
+        if (state == CLUSTER_YIELD) idle = 0;
+        continue;
+      }
+      cluster_free(active[i]);
+      memmove(active + i, active + i + 1, (--n - i) * sizeof(Cluster *));
+      i--;
+      finished = true;
+    }
+    idle = finished || run->progress != last_progress ? 0 : idle + 1;
+    last_progress = run->progress;
+    if (idle > 8 && n) {
+      finish_cluster(active[0], CLUSTER_STALLED);
+      memmove(active, active + 1, --n * sizeof(Cluster *));
+    }
+  }
+  for (unsigned i = 0; i < n; i++)
+    cluster_free(active[i]);
+}
+
+static unsigned resident_clusters(const Run *run, const Gpu *gpu)
+{
+  unsigned per_cluster = run->cluster[0] * run->cluster[1] * run->cluster[2];
+  unsigned sms = gpu ? gpu->sm_count : 132;
+  unsigned threads = (unsigned)run->threads, per_sm = gpu ? gpu->threads_per_sm / threads : 2048 / threads;
+  uint64_t shared = gpu ? gpu->shared_per_sm : 228 * 1024;
+  uint64_t need = run->shared_end + 1024;
+  per_sm = MIN(per_sm, (unsigned)(shared / need));
+  if (run->registers_per_thread) per_sm = MIN(per_sm, 65536 / (run->registers_per_thread * threads));
+  return MAX(MAX(per_sm, 1) * sms / per_cluster, 1);
+}
+
+static void run_schedule(Run *run, const Gpu *gpu)
+{
+  run->next_cluster = 0;
+  unsigned jobs = run->options->jobs ? run->options->jobs : g_get_num_processors();
+  jobs = (unsigned)MIN(jobs, run->clusters);
+  if (run->kernel->global_order) {
+    run_ordered(run, (unsigned)MIN(resident_clusters(run, gpu), run->clusters));
+    return;
+  }
+  if (jobs <= 1) {
+    worker(run);
+    return;
+  }
+  g_autofree GThread **threads = g_new0(GThread *, jobs);
+  for (unsigned i = 0; i < jobs; i++)
+    threads[i] = g_thread_new("simulator", worker, run);
+  for (unsigned i = 0; i < jobs; i++)
+    g_thread_join(threads[i]);
+}
+
+/* Every schedule starts from the same memory. */
+typedef struct Snapshot {
+  uint8_t **data;
+  uint64_t **defined;
+} Snapshot;
+
+static void each_buffer(Run *run, Snapshot *s, bool restore)
+{
+  for (unsigned i = 0; i < run->n_buffers + run->n_variables; i++) {
+    Buffer *b = i < run->n_buffers ? &run->buffers[i] : &run->variables[i - run->n_buffers];
+    size_t bits = (b->bytes / 64 + 2) * 8;
+    if (!b->data) continue;
+    if (restore) {
+      memcpy(b->data, s->data[i], b->bytes);
+      if (b->defined) memcpy(b->defined, s->defined[i], bits);
+    } else {
+      s->data[i] = g_memdup2(b->data, b->bytes);
+      if (b->defined) s->defined[i] = g_memdup2(b->defined, bits);
+    }
+  }
+}
+
+static void run_all(Run *run, const Gpu *gpu)
+{
+  unsigned n = MAX(run->options->schedules, 1), total = run->n_buffers + run->n_variables;
+  g_autofree uint8_t **data = g_new0(uint8_t *, total + 1);
+  g_autofree uint64_t **defined = g_new0(uint64_t *, total + 1);
+  Snapshot s = {data, defined};
+  if (n > 1) each_buffer(run, &s, false);
+  for (unsigned i = 0; i < n && !g_atomic_int_get(&run->stop); i++) {
+    if (i) each_buffer(run, &s, true);
+    run->schedule = i;
+    run->seed = run->options->seed + i;
+    run->landing = i == 0 ? SIM_LAND_EARLY : i == 1 ? SIM_LAND_LATE : SIM_LAND_RANDOM;
+    run_schedule(run, gpu);
+  }
+  for (unsigned i = 0; i < total; i++) {
+    g_free(data[i]);
+    g_free(defined[i]);
+  }
+}
+
+static void run_free(Run *run)
+{
+  for (unsigned i = 0; i < run->n_buffers && run->buffers; i++)
+    g_free(run->buffers[i].defined);
+  for (unsigned i = 0; i < run->n_variables && run->variables; i++)
+    if (run->variables[i].owned) g_free(run->variables[i].data);
+  g_free(run->buffers);
+  g_free(run->variables);
+  g_aligned_free(run->parameters);
+  g_free(run->constants);
+  if (run->seen) g_hash_table_destroy(run->seen);
+  g_mutex_clear(&run->lock);
+  kernel_free((Kernel *)run->kernel);
+}
+
+static void set_sizes(Run *run, const PtxFunction *f, const SimLaunch *launch, const Gpu *gpu)
+{
+  const Kernel *k = run->kernel;
+  run->threads = 1;
+  run->clusters = 1;
+  for (unsigned i = 0; i < 3; i++) {
+    run->grid[i] = launch->grid[i];
+    run->block[i] = launch->block[i];
+    run->cluster[i] = MAX(launch->cluster[i], 1);
+    run->threads *= run->block[i];
+    run->clusters *= run->grid[i] / run->cluster[i];
+  }
+  run->dynamic_shared = launch->shared;
+  uint64_t start = k->shared_base + k->shared_static;
+  run->shared_end = launch->shared ? (start + 15) / 16 * 16 + launch->shared : start;
+  run->registers_per_thread = registers_at_entry(f, launch, gpu);
+  run->sm_count = gpu ? gpu->sm_count : 132;
+}
+
+bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, const SimOptions *options,
+             SimResult *result, GError **error)
+{
+  *result = (SimResult){0};
+  const PtxFunction *f = find_entry(module, launch->entry, error);
+  if (!f || !check_launch(f, launch, error)) return false;
+  Kernel *kernel = kernel_decode(module, f, error);
+  if (!kernel) return false;
+  Run run = {.kernel = kernel, .options = options, .result = result};
+  g_mutex_init(&run.lock);
+  run.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  uint32_t value_checks = 1u << SIM_FAULT_UNDEFINED | 1u << SIM_FAULT_WGMMA;
+  run.track_undefined = options->checkers & value_checks;
+  set_sizes(&run, f, launch, gpu);
+  bool ok = make_buffers(&run, f, launch, error) && make_parameters(&run, f, launch, error);
+  if (ok && gpu && gpu->shared_per_block && run.shared_end - kernel->shared_base > gpu->shared_per_block)
+    ok = refuse(f, error, "%llu bytes of shared memory; a block has %u",
+                (unsigned long long)(run.shared_end - kernel->shared_base), gpu->shared_per_block);
+  if (ok) {
+    gint64 start = g_get_monotonic_time();
+    if (options->timeout > 0) run.deadline = start + (gint64)(options->timeout * 1e6);
+    run_all(&run, gpu);
+    result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
+    result->instructions = run.instructions;
+  }
+  run_free(&run);
+  return ok;
+}

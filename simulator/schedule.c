@@ -1,0 +1,353 @@
+/* Who runs next: groups of lanes within warps, warps within a cluster; and what happens when nobody can. */
+#include "simulator/check.h"
+#include "simulator/machine.h"
+#include <string.h>
+
+#define QUANTUM    256
+#define SPIN_LIMIT 64 /* rounds in which every spinning warp polls once and nothing changes */
+#define YIELD      (1 << 20)
+
+uint32_t cluster_random(Cluster *c)
+{
+  c->random = c->random * 6364136223846793005ull + 1442695040888963407ull;
+  return (uint32_t)(c->random >> 33);
+}
+
+void cluster_progress(Cluster *c)
+{
+  c->progress++;
+  c->run->progress++; /* of interest only when blocks share one thread */
+  c->spins = 0;
+}
+
+/* A loop that polls: after a few idle rounds it sleeps until something has happened in the cluster. */
+Step poll_again(Warp *w, const Inst *in)
+{
+  Cluster *c = w->block->cluster;
+  if (w->spin != in || w->spin_progress != c->progress) {
+    w->spin = in;
+    w->spin_progress = c->progress;
+    w->spin_count = 0;
+  }
+  if (++w->spin_count < 4) return STEP_NEXT;
+  return wait_for(w, WAIT_SPIN, NULL, 0, c->progress, STEP_WAIT_NEXT);
+}
+
+Group *current_group(Warp *w)
+{
+  return &w->groups[w->next_group];
+}
+
+Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value, Step step)
+{
+  current_group(w)->wait = (Wait){.kind = kind, .block = block, .id = id, .value = value};
+  return step;
+}
+
+static bool wait_over(Warp *w, const Group *g)
+{
+  Cluster *c = w->block->cluster;
+  switch (g->wait.kind) {
+  case WAIT_NONE: return true;
+  case WAIT_BARRIER: return w->block->barriers[g->wait.id].generation != g->wait.value;
+  case WAIT_CLUSTER: return c->barrier.generation != g->wait.value;
+  case WAIT_MBARRIER:
+    for (unsigned i = 0; i < g->wait.block->mbarriers->len; i++) {
+      Mbarrier *m = &g_array_index(g->wait.block->mbarriers, Mbarrier, i);
+      if (m->offset == g->wait.id) return !m->live || m->phase != g->wait.value;
+    }
+    return true;
+  case WAIT_SPIN:
+  case WAIT_POOL: return c->progress != g->wait.value;
+  case WAIT_JOIN:
+  case WAIT_LANES: return false;
+  }
+  return false;
+}
+
+/* Lanes arrive at the place where their group meets the others; false: the group is gone. */
+static bool meet(Warp *w)
+{
+  Group *g = current_group(w);
+  while (g->join >= 0 && w->joins[g->join].pc == g->pc) {
+    Join *j = &w->joins[g->join];
+    j->arrived |= g->mask;
+    if ((j->arrived & w->live) != (j->expected & w->live)) {
+      *g = w->groups[--w->n_groups];
+      return false;
+    }
+    g->mask = j->arrived & w->live;
+    g->join = j->parent;
+    j->used = false;
+  }
+  return true;
+}
+
+/* Lanes have exited: somebody may have waited for them only. */
+static void recheck_joins(Warp *w)
+{
+  for (unsigned i = 0; i < w->n_joins; i++) {
+    Join *j = &w->joins[i];
+    if (!j->used || (j->arrived & w->live) != (j->expected & w->live)) continue;
+    j->used = false;
+    if (!(j->arrived & w->live)) continue;
+    w->groups[w->n_groups++] = (Group){.mask = j->arrived & w->live, .pc = j->pc, .join = j->parent};
+  }
+}
+
+static bool release_join(Warp *w)
+{
+  for (unsigned i = 0; i < w->n_joins; i++) {
+    Join *j = &w->joins[i];
+    if (!j->used || !(j->arrived & w->live)) continue;
+    w->groups[w->n_groups++] = (Group){.mask = j->arrived & w->live, .pc = j->pc, .join = j->parent};
+    j->expected &= ~j->arrived;
+    j->arrived = 0;
+    return true;
+  }
+  return false;
+}
+
+static uint32_t guard_mask(const Warp *w, const Inst *in, uint32_t mask)
+{
+  if (in->guard == OPERAND_NONE) return mask;
+  uint32_t p = predicate(w, in->guard);
+  return mask & (in->guard_negated ? ~p : p);
+}
+
+/* An instruction that needs lanes of other groups: runs once for all groups that stand at it, when they are
+ * enough. Each group keeps its own way afterwards. */
+static Step run_together(Warp *w, const Inst *in, uint32_t needed)
+{
+  Group *g = current_group(w);
+  uint32_t pc = g->pc, together = 0, running = 0;
+  g->wait = (Wait){.kind = WAIT_LANES, .needed = needed};
+  for (unsigned i = 0; i < w->n_groups; i++) {
+    Group *o = &w->groups[i];
+    if (o->pc == pc && o->wait.kind == WAIT_LANES) {
+      together |= o->mask;
+      running |= guard_mask(w, in, o->mask);
+    }
+  }
+  if ((together & needed & w->live) != (needed & w->live)) return STEP_WAIT;
+  if (running != (together & needed & w->live) && in->flags & INST_ALIGNED)
+    fault(w, in, first_lane(together), SIM_FAULT_CONVERGENCE, 0,
+          "lanes %08x of %08x skip an instruction that the whole warp must execute", together & ~running,
+          w->live);
+  unsigned n = 0, own = w->next_group;
+  unsigned members[LANES];
+  for (unsigned i = 0; i < w->n_groups; i++)
+    if (w->groups[i].pc == pc && w->groups[i].wait.kind == WAIT_LANES) members[n++] = i;
+  g->wait = (Wait){0};
+  Step step = running ? in->run(w, in, running) : STEP_NEXT;
+  Wait wait = w->groups[own].wait;
+  for (unsigned i = 0; i < n; i++) {
+    Group *o = &w->groups[members[i]];
+    o->wait = step == STEP_WAIT || step == STEP_WAIT_NEXT ? wait : (Wait){0};
+    if (members[i] != own && (step == STEP_NEXT || step == STEP_WAIT_NEXT)) o->pc++;
+    o->resumed = step == STEP_WAIT;
+  }
+  return step;
+}
+
+/* Runs the current group until it waits, goes or has used its share. Returns instructions executed. */
+static unsigned run_group(Warp *w, unsigned share)
+{
+  Cluster *c = w->block->cluster;
+  Run *run = c->run;
+  const Inst *code = run->kernel->code;
+  bool checks = w->undefined != NULL;
+  unsigned count = 0;
+  Group *g = current_group(w);
+  g->wait = (Wait){0};
+  while (count < share) {
+    if (g->join >= 0 && !meet(w)) return count + 1;
+    const Inst *in = &code[g->pc];
+    count++;
+    uint32_t needed = in->flags & INST_ALIGNED ? w->live : 0;
+    if (in->flags & INST_MEMBERS) needed = lane_u32(w, in->target, first_lane(g->mask));
+    uint32_t mask = guard_mask(w, in, g->mask);
+    Step step;
+    if (checks) check_guard(w, in, g->mask);
+    if (needed & w->live & ~mask) {
+      /* a uniformly false guard skips it; anything else must come together */
+      if (!mask && !(g->mask & ~needed) && g->mask == w->live) {
+        g->pc++;
+        continue;
+      }
+      if (!mask && in->flags & INST_MEMBERS) {
+        g->pc++;
+        continue;
+      }
+      step = run_together(w, in, needed);
+    } else if (!mask) {
+      g->pc++;
+      continue;
+    } else {
+      if (checks) check_before(w, in, mask);
+      step = in->run(w, in, mask);
+    }
+    switch (step) {
+    case STEP_NEXT:
+      g->pc++;
+      g->resumed = false;
+      continue;
+    case STEP_JUMP: continue;
+    case STEP_WAIT: g->resumed = true; return count;
+    case STEP_WAIT_NEXT:
+      g->pc++;
+      g->resumed = false;
+      return count;
+    case STEP_GONE: recheck_joins(w); return count;
+    case STEP_STOP:
+      c->stopped = true;
+      g_atomic_int_set(&run->stop, 1);
+      return count;
+    }
+  }
+  return count;
+}
+
+static bool pick_group(Warp *w)
+{
+  for (unsigned i = 0; i < w->n_groups; i++) {
+    unsigned k = (w->next_group + 1 + i) % w->n_groups;
+    if (!wait_over(w, &w->groups[k])) continue;
+    w->next_group = k;
+    return true;
+  }
+  return false;
+}
+
+static void describe_wait(GString *out, const Warp *w, const Group *g)
+{
+  const Inst *in = &w->block->cluster->run->kernel->code[g->pc];
+  const Inst *previous = g->pc ? in - 1 : in;
+  g_string_append_printf(out, "\n  block (%u,%u,%u) warp %u lanes %08x at line %u: ", w->block->id[0],
+                         w->block->id[1], w->block->id[2], w->id, g->mask, in->source->mark.line);
+  switch (g->wait.kind) {
+  case WAIT_BARRIER: {
+    const Barrier *b = &w->block->barriers[g->wait.id];
+    g_string_append_printf(out, "barrier %u (line %u), %u of %u threads have arrived", g->wait.id,
+                           previous->source->mark.line, b->arrived, b->expected);
+    break;
+  }
+  case WAIT_CLUSTER:
+    g_string_append_printf(out, "the cluster barrier, %u of %u threads have arrived",
+                           w->block->cluster->barrier.arrived, w->block->cluster->barrier.expected);
+    break;
+  case WAIT_MBARRIER:
+    g_string_append_printf(out, "phase %llu of the mbarrier at shared 0x%x",
+                           (unsigned long long)g->wait.value, g->wait.id);
+    for (unsigned i = 0; i < g->wait.block->mbarriers->len; i++) {
+      const Mbarrier *m = &g_array_index(g->wait.block->mbarriers, Mbarrier, i);
+      if (m->offset == g->wait.id)
+        g_string_append_printf(out, " (%u of %u arrivals and %lld bytes are still expected)", m->pending,
+                               m->count, (long long)m->transactions);
+    }
+    break;
+  case WAIT_LANES:
+    g_string_append_printf(out, "the other lanes of the warp (%08x needed)", g->wait.needed);
+    break;
+  case WAIT_SPIN: g_string_append(out, "polls something that does not change"); break;
+  case WAIT_POOL: g_string_append(out, "registers for setmaxnreg.inc"); break;
+  default: g_string_append(out, "the other lanes at the end of a branch"); break;
+  }
+}
+
+void cluster_deadlock(Cluster *c)
+{
+  g_autoptr(GString) text = g_string_new("nobody can go on");
+  unsigned listed = 0;
+  Warp *first = NULL;
+  for (unsigned b = 0; b < c->n_blocks; b++)
+    for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
+      Warp *w = &c->blocks[b].warps[i];
+      for (unsigned k = 0; k < w->n_groups && listed < 64; k++, listed++) {
+        if (!first) {
+          first = w;
+          w->next_group = k;
+        }
+        describe_wait(text, w, &w->groups[k]);
+      }
+    }
+  if (!first) return;
+  const Group *g = current_group(first);
+  const Inst *in = &c->run->kernel->code[g->pc];
+  bool behind = g->wait.kind == WAIT_BARRIER || g->wait.kind == WAIT_CLUSTER;
+  fault(first, behind && g->pc ? in - 1 : in, first_lane(g->mask), SIM_FAULT_DEADLOCK, 0, "%s", text->str);
+}
+
+/* Nobody could run: let something late happen. false: a deadlock. */
+static bool unblock(Cluster *c)
+{
+  if (async_land_one(c)) return true;
+  bool spinning = false;
+  for (unsigned b = 0; b < c->n_blocks; b++)
+    for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
+      Warp *w = &c->blocks[b].warps[i];
+      for (unsigned k = 0; k < w->n_groups; k++)
+        if (w->groups[k].wait.kind == WAIT_SPIN) {
+          spinning = true;
+          w->groups[k].wait = (Wait){0};
+        }
+    }
+  /* lanes parked at the end of a branch go on alone before a spin is called endless */
+  bool released = false;
+  if (!spinning || c->spins > 16)
+    for (unsigned b = 0; b < c->n_blocks; b++)
+      for (unsigned i = 0; i < c->blocks[b].n_warps; i++)
+        released |= release_join(&c->blocks[b].warps[i]);
+  if (released) return true;
+  return spinning && ++c->spins < SPIN_LIMIT;
+}
+
+static bool over_limit(Cluster *c, uint64_t executed)
+{
+  Run *run = c->run;
+  c->instructions += executed;
+  uint64_t total = __atomic_add_fetch(&run->instructions, executed, __ATOMIC_RELAXED);
+  bool many = run->options->max_instructions && total > run->options->max_instructions;
+  bool late = run->deadline && g_get_monotonic_time() > run->deadline;
+  if (!many && !late) return g_atomic_int_get(&run->stop);
+  if (g_atomic_int_compare_and_exchange(&run->stop, 0, 1))
+    for (unsigned b = 0; b < c->n_blocks; b++)
+      for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
+        Warp *w = &c->blocks[b].warps[i];
+        if (!w->n_groups) continue;
+        w->next_group = 0;
+        fault(w, &run->kernel->code[w->groups[0].pc], first_lane(w->groups[0].mask), SIM_FAULT_LIMIT, 0,
+              many ? "the limit of %llu instructions is reached" : "the time limit is reached",
+              (unsigned long long)run->options->max_instructions);
+        return true;
+      }
+  return true;
+}
+
+ClusterState cluster_run(Cluster *c, bool yield)
+{
+  bool shuffled = c->run->schedule > 1;
+  unsigned total = c->n_blocks * c->blocks[0].n_warps;
+  uint64_t share = 0;
+  c->spins = 0;
+  while (!c->stopped && c->live_blocks) {
+    uint64_t executed = 0;
+    unsigned start = shuffled ? cluster_random(c) % total : 0;
+    for (unsigned i = 0; i < total && !c->stopped; i++) {
+      unsigned k = (start + i) % total;
+      Warp *w = &c->blocks[k / c->blocks[0].n_warps].warps[k % c->blocks[0].n_warps];
+      if (!w->n_groups || !pick_group(w)) continue;
+      unsigned n = run_group(w, shuffled ? 1 + cluster_random(c) % QUANTUM : QUANTUM);
+      w->instructions += n;
+      executed += n;
+    }
+    if (executed) {
+      if (over_limit(c, executed)) return CLUSTER_STOPPED;
+      share += executed;
+      if (yield && share > YIELD) return CLUSTER_YIELD;
+    } else if (!unblock(c)) {
+      return CLUSTER_STALLED;
+    }
+  }
+  return c->live_blocks ? CLUSTER_STOPPED : CLUSTER_FINISHED;
+}

@@ -1,0 +1,150 @@
+/* The simulator: runs PTX text on the CPU and reports every fault it sees.
+ *
+ * A module is immutable and may be run from several threads at once; a launch and a result belong to one
+ * thread. Nothing here prints. Errors in what the caller gave (PTX text, launch) come as GError; faults of
+ * the kernel come in the result. */
+#pragma once
+#include "adl/gpu.h"
+#include "base/diagnostic.h"
+#include "base/number.h"
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct PtxModule SimModule;
+
+/* Reads PTX. ERROR_INPUT for malformed text. What instructions mean is checked by sim_run or sim_check. */
+SimModule *sim_module_parse(Source *source, GError **error);
+void sim_module_free(SimModule *module);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimModule, sim_module_free)
+/* Decodes every instruction of an entry (NULL: all entries): ERROR_UNSUPPORTED lists the unknown ones. */
+bool sim_module_check(const SimModule *module, const char *entry, GError **error);
+
+/* Memory of the device. data is used in place: outputs appear in it. */
+typedef struct SimBuffer {
+  const char *name;
+  void *data;
+  uint64_t bytes;
+  uint64_t offset; /* added to a 256-byte aligned address: for unaligned pointers */
+  bool undefined;  /* nothing written yet: reading it and using the value is a fault */
+  bool output;     /* undefined values left in it are not a fault by themselves */
+} SimBuffer;
+
+typedef struct SimTensorMap {
+  const char *name;
+  unsigned buffer; /* index */
+  uint64_t buffer_offset;
+  NumberType type; /* element */
+  unsigned rank;
+  uint64_t dims[5], strides[4]; /* innermost first; strides in bytes of dimensions 1.. */
+  uint32_t box[5], element_strides[5];
+  unsigned swizzle; /* bytes: 0, 32, 64, 128 */
+  bool fill_nan;
+} SimTensorMap;
+
+typedef enum { SIM_ARG_BUFFER, SIM_ARG_TENSORMAP, SIM_ARG_BYTES } SimArgumentKind;
+typedef struct SimArgument {
+  SimArgumentKind kind;
+  unsigned index;      /* buffer or tensor map */
+  uint8_t bytes[4096]; /* SIM_ARG_BYTES: little-endian value */
+  unsigned n_bytes;
+} SimArgument;
+
+typedef struct SimLaunch {
+  const char *entry; /* NULL: the only entry of the module */
+  unsigned grid[3], block[3], cluster[3];
+  uint64_t shared;    /* dynamic shared memory, bytes */
+  unsigned registers; /* per thread at entry, 0: unknown */
+  SimBuffer *buffers;
+  unsigned n_buffers;
+  SimTensorMap *tensormaps;
+  unsigned n_tensormaps;
+  SimArgument *arguments;
+  unsigned n_arguments;
+} SimLaunch;
+
+/* X(ENUM, "name", checker) */
+#define SIM_FAULTS(X)                                                                                        \
+  X(BOUNDS, "bounds")           /* access outside every buffer, variable or window */                        \
+  X(ALIGNMENT, "alignment")     /* address not a multiple of what the instruction needs */                   \
+  X(UNDEFINED, "undefined")     /* a value nobody wrote decides an address, a branch or an output */         \
+  X(RACE, "race")               /* two unordered accesses to the same bytes */                               \
+  X(PROXY, "proxy")             /* ordered, but without the fence between generic and async proxy */         \
+  X(PROXY_WAR, "proxy-war")     /* generic read, then an async refill, without a proxy fence */              \
+  X(WGMMA, "wgmma")             /* operands or accumulators of a product in flight touched */                \
+  X(MBARRIER, "mbarrier")       /* misuse of a memory barrier */                                             \
+  X(BULK, "bulk")               /* misuse of bulk copies and their groups */                                 \
+  X(CLUSTER, "cluster")         /* a peer's shared memory touched before it lives or after it died */        \
+  X(BARRIER, "barrier")         /* barrier reached by the wrong number of threads */                         \
+  X(DEADLOCK, "deadlock")       /* nobody can go on */                                                       \
+  X(REGISTERS, "registers")     /* setmaxnreg beyond the pool */                                             \
+  X(CONVERGENCE, "convergence") /* lanes missing at an instruction that needs them all */                    \
+  X(TRAP, "trap")               /* the kernel trapped */                                                     \
+  X(LIMIT, "limit")             /* instruction or time limit reached */                                      \
+  X(OPERAND, "operand")         /* an operand whose value the instruction forbids */
+
+typedef enum {
+#define X(id, name) SIM_FAULT_##id,
+  SIM_FAULTS(X)
+#undef X
+      SIM_FAULT_COUNT
+} SimFaultKind;
+
+const char *sim_fault_name(SimFaultKind kind);
+
+typedef struct SimFault {
+  SimFaultKind kind;
+  bool finding; /* worth knowing, not wrong */
+  char *message, *instruction;
+  unsigned line, column; /* in the PTX text; 0: none */
+  unsigned block[3], warp, lane;
+  uint64_t address;
+  unsigned other_line, other_block[3], other_warp; /* the other party; other_line 0: none */
+  uint64_t count;                                  /* occurrences */
+} SimFault;
+
+typedef enum {
+  SIM_LAND_EARLY, /* asynchronous operations happen at their issue */
+  SIM_LAND_LATE,  /* ... at the last moment that is allowed */
+  SIM_LAND_RANDOM,
+} SimLanding;
+
+#define SIM_CHECK_ALL 0xffffffffu
+
+typedef struct SimOptions {
+  uint32_t checkers;  /* bit per SimFaultKind; bounds cannot be switched off */
+  unsigned schedules; /* 1: default; 2, 3: the two extremes; more: seeded random interleavings */
+  uint64_t seed;
+  uint64_t max_instructions; /* warp-instructions, 0: no limit */
+  double timeout;            /* seconds, 0: none */
+  unsigned jobs;             /* threads, 0: as many as the machine has */
+  bool exact;                /* products accumulate as exactly as double allows instead of in f32 */
+} SimOptions;
+
+void sim_options_default(SimOptions *options);
+/* "all", "none" or a list of fault names, comma-separated. */
+bool sim_options_checkers(SimOptions *options, const char *list, GError **error);
+
+typedef struct SimResult {
+  SimFault *faults;
+  unsigned n_faults, n_errors; /* n_errors: without findings */
+  uint64_t instructions;       /* warp-instructions executed */
+  double seconds;
+} SimResult;
+
+/* Runs one kernel. false with *error if PTX and launch do not fit each other or an instruction is unknown; a
+ * kernel that ran and misbehaved gives true, with faults in *result (free with sim_result_clear). gpu may be
+ * NULL. */
+bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, const SimOptions *options,
+             SimResult *result, GError **error);
+void sim_result_clear(SimResult *result);
+char *sim_result_to_text(const SimResult *result, const SimModule *module); /* g_free */
+json_t *sim_result_to_json(const SimResult *result, const SimModule *module);
+
+/* A launch file: buffers are read or filled, the description points into the object. */
+typedef struct SimLaunchFile SimLaunchFile;
+SimLaunchFile *sim_launch_file_load(const char *path, GError **error);
+SimLaunch *sim_launch_file_launch(SimLaunchFile *file);
+bool sim_launch_file_write_outputs(const SimLaunchFile *file, GError **error);
+void sim_launch_file_free(SimLaunchFile *file);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimLaunchFile, sim_launch_file_free)

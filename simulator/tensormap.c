@@ -1,0 +1,75 @@
+/* Tensor maps: boxes of up to five dimensions, out-of-bounds fill, swizzled layout in shared memory. */
+#include "simulator/copy.h"
+#include <string.h>
+
+bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map)
+{
+  if (address & 63) {
+    fault(w, in, lane, SIM_FAULT_ALIGNMENT, address, "a tensor map must be aligned to 64 bytes");
+    return false;
+  }
+  Place p = memory_place(w, in, lane, SPACE_GENERIC, address, 128, ACCESS_READ);
+  if (!p.at) return false;
+  memcpy(map, p.at, sizeof *map);
+  if (map->magic != TENSORMAP_MAGIC) {
+    fault(w, in, lane, SIM_FAULT_OPERAND, address, "there is no tensor map at this address");
+    return false;
+  }
+  if (map->rank != rank) {
+    fault(w, in, lane, SIM_FAULT_OPERAND, address, "the tensor map has %u dimensions, the instruction %u",
+          map->rank, rank);
+    return false;
+  }
+  return true;
+}
+
+static unsigned box_count(const TensorMap *map, unsigned dimension)
+{
+  unsigned stride = dimension ? MAX(map->element_strides[dimension], 1) : 1;
+  return (map->box[dimension] + stride - 1) / stride;
+}
+
+uint64_t tensormap_box_bytes(const TensorMap *map)
+{
+  uint64_t n = number_bytes((NumberType)map->type);
+  for (unsigned i = 0; i < map->rank; i++)
+    n *= box_count(map, i);
+  return n;
+}
+
+static uint32_t swizzle(const TensorMap *map, uint32_t address)
+{
+  static const uint32_t bits[] = {0, 0x10, 0x30, 0x70};
+  return address ^ (address >> 3 & bits[map->swizzle_log & 3]);
+}
+
+void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset,
+                    BoxPiece piece, void *user)
+{
+  unsigned bytes = number_bytes((NumberType)map->type), per_piece = 16 / bytes;
+  unsigned count[5] = {1, 1, 1, 1, 1};
+  for (unsigned i = 0; i < map->rank; i++)
+    count[i] = box_count(map, i);
+  uint32_t at = shared_offset;
+  unsigned index[5] = {0};
+  for (;;) {
+    bool inside = true;
+    uint64_t row = map->address;
+    for (unsigned i = 1; i < map->rank; i++) {
+      int64_t c = (int64_t)coordinates[i] + (int64_t)index[i] * MAX(map->element_strides[i], 1);
+      inside &= c >= 0 && c <= (int64_t)map->dims[i];
+      row += (uint64_t)c * map->strides[i - 1];
+    }
+    for (unsigned e = 0; e < count[0]; e += per_piece, at += 16) {
+      int64_t c = (int64_t)coordinates[0] + e;
+      uint32_t valid = 0;
+      for (unsigned k = 0; inside && k < per_piece && e + k < count[0]; k++)
+        if (c + k >= 0 && c + k <= (int64_t)map->dims[0]) valid |= 1u << k;
+      piece(user, swizzle(map, at), row + (uint64_t)c * bytes, valid, bytes);
+    }
+    unsigned i = 1;
+    while (i < 5 && ++index[i] >= count[i])
+      index[i++] = 0;
+    if (i >= 5) return;
+  }
+}

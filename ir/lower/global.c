@@ -178,7 +178,10 @@ bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, un
                       access->stride_type[part->dim], bytes);
   }
   for (unsigned d = 0; d < tensor->rank; d++) {
-    if (parts.constant[d])
+    int64_t stride;
+    if (parts.constant[d] && lower_is_int(access->stride[d], &stride))
+      access->offset += parts.constant[d] * stride * bytes;
+    else if (parts.constant[d])
       address = advance(lower, address, lower_int(lower, parts.constant[d]), NUMBER_S32, access->stride[d],
                         access->stride_type[d], bytes);
     unsigned reach = d >= lead ? extent[d - lead] : 1;
@@ -205,7 +208,7 @@ bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, un
 
 LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsigned *constant)
 {
-  LowerAddress address = {access->address, 0};
+  LowerAddress address = {access->address, access->offset};
   unsigned lead = access->rank - access->tile_rank, bytes = number_bytes(access->tensor->element);
   for (unsigned d = 0; d < access->tile_rank; d++) {
     int64_t stride;
@@ -217,7 +220,7 @@ LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsi
     address.base = advance(lower, address.base, lower_int(lower, constant[d]), NUMBER_S32,
                            access->stride[lead + d], access->stride_type[lead + d], bytes);
   }
-  if (address.offset > G_MAXINT32 / 4) { /* beyond what an address may carry */
+  if (ABS(address.offset) > G_MAXINT32 / 4) { /* beyond what an address may carry */
     address.base = lower_add(lower, NUMBER_U64, address.base, lower_int(lower, address.offset));
     address.offset = 0;
   }

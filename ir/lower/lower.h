@@ -264,6 +264,7 @@ typedef struct LowerAccess {
   const IrType *tensor;
   unsigned rank, tile_rank;
   IrExpr *address;             /* u64: of the thread's element 0 */
+  int64_t offset;              /* constant bytes */
   IrExpr *stride[IR_MAX_RANK]; /* elements; constant or register */
   NumberType stride_type[IR_MAX_RANK];
   IrExpr *coordinate[IR_MAX_RANK]; /* of the thread's element 0; NULL if never outside */

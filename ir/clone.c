@@ -110,8 +110,19 @@ void ir_region_clone_into(IrBuilder *builder, const IrRegion *region, GHashTable
 
 /* ---- Whole functions and modules ---- */
 
+static void keep_source(IrModule *module, Source *source)
+{
+  if (!source || source == module->source || g_ptr_array_find(module->sources, source, NULL)) return;
+  g_ptr_array_add(module->sources, source_ref(source));
+}
+
 IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
 {
+  if (function->module != module) { /* the marks point into these */
+    keep_source(module, function->module->source);
+    for (unsigned i = 0; i < function->module->sources->len; i++)
+      keep_source(module, function->module->sources->pdata[i]);
+  }
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   Copy copy = {module, map, true};
   IrFunction *other = ir_function_new(module, function->name, function->is_kernel);
@@ -162,10 +173,8 @@ IrModule *ir_module_clone(const IrModule *module)
   other->n_parameters = module->n_parameters;
   other->bound = copy_parameters(&copy, module->bound, module->n_bound);
   other->n_bound = module->n_bound;
+  if (module->source) other->source = source_ref(module->source);
   for (unsigned i = 0; i < module->n_functions; i++)
     ir_function_copy(other, module->functions[i]);
-  if (module->source) other->source = source_ref(module->source);
-  for (unsigned i = 0; i < module->sources->len; i++)
-    g_ptr_array_add(other->sources, source_ref(module->sources->pdata[i]));
   return other;
 }

@@ -324,7 +324,7 @@ void ir_op_move(IrOp *op, IrRegion *region, IrOp *before);
 IrOp *ir_op_clone(IrBuilder *builder, const IrOp *op, GHashTable *map);
 void ir_region_clone_into(IrBuilder *builder, const IrRegion *region, GHashTable *map);
 IrModule *ir_module_clone(const IrModule *module);
-/* A copy of a function of any module in this one; marks go on pointing into the other's source. */
+/* A copy of a function of any module in this one; marks go on pointing into the other's source, which is kept. */
 IrFunction *ir_function_copy(IrModule *module, const IrFunction *function);
 /* Finds the op that declares a symbol visible in the function, or NULL. */
 IrOp *ir_symbol_find(const IrFunction *function, const char *symbol);
@@ -353,11 +353,16 @@ bool ir_broadcast(const IrType *a, const IrType *b, IrType *shape);
 /* Reads a module of any level. Errors carry file:line:col. Name resolution is done here, checks by ir_verify. */
 IrModule *ir_read(Source *source, GError **error);
 char *ir_print(const IrModule *module);                  /* g_free; reading it back and printing gives the same text */
-char *ir_print_op(const IrOp *op);                       /* one op, for messages */
+char *ir_print_op(const IrOp *op);                       /* one op, for messages; g_free */
+char *ir_type_text(const IrType *type);                  /* a type, for messages; g_free */
 
 /* Binds parameters (name -> IrExpr*, made in this module), evaluates `when`, inlines sub-kernels, folds. The bound
  * parameters must have the declared kinds; every parameter needs a value. Errors name the template's line. */
 bool ir_instantiate(IrModule *module, GHashTable *bindings, GError **error);
+
+/* Copies into the module what it calls and lacks from the library (sub-kernels, with what these call). Names that
+ * neither has are left for the next library; ir_instantiate() reports what is missing in the end. */
+bool ir_link(IrModule *module, const IrModule *library, GError **error);
 
 /* All faults of a module, each at its op: opcodes illegal at the level, operand kinds and types, attributes missing
  * or unknown, uses before definitions, assignments to non-variables, layouts missing at STAGED, shapes that disagree.

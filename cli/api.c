@@ -29,21 +29,25 @@ void adlgen_error_clear(adlgen_error *error)
   memset(error, 0, sizeof *error);
 }
 
-/* Takes the fault; always gives NULL, for `return fail(...)`. */
-static void *fail(adlgen_error *error, GError *fault)
+static void take_fault(adlgen_error *error, const GError *fault)
 {
-  g_autoptr(GError) owned = fault;
-  if (!error) return NULL;
   adlgen_error_clear(error);
   error->code = error_exit_code(fault);
   error->message = g_strdup(fault->message);
   const GPtrArray *diagnostics = error_diagnostics(fault);
-  if (!diagnostics || !diagnostics->len) return NULL;
+  if (!diagnostics || !diagnostics->len) return;
   const Diagnostic *first = diagnostics->pdata[0];
   error->hint = g_strdup(first->hint);
   error->file = first->source ? g_strdup(first->source->name) : NULL;
   error->line = first->line;
   error->column = first->column;
+}
+
+/* Takes the fault; always gives NULL, for `return fail(...)`. */
+static void *fail(adlgen_error *error, GError *fault)
+{
+  if (error) take_fault(error, fault);
+  g_error_free(fault);
   return NULL;
 }
 

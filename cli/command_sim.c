@@ -1,0 +1,88 @@
+/* adlgen sim: runs a PTX file on the CPU and reports its faults. */
+#include "cli/cli.h"
+#include "simulator/simulator.h"
+#include <stdlib.h>
+
+const Option sim_options[] = {
+    {.name = "launch", .value = "FILE", .doc = "grid, arguments and buffers (LAUNCH.json)"},
+    {.name = "checkers",
+     .value = "LIST",
+     .doc = "all (the default), none, or names of faults separated by commas"},
+    {.name = "schedules",
+     .value = "N",
+     .doc = "1: the default order; 2: also everything asynchronous as late as allowed; more: random orders"},
+    {.name = "seed", .value = "N", .doc = "seed of the random orders"},
+    {.name = "jobs", .value = "N", .doc = "threads to use; default: one per processor"},
+    {.name = "gpu", .value = "GPU", .doc = "whose limits hold; default: those of the target in general"},
+    {.name = "max-instructions", .value = "N", .doc = "stops after so many warp-instructions"},
+    {.name = "timeout", .value = "SECONDS", .doc = "stops after so many seconds"},
+    {.name = "exact", .doc = "matrix products accumulate in double"},
+    {.name = NULL},
+};
+
+static bool read_number(const Arguments *arguments, const char *option, double *value, GError **error)
+{
+  const char *text = argument_value(arguments, option);
+  if (!text) return true;
+  char *end;
+  *value = g_ascii_strtod(text, &end);
+  if (end != text && !*end && *value >= 0) return true;
+  error_set(error, ERROR_USAGE, NULL, "bad-number", NULL, "--%s takes a number, not '%s'", option, text);
+  return false;
+}
+
+static bool read_options(const Arguments *arguments, SimOptions *options, GError **error)
+{
+  const char *checkers = argument_value(arguments, "checkers");
+  double limit = (double)options->max_instructions, seed = 0;
+  sim_options_default(options);
+  limit = (double)options->max_instructions;
+  if (checkers && !sim_options_checkers(options, checkers, error)) return false;
+  if (!argument_unsigned(arguments, "schedules", &options->schedules, error) ||
+      !argument_unsigned(arguments, "jobs", &options->jobs, error) ||
+      !read_number(arguments, "seed", &seed, error) ||
+      !read_number(arguments, "max-instructions", &limit, error) ||
+      !read_number(arguments, "timeout", &options->timeout, error))
+    return false;
+  options->seed = (uint64_t)seed;
+  options->max_instructions = (uint64_t)limit;
+  options->exact = argument_flag(arguments, "exact");
+  return true;
+}
+
+static void print_result(const Cli *cli, const SimResult *result, const SimModule *module)
+{
+  if (cli->json) {
+    cli_print_json(sim_result_to_json(result, module));
+    return;
+  }
+  g_autofree char *text = sim_result_to_text(result, module);
+  fputs(text, stdout);
+  printf("%llu warp-instructions in %.3f s, %u faults, %u findings\n",
+         (unsigned long long)result->instructions, result->seconds, result->n_errors,
+         result->n_faults - result->n_errors);
+}
+
+bool command_sim(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  SimOptions options = {0};
+  const char *launch = argument_value(arguments, "launch"), *gpu_name = argument_value(arguments, "gpu");
+  if (!read_options(arguments, &options, error)) return false;
+  g_autoptr(Source) source = source_load(argument_at(arguments, 0), error);
+  if (!source) return false;
+  g_autoptr(SimModule) module = sim_module_parse(source, error);
+  if (!module) return false;
+  if (!launch) {
+    error_set(error, ERROR_USAGE, NULL, "missing-option", NULL, "--launch is missing");
+    return false;
+  }
+  g_autoptr(Gpu) gpu = gpu_name ? gpu_load(gpu_name, error) : NULL;
+  if (gpu_name && !gpu) return false;
+  g_autoptr(SimLaunchFile) file = sim_launch_file_load(launch, error);
+  SimResult result;
+  if (!file || !sim_run(module, sim_launch_file_launch(file), gpu, &options, &result, error)) return false;
+  print_result(cli, &result, module);
+  if (result.n_errors) *cli->exit_code = ERROR_VERIFY;
+  sim_result_clear(&result);
+  return sim_launch_file_write_outputs(file, error);
+}

@@ -120,6 +120,13 @@ const Command commands[] = {
                 "(all that a program needs to launch the kernels) and a file per kernel and kind. On any "
                 "error DIR is "
                 "as it was before."},
+    {.name = "sim",
+     .arguments = "KERNEL.ptx",
+     .least = 1,
+     .most = 1,
+     .options = sim_options,
+     .run = command_sim,
+     .doc = "runs a PTX file on the CPU and reports its faults"},
     {.name = "catalog",
      .arguments = "build|check",
      .actions = catalog_actions,

@@ -177,7 +177,6 @@ static void complete_barrier(BulkOperation *op, Block *b)
   }
   Mbarrier *m = mbarrier_find(w, op->base.in, op->base.lane, b, op->barrier_offset);
   if (!m) return;
-  race_async_complete(op, b, m);
   mbarrier_transactions(w, op->base.in, m, b, -(int64_t)op->bytes);
 }
 

@@ -74,7 +74,7 @@ static Step run_barrier(Warp *w, const Inst *in, uint32_t mask)
   if (b->arrived > b->expected)
     fault(w, in, lane, SIM_FAULT_BARRIER, 0, "%u threads at barrier %u, which counts %u", b->arrived, id,
           b->expected);
-  race_barrier_arrive(w, b);
+  race_barrier_arrive(w, b, in->operation != BAR_ARRIVE);
   uint64_t generation = b->generation;
   bool done = barrier_complete(w, in, b);
   if (in->operation == BAR_ARRIVE) return STEP_NEXT;
@@ -137,7 +137,7 @@ static Step run_cluster_barrier(Warp *w, const Inst *in, uint32_t mask)
             "second arrival at the cluster barrier without a wait between");
     w->cluster_arrived |= mask;
     w->cluster_phase = b->generation;
-    race_cluster_arrive(w);
+    if (!in->negate) race_cluster_arrive(w);
     b->arrived += (uint32_t)__builtin_popcount(mask);
     cluster_complete(c);
     return STEP_NEXT;
@@ -157,7 +157,9 @@ void decode_cluster_barrier(Decoder *d, int argument)
   static const char *const orders[] = {"release", "relaxed", "acquire", NULL};
   int which = 0;
   if (!take_one(d, names, &which)) decode_fail(d, "arrive or wait is missing");
-  take_one(d, orders, NULL);
+  int order = 0;
+  take_one(d, orders, &order);
+  d->in->negate = order == 1; /* relaxed: arrives without releasing */
   d->in->operation = (uint8_t)which;
   if (take(d, "aligned")) d->in->flags |= INST_ALIGNED;
   d->in->run = run_cluster_barrier;
@@ -399,6 +401,7 @@ void decode_mbarrier(Decoder *d, int argument)
   }
   d->taken |= 2;
   in->operation = (uint8_t)which;
+  in->synchronises = true;
   while (take_one(d, ignored, NULL))
     ;
   in->space = (uint8_t)take_space(d);

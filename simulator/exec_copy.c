@@ -170,7 +170,6 @@ static Step run_copy_group(Warp *w, const Inst *in, uint32_t mask)
 {
   if (in->operation == GROUP_COMMIT) {
     for_lanes(l, mask) w->copy_groups[l]++;
-    race_copy_commit(w, mask);
     return STEP_NEXT;
   }
   land_copies(w, mask, (uint32_t)in->immediate, in->operation == GROUP_WAIT_ALL);
@@ -477,10 +476,9 @@ static Step run_bulk_group(Warp *w, const Inst *in, uint32_t mask)
 {
   if (in->operation == GROUP_COMMIT) {
     for_lanes(l, mask) w->bulk_groups[l]++;
-    race_bulk_commit(w, mask);
   } else {
     bulk_wait(w, mask, (uint32_t)in->immediate);
-    race_bulk_wait(w, mask, (uint32_t)in->immediate, in->negate);
+    race_bulk_wait(w);
   }
   return STEP_NEXT;
 }

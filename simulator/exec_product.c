@@ -63,7 +63,7 @@ typedef struct Loader {
   Warp *w;
   const Inst *in;
   const Product *product;
-  bool reported;
+  bool reported, check; /* check: races are looked for (at the issue, once for what all four warps read) */
 } Loader;
 
 /* The piece's bytes; false if they are outside of shared memory. *defined: all of them have been written. */
@@ -83,7 +83,7 @@ static const uint8_t *load_chunk(Loader *q, uint32_t address, bool *defined)
   }
   Place p = {.at = b->shared + address, .block = b, .offset = address, .defined = b->defined};
   *defined &= memory_is_defined(&p, 16);
-  race_product_read(q->w, q->in, q->product, address);
+  if (q->check) race_product_read(q->w, q->in, q->product, address);
   return p.at;
 }
 
@@ -213,17 +213,18 @@ static void mark_undefined(Warp *w, const Inst *in, const GroupProduct *s, bool 
   }
 }
 
-static void land_product(Warp *w, Product *product)
+static void land_product(Warp *w, Product *product, bool at_issue)
 {
   const Inst *in = product->in;
   const GroupProduct *s = in->data;
   ProductOperands *p = g_aligned_alloc(1, sizeof(ProductOperands), 64);
-  Loader q = {.w = w, .in = in, .product = product};
+  Loader q = {.w = w, .in = in, .product = product, .check = at_issue};
   uint64_t rows = 0, columns[4] = {0};
   if (s->a_in_registers)
     load_registers(w, in, s, p, &rows);
   else
     load_operand(&q, s, p, product->a, true, 16 * (w->id & 3), 16, &rows);
+  q.check = at_issue && (w->id & 3) == 0;
   load_operand(&q, s, p, product->b, false, 0, s->n, columns);
   mark_undefined(w, in, s, product->scale_d, rows, columns);
   uint32_t *pointers[PRODUCT_MAX_N / 2];
@@ -322,14 +323,14 @@ static Step run_group_product(Warp *w, const Inst *in, uint32_t mask)
   p.scale_d = scale != 0;
   if (scale != 0 && scale != FULL) fault(w, in, 0, SIM_FAULT_WGMMA, 0, "scale-d differs between lanes");
   check_fence(w, in, s);
+  p.index = w->product_count;
   check_same(w, in, &p);
   p.token = (uint8_t)(1 + w->product_count % 255);
   Cluster *c = w->block->cluster;
   SimLanding landing = c->run->landing;
-  race_product_issue(w, in, &p);
   if (landing == SIM_LAND_EARLY ||
       (landing == SIM_LAND_RANDOM && cluster_random(c) & 1 && w->products->len == 0))
-    land_product(w, &p);
+    land_product(w, &p, true);
   if (w->in_flight) {
     unsigned n = s->registers + (s->a_in_registers ? 4 : 0);
     for (unsigned i = 0; i < n; i++) {
@@ -338,11 +339,31 @@ static Step run_group_product(Warp *w, const Inst *in, uint32_t mask)
     }
   }
   g_array_append_val(w->products, p);
+  cluster_progress(c);
   return STEP_NEXT;
 }
 
-static void finish_products(Warp *w, uint32_t keep)
+/* A product ends for the warpgroup as a whole: all four warps must have issued it. */
+static bool land_group(Warp *w, uint32_t index)
 {
+  Warp *first = &w->block->warps[w->id & ~3u];
+  for (unsigned i = 0; i < 4; i++)
+    if (first[i].product_count <= index) return false;
+  for (unsigned i = 0; i < 4; i++)
+    for (unsigned k = 0; k < first[i].products->len; k++) {
+      Product *p = &g_array_index(first[i].products, Product, k);
+      if (p->index == index && !p->landed) land_product(&first[i], p, false);
+    }
+  return true;
+}
+
+/* false: some warp of the warpgroup has not come so far */
+static bool finish_products(Warp *w, uint32_t keep)
+{
+  for (unsigned i = 0; i < w->products->len; i++) {
+    const Product *p = &g_array_index(w->products, Product, i);
+    if (p->group + keep < w->product_groups && !land_group(w, p->index)) return false;
+  }
   unsigned out = 0;
   uint32_t n_slots = w->block->cluster->run->kernel->n_slots;
   for (unsigned i = 0; i < w->products->len; i++) {
@@ -352,11 +373,11 @@ static void finish_products(Warp *w, uint32_t keep)
       out++;
       continue;
     }
-    if (!p->landed) land_product(w, p);
     for (uint32_t k = 0; w->in_flight && k < n_slots; k++)
       if (w->in_flight[k] == p->token) w->in_flight[k] = 0;
   }
   g_array_set_size(w->products, out);
+  return true;
 }
 
 enum { PRODUCT_FENCE, PRODUCT_COMMIT, PRODUCT_WAIT };
@@ -367,7 +388,8 @@ static Step run_product_group(Warp *w, const Inst *in, uint32_t mask)
   case PRODUCT_FENCE: w->fence_time = w->time++; break;
   case PRODUCT_COMMIT: w->product_groups++; break;
   default:
-    finish_products(w, (uint32_t)in->immediate);
+    if (!finish_products(w, (uint32_t)in->immediate))
+      return wait_for(w, WAIT_PRODUCT, NULL, 0, w->block->cluster->progress, STEP_WAIT);
     race_product_wait(w, (uint32_t)in->immediate);
     break;
   }

@@ -59,6 +59,7 @@ struct Inst {
   bool guard_negated;
   uint8_t flags, type, type2, space, vector, bytes, operation, rounding;
   bool ftz, saturate, negate, wide;
+  bool synchronises; /* an mbarrier operation: its order is that of the barrier, not of the word */
   uint32_t d[2], a[5];
   uint32_t *list; /* operands of variable number: vectors, fragments */
   uint16_t n_list, n_reads, n_writes;
@@ -98,8 +99,9 @@ typedef enum {
   WAIT_BARRIER,
   WAIT_CLUSTER,
   WAIT_MBARRIER,
-  WAIT_SPIN, /* polls something: runs again when anything changed, or when nothing else can */
-  WAIT_POOL, /* setmaxnreg.inc */
+  WAIT_SPIN,    /* polls something: runs again when anything changed, or when nothing else can */
+  WAIT_PRODUCT, /* for the other warps of the warpgroup to issue the same products */
+  WAIT_POOL,    /* setmaxnreg.inc */
 } WaitKind;
 
 typedef struct Wait {
@@ -144,6 +146,7 @@ struct Warp {
   GArray *copies;  /* AsyncCopy */
   GPtrArray *bulk; /* BulkOperation: copies out of shared memory */
   uint32_t bulk_groups[LANES];
+  uint64_t bulk_sequence;
   GArray *products; /* Product: wgmma in flight */
   uint32_t product_groups, product_count;
   uint32_t *write_time; /* per slot, NULL: the kernel has no asynchronous products */
@@ -251,7 +254,7 @@ struct Run {
   uint64_t instructions, progress;
   int stop; /* atomic */
   int64_t deadline;
-  bool track_undefined, track_races;
+  bool track_undefined, track_races, ours; /* ours: emitted by adlgen, held to stricter rules */
   SimLanding landing;
   GHashTable *seen; /* faults already reported */
 };

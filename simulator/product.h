@@ -34,7 +34,7 @@ typedef struct Product {
   uint64_t a, b; /* descriptors; a unused with register A */
   bool scale_d, landed;
   uint8_t token;
-  uint32_t group;
+  uint32_t group, index; /* index: counts the warp's products, the same in all four warps */
 } Product;
 
 /* The instruction whose registers carry the token, NULL if it is gone. */

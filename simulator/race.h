@@ -1,79 +1,49 @@
-/* Races: two accesses to the same bytes that nothing orders. */
+/* Races: two accesses to the same bytes that nothing orders, generic and async proxy told apart.
+ *
+ * Vector clocks over the agents of a cluster (W warps):
+ *   w          generic accesses of warp w, counted in releases and proxy fences
+ *   W + w      cp.async writes of warp w, counted in groups
+ *   2W + w     reads by products of the warpgroup that begins with warp w, in groups
+ *   3W + w     reads by bulk stores of warp w, in operations
+ *   4W + m     bulk loads that complete on mbarrier m, in its phases
+ * A warp's clock says what has happened before its next instruction; its fenced clock says what of the
+ * generic accesses has also been made visible to the async proxy by its author. Both travel with every
+ * synchronisation. */
 #pragma once
 #include "simulator/copy.h"
 #include "simulator/product.h"
 
+void race_cluster_init(Cluster *c);
+void race_cluster_free(Cluster *c);
+void race_global_init(Run *run);
+void race_global_free(Run *run);
+
+void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
+                        AccessKind kind, bool ordered);
+
+/* An access through the generic proxy. ordered: atomic, volatile, acquire or release. */
 static inline void race_access(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
                                AccessKind kind, bool ordered)
 {
+  if (p->block ? p->block->check != NULL : p->buffer && p->buffer->check)
+    race_check_generic(w, in, lane, p, bytes, kind, ordered);
 }
 
-static inline void race_barrier_arrive(Warp *w, Barrier *b)
-{
-}
-static inline void race_barrier(Block *block, Barrier *b)
-{
-}
-static inline void race_cluster_arrive(Warp *w)
-{
-}
-static inline void race_cluster_barrier(Cluster *c)
-{
-}
-static inline void race_cluster_wait(Warp *w)
-{
-}
-static inline void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m)
-{
-}
-static inline void race_mbarrier_complete(Block *b, Mbarrier *m)
-{
-}
-static inline void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
-{
-}
-static inline void race_fence(Warp *w, const Inst *in, uint32_t mask)
-{
-}
-static inline void race_copy_issue(Warp *w, const Inst *in, unsigned lane, uint32_t to, unsigned bytes)
-{
-}
-static inline void race_copy_commit(Warp *w, uint32_t mask)
-{
-}
-static inline void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all)
-{
-}
-static inline void race_copy_arrive(Warp *w, const Inst *in, unsigned lane)
-{
-}
-static inline void race_bulk_issue(BulkOperation *op)
-{
-}
-static inline void race_bulk_commit(Warp *w, uint32_t mask)
-{
-}
-static inline void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool read)
-{
-}
-static inline void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind)
-{
-}
-static inline void race_async_complete(BulkOperation *op, Block *b, Mbarrier *m)
-{
-}
-static inline void race_product_issue(Warp *w, const Inst *in, Product *p)
-{
-}
-static inline void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t address)
-{
-}
-static inline void race_product_wait(Warp *w, uint32_t keep)
-{
-}
-static inline void race_cluster_init(Cluster *c)
-{
-}
-static inline void race_cluster_free(Cluster *c)
-{
-}
+void race_barrier_arrive(Warp *w, const Barrier *b, bool waits);
+void race_barrier(Block *block, const Barrier *b);
+void race_cluster_arrive(Warp *w);
+void race_cluster_barrier(Cluster *c);
+void race_cluster_wait(Warp *w);
+void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m);
+void race_mbarrier_complete(Block *b, Mbarrier *m);
+void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m);
+void race_mbarrier_free(Mbarrier *m);
+void race_fence(Warp *w, const Inst *in, uint32_t mask);
+void race_copy_issue(Warp *w, const Inst *in, unsigned lane, uint32_t to, unsigned bytes);
+void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all);
+void race_copy_arrive(Warp *w, const Inst *in, unsigned lane);
+void race_bulk_issue(BulkOperation *op);
+void race_bulk_wait(Warp *w);
+void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
+void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t offset);
+void race_product_wait(Warp *w, uint32_t keep);

@@ -1,6 +1,7 @@
 /* One launch: does it fit the kernel, memory, blocks over threads, results. */
 #include "simulator/copy.h"
 #include "simulator/machine.h"
+#include "simulator/race.h"
 #include <string.h>
 
 SimModule *sim_module_parse(Source *source, GError **error)
@@ -332,7 +333,9 @@ static void run_all(Run *run, const Gpu *gpu)
     run->schedule = i;
     run->seed = run->options->seed + i;
     run->landing = i == 0 ? SIM_LAND_EARLY : i == 1 ? SIM_LAND_LATE : SIM_LAND_RANDOM;
+    race_global_init(run);
     run_schedule(run, gpu);
+    race_global_free(run);
   }
   for (unsigned i = 0; i < total; i++) {
     g_free(data[i]);
@@ -385,6 +388,9 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
   Run run = {.kernel = kernel, .options = options, .result = result};
   g_mutex_init(&run.lock);
   run.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  uint32_t races = 1u << SIM_FAULT_RACE | 1u << SIM_FAULT_PROXY | 1u << SIM_FAULT_PROXY_WAR;
+  run.track_races = options->checkers & races;
+  run.ours = g_strstr_len(module->source->text, 1024, "adlgen") != NULL;
   uint32_t value_checks = 1u << SIM_FAULT_UNDEFINED | 1u << SIM_FAULT_WGMMA;
   run.track_undefined = options->checkers & value_checks;
   set_sizes(&run, f, launch, gpu);

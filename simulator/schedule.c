@@ -58,6 +58,7 @@ static bool wait_over(Warp *w, const Group *g)
     }
     return true;
   case WAIT_SPIN:
+  case WAIT_PRODUCT:
   case WAIT_POOL: return c->progress != g->wait.value;
   case WAIT_JOIN:
   case WAIT_LANES: return false;
@@ -250,6 +251,9 @@ static void describe_wait(GString *out, const Warp *w, const Group *g)
     g_string_append_printf(out, "the other lanes of the warp (%08x needed)", g->wait.needed);
     break;
   case WAIT_SPIN: g_string_append(out, "polls something that does not change"); break;
+  case WAIT_PRODUCT:
+    g_string_append(out, "the other warps of the warpgroup, which have not issued the same products");
+    break;
   case WAIT_POOL: g_string_append(out, "registers for setmaxnreg.inc"); break;
   default: g_string_append(out, "the other lanes at the end of a branch"); break;
   }

@@ -2,7 +2,7 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  derive_waits  allocate_resources  check_protocol  budget_registers  lower
- *   THREAD  fold_constants  induce_addresses  remove_dead_code  measure_pressure
+ *   THREAD  induce_addresses  fold_constants  remove_dead_code  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
 #include "ir/pass.h"
@@ -13,6 +13,13 @@
 static const IrPass passes[] = {
     {"lower", IR_STAGED, IR_THREAD, false, pass_lower,
      "tiles become registers, roles branches, accesses addresses"},
+    {"induce_addresses", IR_THREAD, IR_THREAD, true, pass_induce_addresses,
+     "addresses that a loop recomputes become registers that step"},
+    {"fold_constants", IR_THREAD, IR_THREAD, true, pass_fold_constants,
+     "constants and copies through registers, identities, decided branches"},
+    {"remove_dead_code", IR_THREAD, IR_THREAD, true, pass_remove_dead_code, "what nothing reads"},
+    {"measure_pressure", IR_THREAD, IR_THREAD, true, pass_measure_pressure,
+     "live registers of the kernel and its roles, against what they may have"},
 };
 
 #define PASS_COUNT (sizeof passes / sizeof *passes)

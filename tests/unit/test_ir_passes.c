@@ -1,0 +1,93 @@
+/* Passes on text: every tests/ir/passes/PASS/NAME.ir holds a module, the line "; ---- after", and the module
+ * that the pass makes of it, as printed. A test is a file; ADLGEN_UPDATE=1 writes what comes out into it. */
+#include "ir/pass.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+#define SEPARATOR "; ---- after\n"
+
+static char *pass_folder(const char *pass)
+{
+  const char *root = g_getenv("ADLGEN_SOURCE_ROOT");
+  return g_build_filename(root != NULL ? root : ".", "tests", "ir", "passes", pass, NULL);
+}
+
+static char *run_pass(const char *path, const char *text, gsize length, const IrPass *pass)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Source) source = source_new(path, text, length);
+  g_autoptr(IrModule) module = ir_read(source, &error);
+  IrPassContext context = {0};
+  bool done = module != NULL && ir_verify(module, NULL, &error) && pass->run(module, &context, &error) &&
+              ir_verify(module, pass->name, &error);
+  if (done) return ir_print(module);
+  g_autofree char *message = error_to_text(error, false);
+  fail_msg("%s: %s", path, message);
+  return NULL;
+}
+
+static bool check_file(const char *path, const IrPass *pass)
+{
+  g_autofree char *text = NULL;
+  gsize length;
+  assert_true(g_file_get_contents(path, &text, &length, NULL));
+  const char *separator = strstr(text, SEPARATOR);
+  gsize before = separator != NULL ? (gsize)(separator - text) : length;
+  const char *expected = separator != NULL ? separator + strlen(SEPARATOR) : "";
+  g_autofree char *after = run_pass(path, text, before, pass);
+  if (strcmp(after, expected) == 0) return true;
+  if (g_getenv("ADLGEN_UPDATE") != NULL) {
+    g_autofree char *updated = g_strdup_printf("%.*s" SEPARATOR "%s", (int)before, text, after);
+    return g_file_set_contents(path, updated, -1, NULL);
+  }
+  print_message("%s: the pass gives\n%s", path, after);
+  return false;
+}
+
+static void check_pass(const char *name)
+{
+  unsigned n, files = 0, wrong = 0;
+  const IrPass *passes = ir_pass_list(&n), *pass = NULL;
+  for (unsigned i = 0; i < n; i++)
+    if (strcmp(passes[i].name, name) == 0) pass = &passes[i];
+  assert_non_null(pass);
+  g_autofree char *folder = pass_folder(name);
+  GDir *dir = g_dir_open(folder, 0, NULL);
+  assert_non_null(dir);
+  for (const char *file; (file = g_dir_read_name(dir)) != NULL;) {
+    g_autofree char *path = g_build_filename(folder, file, NULL);
+    if (!g_str_has_suffix(file, ".ir")) continue;
+    wrong += !check_file(path, pass);
+    files++;
+  }
+  g_dir_close(dir);
+  assert_true(files > 0);
+  assert_int_equal(wrong, 0);
+}
+
+static void test_induce_addresses(void **state)
+{
+  check_pass("induce_addresses");
+}
+
+static void test_fold_constants(void **state)
+{
+  check_pass("fold_constants");
+}
+
+static void test_remove_dead_code(void **state)
+{
+  check_pass("remove_dead_code");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_induce_addresses),
+                                     cmocka_unit_test(test_fold_constants),
+                                     cmocka_unit_test(test_remove_dead_code)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -80,8 +80,8 @@ char *ir_opcode_document(void)
                    "| statement | levels | attributes | meaning |\n|---|---|---|---|\n");
   for (unsigned i = 0; i < IR_OPCODE_COUNT; i++)
     append_row(out, (IrOpcode)i);
-  static const char *const kinds[] = {"flag", "int",      "expression", "keyword", "expression or keyword",
-                                      "list", "keywords", "range"};
+  static const char *const kinds[] = {"flag", "int",      "expression",   "keyword", "expression or keyword",
+                                      "list", "keywords", "range or list"};
   g_string_append(out, "\n## Attributes\n\n| keyword | value | meaning |\n|---|---|---|\n");
   for (unsigned i = 0; i < IR_ATTRIBUTE_COUNT; i++) {
     g_string_append_printf(out, "| `%s` | %s | ", ir_attribute_name((IrAttributeKey)i),

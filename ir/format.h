@@ -36,7 +36,7 @@ typedef enum {
   ATTRIBUTE_word,  /* an expression or a keyword */
   ATTRIBUTE_list,  /* [e, ...] */
   ATTRIBUTE_names, /* [keyword, ...] */
-  ATTRIBUTE_range, /* e .. e */
+  ATTRIBUTE_range, /* e .. e, or a list */
 } AttributeKind;
 
 typedef struct OpFormat {

@@ -222,7 +222,7 @@ static IrExpr *read_attribute_value(Reader *reader, IrAttributeKey key, const ch
   switch (attribute_kind(key)) {
   case ATTRIBUTE_name: return read_attribute_name(reader, key, values);
   case ATTRIBUTE_list: return read_list(reader);
-  case ATTRIBUTE_range: return read_range(reader);
+  case ATTRIBUTE_range: return read_at(reader, "[") ? read_list(reader) : read_range(reader);
   case ATTRIBUTE_names:
   case ATTRIBUTE_word: {
     reader->words_allowed = true;

@@ -126,7 +126,7 @@ static bool attribute_fits(const Verifier *verifier, AttributeKind kind, const I
   case ATTRIBUTE_name: return value->kind == EXPR_NAME || value->kind == EXPR_PARAMETER;
   case ATTRIBUTE_list:
   case ATTRIBUTE_names: return value->kind == EXPR_LIST;
-  case ATTRIBUTE_range: return value->kind == EXPR_RANGE;
+  case ATTRIBUTE_range: return value->kind == EXPR_RANGE || value->kind == EXPR_LIST;
   default: return value->kind != EXPR_LIST && value->kind != EXPR_RANGE;
   }
 }
@@ -135,8 +135,8 @@ static void check_attribute(Verifier *verifier, const IrOp *op, const OpFormat *
                             const IrAttribute *attribute)
 {
   static const char *const kinds[] = {
-      "no value", "a constant",         "an expression", "a keyword", "an expression or keyword",
-      "a list",   "a list of keywords", "a range"};
+      "no value", "a constant",         "an expression",  "a keyword", "an expression or keyword",
+      "a list",   "a list of keywords", "a range or list"};
   const char *name = ir_attribute_name(attribute->key);
   AttributeKind kind = attribute_kind(attribute->key);
   if (!format->takes[attribute->key]) {

@@ -205,6 +205,9 @@ static void check_mma(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "shape", "`mma` needs three tiles of two dimensions");
     return;
   }
+  const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
+  if (warps && (warps->kind != EXPR_LIST || warps->n != 2))
+    fault(verifier, op, "attribute", "attribute `warps` of `mma` takes a list of two: [m, n]");
   bool fits = same_extent(verifier, acc.dims[0], a.dims[0]) &&
               same_extent(verifier, acc.dims[1], b.dims[1]) && same_extent(verifier, a.dims[1], b.dims[0]);
   if (fits) return;
@@ -375,6 +378,10 @@ static void check_role(Verifier *verifier, const IrOp *op)
 {
   int64_t low, high, instances = ir_attribute_int(op, ATTR_INSTANCES, 1);
   const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
+  if (warps->kind != EXPR_RANGE) {
+    fault(verifier, op, "attribute", "attribute `warps` of a role takes a range, such as 0 .. 4");
+    return;
+  }
   if (!ir_expr_is_int(warps->items[0], &low) || !ir_expr_is_int(warps->items[1], &high)) return;
   if (low < 0 || high <= low || high > 64)
     fault(verifier, op, "warps", "a role has one warp or more: %" G_GINT64_FORMAT " .. %" G_GINT64_FORMAT,

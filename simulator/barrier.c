@@ -178,6 +178,7 @@ void barrier_thread_exit(Warp *w, uint32_t lanes)
   for (unsigned i = 0; i < 16; i++)
     if (b->barriers[i].full) barrier_complete(w, NULL, &b->barriers[i]);
   if (b->live_warps) return;
+  race_block_exit(w);
   async_block_exit(b);
   c->live_blocks--;
 }
@@ -313,6 +314,7 @@ static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
     }
     Mbarrier *m = mbarrier_find(w, in, l, b, offset);
     if (!m) continue;
+    race_remote(w, in, b);
     Place p = {.at = b->shared + offset, .block = b, .offset = offset, .defined = b->defined};
     race_access(w, in, l, &p, 8, ACCESS_ATOMIC, true);
     uint64_t state = m->phase << 20 | m->pending;
@@ -367,10 +369,15 @@ static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
   Group *g = current_group(w);
   bool spurious =
       c->run->schedule > 1 && !g->resumed && in->operation == MB_TRY && cluster_random(c) % 8 == 0;
-  if (!done && in->operation == MB_TRY && !spurious)
+  /* the first attempt fails at once, so that a kernel that ignores the answer is not saved by a wait it never
+   * made */
+  uint32_t here = g->pc + 1;
+  bool first = in->operation == MB_TRY && !done && g->tried != here;
+  g->tried = first ? here : 0;
+  if (!done && in->operation == MB_TRY && !spurious && !first)
     return wait_for(w, WAIT_MBARRIER, block, at, phase, STEP_WAIT);
   set_predicate(w, in->d[0], mask, done);
-  return done || spurious ? STEP_NEXT : poll_again(w, in);
+  return done || spurious || first ? STEP_NEXT : poll_again(w, in);
 }
 
 static Step run_pending_count(Warp *w, const Inst *in, uint32_t mask)

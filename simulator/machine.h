@@ -116,7 +116,8 @@ typedef struct Group {
   uint32_t mask, pc;
   int join; /* index into warp->joins, -1: none */
   Wait wait;
-  bool resumed; /* second run of an instruction that waited */
+  uint32_t tried; /* pc + 1 of a try_wait that has just failed: the next attempt blocks */
+  bool resumed;   /* second run of an instruction that waited */
 } Group;
 
 /* Where lanes that have diverged meet again. */

@@ -30,6 +30,9 @@ typedef struct Clocks {
   uint32_t *barrier;            /* [blocks][16][2 n] */
   uint64_t (*waiting)[16];      /* per block and barrier: warps that will wake */
   uint32_t *cluster, *cluster_done;
+  uint32_t
+      *remote; /* [blocks][n]: what of other blocks has touched the block's memory; its end must come after */
+  uint16_t *remote_pc;
   GHashTable *locations; /* clocks of memory words used for synchronisation */
 } Clocks;
 
@@ -71,6 +74,8 @@ void race_cluster_init(Cluster *c)
     clock_of(k, i)[i] = 1;
   k->barrier = g_new0(uint32_t, (size_t)c->n_blocks * 16 * 2 * k->n);
   k->waiting = g_malloc0(c->n_blocks * sizeof k->waiting[0]);
+  k->remote = g_new0(uint32_t, (size_t)c->n_blocks * k->n);
+  k->remote_pc = g_new0(uint16_t, (size_t)c->n_blocks * k->n);
   k->cluster = g_new0(uint32_t, 2 * k->n);
   k->cluster_done = g_new0(uint32_t, 2 * k->n);
   k->locations = g_hash_table_new_full(NULL, NULL, NULL, g_free);
@@ -96,6 +101,8 @@ void race_cluster_free(Cluster *c)
   g_free(k->warp);
   g_free(k->barrier);
   g_free(k->waiting);
+  g_free(k->remote);
+  g_free(k->remote_pc);
   g_free(k->cluster);
   g_free(k->cluster_done);
   g_hash_table_destroy(k->locations);
@@ -308,6 +315,7 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
   a.kind = kind;
   a.agent = agent;
   a.clock = clock_of(k, agent)[agent];
+  if (p->block != w->block) race_remote(w, in, p->block);
   if (ordered && !in->synchronises) synchronise_location(k, w, p, kind);
   touch(k, &a, ordered);
 }
@@ -441,6 +449,44 @@ void race_copy_arrive(Warp *w, const Inst *in, unsigned lane)
   race_copy_wait(w, 1u << lane, 0, true);
 }
 
+/* --- the end of a block --- */
+
+static void note_remote(Clocks *k, const Block *b, unsigned agent, uint32_t clock, uint16_t pc)
+{
+  size_t i = (size_t)b->rank * k->n + agent;
+  k->remote[i] = MAX(k->remote[i], clock);
+  k->remote_pc[i] = pc;
+}
+
+void race_remote(Warp *w, const Inst *in, const Block *b)
+{
+  Clocks *k = clocks_of(w);
+  if (!k || b == w->block) return;
+  unsigned agent = agent_of(k, w);
+  note_remote(k, b, agent, clock_of(k, agent)[agent], index_of(w, in));
+}
+
+void race_block_exit(Warp *last)
+{
+  Clocks *k = clocks_of(last);
+  const Block *b = last->block;
+  if (!k) return;
+  g_autofree uint32_t *end = g_new0(uint32_t, 2 * k->n);
+  for (unsigned i = 0; i < k->per_block; i++)
+    join(k, end, clock_of(k, b->rank * k->per_block + i));
+  for (unsigned agent = 0; agent < k->n; agent++) {
+    size_t i = (size_t)b->rank * k->n + agent;
+    if (k->remote[i] <= end[agent]) continue;
+    const Inst *in = instruction_at(last, k->remote_pc[i]);
+    if (!in) continue;
+    if (agent >= 4 * k->warps)
+      fault(last, in, 0, SIM_FAULT_BULK, 0, "the block ends without having waited for the data of this copy");
+    else
+      fault(last, in, 0, SIM_FAULT_CLUSTER, 0,
+            "a block may end before this access to its shared memory by a peer: nothing orders them");
+  }
+}
+
 /* --- bulk copies --- */
 
 void race_bulk_issue(BulkOperation *op)
@@ -476,6 +522,7 @@ void race_bulk_issue(BulkOperation *op)
     a.agent = mbarrier_agent(k, op->mask ? b : op->barrier_block, m);
     a.clock = (uint32_t)m->phase + 1;
     touch(k, &a, false);
+    note_remote(k, b, a.agent, a.clock, index_of(w, a.in));
   }
 }
 

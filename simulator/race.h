@@ -47,3 +47,6 @@ void race_bulk_wait(Warp *w);
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
 void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t offset);
 void race_product_wait(Warp *w, uint32_t keep);
+/* A peer's shared memory is touched: the peer must not end before. */
+void race_remote(Warp *w, const Inst *in, const Block *b);
+void race_block_exit(Warp *last);

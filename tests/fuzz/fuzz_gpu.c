@@ -13,10 +13,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   g_assert(!gpu == (error != NULL));
   if (!gpu) {
     g_autofree char *text = error_to_text(error, false);
+    g_assert(text);
     json_decref(error_to_json(error));
     return 0;
   }
   g_autofree char *text = gpu_to_text(gpu);
+  g_assert(text);
   json_decref(gpu_to_json(gpu));
   return 0;
 }

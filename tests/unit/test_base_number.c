@@ -78,7 +78,8 @@ static void test_rounding(void **state)
   nearest_even(NUMBER_E5M2, 0x7b);
 }
 
-/* The compiler's own _Float16 is the second opinion. */
+/* The compiler's own _Float16 is the second opinion; older clang has none for this machine. */
+#if !defined(__clang__) || __clang_major__ >= 15
 static void test_f16_against_the_compiler(void **state)
 {
   uint64_t seed = 1;
@@ -92,6 +93,12 @@ static void test_f16_against_the_compiler(void **state)
     assert_int_equal(ours, theirs);
   }
 }
+#else
+static void test_f16_against_the_compiler(void **state)
+{
+  skip();
+}
+#endif
 
 static unsigned encode(NumberType type, double value, bool saturate)
 {

@@ -1,6 +1,7 @@
 /* adlgen compile: a graph, or pseudo-assembly, to files for one or several GPUs. */
 #include "cli/build.h"
 #include "cli/cli.h"
+#include "cli/constants.h"
 #include "cli/emit_c.h"
 #include "cli/output.h"
 #include "cli/pass_log.h"
@@ -14,6 +15,7 @@ typedef struct CompileRun {
   const Arguments *arguments;
   const char *const *emit;
   Source *source;
+  Graph *graph;         /* NULL for pseudo-assembly */
   Assembler *assembler; /* NULL if nothing is assembled */
   PassLog *passes;
   Output *output;
@@ -121,13 +123,12 @@ static bool check_distinct(const Build *build, const Gpu *gpu, GError **error)
   return true;
 }
 
-static bool generate_for(CompileRun *run, const Graph *graph, const char *gpu_name,
-                         const CompileOptions *options, GError **error)
+static bool generate_for(CompileRun *run, const char *gpu_name, const CompileOptions *options, GError **error)
 {
   g_autoptr(Gpu) gpu = gpu_load(gpu_name, error);
   if (!gpu || !check_distinct(run->build, gpu, error)) return false;
-  if (graph) {
-    CompileResult *result = generator_compile(graph, gpu, options, error);
+  if (run->graph) {
+    CompileResult *result = generator_compile(run->graph, gpu, options, error);
     if (!result) return false;
     if (!write_dumps(run, gpu, error)) {
       compile_result_free(result);
@@ -150,13 +151,12 @@ static bool generate_for(CompileRun *run, const Graph *graph, const char *gpu_na
 static bool generate(CompileRun *run, GError **error)
 {
   CompileOptions options = compile_options(run);
-  g_autoptr(Graph) graph = NULL;
   if (!is_ir(run->source)) {
-    graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
-    if (!graph) return false;
+    run->graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
+    if (!run->graph) return false;
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)
-    if (!generate_for(run, graph, *name, &options, error)) return false;
+    if (!generate_for(run, *name, &options, error)) return false;
   return true;
 }
 
@@ -236,6 +236,17 @@ static bool write_c(CompileRun *run, const Gpu *gpu, const Plan *plan, GError **
          output_write_text(run->output, source_name, source, error);
 }
 
+/* Data of constants go beside the plan that names their file. */
+static bool write_constants(CompileRun *run, const Gpu *gpu, Plan *plan, GError **error)
+{
+  g_autoptr(GBytes) file = constants_gather(run->graph, plan);
+  if (!file) return true;
+  g_autofree char *name = g_build_filename(gpu->name, CONSTANTS_FILE, NULL);
+  gsize size = 0;
+  const void *data = g_bytes_get_data(file, &size);
+  return output_write(run->output, name, data, size, error);
+}
+
 static bool write_all(CompileRun *run, GError **error)
 {
   for (guint i = 0; i < run->build->kernels->len; i++)
@@ -243,6 +254,7 @@ static bool write_all(CompileRun *run, GError **error)
   for (guint i = 0; i < run->build->results->len; i++) {
     const Gpu *gpu = run->build->gpus->pdata[i];
     const CompileResult *result = run->build->results->pdata[i];
+    if (!write_constants(run, gpu, result->plan, error)) return false;
     if (emits(run, "c") && !write_c(run, gpu, result->plan, error)) return false;
     name_files(run, result->plan);
     g_autofree char *name = g_build_filename(gpu->name, "plan.json", NULL);
@@ -295,6 +307,7 @@ bool command_compile(const Cli *cli, const Arguments *arguments, GError **error)
     g_propagate_error(error, fault);
   }
   build_free(run.build);
+  graph_free(run.graph);
   output_free(run.output);
   pass_log_free(run.passes);
   assembler_free(run.assembler);

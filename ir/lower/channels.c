@@ -194,9 +194,10 @@ void lower_arrive(Lower *lower, IrOp *op)
   }
   IrExpr *where = peer ? lower_s32(lower, peer) : NULL, *when = performer(lower, op);
   IrExpr *address = peer ? lower_address_register(lower, barrier, NUMBER_U32) : lower_address(lower, barrier);
+  const IrExpr *count = ir_attribute_value(op, ATTR_COUNT);
+  IrExpr *arrivals = count ? lower_s32(lower, count) : NULL;
   IrOp *arrive = lower_emit(lower, OP_BARRIER_ARRIVE, 1, address);
   if (where) ir_attribute_set(arrive, ATTR_PEER, where);
-  const IrExpr *count = ir_attribute_value(op, ATTR_COUNT);
-  if (count) ir_attribute_set(arrive, ATTR_COUNT, lower_s32(lower, count));
+  if (arrivals) ir_attribute_set(arrive, ATTR_COUNT, arrivals);
   lower_when(arrive, when);
 }

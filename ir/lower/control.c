@@ -164,8 +164,9 @@ static IrExpr *turn_barrier(Lower *lower, const IrOp *turn, IrExpr *instance)
   return lower_add(lower, NUMBER_S32, instance, lower_int(lower, first));
 }
 
-static void turn_attributes(Lower *lower, IrOp *op, IrExpr *id)
+static void turn_sync(Lower *lower, IrOpcode code, IrExpr *id)
 {
+  IrOp *op = lower_emit(lower, code, 0);
   ir_attribute_set(op, ATTR_ID, id);
   ir_attribute_set(op, ATTR_THREADS, lower_int(lower, 2 * (int64_t)lower->role->instance_warps * 32));
 }
@@ -186,10 +187,10 @@ void lower_turn(Lower *lower, const IrOp *op)
     IrExpr *wraps = lower_compare(lower, OP_EQ, next, lower_int(lower, n));
     instance =
         lower_scalar(lower, OP_SELECT, ir_scalar(NUMBER_S32), "next", 3, wraps, lower_int(lower, 0), next);
-    turn_attributes(lower, lower_emit(lower, OP_SYNC_ARRIVE, 0), turn_barrier(lower, turn, instance));
+    turn_sync(lower, OP_SYNC_ARRIVE, turn_barrier(lower, turn, instance));
     return;
   }
-  turn_attributes(lower, lower_emit(lower, OP_SYNC, 0), turn_barrier(lower, turn, instance));
+  turn_sync(lower, OP_SYNC, turn_barrier(lower, turn, instance));
 }
 
 static void collect_turns(IrOp *op, void *data)
@@ -213,8 +214,7 @@ static void first_turns(Lower *lower, const IrOp *role)
         lower_compare(lower, OP_EQ, lower->role->instance, lower_int(lower, lower->role->instances - 1));
     IrOp *branch = lower_emit(lower, OP_IF, 1, last);
     lower_scope_open(lower, branch, ir_region_add(branch), false);
-    turn_attributes(lower, lower_emit(lower, OP_SYNC_ARRIVE, 0),
-                    turn_barrier(lower, turn, lower_int(lower, 0)));
+    turn_sync(lower, OP_SYNC_ARRIVE, turn_barrier(lower, turn, lower_int(lower, 0)));
     lower_scope_close(lower);
   }
 }

@@ -20,25 +20,46 @@ static const IrExpr *fold_sign(Lower *lower, const IrExpr *expr)
   return x->kind == EXPR_INT ? lower_int(lower, -x->integer) : ir_float(lower->module, -x->number);
 }
 
-IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
+/* %x or %x[a .. b, c .. d]: the tile and where the part starts. */
+static LowerTile *tile_operand(Lower *lower, const IrExpr *operand, unsigned *corner)
+{
+  const IrExpr *base = operand->kind == EXPR_INDEX ? operand->items[0] : operand;
+  LowerTile *tile = base->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, base->value) : NULL;
+  if (!tile || base == operand) return tile;
+  for (unsigned d = 0; d + 1 < operand->n && d < LAYOUT_MAX_DIMS; d++) {
+    const IrExpr *range = operand->items[d + 1];
+    int64_t low = -1;
+    if (range->kind == EXPR_RANGE) lower_is_int(lower_s32(lower, range->items[0]), &low);
+    if (low < 0 || low >= tile->layout->extent[d])
+      lower_fail(lower, ERROR_INPUT, "sub-tile", "unroll the loop whose variable it takes",
+                 "a part of a register tile starts at a constant inside it");
+    corner[d] = (unsigned)MAX(low, 0);
+  }
+  return tile;
+}
+
+static IrExpr **spread_tile(Lower *lower, const IrExpr *operand, LowerTile *tile, const unsigned *corner,
+                            const Layout *layout)
 {
   unsigned n = layout_registers(layout);
   IrExpr **out = arena_new_array(lower->arena, IrExpr *, n);
-  LowerTile *tile = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
-  if (tile) {
-    unsigned *map = lower_correspondence(lower, tile->layout, layout);
-    if (!map) {
-      IrExpr *zero = lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
-                                "%%%s in %s does not fit the layout %s", operand->value->name,
-                                layout_text(lower->arena, tile->layout), layout_text(lower->arena, layout));
-      for (unsigned r = 0; r < n; r++)
-        out[r] = zero;
-      return out;
-    }
-    for (unsigned r = 0; r < n; r++)
-      out[r] = tile->reg[map[r]];
-    return out;
-  }
+  unsigned *map = operand->kind == EXPR_VALUE ? lower_correspondence(lower, tile->layout, layout)
+                                              : lower_part_of(lower, tile->layout, layout, corner);
+  if (!map)
+    lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
+               "'%s' in %s does not fit the layout %s", ir_expr_text(lower->module, operand),
+               layout_text(lower->arena, tile->layout), layout_text(lower->arena, layout));
+  for (unsigned r = 0; r < n; r++)
+    out[r] = map ? tile->reg[map[r]] : lower_int(lower, 0);
+  return out;
+}
+
+IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
+{
+  unsigned n = layout_registers(layout), corner[LAYOUT_MAX_DIMS] = {0};
+  LowerTile *tile = tile_operand(lower, operand, corner);
+  if (tile) return spread_tile(lower, operand, tile, corner, layout);
+  IrExpr **out = arena_new_array(lower->arena, IrExpr *, n);
   operand = fold_sign(lower, operand);
   IrExpr *x;
   if (is_literal(operand)) {

@@ -181,6 +181,21 @@ static KeyOperand key_operand(Lower *lower, const IrExpr *expr)
   return key;
 }
 
+/* What depends on nothing but the launch stands at the kernel's start. */
+static bool is_given(IrOpcode code)
+{
+  return code == OP_PARAMETER || code == OP_ADDRESS || code == OP_SPECIAL;
+}
+
+static LowerScope *outermost(Lower *lower, IrOp **before)
+{
+  LowerScope *home = lower->scope;
+  *before = NULL;
+  for (; home->parent; home = home->parent)
+    *before = home->owner;
+  return home;
+}
+
 /* The outermost scope that `depth` allows by leaving innermost loops; the present one if it leaves none. */
 static LowerScope *home_of(Lower *lower, unsigned depth, IrOp **before)
 {
@@ -216,7 +231,7 @@ IrExpr *lower_scalar(Lower *lower, IrOpcode code, IrType type, const char *hint,
     if (found) return found;
   }
   IrOp *before;
-  LowerScope *home = home_of(lower, depth, &before);
+  LowerScope *home = is_given(code) ? outermost(lower, &before) : home_of(lower, depth, &before);
   IrBuilder builder = before ? ir_builder_before(before) : ir_builder_at_end(home->region);
   builder.mark = lower->mark;
   IrValue *value = ir_result(ir_emit_array(&builder, code, n, operands), hint, type);

@@ -10,7 +10,7 @@
 
 /* ---- Corners ---- */
 
-#define MAX_PARTS 16
+#define MAX_PARTS 32
 
 typedef struct Part {
   unsigned dim, depth;

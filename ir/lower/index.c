@@ -176,16 +176,11 @@ static bool threads_agree(const Layout *from, const Layout *to)
   return true;
 }
 
-unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to)
+unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner)
 {
   if (from->rank != to->rank || !threads_agree(from, to)) return NULL;
   unsigned n = layout_registers(to), n_from = layout_registers(from);
   unsigned *map = arena_new_array(lower->arena, unsigned, n);
-  if (from == to) {
-    for (unsigned r = 0; r < n; r++)
-      map[r] = r;
-    return map;
-  }
   const unsigned *at = lower_registers(lower, to), *from_at = lower_registers(lower, from);
   g_autoptr(GHashTable) places = g_hash_table_new(g_int64_hash, g_int64_equal);
   uint64_t *keys = arena_new_array(lower->arena, uint64_t, n_from);
@@ -194,10 +189,24 @@ unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *t
     g_hash_table_replace(places, &keys[r], GUINT_TO_POINTER(r + 1));
   }
   for (unsigned r = 0; r < n; r++) {
-    uint64_t key = coordinate_key(from, at + (size_t)r * LAYOUT_MAX_DIMS, to->rank);
+    unsigned here[LAYOUT_MAX_DIMS] = {0};
+    for (unsigned d = 0; d < to->rank; d++)
+      here[d] = at[(size_t)r * LAYOUT_MAX_DIMS + d] + corner[d];
+    uint64_t key = coordinate_key(from, here, to->rank);
     unsigned found = GPOINTER_TO_UINT(g_hash_table_lookup(places, &key));
     if (!found) return NULL;
     map[r] = found - 1;
   }
+  return map;
+}
+
+unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to)
+{
+  static const unsigned zero[LAYOUT_MAX_DIMS] = {0};
+  if (from != to) return lower_part_of(lower, from, to, zero);
+  unsigned n = layout_registers(to);
+  unsigned *map = arena_new_array(lower->arena, unsigned, n);
+  for (unsigned r = 0; r < n; r++)
+    map[r] = r;
   return map;
 }

@@ -162,6 +162,8 @@ IrExpr *lower_map_owner(Lower *lower, const Layout *layout);
 /* For each register of `to`, the register of `from` with the same element (an extent of 1 in `from` stands
  * for all); NULL if the layouts do not agree on the threads. */
 unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to);
+/* The same where `to` is the part of `from` that starts at a coordinate. */
+unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner);
 
 /* ---- shared.c: tiles in shared memory ---- */
 

@@ -4,6 +4,7 @@
  * xor, so where the two offsets have no bit in common it is taken once for the thread and once, at compile
  * time, for the register: the bits that cannot meet become the constant of the address, the others one xor.
  */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 #include <string.h>
 
@@ -64,20 +65,49 @@ static bool slot_operand(Lower *lower, const IrExpr *expr, LowerShared *shared)
   return true;
 }
 
+/* Bytes from the tile's start to a run-time coordinate along dim. Exact where the coordinate is a multiple of
+ * what the swizzle repeats after (8 rows) or of a panel's width, which it has to be known to be. */
+static IrExpr *runtime_offset(Lower *lower, const LowerShared *shared, unsigned dim, const IrExpr *low)
+{
+  unsigned unit[LAYOUT_MAX_DIMS] = {0}, zero[LAYOUT_MAX_DIMS] = {0}, step = 1;
+  for (unsigned i = 0; i < shared->layout->n; i++)
+    if (shared->layout->modes[i].dim == (int)dim) step = MAX(step, shared->layout->modes[i].step);
+  bool rows = step == 1 && dim != lower_shared_inner(shared);
+  unsigned multiple = rows ? (shared->layout->swizzle_bits ? 8 : 1) : step;
+  if ((!rows && step == 1) || ir_known_multiple(lower->kernel, low, multiple) % multiple) {
+    lower_fail(lower, ERROR_INPUT, "sub-tile", NULL, "a sub-tile must start at a multiple of %u here",
+               MAX(multiple, 2));
+    return lower_int(lower, 0);
+  }
+  unit[dim] = step;
+  int64_t weight = lower_shared_linear(shared, unit) - lower_shared_linear(shared, zero);
+  const IrExpr *steps =
+      step == 1 ? low : ir_binary(lower->module, OPERATOR_DIV, (IrExpr *)low, lower_int(lower, step));
+  return lower_mul(lower, NUMBER_S32, lower_s32(lower, steps), lower_int(lower, weight));
+}
+
 static bool sub_tile(Lower *lower, const IrExpr *expr, LowerShared *shared)
 {
   if (!lower_shared_operand(lower, expr->items[0], shared)) return false;
   for (unsigned d = 0; d + 1 < expr->n && d < shared->rank; d++) {
     const IrExpr *range = expr->items[d + 1];
-    int64_t low, high;
-    if (range->kind != EXPR_RANGE || !ir_expr_is_int(range->items[0], &low) ||
-        !ir_expr_is_int(range->items[1], &high) || low < 0 || high > shared->extent[d] || low >= high) {
+    int64_t low, extent;
+    if (range->kind != EXPR_RANGE || !ir_range_extent(range, &extent) || extent <= 0 ||
+        extent > shared->extent[d]) {
       lower_fail(lower, ERROR_INPUT, "sub-tile", NULL,
-                 "a sub-tile of shared memory takes constant ranges inside it");
+                 "a sub-tile of shared memory takes ranges of constant extent");
       return false;
     }
-    shared->origin[d] += (unsigned)low;
-    shared->extent[d] = (unsigned)(high - low);
+    if (!ir_expr_is_int(range->items[0], &low)) {
+      IrExpr *offset = runtime_offset(lower, shared, d, range->items[0]);
+      shared->base = lower_add(lower, NUMBER_U32, shared->base, offset);
+    } else if (low >= 0 && low + extent <= shared->extent[d]) {
+      shared->origin[d] += (unsigned)low;
+    } else {
+      lower_fail(lower, ERROR_INPUT, "sub-tile", NULL, "a sub-tile lies outside its tile");
+      return false;
+    }
+    shared->extent[d] = (unsigned)extent;
   }
   return true;
 }

@@ -4,19 +4,22 @@
 /* All threads of the role or instance meet. */
 void lower_block_barrier(Lower *lower, const IrOp *op)
 {
-  IrOp *sync = lower_emit(lower, OP_SYNC, 0);
-  const IrExpr *id = ir_attribute_value(op, ATTR_ID);
-  if (lower->role->whole_block && !id) return;
+  const IrExpr *id = ir_attribute_value(op, ATTR_ID), *threads = ir_attribute_value(op, ATTR_THREADS);
+  if (!id && lower->role->whole_block) {
+    lower_emit(lower, OP_SYNC, 0);
+    return;
+  }
   if (!id) {
     lower_fail(lower, ERROR_INPUT, "named-barrier", NULL, "%s in a role needs a named barrier (id)",
                ir_op_info(op->code)->name);
     return;
   }
-  ir_attribute_set(sync, ATTR_ID, lower_s32(lower, id));
-  const IrExpr *threads = ir_attribute_value(op, ATTR_THREADS);
-  ir_attribute_set(sync, ATTR_THREADS,
-                   threads ? lower_s32(lower, threads)
-                           : lower_int(lower, (int64_t)lower->role->instance_warps * 32));
+  IrExpr *number = lower_s32(lower, id);
+  IrExpr *count =
+      threads ? lower_s32(lower, threads) : lower_int(lower, (int64_t)lower->role->instance_warps * 32);
+  IrOp *sync = lower_emit(lower, OP_SYNC, 0);
+  ir_attribute_set(sync, ATTR_ID, number);
+  ir_attribute_set(sync, ATTR_THREADS, count);
 }
 
 /* ---- Runs of registers that are contiguous in shared memory ---- */
@@ -29,12 +32,6 @@ static unsigned run_width(const LowerTile *tile, const LowerShared *shared)
     width /= 2;
   return MAX(1, width);
 }
-
-typedef struct Sub {
-  unsigned *reg; /* registers of the part of a tile that is meant */
-  unsigned n;
-  unsigned origin[LAYOUT_MAX_DIMS];
-} Sub;
 
 static bool fits(Lower *lower, const LowerTile *tile, const LowerShared *shared)
 {

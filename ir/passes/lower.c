@@ -52,13 +52,15 @@ static void lower_let(Lower *lower, IrOp *op)
 /* Ops that mean the same for one thread; expressions in their attributes become registers. */
 static void pass_through(Lower *lower, IrOp *op)
 {
-  IrOp *copy = lower_emit_array(lower, op->code, op->n_operands, op->operands);
+  IrExpr *values[IR_ATTRIBUTE_COUNT] = {NULL};
   for (unsigned i = 0; i < op->n_attributes; i++) {
-    IrExpr *value = op->attributes[i].value;
-    if (op->attributes[i].key == ATTR_BY) continue;
-    if (value && value->kind != EXPR_NAME && value->kind != EXPR_INT) value = lower_s32(lower, value);
-    ir_attribute_set(copy, op->attributes[i].key, value);
+    values[i] = op->attributes[i].value;
+    if (values[i] && values[i]->kind != EXPR_NAME && values[i]->kind != EXPR_INT)
+      values[i] = lower_s32(lower, values[i]);
   }
+  IrOp *copy = lower_emit_array(lower, op->code, op->n_operands, op->operands);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].key != ATTR_BY) ir_attribute_set(copy, op->attributes[i].key, values[i]);
 }
 
 static void lower_map_declaration(Lower *lower, IrOp *op)

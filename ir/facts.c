@@ -1,0 +1,164 @@
+#include "ir/facts.h"
+
+static unsigned lowest_bit(uint64_t value, unsigned limit)
+{
+  if (!value) return limit;
+  uint64_t bit = value & -value;
+  return bit > limit ? limit : (unsigned)bit;
+}
+
+/* Facts of a value: what defines it, as far as integer expressions go. */
+static unsigned value_multiple(const IrFunction *function, const IrValue *value, unsigned limit)
+{
+  if (value->def && value->def->code == OP_LET && !value->variable)
+    return ir_known_multiple(function, value->def->operands[0], limit);
+  if (value->argument_of && value->argument_of->owner && value->argument_of->owner->code == OP_FOR) {
+    const IrOp *loop = value->argument_of->owner; /* low + i * step */
+    unsigned low = ir_known_multiple(function, loop->operands[0], limit);
+    return loop->n_operands > 2 ? ir_known_multiple(function, loop->operands[2], low) : MIN(low, 1);
+  }
+  return 1;
+}
+
+unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit)
+{
+  switch (expr->kind) {
+  case EXPR_INT: return lowest_bit((uint64_t)expr->integer, limit);
+  case EXPR_DIM: {
+    const IrDim *dim = ir_dim_find(function, expr->name);
+    if (dim && dim->multiple > 1) return lowest_bit((uint64_t)dim->multiple, limit);
+    return 1;
+  }
+  case EXPR_VALUE: return value_multiple(function, expr->value, limit);
+  case EXPR_BINARY: {
+    unsigned a = ir_known_multiple(function, expr->items[0], limit);
+    unsigned b = ir_known_multiple(function, expr->items[1], limit);
+    if (expr->operator_ == OPERATOR_MUL) return MIN(limit, a * b);
+    if (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) return MIN(a, b);
+    return 1;
+  }
+  case EXPR_CALL:
+    if (expr->n == 2 && (g_str_equal(expr->name, "min") || g_str_equal(expr->name, "max")))
+      return MIN(ir_known_multiple(function, expr->items[0], limit),
+                 ir_known_multiple(function, expr->items[1], limit));
+    return 1;
+  default: return 1;
+  }
+}
+
+static int64_t saturating_mul(int64_t a, int64_t b)
+{
+  int64_t product;
+  return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+static int64_t saturating_add(int64_t a, int64_t b)
+{
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr)
+{
+  switch (expr->kind) {
+  case EXPR_INT: return expr->integer;
+  case EXPR_DIM: {
+    const IrDim *dim = ir_dim_find(function, expr->name);
+    return dim && dim->maximum > 0 ? dim->maximum : INT64_MAX;
+  }
+  case EXPR_BINARY: {
+    int64_t a = ir_known_maximum(function, expr->items[0]), b = ir_known_maximum(function, expr->items[1]);
+    int64_t divisor;
+    switch (expr->operator_) {
+    case OPERATOR_MUL: return saturating_mul(a, b);
+    case OPERATOR_ADD: return saturating_add(a, b);
+    case OPERATOR_SUB: return a;
+    case OPERATOR_DIV: return ir_expr_is_int(expr->items[1], &divisor) && divisor > 0 ? a / divisor : a;
+    case OPERATOR_MOD: return ir_expr_is_int(expr->items[1], &divisor) && divisor > 0 ? divisor - 1 : b;
+    default: return INT64_MAX;
+    }
+  }
+  case EXPR_CALL:
+    if (expr->n == 2 && g_str_equal(expr->name, "min"))
+      return MIN(ir_known_maximum(function, expr->items[0]), ir_known_maximum(function, expr->items[1]));
+    if (expr->n == 2 && g_str_equal(expr->name, "ceil_div")) return ir_known_maximum(function, expr->items[0]);
+    return INT64_MAX;
+  default: return INT64_MAX;
+  }
+}
+
+int ir_contiguous_dim(const IrType *tensor)
+{
+  int64_t stride;
+  for (int d = (int)tensor->rank - 1; d >= 0; d--) {
+    if (!tensor->strides[d]) return (int)tensor->rank - 1; /* row-major by default */
+    if (ir_expr_is_int(tensor->strides[d], &stride) && stride == 1) return d;
+  }
+  return -1;
+}
+
+/* Multiple known of the stride of dimension d, in elements. */
+static unsigned stride_multiple(const IrFunction *function, const IrType *tensor, unsigned d, unsigned limit)
+{
+  if (tensor->strides[d]) return ir_known_multiple(function, tensor->strides[d], limit);
+  unsigned multiple = 1;
+  for (unsigned e = d + 1; e < tensor->rank; e++)
+    multiple = MIN(limit, multiple * ir_known_multiple(function, tensor->dims[e], limit));
+  return multiple;
+}
+
+unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner, unsigned step)
+{
+  int inner = ir_contiguous_dim(tensor);
+  unsigned bytes = number_bytes(tensor->element);
+  unsigned align = tensor->align ? tensor->align : bytes;
+  if (inner < 0) return 1;
+  unsigned vector = MAX(1, MIN(16u, align) / bytes);
+  vector = MIN(vector, MAX(1, lowest_bit(step, 16)));
+  int64_t extent;
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1 && (int)d != inner) continue; /* never stepped */
+    if ((int)d == inner) {
+      vector = MIN(vector, ir_known_multiple(function, corner[d], vector));
+      vector = MIN(vector, ir_known_multiple(function, tensor->dims[d], vector));
+    } else {
+      vector = MIN(vector, stride_multiple(function, tensor, d, vector));
+    }
+  }
+  return MAX(1, vector);
+}
+
+bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor)
+{
+  int inner = ir_contiguous_dim(tensor);
+  unsigned bytes = number_bytes(tensor->element);
+  if (inner < 0 || tensor->rank < 1 || tensor->rank > 5) return false;
+  if (tensor->align < 16) return false;
+  int64_t extent;
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    if ((int)d == inner) continue;
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) continue; /* the launcher writes any legal stride */
+    if (stride_multiple(function, tensor, d, 16) * bytes < 16) return false;
+  }
+  return true;
+}
+
+const IrExpr *ir_access_base(const IrExpr *access)
+{
+  while (access->kind == EXPR_INDEX || access->kind == EXPR_FIELD || access->kind == EXPR_TRANSPOSED)
+    access = access->items[0];
+  return access;
+}
+
+IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel)
+{
+  while (access->kind == EXPR_INDEX || access->kind == EXPR_TRANSPOSED)
+    access = access->items[0];
+  if (access->kind != EXPR_FIELD || access->items[0]->kind != EXPR_SYMBOL) return NULL;
+  IrOp *op = ir_symbol_find(function, access->items[0]->name);
+  if (!op || op->code != OP_CHANNEL) return NULL;
+  if (channel) *channel = op;
+  for (IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
+    if (slot->symbol && g_str_equal(slot->symbol, access->name)) return slot;
+  return NULL;
+}

@@ -57,5 +57,6 @@ bool attribute_parse(const char *name, IrAttributeKey *key);
  */
 unsigned format_operands(const OpFormat *format, const FormatItem *item, unsigned n_operands);
 /* NULL-terminated names for did-you-mean. */
+const char *nearest_key(const char *name, GHashTable *table); /* among a table's keys; NULL if none is near */
 const char *const *opcode_names(void);
 const char *const *attribute_names(void);

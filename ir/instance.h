@@ -10,8 +10,11 @@ typedef struct Instance {
   GHashTable *reserved;   /* symbols of the target's own text: inlined ones make way */
   GHashTable *referenced; /* functions that stay, by name: combiners and schedulers */
   GQueue *pending;        /* IrFunction*: those of them whose bodies are still to be made */
+  unsigned copied;        /* operations made so far: sub-kernels that call others twice grow fast */
   GError **error;
 } Instance;
+
+#define INSTANCE_MAX_OPS 200000
 
 /* One body being copied: the target's own, or that of a sub-kernel at a call. */
 typedef struct Frame Frame;

@@ -167,6 +167,9 @@ static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
 static bool copy_op(Frame *frame, IrBuilder *builder, const IrOp *op)
 {
   IrModule *module = frame->instance->module;
+  if (++frame->instance->copied > INSTANCE_MAX_OPS)
+    return instance_fail(frame, &op->mark, "too-large", NULL, "the kernel grows beyond %d operations",
+                         INSTANCE_MAX_OPS);
   g_autofree IrExpr **operands = g_new(IrExpr *, op->n_operands + 1);
   for (unsigned i = 0; i < op->n_operands; i++) {
     operands[i] = map_expr(frame, op->operands[i]);
@@ -264,8 +267,9 @@ static const IrFunction *find_callee(Frame *frame, const IrOp *call, const IrExp
     return NULL;
   }
   if (call->n_operands - 1 != function->n_parameters) {
-    instance_fail(frame, &call->mark, "argument-count", NULL, "`@%s` takes %u arguments, not %u",
-                  function->name, function->n_parameters, call->n_operands - 1);
+    instance_fail(frame, &call->mark, "argument-count", NULL, "`@%s` takes %u argument%s, not %u",
+                  function->name, function->n_parameters, function->n_parameters == 1 ? "" : "s",
+                  call->n_operands - 1);
     return NULL;
   }
   return function;
@@ -443,7 +447,7 @@ static bool inline_body(Frame *frame, IrBuilder *builder, IrExpr **arguments)
   if (!expand_region(frame, builder, frame->function->body)) return false;
   const IrOp *call = frame->call;
   if (call->n_results != frame->function->n_results || (call->n_results && !frame->returned))
-    return instance_fail(frame->caller, &call->mark, "result-count", NULL, "`@%s` gives %u results, not %u",
+    return instance_fail(frame->caller, &call->mark, "result-count", NULL, "`@%s` gives %u, not %u results",
                          frame->function->name, frame->function->n_results, call->n_results);
   for (unsigned i = 0; i < call->n_results; i++)
     if (!bind_result(frame, builder, i, arguments)) return false;

@@ -211,6 +211,20 @@ const char *const *attribute_names(void)
   return keyword_names;
 }
 
+static int by_text(const void *a, const void *b)
+{
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted, so that the answer does not depend on hashing. */
+const char *nearest_key(const char *name, GHashTable *table)
+{
+  guint n;
+  g_autofree const char **keys = (const char **)g_hash_table_get_keys_as_array(table, &n);
+  qsort(keys, n, sizeof *keys, by_text);
+  return nearest_name(name, keys);
+}
+
 unsigned format_operands(const OpFormat *format, const FormatItem *item, unsigned n_operands)
 {
   switch (item->kind) {

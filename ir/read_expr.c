@@ -86,25 +86,10 @@ static IrExpr *placed(IrExpr *expr, const Mark *mark)
 
 /* ---- Names ---- */
 
-static int by_text(const void *a, const void *b)
-{
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-/* Keys of a name table, NULL-terminated, sorted so that the nearest does not depend on hashing; g_free. */
-static const char **sorted_keys(GHashTable *table)
-{
-  guint n;
-  const char **keys = (const char **)g_hash_table_get_keys_as_array(table, &n);
-  qsort(keys, n, sizeof *keys, by_text);
-  return keys;
-}
-
 static IrExpr *unknown_name(Reader *reader, const char *sigil, const char *name, GHashTable *table,
                             const Mark *mark, const char *what)
 {
-  g_autofree const char **keys = sorted_keys(table);
-  const char *nearest = nearest_name(name, keys);
+  const char *nearest = nearest_key(name, table);
   g_autofree char *hint = nearest ? g_strdup_printf("did you mean `%s%s`?", sigil, nearest) : NULL;
   read_fail(reader, mark, "undefined", hint, "`%s%s` is %s", sigil, name, what);
   return NULL;

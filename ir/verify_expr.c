@@ -10,16 +10,7 @@ static const Mark *place(const IrExpr *expr, const IrOp *op)
 
 static char *did_you_mean(const char *sigil, const char *name, GHashTable *table)
 {
-  guint n;
-  g_autofree const char **keys = (const char **)g_hash_table_get_keys_as_array(table, &n);
-  /* Sorted, so that the answer does not depend on hashing. */
-  for (guint i = 1; i < n; i++)
-    for (guint j = i; j && strcmp(keys[j - 1], keys[j]) > 0; j--) {
-      const char *other = keys[j];
-      keys[j] = keys[j - 1];
-      keys[j - 1] = other;
-    }
-  const char *nearest = nearest_name(name, keys);
+  const char *nearest = nearest_key(name, table);
   return nearest ? g_strdup_printf("did you mean `%s%s`?", sigil, nearest) : NULL;
 }
 
@@ -138,8 +129,8 @@ static void check_index(Verifier *verifier, const IrExpr *expr, const IrOp *op)
   IrType type = ir_expr_type(verifier->function, base);
   if (type.kind == TYPE_TENSOR || type.kind == TYPE_TILE) {
     if (indices != type.rank)
-      verify_fault(verifier, place(expr, op), "rank", NULL, "%u indices for %u dimensions", indices,
-                   type.rank);
+      verify_fault(verifier, place(expr, op), "rank", NULL, "a %s of rank %u takes as many indices, not %u",
+                   type.kind == TYPE_TILE ? "tile" : "tensor", type.rank, indices);
   } else if (type.kind == TYPE_SCALAR && type.count > 1) {
     check_register_index(verifier, expr, op, &type);
   } else {

@@ -365,10 +365,10 @@ static void check_call(Verifier *verifier, const IrOp *op)
   if (callee->is_kernel)
     fault(verifier, op, "callee", "`@%s` is a kernel; only sub-kernels can be called", callee->name);
   else if (callee->n_parameters != op->n_operands - 1)
-    fault(verifier, op, "argument-count", "`@%s` takes %u arguments, not %u", callee->name,
-          callee->n_parameters, op->n_operands - 1);
+    fault(verifier, op, "argument-count", "`@%s` takes %u argument%s, not %u", callee->name,
+          callee->n_parameters, callee->n_parameters == 1 ? "" : "s", op->n_operands - 1);
   else if (op->n_results != callee->n_results)
-    fault(verifier, op, "result-count", "`@%s` gives %u results, not %u", callee->name, callee->n_results,
+    fault(verifier, op, "result-count", "`@%s` gives %u, not %u results", callee->name, callee->n_results,
           op->n_results);
 }
 

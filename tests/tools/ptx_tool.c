@@ -1,23 +1,15 @@
-/* ptx-tool GPU FILE.ir [PASS...]: a THREAD module, through the named passes, as PTX on stdout. With `-` in
+/* ptx-tool GPU FILE.ir [PASS...]: a module, through the named passes, as PTX on stdout. With `-` in
  * place of the GPU the module is printed as text after the passes. For tests and for looking at code. */
 #include "backends/ptx/ptx.h"
 #include "ir/pass.h"
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-  const char *name;
-  bool (*run)(IrModule *module, const IrPassContext *context, GError **error);
-} passes[] = {
-    {"fold_constants", pass_fold_constants},
-    {"induce_addresses", pass_induce_addresses},
-    {"remove_dead_code", pass_remove_dead_code},
-    {"measure_pressure", pass_measure_pressure},
-};
-
 static bool run_pass(IrModule *module, const IrPassContext *context, const char *name, GError **error)
 {
-  for (unsigned i = 0; i < G_N_ELEMENTS(passes); i++)
+  unsigned n;
+  const IrPass *passes = ir_pass_list(&n);
+  for (unsigned i = 0; i < n; i++)
     if (strcmp(passes[i].name, name) == 0)
       return passes[i].run(module, context, error) && ir_verify(module, name, error);
   error_set(error, ERROR_USAGE, NULL, "unknown-pass", NULL, "no such pass: %s", name);

@@ -21,7 +21,7 @@ static const IrCallInfo calls[] = {
     {"blocks", 1, false, "blocks along 0, 1, 2"},
     {"cluster_rank", 0, false, "block within its cluster"},
     {"cluster_size", 0, false, "blocks of the cluster"},
-    {"elected", 0, false, "true in one lane of the warp"},
+    {"elected", 0, false, "true in one thread of the role or instance"},
 };
 
 const IrCallInfo *ir_call_info(const char *name)

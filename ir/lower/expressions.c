@@ -24,12 +24,14 @@ IrExpr *lower_dim(Lower *lower, const char *name, NumberType *type)
   return lower_scalar(lower, OP_PARAMETER, ir_scalar(dim->type), name, 1, ir_dim(lower->module, name));
 }
 
-/* One lane of the warp; always the same one. */
+/* One thread of the role or instance, always the same one: a lane of its first warp. */
 IrExpr *lower_elected(Lower *lower)
 {
-  if (gpu_has(lower->context->gpu, "elect"))
-    return lower_scalar(lower, OP_ELECT, ir_predicate(), "elected", 0);
-  return lower_compare(lower, OP_EQ, lower->lane, lower_int(lower, 0));
+  IrExpr *lane = gpu_has(lower->context->gpu, "elect")
+                     ? lower_scalar(lower, OP_ELECT, ir_predicate(), "elected", 0)
+                     : lower_compare(lower, OP_EQ, lower->lane, lower_int(lower, 0));
+  if (lower->role->instance_warps <= 1) return lane;
+  return lower_and(lower, lower_compare(lower, OP_EQ, lower->role->warp, lower_int(lower, 0)), lane);
 }
 
 /* ---- Types ---- */

@@ -29,7 +29,7 @@ typedef struct Loop {
   GHashTable *inside;  /* IrOp*: ops of the body, nested ones too */
   GHashTable *written; /* variables written in the body */
   GHashTable *forms;   /* IrValue* -> Form* */
-  GHashTable *induced; /* IrValue* -> IrValue*: the variable that stands for it */
+  GHashTable *induced; /* IrValue*: a variable stands for it */
   unsigned count;
 } Loop;
 
@@ -229,36 +229,52 @@ static void induce(Loop *loop, IrValue *value, Form form)
   variable->variable = true;
   IrExpr *stepped = ir_emit_value(&end, OP_ADD, value->type, "next", 2, ir_value(module, variable), by);
   ir_emit(&end, OP_SET, 2, ir_value(module, variable), stepped);
-  g_hash_table_insert(loop->induced, value, variable);
+  ir_replace_uses(loop->op->regions[0], value, ir_value(module, variable));
+  /* What is made from the variable now changes by itself: earlier findings about it no longer hold. */
   g_hash_table_add(loop->written, variable);
+  g_hash_table_remove_all(loop->forms);
   loop->count++;
 }
 
-/* The address expression with its base replaced by the induced variable, or NULL to leave it. */
-static IrExpr *induced_address(Loop *loop, IrExpr *expr)
+static bool adds_invariant(Loop *loop, const IrOp *op, unsigned affine)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (form_of(loop, op->operands[i]).kind != (i == affine ? AFFINE : INVARIANT)) return false;
+  return true;
+}
+
+/* Addresses often differ by what does not change: base + i * row. One instruction each makes them from a
+ * common base, so that only the base is induced: the last sum that is affine for another reason than its
+ * affine addend. */
+static IrValue *common_base(Loop *loop, IrValue *value)
+{
+  for (;;) {
+    const IrOp *op = value->def;
+    unsigned affine = UINT_MAX;
+    if (op == NULL || !g_hash_table_contains(loop->inside, op)) return value;
+    if (op->code == OP_ADD)
+      affine = adds_invariant(loop, op, 0) ? 0 : adds_invariant(loop, op, 1) ? 1 : UINT_MAX;
+    if (op->code == OP_MAD_WIDE || op->code == OP_FMA) affine = adds_invariant(loop, op, 2) ? 2 : UINT_MAX;
+    if (affine == UINT_MAX || op->operands[affine]->kind != EXPR_VALUE) return value;
+    value = op->operands[affine]->value;
+  }
+}
+
+static void induce_address(Loop *loop, const IrExpr *expr)
 {
   int64_t offset;
   IrValue *base = ir_address_base(expr, &offset);
-  if (base == NULL || base->variable || base == loop->index) return NULL;
-  IrValue *variable = g_hash_table_lookup(loop->induced, base);
-  if (variable == NULL) {
-    Form form = form_of_value(loop, base);
-    if (form.kind != AFFINE || form.cost < 2 || loop->count == MAX_INDUCED) return NULL;
-    induce(loop, base, form);
-    variable = g_hash_table_lookup(loop->induced, base);
-  }
-  IrExpr *value = ir_value(loop->module, variable);
-  return offset == 0 ? value : ir_binary(loop->module, OPERATOR_ADD, value, ir_int(loop->module, offset));
+  if (base == NULL || base->variable || form_of_value(loop, base).kind != AFFINE) return;
+  base = common_base(loop, base);
+  Form form = form_of_value(loop, base);
+  if (base == loop->index || form.cost < 2 || loop->count == MAX_INDUCED) return;
+  if (g_hash_table_add(loop->induced, base)) induce(loop, base, form);
 }
 
 static void induce_op(IrOp *op, void *data)
 {
-  Loop *loop = data;
-  for (unsigned i = 0; i < op->n_operands; i++) {
-    if (!ir_operand_is_address(op, i)) continue;
-    IrExpr *address = induced_address(loop, op->operands[i]);
-    if (address != NULL) op->operands[i] = address;
-  }
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (ir_operand_is_address(op, i)) induce_address(data, op->operands[i]);
 }
 
 static void collect_inside(IrOp *op, void *data)

@@ -1,5 +1,5 @@
-/* ptx-tool GPU FILE.ir [PASS...]: a module, through the named passes, as PTX on stdout. With `-` in
- * place of the GPU the module is printed as text after the passes. For tests and for looking at code. */
+/* ptx-tool GPU FILE.ir [PASS...] [print]: a module, through the named passes, as PTX on stdout, or with
+ * `print` as text. For tests and for looking at code. */
 #include "backends/ptx/ptx.h"
 #include "ir/pass.h"
 #include <stdio.h>
@@ -18,13 +18,13 @@ static bool run_pass(IrModule *module, const IrPassContext *context, const char 
 
 static char *work(int argc, char **argv, GError **error)
 {
-  bool print = strcmp(argv[1], "-") == 0;
-  g_autoptr(Gpu) gpu = print ? NULL : gpu_load(argv[1], error);
-  g_autoptr(Source) source = print || gpu != NULL ? source_load(argv[2], error) : NULL;
+  bool print = argc > 3 && strcmp(argv[argc - 1], "print") == 0;
+  g_autoptr(Gpu) gpu = gpu_load(argv[1], error);
+  g_autoptr(Source) source = gpu != NULL ? source_load(argv[2], error) : NULL;
   g_autoptr(IrModule) module = source != NULL ? ir_read(source, error) : NULL;
   if (module == NULL || !ir_verify(module, NULL, error)) return NULL;
   IrPassContext context = {.gpu = gpu};
-  for (int i = 3; i < argc; i++)
+  for (int i = 3; i < argc - print; i++)
     if (!run_pass(module, &context, argv[i], error)) return NULL;
   return print ? ir_print(module) : ptx_emit(module, gpu, error);
 }
@@ -33,7 +33,7 @@ int main(int argc, char **argv)
 {
   g_autoptr(GError) error = NULL;
   if (argc < 3) {
-    fprintf(stderr, "usage: ptx-tool GPU|- FILE.ir [PASS...]\n");
+    fprintf(stderr, "usage: ptx-tool GPU FILE.ir [PASS...] [print]\n");
     return ERROR_USAGE;
   }
   g_autofree char *text = work(argc, argv, &error);

@@ -164,6 +164,22 @@ static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
   return true;
 }
 
+/* `let` is for scalars. Applied to tiles it names what was computed; the value of a variable must be copied.
+ */
+static bool name_tile(Frame *frame, IrBuilder *builder, const IrOp *let, IrExpr *tile)
+{
+  IrType type = ir_expr_type(frame->instance->target, tile);
+  if (type.kind != TYPE_TILE) return false;
+  const char *name = let->results[0]->name;
+  builder->mark = let->mark;
+  if (tile->value->variable)
+    tile = ir_emit_value(builder, OP_VAR, type, name, 1, tile);
+  else if (map_expr(frame, let->operands[0])->kind != EXPR_VALUE)
+    tile->value->name = name;
+  define(frame, let->results[0], tile);
+  return true;
+}
+
 static bool copy_op(Frame *frame, IrBuilder *builder, const IrOp *op)
 {
   IrModule *module = frame->instance->module;
@@ -176,12 +192,7 @@ static bool copy_op(Frame *frame, IrBuilder *builder, const IrOp *op)
     if (frame->shape && !(operands[i] = elementwise_expr(frame, builder, operands[i], &op->mark)))
       return false;
   }
-  if (frame->shape && op->code == OP_LET) { /* `let` is for scalars; a tile already has a name */
-    if (ir_expr_type(frame->instance->target, operands[0]).kind == TYPE_TILE) {
-      define(frame, op->results[0], operands[0]);
-      return true;
-    }
-  }
+  if (frame->shape && op->code == OP_LET && name_tile(frame, builder, op, operands[0])) return true;
   builder->mark = op->mark;
   IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
   for (unsigned i = 0; i < op->n_attributes; i++)

@@ -648,10 +648,12 @@ static bool read_template_parameter(Reader *reader, IrParameter **list, unsigned
     reader->words_allowed = false;
     if (!parameter.value) return false;
   }
-  IrParameter *larger = arena_new_array(reader->module->arena, IrParameter, *n + 1);
-  if (*n) memcpy(larger, *list, *n * sizeof **list);
-  larger[(*n)++] = parameter;
-  *list = larger;
+  if (!(*n & (*n - 1))) { /* room up to the next power of two */
+    IrParameter *larger = arena_new_array(reader->module->arena, IrParameter, *n ? 2 * (size_t)*n : 1);
+    if (*n) memcpy(larger, *list, *n * sizeof **list);
+    *list = larger;
+  }
+  (*list)[(*n)++] = parameter;
   return true;
 }
 

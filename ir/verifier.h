@@ -3,7 +3,8 @@
 #pragma once
 #include "ir/format.h"
 
-#define VERIFY_MAX_FAULTS 50
+#define VERIFY_MAX_FAULTS  50
+#define VERIFY_MAX_SYMBOLS 1000 /* they are found by walking the function */
 
 typedef struct Verifier {
   const IrModule *module;

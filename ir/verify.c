@@ -31,6 +31,9 @@ static void add_value(Verifier *verifier, IrValue *value)
 static void declare(Verifier *verifier, IrOp *op)
 {
   if (op->code == OP_SLOT) return;
+  if (g_hash_table_size(verifier->symbols) == VERIFY_MAX_SYMBOLS)
+    verify_fault(verifier, &op->mark, "too-many", NULL, "a function declares at most %d symbols",
+                 VERIFY_MAX_SYMBOLS);
   if (!g_hash_table_insert(verifier->symbols, (gpointer)op->symbol, op))
     verify_fault(verifier, &op->mark, "redefined", NULL, "`@%s` is declared twice", op->symbol);
 }

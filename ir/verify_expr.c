@@ -54,6 +54,7 @@ static void check_symbol(Verifier *verifier, const IrExpr *expr, const IrOp *op)
 {
   if (g_hash_table_contains(verifier->symbols, expr->name)) return;
   if (ir_function_find(verifier->module, expr->name)) return;
+  if (verifier->faults >= VERIFY_MAX_FAULTS) return;
   g_autofree char *hint = did_you_mean("@", expr->name, verifier->symbols);
   verify_fault(verifier, place(expr, op), "undefined", hint, "nothing declares `@%s`", expr->name);
 }

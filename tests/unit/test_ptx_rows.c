@@ -90,7 +90,8 @@ static IrExpr *sample_operand(Sample *s, const char *token, unsigned index)
   if (strcmp(token, "tensor") == 0) return ir_value(s->module, s->kernel->parameters[0]);
   if (strcmp(token, "dim") == 0) {
     static const char *const names[] = {"M", "L", "F", "D"};
-    NumberType type = type_of_token(s, strtok(g_strdup(s->row->signature), " ")).element;
+    g_autofree char *signature = g_strdup(s->row->signature);
+    NumberType type = type_of_token(s, strtok(signature, " ")).element;
     return ir_dim(s->module, names[type == NUMBER_F64        ? 3
                                    : type == NUMBER_F32      ? 2
                                    : number_bits(type) == 64 ? 1

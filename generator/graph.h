@@ -57,11 +57,9 @@ struct GraphNode {
   GraphTensor **outputs; /* NULL: not asked for */
   unsigned n_outputs;
   GraphAttribute *attributes; /* op->n_attributes */
+  const Mark *input_marks;    /* where each input is named */
   /* Resolved by inference: */
-  int first_axis; /* ROW: normalised or reduced axes are first_axis .. first_axis + n_axes - 1 if contiguous
-                   */
-  unsigned n_axes;
-  uint32_t axes; /* ROW: bit per axis */
+  uint32_t axes; /* ROW: bit per normalised or reduced axis; 0: nothing is reduced */
   bool keepdims; /* ROW, reductions */
   Mark mark;
 };
@@ -91,6 +89,7 @@ typedef struct Graph {
   unsigned n_outputs;
   GraphNode **nodes;
   unsigned n_nodes;
+  SymbolicFacts facts; /* of dims and of the pointers of all tensors */
 } Graph;
 
 /* --dim M=4096 */
@@ -108,8 +107,6 @@ void graph_free(Graph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
 
 GraphTensor *graph_tensor(const Graph *graph, const char *name); /* NULL if there is none */
-/* Facts of dims and of the pointers of inputs, constants and computed tensors. In the graph's arena. */
-SymbolicFacts graph_facts(const Graph *graph);
 /* Attribute of a node by name; breaks on a name the operator does not have. */
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 /* Value of a constant of one element whose data are known; false otherwise. */

@@ -1,0 +1,367 @@
+#include "generator/operators.h"
+#include <limits.h>
+#include <string.h>
+
+/* ---- attributes: arrays named as in operators.def ---- */
+
+#define INT(name, value)                                                                                     \
+  {                                                                                                          \
+    name, ATTRIBUTE_INT, false, value, 0, NULL, NULL                                                         \
+  }
+#define FLOAT(name, value)                                                                                   \
+  {                                                                                                          \
+    name, ATTRIBUTE_FLOAT, false, 0, value, NULL, NULL                                                       \
+  }
+#define INTS(name)                                                                                           \
+  {                                                                                                          \
+    name, ATTRIBUTE_INTS, false, 0, 0, NULL, NULL                                                            \
+  }
+#define CHOICE(name, value, choices)                                                                         \
+  {                                                                                                          \
+    name, ATTRIBUTE_STRING, (value) == NULL, 0, 0, value, choices                                            \
+  }
+#define TYPE(name)                                                                                           \
+  {                                                                                                          \
+    name, ATTRIBUTE_TYPE, true, 0, 0, NULL, NULL                                                             \
+  }
+
+#define ATTRIBUTES(array, ...)                                                                               \
+  static const OperatorAttribute attributes_##array[] = {__VA_ARGS__};                                       \
+  enum { COUNT_##array = G_N_ELEMENTS(attributes_##array) };
+
+#define attributes_none NULL
+enum { COUNT_none = 0 };
+
+static const char *const directions[] = {"LEFT", "RIGHT", NULL};
+static const char *const approximations[] = {"none", "tanh", NULL};
+
+/* clang-format off */
+ATTRIBUTES(gemm, FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
+ATTRIBUTES(mod, INT("fmod", 0))
+ATTRIBUTES(is_inf, INT("detect_negative", 1), INT("detect_positive", 1))
+ATTRIBUTES(bit_shift, CHOICE("direction", NULL, directions))
+ATTRIBUTES(clip, FLOAT("max", 3.4028234663852886e38), FLOAT("min", -3.4028234663852886e38))
+ATTRIBUTES(leaky_relu, FLOAT("alpha", 0.01))
+ATTRIBUTES(alpha_1, FLOAT("alpha", 1))
+ATTRIBUTES(selu, FLOAT("alpha", 1.67326319217681884765625), FLOAT("gamma", 1.05070102214813232421875))
+ATTRIBUTES(hard_sigmoid, FLOAT("alpha", 0.2), FLOAT("beta", 0.5))
+ATTRIBUTES(gelu, CHOICE("approximate", "none", approximations))
+ATTRIBUTES(shrink, FLOAT("bias", 0), FLOAT("lambd", 0.5))
+ATTRIBUTES(cast, INT("saturate", 1), TYPE("to"))
+ATTRIBUTES(axis_last, INT("axis", -1))
+ATTRIBUTES(axis_1, INT("axis", 1))
+ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))
+ATTRIBUTES(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0))
+ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
+/* clang-format on */
+
+/* ---- type sets ---- */
+
+#define FLOATS         (TYPE_BIT(F64) | TYPE_BIT(F32) | TYPE_BIT(TF32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define SIGNED_SET     (TYPE_BIT(S8) | TYPE_BIT(S32) | TYPE_BIT(S64))
+#define INTEGERS       (SIGNED_SET | TYPE_BIT(U8))
+#define UNSIGNED       TYPE_BIT(U8)
+#define TRUTH          TYPE_BIT(BOOL)
+#define NUMBERS        (FLOATS | INTEGERS)
+#define SIGNED_NUMBERS (FLOATS | SIGNED_SET)
+#define SUMS           (FLOATS | TYPE_BIT(S32) | TYPE_BIT(S64))
+#define ANY            (NUMBERS | TRUTH)
+#define CASTS          (ANY | TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+#define BYTES          (TYPE_BIT(S8) | TYPE_BIT(U8))
+#define PRODUCTS       (FLOATS | INTEGERS)
+/* What kernels exist for. */
+#define GENERATED_FLOATS   (TYPE_BIT(F32) | TYPE_BIT(TF32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define GENERATED_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32))
+#define GENERATED_NUMBERS  (GENERATED_FLOATS | GENERATED_INTEGERS)
+#define GENERATED_SIGNED   (GENERATED_FLOATS | TYPE_BIT(S8) | TYPE_BIT(S32))
+#define GENERATED_SUMS     (GENERATED_FLOATS | TYPE_BIT(S32))
+#define GENERATED_ANY      (GENERATED_NUMBERS | TRUTH)
+#define GENERATED_CASTS    GENERATED_ANY
+#define GENERATED_PRODUCTS (GENERATED_FLOATS | BYTES)
+
+/* ---- the table ---- */
+
+#define OPERATOR(name_, domain_, since_, class__, min_in, max_in, min_out, max_out, types_, generated_,      \
+                 type_, shape_, array_, formula_)                                                            \
+  {.id = ONNX_##name_,                                                                                       \
+   .name = #name_,                                                                                           \
+   .domain = domain_,                                                                                        \
+   .since = since_,                                                                                          \
+   .class_ = OPERATOR_##class__,                                                                             \
+   .min_inputs = min_in,                                                                                     \
+   .max_inputs = max_in,                                                                                     \
+   .min_outputs = min_out,                                                                                   \
+   .max_outputs = max_out,                                                                                   \
+   .types = types_,                                                                                          \
+   .generated = generated_,                                                                                  \
+   .type_rule = TYPE_RULE_##type_,                                                                           \
+   .shape_rule = SHAPE_RULE_##shape_,                                                                        \
+   .attributes = attributes_##array_,                                                                        \
+   .n_attributes = COUNT_##array_,                                                                           \
+   .formula = formula_},
+#define VERSION OPERATOR
+
+static const Operator table[] = {
+#include "generator/operators.def"
+};
+#undef OPERATOR
+#undef VERSION
+
+static const char *const names[] = {
+#define OPERATOR(name, ...) #name,
+#define VERSION(name, ...)
+#include "generator/operators.def"
+#undef OPERATOR
+#undef VERSION
+    NULL,
+};
+
+const Operator *operator_table(unsigned *n)
+{
+  *n = G_N_ELEMENTS(table);
+  return table;
+}
+
+const Operator *operator_find(const char *domain, const char *name, unsigned opset, const Operator **newer)
+{
+  *newer = NULL;
+  /* "ai.onnx" is the long name of ONNX's own domain. */
+  if (!strcmp(domain, "ai.onnx")) domain = "";
+  for (unsigned i = 0; i < G_N_ELEMENTS(table); i++) { /* newest version first */
+    if (strcmp(table[i].name, name) || strcmp(table[i].domain, domain)) continue;
+    if (table[i].since <= opset) return &table[i];
+    *newer = &table[i];
+  }
+  return NULL;
+}
+
+const Operator *operator_of(OperatorId id)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(table); i++)
+    if (table[i].id == id) return &table[i];
+  g_error("operator %d has no row", (int)id);
+}
+
+const char *const *operator_names(void)
+{
+  return names;
+}
+
+int operator_attribute_index(const Operator *row, const char *name)
+{
+  for (unsigned i = 0; i < row->n_attributes; i++)
+    if (!strcmp(row->attributes[i].name, name)) return (int)i;
+  return -1;
+}
+
+/* ---- every operator of ONNX's own domain, to tell "not supported" from "no such operator"; sorted ---- */
+
+static const char *const onnx_names[] = {
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Add",
+    "AffineGrid",
+    "And",
+    "ArgMax",
+    "ArgMin",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Attention",
+    "AveragePool",
+    "BatchNormalization",
+    "Bernoulli",
+    "BitCast",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+    "BlackmanWindow",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
+    "CenterCropPad",
+    "Clip",
+    "Col2Im",
+    "Compress",
+    "Concat",
+    "ConcatFromSequence",
+    "Constant",
+    "ConstantOfShape",
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "Cos",
+    "Cosh",
+    "CumProd",
+    "CumSum",
+    "DFT",
+    "DeformConv",
+    "DepthToSpace",
+    "DequantizeLinear",
+    "Det",
+    "Div",
+    "Dropout",
+    "DynamicQuantizeLinear",
+    "Einsum",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Expand",
+    "EyeLike",
+    "Flatten",
+    "Floor",
+    "GRU",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "Gelu",
+    "Gemm",
+    "GlobalAveragePool",
+    "GlobalLpPool",
+    "GlobalMaxPool",
+    "Greater",
+    "GreaterOrEqual",
+    "GridSample",
+    "GroupNormalization",
+    "HammingWindow",
+    "HannWindow",
+    "HardSigmoid",
+    "HardSwish",
+    "Hardmax",
+    "Identity",
+    "If",
+    "ImageDecoder",
+    "InstanceNormalization",
+    "IsInf",
+    "IsNaN",
+    "LRN",
+    "LSTM",
+    "LayerNormalization",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "LogSoftmax",
+    "Loop",
+    "LpNormalization",
+    "LpPool",
+    "MatMul",
+    "MatMulInteger",
+    "Max",
+    "MaxPool",
+    "MaxRoiPool",
+    "MaxUnpool",
+    "Mean",
+    "MeanVarianceNormalization",
+    "MelWeightMatrix",
+    "Min",
+    "Mish",
+    "Mod",
+    "Mul",
+    "Multinomial",
+    "Neg",
+    "NegativeLogLikelihoodLoss",
+    "NonMaxSuppression",
+    "NonZero",
+    "Not",
+    "OneHot",
+    "Optional",
+    "OptionalGetElement",
+    "OptionalHasElement",
+    "Or",
+    "PRelu",
+    "Pad",
+    "Pow",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+    "RMSNormalization",
+    "RNN",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Range",
+    "Reciprocal",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+    "RegexFullMatch",
+    "Relu",
+    "Reshape",
+    "Resize",
+    "ReverseSequence",
+    "RoiAlign",
+    "RotaryEmbedding",
+    "Round",
+    "STFT",
+    "Scan",
+    "Scatter",
+    "ScatterElements",
+    "ScatterND",
+    "Selu",
+    "SequenceAt",
+    "SequenceConstruct",
+    "SequenceEmpty",
+    "SequenceErase",
+    "SequenceInsert",
+    "SequenceLength",
+    "SequenceMap",
+    "Shape",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Size",
+    "Slice",
+    "Softmax",
+    "SoftmaxCrossEntropyLoss",
+    "Softplus",
+    "Softsign",
+    "SpaceToDepth",
+    "Split",
+    "SplitToSequence",
+    "Sqrt",
+    "Squeeze",
+    "StringConcat",
+    "StringNormalizer",
+    "StringSplit",
+    "Sub",
+    "Sum",
+    "Swish",
+    "Tan",
+    "Tanh",
+    "TensorScatter",
+    "TfIdfVectorizer",
+    "ThresholdedRelu",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Trilu",
+    "Unique",
+    "Unsqueeze",
+    "Upsample",
+    "Where",
+    "Xor",
+};
+
+bool operator_in_onnx(const char *name)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(onnx_names); i++)
+    if (!strcmp(onnx_names[i], name)) return true;
+  return false;
+}

@@ -1,0 +1,172 @@
+#include "generator/symbolic.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const Symbolic *parse(Arena *arena, const char *text)
+{
+  g_autoptr(GError) error = NULL;
+  const Symbolic *expression = symbolic_parse(arena, text, NULL, &error);
+  if (error) fail_msg("%s", error->message);
+  return expression;
+}
+
+static void test_normal_form(void **state)
+{
+  static const char *const cases[][2] = {
+      {"2*M", "2*M"},
+      {"M*2", "2*M"},
+      {"M + M", "2*M"},
+      {"(M + 1)*(M - 1)", "M*M - 1"},
+      {"M - M", "0"},
+      {"3 - M", "-1*M + 3"},
+      {"4*M / 2", "2*M"},
+      {"M*N - N*M + 5", "5"},
+      {"8*M % 4", "0"},
+      {"K % 8 == 0 && align(A) >= 16", "K % 8 == 0 && align(A) >= 16"},
+      {"ceil_div(M, 128)", "ceil_div(M, 128)"},
+      {"ceil_div(256*M, 128)", "2*M"},
+      {"ceil_div(7, 2) + 7 / 2 + -7 / 2 + -7 % 4", "1"},
+      {"min(M, M + 1)", "M"},
+      {"max(M, M + 1)", "M + 1"},
+      {"max(N, M)", "max(M, N)"},
+      {"M < M + 1", "1"},
+      {"1 && M < 3", "M < 3"},
+      {"0 || !(M == N)", "!(M == N)"},
+      {"M / 2 / 3 * 2", "2*(M / 2 / 3)"},
+      {"(M + 1) / (N + 1)", "(M + 1) / (N + 1)"},
+      {"(M / 2) * N", "N*(M / 2)"},
+      {"2 - 3*N", "-3*N + 2"},
+      {"N % (M % 3)", "N % (M % 3)"},
+      {"align(\"/model/x.1 y\") >= 16", "align(\"/model/x.1 y\") >= 16"},
+      {"(1 < M) == (N < 2)", "(1 < M) == (N < 2)"},
+      {"M - 2*N - 3", "M - 2*N - 3"},
+      {"-9223372036854775808", "-9223372036854775808"},
+  };
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+    g_autofree char *text = symbolic_text(parse(arena, cases[i][0]));
+    assert_string_equal(text, cases[i][1]);
+    g_autofree char *again = symbolic_text(parse(arena, text));
+    assert_string_equal(again, text);
+  }
+}
+
+static void test_refused(void **state)
+{
+  static const char *const texts[] = {
+      "",         "M +",       "(M", "M)", "foo(M)", "1 2",           "min(M)",
+      "align(3)", "M < N < K", "2M", "\"", "M $ N",  "ceil_div(M, 2", "99999999999999999999"};
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++) {
+    g_autoptr(GError) error = NULL;
+    assert_null(symbolic_parse(arena, texts[i], NULL, &error));
+    assert_int_equal(error_exit_code(error), ERROR_INPUT);
+  }
+  g_autofree char *deep = g_strnfill(900, '(');
+  g_autoptr(GError) error = NULL;
+  assert_null(symbolic_parse(arena, deep, NULL, &error));
+}
+
+static bool lookup(const Symbolic *leaf, int64_t *value, void *data)
+{
+  if (leaf->kind == SYMBOLIC_ALIGN) {
+    *value = 32;
+    return true;
+  }
+  *value = leaf->name[0] == 'M' ? 100 : 7;
+  return leaf->name[0] != 'U';
+}
+
+static void test_evaluation(void **state)
+{
+  static const struct {
+    const char *text;
+    int64_t value;
+  } cases[] = {
+      {"M*N + 3", 703}, {"ceil_div(M, 8)", 13}, {"M % 8 == 4 && align(A) >= 16", 1},
+      {"0 && U", 0},    {"1 || U", 1},          {"min(M, N) - max(M, N)", -93},
+      {"!M", 0},        {"M / N", 14},          {"N < M", 1},
+  };
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
+    int64_t value = -1;
+    assert_true(symbolic_evaluate(parse(arena, cases[i].text), lookup, NULL, &value, NULL));
+    assert_int_equal(value, cases[i].value);
+  }
+  static const char *const wrong[] = {"U + 1", "M / (N - 7)", "M % (N - 7)", "M*9223372036854775807",
+                                      "9223372036854775807 + M"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(wrong); i++) {
+    g_autoptr(GError) error = NULL;
+    int64_t value;
+    assert_false(symbolic_evaluate(parse(arena, wrong[i]), lookup, NULL, &value, &error));
+    assert_int_equal(error_exit_code(error), ERROR_INPUT);
+  }
+}
+
+static void test_facts(void **state)
+{
+  static const SymbolicFact list[] = {
+      {"M", false, 1, 4096, 1}, {"K", false, 8, 8192, 8}, {"N", false, 16, 16, 1}, {"A", true, 0, 0, 16}};
+  static const SymbolicFacts facts = {list, G_N_ELEMENTS(list)};
+  static const struct {
+    const char *text;
+    SymbolicTruth truth;
+  } cases[] = {
+      {"K % 8 == 0", SYMBOLIC_TRUE},
+      {"K % 16 == 0", SYMBOLIC_UNDECIDED},
+      {"N % 16 == 0", SYMBOLIC_TRUE},
+      {"M <= 4096", SYMBOLIC_TRUE},
+      {"M > 4096", SYMBOLIC_FALSE},
+      {"M <= 16", SYMBOLIC_UNDECIDED},
+      {"align(A) >= 16", SYMBOLIC_TRUE},
+      {"align(A) >= 32", SYMBOLIC_UNDECIDED},
+      {"align(B) >= 1", SYMBOLIC_TRUE},
+      {"align(B) >= 2", SYMBOLIC_UNDECIDED},
+      {"M*K % 8 == 0", SYMBOLIC_TRUE},
+      {"M*K < 33554433", SYMBOLIC_TRUE},
+      {"ceil_div(M, 128) <= 32", SYMBOLIC_TRUE},
+      {"ceil_div(M, 128) >= 1", SYMBOLIC_TRUE},
+      {"M + K >= 9", SYMBOLIC_TRUE},
+      {"K / 8 >= 1", SYMBOLIC_TRUE},
+      {"K % 8 == 0 && M == 0", SYMBOLIC_FALSE},
+      {"M == 0 || K >= 8", SYMBOLIC_TRUE},
+      {"!(M == 0)", SYMBOLIC_TRUE},
+      {"K != 4", SYMBOLIC_TRUE},
+      {"Q >= 0", SYMBOLIC_TRUE},
+      {"Q - M < 2147483647", SYMBOLIC_TRUE},
+  };
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++)
+    if (symbolic_decide(parse(arena, cases[i].text), &facts) != cases[i].truth)
+      fail_msg("%s: %d", cases[i].text, symbolic_decide(parse(arena, cases[i].text), &facts));
+  assert_int_equal(symbolic_multiple(parse(arena, "2*K + 48"), &facts), 16);
+  assert_true(symbolic_divisible(parse(arena, "K*N / 4"), 32, &facts));
+}
+
+static const Symbolic *bind_m(const Symbolic *leaf, void *arena)
+{
+  return leaf->name[0] == 'M' ? symbolic_constant(arena, 64) : NULL;
+}
+
+static void test_substitution(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const Symbolic *bound = symbolic_substitute(arena, parse(arena, "ceil_div(M, 128)*N + M"), bind_m, arena);
+  g_autofree char *text = symbolic_text(bound);
+  assert_string_equal(text, "N + 64");
+  assert_true(symbolic_same(parse(arena, "(M + N)*K"), parse(arena, "K*N + M*K")));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_normal_form),  cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_facts),
+      cmocka_unit_test(test_substitution),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -10,15 +10,21 @@ static void fail(Emitter *e, const Mark *mark, const char *code, const char *mes
   e->failed = true;
 }
 
-/* Short text of an operand for comments: the IR's own names. */
+/* Text of an operand for comments: the IR's own names, and comparisons as such. */
 static const char *comment_text(Emitter *e, const IrExpr *expr)
 {
+  static const char *const signs[] = {"<", "<=", ">", ">=", "==", "!="}; /* in the order of the opcodes */
   int64_t value;
   if (ir_expr_is_int(expr, &value)) return arena_printf(e->arena, "%" G_GINT64_FORMAT, value);
-  if (expr->kind == EXPR_VALUE) return arena_printf(e->arena, "%%%s", expr->value->name);
+  if (expr->kind == EXPR_FLOAT) return arena_printf(e->arena, "%g", expr->number);
   if (expr->kind == EXPR_UNARY && expr->operator_ == OPERATOR_LNOT)
-    return arena_printf(e->arena, "!%s", comment_text(e, expr->items[0]));
-  return "...";
+    return arena_printf(e->arena, "not %s", comment_text(e, expr->items[0]));
+  if (expr->kind != EXPR_VALUE) return "...";
+  const IrOp *op = expr->value->def;
+  if (op != NULL && !expr->value->variable && op->code >= OP_LT && op->code <= OP_NE && op->n_operands == 2)
+    return arena_printf(e->arena, "%s %s %s", comment_text(e, op->operands[0]), signs[op->code - OP_LT],
+                        comment_text(e, op->operands[1]));
+  return arena_printf(e->arena, "%%%s", expr->value->name);
 }
 
 /* ---- Variables

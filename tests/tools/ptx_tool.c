@@ -26,6 +26,8 @@ static char *work(int argc, char **argv, GError **error)
   IrPassContext context = {.gpu = gpu};
   for (int i = 3; i < argc - print; i++)
     if (!run_pass(module, &context, argv[i], error)) return NULL;
+  for (unsigned i = 0; i < module->n_functions; i++)
+    ir_name_values(module->functions[i]);
   return print ? ir_print(module) : ptx_emit(module, gpu, error);
 }
 

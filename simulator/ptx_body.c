@@ -368,7 +368,7 @@ static bool read_directive(Reader *r)
       r->p++;
     return true;
   }
-  if (strcmp(word, ".pragma") == 0) return reader_string(r) && reader_expect(r, ';');
+  if (strcmp(word, ".pragma") == 0) return reader_string_literal(r) && reader_expect(r, ';');
   static const struct {
     const char *name;
     Space space;

@@ -92,7 +92,7 @@ const char *reader_name(Reader *r)
   return arena_strndup(r->module->arena, start, (size_t)(r->p - start));
 }
 
-char *reader_string(Reader *r)
+char *reader_string_literal(Reader *r)
 {
   if (!reader_expect(r, '"')) return NULL;
   const char *start = r->p;

@@ -186,7 +186,7 @@ static bool read_performance(Reader *r, PtxFunction *f)
     } else if (strcmp(word, ".maxclusterrank") == 0) {
       ok = read_triple(r, one);
     } else if (strcmp(word, ".pragma") == 0) {
-      ok = reader_string(r) && reader_expect(r, ';');
+      ok = reader_string_literal(r) && reader_expect(r, ';');
     } else if (strcmp(word, ".explicitcluster") && strcmp(word, ".noreturn") &&
                strcmp(word, ".blocksareclusters")) {
       return reader_fail(r, NULL, "ptx-directive", "directive '%s' is not known here", word);
@@ -297,7 +297,7 @@ static bool module_item(Reader *r, GPtrArray *variables)
     } else if (strcmp(word, ".section") == 0) {
       return skip_section(r);
     } else if (strcmp(word, ".pragma") == 0) {
-      return reader_string(r) && reader_expect(r, ';');
+      return reader_string_literal(r) && reader_expect(r, ';');
     } else if (strcmp(word, ".visible") && strcmp(word, ".weak") && strcmp(word, ".common")) {
       return reader_fail(r, &mark, "ptx-directive", "'%s' is not known at module level", word);
     }

@@ -30,7 +30,7 @@ bool reader_accept(Reader *r, char c);
 bool reader_expect(Reader *r, char c);
 bool reader_at_name(Reader *r);
 const char *reader_name(Reader *r); /* NULL and an error if there is none */
-char *reader_string(Reader *r);
+char *reader_string_literal(Reader *r);
 bool reader_number(Reader *r, PtxOperand *out);
 bool reader_constant(Reader *r, int64_t *value); /* integer constant expression */
 

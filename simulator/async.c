@@ -50,8 +50,8 @@ static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t va
   unsigned n = 16 / element;
   if (op->map.fill_nan)
     for (unsigned i = 0; i < n; i++) {
-      static const uint8_t nan32[4] = {0xff, 0xff, 0xff, 0x7f}, nan16[2] = {0xff, 0x7f};
-      memcpy(piece + i * element, element == 4 ? nan32 : nan16, MIN(element, 4));
+      static const uint8_t nan[4] = {0xf7, 0x7f, 0xf7, 0x7f}; /* the hardware's pattern */
+      memcpy(piece + i * element, nan, MIN(element, 4));
     }
   bool whole = valid == (n == 32 ? FULL : (1u << n) - 1);
   Buffer *b = valid ? memory_buffer(op->base.warp->block->cluster->run, global) : NULL;

@@ -26,8 +26,8 @@ typedef struct BulkOperation {
   uint8_t element_type; /* of a reduction */
   TensorMap map;
   int32_t coordinates[5];
-  uint64_t global, bytes;
-  Block *from, *to; /* shared memory source and destination */
+  uint64_t global, bytes, extent; /* extent: bytes of shared memory it covers */
+  Block *from, *to;               /* shared memory source and destination */
   uint32_t from_offset, to_offset;
   uint32_t mask; /* multicast: blocks, 0: only *to */
   Block *barrier_block;
@@ -38,7 +38,8 @@ typedef struct BulkOperation {
 
 /* tensormap.c */
 bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map);
-uint64_t tensormap_box_bytes(const TensorMap *map);
+uint64_t tensormap_box_bytes(const TensorMap *map);    /* what the transfer counts */
+uint64_t tensormap_shared_bytes(const TensorMap *map); /* what it covers in shared memory */
 /* Walks the box in 16-byte pieces of shared memory. */
 typedef void (*BoxPiece)(void *user, uint32_t shared_offset, uint64_t global, uint32_t valid,
                          unsigned element_bytes);

@@ -45,7 +45,6 @@ static double round_integral(double x, Rounding r)
 static uint64_t to_integer(double x, PtxType type, Rounding rounding)
 {
   unsigned bits = ptx_type_bytes(type) * 8;
-  if (isnan(x)) return 0;
   x = round_integral(x, rounding);
   if (class_of(type) == CLASS_SIGNED) {
     double top = ldexp(1, (int)bits - 1);
@@ -89,6 +88,18 @@ static double integer_value(int64_t v, bool is_signed)
   return is_signed && v < 0 ? -x : x;
 }
 
+/* long double holds every 64-bit integer */
+static double exact_to_double(long double x, Rounding rounding)
+{
+  double d = (double)x;
+  if ((long double)d == x) return d;
+  bool above = (long double)d > x;
+  if (rounding == ROUND_ZERO) rounding = x > 0 ? ROUND_DOWN : ROUND_UP;
+  if (rounding == ROUND_DOWN && above) return nextafter(d, -INFINITY);
+  if (rounding == ROUND_UP && !above) return nextafter(d, INFINITY);
+  return d;
+}
+
 static uint64_t float_result(const Inst *in, double x, PtxType type, Rounding rounding)
 {
   if (in->saturate) x = !(x > 0) ? 0 : x > 1 ? 1 : x;
@@ -108,6 +119,25 @@ static uint64_t float_result(const Inst *in, double x, PtxType type, Rounding ro
   }
 }
 
+/* From f64 a NaN keeps its sign and the upper bits of its payload; otherwise it becomes the canonical one. */
+static uint64_t nan_result(const Inst *in, PtxType from, PtxType to, uint64_t bits)
+{
+  static const double nan = NAN;
+  if (in->saturate) return float_result(in, nan, to, ROUND_NEAREST);
+  if (from == TYPE_F64 && to == TYPE_F32)
+    return (uint32_t)(bits >> 63) << 31 | 0x7fc00000 | (uint32_t)(bits >> 29 & 0x3fffff);
+  if (from == TYPE_F64 && to == TYPE_F16)
+    return (uint32_t)(bits >> 63) << 15 | 0x7e00 | (uint32_t)(bits >> 42 & 0x1ff);
+  if (to == TYPE_F64) {
+    if (from == TYPE_F64) return bits | 1ull << 51;
+    if (from == TYPE_F16) return (bits >> 15) << 63 | 0x7ff8000000000000ull | (bits & 0x3ff) << 42;
+    if (in->ftz || from != TYPE_F32) return 0x7fffffffe0000000ull;
+    return (bits >> 31) << 63 | 0x7ff8000000000000ull | (bits & 0x7fffff) << 29;
+  }
+  if (to == TYPE_TF32) return in->rounding == ROUND_AWAY ? bits & 0xffffe000 : 0x7fffe000;
+  return float_result(in, nan, to, ROUND_NEAREST);
+}
+
 static uint64_t convert_lane(const Inst *in, uint64_t bits)
 {
   PtxType from = (PtxType)in->type, to = (PtxType)in->type2;
@@ -116,7 +146,10 @@ static uint64_t convert_lane(const Inst *in, uint64_t bits)
   if (a == CLASS_FLOAT) {
     double x = float_value(from, bits);
     if (in->ftz && from == TYPE_F32) x = flush((float)x);
+    bool wide = from == TYPE_F64 || ptx_type_bytes(to) == 8;
+    if (b != CLASS_FLOAT && isnan(x)) return wide ? 1ull << (ptx_type_bytes(to) * 8 - 1) : 0;
     if (b != CLASS_FLOAT) return to_integer(x, to, rounding);
+    if (isnan(x)) return nan_result(in, from, to, bits);
     if (in->operation && !isnan(x)) x = round_integral(x, rounding); /* .rni and the like between floats */
     return float_result(in, x, to, in->operation ? ROUND_NEAREST : rounding);
   }
@@ -128,7 +161,8 @@ static uint64_t convert_lane(const Inst *in, uint64_t bits)
   if (b != CLASS_FLOAT) return integer_to_integer(v, a == CLASS_SIGNED, to, in->saturate);
   if (to == TYPE_F64) {
     if (rounding == ROUND_NEAREST) return double_bits(a == CLASS_SIGNED ? (double)v : (double)(uint64_t)v);
-    return double_bits((double)(a == CLASS_SIGNED ? (long double)v : (long double)(uint64_t)v));
+    return double_bits(
+        exact_to_double(a == CLASS_SIGNED ? (long double)v : (long double)(uint64_t)v, rounding));
   }
   return float_result(in, integer_value(v, a == CLASS_SIGNED), to, rounding);
 }
@@ -159,7 +193,8 @@ static Step run_convert(Warp *w, const Inst *in, uint32_t mask)
   }
 QUICK(half_from_float, float, uint32_t, float_half(a))
 QUICK(bfloat_from_float, float, uint32_t, float_bfloat(a))
-QUICK(float_from_half, uint32_t, float, half_float((uint16_t)a))
+QUICK(float_from_half, uint32_t, uint32_t,
+      (a & 0x7fff) > 0x7c00 ? 0x7fffffff : float_bits(half_float((uint16_t)a)))
 QUICK(float_from_bfloat, uint32_t, float, bfloat_float((uint16_t)a))
 QUICK(float_from_s32, int32_t, float, a)
 QUICK(float_from_u32, uint32_t, float, a)

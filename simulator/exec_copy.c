@@ -268,11 +268,18 @@ static bool issue_operands(Warp *w, const Inst *in, unsigned l, BulkOperation *o
     if (!tensormap_read(w, in, l, store ? to : from, data->rank, &op->map)) return false;
     for (unsigned i = 0; i < data->rank; i++)
       op->coordinates[i] = (int32_t)lane_u32(w, in->list[i], l);
+    /* observed on the hardware: anything else ends as an illegal instruction */
+    if ((int64_t)op->coordinates[0] * number_bytes((NumberType)op->map.type) % 16) {
+      fault(w, in, l, SIM_FAULT_ALIGNMENT, to,
+            "the box begins at element %d of its rows: not a multiple of 16 bytes", op->coordinates[0]);
+      return false;
+    }
     op->bytes = tensormap_box_bytes(&op->map);
+    op->extent = tensormap_shared_bytes(&op->map);
     if (op->reduction >= 0) op->element_type = (uint8_t)ptx_type_parse(number_name((NumberType)op->map.type));
     if (op->element_type == TYPE_NONE) op->element_type = TYPE_B32;
   } else {
-    op->bytes = lane_u32(w, data->size, l);
+    op->bytes = op->extent = lane_u32(w, data->size, l);
     if (op->bytes & 15 || (data->direction != COPY_SHARED_TO_SHARED &&
                            (data->direction == COPY_SHARED_TO_GLOBAL ? to : from) & 15)) {
       fault(w, in, l, SIM_FAULT_ALIGNMENT, from,
@@ -283,10 +290,11 @@ static bool issue_operands(Warp *w, const Inst *in, unsigned l, BulkOperation *o
   }
   unsigned align = data->tensor ? 128 : 16;
   if (data->direction != COPY_SHARED_TO_GLOBAL &&
-      !shared_range(w, in, l, data->to_space, to, op->bytes, align, ACCESS_WRITE, &op->to, &op->to_offset))
+      !shared_range(w, in, l, data->to_space, to, op->extent, align, ACCESS_WRITE, &op->to, &op->to_offset))
     return false;
   if (data->direction != COPY_GLOBAL_TO_SHARED &&
-      !shared_range(w, in, l, SPACE_SHARED, from, op->bytes, align, ACCESS_READ, &op->from, &op->from_offset))
+      !shared_range(w, in, l, SPACE_SHARED, from, op->extent, align, ACCESS_READ, &op->from,
+                    &op->from_offset))
     return false;
   if (data->barrier != OPERAND_NONE) {
     uint64_t at = value_of(w, data->barrier, data->barrier_offset, data->barrier_wide, l);
@@ -308,7 +316,7 @@ static void mark_in_flux(BulkOperation *op)
     Block *b = &c->blocks[i];
     if (op->mask ? !(op->mask >> i & 1) : b != op->to) continue;
     Place p = {.block = b, .offset = op->to_offset, .defined = b->defined};
-    memory_define(&p, (unsigned)op->bytes, false);
+    memory_define(&p, (unsigned)op->extent, false);
   }
 }
 

@@ -18,31 +18,47 @@ enum {
   FLOAT_TANH
 };
 
-BINARY(add_f32, float, float, float, a + b)
-BINARY(sub_f32, float, float, float, a - b)
-BINARY(mul_f32, float, float, float, a *b)
-TERNARY(fma_f32, float, float, float, __builtin_fmaf(a, b, c))
+/* every NaN that arithmetic in f32 makes is 0x7fffffff */
+static inline float canonical(float x)
+{
+  uint32_t u = float_bits(x);
+  return bits_float((u & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : u);
+}
+
+BINARY(add_f32, float, float, float, canonical(a + b))
+BINARY(sub_f32, float, float, float, canonical(a - b))
+BINARY(mul_f32, float, float, float, canonical(a *b))
+TERNARY(fma_f32, float, float, float, canonical(__builtin_fmaf(a, b, c)))
 BINARY(add_f64, double, double, double, a + b)
 BINARY(sub_f64, double, double, double, a - b)
 BINARY(mul_f64, double, double, double, a *b)
 TERNARY(fma_f64, double, double, double, __builtin_fma(a, b, c))
-BINARY(div_f32, float, float, float, a / b)
+BINARY(div_f32, float, float, float, canonical(a / b))
 BINARY(div_f64, double, double, double, a / b)
 /* one NaN gives the other operand; -0 < +0 */
 #define LESS(a, b) ((a) < (b) || ((a) == (b) && signbit(a) && !signbit(b)))
 BINARY(min_f32, float, float, float, a != a ? b : b != b ? a : LESS(a, b) ? a : b)
 BINARY(max_f32, float, float, float, a != a ? b : b != b ? a : LESS(a, b) ? b : a)
-UNARY(neg_f32, uint32_t, uint32_t, uint32_t, a ^ 0x80000000u)
-UNARY(abs_f32, uint32_t, uint32_t, uint32_t, a & 0x7fffffffu)
+#define NAN32(a) (((a)&0x7fffffff) > 0x7f800000)
+UNARY(neg_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a ^ 0x80000000u)
+UNARY(abs_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a & 0x7fffffffu)
 UNARY(neg_f64, uint64_t, uint64_t, uint64_t, a ^ 0x8000000000000000ull)
 UNARY(abs_f64, uint64_t, uint64_t, uint64_t, a & 0x7fffffffffffffffull)
-UNARY(neg_half2, uint32_t, uint32_t, uint32_t, a ^ 0x80008000u)
-UNARY(abs_half2, uint32_t, uint32_t, uint32_t, a & 0x7fff7fffu)
-UNARY(neg_half, uint32_t, uint32_t, uint16_t, a ^ 0x8000u)
-UNARY(abs_half, uint32_t, uint32_t, uint16_t, a & 0x7fffu)
-UNARY(ex2_f32, float, float, float, (float)exp2((double)a))
-UNARY(rcp_f32, float, float, float, 1.0f / a)
-UNARY(sqrt_f32, float, float, float, __builtin_sqrtf(a))
+/* sign operations on halves make a NaN canonical, too */
+#define SIGN16(a, limit, E) (((a)&0x7fff) > (limit) ? 0x7fffu : (E))
+#define SIGNS(name, limit)                                                                                   \
+  UNARY(neg_##name, uint32_t, uint32_t, uint16_t, SIGN16(a, limit, (a ^ 0x8000u) & 0xffff))                  \
+  UNARY(abs_##name, uint32_t, uint32_t, uint16_t, SIGN16(a, limit, a & 0x7fffu))                             \
+  UNARY(neg_##name##2, uint32_t, uint32_t, uint32_t,                                                         \
+        SIGN16(a & 0xffff, limit, (a ^ 0x8000u) & 0xffff) | SIGN16(a >> 16, limit, (a >> 16) ^ 0x8000u)      \
+                                                                << 16)                                       \
+  UNARY(abs_##name##2, uint32_t, uint32_t, uint32_t,                                                         \
+        SIGN16(a & 0xffff, limit, a & 0x7fffu) | SIGN16(a >> 16, limit, a >> 16 & 0x7fffu) << 16)
+SIGNS(half, 0x7c00)
+SIGNS(bfloat, 0x7f80)
+UNARY(ex2_f32, float, float, float, canonical((float)exp2((double)a)))
+UNARY(rcp_f32, float, float, float, canonical(1.0f / a))
+UNARY(sqrt_f32, float, float, float, canonical(__builtin_sqrtf(a)))
 
 /* An inexact double becomes odd, so that a second rounding sees on which side the truth lies. */
 static double make_odd(double value, double error)
@@ -82,8 +98,12 @@ static double single_value(int operation, double a, double b, double c)
   case OP_SUB: return fma_to_odd(a, 1, -b);
   case OP_MUL: return a * b;
   case FLOAT_FMA: return fma_to_odd(a, b, c);
-  case OP_DIV: q = a / b; return isfinite(q) && b != 0 ? make_odd(q, fma(-q, b, a) * (b > 0 ? 1 : -1)) : q;
-  case FLOAT_RCP: q = 1 / a; return isfinite(q) && a != 0 ? make_odd(q, fma(-q, a, 1) * (a > 0 ? 1 : -1)) : q;
+  case OP_DIV:
+    q = a / b;
+    return isfinite(q) && b != 0 && isfinite(b) ? make_odd(q, fma(-q, b, a) * (b > 0 ? 1 : -1)) : q;
+  case FLOAT_RCP:
+    q = 1 / a;
+    return isfinite(q) && a != 0 && isfinite(a) ? make_odd(q, fma(-q, a, 1) * (a > 0 ? 1 : -1)) : q;
   case FLOAT_SQRT: q = sqrt(a); return isfinite(q) ? make_odd(q, fma(-q, q, a)) : q;
   case OP_MIN: return isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? a : b;
   case OP_MAX: return isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? b : a;
@@ -91,6 +111,22 @@ static double single_value(int operation, double a, double b, double c)
   case OP_ABS: return fabs(a);
   default: return function(operation, a);
   }
+}
+
+/* A sum that cancels exactly is -0 when rounding down. */
+static double signed_zero(const Inst *in, double r, const float v[3])
+{
+  if (r != 0 || in->rounding != ROUND_DOWN) return r;
+  double x = v[0], y = v[1];
+  if (in->operation == FLOAT_FMA) {
+    x = (double)v[0] * v[1];
+    y = v[2];
+  } else if (in->operation == OP_SUB) {
+    y = -y;
+  } else if (in->operation != OP_ADD) {
+    return r;
+  }
+  return x == 0 && y == 0 && signbit(x) == signbit(y) ? x : -0.0;
 }
 
 /* rounding of Inst, ftz, saturate (0..1), negate: .relu, more bit 0: .NaN, bit 1: .xorsign.abs */
@@ -110,13 +146,12 @@ static Step run_single(Warp *w, const Inst *in, uint32_t mask)
       r = copysign(single_value(in->operation, fabsf(v[0]), fabsf(v[1]), 0),
                    v[0] * 1.0 * (signbit(v[1]) ? -1 : 1));
     else
-      r = single_value(in->operation, v[0], v[1], v[2]);
+      r = signed_zero(in, single_value(in->operation, v[0], v[1], v[2]), v);
     float f = double_to_float(r, (Rounding)in->rounding);
     if (in->ftz) f = flush(f);
     if (in->saturate) f = !(f > 0) ? 0 : f > 1 ? 1 : f;
     if (in->negate && !(f > 0) && !isnan(f)) f = 0;
     uint32_t bits = isnan(f) ? 0x7fffffff : float_bits(f);
-    if (in->operation == OP_NEG || in->operation == OP_ABS) bits = float_bits(f);
     ((uint32_t *)operand(w, in->d[0]))[l] = bits;
   }
   return STEP_NEXT;
@@ -249,9 +284,10 @@ static Handler sign_handler(int operation, PtxType type)
   switch (type) {
   case TYPE_F64: return neg ? neg_f64 : abs_f64;
   case TYPE_F32: return neg ? neg_f32 : abs_f32;
-  case TYPE_F16:
-  case TYPE_BF16: return neg ? neg_half : abs_half;
-  default: return neg ? neg_half2 : abs_half2;
+  case TYPE_F16: return neg ? neg_half : abs_half;
+  case TYPE_BF16: return neg ? neg_bfloat : abs_bfloat;
+  case TYPE_F16X2: return neg ? neg_half2 : abs_half2;
+  default: return neg ? neg_bfloat2 : abs_bfloat2;
   }
 }
 
@@ -373,7 +409,7 @@ static Step run_testp(Warp *w, const Inst *in, uint32_t mask)
     case 1: r = isinf(v); break;
     case 2: r = !isnan(v); break;
     case 3: r = isnan(v); break;
-    case 4: r = isfinite(v) && v != 0 && !subnormal; break;
+    case 4: r = isfinite(v) && !subnormal; break;
     default: r = subnormal; break;
     }
     result |= (uint32_t)r << l;

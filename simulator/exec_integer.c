@@ -29,7 +29,7 @@ INTEGERS(div, BINARY,
          : (b == (__typeof__(a))-1 && (__typeof__(a))-1 < 0) ? 0 - (uint64_t)a
                                                              : (uint64_t)(a / b))
 INTEGERS(rem, BINARY,
-         b == 0                                              ? (uint64_t)a
+         b == 0                                              ? (uint64_t)-1
          : (b == (__typeof__(a))-1 && (__typeof__(a))-1 < 0) ? 0
                                                              : (uint64_t)(a % b))
 INTEGERS(abs, UNARY, a < 0 ? 0 - (uint64_t)a : (uint64_t)a)
@@ -329,6 +329,8 @@ BITS(popc32, uint32_t, uint32_t, __builtin_popcount(a))
 BITS(popc64, uint64_t, uint64_t, __builtin_popcountll(a))
 BITS(clz32, uint32_t, uint32_t, a ? __builtin_clz(a) : 32)
 BITS(clz64, uint64_t, uint64_t, a ? __builtin_clzll(a) : 64)
+BITS(shift32, uint32_t, uint32_t, a ? __builtin_clz(a) : -1)
+BITS(shift64, uint64_t, uint64_t, a ? __builtin_clzll(a) : -1)
 BITS(bfind_u32, uint32_t, uint32_t, a ? 31 - __builtin_clz(a) : -1)
 BITS(bfind_u64, uint64_t, uint64_t, a ? 63 - __builtin_clzll(a) : -1)
 BITS(bfind_s32, int32_t, uint32_t, (a < 0 ? ~a : a) ? 31 - __builtin_clz((uint32_t)(a < 0 ? ~a : a)) : -1)
@@ -360,13 +362,17 @@ void decode_bits(Decoder *d, int operation)
   if (!shift) return;
   if (s) decode_fail(d, "modifier '.shiftamt' on a signed type");
   d->in->run =
-      is64 ? clz64 : clz32; /* distance of the highest one from the top: no bit gives 32, as all ones */
+      is64 ? shift64 : shift32; /* distance of the highest one from the top: no bit gives 32, as all ones */
 }
 
 static uint64_t extract(uint64_t a, uint32_t position, uint32_t length, unsigned bits, bool is_signed)
 {
-  position &= 255;
-  length &= 255;
+  if (bits == 32) { /* the 64-bit form looks at all bits of position and length */
+    position &= 255;
+    length &= 255;
+  }
+  position = MIN(position, 1u << 16);
+  length = MIN(length, 1u << 16);
   uint64_t top = position + length - 1 > bits - 1 ? bits - 1 : position + length - 1;
   uint64_t sign = is_signed && length ? a >> top & 1 : 0, r = 0;
   for (unsigned i = 0; i < bits; i++)
@@ -376,8 +382,12 @@ static uint64_t extract(uint64_t a, uint32_t position, uint32_t length, unsigned
 
 static uint64_t insert(uint64_t a, uint64_t b, uint32_t position, uint32_t length, unsigned bits)
 {
-  position &= 255;
-  length &= 255;
+  if (bits == 32) {
+    position &= 255;
+    length &= 255;
+  }
+  position = MIN(position, 1u << 16);
+  length = MIN(length, 1u << 16);
   for (unsigned i = 0; i < length && position + i < bits; i++)
     b = (b & ~(1ull << (position + i))) | (a >> i & 1) << (position + i);
   return b;

@@ -497,7 +497,7 @@ void race_bulk_issue(BulkOperation *op)
   Access a = {.warp = w,
               .in = op->base.in,
               .lane = op->base.lane,
-              .bytes = (uint32_t)op->bytes,
+              .bytes = (uint32_t)op->extent,
               .proxy = PROXY_ASYNC};
   op->id = ++w->bulk_sequence;
   if (op->direction != COPY_GLOBAL_TO_SHARED) {

@@ -37,6 +37,21 @@ uint64_t tensormap_box_bytes(const TensorMap *map)
   return n;
 }
 
+/* With a swizzle every row of the box takes the whole width of the pattern, however short the row is. */
+static unsigned row_bytes(const TensorMap *map)
+{
+  static const unsigned widths[] = {0, 32, 64, 128};
+  return MAX(box_count(map, 0) * number_bytes((NumberType)map->type), widths[map->swizzle_log & 3]);
+}
+
+uint64_t tensormap_shared_bytes(const TensorMap *map)
+{
+  uint64_t n = row_bytes(map);
+  for (unsigned i = 1; i < map->rank; i++)
+    n *= box_count(map, i);
+  return n;
+}
+
 static uint32_t swizzle(const TensorMap *map, uint32_t address)
 {
   static const uint32_t bits[] = {0, 0x10, 0x30, 0x70};
@@ -60,6 +75,7 @@ void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t
       inside &= c >= 0 && c <= (int64_t)map->dims[i];
       row += (uint64_t)c * map->strides[i - 1];
     }
+    uint32_t start = at;
     for (unsigned e = 0; e < count[0]; e += per_piece, at += 16) {
       int64_t c = (int64_t)coordinates[0] + e;
       uint32_t valid = 0;
@@ -67,6 +83,7 @@ void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t
         if (c + k >= 0 && c + k <= (int64_t)map->dims[0]) valid |= 1u << k;
       piece(user, swizzle(map, at), row + (uint64_t)c * bytes, valid, bytes);
     }
+    at = start + row_bytes(map);
     unsigned i = 1;
     while (i < 5 && ++index[i] >= count[i])
       index[i++] = 0;

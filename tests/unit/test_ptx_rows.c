@@ -90,12 +90,11 @@ static IrExpr *sample_operand(Sample *s, const char *token, unsigned index)
   if (strcmp(token, "tensor") == 0) return ir_value(s->module, s->kernel->parameters[0]);
   if (strcmp(token, "dim") == 0) {
     static const char *const names[] = {"M", "L", "F", "D"};
-    g_autofree char *signature = g_strdup(s->row->signature);
-    NumberType type = type_of_token(s, strtok(signature, " ")).element;
-    return ir_dim(s->module, names[type == NUMBER_F64        ? 3
-                                   : type == NUMBER_F32      ? 2
-                                   : number_bits(type) == 64 ? 1
-                                                             : 0]);
+    g_auto(GStrv) words = g_strsplit(s->row->signature, " ", 2);
+    NumberType type = type_of_token(s, words[0]).element;
+    return ir_dim(s->module, names[type == NUMBER_F64   ? 3
+                                   : type == NUMBER_F32 ? 2
+                                                        : number_bits(type) == 64]);
   }
   if (s->row->code == OP_ADDRESS && shared) return ir_name(s->module, "shared");
   if (s->row->code == OP_REGISTERS) return ir_int(s->module, 64);
@@ -195,6 +194,13 @@ static void sample_op(Sample *s)
   for (unsigned i = 0; i < results->len; i++)
     ir_result(op, "r", type_of_token(s, results->pdata[i]));
   sample_attributes(s, op);
+  if (s->variant == VARIANTS - 1) { /* the last one predicated */
+    IrBuilder before = ir_builder_before(op);
+    IrOp *guard = ir_emit(&before, OP_VAR, 0);
+    IrValue *predicate = ir_result(guard, "guard", ir_predicate());
+    predicate->variable = true;
+    ir_attribute_set(op, ATTR_WHEN, ir_value(s->module, predicate));
+  }
 }
 
 static void sample_map(Sample *s)

@@ -73,8 +73,8 @@ error: adlgen compile: --explain takes no value
 [exit 2]
 
 $ adlgen compile graph.json --gpu h100 --out out --sms many
-Illegal instruction
-[exit 132]
+error: adlgen compile: --sms needs a whole number, not "many"
+[exit 2]
 
 $ adlgen compile graph.json --gpu h100 --out out --set bm
 error: --set needs NAME=VALUE, not "bm"
@@ -85,7 +85,7 @@ Illegal instruction
 [exit 132]
 
 $ adlgen compile graph.json --gpu h100 --out out -x
-error: adlgen compile: unknown option --x
+error: adlgen compile: unknown option -x
 hint: adlgen compile --help lists its options
 [exit 2]
 

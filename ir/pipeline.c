@@ -11,6 +11,16 @@
 
 /* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
 static const IrPass passes[] = {
+    {"choose_mechanisms", IR_TILE, IR_TILE, false, pass_choose_mechanisms,
+     "which of the GPU's mechanisms moves each tile and takes each product"},
+    {"choose_layouts", IR_TILE, IR_TILE, false, pass_choose_layouts, "where every element of every tile lives"},
+    {"split_roles", IR_TILE, IR_STAGED, false, pass_split_roles,
+     "tile loops become schedules, channels rings, warps roles"},
+    {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
+     "groups are closed, waited for and fenced; slots released behind the wait"},
+    {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},
+    {"budget_registers", IR_STAGED, IR_STAGED, false, pass_budget_registers,
+     "registers a thread of each role may have"},
     {"lower", IR_STAGED, IR_THREAD, false, pass_lower,
      "tiles become registers, roles branches, accesses addresses"},
     {"induce_addresses", IR_THREAD, IR_THREAD, true, pass_induce_addresses,

@@ -1,0 +1,100 @@
+/* allocate_resources: one map of shared memory.
+ *
+ * needs  STAGED
+ * gives  `at` on every shared tile, slot and barrier, `shared_bytes` of the launch, a remark with the map
+ * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
+ *
+ * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine count from it;
+ * others on 128. The slots of one tile follow one another. Barriers, 8 bytes each, come last. */
+#include "ir/pass.h"
+
+#define SWIZZLED_ALIGNMENT 1024
+#define PLAIN_ALIGNMENT    128
+#define BARRIER_BYTES      8
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  GPtrArray *ops;
+  uint64_t used;
+} Allocation;
+
+static void collect(IrOp *op, void *data)
+{
+  if (op->code == OP_CHANNEL || op->code == OP_SHARED || op->code == OP_BARRIER)
+    g_ptr_array_add(((Allocation *)data)->ops, op);
+}
+
+static uint64_t align_up(uint64_t value, uint64_t alignment)
+{
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+static uint64_t tile_bytes(const IrType *tile)
+{
+  uint64_t bytes = tile->layout ? layout_bytes(tile->layout, tile->element)
+                                : (uint64_t)ir_tile_elements(tile) * number_bytes(tile->element);
+  return align_up(bytes, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
+}
+
+static void place(Allocation *allocation, IrOp *op, const IrType *tile, int64_t copies)
+{
+  allocation->used =
+      align_up(allocation->used, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
+  ir_attribute_set(op, ATTR_AT, ir_int(allocation->module, (int64_t)allocation->used));
+  ir_remark(allocation->context, "shared memory: %8" G_GUINT64_FORMAT " %-12s %" G_GUINT64_FORMAT " bytes x %d",
+            allocation->used, op->symbol, tile_bytes(tile), (int)copies);
+  allocation->used += tile_bytes(tile) * (uint64_t)copies;
+}
+
+static int64_t place_barriers(Allocation *allocation, int64_t count)
+{
+  allocation->used = align_up(allocation->used, BARRIER_BYTES);
+  int64_t at = (int64_t)allocation->used;
+  allocation->used += (uint64_t)count * BARRIER_BYTES;
+  return at;
+}
+
+static void place_tiles(Allocation *allocation, IrOp *op)
+{
+  if (op->code == OP_SHARED) place(allocation, op, op->declared, 1);
+  if (op->code != OP_CHANNEL) return;
+  int64_t slots = ir_attribute_int(op, ATTR_SLOTS, 1);
+  for (IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
+    place(allocation, slot, slot->declared, slots);
+}
+
+static void place_op_barriers(Allocation *allocation, IrOp *op)
+{
+  if (op->code == OP_BARRIER)
+    ir_attribute_set(op, ATTR_AT,
+                     ir_int(allocation->module, place_barriers(allocation, ir_attribute_int(op, ATTR_COUNT, 1))));
+  if (op->code != OP_CHANNEL || !ir_attribute(op, ATTR_FULL_ARRIVALS)) return;
+  int64_t slots = ir_attribute_int(op, ATTR_SLOTS, 1);
+  ir_attribute_set(op, ATTR_FULL_AT, ir_int(allocation->module, place_barriers(allocation, slots)));
+  ir_attribute_set(op, ATTR_EMPTY_AT, ir_int(allocation->module, place_barriers(allocation, slots)));
+}
+
+bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (!kernel) return true;
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  Allocation allocation = {.context = context, .module = module, .ops = ops};
+  ir_region_visit(kernel->body, collect, &allocation);
+  for (unsigned i = 0; i < ops->len; i++)
+    place_tiles(&allocation, ops->pdata[i]);
+  for (unsigned i = 0; i < ops->len; i++)
+    place_op_barriers(&allocation, ops->pdata[i]);
+  uint64_t limit = context->gpu->shared_per_block;
+  if (allocation.used > limit) {
+    error_set(error, ERROR_UNSUPPORTED, ops->len ? &((IrOp *)ops->pdata[0])->mark : NULL, "shared-memory",
+              "fewer stages or a smaller tile",
+              "kernel '%s' needs %" G_GUINT64_FORMAT " bytes of shared memory, %" G_GUINT64_FORMAT
+              " more than the %" G_GUINT64_FORMAT " a block of %s may have",
+              kernel->name, allocation.used, allocation.used - limit, limit, context->gpu->name);
+    return false;
+  }
+  ir_launch_set(kernel, ATTR_SHARED_BYTES, ir_int(module, (int64_t)allocation.used));
+  return true;
+}

@@ -1,0 +1,95 @@
+/* budget_registers: how many registers a thread of each role may have.
+ *
+ * needs  STAGED with roles
+ * gives  `entry_registers` of the launch and, where registers can move between warpgroups, `registers` on each role
+ * breaks nothing; refuses accumulators that cannot fit
+ *
+ * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only issues
+ * copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups and in steps of 8,
+ * and the sum must not exceed what the block entered with. */
+#include "ir/pass.h"
+
+#define HANDOVER_STEP      8
+#define PRODUCER_REGISTERS 40 /* enough for addresses, coordinates and loop counters of several tensor copies */
+
+typedef struct {
+  IrOp *role;
+  unsigned warps;
+  unsigned tile_registers; /* 32-bit registers a thread's largest variable tile takes */
+} RoleBudget;
+
+static unsigned tile_registers(const IrType *type)
+{
+  if (type->kind != TYPE_TILE || !type->layout) return 0;
+  return layout_registers(type->layout) * MAX(1, number_bits(type->element) / 32);
+}
+
+static void largest_variable(IrOp *op, void *data)
+{
+  unsigned *largest = data;
+  for (unsigned i = 0; op->code == OP_VAR && i < op->n_results; i++)
+    *largest = MAX(*largest, tile_registers(&op->results[i]->type));
+}
+
+static unsigned role_warps(const IrOp *role)
+{
+  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
+  int64_t first, last;
+  if (!range || range->n != 2 || !ir_expr_is_int(range->items[0], &first) || !ir_expr_is_int(range->items[1], &last))
+    return 0;
+  return (unsigned)(last - first);
+}
+
+static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
+                      unsigned entry, unsigned threads)
+{
+  unsigned pool = entry * threads, taken = 0, consumers = 0;
+  for (unsigned i = 0; i < n; i++) {
+    if (roles[i].tile_registers) consumers += roles[i].warps * 32;
+    else taken += PRODUCER_REGISTERS * roles[i].warps * 32;
+  }
+  if (!consumers || taken >= pool) return true;
+  unsigned each = (pool - taken) / consumers / HANDOVER_STEP * HANDOVER_STEP;
+  unsigned most = context->gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP - HANDOVER_STEP;
+  each = MIN(each, most);
+  for (unsigned i = 0; i < n; i++) {
+    unsigned registers = roles[i].tile_registers ? each : PRODUCER_REGISTERS;
+    ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, registers));
+    ir_remark(context, "registers: %u a thread of role %s (%u at entry)", registers, roles[i].role->symbol, entry);
+  }
+  return true;
+}
+
+bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (!kernel) return true;
+  const Gpu *gpu = context->gpu;
+  int64_t threads = 128;
+  IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
+  if (launch) ir_expr_is_int(launch, &threads);
+  RoleBudget roles[8];
+  unsigned n = 0;
+  for (IrOp *op = kernel->body->first; op && n < G_N_ELEMENTS(roles); op = op->next) {
+    if (op->code != OP_ROLE) continue;
+    roles[n] = (RoleBudget){.role = op, .warps = role_warps(op)};
+    ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
+    n++;
+  }
+  unsigned entry = gpu->registers_per_sm / (unsigned)threads / HANDOVER_STEP * HANDOVER_STEP;
+  entry = MIN(entry, gpu->registers_per_thread);
+  for (unsigned i = 0; i < n; i++)
+    if (roles[i].tile_registers >= gpu->registers_per_thread) {
+      error_set(error, ERROR_UNSUPPORTED, &roles[i].role->mark, "registers", "a smaller tile, or more warps",
+                "an accumulator of role '%s' takes %u registers a thread, %u more than the %u a thread may have",
+                roles[i].role->symbol, roles[i].tile_registers,
+                roles[i].tile_registers - gpu->registers_per_thread + 1, gpu->registers_per_thread);
+      return false;
+    }
+  if (n < 2 || !gpu_has(gpu, "register_handover")) return true;
+  for (unsigned i = 0; i < n; i++)
+    if (roles[i].warps % 4) return true;
+  ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
+  ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, 1));
+  return set_roles(module, context, roles, n, entry, (unsigned)threads);
+}

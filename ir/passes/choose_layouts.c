@@ -1,0 +1,321 @@
+/* choose_layouts: where every element of every tile lives.
+ *
+ * needs  TILE with mechanisms chosen
+ * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile; `warps` on warp
+ *        products; `vector` on loads, stores, gathers and scatters; the exchange tiles of reductions that cross warps;
+ *        threads of the launch where a product decides them
+ * breaks nothing
+ *
+ * Accumulators come first: their layout is the product instruction's. Every tile of the same shape takes it, a row or
+ * column vector takes its slice, so elementwise code needs no conversion. Shapes that no product fixes are spread over
+ * the block by vectors as wide as all their accesses allow. */
+#include "ir/facts.h"
+#include "ir/pass.h"
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  GPtrArray *anchors; /* const Layout*: layouts of whole shapes */
+  GPtrArray *ops;     /* IrOp*, all of the kernel in order */
+  unsigned exchanges;
+  GError **error;
+} Placement;
+
+static void collect(IrOp *op, void *data)
+{
+  g_ptr_array_add(data, op);
+}
+
+static void extents_of(const IrType *type, unsigned *extent)
+{
+  for (unsigned d = 0; d < type->rank; d++)
+    extent[d] = (unsigned)ir_tile_extent(type, d);
+}
+
+/* ---- Shared tiles ---- */
+
+static unsigned widest_swizzle(unsigned inner_bytes)
+{
+  for (unsigned swizzle = 128; swizzle >= 32; swizzle /= 2)
+    if (inner_bytes % swizzle == 0) return swizzle;
+  return 0;
+}
+
+static int inner_dim_of_fill(const IrOp *fill)
+{
+  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
+  int inner = ir_contiguous_dim(tensor) - ((int)tensor->rank - 2);
+  return inner < 0 ? 1 : inner;
+}
+
+/* Rows of a scalar product's operand are padded instead: its reads walk down columns element by element. */
+static void place_slot(Placement *placement, IrOp *slot, unsigned inner, bool scalar_product)
+{
+  unsigned extent[2];
+  extents_of(slot->declared, extent);
+  unsigned bytes = number_bytes(slot->declared->element);
+  unsigned swizzle = scalar_product ? 0 : widest_swizzle(extent[inner] * bytes);
+  unsigned pad = scalar_product ? 16 / bytes : 0;
+  slot->declared->layout =
+      layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
+}
+
+static void place_channels(Placement *placement)
+{
+  bool scalar = false;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    if (op->code == OP_MMA) scalar |= ir_attribute_is(op, ATTR_VIA, "fma");
+  }
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_FILL) continue;
+    IrOp *slot = ir_slot_of(placement->kernel, op->operands[0], NULL);
+    if (slot) place_slot(placement, slot, (unsigned)inner_dim_of_fill(op), scalar);
+  }
+}
+
+/* ---- Accumulators ---- */
+
+/* Warps of a warp product: each takes about 64 x 64 outputs, at least four warps a block; the split that reads the
+ * fewest operand bytes from shared memory. */
+static void split_warps(unsigned m, unsigned n, unsigned *warps_m, unsigned *warps_n)
+{
+  unsigned warps = CLAMP(m * n / 4096, 4u, 8u), best = G_MAXUINT;
+  *warps_m = *warps_n = 1;
+  for (; warps >= 1 && best == G_MAXUINT; warps /= 2)
+    for (unsigned wm = 1; wm <= warps; wm++) {
+      unsigned wn = warps / wm;
+      if (wm * wn != warps || m % (16 * wm) || n % (8 * wn)) continue;
+      unsigned cost = m / wm + n / wn + ((n / wn) % 16 ? 64 : 0);
+      if (cost >= best) continue;
+      best = cost;
+      *warps_m = wm;
+      *warps_n = wn;
+    }
+}
+
+static void set_threads(Placement *placement, unsigned threads)
+{
+  ir_launch_set(placement->kernel, ATTR_THREADS, ir_int(placement->module, threads));
+}
+
+static const Layout *place_accumulator(Placement *placement, IrOp *mma)
+{
+  IrModule *module = placement->module;
+  const IrType *type = &mma->operands[0]->value->type;
+  unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
+  if (ir_attribute_is(mma, ATTR_VIA, "group")) {
+    unsigned warpgroups = m % 128 == 0 ? 2 : m % 192 == 0 ? 3 : 1;
+    set_threads(placement, warpgroups * 128);
+    return layout_group_d(module->arena, m, n, warpgroups);
+  }
+  if (ir_attribute_is(mma, ATTR_VIA, "warp")) {
+    unsigned warps_m, warps_n;
+    split_warps(m, n, &warps_m, &warps_n);
+    IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
+    ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
+    set_threads(placement, warps_m * warps_n * 32);
+    return layout_mma_c(module->arena, m, n, warps_m, warps_n);
+  }
+  unsigned tm = m >= 128 ? 8 : 4, tn = n >= 128 ? 8 : 4; /* 256 threads on 128 x 128 and on 64 x 64 */
+  set_threads(placement, (m / tm) * (n / tn));
+  return layout_fma_c(module->arena, m, n, tm, tn, n / tn, (m / tm) * (n / tn));
+}
+
+/* ---- Register tiles ---- */
+
+/* The slice of an anchor that fits a shape, or NULL: each extent is the anchor's or 1. */
+static const Layout *layout_for(Placement *placement, const IrType *type)
+{
+  unsigned extent[LAYOUT_MAX_DIMS];
+  if (type->rank > LAYOUT_MAX_DIMS) return NULL;
+  extents_of(type, extent);
+  for (unsigned i = 0; i < placement->anchors->len; i++) {
+    const Layout *anchor = placement->anchors->pdata[i];
+    bool fits = anchor->rank == type->rank;
+    for (unsigned d = 0; fits && d < type->rank; d++)
+      fits = extent[d] == anchor->extent[d] || extent[d] == 1;
+    if (!fits) continue;
+    const Layout *layout = anchor;
+    for (unsigned d = 0; d < type->rank; d++) /* dropping dimension d keeps the other one */
+      if (extent[d] != anchor->extent[d]) layout = layout_slice(placement->module->arena, layout, 1 - d);
+    return layout;
+  }
+  return NULL;
+}
+
+/* Elements one access of the op may move at once, from what is known of its tensor. */
+static unsigned access_vector(Placement *placement, const IrOp *op)
+{
+  const IrType *tensor = NULL;
+  const IrExpr *access = op->operands[0];
+  const IrExpr *base = ir_access_base(access);
+  if (base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR) tensor = &base->value->type;
+  if (!tensor) return 1;
+  if (op->code == OP_GATHER || op->code == OP_SCATTER) {
+    unsigned widest = 16 / number_bytes(tensor->element);
+    return (unsigned)CLAMP(ir_attribute_int(op, ATTR_ALIGNED, 1), 1, widest);
+  }
+  IrExpr *corner[IR_MAX_RANK];
+  for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
+    corner[d] = access->items[d + 1];
+  if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return 1;
+  return ir_access_vector(placement->kernel, tensor, corner, 16);
+}
+
+static const IrType *accessed_tile(const IrOp *op)
+{
+  switch (op->code) {
+  case OP_LOAD:
+  case OP_GATHER: return &op->results[0]->type;
+  case OP_STORE: return op->operands[1]->kind == EXPR_VALUE ? &op->operands[1]->value->type : NULL;
+  case OP_SCATTER: return op->operands[2]->kind == EXPR_VALUE ? &op->operands[2]->value->type : NULL;
+  default: return NULL;
+  }
+}
+
+/* Vector width that all accesses to tiles of a shape allow. */
+static unsigned shape_vector(Placement *placement, const IrType *shape)
+{
+  unsigned columns = (unsigned)ir_tile_extent(shape, shape->rank - 1), vector = 16;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    const IrType *tile = accessed_tile(op);
+    if (!tile || tile->rank != shape->rank || ir_tile_extent(tile, tile->rank - 1) != columns) continue;
+    vector = MIN(vector, access_vector(placement, op));
+  }
+  if (vector == 16 && columns >= 16) vector = 4; /* no access limits it: four words, a vector register's worth */
+  while (vector > 1 && columns % vector)
+    vector /= 2;
+  return vector;
+}
+
+static const Layout *place_blocked(Placement *placement, const IrType *type)
+{
+  int64_t threads = 0;
+  IrExpr *launch = ir_launch_get(placement->kernel, ATTR_THREADS);
+  if (!launch || !ir_expr_is_int(launch, &threads) || threads < 32) threads = 128;
+  set_threads(placement, (unsigned)threads);
+  unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
+  extents_of(type, extent);
+  unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
+  unsigned vector = shape_vector(placement, type);
+  unsigned row_lanes = 1;
+  while (row_lanes < 32 && row_lanes * 2 * vector <= columns)
+    row_lanes *= 2;
+  unsigned rows_of_warp = 32 / row_lanes;
+  unsigned warps_for_rows = CLAMP(rows / MAX(1, rows_of_warp), 1u, warps);
+  while (warps % warps_for_rows)
+    warps_for_rows--;
+  unsigned row_warps = warps / warps_for_rows;
+  while (row_warps > 1 && columns % (row_warps * row_lanes * vector))
+    row_warps /= 2;
+  return layout_blocked(placement->module->arena, type->rank, extent, vector, row_lanes, row_warps, warps);
+}
+
+/* The largest tile shape that no anchor covers. */
+static const IrType *largest_unplaced(Placement *placement)
+{
+  const IrType *largest = NULL;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    for (unsigned r = 0; r < op->n_results; r++) {
+      const IrType *type = &op->results[r]->type;
+      if (type->kind != TYPE_TILE || layout_for(placement, type)) continue;
+      if (!largest || ir_tile_elements(type) > ir_tile_elements(largest)) largest = type;
+    }
+  }
+  return largest;
+}
+
+static bool place_registers(Placement *placement)
+{
+  for (const IrType *type; (type = largest_unplaced(placement));) {
+    const Layout *layout = type->rank <= 2 ? place_blocked(placement, type) : NULL;
+    if (!layout) {
+      error_set(placement->error, ERROR_UNSUPPORTED, &placement->kernel->mark, "tile-layout",
+                "choose extents that are powers of two times the vector width",
+                "a tile of kernel '%s' cannot be spread over its threads", placement->kernel->name);
+      return false;
+    }
+    g_ptr_array_add(placement->anchors, (gpointer)layout);
+  }
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    for (unsigned r = 0; r < op->n_results; r++)
+      if (op->results[r]->type.kind == TYPE_TILE)
+        op->results[r]->type.layout = layout_for(placement, &op->results[r]->type);
+  }
+  return true;
+}
+
+static void place_accesses(Placement *placement)
+{
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    const IrType *tile = accessed_tile(op);
+    if (!tile || !tile->layout) continue;
+    unsigned vector = MIN(access_vector(placement, op), layout_vector(tile->layout, tile->rank - 1));
+    ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
+  }
+}
+
+/* ---- Reductions ---- */
+
+static bool crosses_warps(const Layout *layout, unsigned dim)
+{
+  for (unsigned i = 0; i < layout->n; i++)
+    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == (int)dim && layout->modes[i].size > 1)
+      return true;
+  return false;
+}
+
+/* A shared tile [warps, rows] through which the warps of a row meet. */
+static void place_exchange(Placement *placement, IrOp *reduce)
+{
+  IrModule *module = placement->module;
+  const IrType *type = &reduce->operands[0]->value->type;
+  unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
+  if (!crosses_warps(type->layout, dim)) return;
+  int64_t extent[2] = {layout_size(type->layout, PLACE_WARP), ir_tile_elements(type) / ir_tile_extent(type, dim)};
+  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
+  IrType *tile = arena_new_object(module->arena, IrType);
+  NumberType element = type->element == NUMBER_TF32 ? NUMBER_F32 : type->element;
+  *tile = ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, 0, 0));
+  IrRegion *body = placement->kernel->body;
+  IrBuilder builder = body->first ? ir_builder_before(body->first) : ir_builder_at_end(body);
+  builder.mark = reduce->mark;
+  IrOp *shared = ir_emit(&builder, OP_SHARED, 0);
+  shared->symbol = arena_printf(module->arena, "exchange%u", placement->exchanges++);
+  shared->declared = tile;
+  ir_attribute_set(reduce, ATTR_EXCHANGE, ir_symbol(module, shared->symbol));
+}
+
+bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
+{
+  g_autoptr(GPtrArray) anchors = g_ptr_array_new();
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  Placement placement = {.context = context, .module = module, .kernel = ir_kernel(module), .anchors = anchors,
+                         .ops = ops, .error = error};
+  if (!placement.kernel) return true;
+  ir_region_visit(placement.kernel->body, collect, ops);
+  place_channels(&placement);
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[i];
+    if (op->code != OP_MMA || layout_for(&placement, &op->operands[0]->value->type)) continue;
+    const Layout *layout = place_accumulator(&placement, op);
+    if (!layout) {
+      error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", NULL,
+                "the accumulator cannot be spread over the warps of its product");
+      return false;
+    }
+    g_ptr_array_add(anchors, (gpointer)layout);
+  }
+  if (!place_registers(&placement)) return false;
+  place_accesses(&placement);
+  for (unsigned i = 0; i < ops->len; i++)
+    if (((IrOp *)ops->pdata[i])->code == OP_REDUCE) place_exchange(&placement, ops->pdata[i]);
+  return true;
+}

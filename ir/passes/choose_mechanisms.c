@@ -1,0 +1,173 @@
+/* choose_mechanisms: which of the GPU's mechanisms moves each tile and takes each product.
+ *
+ * needs  TILE, instantiated: no parameters, calls or `when`
+ * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain fills
+ * breaks nothing
+ *
+ * Only what the description lists is considered, best first:
+ *   tensor copies + group products   four warps multiply straight from shared memory that the copy engine filled
+ *   async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded from shared memory
+ *   plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
+ *   ... + scalar products            when no matrix product takes the types
+ * A rejected mechanism leaves a remark that says why. */
+#include "ir/facts.h"
+#include "ir/pass.h"
+
+typedef struct {
+  IrOp *slot, *fill;     /* the operand's tile in the channel and what fills it */
+  const IrType *tensor;
+  int inner;             /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
+} Operand;
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  GPtrArray *fills, *products;
+  GError **error;
+  bool failed;
+} Choice;
+
+static void collect(IrOp *op, void *data)
+{
+  Choice *choice = data;
+  if (op->code == OP_FILL) g_ptr_array_add(choice->fills, op);
+  if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
+}
+
+static const IrType *tensor_of(const IrExpr *access)
+{
+  const IrExpr *base = ir_access_base(access);
+  return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
+}
+
+/* The fill of a slot and the orientation it brings. */
+static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
+{
+  operand->slot = ir_slot_of(choice->kernel, access, NULL);
+  operand->fill = NULL;
+  if (!operand->slot) return false;
+  for (unsigned i = 0; i < choice->fills->len; i++) {
+    IrOp *fill = choice->fills->pdata[i];
+    if (ir_slot_of(choice->kernel, fill->operands[0], NULL) == operand->slot) operand->fill = fill;
+  }
+  if (!operand->fill) return false;
+  operand->tensor = tensor_of(operand->fill->operands[1]);
+  if (!operand->tensor) return false;
+  int lead = (int)operand->tensor->rank - 2;
+  operand->inner = ir_contiguous_dim(operand->tensor) - lead;
+  if (operand->inner < 0 || lead < 0) operand->inner = -1;
+  return true;
+}
+
+static unsigned tile_extent(const IrOp *slot, unsigned dim)
+{
+  return (unsigned)ir_tile_extent(slot->declared, dim);
+}
+
+/* Why the copy engine cannot fill this operand, or NULL if it can. */
+static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
+{
+  const Gpu *gpu = choice->context->gpu;
+  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "memory_barrier")) return "the GPU has no tensor copies";
+  if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
+  if (!ir_tensor_map_possible(choice->kernel, operand->tensor))
+    return "base or strides are not known to be multiples of 16 bytes";
+  unsigned bytes = tile_extent(operand->slot, (unsigned)operand->inner) * number_bytes(operand->tensor->element);
+  if (bytes % 32) return "the tile's contiguous extent is not a multiple of 32 bytes";
+  return NULL;
+}
+
+/* Why a group product cannot be taken, or NULL if it can. */
+static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand *a, const Operand *b)
+{
+  const Gpu *gpu = choice->context->gpu;
+  if (!gpu_has(gpu, "product_group")) return "the GPU has no group products";
+  const IrType *acc = &mma->operands[0]->value->type;
+  const GpuProduct *product = gpu_product(gpu, "product_group", a->tensor->element, b->tensor->element, acc->element);
+  if (!product) return "no group product takes these types";
+  unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1), k = tile_extent(a->slot, 1);
+  bool legal_n = false;
+  for (unsigned i = 0; i < product->n_count; i++)
+    legal_n |= product->n[i] == n;
+  if (m % product->m || !legal_n || k % product->k) return "the tile is no multiple of a group product's shape";
+  if (a->inner != 1 && !product->a_transposed) return "group products of this type need A contiguous along k";
+  if (b->inner != 0 && !product->b_transposed) return "group products of this type need B contiguous along k";
+  return NULL;
+}
+
+static void set_name(IrOp *op, IrAttributeKey key, const char *name, IrModule *module)
+{
+  ir_attribute_set(op, key, ir_name(module, name));
+}
+
+/* Bytes one thread may copy at once for this fill. */
+static unsigned copy_bytes(Choice *choice, const Operand *operand)
+{
+  const IrExpr *access = operand->fill->operands[1];
+  IrExpr *corner[IR_MAX_RANK];
+  for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
+    corner[d] = access->items[d + 1];
+  unsigned extent = operand->inner < 0 ? 1 : tile_extent(operand->slot, (unsigned)operand->inner);
+  return ir_access_vector(choice->kernel, operand->tensor, corner, extent) * number_bytes(operand->tensor->element);
+}
+
+/* async if the bytes reach the smallest copy the GPU has (4), else plain; sets `via` and `size`. */
+static void choose_thread_copy(Choice *choice, Operand *operand, const char *tile_name)
+{
+  unsigned bytes = copy_bytes(choice, operand);
+  bool async = gpu_has(choice->context->gpu, "copy_async") && bytes >= 4;
+  if (!async)
+    ir_remark(choice->context, "%s: async copies rejected: %s", tile_name,
+              bytes < 4 ? "no 4 bytes are known to be aligned" : "the GPU has none");
+  set_name(operand->fill, ATTR_VIA, async ? "async" : "plain", choice->module);
+  ir_attribute_set(operand->fill, ATTR_SIZE, ir_int(choice->module, bytes));
+  ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain", bytes);
+}
+
+static void choose_product(Choice *choice, IrOp *mma)
+{
+  Operand a, b;
+  if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b)) {
+    error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
+              "both operands of mma must be tiles of a channel that a fill of the kernel fills", "mma of other tiles");
+    choice->failed = true;
+    return;
+  }
+  const char *a_refusal = tensor_copy_refusal(choice, &a), *b_refusal = tensor_copy_refusal(choice, &b);
+  const char *refusal = group_refusal(choice, mma, &a, &b);
+  if (!refusal) refusal = a_refusal ? a_refusal : b_refusal;
+  if (!refusal) {
+    set_name(mma, ATTR_VIA, "group", choice->module);
+    set_name(a.fill, ATTR_VIA, "tensor", choice->module);
+    set_name(b.fill, ATTR_VIA, "tensor", choice->module);
+    ir_remark(choice->context, "products: group, from shared memory filled by tensor copies");
+    return;
+  }
+  ir_remark(choice->context, "products: tensor copies + group products rejected: %s", refusal);
+  const IrType *acc = &mma->operands[0]->value->type;
+  const GpuProduct *product =
+      gpu_product(choice->context->gpu, "product_warp", a.tensor->element, b.tensor->element, acc->element);
+  bool warp = product && ir_tile_extent(acc, 0) % product->m == 0 && ir_tile_extent(acc, 1) % 8 == 0 &&
+              tile_extent(a.slot, 1) % product->k == 0;
+  if (!warp)
+    ir_remark(choice->context, "products: warp products rejected: %s",
+              product ? "the tile is no multiple of their shape" : "none takes these types");
+  set_name(mma, ATTR_VIA, warp ? "warp" : "fma", choice->module);
+  ir_remark(choice->context, "products: %s", warp ? "warp, from fragments" : "scalar multiply-adds");
+  choose_thread_copy(choice, &a, "A");
+  choose_thread_copy(choice, &b, "B");
+}
+
+bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
+{
+  g_autoptr(GPtrArray) fills = g_ptr_array_new();
+  g_autoptr(GPtrArray) products = g_ptr_array_new();
+  Choice choice = {.context = context, .module = module, .kernel = ir_kernel(module), .fills = fills,
+                   .products = products, .error = error};
+  if (!choice.kernel) return true;
+  ir_region_visit(choice.kernel->body, collect, &choice);
+  for (unsigned i = 0; i < products->len && !choice.failed; i++)
+    choose_product(&choice, products->pdata[i]);
+  return !choice.failed;
+}

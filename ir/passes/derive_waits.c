@@ -1,0 +1,204 @@
+/* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
+ *
+ * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
+ * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released after the wait
+ *        that covers their last reader
+ * breaks nothing
+ *
+ * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
+ * (groups ahead - 1) must be done. A loop that chains products into one accumulator keeps one group in flight: the slot
+ * of iteration i - 1 is released in iteration i, behind wait_group 1, by a cursor that trails the reader's. (Tried with
+ * ptxas: such a chain over the back edge is not serialised; an accumulator that other instructions touch within the loop
+ * would be, so then the group is drained in its own iteration.) */
+#include "ir/facts.h"
+#include "ir/pass.h"
+
+typedef struct {
+  IrModule *module;
+} Waits;
+
+static bool is_group_product(const IrOp *op)
+{
+  return op->code == OP_MMA && ir_attribute_is(op, ATTR_VIA, "group");
+}
+
+static bool is_async_copy(const IrOp *op)
+{
+  return op->code == OP_COPY && ir_attribute_is(op, ATTR_VIA, "async");
+}
+
+static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const char *kind, int pending)
+{
+  IrOp *op = ir_emit(builder, code, 1, ir_name(waits->module, kind));
+  if (code == OP_WAIT_GROUP) ir_attribute_set(op, ATTR_PENDING, ir_int(waits->module, pending));
+  return op;
+}
+
+/* ---- Async copies ---- */
+
+/* Closes a group after each run of async copies; returns how many runs the region holds. */
+static unsigned commit_copies(Waits *waits, IrRegion *region)
+{
+  unsigned runs = 0;
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (!is_async_copy(op) || (op->next && is_async_copy(op->next))) continue;
+    IrBuilder builder = ir_builder_after(op);
+    builder.mark = op->mark;
+    emit_group(waits, &builder, OP_COMMIT, "copies", 0);
+    runs++;
+  }
+  return runs;
+}
+
+/* Iterations of a loop with constant bounds, or 0. */
+static int64_t trip_count(const IrOp *loop)
+{
+  int64_t low, high, step = 1;
+  if (!ir_expr_is_int(loop->operands[0], &low) || !ir_expr_is_int(loop->operands[1], &high)) return 0;
+  if (loop->n_operands > 2 && !ir_expr_is_int(loop->operands[2], &step)) return 0;
+  return step > 0 && high > low ? (high - low + step - 1) / step : 0;
+}
+
+static void wait_before_sync(Waits *waits, IrOp *sync, int64_t pending)
+{
+  IrBuilder builder = ir_builder_before(sync);
+  builder.mark = sync->mark;
+  emit_group(waits, &builder, OP_WAIT_GROUP, "copies", (int)pending);
+}
+
+/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it. */
+static void wait_copies(Waits *waits, IrRegion *region)
+{
+  int64_t ahead = 0;
+  bool draining = false;
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (op->code == OP_SYNC && draining) {
+      wait_before_sync(waits, op, 0);
+      draining = false;
+    }
+    if (op->code != OP_FOR) continue;
+    IrRegion *body = op->regions[0];
+    unsigned runs = commit_copies(waits, body);
+    if (!runs) continue;
+    bool steady = body->first->code == OP_SYNC;
+    if (!steady) {
+      ahead += trip_count(op) * runs;
+      continue;
+    }
+    wait_before_sync(waits, body->first, MAX(0, ahead - 1));
+    draining = true;
+    ahead = 0;
+  }
+}
+
+/* ---- Group products ---- */
+
+static bool mentions(const IrExpr *expr, const IrValue *value)
+{
+  if (expr->kind == EXPR_VALUE) return expr->value == value;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (mentions(expr->items[i], value)) return true;
+  return false;
+}
+
+/* true if nothing but the product itself touches the accumulator in the loop's body. */
+static bool chains(const IrRegion *body, const IrOp *product)
+{
+  const IrValue *acc = product->operands[0]->value;
+  for (const IrOp *op = body->first; op; op = op->next) {
+    if (op == product) continue;
+    if (op->n_regions) return false;
+    for (unsigned i = 0; i < op->n_operands; i++)
+      if (mentions(op->operands[i], acc)) return false;
+  }
+  return true;
+}
+
+static IrOp *release_after(IrOp *product)
+{
+  for (IrOp *op = product->next; op; op = op->next)
+    if (op->code == OP_ARRIVE) return op;
+  return NULL;
+}
+
+/* A cursor that trails the reader's by one iteration, declared in front of the outermost loop of the role. */
+static IrExpr *trailing_cursor(Waits *waits, const IrExpr *reader)
+{
+  IrOp *declaration = reader->value->def;
+  IrBuilder builder = ir_builder_after(declaration);
+  builder.mark = declaration->mark;
+  IrOp *cursor = ir_emit(&builder, OP_CURSOR, 1, declaration->operands[0]);
+  IrType type = {.kind = TYPE_CURSOR, .count = 1};
+  IrValue *value = ir_result(cursor, "free", type);
+  value->variable = true;
+  return ir_value(waits->module, value);
+}
+
+/* The release moves behind the wait of the next iteration; the last one behind the loop. */
+static void release_late(Waits *waits, IrOp *loop, IrOp *release)
+{
+  IrModule *module = waits->module;
+  IrExpr *reader = release->operands[0]->items[1];
+  IrExpr *trailing = trailing_cursor(waits, reader);
+  IrExpr *barrier = ir_index(module, release->operands[0]->items[0], 1, trailing);
+  IrBuilder builder = ir_builder_before(release);
+  builder.mark = release->mark;
+  IrOp *later = ir_emit(&builder, OP_IF, 1,
+                        ir_binary(module, OPERATOR_GT, ir_value(module, loop->regions[0]->arguments[0]),
+                                  loop->operands[0]));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(later));
+  inner.mark = release->mark;
+  IrOp *arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
+  ir_attribute_set(arrive, ATTR_BY, ir_attribute_value(release, ATTR_BY));
+  ir_emit(&inner, OP_ADVANCE, 1, trailing);
+  ir_op_remove(release);
+
+  IrBuilder after = ir_builder_after(loop);
+  after.mark = loop->mark;
+  emit_group(waits, &after, OP_WAIT_GROUP, "products", 0);
+  IrOp *any = ir_emit(&after, OP_IF, 1, ir_binary(module, OPERATOR_GT, loop->operands[1], loop->operands[0]));
+  inner = ir_builder_at_end(ir_region_add(any));
+  inner.mark = loop->mark;
+  arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
+  ir_attribute_set(arrive, ATTR_BY, ir_attribute_value(release, ATTR_BY));
+  ir_emit(&inner, OP_ADVANCE, 1, trailing);
+}
+
+static void wait_products(Waits *waits, IrRegion *region)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (!is_group_product(op)) continue;
+    IrOp *loop = region->owner && region->owner->code == OP_FOR ? region->owner : NULL;
+    IrBuilder before = ir_builder_before(op);
+    before.mark = op->mark;
+    ir_emit(&before, OP_FENCE, 1, ir_name(waits->module, "products"));
+    IrOp *last = op;
+    while (last->next && is_group_product(last->next))
+      last = last->next;
+    IrBuilder after = ir_builder_after(last);
+    after.mark = op->mark;
+    emit_group(waits, &after, OP_COMMIT, "products", 0);
+    bool chained = loop && last == op && chains(region, op);
+    emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0);
+    IrOp *release = release_after(last);
+    if (chained && release) release_late(waits, loop, release);
+    op = last;
+  }
+}
+
+static void visit_regions(Waits *waits, IrRegion *region)
+{
+  wait_copies(waits, region);
+  wait_products(waits, region);
+  for (IrOp *op = region->first; op; op = op->next)
+    for (unsigned i = 0; i < op->n_regions; i++)
+      visit_regions(waits, op->regions[i]);
+}
+
+bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  Waits waits = {.module = module};
+  if (kernel) visit_regions(&waits, kernel->body);
+  return true;
+}

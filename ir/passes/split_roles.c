@@ -1,0 +1,486 @@
+/* split_roles: tile loops become schedules, channels become rings, and who does what becomes explicit.
+ *
+ * needs  TILE with mechanisms and layouts chosen
+ * gives  STAGED: roles, cursors, barriers' awaits and arrives, tensor maps, the grid of the launch
+ * breaks nothing; waits for groups and fences are derive_waits', offsets allocate_resources'
+ *
+ * A channel that the copy engine fills splits the kernel: a producer role that keeps the loops around the fills and
+ * nothing else, and a consumer role that keeps everything but the fills. A channel that threads fill becomes a software
+ * pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one block barrier an iteration orders
+ * both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.) */
+#include "ir/facts.h"
+#include "ir/pass.h"
+#include "ir/schedule.h"
+
+typedef enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_ALL } RoleKind;
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  GHashTable *maps;      /* tensor IrValue* -> symbol of its map */
+  GHashTable *channels;  /* old CHANNEL IrOp* -> new one */
+  unsigned consumer_warps;
+  GError **error;
+  bool failed;
+} Split;
+
+/* One role being written. */
+typedef struct {
+  Split *split;
+  RoleKind kind;
+  GHashTable *map;       /* IrValue* of the TILE form -> IrExpr* of the role */
+  GHashTable *cursors;   /* channel symbol -> IrExpr* of the cursor that the current take reads with */
+} Role;
+
+static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
+
+/* ---- Expressions and plain ops ---- */
+
+static IrExpr *rewrite(Role *role, const IrExpr *expr)
+{
+  IrModule *module = role->split->module;
+  if (expr->kind == EXPR_VALUE) {
+    IrExpr *with = g_hash_table_lookup(role->map, expr->value);
+    return with ? with : (IrExpr *)expr;
+  }
+  if (expr->n == 0) return (IrExpr *)expr;
+  IrExpr *copy = arena_memdup(module->arena, expr, sizeof *expr);
+  copy->items = arena_new_array(module->arena, IrExpr *, expr->n);
+  for (unsigned i = 0; i < expr->n; i++)
+    copy->items[i] = rewrite(role, expr->items[i]);
+  if (copy->kind == EXPR_BINARY) return ir_binary(module, copy->operator_, copy->items[0], copy->items[1]);
+  if (copy->kind == EXPR_FIELD && copy->items[0]->kind == EXPR_SYMBOL && role->cursors) {
+    IrExpr *cursor = g_hash_table_lookup(role->cursors, copy->items[0]->name);
+    if (cursor) return ir_index(module, copy, 1, cursor);
+  }
+  return copy;
+}
+
+/* The op without its regions, operands rewritten, results entered into the map. */
+static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
+{
+  IrModule *module = role->split->module;
+  builder->mark = op->mark;
+  IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
+  for (unsigned i = 0; i < op->n_operands; i++)
+    operands[i] = rewrite(role, op->operands[i]);
+  IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    ir_attribute_set(copy, op->attributes[i].key,
+                     op->attributes[i].value ? rewrite(role, op->attributes[i].value) : NULL);
+  copy->symbol = op->symbol;
+  copy->declared = op->declared;
+  for (unsigned i = 0; i < op->n_results; i++) {
+    IrValue *value = ir_result(copy, op->results[i]->name, op->results[i]->type);
+    value->variable = op->results[i]->variable;
+    g_hash_table_insert(role->map, op->results[i], ir_value(module, value));
+  }
+  return copy;
+}
+
+static void find_fill(IrOp *op, void *data)
+{
+  if (op->code == OP_FILL) *(bool *)data = true;
+}
+
+static bool contains_fill(const IrOp *op)
+{
+  bool found = false;
+  for (unsigned i = 0; i < op->n_regions; i++)
+    ir_region_visit(op->regions[i], find_fill, &found);
+  return found;
+}
+
+static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
+{
+  IrOp *copy = copy_op(role, builder, op);
+  for (unsigned i = 0; i < op->n_regions; i++) {
+    IrRegion *region = ir_region_add(copy);
+    for (unsigned a = 0; a < op->regions[i]->n_arguments; a++) {
+      IrValue *argument = op->regions[i]->arguments[a];
+      IrValue *fresh = ir_argument_add(region, argument->name, argument->type);
+      g_hash_table_insert(role->map, argument, ir_value(role->split->module, fresh));
+    }
+    IrBuilder inner = ir_builder_at_end(region);
+    copy_region(role, &inner, op->regions[i]);
+  }
+}
+
+/* ---- Channels ---- */
+
+static IrOp *channel_of(Split *split, const IrExpr *access)
+{
+  IrOp *channel = NULL;
+  if (access->kind == EXPR_SYMBOL) channel = ir_symbol_find(split->kernel, access->name);
+  else ir_slot_of(split->kernel, access, &channel);
+  return channel;
+}
+
+static IrExpr *cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name)
+{
+  IrOp *op = ir_emit(builder, OP_CURSOR, 1, ir_symbol(split->module, channel));
+  IrType type = {.kind = TYPE_CURSOR, .count = 1};
+  IrValue *value = ir_result(op, name, type);
+  value->variable = true;
+  return ir_value(split->module, value);
+}
+
+static IrExpr *barrier(Split *split, const char *channel, const char *which, IrExpr *cursor)
+{
+  return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1, cursor);
+}
+
+static int64_t slot_bytes(const IrOp *channel)
+{
+  int64_t bytes = 0;
+  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
+    bytes += ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
+  return bytes;
+}
+
+/* The copy that fills a tile of the slot under the cursor. */
+static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor)
+{
+  Split *split = role->split;
+  builder->mark = fill->mark;
+  IrExpr *destination = ir_index(split->module, (IrExpr *)fill->operands[0], 1, cursor);
+  IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, rewrite(role, fill->operands[1]));
+  ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(fill, ATTR_VIA));
+  if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
+  if (ir_attribute(fill, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(fill, ATTR_CACHE));
+  return copy;
+}
+
+/* The producer's turn of the ring: fills that follow one another for one channel fill one slot. */
+static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
+{
+  Split *split = role->split;
+  IrModule *module = split->module;
+  IrOp *channel = channel_of(split, fill->operands[0]);
+  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
+  builder->mark = fill->mark;
+  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel->symbol, "empty", cursor));
+  ir_attribute_set(await, ATTR_PARITY,
+                   ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
+  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(module, "elected", 0));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
+  inner.mark = fill->mark;
+  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
+  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, slot_bytes(channel)));
+  const IrOp *last = fill;
+  for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel; op = op->next) {
+    /* emit_copy indexes by itself: the cursors of takes must not apply */
+    IrOp *copy = emit_copy(role, &inner, op, cursor);
+    const IrValue *tensor = ir_access_base(op->operands[1])->value;
+    ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
+    ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
+    last = op;
+  }
+  ir_emit(builder, OP_ADVANCE, 1, cursor);
+  return last;
+}
+
+/* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
+static void consume(Role *role, IrBuilder *builder, const IrOp *take)
+{
+  Split *split = role->split;
+  const char *channel = take->operands[0]->name;
+  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel);
+  builder->mark = take->mark;
+  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel, "full", cursor));
+  ir_attribute_set(await, ATTR_PARITY, ir_field(split->module, cursor, "phase"));
+  copy_region(role, builder, take->regions[0]);
+  builder->mark = take->mark;
+  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
+  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, "warp"));
+  ir_emit(builder, OP_ADVANCE, 1, cursor);
+}
+
+/* ---- Software pipeline: one role fills and takes ---- */
+
+static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, const IrOp *channel, IrExpr *cursor)
+{
+  for (const IrOp *op = body->first; op; op = op->next)
+    if (op->code == OP_FILL && channel_of(role->split, op->operands[0]) == channel)
+      emit_copy(role, builder, op, cursor);
+  ir_emit(builder, OP_ADVANCE, 1, cursor);
+}
+
+/* A counted loop whose body fills and takes one channel. Iterations beyond the end are filled too: their coordinates
+ * lie outside the tensor, so they bring zeros without touching memory, and every iteration closes one group. */
+static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop, IrOp *channel)
+{
+  Split *split = role->split;
+  IrModule *module = split->module;
+  int64_t slots = ir_attribute_int(channel, ATTR_SLOTS, 2), ahead = slots - 1;
+  const IrRegion *body = loop->regions[0];
+  IrValue *index = body->arguments[0];
+  IrExpr *low = rewrite(role, loop->operands[0]), *high = rewrite(role, loop->operands[1]);
+  IrExpr *step = loop->n_operands > 2 ? rewrite(role, loop->operands[2]) : ir_int(module, 1);
+  builder->mark = loop->mark;
+  IrExpr *write = cursor_new(split, builder, channel->symbol, "write");
+  IrExpr *read = cursor_new(split, builder, channel->symbol, "read");
+  IrOp *prologue = ir_emit(builder, OP_FOR, 2, ir_int(module, 0), ir_int(module, ahead));
+  IrRegion *region = ir_region_add(prologue);
+  IrExpr *early = ir_value(module, ir_argument_add(region, "early", ir_scalar(NUMBER_S32)));
+  g_hash_table_insert(role->map, index,
+                      ir_binary(module, OPERATOR_ADD, low, ir_binary(module, OPERATOR_MUL, early, step)));
+  IrBuilder inner = ir_builder_at_end(region);
+  inner.mark = loop->mark;
+  emit_fills(role, &inner, body, channel, write);
+
+  builder->mark = loop->mark;
+  IrOp *steady = ir_emit(builder, OP_FOR, 3, low, high, step);
+  region = ir_region_add(steady);
+  IrExpr *at = ir_value(module, ir_argument_add(region, index->name, index->type));
+  inner = ir_builder_at_end(region);
+  inner.mark = loop->mark;
+  ir_emit(&inner, OP_SYNC, 0);
+  g_hash_table_insert(role->map, index,
+                      ir_binary(module, OPERATOR_ADD, at, ir_binary(module, OPERATOR_MUL, step, ir_int(module, ahead))));
+  emit_fills(role, &inner, body, channel, write);
+  g_hash_table_insert(role->map, index, at);
+  g_hash_table_insert(role->cursors, (gpointer)channel->symbol, read);
+  for (const IrOp *op = body->first; op; op = op->next) {
+    if (op->code == OP_FILL) continue;
+    if (op->code == OP_TAKE) copy_region(role, &inner, op->regions[0]);
+    else copy_op(role, &inner, op);
+  }
+  ir_emit(&inner, OP_ADVANCE, 1, read);
+  g_hash_table_remove(role->cursors, channel->symbol);
+  ir_emit(builder, OP_SYNC, 0); /* the ring is free again for whatever follows */
+}
+
+static IrOp *channel_of_loop(Role *role, const IrOp *loop)
+{
+  for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+    if (op->code == OP_FILL) return channel_of(role->split, op->operands[0]);
+  return NULL;
+}
+
+/* ---- Regions ---- */
+
+static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
+{
+  builder->mark = tiles->mark;
+  IrExpr *callee = tiles->operands[0];
+  IrExpr *extents[SCHEDULE_MAX_DIMS], *coordinates[SCHEDULE_MAX_DIMS];
+  unsigned n = 0;
+  for (unsigned i = 0; i < callee->n && n < SCHEDULE_MAX_DIMS; i++)
+    extents[n++] = rewrite(role, callee->items[i]);
+  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1), persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+  IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, coordinates);
+  for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
+    g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
+  copy_region(role, &inner, tiles->regions[0]);
+}
+
+static bool is_scalar_only(const IrOp *op)
+{
+  for (unsigned i = 0; i < op->n_results; i++)
+    if (op->results[i]->type.kind != TYPE_SCALAR) return false;
+  return op->n_results > 0 && !(ir_op_effects(op->code) & (EFFECT_READ | EFFECT_WRITE | EFFECT_SYNC));
+}
+
+static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
+{
+  bool producer = role->kind == ROLE_PRODUCER;
+  IrOp *channel;
+  switch (op->code) {
+  case OP_CHANNEL:
+  case OP_SHARED: break; /* declared once, in front of the roles */
+  case OP_TILES:
+    if (!producer || contains_fill(op)) copy_tiles(role, builder, op);
+    break;
+  case OP_FILL: return producer ? produce(role, builder, op) : op;
+  case OP_TAKE:
+    if (!producer) consume(role, builder, op);
+    break;
+  case OP_FOR:
+    channel = role->kind == ROLE_ALL ? channel_of_loop(role, op) : NULL;
+    if (channel) {
+      copy_pipelined_loop(role, builder, op, channel);
+      break;
+    }
+    G_GNUC_FALLTHROUGH;
+  case OP_IF:
+  case OP_LOOP:
+    if (!producer || contains_fill(op)) copy_control(role, builder, op);
+    break;
+  default:
+    if (!producer || is_scalar_only(op)) copy_op(role, builder, op);
+  }
+  return op;
+}
+
+static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op; op = op->next)
+    op = copy_one(role, builder, op);
+}
+
+/* ---- The kernel ---- */
+
+typedef struct {
+  GPtrArray *channels, *fills, *shared, *tiles;
+} Survey;
+
+static void survey_op(IrOp *op, void *data)
+{
+  Survey *survey = data;
+  if (op->code == OP_CHANNEL) g_ptr_array_add(survey->channels, op);
+  if (op->code == OP_FILL) g_ptr_array_add(survey->fills, op);
+  if (op->code == OP_SHARED) g_ptr_array_add(survey->shared, op);
+  if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
+}
+
+/* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's width. */
+static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
+{
+  IrModule *module = split->module;
+  const IrExpr *base = ir_access_base(fill->operands[1]);
+  if (g_hash_table_contains(split->maps, base->value)) return;
+  const IrType *tensor = &base->value->type;
+  const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
+  int inner = ir_contiguous_dim(tensor);
+  unsigned bytes = number_bytes(tensor->element), lead = tensor->rank - slot->declared->rank;
+  unsigned swizzle = 16u << slot->declared->layout->swizzle_bits;
+  if (!slot->declared->layout->swizzle_bits) swizzle = 0;
+  IrExpr *box[IR_MAX_RANK];
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    int64_t extent = d < lead ? 1 : ir_tile_extent(slot->declared, d - lead);
+    if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
+    box[d] = ir_int(module, extent);
+  }
+  builder->mark = fill->mark;
+  IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, base->value));
+  map->symbol = arena_printf(module->arena, "map_%s", base->value->name);
+  ir_attribute_set(map, ATTR_BOX, ir_list(module, tensor->rank, box));
+  ir_attribute_set(map, ATTR_SWIZZLE, ir_int(module, swizzle));
+  g_hash_table_insert(split->maps, base->value, (gpointer)map->symbol);
+}
+
+static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
+{
+  IrModule *module = split->module;
+  builder->mark = channel->mark;
+  IrOp *copy = ir_emit(builder, OP_CHANNEL, 0);
+  copy->symbol = channel->symbol;
+  ir_attribute_set(copy, ATTR_SLOTS, ir_attribute_value(channel, ATTR_SLOTS));
+  if (barriers) {
+    ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, 1));
+    ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, slot_bytes(channel)));
+    ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, split->consumer_warps));
+  }
+  IrBuilder inner = ir_builder_at_end(ir_region_add(copy));
+  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
+    inner.mark = slot->mark;
+    IrOp *tile = ir_emit(&inner, OP_SLOT, 0);
+    tile->symbol = slot->symbol;
+    tile->declared = slot->declared;
+  }
+}
+
+static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const char *name, unsigned first,
+                       unsigned last, const IrRegion *body, GPtrArray *channels)
+{
+  IrModule *module = split->module;
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) cursors = g_hash_table_new(g_str_hash, g_str_equal);
+  Role role = {.split = split, .kind = kind, .map = map, .cursors = cursors};
+  builder->mark = split->kernel->mark;
+  IrOp *op = ir_emit(builder, OP_ROLE, 0);
+  op->symbol = name;
+  ir_attribute_set(op, ATTR_WARPS, ir_range(module, ir_int(module, first), ir_int(module, last)));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(op));
+  inner.mark = split->kernel->mark;
+  for (unsigned i = 0; kind != ROLE_ALL && i < channels->len; i++) {
+    const IrOp *channel = channels->pdata[i];
+    g_hash_table_insert(cursors, (gpointer)channel->symbol,
+                        cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
+  }
+  copy_region(&role, &inner, body);
+}
+
+/* Blocks of the launch: all tiles, or as many as the SMs hold at once. */
+static void set_grid(Split *split, const GPtrArray *tiles)
+{
+  IrModule *module = split->module;
+  IrExpr *blocks = ir_int(module, 1);
+  if (tiles->len) {
+    const IrOp *op = tiles->pdata[0];
+    const IrExpr *callee = op->operands[0];
+    for (unsigned i = 0; i < callee->n; i++)
+      blocks = ir_binary(module, OPERATOR_MUL, blocks, callee->items[i]);
+    unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
+    if (ir_attribute_int(op, ATTR_PERSISTENT, 0)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
+  }
+  IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
+  ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));
+}
+
+static unsigned launch_threads(const IrFunction *kernel)
+{
+  int64_t threads = 128;
+  IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
+  if (launch) ir_expr_is_int(launch, &threads);
+  return (unsigned)threads;
+}
+
+static void split_kernel(Split *split, const Survey *survey)
+{
+  IrModule *module = split->module;
+  IrRegion *old = split->kernel->body;
+  IrRegion *body = arena_new_object(module->arena, IrRegion);
+  body->function = split->kernel;
+  unsigned warps = launch_threads(split->kernel) / 32;
+  bool engine = false; /* does the copy engine fill a channel? */
+  for (unsigned i = 0; i < survey->fills->len; i++)
+    engine |= ir_attribute_is(survey->fills->pdata[i], ATTR_VIA, "tensor");
+  split->consumer_warps = warps;
+  IrBuilder builder = ir_builder_at_end(body);
+  for (unsigned i = 0; engine && i < survey->fills->len; i++)
+    declare_map(split, &builder, survey->fills->pdata[i]);
+  for (unsigned i = 0; i < survey->channels->len; i++)
+    declare_channel(split, &builder, survey->channels->pdata[i], engine);
+  g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
+  Role declarations = {.split = split, .map = none};
+  for (unsigned i = 0; i < survey->shared->len; i++)
+    copy_op(&declarations, &builder, survey->shared->pdata[i]);
+  set_grid(split, survey->tiles);
+  if (engine) {
+    builder.mark = split->kernel->mark;
+    ir_emit(&builder, OP_INIT_BARRIERS, 0);
+    ir_emit(&builder, OP_SYNC, 0);
+    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey->channels);
+    write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey->channels);
+    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (4 + warps) * 32));
+    ir_remark(split->context, "roles: producer of 4 warps (one issues), consumer of %u warps", warps);
+  } else {
+    write_role(split, &builder, ROLE_ALL, "all", 0, warps, old, survey->channels);
+  }
+  split->kernel->body = body;
+}
+
+bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (!kernel) return true;
+  g_autoptr(GHashTable) maps = g_hash_table_new(NULL, NULL);
+  g_autoptr(GPtrArray) channels = g_ptr_array_new();
+  g_autoptr(GPtrArray) fills = g_ptr_array_new();
+  g_autoptr(GPtrArray) shared = g_ptr_array_new();
+  g_autoptr(GPtrArray) tiles = g_ptr_array_new();
+  Survey survey = {channels, fills, shared, tiles};
+  ir_region_visit(kernel->body, survey_op, &survey);
+  Split split = {.context = context, .module = module, .kernel = kernel, .maps = maps, .error = error};
+  if (tiles->len > 1) {
+    error_set(error, ERROR_UNSUPPORTED, &((IrOp *)tiles->pdata[1])->mark, "two-schedules", NULL,
+              "a kernel may have one tile loop");
+    return false;
+  }
+  split_kernel(&split, &survey);
+  module->level = IR_STAGED;
+  return !split.failed;
+}

@@ -1,0 +1,73 @@
+#include "ir/schedule.h"
+
+static IrExpr *let(IrBuilder *builder, const char *name, IrExpr *expr)
+{
+  if (expr->kind == EXPR_INT || expr->kind == EXPR_VALUE || expr->kind == EXPR_DIM) return expr;
+  IrOp *op = ir_emit(builder, OP_LET, 1, expr);
+  return ir_value(builder->module, ir_result(op, name, ir_scalar(NUMBER_S32)));
+}
+
+static IrExpr *binary(IrBuilder *builder, IrOperator op, IrExpr *a, IrExpr *b)
+{
+  return ir_binary(builder->module, op, a, b);
+}
+
+/* Index -> (row, column) in a raster of row groups: all columns of `group` rows before the next rows. */
+static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *columns, int64_t group, IrExpr **out)
+{
+  IrModule *module = builder->module;
+  if (group <= 1) {
+    out[0] = let(builder, "row", binary(builder, OPERATOR_DIV, index, columns));
+    out[1] = let(builder, "column", binary(builder, OPERATOR_MOD, index, columns));
+    return;
+  }
+  IrExpr *size = ir_int(module, group);
+  IrExpr *band = let(builder, "band", binary(builder, OPERATOR_MUL, size, columns));
+  IrExpr *first = let(builder, "first", binary(builder, OPERATOR_MUL, binary(builder, OPERATOR_DIV, index, band), size));
+  IrExpr *height =
+      let(builder, "height", ir_call(module, "min", 2, binary(builder, OPERATOR_SUB, rows, first), size));
+  IrExpr *within = let(builder, "within", binary(builder, OPERATOR_MOD, index, band));
+  out[0] = let(builder, "row", binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));
+  out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));
+}
+
+IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group, bool persistent,
+                        IrExpr **coordinates)
+{
+  IrModule *module = builder->module;
+  IrExpr *index = ir_call(module, "block", 1, ir_int(module, 0));
+  IrBuilder inner = *builder;
+  if (persistent) {
+    IrExpr *total = ir_int(module, 1);
+    for (unsigned i = 0; i < n; i++)
+      total = binary(builder, OPERATOR_MUL, total, extents[i]);
+    total = let(builder, "tiles", total);
+    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, ir_call(module, "blocks", 1, ir_int(module, 0)));
+    IrRegion *region = ir_region_add(loop);
+    index = ir_value(module, ir_argument_add(region, "tile", ir_scalar(NUMBER_S32)));
+    inner = ir_builder_at_end(region);
+    inner.mark = builder->mark;
+  } else {
+    index = let(&inner, "tile", index);
+  }
+  if (n == 1) {
+    coordinates[0] = index;
+    return inner;
+  }
+  for (unsigned d = 0; d + 2 < n; d++) { /* slow dimensions peel off the index */
+    IrExpr *below = ir_int(module, 1);
+    for (unsigned e = d + 1; e < n; e++)
+      below = binary(&inner, OPERATOR_MUL, below, extents[e]);
+    int64_t one;
+    if (ir_expr_is_int(extents[d], &one) && one == 1) {
+      coordinates[d] = ir_int(module, 0);
+      continue;
+    }
+    below = let(&inner, "below", below);
+    coordinates[d] = let(&inner, "slow", binary(&inner, OPERATOR_DIV, index, below));
+    index = let(&inner, "rest", binary(&inner, OPERATOR_MOD, index, below));
+  }
+  raster(&inner, index, let(&inner, "rows", extents[n - 2]), let(&inner, "columns", extents[n - 1]), group,
+         coordinates + n - 2);
+  return inner;
+}

@@ -230,11 +230,11 @@ static void role_body(Lower *lower, const IrOp *op, unsigned first, unsigned las
   lower->role = outer;
 }
 
-/* Warps in [first, last), or NULL for all of them. */
-static IrExpr *in_role(Lower *lower, unsigned first, unsigned last)
+/* Warps in [first, last), or NULL for all that are left; those below `taken` are not here any more. */
+static IrExpr *in_role(Lower *lower, unsigned first, unsigned last, unsigned taken)
 {
   IrExpr *inside = NULL;
-  if (first > 0) inside = lower_compare(lower, OP_GE, lower->warp, lower_int(lower, first));
+  if (first > taken) inside = lower_compare(lower, OP_GE, lower->warp, lower_int(lower, first));
   if (last < lower->block_warps)
     inside = lower_and(lower, inside, lower_compare(lower, OP_LT, lower->warp, lower_int(lower, last)));
   return inside;
@@ -244,7 +244,8 @@ static IrExpr *in_role(Lower *lower, unsigned first, unsigned last)
  * live through another. */
 const IrOp *lower_roles(Lower *lower, const IrOp *op)
 {
-  unsigned opened = 0, first, last;
+  unsigned opened = 0, first, last, below = 0;
+  uint64_t seen = 0; /* warps that have had a role */
   const IrOp *taken = op;
   for (; op && op->code == OP_ROLE && !lower->failed; op = op->next) {
     lower->mark = op->mark;
@@ -254,15 +255,22 @@ const IrOp *lower_roles(Lower *lower, const IrOp *op)
                  op->symbol, lower->block_warps);
       break;
     }
-    IrExpr *inside = in_role(lower, first, last);
+    uint64_t warps = (last < 64 ? (uint64_t)1 << last : 0) - ((uint64_t)1 << first);
+    if (seen & warps) { /* these warps have more than one role: the next comes after this one */
+      taken = op->previous;
+      break;
+    }
+    seen |= warps;
+    IrExpr *inside = in_role(lower, first, last, below);
     if (!inside) {
       role_body(lower, op, first, last);
-      continue;
+      break; /* nobody is left for further roles */
     }
     IrOp *branch = lower_emit(lower, OP_IF, 1, inside);
     lower_scope_open(lower, branch, ir_region_add(branch), false);
     role_body(lower, op, first, last);
     lower_scope_close(lower);
+    if (first <= below) below = MAX(below, last);
     if (op->next && op->next->code == OP_ROLE) {
       lower_scope_open(lower, branch, ir_region_add(branch), false);
       opened++;

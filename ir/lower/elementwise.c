@@ -25,6 +25,7 @@ static LowerTile *tile_operand(Lower *lower, const IrExpr *operand, unsigned *co
 {
   const IrExpr *base = operand->kind == EXPR_INDEX ? operand->items[0] : operand;
   LowerTile *tile = base->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, base->value) : NULL;
+  tile = lower_tile_read(lower, tile);
   if (!tile || base == operand) return tile;
   for (unsigned d = 0; d + 1 < operand->n && d < LAYOUT_MAX_DIMS; d++) {
     const IrExpr *range = operand->items[d + 1];
@@ -38,28 +39,32 @@ static LowerTile *tile_operand(Lower *lower, const IrExpr *operand, unsigned *co
   return tile;
 }
 
-static IrExpr **spread_tile(Lower *lower, const IrExpr *operand, LowerTile *tile, const unsigned *corner,
-                            const Layout *layout)
+static LowerTile *spread_tile(Lower *lower, const IrExpr *operand, LowerTile *from, const unsigned *corner,
+                              const Layout *layout)
 {
-  unsigned n = layout_registers(layout);
-  IrExpr **out = arena_new_array(lower->arena, IrExpr *, n);
-  unsigned *map = operand->kind == EXPR_VALUE ? lower_correspondence(lower, tile->layout, layout)
-                                              : lower_part_of(lower, tile->layout, layout, corner);
+  LowerTile *tile = lower_tile_new(lower, from->element, layout);
+  unsigned *map = operand->kind == EXPR_VALUE ? lower_correspondence(lower, from->layout, layout)
+                                              : lower_part_of(lower, from->layout, layout, corner);
   if (!map)
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
                "'%s' in %s does not fit the layout %s", ir_expr_text(lower->module, operand),
-               layout_text(lower->arena, tile->layout), layout_text(lower->arena, layout));
-  for (unsigned r = 0; r < n; r++)
-    out[r] = map ? tile->reg[map[r]] : lower_int(lower, 0);
-  return out;
+               layout_text(lower->arena, from->layout), layout_text(lower->arena, layout));
+  for (unsigned r = 0; r < tile->n; r++)
+    tile->reg[r] = map ? from->reg[map[r]] : lower_int(lower, 0);
+  for (unsigned r = 0; map && from->pair && r + 1 < tile->n; r += 2) {
+    if (map[r] % 2 || map[r + 1] != map[r] + 1 || !from->pair[map[r] / 2]) continue;
+    lower_make_pairs(lower, tile);
+    tile->pair[r / 2] = from->pair[map[r] / 2];
+  }
+  return tile;
 }
 
-IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
+LowerTile *lower_spread_tile(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
 {
-  unsigned n = layout_registers(layout), corner[LAYOUT_MAX_DIMS] = {0};
-  LowerTile *tile = tile_operand(lower, operand, corner);
-  if (tile) return spread_tile(lower, operand, tile, corner, layout);
-  IrExpr **out = arena_new_array(lower->arena, IrExpr *, n);
+  unsigned corner[LAYOUT_MAX_DIMS] = {0};
+  LowerTile *from = tile_operand(lower, operand, corner);
+  if (from) return spread_tile(lower, operand, from, corner, layout);
+  LowerTile *tile = lower_tile_new(lower, element, layout);
   operand = fold_sign(lower, operand);
   IrExpr *x;
   if (is_literal(operand)) {
@@ -68,9 +73,14 @@ IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout,
     LowerScalar scalar = lower_expr(lower, operand);
     x = lower_as(lower, scalar, lower_register_type(element));
   }
-  for (unsigned r = 0; r < n; r++)
-    out[r] = x;
-  return out;
+  for (unsigned r = 0; r < tile->n; r++)
+    tile->reg[r] = x;
+  return tile;
+}
+
+IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element)
+{
+  return lower_spread_tile(lower, operand, layout, element)->reg;
 }
 
 /* ---- One register ---- */
@@ -170,7 +180,7 @@ static void scalar_elementwise(Lower *lower, IrOp *op)
     else
       operands[i] = lower_as(lower, lower_expr(lower, operand), lower_register_type(want));
   }
-  g_hash_table_insert(lower->scalars, op->results[0], compute(lower, op, element, source, operands));
+  lower_scalar_bind(lower, op->results[0], compute(lower, op, element, source, operands));
 }
 
 void lower_elementwise(Lower *lower, IrOp *op)
@@ -280,7 +290,7 @@ void lower_cast(Lower *lower, IrOp *op)
     NumberType to = result->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : result->type.element;
     IrExpr *x = lower_expr(lower, op->operands[0]).x;
     x = bits ? bitcast_register(lower, x, to) : lower_cast_register(lower, x, from, to, op);
-    g_hash_table_insert(lower->scalars, result, x);
+    lower_scalar_bind(lower, result, x);
     return;
   }
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
@@ -298,8 +308,7 @@ void lower_cast(Lower *lower, IrOp *op)
 void lower_splat(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
-  LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
-  tile->reg = lower_spread(lower, op->operands[0], tile->layout, tile->element);
+  LowerTile *tile = lower_spread_tile(lower, op->operands[0], result->type.layout, result->type.element);
   lower_tile_bind(lower, result, tile);
 }
 

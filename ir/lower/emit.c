@@ -412,6 +412,7 @@ IrValue *lower_variable(Lower *lower, const char *hint, IrType type, IrExpr *ini
 
 void lower_set(Lower *lower, IrExpr *target, IrExpr *value)
 {
+  if (ir_expr_equal(target, value)) return;
   lower_emit(lower, OP_SET, 2, target, value);
   LowerVariable *variable = variable_of(lower, target);
   if (variable) variable_touch(lower, variable);
@@ -437,8 +438,8 @@ static void touch_written(IrOp *op, void *data)
     touch_value(lower, ir_value(lower->module, cursor->phase));
   }
   LowerTile *tile = g_hash_table_lookup(lower->tiles, target->value);
-  for (unsigned i = 0; tile && i < tile->n; i++)
-    touch_value(lower, tile->reg[i]);
+  for (unsigned i = 0; tile && i < (tile->packed ? tile->n / 2 : tile->n); i++)
+    touch_value(lower, tile->packed ? tile->pair[i] : tile->reg[i]);
 }
 
 void lower_changes(Lower *lower, const IrRegion *staged)

@@ -43,6 +43,7 @@ typedef struct LowerTile {
   IrExpr **reg;
   IrExpr **pair;
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
+  bool packed; /* a variable of 16-bit floats: the array holds pairs, registers come from lower_tile_read() */
 } LowerTile;
 
 typedef struct Lower {
@@ -170,7 +171,10 @@ unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, cons
 typedef struct LowerShared {
   const Layout *layout;
   NumberType element;
-  IrExpr *base;   /* u32 register: start of the tile but for `offset` */
+  IrExpr *base;  /* u32 register: start of the tile but for `offset` */
+  IrExpr *fixed; /* the same without the part of the slot, slot * stride */
+  IrExpr *slot;  /* NULL if constant */
+  int64_t stride;
   int64_t offset; /* constant bytes */
   unsigned rank;
   unsigned origin[LAYOUT_MAX_DIMS], extent[LAYOUT_MAX_DIMS]; /* the part that is meant */
@@ -206,8 +210,11 @@ void lower_block_barrier(Lower *lower, const IrOp *op); /* all threads of the ro
 
 NumberType lower_register_type(NumberType element); /* what one element is held in */
 LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout);
-LowerTile *lower_tile(Lower *lower, const IrExpr *expr); /* of a STAGED value; fails if it is none */
+LowerTile *lower_tile(Lower *lower, const IrExpr *expr);   /* of a STAGED value; fails if it is none */
+LowerTile *lower_tile_read(Lower *lower, LowerTile *tile); /* with its registers as they are now */
+/* Names a value. Registers of variables are copied, so that later writes do not show. */
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile);
+void lower_scalar_bind(Lower *lower, const IrValue *value, IrExpr *x);
 IrExpr *lower_constant(Lower *lower, NumberType element, double value);
 IrExpr *lower_literal(Lower *lower, const IrExpr *expr, NumberType element); /* in the form its type wants */
 void lower_make_pairs(Lower *lower, LowerTile *tile);
@@ -232,6 +239,7 @@ void lower_splat(Lower *lower, IrOp *op);
 void lower_iota(Lower *lower, IrOp *op);
 /* Register values of an operand for each register of a result layout. */
 IrExpr **lower_spread(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element);
+LowerTile *lower_spread_tile(Lower *lower, const IrExpr *operand, const Layout *layout, NumberType element);
 IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType to, const IrOp *op);
 IrExpr *lower_combine(Lower *lower, const char *with, NumberType element, IrExpr *a, IrExpr *b);
 

@@ -54,17 +54,20 @@ static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, 
   return true;
 }
 
-/* The tile's start, divided by 16 as the field wants it, before the slot is added: everything loop-invariant.
- */
+/* The address field counts in 16 bytes. What does not change with the slot comes first; the slot's part
+ * cannot carry out of the field, since the whole ring lies within reach. */
 static IrExpr *descriptor(Lower *lower, const Operand *operand, IrExpr *rows)
 {
   const LowerShared *shared = operand->shared;
-  IrExpr *address =
-      lower_add(lower, NUMBER_U32, shared->base, lower_int(lower, shared->offset + offset_at(operand, 0, 0)));
+  IrExpr *address = lower_add(lower, NUMBER_U32, shared->fixed,
+                              lower_int(lower, shared->offset + offset_at(operand, 0, 0)));
   if (rows) address = lower_add(lower, NUMBER_U32, address, rows);
   IrExpr *field = lower_bits(lower, OP_AND, NUMBER_U32, address, lower_int(lower, ADDRESS_MASK));
   field = lower_shr(lower, NUMBER_U32, field, 4);
   field = lower_bits(lower, OP_OR, NUMBER_U32, field, lower_int(lower, operand->leading));
+  if (shared->slot)
+    field = lower_add(lower, NUMBER_U32, field,
+                      lower_mul(lower, NUMBER_S32, shared->slot, lower_int(lower, shared->stride >> 4)));
   IrExpr *high =
       lower_scalar(lower, OP_MOVE, ir_scalar(NUMBER_U32), "strides", 1, lower_int(lower, operand->high));
   return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_U64), "descriptor", 2, field, high);

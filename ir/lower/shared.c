@@ -35,6 +35,8 @@ static void describe(LowerShared *shared, const IrType *type)
 {
   shared->layout = type->layout;
   shared->element = type->element;
+  shared->slot = NULL;
+  shared->stride = 0;
   shared->rank = type->layout ? type->layout->rank : 0;
   for (unsigned d = 0; d < shared->rank; d++) {
     shared->origin[d] = 0;
@@ -55,13 +57,15 @@ static bool slot_operand(Lower *lower, const IrExpr *expr, LowerShared *shared)
   shared->offset = ir_attribute_int(slot, ATTR_AT, 0);
   IrExpr *number = lower_slot(lower, expr->items[1]);
   int64_t constant;
+  shared->base = shared->fixed = lower_shared_start(lower);
   if (lower_is_int(number, &constant)) {
-    shared->base = lower_shared_start(lower);
     shared->offset += constant * stride;
     return true;
   }
+  shared->slot = number;
+  shared->stride = stride;
   IrExpr *offset = lower_mul(lower, NUMBER_S32, number, lower_int(lower, stride));
-  shared->base = lower_add(lower, NUMBER_U32, lower_shared_start(lower), offset);
+  shared->base = lower_add(lower, NUMBER_U32, shared->fixed, offset);
   return true;
 }
 
@@ -101,6 +105,7 @@ static bool sub_tile(Lower *lower, const IrExpr *expr, LowerShared *shared)
     if (!ir_expr_is_int(range->items[0], &low)) {
       IrExpr *offset = runtime_offset(lower, shared, d, range->items[0]);
       shared->base = lower_add(lower, NUMBER_U32, shared->base, offset);
+      shared->fixed = lower_add(lower, NUMBER_U32, shared->fixed, offset);
     } else if (low >= 0 && low + extent <= shared->extent[d]) {
       shared->origin[d] += (unsigned)low;
     } else {
@@ -147,7 +152,7 @@ bool lower_shared_operand(Lower *lower, const IrExpr *expr, LowerShared *shared)
   const IrOp *op = ir_symbol_find(lower->kernel, expr->name);
   if (!op || op->code != OP_SHARED || !op->declared || !op->declared->layout) return false;
   describe(shared, op->declared);
-  shared->base = lower_shared_start(lower);
+  shared->base = shared->fixed = lower_shared_start(lower);
   shared->offset = ir_attribute_int(op, ATTR_AT, 0);
   return true;
 }

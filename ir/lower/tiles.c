@@ -30,18 +30,49 @@ LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout
   return tile;
 }
 
+LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
+{
+  if (!tile || !tile->packed) return tile;
+  LowerTile *now = lower_tile_new(lower, tile->element, tile->layout);
+  lower_make_pairs(lower, now);
+  for (unsigned i = 0; i < tile->n / 2; i++) {
+    now->pair[i] = tile->pair[i];
+    IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, tile->pair[i]);
+    now->reg[2 * i] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
+    now->reg[2 * i + 1] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
+  }
+  return now;
+}
+
 LowerTile *lower_tile(Lower *lower, const IrExpr *expr)
 {
   LowerTile *tile = expr->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, expr->value) : NULL;
   if (!tile)
     lower_fail(lower, ERROR_UNSUPPORTED, "tile-operand", NULL, "'%s' is no tile in registers",
                ir_expr_text(lower->module, expr));
-  return tile;
+  return lower_tile_read(lower, tile);
+}
+
+static IrExpr *value_now(Lower *lower, IrExpr *x, IrType type)
+{
+  const IrExpr *base = x->kind == EXPR_INDEX ? x->items[0] : x;
+  if (base->kind != EXPR_VALUE || !base->value->variable) return x;
+  return lower_value(lower, OP_MOVE, type, base->value->name, 1, x);
 }
 
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile)
 {
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++)
+    tile->reg[r] = value_now(lower, tile->reg[r], register_of(tile->element));
   g_hash_table_insert(lower->tiles, (gpointer)value, tile);
+}
+
+void lower_scalar_bind(Lower *lower, const IrValue *value, IrExpr *x)
+{
+  const IrType *type = &value->type;
+  bool truth = type->kind == TYPE_PREDICATE || type->element == NUMBER_BOOL;
+  g_hash_table_insert(lower->scalars, (gpointer)value,
+                      value_now(lower, x, truth ? ir_predicate() : ir_scalar(type->element)));
 }
 
 /* ---- Constants ---- */
@@ -110,37 +141,67 @@ static IrExpr *element_of(Lower *lower, IrValue *array, unsigned i)
   return ir_index(lower->module, ir_value(lower->module, array), 1, lower_int(lower, i));
 }
 
+static IrExpr *pair_constant(Lower *lower, const IrExpr *start, NumberType element)
+{
+  if (!start) return NULL;
+  uint16_t bits;
+  number_from_double(element, start->kind == EXPR_FLOAT ? start->number : (double)start->integer, false,
+                     &bits);
+  return lower_int(lower, (int64_t)((uint32_t)bits << 16 | bits));
+}
+
+/* Pairs of halves share a register, as instructions want them. */
+static void packed_variable(Lower *lower, const IrValue *value, LowerTile *tile, const IrExpr *start,
+                            LowerTile *from)
+{
+  tile->packed = true;
+  lower_make_pairs(lower, tile);
+  tile->array = lower_variable(lower, value->name, ir_registers(NUMBER_B32, tile->n / 2),
+                               pair_constant(lower, start, tile->element));
+  for (unsigned i = 0; i < tile->n / 2; i++) {
+    tile->pair[i] = element_of(lower, tile->array, i);
+    if (from) lower_set(lower, tile->pair[i], lower_pair(lower, from, 2 * i, 2 * i + 1));
+  }
+}
+
 /* A register array; truth values have a variable each, since predicates form no arrays. */
 void lower_tile_var(Lower *lower, IrOp *op)
 {
   const IrValue *value = op->results[0];
-  LowerTile *tile = lower_tile_new(lower, value->type.element, value->type.layout);
+  LowerTile *tile = lower_tile_new(lower, value->type.element, value->type.layout), *from = NULL;
   const IrExpr *initial = op->n_operands ? op->operands[0] : NULL;
   bool constant = initial && (initial->kind == EXPR_INT || initial->kind == EXPR_FLOAT);
   IrExpr *start = constant ? lower_literal(lower, initial, tile->element) : NULL;
-  IrExpr **from = initial && !constant ? lower_spread(lower, initial, tile->layout, tile->element) : NULL;
+  if (initial && !constant) from = lower_spread_tile(lower, initial, tile->layout, tile->element);
   if (tile->element == NUMBER_BOOL) {
     for (unsigned i = 0; i < tile->n; i++)
-      tile->reg[i] =
-          ir_value(lower->module, lower_variable(lower, value->name, ir_predicate(), from ? from[i] : start));
+      tile->reg[i] = ir_value(
+          lower->module, lower_variable(lower, value->name, ir_predicate(), from ? from->reg[i] : start));
+  } else if ((tile->element == NUMBER_F16 || tile->element == NUMBER_BF16) && tile->n % 2 == 0) {
+    packed_variable(lower, value, tile, start, from);
   } else {
     IrType type = ir_registers(lower_register_type(tile->element), tile->n);
     tile->array = lower_variable(lower, value->name, type, start);
     for (unsigned i = 0; i < tile->n; i++) {
       tile->reg[i] = element_of(lower, tile->array, i);
-      if (from) lower_set(lower, tile->reg[i], from[i]);
+      if (from) lower_set(lower, tile->reg[i], from->reg[i]);
     }
   }
-  lower_tile_bind(lower, value, tile);
+  g_hash_table_insert(lower->tiles, (gpointer)value, tile);
 }
 
 void lower_tile_set(Lower *lower, IrOp *op)
 {
-  LowerTile *tile = lower_tile(lower, op->operands[0]);
-  if (!tile) return;
-  IrExpr **from = lower_spread(lower, op->operands[1], tile->layout, tile->element);
-  for (unsigned i = 0; from && i < tile->n; i++)
-    lower_set(lower, tile->reg[i], from[i]);
+  LowerTile *tile = g_hash_table_lookup(lower->tiles, op->operands[0]->value);
+  if (!tile) {
+    lower_tile(lower, op->operands[0]);
+    return;
+  }
+  LowerTile *from = lower_spread_tile(lower, op->operands[1], tile->layout, tile->element);
+  for (unsigned i = 0; i < tile->n / 2 && tile->packed && !lower->failed; i++)
+    lower_set(lower, tile->pair[i], lower_pair(lower, from, 2 * i, 2 * i + 1));
+  for (unsigned i = 0; i < tile->n && !tile->packed && !lower->failed; i++)
+    lower_set(lower, tile->reg[i], from->reg[i]);
 }
 
 /* ---- Memory words ---- */

@@ -195,22 +195,15 @@ void lower_get(Lower *lower, IrOp *op)
 
 /* ---- Convert ---- */
 
-/* The same registers of the same threads in another order; variables are read now. */
+/* The same registers of the same threads in another order. */
 static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *layout)
 {
   unsigned *map =
       layout_registers(layout) == from->n ? lower_correspondence(lower, from->layout, layout) : NULL;
   if (!map) return NULL;
   LowerTile *tile = lower_tile_new(lower, from->element, layout);
-  for (unsigned r = 0; r < tile->n; r++) {
-    IrExpr *x = from->reg[map[r]];
-    if (from->array || (x->kind == EXPR_VALUE && x->value->variable)) {
-      bool truth = from->element == NUMBER_BOOL;
-      x = lower_value(lower, OP_MOVE, truth ? ir_predicate() : ir_scalar(lower_register_type(from->element)),
-                      "x", 1, x);
-    }
-    tile->reg[r] = x;
-  }
+  for (unsigned r = 0; r < tile->n; r++)
+    tile->reg[r] = from->reg[map[r]];
   for (unsigned r = 0; from->pair && r + 1 < tile->n; r += 2) {
     if (map[r] % 2 || map[r + 1] != map[r] + 1 || !from->pair[map[r] / 2]) continue;
     lower_make_pairs(lower, tile);

@@ -37,16 +37,11 @@ static void lower_set_op(Lower *lower, IrOp *op)
   lower_set(lower, variable.x, value);
 }
 
-/* A name for a value: of a variable it is the value now, so that later writes do not show. */
 static void lower_let(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
   NumberType type = result->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : result->type.element;
-  IrExpr *x = lower_as(lower, lower_expr(lower, op->operands[0]), type);
-  if (x->kind == EXPR_VALUE && x->value->variable)
-    x = lower_value(lower, OP_MOVE, type == NUMBER_BOOL ? ir_predicate() : ir_scalar(type), result->name, 1,
-                    x);
-  g_hash_table_insert(lower->scalars, result, x);
+  lower_scalar_bind(lower, result, lower_as(lower, lower_expr(lower, op->operands[0]), type));
 }
 
 /* Ops that mean the same for one thread; expressions in their attributes become registers. */
@@ -146,11 +141,13 @@ static void place_thread(Lower *lower)
   IrType type = ir_scalar(NUMBER_S32);
   lower->thread = lower_scalar(lower, OP_SPECIAL, type, "thread", 1, ir_name(module, "thread_x"));
   lower->lane = lower_bits(lower, OP_AND, NUMBER_S32, lower->thread, lower_int(lower, 31));
+  lower->lane->value->name = "lane";
   if (lower->block_warps == 1) {
     lower->warp = lower_int(lower, 0);
     return;
   }
   IrExpr *own = lower_shr(lower, NUMBER_S32, lower->thread, 5);
+  own->value->name = "own_warp";
   lower->warp = lower_value(lower, OP_SHUFFLE, type, "warp", 2, own, lower_int(lower, 0));
   ir_attribute_set(lower->warp->value->def, ATTR_MODE, ir_name(module, "index"));
 }

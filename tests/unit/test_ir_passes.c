@@ -1,5 +1,6 @@
 /* Passes on text: every tests/ir/passes/PASS/NAME.ir holds a module, the line "; ---- after", and the module
- * that the pass makes of it, as printed. A test is a file; ADLGEN_UPDATE=1 writes what comes out into it. */
+ * that the pass makes of it, as printed; a header line `gpu NAME` says for which GPU. A test is a file;
+ * ADLGEN_UPDATE=1 writes what comes out into it. */
 #include "ir/pass.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,9 +22,10 @@ static char *run_pass(const char *path, const char *text, gsize length, const Ir
   g_autoptr(GError) error = NULL;
   g_autoptr(Source) source = source_new(path, text, length);
   g_autoptr(IrModule) module = ir_read(source, &error);
-  IrPassContext context = {0};
-  bool done = module != NULL && ir_verify(module, NULL, &error) && pass->run(module, &context, &error) &&
-              ir_verify(module, pass->name, &error);
+  g_autoptr(Gpu) gpu = module != NULL && module->gpu != NULL ? gpu_load(module->gpu, &error) : NULL;
+  IrPassContext context = {.gpu = gpu};
+  bool done = module != NULL && error == NULL && ir_verify(module, NULL, &error) &&
+              pass->run(module, &context, &error) && ir_verify(module, pass->name, &error);
   if (done) return ir_print(module);
   g_autofree char *message = error_to_text(error, false);
   fail_msg("%s: %s", path, message);
@@ -84,9 +86,14 @@ static void test_remove_dead_code(void **state)
   check_pass("remove_dead_code");
 }
 
+static void test_lower(void **state)
+{
+  check_pass("lower");
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_induce_addresses),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lower), cmocka_unit_test(test_induce_addresses),
                                      cmocka_unit_test(test_fold_constants),
                                      cmocka_unit_test(test_remove_dead_code)};
   return cmocka_run_group_tests(tests, NULL, NULL);

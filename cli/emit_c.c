@@ -252,7 +252,7 @@ static const char driver_text[] =
     "extern int cuModuleGetFunction(void **function, void *module, const char *name);\n"
     "extern int cuFuncSetAttribute(void *function, int attribute, int value);\n"
     "extern int cuLaunchKernelEx(const void *config, void *function, void **arguments, void **extra);\n"
-    "enum { MAX_DYNAMIC_SHARED = 8, NON_PORTABLE_CLUSTER = 13 };\n"
+    "enum { MAX_DYNAMIC_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };\n"
     "enum { CLUSTER_DIMENSION = 4, PROGRAMMATIC_SERIALIZATION = 6 };\n"
     "typedef struct launch_attribute {\n  int id, padding;\n  union {\n    unsigned cluster[3];\n    int "
     "allowed;\n"

@@ -32,7 +32,7 @@ typedef struct IrPassReport {
 } IrPassReport;
 
 typedef struct IrRunOptions {
-  const char *start_after;   /* continue after this pass (module->after_pass if NULL and set) */
+  const char *start_after;   /* continue after this pass; NULL: after module->after_pass, or where the level begins */
   const char *stop_after;    /* stop after this pass */
   const char *const *skip;   /* NULL-terminated names, or NULL */
   void (*report)(const IrPassReport *report, IrModule *module, void *data); /* may be NULL */

@@ -113,7 +113,9 @@ static bool choose_range(const IrModule *module, const IrRunOptions *options, un
                          GError **error)
 {
   const char *start = options && options->start_after ? options->start_after : module->after_pass;
-  *first = 0;
+  /* A text written by hand enters where its level begins. */
+  for (*first = 0; *first < PASS_COUNT && passes[*first].needs != module->level;)
+    ++*first;
   *last = PASS_COUNT;
   if (start) {
     *first = find_pass(start, error) + 1;

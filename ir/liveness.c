@@ -5,18 +5,28 @@
 /* Registers are numbered: a value's first, arrays one each. Live sets are bit sets. */
 typedef struct Live {
   GHashTable *first; /* IrValue* -> number of its first register + 1 */
-  GArray *units;     /* unsigned char: register units of each number; 0 = predicate */
+  GArray *units;     /* unsigned char: what each register costs */
   unsigned words;    /* of a bit set */
   GArray *pressures; /* IrPressure */
   GArray *exits;     /* uint64_t*: live sets where break_if goes to, innermost last */
   bool measuring;    /* false while a loop is still being iterated */
 } Live;
 
+#define FREE      0 /* what a register costs: nothing */
+#define PREDICATE 255
+
+/* Arguments of the kernel lie in constant memory, which instructions read as they read registers. */
+static unsigned char cost_of(const IrValue *value)
+{
+  if (value->type.kind == TYPE_PREDICATE || value->type.element == NUMBER_BOOL) return PREDICATE;
+  if (value->def != NULL && (value->def->code == OP_PARAMETER || value->def->code == OP_ADDRESS)) return FREE;
+  return number_bits(value->type.element) == 64 ? 2 : 1;
+}
+
 static void number_value(Live *live, const IrValue *value)
 {
   unsigned n = MAX(value->type.count, 1);
-  bool predicate = value->type.kind == TYPE_PREDICATE || value->type.element == NUMBER_BOOL;
-  unsigned char units = predicate ? 0 : number_bits(value->type.element) == 64 ? 2 : 1;
+  unsigned char units = cost_of(value);
   g_hash_table_insert(live->first, (gpointer)value, GUINT_TO_POINTER(live->units->len + 1));
   for (unsigned i = 0; i < n; i++)
     g_array_append_val(live->units, units);
@@ -26,9 +36,16 @@ static void number_region(Live *live, const IrRegion *region)
 {
   for (unsigned i = 0; i < region->n_arguments; i++)
     number_value(live, region->arguments[i]);
+  bool role = region->owner == NULL; /* what the kernel itself hands over is no role's */
   for (const IrOp *op = region->first; op != NULL; op = op->next) {
     for (unsigned i = 0; i < op->n_results; i++)
       number_value(live, op->results[i]);
+    if (op->code == OP_REGISTERS && !role) {
+      IrPressure part = {.role = op};
+      ir_expr_is_int(op->operands[0], &part.granted);
+      g_array_append_val(live->pressures, part);
+      role = true;
+    }
     for (unsigned i = 0; i < op->n_regions; i++)
       number_region(live, op->regions[i]);
   }
@@ -106,8 +123,8 @@ static unsigned pressure_of(const Live *live, const uint64_t *set, unsigned *pre
   for (unsigned w = 0; w < live->words; w++)
     for (uint64_t bits = set[w]; bits != 0; bits &= bits - 1) {
       unsigned char one = g_array_index(live->units, unsigned char, w * 64 + (unsigned)__builtin_ctzll(bits));
-      units += one;
-      *predicates += one == 0;
+      units += one == PREDICATE ? 0 : one;
+      *predicates += one == PREDICATE;
     }
   return units;
 }
@@ -116,6 +133,14 @@ static unsigned pressure_of(const Live *live, const uint64_t *set, unsigned *pre
  * ------------------------------------------------------------------------------------------------ */
 
 static void walk_region(Live *live, const IrRegion *region, uint64_t *set, unsigned part);
+
+/* An op that writes operand 0 without reading it: `set`, and a product that starts from zero. */
+static bool overwrites(const IrOp *op)
+{
+  int64_t keep;
+  const IrExpr *accumulate = ir_attribute_value(op, ATTR_ACCUMULATE);
+  return op->code == OP_SET || (accumulate != NULL && ir_expr_is_int(accumulate, &keep) && keep == 0);
+}
 
 static void measure(Live *live, const IrOp *op, const uint64_t *set, unsigned part)
 {
@@ -128,18 +153,11 @@ static void measure(Live *live, const IrOp *op, const uint64_t *set, unsigned pa
   pressure->predicates = MAX(pressure->predicates, predicates);
 }
 
-/* A region that hands registers over is a role: a part of its own, made at its first measuring walk. */
-static unsigned part_of_region(Live *live, const IrRegion *region, unsigned part)
+/* A region that hands registers over is a role: a part of its own. */
+static unsigned part_of_region(const Live *live, const IrRegion *region, unsigned part)
 {
-  for (const IrOp *op = region->first; op != NULL && region->owner != NULL; op = op->next) {
-    if (op->code != OP_REGISTERS) continue;
-    for (unsigned i = 0; i < live->pressures->len; i++)
-      if (g_array_index(live->pressures, IrPressure, i).role == op) return i;
-    IrPressure role = {.role = op};
-    ir_expr_is_int(op->operands[0], &role.granted);
-    g_array_append_val(live->pressures, role);
-    return live->pressures->len - 1;
-  }
+  for (unsigned i = 1; i < live->pressures->len; i++)
+    if (g_array_index(live->pressures, IrPressure, i).role->parent == region) return i;
   return part;
 }
 
@@ -208,14 +226,15 @@ static void walk_op(Live *live, const IrOp *op, uint64_t *set, unsigned part)
     first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
     if (op->code != OP_VAR || op->n_operands > 0) mark(set, first, MAX(op->results[i]->type.count, 1), true);
   }
+  bool writes = overwrites(op) && registers_of(live, op->operands[0], &first, &n);
+  if (writes) mark(set, first, n, true);
   if (live->measuring) measure(live, op, set, part);
+  if (writes && !conditional) mark(set, first, n, false);
   for (unsigned i = 0; i < op->n_results; i++) {
     first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
     mark(set, first, MAX(op->results[i]->type.count, 1), false);
   }
-  if (op->code == OP_SET && !conditional && registers_of(live, op->operands[0], &first, &n))
-    mark(set, first, n, false);
-  for (unsigned i = op->code == OP_SET; i < op->n_operands; i++)
+  for (unsigned i = overwrites(op); i < op->n_operands; i++)
     use(live, op->operands[i], set, true);
   for (unsigned i = 0; i < op->n_attributes; i++)
     if (op->attributes[i].value != NULL) use(live, op->attributes[i].value, set, true);
@@ -227,17 +246,6 @@ static void walk_region(Live *live, const IrRegion *region, uint64_t *set, unsig
   part = part_of_region(live, region, part);
   for (const IrOp *op = region->last; op != NULL; op = op->previous)
     walk_op(live, op, set, part);
-}
-
-/* Roles were found walking backwards; they are reported in order. */
-static void reverse_roles(GArray *pressures)
-{
-  for (unsigned i = 1, k = pressures->len; i + 1 < k; i++) {
-    IrPressure *a = &g_array_index(pressures, IrPressure, i), *b = &g_array_index(pressures, IrPressure, --k),
-               swap = *a;
-    *a = *b;
-    *b = swap;
-  }
 }
 
 IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
@@ -252,7 +260,6 @@ IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
   live.words = live.units->len / 64 + 1;
   g_autofree uint64_t *set = set_new(&live, NULL);
   walk_region(&live, kernel->body, set, 0);
-  reverse_roles(live.pressures);
   *n = live.pressures->len;
   g_hash_table_unref(live.first);
   g_array_unref(live.units);

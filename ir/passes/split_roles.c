@@ -221,7 +221,7 @@ static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop
   builder->mark = loop->mark;
   IrExpr *write = cursor_new(split, builder, channel->symbol, "write");
   IrExpr *read = cursor_new(split, builder, channel->symbol, "read");
-  IrOp *prologue = ir_emit(builder, OP_FOR, 2, ir_int(module, 0), ir_int(module, ahead));
+  IrOp *prologue = ir_emit(builder, OP_FOR, 3, ir_int(module, 0), ir_int(module, ahead), ir_int(module, 1));
   IrRegion *region = ir_region_add(prologue);
   IrExpr *early = ir_value(module, ir_argument_add(region, "early", ir_scalar(NUMBER_S32)));
   g_hash_table_insert(role->map, index,
@@ -264,11 +264,10 @@ static IrOp *channel_of_loop(Role *role, const IrOp *loop)
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
 {
   builder->mark = tiles->mark;
-  IrExpr *callee = tiles->operands[0];
   IrExpr *extents[SCHEDULE_MAX_DIMS], *coordinates[SCHEDULE_MAX_DIMS];
   unsigned n = 0;
-  for (unsigned i = 0; i < callee->n && n < SCHEDULE_MAX_DIMS; i++)
-    extents[n++] = rewrite(role, callee->items[i]);
+  for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS; i++) /* operand 0 names the scheduler */
+    extents[n++] = rewrite(role, tiles->operands[i]);
   int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1), persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
   IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
@@ -410,9 +409,8 @@ static void set_grid(Split *split, const GPtrArray *tiles)
   IrExpr *blocks = ir_int(module, 1);
   if (tiles->len) {
     const IrOp *op = tiles->pdata[0];
-    const IrExpr *callee = op->operands[0];
-    for (unsigned i = 0; i < callee->n; i++)
-      blocks = ir_binary(module, OPERATOR_MUL, blocks, callee->items[i]);
+    for (unsigned i = 1; i < op->n_operands; i++)
+      blocks = ir_binary(module, OPERATOR_MUL, blocks, op->operands[i]);
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     if (ir_attribute_int(op, ATTR_PERSISTENT, 0)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }

@@ -1,0 +1,78 @@
+/* The CUDA driver, loaded when asked for: nothing of it is needed to build or to start the program.
+ *
+ * A Device is one GPU with its primary context and one stream. It belongs to one thread at a time: its
+ * context is made current by device_open() and stays so for that thread. Work is queued in order;
+ * device_wait() says whether it went well. After a fault of a kernel the context is lost: every later call
+ * fails with the same error. */
+#pragma once
+#include "base/diagnostic.h"
+#include "base/number.h"
+#include <stdint.h>
+
+typedef struct Device Device;
+
+/* Loads the driver (libcuda.so.1) and opens a GPU by its number. ERROR_MISSING_TOOL "no-driver" says where
+ * it looked, "no-gpu" how many there are. */
+Device *device_open(unsigned number, GError **error);
+void device_close(Device *device);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Device, device_close)
+
+const char *device_name(const Device *device);
+/* Compute capability as assemblers count it: major * 10 + minor. */
+unsigned device_capability(const Device *device);
+/* The target to assemble text of another target for, so that it runs on this device: the same one if the
+ * device is of that capability, else the device's own. ERROR_UNSUPPORTED if the text is for a newer device,
+ * or for features of one capability alone. g_free. */
+char *device_target(const Device *device, const char *target, GError **error);
+
+/* ---- memory: addresses of the device ---- */
+
+/* At least 256-byte aligned; 0 bytes give a valid address. 0 with ERROR_UNSUPPORTED if there is not so much.
+ */
+uint64_t device_allocate(Device *device, uint64_t bytes, GError **error);
+void device_release(Device *device, uint64_t address); /* 0 is allowed */
+bool device_write(Device *device, uint64_t address, const void *data, uint64_t bytes, GError **error);
+bool device_read(Device *device, void *data, uint64_t address, uint64_t bytes, GError **error);
+bool device_fill(Device *device, uint64_t address, uint8_t value, uint64_t bytes, GError **error);
+
+/* ---- kernels ---- */
+
+typedef struct DeviceKernel DeviceKernel;
+
+/* Loads machine code. name is for messages; shared: most dynamic shared memory it will be launched with. */
+DeviceKernel *device_load(Device *device, const char *name, GBytes *cubin, const char *entry, unsigned shared,
+                          GError **error);
+void device_unload(DeviceKernel *kernel);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(DeviceKernel, device_unload)
+
+/* A tensor map as the driver encodes it. */
+typedef struct DeviceTensorMap {
+  _Alignas(64) uint64_t words[16];
+} DeviceTensorMap;
+
+/* Innermost dimension first; strides in bytes, without the innermost. */
+typedef struct DeviceBox {
+  NumberType element;
+  unsigned rank;
+  uint64_t address, dims[5], strides[4];
+  uint32_t box[5], element_strides[5]; /* element_strides 0 counts as 1 */
+  unsigned swizzle;                    /* bytes: 0, 32, 64, 128 */
+  unsigned interleave;                 /* bytes: 0, 16, 32 */
+  unsigned l2_promotion;               /* bytes: 0, 64, 128, 256 */
+  bool fill_nan;
+} DeviceBox;
+
+bool device_encode(Device *device, const char *name, const DeviceBox *box, DeviceTensorMap *map,
+                   GError **error);
+
+typedef struct DeviceLaunch {
+  unsigned grid[3], block[3], cluster[3]; /* no dimension of the grid is 0 */
+  unsigned shared;                        /* dynamic bytes */
+  bool dependent;                         /* may start before the launch before it has ended */
+  void **arguments;                       /* one address a parameter of the entry */
+} DeviceLaunch;
+
+/* Queues a launch; a fault of the kernel shows at device_wait(). */
+bool device_launch(Device *device, const DeviceKernel *kernel, const DeviceLaunch *launch, GError **error);
+/* Waits until all queued work is done. ERROR_VERIFY "kernel-fault" if a kernel broke. */
+bool device_wait(Device *device, GError **error);

@@ -225,6 +225,10 @@ void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t co
           m->offset, m->pending, m->count);
     count = m->pending;
   }
+  if (m->phase > m->observed)
+    finding(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
+            "arrival at the mbarrier at shared 0x%x, although nobody has seen its last phase complete",
+            m->offset);
   race_mbarrier_arrive(w, in, b, m);
   m->pending -= count;
   m->last_arrival = w;
@@ -292,6 +296,7 @@ static void mbarrier_init(Warp *w, const Inst *in, unsigned lane, Block *b, uint
                   .initialised = in,
                   .index = m->index,
                   .phase = base,
+                  .observed = base,
                   .check = m->check};
   uint64_t word = mbarrier_word(m);
   memcpy(b->shared + offset, &word, 8);
@@ -359,6 +364,7 @@ static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
     bool over = in->negate ? (m->phase & 1) != v : m->phase > v;
     if (over) {
       done |= 1u << l;
+      m->observed = m->phase;
       race_mbarrier_wait(w, in, b, m);
     } else if (!block) {
       block = b;

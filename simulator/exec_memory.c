@@ -98,7 +98,7 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
         memory_define(&q, bytes, false);
       }
     }
-    if (undefined >> l & 1 && p.buffer && !p.defined)
+    if (undefined >> l & 1 && p.buffer)
       fault(w, in, l, SIM_FAULT_UNDEFINED, address, "a value nobody has written is stored to buffer '%s'",
             p.buffer->name);
   }
@@ -234,6 +234,8 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned n = in->vector, bytes = in->bytes;
   if (w->undefined) check_value(w, in, in->a[0], mask, "the address of an atomic");
+  for (unsigned e = 0; e < n && w->undefined; e++)
+    check_value(w, in, in->list[e], mask, "the operand of an atomic");
   bool changed = false;
   uint32_t undefined = 0;
   for_lanes(l, mask)

@@ -257,7 +257,6 @@ static bool read_outputs(SimLaunchFile *f, Node *node, GError **error)
     if (index < 0) return fail(node->items[i], error, "there is no buffer '%s'", node->keys[i]);
     if (!node_string(node->items[i], &name, error)) return false;
     f->outputs[f->n_outputs++] = (FileOutput){(unsigned)index, path_of(f, name)};
-    f->launch.buffers[index].output = true;
     node->taken[i] = true;
   }
   return true;

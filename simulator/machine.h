@@ -171,7 +171,7 @@ typedef struct Barrier {
 typedef struct Mbarrier {
   uint32_t offset, count, pending, index;
   int64_t transactions;
-  uint64_t phase;
+  uint64_t phase, observed; /* observed: the latest phase somebody has seen complete */
   bool live;
   const Inst *initialised;
   Warp *last_arrival;

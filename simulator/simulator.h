@@ -27,7 +27,6 @@ typedef struct SimBuffer {
   uint64_t bytes;
   uint64_t offset; /* added to a 256-byte aligned address: for unaligned pointers */
   bool undefined;  /* nothing written yet: reading it and using the value is a fault */
-  bool output;     /* undefined values left in it are not a fault by themselves */
 } SimBuffer;
 
 typedef struct SimTensorMap {

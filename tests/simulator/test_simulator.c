@@ -1,0 +1,279 @@
+/* The simulator against kernels written by hand: good ones with computed results, and faults planted in them
+ * by one change of the text each (faults.txt), which must be reported at the changed line or at its partner.
+ */
+#include "simulator/simulator.h"
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+// clang-format on
+#include <math.h>
+#include <string.h>
+
+#define FOLDER TEST_FOLDER "/"
+
+static const void *buffer(const SimLaunch *l, const char *name)
+{
+  for (unsigned i = 0; i < l->n_buffers; i++)
+    if (strcmp(l->buffers[i].name, name) == 0) return l->buffers[i].data;
+  fail_msg("no buffer %s", name);
+  return NULL;
+}
+
+static double bf16_at(const void *p, unsigned i)
+{
+  return number_to_double(NUMBER_BF16, (const uint16_t *)p + i);
+}
+
+static void near(double got, double want, double limit)
+{
+  if (!(fabs(got - want) <= limit)) fail_msg("%.9g instead of %.9g", got, want);
+}
+
+/* --- oracles --- */
+
+static void expect_add(const SimLaunch *l)
+{
+  const float *a = buffer(l, "a"), *b = buffer(l, "b"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 300; i++)
+    assert_true(c[i] == fmaf(a[i], 2, b[i]));
+}
+
+static void expect_collatz(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 96; i++) {
+    uint32_t x = a[i] % 1000 + 1, n = 0;
+    for (; x != 1; n++)
+      x = x & 1 ? 3 * x + 1 : x / 2;
+    assert_int_equal(c[i], 32000 + n);
+  }
+}
+
+static void expect_reduce(const SimLaunch *l)
+{
+  const float *a = buffer(l, "a"), *c = buffer(l, "c");
+  double sum = 0;
+  for (unsigned i = 0; i < 256; i++)
+    sum += a[i];
+  near(c[0], sum, 1e-4);
+}
+
+static void expect_histogram(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  uint32_t bins[16] = {0};
+  for (unsigned i = 0; i < 320; i++)
+    bins[a[i] & 15]++;
+  assert_memory_equal(bins, c, sizeof bins);
+}
+
+static void expect_matrix(const SimLaunch *l, unsigned m, unsigned n, unsigned k)
+{
+  const void *a = buffer(l, "a"), *b = buffer(l, "b");
+  const float *c = buffer(l, "c");
+  for (unsigned i = 0; i < m; i++)
+    for (unsigned j = 0; j < n; j++) {
+      double sum = 0;
+      for (unsigned x = 0; x < k; x++)
+        sum += bf16_at(a, i * k + x) * bf16_at(b, j * k + x);
+      near(c[i * n + j], sum, 1e-4);
+    }
+}
+
+static void expect_product(const SimLaunch *l)
+{
+  expect_matrix(l, 16, 8, 32);
+}
+
+static void expect_group(const SimLaunch *l)
+{
+  expect_matrix(l, 50, 16, 320);
+}
+
+static void expect_cluster(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 128; i++)
+    assert_int_equal(c[i], a[i] + a[i ^ 32]);
+}
+
+static uint32_t mix(uint32_t x)
+{
+  return x & 1 ? x + 7 : x;
+}
+
+static void expect_call(const SimLaunch *l)
+{
+  const uint32_t *c = buffer(l, "c");
+  for (uint32_t i = 0; i < 40; i++)
+    assert_int_equal(c[i], mix(i) * 1000 + mix(i + 101));
+}
+
+static const struct {
+  const char *name;
+  void (*expect)(const SimLaunch *l);
+} kernels[] = {{"add", expect_add},         {"collatz", expect_collatz},
+               {"reduce", expect_reduce},   {"histogram", expect_histogram},
+               {"product", expect_product}, {"group", expect_group},
+               {"cluster", expect_cluster}, {"call", expect_call}};
+
+/* --- running --- */
+
+static bool run_text(const char *name, const char *text, unsigned schedules, SimResult *result,
+                     void (*expect)(const SimLaunch *l), GError **error)
+{
+  g_autofree char *path = g_strdup_printf(FOLDER "%s.launch.json", name);
+  g_autofree char *file = g_strdup_printf("%s.ptx", name);
+  g_autoptr(Source) source = source_new(file, text, strlen(text));
+  g_autoptr(SimModule) module = sim_module_parse(source, error);
+  if (!module) return false;
+  g_autoptr(SimLaunchFile) launch = sim_launch_file_load(path, error);
+  if (!launch) return false;
+  SimOptions options;
+  sim_options_default(&options);
+  options.schedules = schedules;
+  options.max_instructions = 200000;
+  options.timeout = 60;
+  if (!sim_run(module, sim_launch_file_launch(launch), NULL, &options, result, error)) return false;
+  if (expect) expect(sim_launch_file_launch(launch));
+  return true;
+}
+
+static char *load(const char *name)
+{
+  g_autofree char *path = g_strdup_printf(FOLDER "%s.ptx", name);
+  char *text = NULL;
+  assert_true(g_file_get_contents(path, &text, NULL, NULL));
+  return text;
+}
+
+static void print_faults(const SimResult *r)
+{
+  for (unsigned i = 0; i < r->n_faults; i++)
+    print_message("  %s %u (other %u): %s\n", sim_fault_name(r->faults[i].kind), r->faults[i].line,
+                  r->faults[i].other_line, r->faults[i].message);
+}
+
+static void good_kernels(void **state)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(kernels); i++)
+    for (unsigned schedules = 1; schedules <= 9; schedules++) {
+      g_autofree char *text = load(kernels[i].name);
+      SimResult result = {0};
+      GError *error = NULL;
+      if (!run_text(kernels[i].name, text, schedules, &result, kernels[i].expect, &error))
+        fail_msg("%s: %s", kernels[i].name, error->message);
+      if (result.n_faults) print_faults(&result);
+      assert_int_equal(result.n_faults, 0);
+      sim_result_clear(&result);
+    }
+}
+
+/* The text of a line (1-based); g_free. */
+static char *line_of(const char *text, unsigned line)
+{
+  for (unsigned i = 1; i < line; i++) {
+    text = strchr(text, '\n');
+    if (!text) return g_strdup("");
+    text++;
+  }
+  return g_strndup(text, strcspn(text, "\n"));
+}
+
+static bool names(const SimFault *f, const char *text, const char *what)
+{
+  g_autofree char *own = line_of(text, f->line),
+                  *other = line_of(text, f->other_line ? f->other_line : f->line);
+  return strstr(own, what) || strstr(other, what);
+}
+
+static bool planted(const char *kernel, const char *from, const char *to, const char *kind, const char *where)
+{
+  g_autofree char *text = load(kernel);
+  g_autofree char *pattern = g_strcompress(from), *replacement = g_strcompress(to);
+  char *at = strstr(text, pattern);
+  if (!at) {
+    print_message("%s: '%s' is not in the kernel\n", kernel, from);
+    return false;
+  }
+  g_autofree char *changed =
+      g_strdup_printf("%.*s%s%s", (int)(at - text), text, replacement, at + strlen(pattern));
+  SimResult result = {0};
+  GError *error = NULL;
+  if (!run_text(kernel, changed, 2, &result, NULL, &error)) {
+    print_message("%s: '%s': %s\n", kernel, from, error->message);
+    g_error_free(error);
+    return false;
+  }
+  bool caught = strcmp(kind, "none") == 0 && !result.n_errors;
+  for (unsigned i = 0; i < result.n_faults && !caught; i++) {
+    const SimFault *f = &result.faults[i];
+    caught = strcmp(sim_fault_name(f->kind), kind) == 0 && names(f, changed, where);
+  }
+  if (!caught) {
+    print_message("%s: '%s' -> '%s': no '%s' at '%s'; found:\n", kernel, from, to, kind, where);
+    print_faults(&result);
+  }
+  sim_result_clear(&result);
+  return caught;
+}
+
+static void planted_faults(void **state)
+{
+  g_autofree char *text = NULL;
+  assert_true(g_file_get_contents(FOLDER "faults.txt", &text, NULL, NULL));
+  g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
+  unsigned missed = 0, total = 0;
+  for (unsigned i = 0; lines[i]; i++) {
+    if (!*lines[i] || *lines[i] == '#') continue;
+    g_auto(GStrv) fields = g_strsplit(lines[i], " | ", -1);
+    assert_int_equal(g_strv_length(fields), 5);
+    total++;
+    missed += !planted(fields[0], fields[1], fields[2], fields[3], fields[4]);
+  }
+  print_message("%u of %u planted faults reported\n", total - missed, total);
+  assert_int_equal(missed, 0);
+}
+
+/* --- bad input --- */
+
+static void refused(const char *text, ErrorCode code, unsigned line, const char *what)
+{
+  g_autofree char *whole = g_strdup_printf(".version 8.0\n.target sm_90a\n.address_size 64\n%s", text);
+  g_autoptr(Source) source = source_new("bad.ptx", whole, strlen(whole));
+  GError *error = NULL;
+  g_autoptr(SimModule) module = sim_module_parse(source, &error);
+  if (module) assert_false(sim_module_check(module, NULL, &error));
+  assert_non_null(error);
+  const Diagnostic *d = error_diagnostics(error)->pdata[0];
+  if (error->code != (int)code || d->line != line || !strstr(d->message, what))
+    fail_msg("%u: '%s' instead of '%s' at line %u", d->line, d->message, what, line);
+  g_error_free(error);
+}
+
+static void bad_input(void **state)
+{
+  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  frobnicate.b32 %r0, %r1;\n}\n", ERROR_UNSUPPORTED, 7,
+          "frobnicate");
+  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.fancy.u32 %r0, %r1, 1;\n}\n", ERROR_UNSUPPORTED,
+          7, "fancy");
+  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.u64 %r0, %r1, 1;\n}\n", ERROR_UNSUPPORTED, 7,
+          "bits");
+  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.u32 %r0, %r1;\n}\n", ERROR_UNSUPPORTED, 7,
+          "operands");
+  refused(".visible .entry k()\n{\n  mov.u32 %r0, 1;\n}\n", ERROR_INPUT, 6, "%r0");
+  refused(".visible .entry k()\n{\n  bra NOWHERE;\n}\n", ERROR_INPUT, 6, "NOWHERE");
+  refused(".visible .entry k()\n{\n  ret\n}\n", ERROR_INPUT, 7, "expected");
+  refused(".visible .entry k()\n{\n  ret;\n", ERROR_INPUT, 7, "ends");
+  refused(".shared .align 3 .b8 x[4];\n", ERROR_INPUT, 4, "alignment");
+  refused(".visible .entry k()\n{\n  .reg .b32 %r<99999999999>;\n}\n", ERROR_INPUT, 6, "absurd");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(planted_faults),
+                                     cmocka_unit_test(bad_input)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

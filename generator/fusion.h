@@ -42,7 +42,9 @@ typedef struct FusedOperand {
   FusedOperandKind kind;
   unsigned index;
   double immediate;
-  NumberType type; /* of the operand before conversion to the step's `compute` */
+  /* Type of the value before conversion to the step's `compute`: the tensor's for INPUT and IMMEDIATE; for
+   * ANCHOR and STEP what it is held in: f32, f64, s32, s64 or bool. */
+  NumberType type;
 } FusedOperand;
 
 typedef struct FusedStep {

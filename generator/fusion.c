@@ -1,0 +1,542 @@
+/* Grouping: nodes are visited in order. An anchor opens a group, and takes the elementwise group that
+ * computes its operand if nobody else reads that; an elementwise node joins the group of a producer if
+ *   - their shapes agree (no value would be computed more than once),
+ *   - what it joins stays in the group: a matrix product or row operator stores one result,
+ *   - no path leads from the group through another one back to the node.
+ * A result of an anchored group that several nodes read stays inside if they all meet again in one tensor, as
+ * in x * sigmoid(x). Everything else is stored and read again. */
+#include "generator/fusion_private.h"
+#include <string.h>
+
+#define MAX_STEPS_DEFAULT 64
+
+void fuser_note(Fuser *fuser, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *text = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  g_ptr_array_add(fuser->notes, arena_strdup(fuser->arena, text));
+}
+
+/* ---- who computes and reads what ---- */
+
+typedef struct {
+  Fuser fuser;
+  GraphNode **producers; /* by tensor index */
+  GPtrArray **readers;   /* by tensor index: nodes, once each */
+} Grouping;
+
+static void index_tensors(Grouping *g)
+{
+  unsigned n = g->fuser.tensors->len;
+  g->producers = g_new0(GraphNode *, n + 1);
+  g->readers = g_new0(GPtrArray *, n + 1);
+  for (unsigned i = 0; i < n; i++)
+    g->readers[i] = g_ptr_array_new();
+  for (unsigned i = 0; i < g->fuser.nodes->len; i++) {
+    GraphNode *node = g->fuser.nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j]) g->producers[node->outputs[j]->index] = node;
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      if (!node->inputs[j]) continue;
+      GPtrArray *list = g->readers[node->inputs[j]->index];
+      if (!list->len || list->pdata[list->len - 1] != node) g_ptr_array_add(list, node);
+    }
+  }
+}
+
+static void free_index(Grouping *g)
+{
+  for (unsigned i = 0; g->readers && i < g->fuser.tensors->len; i++)
+    g_ptr_array_unref(g->readers[i]);
+  g_free(g->readers);
+  g_free(g->producers);
+}
+
+static Group *group_of(const Grouping *g, const GraphNode *node)
+{
+  return g->fuser.group_of[node->index];
+}
+
+static Group *new_group(Grouping *g, FusedKind kind, GraphNode *node)
+{
+  Group *group = arena_new_object(g->fuser.arena, Group);
+  *group = (Group){kind, kind == FUSED_ELEMENTWISE ? NULL : node, g_ptr_array_new(), false};
+  g_ptr_array_add(group->nodes, node);
+  g->fuser.group_of[node->index] = group;
+  g_ptr_array_add(g->fuser.groups, group);
+  return group;
+}
+
+/* Some node of `group`, or of a group it depends on, is in `target`; target itself is not entered from start.
+ */
+static bool depends_on(Grouping *g, Group *group, const Group *target, GHashTable *seen)
+{
+  if (group == target) return true;
+  if (!g_hash_table_add(seen, group)) return false;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      const GraphNode *producer = node->inputs[j] ? g->producers[node->inputs[j]->index] : NULL;
+      Group *next = producer ? group_of(g, producer) : NULL;
+      if (next && next != group && depends_on(g, next, target, seen)) return true;
+    }
+  }
+  return false;
+}
+
+/* Joining `node` to `group` closes no cycle: none of its other producers' groups depends on the group. */
+static bool is_acyclic(Grouping *g, const GraphNode *node, const Group *group, const Group *absorbed)
+{
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphNode *producer = node->inputs[i] ? g->producers[node->inputs[i]->index] : NULL;
+    Group *other = producer ? group_of(g, producer) : NULL;
+    if (other && other != group && other != absorbed && depends_on(g, other, group, seen)) return false;
+  }
+  return true;
+}
+
+static bool same_shape(const GraphTensor *a, const GraphTensor *b)
+{
+  if (a->rank != b->rank) return false;
+  for (unsigned i = 0; i < a->rank; i++)
+    if (!symbolic_same(a->shape[i], b->shape[i])) return false;
+  return true;
+}
+
+/* Nobody but `node` reads the tensor, and the graph does not give it. */
+static bool is_private(const Grouping *g, const GraphTensor *tensor, const GraphNode *node)
+{
+  const GPtrArray *list = g->readers[tensor->index];
+  return !tensor->is_output && list->len == 1 && list->pdata[0] == node;
+}
+
+/* Shape over which a group's elementwise nodes work. */
+static const GraphTensor *shape_of(const Group *group)
+{
+  const GraphNode *node = group->anchor ? group->anchor : group->nodes->pdata[0];
+  return node->outputs[0];
+}
+
+static int by_index(gconstpointer a, gconstpointer b)
+{
+  const GraphNode *x = *(GraphNode *const *)a, *y = *(GraphNode *const *)b;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+static void absorb(Grouping *g, Group *group, Group *other)
+{
+  for (unsigned i = 0; i < other->nodes->len; i++) {
+    GraphNode *node = other->nodes->pdata[i];
+    g->fuser.group_of[node->index] = group;
+    g_ptr_array_add(group->nodes, node);
+  }
+  g_ptr_array_sort(group->nodes, by_index);
+  other->absorbed = true;
+}
+
+/* ---- candidates ---- */
+
+/* The group of input i's producer, if `node` may join it; *why says what keeps it from that. */
+static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const char **why)
+{
+  const GraphTensor *tensor = node->inputs[i];
+  const GraphNode *producer = tensor ? g->producers[tensor->index] : NULL;
+  *why = NULL;
+  if (!producer) return NULL;
+  Group *group = group_of(g, producer);
+  if (!group) return NULL;
+  if (!same_shape(node->outputs[0], shape_of(group)))
+    *why = "its shape is another";
+  else if (group->anchor && tensor != producer->outputs[0])
+    *why = "it is a further result of its operator";
+  else if (group->anchor && !is_private(g, tensor, node))
+    *why = tensor->is_output ? "it is an output" : "others read it too";
+  else if (group->nodes->len >= g->fuser.max_steps)
+    *why = "the kernel has enough steps";
+  else if (!is_acyclic(g, node, group, NULL))
+    *why = "other kernels stand between";
+  return *why ? NULL : group;
+}
+
+/* An elementwise group all of whose results only `group` and `node` read may become part of the group. */
+static bool may_absorb(Grouping *g, const Group *group, const Group *other, const GraphNode *node)
+{
+  if (other == group || other->kind != FUSED_ELEMENTWISE) return false;
+  if (group->nodes->len + other->nodes->len >= g->fuser.max_steps) return false;
+  for (unsigned i = 0; i < other->nodes->len; i++) {
+    const GraphTensor *tensor = ((GraphNode *)other->nodes->pdata[i])->outputs[0];
+    if (tensor->is_output && group->kind != FUSED_ELEMENTWISE) return false;
+    const GPtrArray *list = g->readers[tensor->index];
+    for (unsigned j = 0; j < list->len && group->kind != FUSED_ELEMENTWISE; j++) {
+      const GraphNode *reader = list->pdata[j];
+      if (reader != node && group_of(g, reader) != other) return false;
+    }
+  }
+  /* Neither may depend on the other through a third. */
+  for (unsigned i = 0; i < other->nodes->len; i++)
+    if (!is_acyclic(g, other->nodes->pdata[i], group, other)) return false;
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    if (!is_acyclic(g, group->nodes->pdata[i], other, group)) return false;
+  return true;
+}
+
+static void note_inputs(Grouping *g, const GraphNode *node, const Group *joined)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const char *why;
+    const GraphNode *producer = node->inputs[i] ? g->producers[node->inputs[i]->index] : NULL;
+    if (!producer || group_of(g, producer) == joined) continue;
+    candidate(g, node, i, &why);
+    if (joined && joined->anchor && group_of(g, producer) && group_of(g, producer)->anchor) why = NULL;
+    fuser_note(&g->fuser, "%s reads `%s` from memory: %s", node->op->name, node->inputs[i]->name,
+               why ? why : "a kernel has one anchor");
+  }
+}
+
+/* Whether the group with the node still has an iteration space; only rows may fail. */
+static bool fits(Grouping *g, Group *group, GraphNode *node)
+{
+  if (group->kind != FUSED_ROW) return true;
+  g_ptr_array_add(group->nodes, node);
+  Group *own = group_of(g, node);
+  g->fuser.group_of[node->index] = group;
+  bool ok = fuser_assemble(&g->fuser, group) != NULL;
+  g->fuser.group_of[node->index] = own;
+  g_ptr_array_set_size(group->nodes, (int)group->nodes->len - 1);
+  return ok;
+}
+
+/* ---- branches that meet again ---- */
+
+typedef struct {
+  Grouping *g;
+  Group *group;
+  bool *inside;  /* by node index: in the group or about to join */
+  bool *tainted; /* depends on the group through something that is not inside */
+  GPtrArray *joining;
+} Closure;
+
+/* Whether a node may follow the group, given the nodes before it. */
+static bool follows(Closure *c, const GraphNode *node)
+{
+  bool reads = false, waits = false;
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphNode *producer = node->inputs[i] ? c->g->producers[node->inputs[i]->index] : NULL;
+    if (!producer) continue;
+    reads = reads || c->inside[producer->index];
+    waits = waits || c->tainted[producer->index];
+  }
+  bool joins = reads && !waits && node->op->class_ == OPERATOR_ELEMENTWISE && !group_of(c->g, node) &&
+               same_shape(node->outputs[0], shape_of(c->group));
+  c->tainted[node->index] = !joins && (reads || waits);
+  return joins;
+}
+
+/* Tensors of the group and of what is about to join that somebody else reads, or the graph gives. */
+static unsigned count_results(const Closure *c)
+{
+  unsigned n = 0;
+  const GPtrArray *const lists[] = {c->group->nodes, c->joining};
+  for (unsigned l = 0; l < G_N_ELEMENTS(lists); l++)
+    for (unsigned i = 0; i < lists[l]->len; i++) {
+      const GraphNode *node = lists[l]->pdata[i];
+      for (unsigned j = 0; j < node->n_outputs; j++) {
+        if (!node->outputs[j]) continue;
+        const GPtrArray *readers = c->g->readers[node->outputs[j]->index];
+        bool leaves = node->outputs[j]->is_output;
+        for (unsigned k = 0; k < readers->len; k++)
+          leaves = leaves || !c->inside[((GraphNode *)readers->pdata[k])->index];
+        n += leaves;
+      }
+    }
+  return n;
+}
+
+/* Lets the smallest set of following nodes join after which one tensor leaves the group. */
+static bool close_branches(Closure *c)
+{
+  const GPtrArray *nodes = c->g->fuser.nodes;
+  for (unsigned i = 0; i < c->group->nodes->len; i++)
+    c->inside[((GraphNode *)c->group->nodes->pdata[i])->index] = true;
+  unsigned room = c->g->fuser.max_steps - MIN(c->group->nodes->len, c->g->fuser.max_steps);
+  for (unsigned i = c->group->anchor->index + 1; i < nodes->len && c->joining->len < room; i++) {
+    GraphNode *node = nodes->pdata[i];
+    if (c->inside[i] || !follows(c, node)) continue;
+    c->inside[i] = true;
+    g_ptr_array_add(c->joining, node);
+    if (count_results(c) == 1) return true;
+  }
+  return false;
+}
+
+static void converge(Grouping *g, Group *group)
+{
+  if (!group->anchor || g->fuser.none) return;
+  const GraphNode *last = group->nodes->pdata[group->nodes->len - 1];
+  const GraphTensor *result = last->outputs[0];
+  if (result->is_output || g->readers[result->index]->len < 2) return;
+  for (unsigned i = 1; i < last->n_outputs; i++)
+    if (last->outputs[i]) return;
+  g_autofree bool *inside = g_new0(bool, g->fuser.nodes->len), *tainted = g_new0(bool, g->fuser.nodes->len);
+  g_autoptr(GPtrArray) joining = g_ptr_array_new();
+  Closure closure = {g, group, inside, tainted, joining};
+  if (!close_branches(&closure)) return;
+  unsigned before = group->nodes->len;
+  for (unsigned i = 0; i < joining->len; i++) {
+    g_ptr_array_add(group->nodes, joining->pdata[i]);
+    g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = group;
+  }
+  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group)) return;
+  g_ptr_array_set_size(group->nodes, (int)before);
+  for (unsigned i = 0; i < joining->len; i++)
+    g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = NULL;
+}
+
+/* ---- placing ---- */
+
+static void place_elementwise(Grouping *g, GraphNode *node)
+{
+  Group *best = NULL;
+  for (unsigned i = 0; i < node->n_inputs && !g->fuser.none; i++) {
+    const char *why;
+    Group *group = candidate(g, node, i, &why);
+    if (!group) continue;
+    /* An anchored group, and of those the last one. */
+    bool better = !best || (group->anchor && (!best->anchor || group->anchor->index > best->anchor->index));
+    if (better && fits(g, group, node)) best = group;
+  }
+  if (!best) {
+    new_group(g, FUSED_ELEMENTWISE, node);
+    if (!g->fuser.none) note_inputs(g, node, NULL);
+    return;
+  }
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const char *why;
+    Group *other = candidate(g, node, i, &why);
+    if (!other || other == best || !may_absorb(g, best, other, node)) continue;
+    if (best->kind != FUSED_ROW) absorb(g, best, other);
+  }
+  g_ptr_array_add(best->nodes, node);
+  g->fuser.group_of[node->index] = best;
+  note_inputs(g, node, best);
+  converge(g, best);
+}
+
+static void place_anchor(Grouping *g, GraphNode *node)
+{
+  bool row = node->op->class_ == OPERATOR_ROW;
+  Group *group = new_group(g, row ? FUSED_ROW : FUSED_GEMM, node);
+  const GraphTensor *source = node->inputs[0];
+  const GraphNode *producer = g->producers[source->index];
+  if (!row || !producer || g->fuser.none) return;
+  Group *before = group_of(g, producer);
+  if (before->kind != FUSED_ELEMENTWISE || before->nodes->len >= g->fuser.max_steps) return;
+  for (unsigned i = 0; i < before->nodes->len; i++) { /* everything stays inside */
+    const GraphTensor *tensor = ((GraphNode *)before->nodes->pdata[i])->outputs[0];
+    const GPtrArray *list = g->readers[tensor->index];
+    bool stays = !tensor->is_output && same_shape(tensor, source);
+    for (unsigned j = 0; j < list->len; j++)
+      stays = stays && (list->pdata[j] == node || group_of(g, list->pdata[j]) == before);
+    if (!stays) {
+      fuser_note(&g->fuser, "%s reads `%s` from memory: others need `%s`", node->op->name, source->name,
+                 tensor->name);
+      return;
+    }
+  }
+  for (unsigned i = 1; i < node->n_inputs; i++) { /* its scale must not come from there as well */
+    const GraphNode *other = node->inputs[i] ? g->producers[node->inputs[i]->index] : NULL;
+    if (other && group_of(g, other) == before) return;
+  }
+  if (!is_acyclic(g, node, before, NULL)) return;
+  Group trial = *group;
+  trial.nodes = g_ptr_array_copy(before->nodes, NULL, NULL);
+  g_ptr_array_add(trial.nodes, node);
+  bool ok = fuser_assemble(&g->fuser, &trial) != NULL;
+  g_ptr_array_unref(trial.nodes);
+  if (ok)
+    absorb(g, group, before);
+  else
+    fuser_note(&g->fuser, "%s reads `%s` from memory: rows are not evenly spaced", node->op->name,
+               source->name);
+}
+
+static void place_nodes(Grouping *g)
+{
+  for (unsigned i = 0; i < g->fuser.nodes->len; i++) {
+    GraphNode *node = g->fuser.nodes->pdata[i];
+    if (g->fuser.group_of[i]) continue; /* has joined with others */
+    if (node->op->class_ == OPERATOR_ELEMENTWISE) {
+      place_elementwise(g, node);
+    } else {
+      place_anchor(g, node);
+      converge(g, g->fuser.group_of[i]);
+    }
+  }
+}
+
+/* ---- the result ---- */
+
+static void append_operator_name(GString *name, const char *operator_)
+{
+  g_autofree char *lower = g_ascii_strdown(operator_, -1);
+  g_string_append_printf(name, "%s%s", name->len ? "_" : "", lower);
+}
+
+/* The anchor first, then the others in order; a long chain ends in "more". */
+static const char *name_of(Fuser *fuser, const Group *group, GHashTable *taken)
+{
+  g_autoptr(GString) name = g_string_new(NULL);
+  if (group->anchor) append_operator_name(name, group->anchor->op->name);
+  unsigned n = 0;
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    if (node == group->anchor) continue;
+    if (++n <= 4) append_operator_name(name, node->op->name);
+  }
+  if (n > 4) g_string_append(name, "_more");
+  for (unsigned i = 1; g_hash_table_contains(taken, name->str); i++) {
+    if (i > 1) g_string_truncate(name, (gsize)(strrchr(name->str, '_') - name->str));
+    g_string_append_printf(name, "_%u", i);
+  }
+  const char *kept = arena_strdup(fuser->arena, name->str);
+  g_hash_table_add(taken, (void *)kept);
+  return kept;
+}
+
+/* Groups in an order in which each comes after those it reads from; ties by first node. */
+static void order_groups(Grouping *g, GPtrArray *ordered)
+{
+  const GPtrArray *groups = g->fuser.groups;
+  g_autoptr(GHashTable) done = g_hash_table_new(NULL, NULL);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (unsigned i = 0; i < groups->len; i++) {
+      Group *group = groups->pdata[i];
+      bool ready = !group->absorbed && !g_hash_table_contains(done, group);
+      for (unsigned j = 0; ready && j < group->nodes->len; j++) {
+        const GraphNode *node = group->nodes->pdata[j];
+        for (unsigned k = 0; ready && k < node->n_inputs; k++) {
+          const GraphNode *producer = node->inputs[k] ? g->producers[node->inputs[k]->index] : NULL;
+          Group *other = producer ? group_of(g, producer) : NULL;
+          ready = !other || other == group || g_hash_table_contains(done, other);
+        }
+      }
+      if (!ready) continue;
+      g_hash_table_add(done, group);
+      g_ptr_array_add(ordered, group);
+      progress = true;
+    }
+  }
+}
+
+static void set_dependencies(Grouping *g, Fusion *fusion)
+{
+  g_autofree int *writer = g_new(int, g->fuser.tensors->len + 1);
+  memset(writer, -1, (g->fuser.tensors->len + 1) * sizeof *writer);
+  for (unsigned i = 0; i < fusion->n; i++) {
+    FusedOperator *fused = fusion->operators[i];
+    unsigned *list = arena_new_array(fusion->arena, unsigned, i);
+    g_autofree bool *is_on = g_new0(bool, i + 1);
+    for (unsigned j = 0; j < fused->n_inputs; j++)
+      if (writer[fused->inputs[j].tensor->index] >= 0) is_on[writer[fused->inputs[j].tensor->index]] = true;
+    for (unsigned j = 0; j < i; j++)
+      if (is_on[j]) list[fused->n_depends++] = j;
+    fused->depends_on = list;
+    for (unsigned j = 0; j < fused->n_outputs; j++)
+      writer[fused->outputs[j].tensor->index] = (int)i;
+  }
+}
+
+/* One group a node: what remains if grouping went wrong, and what options->none asks for. */
+static void ungroup(Grouping *g)
+{
+  for (unsigned i = 0; i < g->fuser.groups->len; i++)
+    ((Group *)g->fuser.groups->pdata[i])->absorbed = true;
+  memset(g->fuser.group_of, 0, g->fuser.nodes->len * sizeof *g->fuser.group_of);
+  g->fuser.none = true;
+  place_nodes(g);
+}
+
+static bool is_complete(const Grouping *g, const GPtrArray *ordered)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < g->fuser.groups->len; i++)
+    n += !((Group *)g->fuser.groups->pdata[i])->absorbed;
+  return n == ordered->len;
+}
+
+static void finish(Grouping *g, Fusion *fusion)
+{
+  g_autoptr(GPtrArray) ordered = g_ptr_array_new(), intermediates = g_ptr_array_new();
+  g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+  order_groups(g, ordered);
+  if (!is_complete(g, ordered)) {
+    fuser_note(&g->fuser, "groups would wait for each other: every node becomes a kernel");
+    g_ptr_array_set_size(ordered, 0);
+    ungroup(g);
+    order_groups(g, ordered);
+  }
+  fusion->n = ordered->len;
+  fusion->operators = arena_new_array(fusion->arena, FusedOperator *, ordered->len);
+  for (unsigned i = 0; i < ordered->len; i++) {
+    FusedOperator *fused = fuser_assemble(&g->fuser, ordered->pdata[i]);
+    if (!fused) g_error("fusion: a row group lost its space");
+    fused->index = i;
+    fused->name = name_of(&g->fuser, ordered->pdata[i], names);
+    fusion->operators[i] = fused;
+    for (unsigned j = 0; j < fused->n_outputs; j++)
+      if (!fused->outputs[j].tensor->is_output)
+        g_ptr_array_add(intermediates, (void *)fused->outputs[j].tensor);
+  }
+  fusion->n_intermediates = intermediates->len;
+  fusion->intermediates =
+      arena_memdup(fusion->arena, intermediates->pdata, intermediates->len * sizeof(void *));
+  fusion->n_notes = g->fuser.notes->len;
+  fusion->notes = arena_memdup(fusion->arena, g->fuser.notes->pdata, g->fuser.notes->len * sizeof(void *));
+  set_dependencies(g, fusion);
+}
+
+Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error)
+{
+  GError *local = NULL;
+  Fusion *fusion = g_new0(Fusion, 1);
+  fusion->arena = arena_new();
+  fusion->graph = graph;
+  Grouping g = {
+      .fuser = {.arena = fusion->arena,
+                .graph = graph,
+                .nodes = g_ptr_array_new(),
+                .tensors = g_ptr_array_new(),
+                .groups = g_ptr_array_new(),
+                .notes = g_ptr_array_new(),
+                .none = options && options->none,
+                .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT}};
+  bool ok = fuser_prepare(&g.fuser, &local);
+  if (ok) {
+    index_tensors(&g);
+    g.fuser.group_of = arena_new_array(g.fuser.arena, Group *, g.fuser.nodes->len);
+    place_nodes(&g);
+    finish(&g, fusion);
+  }
+  free_index(&g);
+  for (unsigned i = 0; i < g.fuser.groups->len; i++)
+    g_ptr_array_unref(((Group *)g.fuser.groups->pdata[i])->nodes);
+  g_ptr_array_unref(g.fuser.nodes);
+  g_ptr_array_unref(g.fuser.tensors);
+  g_ptr_array_unref(g.fuser.groups);
+  g_ptr_array_unref(g.fuser.notes);
+  if (ok) return fusion;
+  g_propagate_error(error, local);
+  fusion_free(fusion);
+  return NULL;
+}
+
+void fusion_free(Fusion *fusion)
+{
+  if (!fusion) return;
+  arena_free(fusion->arena);
+  g_free(fusion);
+}

@@ -1,0 +1,203 @@
+/* What comes before grouping: which nodes are needed, whether a kernel exists for each, and copies of
+ * operands that an anchor cannot read where they lie (a matrix with no unit stride, rows that are not evenly
+ * spaced). */
+#include "generator/fusion_private.h"
+#include <string.h>
+
+/* ---- what exists ---- */
+
+static bool refuse_type(const GraphNode *node, NumberType type, GError **error)
+{
+  GString *list = g_string_new("kernels exist for ");
+  const char *separator = "";
+  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
+    if (node->op->generated >> i & 1) {
+      g_string_append_printf(list, "%s%s", separator, number_name(i));
+      separator = ", ";
+    }
+  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", list->str,
+            "%s of %s is not supported", node->op->name, number_name(type));
+  g_string_free(list, TRUE);
+  return false;
+}
+
+static bool check_types(const GraphNode *node, GError **error)
+{
+  unsigned main_input = node->op->id == ONNX_Where ? 1 : 0;
+  NumberType type = node->inputs[main_input]->type, result = node->outputs[0]->type;
+  if (!(node->op->generated >> type & 1)) return refuse_type(node, type, error);
+  bool cast = node->op->type_rule == TYPE_RULE_CAST;
+  if (cast && !(node->op->generated >> result & 1)) return refuse_type(node, result, error);
+  return true;
+}
+
+/* Axes are the last ones, leaving aside those of extent 1. */
+static bool axes_are_last(const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0];
+  bool gap = false;
+  for (unsigned i = input->rank; i-- > 0;) {
+    if (symbolic_equals(input->shape[i], 1)) continue;
+    bool reduced = node->axes >> i & 1;
+    if (reduced && gap) return false;
+    gap = gap || !reduced;
+  }
+  return true;
+}
+
+static bool check_node(const GraphNode *node, GError **error)
+{
+  if (!check_types(node, error)) return false;
+  if (node->op->class_ == OPERATOR_ROW && !axes_are_last(node)) {
+    error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-axis",
+              "kernels work over the last axes", "%s over axes that are not the last is not supported",
+              node->op->name);
+    return false;
+  }
+  for (unsigned i = 2; node->op->id == ONNX_MatMulInteger && i < node->n_inputs; i++)
+    if (node->inputs[i]) {
+      error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
+                "leave them out: symmetric quantisation", "zero points of MatMulInteger are not supported");
+      return false;
+    }
+  return true;
+}
+
+/* ---- copies ---- */
+
+static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *source,
+                                const Symbolic *const *shape, unsigned rank, const char *why)
+{
+  Arena *arena = fuser->arena;
+  GraphTensor *copy = arena_new_object(arena, GraphTensor);
+  *copy = (GraphTensor){.name = arena_printf(arena, "%s.copy%u", source->name, fuser->tensors->len),
+                        .kind = TENSOR_COMPUTED,
+                        .index = fuser->tensors->len,
+                        .type = source->type,
+                        .rank = rank,
+                        .align = number_bytes(source->type),
+                        .mark = reader->mark};
+  const Symbolic *stride = symbolic_constant(arena, 1);
+  for (unsigned i = rank; i-- > 0;) {
+    copy->shape[i] = shape[i];
+    copy->strides[i] = stride;
+    stride = symbolic_mul(arena, stride, shape[i]);
+  }
+  g_ptr_array_add(fuser->tensors, copy);
+  GraphNode *node = arena_new_object(arena, GraphNode);
+  *node = (GraphNode){
+      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = reader->mark};
+  node->inputs = arena_new_array(arena, GraphTensor *, 1);
+  node->outputs = arena_new_array(arena, GraphTensor *, 1);
+  node->inputs[0] = source;
+  node->outputs[0] = copy;
+  copy->producer = node;
+  node->index = fuser->nodes->len;
+  g_ptr_array_add(fuser->nodes, node);
+  fuser_note(fuser, "`%s` is copied for %s: %s", source->name, reader->op->name, why);
+  return copy;
+}
+
+/* One of the last two strides is 1 and no other is 0; an extent of 1 has whatever stride is needed. */
+static bool has_unit_stride(const GraphTensor *tensor)
+{
+  unsigned from = tensor->rank > 2 ? tensor->rank - 2 : 0;
+  bool unit = false;
+  for (unsigned i = from; i < tensor->rank; i++) {
+    bool single = symbolic_equals(tensor->shape[i], 1);
+    if (!single && symbolic_equals(tensor->strides[i], 0)) return false;
+    unit = unit || single || symbolic_equals(tensor->strides[i], 1);
+  }
+  return unit;
+}
+
+/* The reduced dims of a tensor merge into one, and so do the others. */
+static bool walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0];
+  const Symbolic *strides[GRAPH_MAX_RANK];
+  space_broadcast(fuser->arena, tensor, input->shape, input->rank, strides);
+  for (unsigned part = 0; part < 2; part++) {
+    Space space;
+    const Symbolic *dims[GRAPH_MAX_RANK];
+    unsigned n = 0;
+    space_init(fuser->arena, &space, input->rank, input->shape, 1);
+    for (unsigned i = 0; i < input->rank; i++)
+      if ((node->axes >> i & 1) == part) {
+        dims[n] = input->shape[i];
+        space.strides[n++][0] = strides[i];
+      }
+    memcpy(space.dims, dims, n * sizeof *dims);
+    space.rank = n;
+    if (space_merge(fuser->arena, &space, 0, n) > 1) return false;
+  }
+  return true;
+}
+
+static void copy_row_operands(Fuser *fuser, GraphNode *node)
+{
+  GraphTensor *input = node->inputs[0];
+  bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
+  for (unsigned i = 0; i < (norm ? node->n_inputs : 1); i++) {
+    GraphTensor *tensor = node->inputs[i];
+    if (!tensor || walks_rows(fuser, tensor, node)) continue;
+    /* A scale that varies along the rows as well keeps its leading dims. */
+    unsigned rank = i ? tensor->rank : input->rank;
+    node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank,
+                                  "its rows are not evenly spaced");
+  }
+}
+
+static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
+{
+  for (unsigned i = 0; i < 2; i++) {
+    GraphTensor *tensor = node->inputs[i];
+    if (!has_unit_stride(tensor))
+      node->inputs[i] =
+          insert_copy(fuser, node, tensor, tensor->shape, tensor->rank, "no stride of its matrices is 1");
+  }
+}
+
+/* ---- the nodes ---- */
+
+/* An output of the graph, or read by a node that is needed. */
+static bool is_needed(const GraphNode *node, const bool *needed)
+{
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GraphTensor *output = node->outputs[i];
+    if (!output) continue;
+    if (output->is_output) return true;
+    for (unsigned j = 0; j < output->n_consumers; j++)
+      if (needed[output->consumers[j]->index]) return true;
+  }
+  return false;
+}
+
+bool fuser_prepare(Fuser *fuser, GError **error)
+{
+  const Graph *graph = fuser->graph;
+  g_autofree bool *needed = g_new0(bool, graph->n_nodes + 1);
+  bool ok = true;
+  for (unsigned i = graph->n_nodes; i-- > 0;)
+    needed[i] = is_needed(graph->nodes[i], needed);
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    g_ptr_array_add(fuser->tensors, graph->tensors[i]);
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    if (!needed[i]) {
+      fuser_note(fuser, "%s `%s` is not needed", graph->nodes[i]->op->name,
+                 graph->nodes[i]->outputs[0]->name);
+      continue;
+    }
+    if (!check_node(graph->nodes[i], error)) {
+      ok = false;
+      continue;
+    }
+    GraphNode *node = arena_memdup(fuser->arena, graph->nodes[i], sizeof(GraphNode));
+    node->inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof(GraphTensor *));
+    if (node->op->class_ == OPERATOR_ROW) copy_row_operands(fuser, node);
+    if (node->op->class_ == OPERATOR_GEMM) copy_matrix_operands(fuser, node);
+    node->index = fuser->nodes->len;
+    g_ptr_array_add(fuser->nodes, node);
+  }
+  return ok;
+}

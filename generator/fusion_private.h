@@ -1,0 +1,57 @@
+/* Between the files fusion*.c only. */
+#pragma once
+#include "generator/fusion.h"
+
+/* A group of nodes on its way to a fused operator. */
+typedef struct {
+  FusedKind kind;
+  GraphNode *anchor; /* NULL for ELEMENTWISE */
+  GPtrArray *nodes;  /* GraphNode, in topological order */
+  bool absorbed;     /* its nodes went into another group */
+} Group;
+
+typedef struct {
+  Arena *arena;
+  const Graph *graph;
+  GPtrArray
+      *nodes; /* copies of the live nodes, with the copies that anchors need inserted; index = place here */
+  GPtrArray *tensors; /* by GraphTensor.index: the graph's, then inserted ones */
+  GPtrArray *groups;
+  Group **group_of; /* by node index */
+  GPtrArray *notes;
+  unsigned max_steps;
+  bool none;
+} Fuser;
+
+void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* fusion_prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
+ * place. Refuses what no kernel exists for. */
+bool fuser_prepare(Fuser *fuser, GError **error);
+
+/* ---- iteration spaces: fusion_space.c ---- */
+
+/* Strides of a tensor over `rank` dims whose last ones it broadcasts to; 0 where it does or where a dim is 1.
+ */
+void space_broadcast(Arena *arena, const GraphTensor *tensor, const Symbolic *const *dims, unsigned rank,
+                     const Symbolic **strides);
+/* Several operands over one list of dims, merged together. */
+typedef struct {
+  unsigned rank, n_operands;
+  const Symbolic *dims[FUSED_MAX_RANK + 1];
+  const Symbolic **strides[FUSED_MAX_RANK + 1]; /* by dim, then operand */
+} Space;
+void space_init(Arena *arena, Space *space, unsigned rank, const Symbolic *const *dims, unsigned n_operands);
+/* Drops dims of extent 1 and merges adjacent ones within first .. last (exclusive) wherever every operand
+ * allows it. Returns how many are left of them. */
+unsigned space_merge(Arena *arena, Space *space, unsigned first, unsigned last);
+/* One dim, of extent 1 if there is none. */
+void space_insert(Arena *arena, Space *space, unsigned at);
+
+/* ---- fused operators: fusion_assemble.c ---- */
+
+/* The fused operator of a group. NULL if its operands do not fit a ROW's two dims: then it may not be grouped
+ * so. */
+FusedOperator *fuser_assemble(Fuser *fuser, const Group *group);
+/* What arithmetic on a type is done in. */
+NumberType fuser_compute(NumberType type);

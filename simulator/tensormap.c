@@ -8,8 +8,8 @@ bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, un
     fault(w, in, lane, SIM_FAULT_ALIGNMENT, address, "a tensor map must be aligned to 64 bytes");
     return false;
   }
-  Place p = memory_place(w, in, lane, SPACE_GENERIC, address, 128, ACCESS_READ);
-  if (!p.at) return false;
+  Place p = memory_place(w, in, lane, SPACE_GENERIC, address, 64, ACCESS_READ);
+  if (!p.at || !memory_place(w, in, lane, SPACE_GENERIC, address + 64, 64, ACCESS_READ).at) return false;
   memcpy(map, p.at, sizeof *map);
   if (map->magic != TENSORMAP_MAGIC) {
     fault(w, in, lane, SIM_FAULT_OPERAND, address, "there is no tensor map at this address");

@@ -179,7 +179,7 @@ static bool make_parameters(Run *run, const PtxFunction *f, const SimLaunch *lau
     uint8_t *at = run->parameters + p->offset;
     switch (a->kind) {
     case SIM_ARG_BUFFER: {
-      uint64_t address = a->index < run->n_buffers ? run->buffers[a->index].address : 0;
+      uint64_t address = a->index < run->n_buffers ? run->buffers[a->index].address + a->offset : 0;
       if (p->bytes != 8)
         return refuse(f, error, "parameter '%s' has %u bytes, not a pointer's 8", p->name,
                       (unsigned)p->bytes);

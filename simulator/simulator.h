@@ -45,6 +45,7 @@ typedef enum { SIM_ARG_BUFFER, SIM_ARG_TENSORMAP, SIM_ARG_BYTES } SimArgumentKin
 typedef struct SimArgument {
   SimArgumentKind kind;
   unsigned index;      /* buffer or tensor map */
+  uint64_t offset;     /* SIM_ARG_BUFFER: bytes added to its address */
   uint8_t bytes[4096]; /* SIM_ARG_BYTES: little-endian value */
   unsigned n_bytes;
 } SimArgument;

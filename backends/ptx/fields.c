@@ -337,7 +337,8 @@ static const char *clamp(Emitter *e, RowMatch *match)
 {
   int64_t width = ir_attribute_int(match->op, ATTR_WIDTH, 32);
   bool up = ir_attribute_is(match->op, ATTR_MODE, "up");
-  return arena_printf(e->arena, "0x%X", (unsigned)((32 - width) << 8 | (up ? 0 : 31)));
+  if (width < 1 || width > 32 || (width & (width - 1)) != 0) return NULL;
+  return arena_printf(e->arena, "0x%X", (unsigned)(32 - width) << 8 | (up ? 0u : 31u));
 }
 
 /* ---- Products ---- */

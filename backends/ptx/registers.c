@@ -68,7 +68,8 @@ static bool resolve_value(Emitter *e, const IrOp *op, const IrExpr *expr, Operan
 static bool resolve_index(Emitter *e, const IrOp *op, const IrExpr *expr, Operand *operand)
 {
   Operand base = {0};
-  if (expr->n != 2 || !operand_resolve(e, op, expr->items[0], &base)) return false;
+  if (expr->n != 2) return bad_operand(e, op, expr, "has more than one index");
+  if (!operand_resolve(e, op, expr->items[0], &base)) return false;
   const IrExpr *index = expr->items[1];
   int64_t low, high;
   if (index->kind == EXPR_RANGE) {
@@ -103,7 +104,9 @@ static bool resolve_sum(Emitter *e, const IrOp *op, const IrExpr *expr, Operand 
     return bad_operand(e, op, expr, "adds a constant to a register array");
   if (operand->kind != OPERAND_REGISTERS && operand->kind != OPERAND_INT && operand->kind != OPERAND_SHARED)
     return bad_operand(e, op, expr, "adds a constant to what is no register");
-  operand->integer += expr->operator_ == OPERATOR_ADD ? offset : -offset;
+  uint64_t sum = (uint64_t)operand->integer;
+  operand->integer =
+      (int64_t)(expr->operator_ == OPERATOR_ADD ? sum + (uint64_t)offset : sum - (uint64_t)offset);
   operand->sum = operand->integer != 0;
   return true;
 }
@@ -153,7 +156,7 @@ bool operand_resolve(Emitter *e, const IrOp *op, const IrExpr *expr, Operand *op
     }
     if (expr->operator_ == OPERATOR_NEG && operand->kind <= OPERAND_FLOAT &&
         operand->kind != OPERAND_REGISTERS) {
-      operand->integer = -operand->integer;
+      operand->integer = (int64_t)(0 - (uint64_t)operand->integer);
       operand->number = -operand->number;
       return true;
     }

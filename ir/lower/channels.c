@@ -98,7 +98,11 @@ LowerAddress lower_barrier(Lower *lower, const IrExpr *expr)
 
 static void init(Lower *lower, int64_t at, int64_t count, int64_t arrivals)
 {
-  for (int64_t i = 0; i < count && at >= 0; i++) {
+  if (at < 0 || count > lower->context->gpu->shared_per_block / 8) {
+    lower_fail(lower, ERROR_INPUT, "barrier", NULL, "barriers to initialise have no place in shared memory");
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) {
     LowerAddress address = {lower_shared_start(lower), at + 8 * i};
     lower_emit(lower, OP_BARRIER_INIT, 2, lower_address(lower, address), lower_int(lower, arrivals));
   }

@@ -20,6 +20,8 @@ static void bind_argument(Lower *lower, const IrValue *argument, IrExpr *x)
   g_hash_table_insert(lower->scalars, (gpointer)argument, x);
 }
 
+#define MAX_UNROLLED 1024 /* iterations; beyond it `unroll` stays a loop */
+
 /* All iterations written out, the loop variable a constant. */
 static bool unroll(Lower *lower, const IrOp *op, IrExpr *low, IrExpr *high, IrExpr *step)
 {

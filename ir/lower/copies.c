@@ -167,9 +167,10 @@ static bool open_boxes(Lower *lower, IrOp *op, const IrExpr *corner, unsigned ti
   for (unsigned d = 0; d < boxes->rank; d++) {
     if (boxes->tensor->strides[d] && ir_expr_is_int(boxes->tensor->strides[d], &stride) && stride == 1)
       inner = d;
-    if (!box || box->kind != EXPR_LIST || box->n != boxes->rank || !ir_expr_is_int(box->items[d], &extent)) {
+    if (!box || box->kind != EXPR_LIST || box->n != boxes->rank || !ir_expr_is_int(box->items[d], &extent) ||
+        extent < 1) {
       lower_fail(lower, ERROR_INPUT, "tensor-copy", NULL,
-                 "the box of @%s has other dimensions than its tensor", boxes->map->symbol);
+                 "the box of @%s needs an extent for each dimension of its tensor", boxes->map->symbol);
       return false;
     }
     boxes->box[d] = (unsigned)extent;

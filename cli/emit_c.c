@@ -440,9 +440,10 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
   put(emitter, "static int launch_%u_%u(const %s_module *m, const %s_arguments *a, void *stream)\n{\n",
       launch->index, index, emitter->prefix, emitter->prefix);
   put(emitter, "  int status = 0;\n  (void)a;\n");
+  put_list(emitter, "int64_t grid[]", 3, variant->grid, "");
+  put(emitter, "  if (!grid[0] || !grid[1] || !grid[2]) return 0; /* nothing to do */\n");
   for (unsigned i = 0; i < variant->n_arguments; i++)
     put_argument(emitter, i, &variant->arguments[i]);
-  put_list(emitter, "int64_t grid[]", 3, variant->grid, "");
   put(emitter, "  void *arguments[] = {");
   for (unsigned i = 0; i < variant->n_arguments; i++)
     put(emitter, "%s&argument_%u", i ? ", " : "", i);
@@ -469,12 +470,11 @@ static void put_launch(Emitter *emitter, const PlanLaunch *launch)
   for (unsigned i = 0; i < launch->n_variants; i++) {
     const Symbolic *guard = launch->variants[i]->guard;
     g_autofree char *condition = expression(emitter, guard);
-    if (i)
-      put(emitter, "  else ");
+    if (guard)
+      put(emitter, "  %sif (%s)\n    ", i ? "else " : "", condition);
     else
-      put(emitter, "  ");
-    if (guard) put(emitter, "if (%s)\n    ", condition);
-    put(emitter, "%sstatus = launch_%u_%u(m, a, stream);\n", !guard && i ? "\n    " : "", launch->index, i);
+      put(emitter, i ? "  else\n    " : "  ");
+    put(emitter, "status = launch_%u_%u(m, a, stream);\n", launch->index, i);
   }
   put(emitter, "  if (status) return status;\n");
 }
@@ -482,14 +482,12 @@ static void put_launch(Emitter *emitter, const PlanLaunch *launch)
 /* ---- source: the functions the header declares ---- */
 
 static const char start_text[] =
-    "/* An empty grid is nothing to do. */\n"
     "static int start(void *function, launch_config *config, const int64_t *grid, const unsigned *cluster, "
     "int dependent,\n"
     "                 void **arguments)\n{\n"
     "  launch_attribute attributes[2] = {{0}};\n"
     "  for (int i = 0; i < 3; i++) {\n"
-    "    if (grid[i] == 0) return 0;\n"
-    "    if (grid[i] < 0 || grid[i] > INT32_MAX) return ERROR_SIZE;\n"
+    "    if (grid[i] <= 0 || grid[i] > INT32_MAX) return ERROR_SIZE;\n"
     "    config->grid[i] = (unsigned)grid[i];\n"
     "  }\n"
     "  config->attributes = attributes;\n"

@@ -1,0 +1,54 @@
+/* Carrying out a compiled graph: its tensors in memory, its launches on the simulator or on a GPU. */
+#pragma once
+#include "generator/compile.h"
+#include "generator/plan_resolve.h"
+#include "runtime/assembler.h"
+#include "runtime/driver.h"
+#include "simulator/simulator.h"
+
+typedef struct ExecutionTensor {
+  ResolvedTensor resolved;
+  uint8_t *data; /* resolved.bytes, element [0, ..., 0] first; NULL for the workspace's; owned */
+  unsigned skew; /* bytes its address is off one that is aligned to 256 */
+} ExecutionTensor;
+
+typedef struct Execution {
+  const CompileResult *compiled;
+  const Plan *plan;
+  const Gpu *gpu;
+  int64_t *symbols;         /* as plan->symbols */
+  ExecutionTensor *tensors; /* as plan->tensors */
+  uint64_t workspace_bytes;
+  Arena *arena;
+} Execution;
+
+/* Binds every symbol of the plan and makes room for the tensors, filled with 0xff: whatever a kernel forgets
+ * to write shows. compiled and gpu must outlive the execution. ERROR_INPUT "unbound-symbol". */
+Execution *execution_new(const CompileResult *compiled, const Gpu *gpu, const GraphBinding *bindings,
+                         unsigned n_bindings, GError **error);
+void execution_free(Execution *execution);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Execution, execution_free)
+ExecutionTensor *execution_tensor(const Execution *execution, const char *name); /* NULL if there is none */
+/* Between a tensor's memory and its elements in row-major order without gaps (elements * size bytes). */
+void execution_scatter(const ExecutionTensor *tensor, const void *elements);
+void execution_gather(const ExecutionTensor *tensor, void *elements);
+/* The compiled kernel of a variant. */
+const CompiledKernel *execution_kernel(const Execution *execution, const PlanVariant *variant);
+
+/* What a run found besides its outputs. */
+typedef struct ExecutionFaults {
+  json_t *list;      /* objects for --json */
+  GString *text;     /* lines for people */
+  unsigned n_errors; /* faults that are no mere findings */
+  GString *notes;    /* what a person may want to know: device, target, kernels */
+} ExecutionFaults;
+
+ExecutionFaults *execution_faults_new(void);
+void execution_faults_free(ExecutionFaults *faults);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(ExecutionFaults, execution_faults_free)
+
+/* Runs every launch in the plan's order; outputs are in the tensors afterwards. */
+bool execution_simulate(Execution *execution, const SimOptions *options, ExecutionFaults *faults,
+                        GError **error);
+bool execution_run(Execution *execution, Device *device, const Assembler *assembler, ExecutionFaults *faults,
+                   GError **error);

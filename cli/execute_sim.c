@@ -1,0 +1,210 @@
+/* A plan on the simulator: one simulated launch after the other, on memory of this process. */
+#include "cli/execute.h"
+#include <string.h>
+
+/* Where buffers of the simulator lie, as far as guards can tell: aligned to more than align() counts. */
+#define SIMULATED_BASE (UINT64_C(1) << 20)
+
+typedef struct Simulation {
+  Execution *x;
+  const SimOptions *options;
+  ExecutionFaults *faults;
+  uint8_t *workspace;
+  uint64_t *addresses; /* for guards, as plan->tensors */
+  bool *written;       /* outputs and workspace tensors that a launch was given already */
+  GHashTable *modules; /* kernel name -> SimModule */
+} Simulation;
+
+static void simulation_init(Simulation *s, Execution *x, const SimOptions *options, ExecutionFaults *faults)
+{
+  unsigned n = x->plan->n_tensors;
+  *s = (Simulation){.x = x, .options = options, .faults = faults};
+  s->workspace = g_malloc(x->workspace_bytes + 1);
+  memset(s->workspace, 0xff, x->workspace_bytes);
+  s->addresses = g_new0(uint64_t, n + 1);
+  s->written = g_new0(bool, n + 1);
+  s->modules = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)sim_module_free);
+  for (unsigned i = 0; i < n; i++) {
+    const PlanTensor *tensor = x->plan->tensors[i];
+    s->addresses[i] = SIMULATED_BASE + x->tensors[i].skew;
+    s->written[i] = tensor->kind == PLAN_INPUT || tensor->kind == PLAN_CONSTANT;
+  }
+}
+
+static void simulation_clear(Simulation *s)
+{
+  g_free(s->workspace);
+  g_free(s->addresses);
+  g_free(s->written);
+  g_hash_table_unref(s->modules);
+}
+
+static SimModule *find_module(Simulation *s, const CompiledKernel *kernel, GError **error)
+{
+  SimModule *module = g_hash_table_lookup(s->modules, kernel->name);
+  if (module) return module;
+  g_autofree char *name = g_strconcat(kernel->name, ".ptx", NULL);
+  g_autoptr(Source) source = source_new(name, kernel->ptx, strlen(kernel->ptx));
+  module = sim_module_parse(source, error);
+  if (module) g_hash_table_insert(s->modules, kernel->name, module);
+  return module;
+}
+
+/* ---- one launch ---- */
+
+typedef struct Description {
+  SimLaunch launch;
+  int *buffer_of; /* tensor -> index of its buffer, or -1 */
+} Description;
+
+static void describe_buffer(const Simulation *s, Description *d, const PlanTensor *tensor)
+{
+  const ExecutionTensor *memory = &s->x->tensors[tensor->index];
+  if (d->buffer_of[tensor->index] >= 0) return;
+  d->buffer_of[tensor->index] = (int)d->launch.n_buffers;
+  d->launch.buffers[d->launch.n_buffers++] = (SimBuffer){
+      .name = tensor->name,
+      .data = memory->data ? memory->data : s->workspace + memory->resolved.offset,
+      .bytes = memory->resolved.bytes,
+      .offset = memory->skew,
+      .undefined = !s->written[tensor->index],
+  };
+}
+
+static bool describe_map(Description *d, const ResolvedArgument *resolved, GError **error)
+{
+  const PlanArgument *argument = resolved->argument;
+  const PlanTensorMap *map = &argument->map;
+  if (map->interleave != PLAN_INTERLEAVE_NONE) {
+    error_set(error, ERROR_UNSUPPORTED, NULL, "interleave", NULL,
+              "the simulator has no interleaved tensor maps, which %s needs", argument->name);
+    return false;
+  }
+  SimTensorMap *out = &d->launch.tensormaps[d->launch.n_tensormaps++];
+  *out = (SimTensorMap){.name = argument->name,
+                        .buffer = (unsigned)d->buffer_of[argument->tensor->index],
+                        .buffer_offset = resolved->offset,
+                        .type = map->element,
+                        .rank = map->rank,
+                        .swizzle = map->swizzle,
+                        .fill_nan = map->fill == PLAN_FILL_NAN};
+  memcpy(out->dims, resolved->dims, sizeof out->dims);
+  memcpy(out->strides, resolved->strides, sizeof out->strides);
+  memcpy(out->box, map->box, sizeof out->box);
+  memcpy(out->element_strides, map->element_strides, sizeof out->element_strides);
+  return true;
+}
+
+static bool describe_argument(const Simulation *s, Description *d, const ResolvedArgument *resolved,
+                              GError **error)
+{
+  const PlanArgument *argument = resolved->argument;
+  SimArgument *out = &d->launch.arguments[d->launch.n_arguments++];
+  if (argument->tensor) describe_buffer(s, d, argument->tensor);
+  switch (argument->kind) {
+  case PLAN_ARGUMENT_POINTER:
+    out->kind = SIM_ARG_BUFFER;
+    out->index = (unsigned)d->buffer_of[argument->tensor->index];
+    out->offset = resolved->offset;
+    return true;
+  case PLAN_ARGUMENT_TENSOR_MAP:
+    out->kind = SIM_ARG_TENSORMAP;
+    out->index = d->launch.n_tensormaps;
+    return describe_map(d, resolved, error);
+  default:
+    out->kind = SIM_ARG_BYTES;
+    out->n_bytes = resolved->n_bytes;
+    memcpy(out->bytes, resolved->bytes, resolved->n_bytes);
+    return true;
+  }
+}
+
+static bool describe(const Simulation *s, Arena *arena, const ResolvedLaunch *resolved, Description *d,
+                     GError **error)
+{
+  const PlanVariant *variant = resolved->variant;
+  unsigned n = variant->n_arguments, n_tensors = s->x->plan->n_tensors;
+  d->launch = (SimLaunch){.entry = variant->entry, .shared = variant->shared};
+  memcpy(d->launch.grid, resolved->grid, sizeof d->launch.grid);
+  memcpy(d->launch.block, variant->block, sizeof d->launch.block);
+  memcpy(d->launch.cluster, variant->cluster, sizeof d->launch.cluster);
+  d->launch.buffers = arena_new_array(arena, SimBuffer, n);
+  d->launch.tensormaps = arena_new_array(arena, SimTensorMap, n);
+  d->launch.arguments = arena_new_array(arena, SimArgument, n);
+  d->buffer_of = arena_new_array(arena, int, n_tensors);
+  for (unsigned i = 0; i < n_tensors; i++)
+    d->buffer_of[i] = -1;
+  for (unsigned i = 0; i < n; i++)
+    if (!describe_argument(s, d, &resolved->arguments[i], error)) return false;
+  return true;
+}
+
+static void report_faults(Simulation *s, const char *launch, const SimResult *result, const SimModule *module)
+{
+  json_t *object = sim_result_to_json(result, module), *list = json_object_get(object, "faults");
+  size_t i = 0;
+  json_t *fault = NULL;
+  json_array_foreach(list, i, fault)
+  {
+    json_object_set_new(fault, "launch", json_string(launch));
+    json_array_append(s->faults->list, fault);
+  }
+  json_decref(object);
+  g_autofree char *text = sim_result_to_text(result, module);
+  g_string_append(s->faults->text, text);
+  s->faults->n_errors += result->n_errors;
+}
+
+static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena, GError **error)
+{
+  for (unsigned i = 0; i < resolved->launch->n_zero; i++)
+    memset(s->workspace + resolved->zero[i].offset, 0, resolved->zero[i].bytes);
+  if (resolved->empty) return true;
+  const CompiledKernel *kernel = execution_kernel(s->x, resolved->variant);
+  SimModule *module = find_module(s, kernel, error);
+  Description description = {0};
+  SimResult result = {0};
+  if (!module || !describe(s, arena, resolved, &description, error) ||
+      !sim_run(module, &description.launch, s->x->gpu, s->options, &result, error))
+    return false;
+  g_string_append_printf(s->faults->notes,
+                         "%s: %s, grid %u x %u x %u, %" G_GUINT64_FORMAT " warp-instructions in %.2f s\n",
+                         resolved->launch->name, resolved->variant->kernel, resolved->grid[0],
+                         resolved->grid[1], resolved->grid[2], result.instructions, result.seconds);
+  report_faults(s, resolved->launch->name, &result, module);
+  sim_result_clear(&result);
+  for (unsigned i = 0; i < s->x->plan->n_tensors; i++)
+    s->written[i] |= description.buffer_of[i] >= 0;
+  return true;
+}
+
+/* What is cleared has a value: tensors that a region touches count as written. */
+static void note_cleared(Simulation *s, const ResolvedLaunch *resolved)
+{
+  for (unsigned i = 0; i < resolved->launch->n_zero; i++)
+    for (unsigned t = 0; t < s->x->plan->n_tensors; t++) {
+      const ResolvedTensor *tensor = &s->x->tensors[t].resolved;
+      const ResolvedRegion *zero = &resolved->zero[i];
+      if (tensor->tensor->kind == PLAN_WORKSPACE && zero->offset < tensor->offset + tensor->bytes &&
+          tensor->offset < zero->offset + zero->bytes)
+        s->written[t] = true;
+    }
+}
+
+bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults *faults, GError **error)
+{
+  Simulation s;
+  simulation_init(&s, x, options, faults);
+  const PlanBindings bindings = {x->symbols, s.addresses};
+  bool ok = true;
+  for (unsigned i = 0; ok && i < x->plan->n_launches; i++) {
+    g_autoptr(Arena) arena = arena_new();
+    const ResolvedLaunch *resolved = plan_resolve(x->plan, x->plan->launches[i], &bindings, arena, error);
+    if (resolved) note_cleared(&s, resolved);
+    ok = resolved && simulate(&s, resolved, arena, error);
+    /* Nothing after a broken kernel means anything. */
+    if (faults->n_errors) break;
+  }
+  simulation_clear(&s);
+  return ok;
+}

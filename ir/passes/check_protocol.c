@@ -1,0 +1,89 @@
+/* check_protocol: runs the tokens of every role before any PTX exists.
+ *
+ * needs  STAGED, all waits, counts and places written
+ * gives  nothing: it refuses or lets pass
+ * breaks nothing
+ *
+ * The kernel runs with small dims, chosen so that every ring turns more than three times over several tiles,
+ * in a few orders of its roles, with tensor copies that land at once and as late as can be; then with the
+ * smallest dims, where loops run once or not at all. See docs/protocol.md. */
+#include "ir/pass.h"
+#include "ir/protocol/protocol.h"
+
+#define STEP_LIMIT 400000
+
+typedef struct {
+  const Program *program;
+  int64_t *dims;
+} Dims;
+
+static bool dim_value(const IrExpr *leaf, int64_t *value, void *data)
+{
+  const Dims *dims = data;
+  if (leaf->kind != EXPR_DIM) return false;
+  for (unsigned i = 0; i < dims->program->kernel->n_dims; i++)
+    if (!strcmp(dims->program->kernel->dims[i].name, leaf->name)) {
+      *value = dims->dims[i];
+      return true;
+    }
+  return false;
+}
+
+/* Each dim `tiles` tiles long, the last one not full; those that the launcher computes follow. */
+static void choose_dims(const Program *program, int64_t tiles, bool empty, int64_t *dims)
+{
+  const IrFunction *kernel = program->kernel;
+  for (unsigned i = 0; i < kernel->n_dims; i++) {
+    const IrDim *dim = &kernel->dims[i];
+    int64_t granule = MAX(1, program->granule[i]), multiple = MAX(1, dim->multiple);
+    dims[i] = granule * (tiles - 1) + 1;
+    dims[i] = (dims[i] + multiple - 1) / multiple * multiple;
+    if (empty && program->inner[i]) dims[i] = 0;
+    if (dim->maximum > 0 && dims[i] > dim->maximum) dims[i] = dim->maximum / multiple * multiple;
+  }
+  Dims known = {program, dims};
+  for (unsigned i = 0; i < kernel->n_dims; i++)
+    if (kernel->dims[i].launch) ir_expr_evaluate(kernel->dims[i].launch, dim_value, &known, &dims[i]);
+}
+
+/* Has every ring turned often enough? Barriers that nothing completes belong to no ring in use. */
+static bool turned_enough(const Program *program, const unsigned *phases)
+{
+  for (unsigned i = 0; i < program->families->len; i++) {
+    const Family *family = program->families->pdata[i];
+    if (family->op->code != OP_CHANNEL || !phases[family->first]) continue;
+    if (phases[family->first] < (3 * family->count + 1) * program->blocks) return false;
+  }
+  return true;
+}
+
+static bool run(Program *program, const int64_t *dims, Order order, bool late, unsigned *phases, bool *ended,
+                GError **error)
+{
+  Scenario scenario = {.dims = dims, .order = order, .late = late, .step_limit = STEP_LIMIT};
+  return machine_run(program, &scenario, phases, ended, error);
+}
+
+bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError **error)
+{
+  if (!ir_kernel(module)) return true;
+  g_autoptr(Program) program = program_new(module, error);
+  if (!program) return false;
+  int64_t *dims = arena_new_array(program->arena, int64_t, program->kernel->n_dims + 1);
+  unsigned *phases = arena_new_array(program->arena, unsigned, program->n_barriers + 1);
+  bool ended = true;
+  for (int64_t tiles = 3; ended && tiles <= 24; tiles += tiles / 2 + 1) {
+    choose_dims(program, tiles, false, dims);
+    if (!run(program, dims, ORDER_PRODUCER_FIRST, true, phases, &ended, error)) return false;
+    if (turned_enough(program, phases)) break;
+  }
+  if (!ended) { /* data decide how long it runs: the smallest dims must do */
+    choose_dims(program, 2, false, dims);
+    if (!run(program, dims, ORDER_PRODUCER_FIRST, true, phases, &ended, error)) return false;
+  }
+  if (!run(program, dims, ORDER_CONSUMER_FIRST, false, phases, &ended, error)) return false;
+  choose_dims(program, 1, false, dims);
+  if (!run(program, dims, ORDER_ROUND_ROBIN, true, phases, &ended, error)) return false;
+  choose_dims(program, 2, true, dims);
+  return run(program, dims, ORDER_ROUND_ROBIN, false, phases, &ended, error);
+}

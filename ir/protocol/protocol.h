@@ -1,0 +1,361 @@
+/* The protocol checker's machine: it executes the tokens of a STAGED kernel (who waits, arrives, reads,
+ * writes; never data) for the blocks of one cluster and reports the first thing that can go wrong. See
+ * docs/protocol.md.
+ *
+ *   program.c   kernel -> flat list of steps, with all names resolved; nothing that passes derived is
+ * believed evaluate.c  scalars: dims, loop variables, which threads take a branch memory.c    who may read or
+ * write a tile: records of accesses ordered by vector clocks barrier.c   memory barriers, named barriers, the
+ * cluster's barrier, turns execute.c   what one step does machine.c   agents, schedules, deadlock, what must
+ * hold at exit
+ *
+ * An agent stands for threads of a role that run in step: the first warp of an instance is one agent, its
+ * other warps are another, so that a missing barrier between warps of one role shows. (Of a one-warp role:
+ * lane 0 and the rest.) Two accesses are ordered if the second agent's clock has reached the first's tick;
+ * whether they happen to run in the right order in one schedule does not matter. */
+#pragma once
+#include "ir/ir.h"
+#include <string.h>
+
+#define PROTOCOL_MAX_THREADS 1024
+#define PROTOCOL_MAX_BLOCKS  16
+#define PROTOCOL_MAX_RANK    4
+#define PROTOCOL_MAX_DEPTH   32
+#define PROTOCOL_NAMED                                                                                       \
+  16 /* hardware's named barriers; others (turns, rendezvous of a role) come after them */
+
+typedef uint32_t Tick;
+
+/* ---- Program ---- */
+
+typedef enum {
+  SCALAR_INT,
+  SCALAR_VALUE,
+  SCALAR_DIM,
+  SCALAR_SLOT,
+  SCALAR_PHASE,
+  SCALAR_OPERATOR,
+  SCALAR_SELECT,
+  SCALAR_CEIL_DIV,
+  SCALAR_MIN,
+  SCALAR_MAX,
+  SCALAR_LOAD,
+  SCALAR_UNKNOWN,
+  /* special values; from THREAD on they differ between the threads of an agent */
+  SCALAR_BLOCK,
+  SCALAR_BLOCKS,
+  SCALAR_RANK,
+  SCALAR_SIZE,
+  SCALAR_INSTANCE,
+  SCALAR_THREAD,
+  SCALAR_LANE,
+  SCALAR_WARP,
+  SCALAR_ROLE_WARP,
+  SCALAR_ELECTED
+} ScalarKind;
+
+typedef struct Scalar Scalar;
+struct Scalar {
+  ScalarKind kind;
+  IrOperator operator_;
+  int64_t number; /* constant; index of a value, dim or special */
+  const Scalar *a, *b, *c;
+  bool varies; /* between threads of one role */
+};
+
+typedef struct Family { /* of barriers: all slots of @ab.full, or one `barrier` */
+  const char *name;     /* "@ab.full" */
+  const IrOp *op;
+  unsigned count, arrivals, first; /* first: index among a block's barriers */
+  int64_t bytes, at;
+  bool declared; /* has an arrival count, so it is initialised */
+} Family;
+
+typedef struct Tile { /* of a channel's slots, or a shared tile */
+  const char *name;   /* "@ab.a" */
+  const IrOp *op;
+  const IrType *type;
+  unsigned slots, first; /* first: index among a block's places */
+  int64_t bytes, at;     /* of one slot; at -1 = not placed */
+  bool channel;
+} Tile;
+
+typedef struct Reference { /* to a place: a tile in a slot, and a part of it */
+  const Tile *tile;
+  const Scalar *slot;
+  unsigned rank;
+  const Scalar *low[PROTOCOL_MAX_RANK], *high[PROTOCOL_MAX_RANK]; /* high NULL: the whole extent */
+} Reference;
+
+typedef struct BarrierReference {
+  const Family *family;
+  const Scalar *index;
+} BarrierReference;
+
+typedef enum {
+  STEP_OP,
+  STEP_SET,
+  STEP_FOR,
+  STEP_LOOP,
+  STEP_AGAIN,
+  STEP_BREAK,
+  STEP_IF,
+  STEP_ELSE,
+  STEP_END_IF,
+  STEP_ROLE,
+  STEP_END_ROLE,
+  STEP_END
+} StepKind;
+
+typedef enum { BY_THREAD, BY_WARP, BY_WARPGROUP, BY_ROLE } By;
+
+typedef struct Step {
+  StepKind kind;
+  const IrOp *op;
+  unsigned index, target;  /* target: where a branch goes */
+  int role;                /* STEP_ROLE: index */
+  int value;               /* result, variable, cursor: dense id, or -1 */
+  const Scalar *scalar[3]; /* condition, bounds, parity, bytes, count, id, threads, peer ... by opcode */
+  BarrierReference barrier;
+  Reference *places; /* tiles it reads (generic ops), or destination and source */
+  unsigned n_places;
+  int *reads; /* register tiles that matter (operands of group products), read by this op */
+  unsigned n_reads;
+  By by;
+  unsigned family; /* which groups: products, copies, stores; or which turn */
+  int64_t bytes;   /* of a copy */
+  bool flag;       /* read, relaxed, peer all, first */
+} Step;
+
+typedef struct Role {
+  const IrOp *op;
+  unsigned low, high, instances; /* warps */
+} Role;
+
+typedef struct Turn {
+  const IrOp *op;
+  unsigned instances;
+  const Scalar *ids[PROTOCOL_NAMED];
+  unsigned n_ids;
+} Turn;
+
+typedef struct Program {
+  Arena *arena; /* its own */
+  IrModule *module;
+  const IrFunction *kernel;
+  GArray *steps;                       /* Step */
+  GPtrArray *families, *tiles, *turns; /* Family*, Tile*, Turn* */
+  GArray *roles;                       /* Role */
+  GHashTable *lets, *symbols;
+  unsigned n_values, n_barriers, n_places, threads, blocks;
+  bool *registers;  /* by value id: operands and accumulators of group products */
+  int64_t *granule; /* by dim: tile extent along it, 1 if not seen */
+  bool *inner;      /* by dim: the bound of a counted loop from 0 */
+  bool **alias;     /* [place][place] share bytes; NULL if none do */
+  GError *error;
+} Program;
+
+Program *program_new(IrModule *module, GError **error); /* NULL on an error */
+void program_free(Program *program);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Program, program_free)
+
+const Scalar *scalar_new(Program *program, const IrExpr *expr);
+const Scalar *scalar_of_op(Program *program,
+                           const IrOp *op); /* of a scalar arithmetic op; NULL if it is none */
+bool place_reference(Program *program, const IrExpr *expr, Reference *reference);
+bool barrier_reference(Program *program, const IrExpr *expr, BarrierReference *reference);
+bool layout_resources(Program *program, GError **error); /* shared memory: what overlaps what */
+
+/* ---- Machine ---- */
+
+typedef struct Mask {
+  uint64_t bits[PROTOCOL_MAX_THREADS / 64]; /* threads of the scope, from its first */
+  unsigned count;
+} Mask;
+
+typedef enum { ACCESS_READ, ACCESS_WRITE } AccessKind;
+typedef enum { HOW_THREADS, HOW_ASYNC, HOW_TENSOR, HOW_PRODUCT, HOW_STORE, HOW_PEER } How;
+
+typedef struct Record { /* an access that later ones must be ordered after */
+  AccessKind kind;
+  How how;
+  bool pending;       /* asynchronous and not waited for */
+  unsigned component; /* whose tick: the agent's, or the barrier's */
+  Tick tick, fenced;  /* fenced: tick of the agent's async_shared fence after it; 0 = none */
+  unsigned agent, step, round, group, copy;
+  int32_t low[PROTOCOL_MAX_RANK], high[PROTOCOL_MAX_RANK];
+} Record;
+
+typedef struct Place {
+  GArray *records; /* Record */
+  int64_t content; /* a scalar put there */
+  bool known;
+} Place;
+
+typedef struct Barrier {
+  const Family *family;
+  unsigned block, index, component;
+  bool initialised;
+  unsigned init_agent;
+  Tick init_tick;
+  int64_t pending, bytes;
+  Tick phase;      /* completed phases */
+  Tick last_bytes; /* last phase that counted bytes */
+  unsigned flying; /* copies on their way */
+  bool carries;    /* bytes were counted in this phase */
+  int expect_step;
+  Tick *gathering, *last; /* clocks */
+} Barrier;
+
+typedef struct Named {
+  unsigned arrived, needed, generation;
+  bool waiter;     /* somebody waits for this generation */
+  int step, agent; /* first to arrive */
+  int turn;        /* the turn that owns it, or -1 */
+  Tick *gathering, *last;
+} Named;
+
+typedef enum { WAIT_NONE, WAIT_BARRIER, WAIT_NAMED, WAIT_CLUSTER, WAIT_PRODUCT } WaitKind;
+
+typedef struct Frame {
+  StepKind kind;
+  unsigned step, depth; /* depth: masks in use outside */
+  int64_t i, high, by;
+  bool both; /* if: the else part runs for `rest` */
+  Mask rest;
+} Frame;
+
+typedef struct Pending { /* a record in flight */
+  unsigned place, group;
+  How how;
+} Pending;
+
+typedef struct Agent {
+  unsigned index, block, warp_low, lane_low, threads; /* first warp, first lane, threads it stands for */
+  unsigned step, depth;
+  int role;
+  unsigned instance, role_low, role_threads; /* the current scope: its first thread and size */
+  unsigned home_role, home_low, home_threads, home_instance; /* of the role it belongs to */
+  bool done;
+  Mask masks[PROTOCOL_MAX_DEPTH];
+  unsigned mask;
+  Frame frames[PROTOCOL_MAX_DEPTH];
+  int64_t *values;
+  bool *known;
+  unsigned *rounds; /* by step: times run */
+  Tick *clock, *fence_clock;
+  unsigned operations, product_fence;
+  unsigned committed[3], completed[3]; /* groups of copies, products, stores */
+  unsigned read_groups;                /* store groups whose sources are read */
+  unsigned *accumulates, *operand,
+      *touched;    /* by value: product group; operation of the last ordinary access */
+  GArray *pending; /* Pending */
+  WaitKind waits;
+  unsigned wait_object, wait_generation, wait_parity;
+  bool cluster_arrived;
+  unsigned cluster_generation;
+} Agent;
+
+typedef struct Flight { /* a tensor copy on its way to a block */
+  unsigned barrier, place, copy;
+  int64_t bytes;
+  Tick *clock;
+  unsigned step;
+} Flight;
+
+typedef struct Remote { /* last operation of an agent on another block */
+  Tick tick;
+  unsigned step, round;
+} Remote;
+
+typedef enum { ORDER_PRODUCER_FIRST, ORDER_CONSUMER_FIRST, ORDER_ROUND_ROBIN } Order;
+
+typedef struct Scenario {
+  const int64_t *dims;
+  Order order;
+  bool late; /* tensor copies land as late as possible */
+  unsigned step_limit;
+} Scenario;
+
+typedef struct Machine {
+  Program *program;
+  const Scenario *scenario;
+  Arena *arena;
+  unsigned n_agents, width, n_named, blocks;
+  Agent *agents;
+  Barrier *barriers; /* [block][program barrier] */
+  Place *places;     /* [block][program place] */
+  Named *named;      /* [block][n_named] */
+  Remote *remotes;   /* [agent][block] */
+  GArray *flights;   /* Flight */
+  unsigned copies, cluster_generation, steps;
+  Tick *cluster_gathering, *cluster_last;
+  unsigned *advances; /* by barrier family index order: phases completed */
+  GError **error;
+  bool failed;
+} Machine;
+
+static inline Step *program_step(const Program *program, unsigned i)
+{
+  return &g_array_index(program->steps, Step, i);
+}
+static inline void clock_join(Tick *into, const Tick *from, unsigned width)
+{
+  for (unsigned i = 0; i < width; i++)
+    into[i] = into[i] > from[i] ? into[i] : from[i];
+}
+
+/* evaluate.c */
+int64_t evaluate(Machine *m, const Agent *agent, const Scalar *scalar, unsigned thread, bool *known);
+int64_t evaluate_uniform(Machine *m, Agent *agent, const Scalar *scalar, int64_t otherwise);
+void mask_branch(Machine *m, Agent *agent, const Scalar *condition, Mask *taken, Mask *rest);
+bool mask_has(const Mask *mask, unsigned thread);
+unsigned mask_first(const Mask *mask);
+unsigned active_threads(const Agent *agent); /* of this agent */
+unsigned active_by(const Agent *agent, By by);
+bool agent_leads(const Agent *agent); /* it has the scope's first active thread */
+static inline const Mask *agent_mask(const Agent *agent)
+{
+  return &agent->masks[agent->mask];
+}
+
+/* memory.c */
+typedef struct Region {
+  unsigned place; /* in the machine */
+  const Tile *tile;
+  unsigned slot, block;
+  int32_t low[PROTOCOL_MAX_RANK], high[PROTOCOL_MAX_RANK];
+} Region;
+Region region_of(Machine *m, Agent *agent, const Reference *reference, unsigned block);
+int64_t region_bytes(const Region *region);
+/* Checks an access against all earlier ones and records it; async_proxy: by the copy engine or a product. */
+bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *region, AccessKind kind, How how,
+                   bool record);
+void memory_complete(Machine *m, Agent *agent, How how, unsigned group);
+void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick);
+void memory_fence(Machine *m, Agent *agent);
+
+/* barrier.c */
+Barrier *barrier_at(Machine *m, Agent *agent, const BarrierReference *reference, unsigned block,
+                    const Step *step);
+bool barrier_arrive(Machine *m, Agent *agent, const Step *step, Barrier *barrier, unsigned count,
+                    int64_t bytes);
+bool barrier_passed(const Barrier *barrier, unsigned parity);
+bool barrier_flight(Machine *m, Agent *agent, const Step *step, Barrier *barrier, unsigned place,
+                    int64_t bytes, unsigned copy);
+bool barrier_land(Machine *m, unsigned flight);
+bool named_arrive(Machine *m, Agent *agent, const Step *step, unsigned id, unsigned threads, unsigned needed,
+                  bool wait);
+void agent_release(Machine *m, Agent *agent, Tick *into);
+bool cluster_arrive(Machine *m, Agent *agent, const Step *step, bool relaxed);
+void cluster_complete(Machine *m);
+void remote_note(Machine *m, Agent *agent, const Step *step, unsigned block);
+
+/* execute.c: true if it ran (or failed: m->failed), false if the agent must wait */
+bool execute_step(Machine *m, Agent *agent);
+
+/* machine.c */
+bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, bool *ended, GError **error);
+char *agent_name(const Machine *m, const Agent *agent);
+void fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
+           const char *format, ...) G_GNUC_PRINTF(6, 7);
+void fault_note(Machine *m, unsigned step, const char *format, ...) G_GNUC_PRINTF(3, 4);

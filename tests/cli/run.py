@@ -3,8 +3,8 @@
 
 A transcript is what a terminal would show: a line `$ command` is run by sh in an empty folder, the lines up to the next
 command are what it must print on both streams, and a last line `[exit N]` stands where the status is not 0. `...`
-stands for any text within a line, a line `...` for any lines. `#` at the start of the file begins remarks; `# needs
-ptxas` skips the case where there is none. Commands find adlgen and validate (tests/schema/validate.py) in PATH and the
+stands for any text within a line, a line `...` for any lines. `# ` begins a remark; `# needs ptxas` skips the case
+where there is none. Commands find adlgen and validate (tests/schema/validate.py) in PATH and the
 source in $SRC. --update writes what was printed into the file."""
 import os
 import pathlib
@@ -34,11 +34,14 @@ def has_ptxas():
 
 
 def parse(text):
-    """Header lines, then [command, expected lines] pairs."""
-    header, steps = [], []
+    """Header lines, then [command, expected lines, remarks before it] of each step."""
+    header, steps, remarks = [], [], []
     for line in text.split("\n"):
         if line.startswith("$ "):
-            steps.append([line[2:], []])
+            steps.append([line[2:], [], remarks])
+            remarks = []
+        elif line.startswith("# ") and steps:
+            remarks.append(line)
         elif steps:
             steps[-1][1].append(line)
         else:
@@ -96,8 +99,8 @@ def main():
                 print(f"$ {step[0]}", "--- expected:", *step[1], "--- printed:", *printed, sep="\n")
             step[1] = printed + [""]
     if update:
-        case.write_text("\n".join(header + [line for command, lines in steps
-                                            for line in [f"$ {command}", *strip_blank(lines), ""]]))
+        case.write_text("\n".join(header + [line for command, lines, remarks in steps
+                                            for line in [*remarks, f"$ {command}", *strip_blank(lines), ""]]))
     return failures > 0
 
 

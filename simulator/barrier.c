@@ -339,6 +339,22 @@ static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
+/* Nearly always all lanes wait for the same: then one stands for all. */
+static bool same_wait(const Warp *w, const Inst *in, uint32_t mask)
+{
+  unsigned first = first_lane(mask);
+  for_lanes(l, mask)
+  {
+    if (in->wide ? lane_u64(w, in->a[0], l) != lane_u64(w, in->a[0], first)
+                 : lane_u32(w, in->a[0], l) != lane_u32(w, in->a[0], first))
+      return false;
+    if (in->negate ? lane_u32(w, in->a[1], l) != lane_u32(w, in->a[1], first)
+                   : lane_u64(w, in->a[1], l) != lane_u64(w, in->a[1], first))
+      return false;
+  }
+  return true;
+}
+
 static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
 {
   Cluster *c = w->block->cluster;
@@ -346,7 +362,8 @@ static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
   Block *block = NULL;
   uint32_t at = 0;
   uint64_t phase = 0;
-  for_lanes(l, mask)
+  uint32_t lanes = same_wait(w, in, mask) ? mask & -mask : mask;
+  for_lanes(l, lanes)
   {
     Block *b;
     uint32_t offset;
@@ -372,6 +389,7 @@ static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
       phase = m->phase;
     }
   }
+  if (done && lanes != mask) done = mask;
   Group *g = current_group(w);
   bool spurious =
       c->run->schedule > 1 && !g->resumed && in->operation == MB_TRY && cluster_random(c) % 8 == 0;

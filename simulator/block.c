@@ -109,6 +109,7 @@ static void block_init(Cluster *c, unsigned rank)
   size_t bytes = (size_t)k->n_slots * SLOT_BYTES;
   b->memory = g_aligned_alloc0(b->n_warps, bytes, 128);
   b->register_pool = 0;
+  if (k->has_products) b->product_cache = g_new0(ProductCache *, b->n_warps / 4 + 1);
   if (k->has_products) b->product_log = g_malloc0((b->n_warps / 4 + 1) * sizeof b->product_log[0]);
   for (unsigned i = 0; i < b->n_warps; i++)
     warp_init(b, i, b->memory + i * bytes);
@@ -150,6 +151,9 @@ void cluster_free(Cluster *c)
     }
     g_free(b->warps);
     g_free(b->defined);
+    for (unsigned k = 0; b->product_cache && k <= b->n_warps / 4; k++)
+      g_aligned_free(b->product_cache[k]);
+    g_free(b->product_cache);
     g_free(b->product_log);
     g_array_free(b->mbarriers, TRUE);
     g_aligned_free(b->shared);

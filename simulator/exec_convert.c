@@ -184,7 +184,7 @@ static Step run_convert(Warp *w, const Inst *in, uint32_t mask)
 }
 
 #define QUICK(name, CA, CD, E)                                                                               \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const CA *pa = operand(w, in->a[0]);                                                                     \
     CD *pd = operand(w, in->d[0]);                                                                           \
@@ -200,7 +200,7 @@ QUICK(float_from_s32, int32_t, float, a)
 QUICK(float_from_u32, uint32_t, float, a)
 
 #define WIDEN(name, CA, CD, E)                                                                               \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     CA pa[LANES];                                                                                            \
     memcpy(pa, operand(w, in->a[0]), sizeof pa);                                                             \
@@ -272,7 +272,7 @@ static Step run_pack_convert(Warp *w, const Inst *in, uint32_t mask)
 }
 
 #define PACK2(name, F)                                                                                       \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const float *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]);                                      \
     uint32_t *pd = operand(w, in->d[0]);                                                                     \

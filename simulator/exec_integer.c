@@ -102,7 +102,7 @@ TERNARY(mad24_s, uint32_t, uint32_t, uint32_t, S24(a) * S24(b) + c)
 
 /* shifts: the amount is 32 bits wide and clamped */
 #define SHIFT(name, C, T, R, E)                                                                              \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]);                                                                      \
     const uint32_t *pb = operand(w, in->a[1]);                                                               \
@@ -318,7 +318,7 @@ void decode_with_carry(Decoder *d, int operation)
 /* --- bits --- */
 
 #define BITS(name, T, C, E)                                                                                  \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]);                                                                      \
     uint32_t *pd = operand(w, in->d[0]);                                                                     \
@@ -443,7 +443,7 @@ static uint32_t dot(const Inst *in, uint32_t a, uint32_t b, uint32_t c)
   return c;
 }
 
-static Step run_lop3(Warp *w, const Inst *in, uint32_t mask)
+VECTORISED static Step run_lop3(Warp *w, const Inst *in, uint32_t mask)
 {
   const uint32_t *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]), *pc = operand(w, in->a[2]);
   uint32_t *pd = operand(w, in->d[0]);

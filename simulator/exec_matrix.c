@@ -131,47 +131,16 @@ typedef struct WarpProduct {
   Accumulation mode;
 } WarpProduct;
 
-static int32_t integer_element(PtxType type, uint32_t bits)
-{
-  switch (type) {
-  case TYPE_S8: return (int8_t)bits;
-  case TYPE_U8: return (uint8_t)bits;
-  case TYPE_S4: return (int32_t)(bits << 28) >> 28;
-  default: return (int32_t)(bits & 15);
-  }
-}
-
 static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, ProductOperands *p)
 {
-  unsigned e = s->per_register, bits = 32 / e;
+  unsigned e = s->per_register;
+  bool integer = s->mode == ACCUMULATE_INTEGER;
   for (unsigned r = 0; r < s->na; r++) {
-    const uint32_t *v = operand(w, in->list[s->nc + r]);
     unsigned half = s->m == 16 ? r & 1 : 0, base = s->m == 16 ? 4 * e * (r >> 1) : 4 * e * r;
-    for (unsigned h = 0; h < e; h++)
-      for (unsigned l = 0; l < LANES; l++) {
-        unsigned k = e * (l % 4) + h + base;
-        uint32_t x = v[l] >> (h * bits);
-        /* element (row l/4, k) is needed by every lane of that row */
-        for (unsigned q = 0; q < 4; q++) {
-          if (s->mode == ACCUMULATE_INTEGER)
-            p->a.i[half][k][(l & ~3u) + q] = integer_element(s->a, x);
-          else
-            p->a.f[half][k][(l & ~3u) + q] = product_float(s->a, x);
-        }
-      }
+    product_load_a(p, s->a, integer, false, operand(w, in->list[s->nc + r]), half, base);
   }
-  for (unsigned r = 0; r < s->nb; r++) {
-    const uint32_t *v = operand(w, in->list[s->nc + s->na + r]);
-    for (unsigned h = 0; h < e; h++)
-      for (unsigned l = 0; l < LANES; l++) {
-        unsigned n = l / 4, k = e * (l % 4) + h + 4 * e * r;
-        uint32_t x = v[l] >> (h * bits);
-        if (s->mode == ACCUMULATE_INTEGER)
-          p->b.i[0][n & 1][k][n >> 1] = integer_element(s->b, x);
-        else
-          p->b.f[0][n & 1][k][n >> 1] = product_float(s->b, x);
-      }
-  }
+  for (unsigned r = 0; r < s->nb; r++)
+    product_load_b(p, s->b, integer, operand(w, in->list[s->nc + s->na + r]), 4 * e * r);
 }
 
 /* Row of A and column of B make an element of D undefined. */

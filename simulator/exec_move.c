@@ -136,7 +136,7 @@ void decode_mov(Decoder *d, int argument)
 /* --- selection --- */
 
 #define SELECT(name, C)                                                                                      \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]);                                          \
     C *pd = operand(w, in->d[0]);                                                                            \
@@ -234,7 +234,7 @@ enum {
   break
 
 #define COMPARE(name, C, FLOATING)                                                                           \
-  static uint32_t name(const void *va, const void *vb, int operation)                                        \
+  VECTORISED static uint32_t name(const void *va, const void *vb, int operation)                             \
   {                                                                                                          \
     const C *pa = va, *pb = vb;                                                                              \
     uint8_t out[LANES];                                                                                      \

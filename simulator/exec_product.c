@@ -63,7 +63,7 @@ typedef struct Loader {
   Warp *w;
   const Inst *in;
   const Product *product;
-  bool reported, check; /* check: races are looked for (at the issue, once for what all four warps read) */
+  bool reported, check; /* check: races are looked for, at the issue */
 } Loader;
 
 /* The piece's bytes; false if they are outside of shared memory. *defined: all of them have been written. */
@@ -179,19 +179,12 @@ static void load_operand(Loader *q, const GroupProduct *s, ProductOperands *p, u
 static void load_registers(const Warp *w, const Inst *in, const GroupProduct *s, ProductOperands *p,
                            uint64_t *bad)
 {
-  unsigned e = 4 / s->bytes, bits = 8 * s->bytes;
-  bool integer = s->mode == ACCUMULATE_INTEGER;
+  unsigned e = 4 / s->bytes;
   for (unsigned r = 0; r < 4; r++) {
-    const uint32_t *v = operand(w, in->list[s->registers + r]);
-    uint32_t u = undefined_lanes(w, in->list[s->registers + r]);
-    for (unsigned h = 0; h < e; h++)
-      for (unsigned l = 0; l < LANES; l++) {
-        unsigned row = l / 4 + 8 * (r & 1), k = e * (l % 4) + h + 4 * e * (r >> 1);
-        uint32_t x = v[l] >> (h * bits % 32);
-        float f = integer ? 0 : product_float(s->a, x) * (s->negate_a ? -1 : 1);
-        put_a(p, row, k, f, s->a == TYPE_S8 ? (int8_t)x : (uint8_t)x, integer);
-        if (u >> l & 1) *bad |= 1ull << row;
-      }
+    uint32_t slot = in->list[s->registers + r], u = undefined_lanes(w, slot);
+    product_load_a(p, s->a, s->mode == ACCUMULATE_INTEGER, s->negate_a, operand(w, slot), r & 1,
+                   4 * e * (r >> 1));
+    for_lanes(l, u) *bad |= 1ull << (l / 4 + 8 * (r & 1));
   }
 }
 
@@ -213,20 +206,36 @@ static void mark_undefined(Warp *w, const Inst *in, const GroupProduct *s, bool 
   }
 }
 
+static ProductCache *product_cache(const Warp *w)
+{
+  ProductCache **cache = &w->block->product_cache[w->id / 4];
+  if (!*cache) {
+    *cache = g_aligned_alloc(1, sizeof(ProductCache), 64);
+    (*cache)->in = NULL;
+  }
+  return *cache;
+}
+
 static void land_product(Warp *w, Product *product, bool at_issue)
 {
   const Inst *in = product->in;
   const GroupProduct *s = in->data;
-  ProductOperands *p = g_aligned_alloc(1, sizeof(ProductOperands), 64);
+  ProductCache *cache = product_cache(w);
+  ProductOperands *p = &cache->operands;
   Loader q = {.w = w, .in = in, .product = product, .check = at_issue};
-  uint64_t rows = 0, columns[4] = {0};
+  uint64_t rows = 0;
   if (s->a_in_registers)
     load_registers(w, in, s, p, &rows);
   else
     load_operand(&q, s, p, product->a, true, 16 * (w->id & 3), 16, &rows);
-  q.check = at_issue && (w->id & 3) == 0;
-  load_operand(&q, s, p, product->b, false, 0, s->n, columns);
-  mark_undefined(w, in, s, product->scale_d, rows, columns);
+  if (cache->in != in || cache->index != product->index || cache->b != product->b) {
+    memset(cache->columns, 0, sizeof cache->columns);
+    load_operand(&q, s, p, product->b, false, 0, s->n, cache->columns);
+    cache->in = in;
+    cache->index = product->index;
+    cache->b = product->b;
+  }
+  mark_undefined(w, in, s, product->scale_d, rows, cache->columns);
   uint32_t *pointers[PRODUCT_MAX_N / 2];
   Accumulation mode = s->mode;
   if (mode == ACCUMULATE_SINGLE && w->block->cluster->run->options->exact) mode = ACCUMULATE_EXACT;
@@ -248,7 +257,6 @@ static void land_product(Warp *w, Product *product, bool at_issue)
                                                          << 16;
   }
   g_aligned_free(scratch);
-  g_aligned_free(p);
   product->landed = true;
 }
 

@@ -2,6 +2,14 @@
 #pragma once
 #include "simulator/machine.h"
 
+/* The best instruction set of the running machine is chosen when the program is loaded. Nothing is fused, so
+ * all versions give the same bits. */
+#if defined(__GLIBC__) && defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define VECTORISED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define VECTORISED
+#endif
+
 /* A destination may be one of the sources: elementwise loops stay right, and ivdep spares the overlap test.
  */
 #define EACH_LANE(BODY)                                                                                      \
@@ -21,7 +29,7 @@
 
 /* C: what a slot's lane holds; T: the type the expression sees; R: its width when written back */
 #define UNARY(name, C, T, R, E)                                                                              \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]);                                                                      \
     C *pd = operand(w, in->d[0]);                                                                            \
@@ -29,7 +37,7 @@
     return STEP_NEXT;                                                                                        \
   }
 #define BINARY(name, C, T, R, E)                                                                             \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]);                                          \
     C *pd = operand(w, in->d[0]);                                                                            \
@@ -37,7 +45,7 @@
     return STEP_NEXT;                                                                                        \
   }
 #define TERNARY(name, C, T, R, E)                                                                            \
-  static Step name(Warp *w, const Inst *in, uint32_t mask)                                                   \
+  VECTORISED static Step name(Warp *w, const Inst *in, uint32_t mask)                                        \
   {                                                                                                          \
     const C *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]), *pc = operand(w, in->a[2]);              \
     C *pd = operand(w, in->d[0]);                                                                            \

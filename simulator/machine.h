@@ -187,6 +187,7 @@ typedef struct ProductLog {
 } ProductLog;
 
 struct Block {
+  struct ProductCache **product_cache;    /* per warpgroup */
   ProductLog (*product_log)[PRODUCT_LOG]; /* per warpgroup: its latest products, NULL: none in the kernel */
   Cluster *cluster;
   uint32_t rank; /* in the cluster */

@@ -1,11 +1,11 @@
 /* The inner loop of all matrix products. Vector types keep the compiler honest about the shape of the loop.
  */
 #include "simulator/product.h"
+#include "simulator/lanes.h"
 #include <string.h>
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
-typedef double Doubles __attribute__((vector_size(128)));
 
 #define SPREAD(p)                                                                                            \
   {                                                                                                          \
@@ -13,33 +13,43 @@ typedef double Doubles __attribute__((vector_size(128)));
         (p)[1], (p)[2], (p)[3]                                                                               \
   }
 
-static void run_single(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves,
-                       unsigned k)
+VECTORISED static void run_single(uint32_t *const *acc, const ProductOperands *p, unsigned tiles,
+                                  unsigned halves, unsigned k)
 {
-  for (unsigned t = 0; t < tiles; t++)
-    for (unsigned parity = 0; parity < 2; parity++) {
-      Floats *d0 = (Floats *)acc[4 * t + parity], *d1 = (Floats *)acc[4 * t + 2 * (halves - 1) + parity];
-      Floats s00 = d0[0], s01 = d0[1], s10 = d1[0], s11 = d1[1];
-      for (unsigned i = 0; i < k; i++) {
-        const float *q = p->b.f[t][parity][i];
-        const Floats b = SPREAD(q);
-        const Floats *a0 = (const Floats *)p->a.f[0][i], *a1 = (const Floats *)p->a.f[1][i];
-        s00 += a0[0] * b;
-        s01 += a0[1] * b;
-        s10 += a1[0] * b;
-        s11 += a1[1] * b;
-      }
-      if (halves == 2) {
-        d1[0] = s10;
-        d1[1] = s11;
-      }
-      d0[0] = s00;
-      d0[1] = s01;
+  for (unsigned t = 0; t < tiles; t++) {
+    uint32_t *const *c = acc + 4 * t;
+    unsigned h = 2 * (halves - 1);
+    Floats *d[4] = {(Floats *)c[0], (Floats *)c[1], (Floats *)c[h], (Floats *)c[h + 1]};
+    Floats s00 = d[0][0], s01 = d[0][1], s10 = d[1][0], s11 = d[1][1];
+    Floats u00 = d[2][0], u01 = d[2][1], u10 = d[3][0], u11 = d[3][1];
+    for (unsigned i = 0; i < k; i++) {
+      const float *q = p->b.f[t][0][i], *r = p->b.f[t][1][i];
+      const Floats b0 = SPREAD(q), b1 = SPREAD(r);
+      const Floats *a0 = (const Floats *)p->a.f[0][i], *a1 = (const Floats *)p->a.f[1][i];
+      s00 += a0[0] * b0;
+      s01 += a0[1] * b0;
+      s10 += a0[0] * b1;
+      s11 += a0[1] * b1;
+      u00 += a1[0] * b0;
+      u01 += a1[1] * b0;
+      u10 += a1[0] * b1;
+      u11 += a1[1] * b1;
     }
+    if (halves == 2) {
+      d[2][0] = u00;
+      d[2][1] = u01;
+      d[3][0] = u10;
+      d[3][1] = u11;
+    }
+    d[0][0] = s00;
+    d[0][1] = s01;
+    d[1][0] = s10;
+    d[1][1] = s11;
+  }
 }
 
-static void run_integer(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves,
-                        unsigned k)
+VECTORISED static void run_integer(uint32_t *const *acc, const ProductOperands *p, unsigned tiles,
+                                   unsigned halves, unsigned k)
 {
   for (unsigned t = 0; t < tiles; t++)
     for (unsigned parity = 0; parity < 2; parity++)
@@ -58,8 +68,8 @@ static void run_integer(uint32_t *const *acc, const ProductOperands *p, unsigned
       }
 }
 
-static void run_exact(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves,
-                      unsigned k)
+VECTORISED static void run_exact(uint32_t *const *acc, const ProductOperands *p, unsigned tiles,
+                                 unsigned halves, unsigned k)
 {
   for (unsigned t = 0; t < tiles; t++)
     for (unsigned parity = 0; parity < 2; parity++)
@@ -95,5 +105,79 @@ float product_float(PtxType type, uint32_t bits)
   case TYPE_E4M3: return e4m3_table[bits & 255];
   case TYPE_E5M2: return e5m2_table[bits & 255];
   default: return bits_float(bits);
+  }
+}
+
+static int32_t integer_element(PtxType type, uint32_t bits)
+{
+  switch (type) {
+  case TYPE_S8: return (int8_t)bits;
+  case TYPE_U8: return (uint8_t)bits;
+  case TYPE_S4: return (int32_t)(bits << 28) >> 28;
+  default: return (int32_t)(bits & 15);
+  }
+}
+
+static unsigned per_register(PtxType type)
+{
+  switch (type) {
+  case TYPE_TF32: return 1;
+  case TYPE_F16:
+  case TYPE_BF16: return 2;
+  case TYPE_S4:
+  case TYPE_U4: return 8;
+  default: return 4;
+  }
+}
+
+/* One element of each lane's register: bits [shift, shift + width) as a float, or as an integer. */
+VECTORISED static void elements_of(PtxType type, bool integer, const uint32_t *v, unsigned shift,
+                                   uint32_t *out)
+{
+  if (integer) {
+    for (unsigned l = 0; l < LANES; l++)
+      out[l] = (uint32_t)integer_element(type, v[l] >> shift);
+  } else if (type == TYPE_BF16) {
+    for (unsigned l = 0; l < LANES; l++)
+      out[l] = v[l] >> shift << 16;
+  } else if (type == TYPE_F16) {
+    for (unsigned l = 0; l < LANES; l++)
+      out[l] = float_bits(half_float((uint16_t)(v[l] >> shift)));
+  } else {
+    for (unsigned l = 0; l < LANES; l++)
+      out[l] = float_bits(product_float(type, v[l] >> shift));
+  }
+}
+
+/* element (row l/4, k) is needed by every lane of that row */
+VECTORISED static void spread_rows(const uint32_t *f, unsigned q, uint32_t *out)
+{
+  for (unsigned l = 0; l < LANES; l += 4)
+    out[l] = out[l + 1] = out[l + 2] = out[l + 3] = f[l + q];
+}
+
+void product_load_a(ProductOperands *p, PtxType type, bool integer, bool negate, const uint32_t *v,
+                    unsigned half, unsigned base)
+{
+  unsigned e = per_register(type);
+  uint32_t f[LANES];
+  for (unsigned h = 0; h < e; h++) {
+    elements_of(type, integer, v, h * (32 / e), f);
+    for (unsigned l = 0; negate && l < LANES; l++)
+      f[l] ^= 0x80000000u;
+    for (unsigned q = 0; q < 4; q++)
+      spread_rows(f, q, (uint32_t *)p->a.i[half][base + e * q + h]);
+  }
+}
+
+void product_load_b(ProductOperands *p, PtxType type, bool integer, const uint32_t *v, unsigned base)
+{
+  unsigned e = per_register(type);
+  uint32_t f[LANES];
+  for (unsigned h = 0; h < e; h++) {
+    elements_of(type, integer, v, h * (32 / e), f);
+    for (unsigned q = 0; q < 4; q++)
+      for (unsigned n = 0; n < 8; n++)
+        p->b.i[0][n & 1][base + e * q + h][n >> 1] = (int32_t)f[4 * n + q];
   }
 }

@@ -29,6 +29,12 @@ void product_run(uint32_t *const *acc, const ProductOperands *p, unsigned tiles,
 /* One element of an operand as a float (or integer) for the loop above. */
 float product_float(PtxType type, uint32_t bits);
 
+/* Registers of a warp-level operand into the form above: half and base say where the register's elements
+ * belong. */
+void product_load_a(ProductOperands *p, PtxType type, bool integer, bool negate, const uint32_t *v,
+                    unsigned half, unsigned base);
+void product_load_b(ProductOperands *p, PtxType type, bool integer, const uint32_t *v, unsigned base);
+
 typedef struct Product {
   const Inst *in;
   uint64_t a, b; /* descriptors; a unused with register A */
@@ -36,6 +42,14 @@ typedef struct Product {
   uint8_t token;
   uint32_t group, index; /* index: counts the warp's products, the same in all four warps */
 } Product;
+
+/* B of the product a warpgroup works on, spread out once for its four warps. */
+typedef struct ProductCache {
+  ProductOperands operands;
+  const Inst *in; /* NULL: empty */
+  uint32_t index;
+  uint64_t b, columns[4]; /* columns: those with undefined bytes */
+} ProductCache;
 
 /* The instruction whose registers carry the token, NULL if it is gone. */
 const Inst *product_of_token(const Warp *w, uint8_t token);

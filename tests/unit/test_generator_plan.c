@@ -1,0 +1,141 @@
+#include "generator/plan.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const Symbolic *parse(Plan *plan, const char *text)
+{
+  return symbolic_parse(plan->arena, text, NULL, NULL);
+}
+
+static Plan *example(void)
+{
+  Plan *plan = plan_new("mlp", "some-gpu", "some_target", "0123");
+  plan_add_symbol(plan, "M", 1, 4096, 1);
+  const Symbolic *shape[] = {parse(plan, "M"), parse(plan, "128")};
+  PlanTensor *x = plan_add_tensor(plan, PLAN_INPUT, "x", NUMBER_BF16, 2, shape, NULL, 16);
+  PlanTensor *y = plan_add_tensor(plan, PLAN_OUTPUT, "/y 1", NUMBER_BF16, 2, shape, NULL, 2);
+  PlanTensor *h = plan_add_tensor(plan, PLAN_WORKSPACE, "h", NUMBER_F32, 2, shape, NULL, 4);
+  plan_add_tensor(plan, PLAN_WORKSPACE, "h2", NUMBER_BF16, 2, shape, NULL, 4);
+  PlanLaunch *first = plan_add_launch(plan, "matmul");
+  PlanVariant *variant = plan_add_variant(plan, first, "gemm_a", "gemm_a");
+  variant->guard = parse(plan, "M % 8 == 0 && align(\"/y 1\") >= 16");
+  variant->grid[0] = parse(plan, "ceil_div(M, 128)");
+  variant->block[0] = 384;
+  variant->cluster[0] = 2;
+  variant->cubin = "gemm_a.cubin";
+  plan_add_pointer(plan, variant, "A", x, parse(plan, "64*M"));
+  plan_add_scalar(plan, variant, "M", NUMBER_S32, parse(plan, "M"));
+  plan_add_number(plan, variant, "low", NUMBER_F32, -INFINITY);
+  plan_add_number(plan, variant, "scale", NUMBER_F32, 0.1);
+  plan_add_divisor(plan, variant, "by", parse(plan, "M"));
+  PlanTensorMap *map = &plan_add_tensor_map(plan, variant, "map_A", x, NULL)->map;
+  *map = (PlanTensorMap){.rank = 2,
+                         .element = NUMBER_BF16,
+                         .dims = {parse(plan, "128"), parse(plan, "M")},
+                         .strides = {parse(plan, "256")},
+                         .box = {64, 128},
+                         .swizzle = 128,
+                         .l2_promotion = 256};
+  plan_add_zero(plan, first, h->offset, parse(plan, "512*M"));
+  PlanVariant *other = plan_add_variant(plan, first, "gemm_b", "gemm_b");
+  other->ptx = "gemm_b.ptx";
+  PlanLaunch *second = plan_add_launch(plan, "softmax");
+  PlanVariant *only = plan_add_variant(plan, second, "softmax", "softmax");
+  only->cubin = "softmax.cubin";
+  plan_add_pointer(plan, only, "Y", y, NULL);
+  plan_add_dependency(plan, second, first, true);
+  return plan;
+}
+
+static void test_round_trip(void **state)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Plan) plan = example();
+  if (!plan_check(plan, &error)) fail_msg("%s", error->message);
+  g_autofree char *text = plan_text(plan);
+  g_autoptr(Source) source = source_new("plan.json", text, strlen(text));
+  g_autoptr(Plan) again = plan_read(source, &error);
+  if (!again) fail_msg("%s", error->message);
+  g_autofree char *second = plan_text(again);
+  assert_string_equal(text, second);
+}
+
+static void test_evaluation(void **state)
+{
+  g_autoptr(Plan) plan = example();
+  int64_t symbols[] = {16}, value;
+  uint64_t addresses[] = {0x1000, 0x2010, 0, 0};
+  PlanBindings bindings = {symbols, addresses};
+  assert_true(plan_evaluate(plan, plan->workspace_bytes, &bindings, &value, NULL));
+  assert_int_equal(value, 16 * 128 * 4 + 16 * 128 * 2);
+  assert_string_equal(plan_choose(plan, plan->launches[0], &bindings, NULL)->kernel, "gemm_a");
+  addresses[1] = 0x2008;
+  assert_string_equal(plan_choose(plan, plan->launches[0], &bindings, NULL)->kernel, "gemm_b");
+  assert_true(plan_check_bindings(plan, &bindings, NULL));
+  symbols[0] = 5000;
+  g_autoptr(GError) error = NULL;
+  assert_false(plan_check_bindings(plan, &bindings, &error));
+  assert_int_equal(error_exit_code(error), ERROR_INPUT);
+}
+
+static void test_divisors(void **state)
+{
+  static const uint32_t numbers[] = {0,   1,    2,     3,        6,          7,         99,
+                                     100, 4095, 65537, 1u << 30, 2147483646, 2147483647};
+  static const uint32_t divisors[] = {1,   2,     3,     5,        7,          64,        100,
+                                      641, 65535, 65536, 1u << 30, 2147483646, 2147483647};
+  for (unsigned i = 0; i < G_N_ELEMENTS(divisors); i++) {
+    uint32_t multiplier, shift;
+    plan_divisor(divisors[i], &multiplier, &shift);
+    for (unsigned j = 0; j < G_N_ELEMENTS(numbers); j++) {
+      uint32_t high = (uint32_t)((uint64_t)numbers[j] * multiplier >> 32);
+      assert_int_equal((high + numbers[j]) >> shift, numbers[j] / divisors[i]);
+    }
+  }
+}
+
+/* Each change makes the text wrong; the message says where. */
+static void test_refused(void **state)
+{
+  static const char *const changes[][3] = {
+      {"\"version\": 1", "\"version\": 2", "version 2"},
+      {"\"kernel\": \"gemm_b\"", "\"kernle\": \"gemm_b\"", "missing key `kernel`"},
+      {"\"tensor\": \"x\"", "\"tensor\": \"z\"", "tensor `z` is not defined"},
+      {"\"ceil_div(M, 128)\"", "\"ceil_div(Q, 128)\"", "symbol `Q` is not declared"},
+      {"\"ceil_div(M, 128)\"", "\"ceil_div(M 128)\"", "`,` is missing"},
+      {"M % 8 == 0", "M % 8 == 0 && align(z) > 3", "unknown tensor `z`"},
+      {"\"launch\": 0", "\"launch\": 1", "does not come earlier"},
+      {"\"swizzle\": 128", "\"swizzle\": 48", "a swizzle of 48"},
+      {"\"kind\": \"workspace\"", "\"kind\": \"workshop\"", "`workshop` is not a value"},
+      {"\"type\": \"bf16\"", "\"type\": \"bf17\"", "unknown type"},
+      {"\"align\": 256\n", "\"align\": 255\n", "between 256 and 256"},
+  };
+  g_autoptr(Plan) plan = example();
+  g_autofree char *text = plan_text(plan);
+  for (unsigned i = 0; i < G_N_ELEMENTS(changes); i++) {
+    g_auto(GStrv) parts = g_strsplit(text, changes[i][0], 2);
+    assert_non_null(parts[1]);
+    g_autofree char *changed = g_strjoin(changes[i][1], parts[0], parts[1], NULL);
+    g_autoptr(Source) source = source_new("plan.json", changed, strlen(changed));
+    g_autoptr(GError) error = NULL;
+    assert_null(plan_read(source, &error));
+    g_autofree char *message = error_to_text(error, false);
+    if (!strstr(message, changes[i][2])) fail_msg("%s: %s", changes[i][2], message);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_evaluation),
+      cmocka_unit_test(test_divisors),
+      cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

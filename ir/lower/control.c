@@ -8,6 +8,16 @@ static void note_loop(IrOp *op, void *data)
   if ((op->code == OP_FOR && !ir_attribute(op, ATTR_UNROLL)) || op->code == OP_LOOP) *(bool *)data = true;
 }
 
+static bool leaves(const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op; op = op->next) {
+    if (op->code == OP_BREAK_IF) return true;
+    for (unsigned i = 0; op->code == OP_IF && i < op->n_regions; i++)
+      if (leaves(op->regions[i])) return true;
+  }
+  return false;
+}
+
 static bool has_inner_loop(const IrRegion *region)
 {
   bool found = false;
@@ -22,11 +32,12 @@ static void bind_argument(Lower *lower, const IrValue *argument, IrExpr *x)
 
 #define MAX_UNROLLED 1024 /* iterations; beyond it `unroll` stays a loop */
 
-/* All iterations written out, the loop variable a constant. */
+/* All iterations written out, the loop variable a constant; not where one may leave early. */
 static bool unroll(Lower *lower, const IrOp *op, IrExpr *low, IrExpr *high, IrExpr *step)
 {
   int64_t from, to, by;
-  if (!lower_is_int(low, &from) || !lower_is_int(high, &to) || !lower_is_int(step, &by) || by <= 0)
+  if (!lower_is_int(low, &from) || !lower_is_int(high, &to) || !lower_is_int(step, &by) || by <= 0 ||
+      leaves(op->regions[0]))
     return false;
   for (int64_t i = from; i < to && !lower->failed; i += by) {
     bind_argument(lower, op->regions[0]->arguments[0], lower_int(lower, i));

@@ -206,9 +206,8 @@ static bool next_box(const Boxes *boxes, const LowerShared *shared, unsigned *at
   return false;
 }
 
-static LowerAddress box_address(Lower *lower, const LowerShared *shared, const unsigned *at)
+static LowerAddress box_address(const LowerShared *shared, const unsigned *at)
 {
-  (void)lower;
   return (LowerAddress){shared->base, shared->offset + lower_shared_linear(shared, at)};
 }
 
@@ -226,7 +225,7 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
   IrExpr *blocks = mask ? lower_s32(lower, mask) : NULL;
   unsigned at[LAYOUT_MAX_DIMS] = {0};
   do {
-    IrExpr *operands[2 + IR_MAX_RANK] = {lower_address(lower, box_address(lower, shared, at)),
+    IrExpr *operands[2 + IR_MAX_RANK] = {lower_address(lower, box_address(shared, at)),
                                          ir_attribute_value(op, ATTR_MAP)};
     box_coordinates(lower, &boxes, at, operands + 2);
     IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_LOAD, 2 + boxes.rank, operands);
@@ -244,7 +243,7 @@ static void copy_tensor_store(Lower *lower, IrOp *op, const LowerShared *shared)
   do {
     IrExpr *operands[2 + IR_MAX_RANK] = {ir_attribute_value(op, ATTR_MAP)};
     box_coordinates(lower, &boxes, at, operands + 1);
-    operands[1 + boxes.rank] = lower_address(lower, box_address(lower, shared, at));
+    operands[1 + boxes.rank] = lower_address(lower, box_address(shared, at));
     IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_STORE, 2 + boxes.rank, operands);
     if (ir_attribute(op, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
     if (ir_attribute(op, ATTR_REDUCE))

@@ -290,10 +290,9 @@ IrExpr *lower_add(Lower *lower, NumberType type, IrExpr *a, IrExpr *b)
 
 IrExpr *lower_sub(Lower *lower, NumberType type, IrExpr *a, IrExpr *b)
 {
-  int64_t x, y;
+  int64_t y;
   if (lower_is_int(b, &y)) return lower_add(lower, type, a, lower_int(lower, -y));
   if (a->kind == EXPR_VALUE && ir_expr_equal(a, b) && !a->value->variable) return lower_int(lower, 0);
-  (void)x;
   return lower_scalar(lower, OP_SUB, ir_scalar(type), "difference", 2, a, b);
 }
 

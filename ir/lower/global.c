@@ -149,6 +149,47 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
   return false;
 }
 
+/* The coordinate that is compared with a dimension's extent, parts that become known first added first. */
+static void set_bound(Lower *lower, LowerAccess *access, const Parts *parts, unsigned d)
+{
+  LowerScalar bound = lower_expr(lower, access->tensor->dims[d]);
+  LowerScalar sum = {lower_int(lower, parts->constant[d]), NUMBER_S32};
+  for (unsigned i = 0; i < parts->n; i++) {
+    if (parts->part[i].dim != d) continue;
+    LowerScalar term = {parts->part[i].x, parts->part[i].type};
+    NumberType type = term.type == NUMBER_S64 || sum.type == NUMBER_S64 ? NUMBER_S64 : NUMBER_S32;
+    sum =
+        (LowerScalar){lower_add(lower, type, lower_as(lower, term, type), lower_as(lower, sum, type)), type};
+  }
+  NumberType type = bound.type == NUMBER_S64 ? NUMBER_S64 : sum.type;
+  access->coordinate[d] = lower_as(lower, sum, type);
+  access->bound[d] = lower_as(lower, bound, type);
+}
+
+/* Base plus the parts in the order in which they become known; constants stay apart where the stride is one.
+ */
+static void set_address(Lower *lower, LowerAccess *access, const IrExpr *base, const Parts *parts)
+{
+  unsigned bytes = number_bytes(access->tensor->element);
+  IrExpr *address =
+      lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
+  for (unsigned i = 0; i < parts->n; i++) {
+    const Part *part = &parts->part[i];
+    address = advance(lower, address, part->x, part->type, access->stride[part->dim],
+                      access->stride_type[part->dim], bytes);
+  }
+  for (unsigned d = 0; d < access->rank; d++) {
+    int64_t stride;
+    if (!parts->constant[d]) continue;
+    if (lower_is_int(access->stride[d], &stride))
+      access->offset += parts->constant[d] * stride * bytes;
+    else
+      address = advance(lower, address, lower_int(lower, parts->constant[d]), NUMBER_S32, access->stride[d],
+                        access->stride_type[d], bytes);
+  }
+  access->address = address;
+}
+
 bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, unsigned tile_rank,
                        const unsigned *extent, LowerAccess *access)
 {
@@ -164,45 +205,16 @@ bool lower_access_open(Lower *lower, const IrExpr *expr, const LowerMap *map, un
   *access = (LowerAccess){.tensor = tensor, .rank = tensor->rank, .tile_rank = tile_rank};
   tensor_strides(lower, tensor, access);
   Parts parts = {0};
-  unsigned lead = tensor->rank - tile_rank, bytes = number_bytes(tensor->element);
+  unsigned lead = tensor->rank - tile_rank;
   for (unsigned d = 0; d < tensor->rank; d++) {
     split_sum(lower, &parts, d, expr->items[d + 1]);
     if (map && d >= lead) add_part(lower, &parts, d, lower_map_coordinate(lower, map, d - lead), NUMBER_S32);
   }
   merge_parts(lower, &parts);
-  IrExpr *address =
-      lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), base->value->name, 1, (IrExpr *)base);
-  for (unsigned i = 0; i < parts.n; i++) {
-    const Part *part = &parts.part[i];
-    address = advance(lower, address, part->x, part->type, access->stride[part->dim],
-                      access->stride_type[part->dim], bytes);
-  }
-  for (unsigned d = 0; d < tensor->rank; d++) {
-    int64_t stride;
-    if (parts.constant[d] && lower_is_int(access->stride[d], &stride))
-      access->offset += parts.constant[d] * stride * bytes;
-    else if (parts.constant[d])
-      address = advance(lower, address, lower_int(lower, parts.constant[d]), NUMBER_S32, access->stride[d],
-                        access->stride_type[d], bytes);
-    unsigned reach = d >= lead ? extent[d - lead] : 1;
-    if (always_inside(lower, expr->items[d + 1], reach, tensor->dims[d])) continue;
-    LowerScalar bound = lower_expr(lower, tensor->dims[d]);
-    IrExpr *at = lower_int(lower, parts.constant[d]);
-    NumberType type = NUMBER_S32;
-    for (unsigned i = 0; i < parts.n; i++) {
-      if (parts.part[i].dim != d) continue;
-      LowerScalar sum = {at, type}, term = {parts.part[i].x, parts.part[i].type};
-      if (term.type == NUMBER_S64) type = NUMBER_S64;
-      at = lower_add(lower, type, lower_as(lower, term, type), lower_as(lower, sum, type));
-    }
-    if (bound.type == NUMBER_S64 && type != NUMBER_S64) {
-      LowerScalar narrow = {at, type};
-      at = lower_as(lower, narrow, NUMBER_S64);
-    }
-    access->coordinate[d] = at;
-    access->bound[d] = type == NUMBER_S64 ? lower_as(lower, bound, NUMBER_S64) : bound.x;
-  }
-  access->address = address;
+  set_address(lower, access, base, &parts);
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!always_inside(lower, expr->items[d + 1], d >= lead ? extent[d - lead] : 1, tensor->dims[d]))
+      set_bound(lower, access, &parts, d);
   return true;
 }
 
@@ -233,9 +245,8 @@ IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access, const unsig
   unsigned lead = access->rank - access->tile_rank;
   for (unsigned d = 0; d < access->rank; d++) {
     if (!access->coordinate[d]) continue;
-    NumberType type = NUMBER_S32;
     IrExpr *bound = access->bound[d];
-    if (bound->kind == EXPR_VALUE && bound->value->type.element == NUMBER_S64) type = NUMBER_S64;
+    NumberType type = bound->kind == EXPR_VALUE ? bound->value->type.element : NUMBER_S32;
     unsigned c = d >= lead ? constant[d - lead] : 0;
     IrExpr *limit = lower_sub(lower, type, bound, lower_int(lower, c)); /* the same for all threads */
     inside = lower_and(lower, inside, lower_compare(lower, OP_LT, access->coordinate[d], limit));

@@ -68,6 +68,8 @@ static IrExpr *weighted_digit(Lower *lower, const LowerDigit *digit, unsigned we
 {
   IrExpr *x = lower_source(lower, digit->source);
   bool top = digit->divisor * digit->size >= digit->limit;
+  if (digit->source == SOURCE_WARP)
+    top &= digit->limit >= lower->role->instance_warps; /* else warps repeat */
   if (is_power_of_two(digit->divisor) && is_power_of_two(digit->size)) {
     unsigned low = g_bit_storage(digit->divisor) - 1;
     if (is_power_of_two(weight) && !(top && low == 0)) { /* mask in place, then one shift */

@@ -23,6 +23,10 @@ static IrType register_of(NumberType element)
 LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout)
 {
   LowerTile *tile = arena_new_object(lower->arena, LowerTile);
+  if (layout_size(layout, PLACE_WARP) > lower->role->instance_warps)
+    lower_fail(lower, ERROR_INPUT, "too-few-warps", NULL, "a tile in %s is spread over %u warps; here are %u",
+               layout_text(lower->arena, layout), layout_size(layout, PLACE_WARP),
+               lower->role->instance_warps);
   tile->layout = layout;
   tile->element = element;
   tile->n = layout_registers(layout);

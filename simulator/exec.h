@@ -99,5 +99,8 @@ void decode_movmatrix(Decoder *d, int argument);
 void decode_mma(Decoder *d, int argument);
 void decode_group_product(Decoder *d, int argument);
 void decode_product_group(Decoder *d, int operation);
+/* exec_wmma.c */
+void decode_wmma_memory(Decoder *d, int is_store);
+void decode_wmma(Decoder *d, int argument);
 void decode_setmaxnreg(Decoder *d, int argument);
 void decode_dependency(Decoder *d, int argument);

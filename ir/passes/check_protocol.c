@@ -29,16 +29,17 @@ static bool dim_value(const IrExpr *leaf, int64_t *value, void *data)
   return false;
 }
 
-/* Each dim `tiles` tiles long, the last one not full; those that the launcher computes follow. */
-static void choose_dims(const Program *program, int64_t tiles, bool empty, int64_t *dims)
+/* Each dim `tiles` tiles long, bounds of inner loops `turns`, the last tile not full (turns 0: nothing);
+ * those that the launcher computes follow. */
+static void choose_dims(const Program *program, int64_t tiles, int64_t turns, int64_t *dims)
 {
   const IrFunction *kernel = program->kernel;
   for (unsigned i = 0; i < kernel->n_dims; i++) {
     const IrDim *dim = &kernel->dims[i];
     int64_t granule = MAX(1, program->granule[i]), multiple = MAX(1, dim->multiple);
-    dims[i] = granule * (tiles - 1) + 1;
+    dims[i] = granule * ((program->inner[i] ? MAX(turns, 1) : tiles) - 1) + 1;
     dims[i] = (dims[i] + multiple - 1) / multiple * multiple;
-    if (empty && program->inner[i]) dims[i] = 0;
+    if (!turns && program->inner[i]) dims[i] = 0;
     if (dim->maximum > 0 && dims[i] > dim->maximum) dims[i] = dim->maximum / multiple * multiple;
   }
   Dims known = {program, dims};
@@ -57,6 +58,14 @@ static bool turned_enough(const Program *program, const unsigned *phases)
   return true;
 }
 
+static unsigned most_slots(const Program *program)
+{
+  unsigned most = 1;
+  for (unsigned i = 0; i < program->tiles->len; i++)
+    most = MAX(most, ((const Tile *)program->tiles->pdata[i])->slots);
+  return MIN(most, 12);
+}
+
 static bool run(Program *program, const int64_t *dims, Order order, bool late, unsigned *phases, bool *ended,
                 GError **error)
 {
@@ -72,18 +81,20 @@ bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError 
   int64_t *dims = arena_new_array(program->arena, int64_t, program->kernel->n_dims + 1);
   unsigned *phases = arena_new_array(program->arena, unsigned, program->n_barriers + 1);
   bool ended = true;
-  for (int64_t tiles = 3; ended && tiles <= 24; tiles += tiles / 2 + 1) {
-    choose_dims(program, tiles, false, dims);
+  int64_t slots = most_slots(program);
+  for (int64_t tiles = 2; ended && tiles <= 24; tiles += tiles / 2 + 1) { /* a ring turns within one tile */
+    choose_dims(program, tiles, MAX(slots + 2, tiles), dims);
     if (!run(program, dims, ORDER_PRODUCER_FIRST, true, phases, &ended, error)) return false;
     if (turned_enough(program, phases)) break;
   }
   if (!ended) { /* data decide how long it runs: the smallest dims must do */
-    choose_dims(program, 2, false, dims);
+    choose_dims(program, 2, 2, dims);
     if (!run(program, dims, ORDER_PRODUCER_FIRST, true, phases, &ended, error)) return false;
   }
+  choose_dims(program, 3, 2, dims); /* a ring spans tiles */
   if (!run(program, dims, ORDER_CONSUMER_FIRST, false, phases, &ended, error)) return false;
-  choose_dims(program, 1, false, dims);
+  choose_dims(program, 1, 1, dims);
   if (!run(program, dims, ORDER_ROUND_ROBIN, true, phases, &ended, error)) return false;
-  choose_dims(program, 2, true, dims);
+  choose_dims(program, 2, 0, dims);
   return run(program, dims, ORDER_ROUND_ROBIN, false, phases, &ended, error);
 }

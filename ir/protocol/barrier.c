@@ -51,6 +51,18 @@ bool barrier_passed(const Barrier *barrier, unsigned parity)
   return (barrier->phase & 1) != (parity & 1);
 }
 
+/* Who waits is woken by the phase that it waits for, even if the next one completes before it runs again. */
+static void wake(Machine *m, const Barrier *barrier)
+{
+  for (unsigned i = 0; i < m->n_agents; i++) {
+    Agent *agent = &m->agents[i];
+    if (agent->waits != WAIT_BARRIER || &m->barriers[agent->wait_object] != barrier) continue;
+    if (agent->woken || !barrier_passed(barrier, agent->wait_parity)) continue;
+    clock_join(agent->clock, barrier->last, m->width);
+    agent->woken = true;
+  }
+}
+
 static void complete_phase(Machine *m, Barrier *barrier)
 {
   barrier->phase++;
@@ -61,6 +73,7 @@ static void complete_phase(Machine *m, Barrier *barrier)
   barrier->carries = false;
   memset(barrier->gathering, 0, m->width * sizeof(Tick));
   m->advances[barrier->family->first]++;
+  wake(m, barrier);
 }
 
 /* Whoever counts towards a phase must know that the one before is over, else its count may go to that one. */
@@ -187,11 +200,15 @@ bool named_arrive(Machine *m, Agent *agent, const Step *step, unsigned id, unsig
 {
   Named *named = &m->named[agent->block * m->n_named + id];
   bool turn = step->op->code == OP_TURN_PASS || step->op->code == OP_TURN_WAIT;
-  if (named->generation && !knows(m, agent, named->last))
-    return named_fault(
-        m, agent, step, named, turn ? "turn" : "barrier-id",
-        turn ? "wait for the turn before it is passed on" : "do two groups of threads share the id?",
-        turn ? "passes a turn that it does not have" : "arrives while others may still be", id);
+  if (named->generation && !knows(m, agent, named->last)) {
+    const char *what = !turn  ? "arrives while others may still be"
+                       : wait ? "waits for a turn that is not its own"
+                              : "passes a turn that it does not have";
+    return named_fault(m, agent, step, named, turn ? "turn" : "barrier-id",
+                       turn ? "wait for the own turn before it is passed on"
+                            : "do two groups of threads share the id?",
+                       what, id);
+  }
   if (named->arrived && named->needed != needed)
     return named_fault(m, agent, step, named, "barrier-id", "do two groups of threads share the id?",
                        "counts other threads than who arrived before", id);

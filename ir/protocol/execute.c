@@ -300,7 +300,8 @@ static bool warpgroup_issued(Machine *m, Agent *agent, unsigned group)
 {
   for (unsigned i = 0; i < m->n_agents; i++) {
     const Agent *other = &m->agents[i];
-    if (other == agent || other->block != agent->block || other->home_low != agent->home_low || other->done) continue;
+    if (other == agent || other->block != agent->block || other->home_low != agent->home_low || other->done)
+      continue;
     if (other->committed[1] >= group) continue;
     agent->waits = WAIT_PRODUCT;
     agent->wait_object = i;
@@ -367,6 +368,10 @@ static bool execute_await(Machine *m, Agent *agent, const Step *step)
   Barrier *barrier = barrier_at(m, agent, &step->barrier, agent->block, step);
   if (!barrier) return true;
   unsigned parity = (unsigned)evaluate_uniform(m, agent, step->scalar[0], 0) & 1;
+  if (agent->woken) {
+    agent->woken = false;
+    return true;
+  }
   if (!barrier_passed(barrier, parity)) {
     agent->waits = WAIT_BARRIER;
     agent->wait_object = (unsigned)(barrier - m->barriers);

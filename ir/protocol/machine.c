@@ -210,7 +210,8 @@ static char *waits_at(Machine *m, const Agent *agent)
     return g_string_free(text, FALSE);
   }
   if (agent->waits == WAIT_CLUSTER) return g_strdup("the cluster's barrier");
-  if (agent->waits == WAIT_PRODUCT) return g_strdup("a product that the other warps of its warpgroup have not started");
+  if (agent->waits == WAIT_PRODUCT)
+    return g_strdup("a product that the other warps of its warpgroup have not started");
   const Named *named = &m->named[agent->wait_object];
   unsigned id = agent->wait_object % m->n_named;
   if (id < PROTOCOL_NAMED)

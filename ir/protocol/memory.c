@@ -54,10 +54,11 @@ static int64_t common_elements(const Record *record, const Region *region)
   return elements;
 }
 
-/* Two agents of one role or instance: they run the same ops, each for its own threads. */
-static bool siblings(const Agent *a, const Agent *b)
+/* Two agents of one role or instance, or any two of a block outside of roles: they run the same ops, each for
+ * its own threads. */
+static bool siblings(const Agent *agent, const Agent *other)
 {
-  return a->block == b->block && a->role_low == b->role_low && a->role_threads == b->role_threads;
+  return agent->block == other->block && (agent->home_low == other->home_low || agent->role < 0);
 }
 
 static bool ordered(const Machine *m, const Agent *agent, const Step *step, const Record *record)

@@ -250,6 +250,7 @@ typedef struct Agent {
       *touched;    /* by value: product group; operation of the last ordinary access */
   GArray *pending; /* Pending */
   WaitKind waits;
+  bool woken; /* what it waits for has happened */
   unsigned wait_object, wait_generation, wait_parity;
   bool cluster_arrived;
   unsigned cluster_generation;

@@ -118,6 +118,12 @@ static int find_line(char **lines, const char *wanted)
   return nth ? (seen >= nth ? found : -1) : seen == 1 ? found : -1;
 }
 
+/* The new text with the indentation of the old. */
+static char *indented(const char *line, const char *text)
+{
+  return g_strdup_printf("%*s%s", (int)strspn(line, " "), "", text);
+}
+
 static void replace_line(char **line, char *with)
 {
   g_free(*line);
@@ -133,9 +139,11 @@ static bool apply_line(char **lines, const char *edit)
     int at = find_line(lines, sides[0] + strlen(verbs[i]));
     if (at < 0 || (i > 0) != (sides[1] != NULL)) return false;
     if (i == 0) replace_line(&lines[at], g_strdup(""));
-    if (i == 1) replace_line(&lines[at], g_strdup(sides[1]));
-    if (i == 2) replace_line(&lines[at], g_strconcat(lines[at], "\n", sides[1], NULL));
-    if (i == 3) replace_line(&lines[at], g_strconcat(sides[1], "\n", lines[at], NULL));
+    if (i == 0) return true;
+    g_autofree char *added = indented(lines[at], sides[1]);
+    if (i == 1) replace_line(&lines[at], g_steal_pointer(&added));
+    if (i == 2) replace_line(&lines[at], g_strconcat(lines[at], "\n", added, NULL));
+    if (i == 3) replace_line(&lines[at], g_strconcat(added, "\n", lines[at], NULL));
     return true;
   }
   return false;

@@ -1,8 +1,10 @@
-/* Description in, kernels and plan out: the one door through which programs and the command line generate code.
+/* Description in, kernels and plan out: the one door through which programs and the command line generate
+ * code.
  *
- * generator_compile() groups the graph's nodes into fused operators, chooses template, variant and tile for each by
- * the cost model, instantiates the template, runs the passes and emits PTX. Nothing is written to disk and no tool is
- * run: assembling is runtime/assembler's. Thread-safe: everything is in the arguments and the result. */
+ * generator_compile() groups the graph's nodes into fused operators, chooses template, variant and tile for
+ * each by the cost model, instantiates the template, runs the passes and emits PTX. Nothing is written to
+ * disk and no tool is run: assembling is runtime/assembler's. Thread-safe: everything is in the arguments and
+ * the result. */
 #pragma once
 #include "adl/gpu.h"
 #include "generator/graph.h"
@@ -10,21 +12,21 @@
 #include "ir/pass.h"
 
 typedef struct CompileOptions {
-  bool fast_math;           /* --math fast */
-  unsigned sm_budget;       /* --sms; 0 = all */
-  const char *const *sets;  /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
-  const char *const *skip;  /* passes skipped by name, NULL-terminated, or NULL */
-  bool keep_tile;           /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
+  bool fast_math;          /* --math fast */
+  unsigned sm_budget;      /* --sms; 0 = all */
+  const char *const *sets; /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
+  const char *const *skip; /* passes skipped by name, NULL-terminated, or NULL */
+  bool keep_tile;          /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
   void *data;
 } CompileOptions;
 
 typedef struct CompiledKernel {
-  char *name;      /* unique in the plan; also its file name */
-  char *entry;     /* entry point in the PTX */
-  char *ir;        /* final THREAD text */
-  char *tile;      /* TILE text after instantiation, if kept */
+  char *name;  /* unique in the plan; also its file name */
+  char *entry; /* entry point in the PTX */
+  char *ir;    /* final THREAD text */
+  char *tile;  /* TILE text after instantiation, if kept */
   char *ptx;
   char *template_name; /* "gemm", "elementwise", "softmax", ... */
   char *tile_text;     /* "128x128x64" */
@@ -42,12 +44,13 @@ typedef struct CompileResult {
   char *explain;      /* what was chosen, what was rejected and why */
 } CompileResult;
 
-CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
+CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                                 GError **error);
 void compile_result_free(CompileResult *result);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CompileResult, compile_result_free)
 
-/* Takes a module of any level (compile FILE.ir --start-after PASS) to PTX. The kernel is freed by the caller with
- * compiled_kernel_free. */
+/* Takes a module of any level (compile FILE.ir --start-after PASS) to PTX. The kernel is freed by the caller
+ * with compiled_kernel_free. */
 CompiledKernel *generator_compile_ir(Source *source, const Gpu *gpu, const char *start_after,
                                      const CompileOptions *options, GError **error);
 void compiled_kernel_free(CompiledKernel *kernel);

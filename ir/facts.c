@@ -81,7 +81,8 @@ int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr)
   case EXPR_CALL:
     if (expr->n == 2 && g_str_equal(expr->name, "min"))
       return MIN(ir_known_maximum(function, expr->items[0]), ir_known_maximum(function, expr->items[1]));
-    if (expr->n == 2 && g_str_equal(expr->name, "ceil_div")) return ir_known_maximum(function, expr->items[0]);
+    if (expr->n == 2 && g_str_equal(expr->name, "ceil_div"))
+      return ir_known_maximum(function, expr->items[0]);
     return INT64_MAX;
   default: return INT64_MAX;
   }
@@ -107,7 +108,8 @@ static unsigned stride_multiple(const IrFunction *function, const IrType *tensor
   return multiple;
 }
 
-unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner, unsigned step)
+unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner,
+                          unsigned step)
 {
   int inner = ir_contiguous_dim(tensor);
   unsigned bytes = number_bytes(tensor->element);
@@ -117,7 +119,8 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
   vector = MIN(vector, MAX(1, lowest_bit(step, 16)));
   int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
-    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1 && (int)d != inner) continue; /* never stepped */
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1 && (int)d != inner)
+      continue; /* never stepped */
     if ((int)d == inner) {
       vector = MIN(vector, ir_known_multiple(function, corner[d], vector));
       vector = MIN(vector, ir_known_multiple(function, tensor->dims[d], vector));
@@ -137,7 +140,8 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor)
   int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
     if ((int)d == inner) continue;
-    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) continue; /* the launcher writes any legal stride */
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1)
+      continue; /* the launcher writes any legal stride */
     if (stride_multiple(function, tensor, d, 16) * bytes < 16) return false;
   }
   return true;

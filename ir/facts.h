@@ -1,5 +1,6 @@
-/* What is known of a kernel's run-time scalars and pointers: divisibility and bounds, from its dims (`multiple`,
- * `maximum`) and tensors (`align`). The variant's guard has checked them at launch, so passes may rely on them. */
+/* What is known of a kernel's run-time scalars and pointers: divisibility and bounds, from its dims
+ * (`multiple`, `maximum`) and tensors (`align`). The variant's guard has checked them at launch, so passes
+ * may rely on them. */
 #pragma once
 #include "ir/ir.h"
 
@@ -9,15 +10,17 @@ unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsig
 int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr);
 /* The dimension of a tensor whose stride is the constant 1, or -1. */
 int ir_contiguous_dim(const IrType *tensor);
-/* How many consecutive elements along the contiguous dimension an access that starts at `corner` (one expression a
- * dimension) may move at once: the address is then aligned to them, and they lie inside the tensor together or outside
- * together. At most 16 bytes; 1 when nothing is known. `step` (a power of two) is the multiple at which accesses start
- * within the tile. */
-unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner, unsigned step);
-/* true if a tensor map can describe the tensor: base aligned to 16 bytes, every other stride a multiple of 16 bytes,
- * rank 1 to 5 with a contiguous dimension. (Bounds may be anything: the copy engine clips.) */
+/* How many consecutive elements along the contiguous dimension an access that starts at `corner` (one
+ * expression a dimension) may move at once: the address is then aligned to them, and they lie inside the
+ * tensor together or outside together. At most 16 bytes; 1 when nothing is known. `step` (a power of two) is
+ * the multiple at which accesses start within the tile. */
+unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner,
+                          unsigned step);
+/* true if a tensor map can describe the tensor: base aligned to 16 bytes, every other stride a multiple of 16
+ * bytes, rank 1 to 5 with a contiguous dimension. (Bounds may be anything: the copy engine clips.) */
 bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor);
-/* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD / transposed. */
+/* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
+ * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

@@ -13,7 +13,8 @@ static IrExpr *binary(IrBuilder *builder, IrOperator op, IrExpr *a, IrExpr *b)
 }
 
 /* Index -> (row, column) in a raster of row groups: all columns of `group` rows before the next rows. */
-static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *columns, int64_t group, IrExpr **out)
+static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *columns, int64_t group,
+                   IrExpr **out)
 {
   IrModule *module = builder->module;
   if (group <= 1) {
@@ -23,16 +24,18 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
   }
   IrExpr *size = ir_int(module, group);
   IrExpr *band = let(builder, "band", binary(builder, OPERATOR_MUL, size, columns));
-  IrExpr *first = let(builder, "first", binary(builder, OPERATOR_MUL, binary(builder, OPERATOR_DIV, index, band), size));
+  IrExpr *first =
+      let(builder, "first", binary(builder, OPERATOR_MUL, binary(builder, OPERATOR_DIV, index, band), size));
   IrExpr *height =
       let(builder, "height", ir_call(module, "min", 2, binary(builder, OPERATOR_SUB, rows, first), size));
   IrExpr *within = let(builder, "within", binary(builder, OPERATOR_MOD, index, band));
-  out[0] = let(builder, "row", binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));
+  out[0] = let(builder, "row",
+               binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));
   out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));
 }
 
-IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group, bool persistent,
-                        IrExpr **coordinates)
+IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
+                        bool persistent, IrExpr **coordinates)
 {
   IrModule *module = builder->module;
   IrExpr *index = ir_call(module, "block", 1, ir_int(module, 0));

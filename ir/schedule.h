@@ -4,9 +4,10 @@
 
 #define SCHEDULE_MAX_DIMS 4
 
-/* Opens the walk over a grid of tiles and returns a builder inside it; `coordinates` gets one expression per extent.
- * extents are outermost first; the last two are rastered in groups of `group` rows of the last but one, so that the
- * tiles which run at the same time share operands in the second-level cache; dimensions before them go slowest.
- * persistent: the block steps through tile indices by the number of blocks; else it has the one tile of its index. */
-IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group, bool persistent,
-                        IrExpr **coordinates);
+/* Opens the walk over a grid of tiles and returns a builder inside it; `coordinates` gets one expression per
+ * extent. extents are outermost first; the last two are rastered in groups of `group` rows of the last but
+ * one, so that the tiles which run at the same time share operands in the second-level cache; dimensions
+ * before them go slowest. persistent: the block steps through tile indices by the number of blocks; else it
+ * has the one tile of its index. */
+IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
+                        bool persistent, IrExpr **coordinates);

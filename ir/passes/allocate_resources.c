@@ -4,8 +4,9 @@
  * gives  `at` on every shared tile, slot and barrier, `shared_bytes` of the launch, a remark with the map
  * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
  *
- * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine count from it;
- * others on 128. The slots of one tile follow one another. Barriers, 8 bytes each, come last. */
+ * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine
+ * count from it; others on 128. The slots of one tile follow one another. Barriers, 8 bytes each, come last.
+ */
 #include "ir/pass.h"
 
 #define SWIZZLED_ALIGNMENT 1024
@@ -39,11 +40,12 @@ static uint64_t tile_bytes(const IrType *tile)
 
 static void place(Allocation *allocation, IrOp *op, const IrType *tile, int64_t copies)
 {
-  allocation->used =
-      align_up(allocation->used, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
+  allocation->used = align_up(
+      allocation->used, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
   ir_attribute_set(op, ATTR_AT, ir_int(allocation->module, (int64_t)allocation->used));
-  ir_remark(allocation->context, "shared memory: %8" G_GUINT64_FORMAT " %-12s %" G_GUINT64_FORMAT " bytes x %d",
-            allocation->used, op->symbol, tile_bytes(tile), (int)copies);
+  ir_remark(allocation->context,
+            "shared memory: %8" G_GUINT64_FORMAT " %-12s %" G_GUINT64_FORMAT " bytes x %d", allocation->used,
+            op->symbol, tile_bytes(tile), (int)copies);
   allocation->used += tile_bytes(tile) * (uint64_t)copies;
 }
 
@@ -67,8 +69,9 @@ static void place_tiles(Allocation *allocation, IrOp *op)
 static void place_op_barriers(Allocation *allocation, IrOp *op)
 {
   if (op->code == OP_BARRIER)
-    ir_attribute_set(op, ATTR_AT,
-                     ir_int(allocation->module, place_barriers(allocation, ir_attribute_int(op, ATTR_COUNT, 1))));
+    ir_attribute_set(
+        op, ATTR_AT,
+        ir_int(allocation->module, place_barriers(allocation, ir_attribute_int(op, ATTR_COUNT, 1))));
   if (op->code != OP_CHANNEL || !ir_attribute(op, ATTR_FULL_ARRIVALS)) return;
   int64_t slots = ir_attribute_int(op, ATTR_SLOTS, 1);
   ir_attribute_set(op, ATTR_FULL_AT, ir_int(allocation->module, place_barriers(allocation, slots)));

@@ -1,16 +1,17 @@
 /* budget_registers: how many registers a thread of each role may have.
  *
  * needs  STAGED with roles
- * gives  `entry_registers` of the launch and, where registers can move between warpgroups, `registers` on each role
- * breaks nothing; refuses accumulators that cannot fit
+ * gives  `entry_registers` of the launch and, where registers can move between warpgroups, `registers` on
+ * each role breaks nothing; refuses accumulators that cannot fit
  *
- * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only issues
- * copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups and in steps of 8,
- * and the sum must not exceed what the block entered with. */
+ * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
+ * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups
+ * and in steps of 8, and the sum must not exceed what the block entered with. */
 #include "ir/pass.h"
 
-#define HANDOVER_STEP      8
-#define PRODUCER_REGISTERS 40 /* enough for addresses, coordinates and loop counters of several tensor copies */
+#define HANDOVER_STEP 8
+#define PRODUCER_REGISTERS                                                                                   \
+  40 /* enough for addresses, coordinates and loop counters of several tensor copies */
 
 typedef struct {
   IrOp *role;
@@ -35,7 +36,8 @@ static unsigned role_warps(const IrOp *role)
 {
   const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
   int64_t first, last;
-  if (!range || range->n != 2 || !ir_expr_is_int(range->items[0], &first) || !ir_expr_is_int(range->items[1], &last))
+  if (!range || range->n != 2 || !ir_expr_is_int(range->items[0], &first) ||
+      !ir_expr_is_int(range->items[1], &last))
     return 0;
   return (unsigned)(last - first);
 }
@@ -45,8 +47,10 @@ static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget
 {
   unsigned pool = entry * threads, taken = 0, consumers = 0;
   for (unsigned i = 0; i < n; i++) {
-    if (roles[i].tile_registers) consumers += roles[i].warps * 32;
-    else taken += PRODUCER_REGISTERS * roles[i].warps * 32;
+    if (roles[i].tile_registers)
+      consumers += roles[i].warps * 32;
+    else
+      taken += PRODUCER_REGISTERS * roles[i].warps * 32;
   }
   if (!consumers || taken >= pool) return true;
   unsigned each = (pool - taken) / consumers / HANDOVER_STEP * HANDOVER_STEP;
@@ -55,7 +59,8 @@ static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget
   for (unsigned i = 0; i < n; i++) {
     unsigned registers = roles[i].tile_registers ? each : PRODUCER_REGISTERS;
     ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, registers));
-    ir_remark(context, "registers: %u a thread of role %s (%u at entry)", registers, roles[i].role->symbol, entry);
+    ir_remark(context, "registers: %u a thread of role %s (%u at entry)", registers, roles[i].role->symbol,
+              entry);
   }
   return true;
 }
@@ -80,10 +85,11 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   entry = MIN(entry, gpu->registers_per_thread);
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers >= gpu->registers_per_thread) {
-      error_set(error, ERROR_UNSUPPORTED, &roles[i].role->mark, "registers", "a smaller tile, or more warps",
-                "an accumulator of role '%s' takes %u registers a thread, %u more than the %u a thread may have",
-                roles[i].role->symbol, roles[i].tile_registers,
-                roles[i].tile_registers - gpu->registers_per_thread + 1, gpu->registers_per_thread);
+      error_set(
+          error, ERROR_UNSUPPORTED, &roles[i].role->mark, "registers", "a smaller tile, or more warps",
+          "an accumulator of role '%s' takes %u registers a thread, %u more than the %u a thread may have",
+          roles[i].role->symbol, roles[i].tile_registers,
+          roles[i].tile_registers - gpu->registers_per_thread + 1, gpu->registers_per_thread);
       return false;
     }
   if (n < 2 || !gpu_has(gpu, "register_handover")) return true;

@@ -1,14 +1,13 @@
 /* choose_layouts: where every element of every tile lives.
  *
  * needs  TILE with mechanisms chosen
- * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile; `warps` on warp
- *        products; `vector` on loads, stores, gathers and scatters; the exchange tiles of reductions that cross warps;
- *        threads of the launch where a product decides them
- * breaks nothing
+ * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile; `warps`
+ * on warp products; `vector` on loads, stores, gathers and scatters; the exchange tiles of reductions that
+ * cross warps; threads of the launch where a product decides them breaks nothing
  *
- * Accumulators come first: their layout is the product instruction's. Every tile of the same shape takes it, a row or
- * column vector takes its slice, so elementwise code needs no conversion. Shapes that no product fixes are spread over
- * the block by vectors as wide as all their accesses allow. */
+ * Accumulators come first: their layout is the product instruction's. Every tile of the same shape takes it,
+ * a row or column vector takes its slice, so elementwise code needs no conversion. Shapes that no product
+ * fixes are spread over the block by vectors as wide as all their accesses allow. */
 #include "ir/facts.h"
 #include "ir/pass.h"
 
@@ -78,8 +77,8 @@ static void place_channels(Placement *placement)
 
 /* ---- Accumulators ---- */
 
-/* Warps of a warp product: each takes about 64 x 64 outputs, at least four warps a block; the split that reads the
- * fewest operand bytes from shared memory. */
+/* Warps of a warp product: each takes about 64 x 64 outputs, at least four warps a block; the split that
+ * reads the fewest operand bytes from shared memory. */
 static void split_warps(unsigned m, unsigned n, unsigned *warps_m, unsigned *warps_n)
 {
   unsigned warps = CLAMP(m * n / 4096, 4u, 8u), best = G_MAXUINT;
@@ -186,7 +185,8 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
     if (!tile || tile->rank != shape->rank || ir_tile_extent(tile, tile->rank - 1) != columns) continue;
     vector = MIN(vector, access_vector(placement, op));
   }
-  if (vector == 16 && columns >= 16) vector = 4; /* no access limits it: four words, a vector register's worth */
+  if (vector == 16 && columns >= 16)
+    vector = 4; /* no access limits it: four words, a vector register's worth */
   while (vector > 1 && columns % vector)
     vector /= 2;
   return vector;
@@ -279,7 +279,8 @@ static void place_exchange(Placement *placement, IrOp *reduce)
   const IrType *type = &reduce->operands[0]->value->type;
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
   if (!crosses_warps(type->layout, dim)) return;
-  int64_t extent[2] = {layout_size(type->layout, PLACE_WARP), ir_tile_elements(type) / ir_tile_extent(type, dim)};
+  int64_t extent[2] = {layout_size(type->layout, PLACE_WARP),
+                       ir_tile_elements(type) / ir_tile_extent(type, dim)};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
   IrType *tile = arena_new_object(module->arena, IrType);
   NumberType element = type->element == NUMBER_TF32 ? NUMBER_F32 : type->element;
@@ -297,8 +298,12 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
-  Placement placement = {.context = context, .module = module, .kernel = ir_kernel(module), .anchors = anchors,
-                         .ops = ops, .error = error};
+  Placement placement = {.context = context,
+                         .module = module,
+                         .kernel = ir_kernel(module),
+                         .anchors = anchors,
+                         .ops = ops,
+                         .error = error};
   if (!placement.kernel) return true;
   ir_region_visit(placement.kernel->body, collect, ops);
   place_channels(&placement);

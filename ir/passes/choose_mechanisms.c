@@ -1,22 +1,22 @@
 /* choose_mechanisms: which of the GPU's mechanisms moves each tile and takes each product.
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
- * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain fills
- * breaks nothing
+ * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
+ * fills breaks nothing
  *
  * Only what the description lists is considered, best first:
- *   tensor copies + group products   four warps multiply straight from shared memory that the copy engine filled
- *   async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded from shared memory
- *   plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
+ *   tensor copies + group products   four warps multiply straight from shared memory that the copy engine
+ * filled async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded from
+ * shared memory plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"
 #include "ir/pass.h"
 
 typedef struct {
-  IrOp *slot, *fill;     /* the operand's tile in the channel and what fills it */
+  IrOp *slot, *fill; /* the operand's tile in the channel and what fills it */
   const IrType *tensor;
-  int inner;             /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
+  int inner; /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
 } Operand;
 
 typedef struct {
@@ -73,7 +73,8 @@ static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
   if (!ir_tensor_map_possible(choice->kernel, operand->tensor))
     return "base or strides are not known to be multiples of 16 bytes";
-  unsigned bytes = tile_extent(operand->slot, (unsigned)operand->inner) * number_bytes(operand->tensor->element);
+  unsigned bytes =
+      tile_extent(operand->slot, (unsigned)operand->inner) * number_bytes(operand->tensor->element);
   if (bytes % 32) return "the tile's contiguous extent is not a multiple of 32 bytes";
   return NULL;
 }
@@ -84,13 +85,16 @@ static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand 
   const Gpu *gpu = choice->context->gpu;
   if (!gpu_has(gpu, "product_group")) return "the GPU has no group products";
   const IrType *acc = &mma->operands[0]->value->type;
-  const GpuProduct *product = gpu_product(gpu, "product_group", a->tensor->element, b->tensor->element, acc->element);
+  const GpuProduct *product =
+      gpu_product(gpu, "product_group", a->tensor->element, b->tensor->element, acc->element);
   if (!product) return "no group product takes these types";
-  unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1), k = tile_extent(a->slot, 1);
+  unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1),
+           k = tile_extent(a->slot, 1);
   bool legal_n = false;
   for (unsigned i = 0; i < product->n_count; i++)
     legal_n |= product->n[i] == n;
-  if (m % product->m || !legal_n || k % product->k) return "the tile is no multiple of a group product's shape";
+  if (m % product->m || !legal_n || k % product->k)
+    return "the tile is no multiple of a group product's shape";
   if (a->inner != 1 && !product->a_transposed) return "group products of this type need A contiguous along k";
   if (b->inner != 0 && !product->b_transposed) return "group products of this type need B contiguous along k";
   return NULL;
@@ -109,7 +113,8 @@ static unsigned copy_bytes(Choice *choice, const Operand *operand)
   for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
     corner[d] = access->items[d + 1];
   unsigned extent = operand->inner < 0 ? 1 : tile_extent(operand->slot, (unsigned)operand->inner);
-  return ir_access_vector(choice->kernel, operand->tensor, corner, extent) * number_bytes(operand->tensor->element);
+  return ir_access_vector(choice->kernel, operand->tensor, corner, extent) *
+         number_bytes(operand->tensor->element);
 }
 
 /* async if the bytes reach the smallest copy the GPU has (4), else plain; sets `via` and `size`. */
@@ -122,7 +127,8 @@ static void choose_thread_copy(Choice *choice, Operand *operand, const char *til
               bytes < 4 ? "no 4 bytes are known to be aligned" : "the GPU has none");
   set_name(operand->fill, ATTR_VIA, async ? "async" : "plain", choice->module);
   ir_attribute_set(operand->fill, ATTR_SIZE, ir_int(choice->module, bytes));
-  ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain", bytes);
+  ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain",
+            bytes);
 }
 
 static void choose_product(Choice *choice, IrOp *mma)
@@ -130,7 +136,8 @@ static void choose_product(Choice *choice, IrOp *mma)
   Operand a, b;
   if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b)) {
     error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
-              "both operands of mma must be tiles of a channel that a fill of the kernel fills", "mma of other tiles");
+              "both operands of mma must be tiles of a channel that a fill of the kernel fills",
+              "mma of other tiles");
     choice->failed = true;
     return;
   }
@@ -163,8 +170,12 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
   g_autoptr(GPtrArray) products = g_ptr_array_new();
-  Choice choice = {.context = context, .module = module, .kernel = ir_kernel(module), .fills = fills,
-                   .products = products, .error = error};
+  Choice choice = {.context = context,
+                   .module = module,
+                   .kernel = ir_kernel(module),
+                   .fills = fills,
+                   .products = products,
+                   .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
   for (unsigned i = 0; i < products->len && !choice.failed; i++)

@@ -1,15 +1,15 @@
 /* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
  *
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
- * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released after the wait
- *        that covers their last reader
- * breaks nothing
+ * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released after
+ * the wait that covers their last reader breaks nothing
  *
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
- * (groups ahead - 1) must be done. A loop that chains products into one accumulator keeps one group in flight: the slot
- * of iteration i - 1 is released in iteration i, behind wait_group 1, by a cursor that trails the reader's. (Tried with
- * ptxas: such a chain over the back edge is not serialised; an accumulator that other instructions touch within the loop
- * would be, so then the group is drained in its own iteration.) */
+ * (groups ahead - 1) must be done. A loop that chains products into one accumulator keeps one group in
+ * flight: the slot of iteration i - 1 is released in iteration i, behind wait_group 1, by a cursor that
+ * trails the reader's. (Tried with ptxas: such a chain over the back edge is not serialised; an accumulator
+ * that other instructions touch within the loop would be, so then the group is drained in its own iteration.)
+ */
 #include "ir/facts.h"
 #include "ir/pass.h"
 
@@ -66,7 +66,8 @@ static void wait_before_sync(Waits *waits, IrOp *sync, int64_t pending)
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", (int)pending);
 }
 
-/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it. */
+/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it.
+ */
 static void wait_copies(Waits *waits, IrRegion *region)
 {
   int64_t ahead = 0;
@@ -143,9 +144,9 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
   IrExpr *barrier = ir_index(module, release->operands[0]->items[0], 1, trailing);
   IrBuilder builder = ir_builder_before(release);
   builder.mark = release->mark;
-  IrOp *later = ir_emit(&builder, OP_IF, 1,
-                        ir_binary(module, OPERATOR_GT, ir_value(module, loop->regions[0]->arguments[0]),
-                                  loop->operands[0]));
+  IrOp *later = ir_emit(
+      &builder, OP_IF, 1,
+      ir_binary(module, OPERATOR_GT, ir_value(module, loop->regions[0]->arguments[0]), loop->operands[0]));
   IrBuilder inner = ir_builder_at_end(ir_region_add(later));
   inner.mark = release->mark;
   IrOp *arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);

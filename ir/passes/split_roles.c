@@ -4,10 +4,11 @@
  * gives  STAGED: roles, cursors, barriers' awaits and arrives, tensor maps, the grid of the launch
  * breaks nothing; waits for groups and fences are derive_waits', offsets allocate_resources'
  *
- * A channel that the copy engine fills splits the kernel: a producer role that keeps the loops around the fills and
- * nothing else, and a consumer role that keeps everything but the fills. A channel that threads fill becomes a software
- * pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one block barrier an iteration orders
- * both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.) */
+ * A channel that the copy engine fills splits the kernel: a producer role that keeps the loops around the
+ * fills and nothing else, and a consumer role that keeps everything but the fills. A channel that threads
+ * fill becomes a software pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one
+ * block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
+ */
 #include "ir/facts.h"
 #include "ir/pass.h"
 #include "ir/schedule.h"
@@ -18,8 +19,8 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  GHashTable *maps;      /* tensor IrValue* -> symbol of its map */
-  GHashTable *channels;  /* old CHANNEL IrOp* -> new one */
+  GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
+  GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
   GError **error;
   bool failed;
@@ -29,8 +30,8 @@ typedef struct {
 typedef struct {
   Split *split;
   RoleKind kind;
-  GHashTable *map;       /* IrValue* of the TILE form -> IrExpr* of the role */
-  GHashTable *cursors;   /* channel symbol -> IrExpr* of the cursor that the current take reads with */
+  GHashTable *map;     /* IrValue* of the TILE form -> IrExpr* of the role */
+  GHashTable *cursors; /* channel symbol -> IrExpr* of the cursor that the current take reads with */
 } Role;
 
 static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
@@ -112,8 +113,10 @@ static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 static IrOp *channel_of(Split *split, const IrExpr *access)
 {
   IrOp *channel = NULL;
-  if (access->kind == EXPR_SYMBOL) channel = ir_symbol_find(split->kernel, access->name);
-  else ir_slot_of(split->kernel, access, &channel);
+  if (access->kind == EXPR_SYMBOL)
+    channel = ir_symbol_find(split->kernel, access->name);
+  else
+    ir_slot_of(split->kernel, access, &channel);
   return channel;
 }
 
@@ -128,7 +131,8 @@ static IrExpr *cursor_new(Split *split, IrBuilder *builder, const char *channel,
 
 static IrExpr *barrier(Split *split, const char *channel, const char *which, IrExpr *cursor)
 {
-  return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1, cursor);
+  return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1,
+                  cursor);
 }
 
 static int64_t slot_bytes(const IrOp *channel)
@@ -148,7 +152,8 @@ static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr 
   IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, rewrite(role, fill->operands[1]));
   ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(fill, ATTR_VIA));
   if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
-  if (ir_attribute(fill, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(fill, ATTR_CACHE));
+  if (ir_attribute(fill, ATTR_CACHE))
+    ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(fill, ATTR_CACHE));
   return copy;
 }
 
@@ -169,7 +174,8 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
   ir_attribute_set(expect, ATTR_BYTES, ir_int(module, slot_bytes(channel)));
   const IrOp *last = fill;
-  for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel; op = op->next) {
+  for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel;
+       op = op->next) {
     /* emit_copy indexes by itself: the cursors of takes must not apply */
     IrOp *copy = emit_copy(role, &inner, op, cursor);
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
@@ -199,7 +205,8 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
 
 /* ---- Software pipeline: one role fills and takes ---- */
 
-static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, const IrOp *channel, IrExpr *cursor)
+static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, const IrOp *channel,
+                       IrExpr *cursor)
 {
   for (const IrOp *op = body->first; op; op = op->next)
     if (op->code == OP_FILL && channel_of(role->split, op->operands[0]) == channel)
@@ -207,8 +214,9 @@ static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, con
   ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
 
-/* A counted loop whose body fills and takes one channel. Iterations beyond the end are filled too: their coordinates
- * lie outside the tensor, so they bring zeros without touching memory, and every iteration closes one group. */
+/* A counted loop whose body fills and takes one channel. Iterations beyond the end are filled too: their
+ * coordinates lie outside the tensor, so they bring zeros without touching memory, and every iteration closes
+ * one group. */
 static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop, IrOp *channel)
 {
   Split *split = role->split;
@@ -237,15 +245,18 @@ static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop
   inner = ir_builder_at_end(region);
   inner.mark = loop->mark;
   ir_emit(&inner, OP_SYNC, 0);
-  g_hash_table_insert(role->map, index,
-                      ir_binary(module, OPERATOR_ADD, at, ir_binary(module, OPERATOR_MUL, step, ir_int(module, ahead))));
+  g_hash_table_insert(
+      role->map, index,
+      ir_binary(module, OPERATOR_ADD, at, ir_binary(module, OPERATOR_MUL, step, ir_int(module, ahead))));
   emit_fills(role, &inner, body, channel, write);
   g_hash_table_insert(role->map, index, at);
   g_hash_table_insert(role->cursors, (gpointer)channel->symbol, read);
   for (const IrOp *op = body->first; op; op = op->next) {
     if (op->code == OP_FILL) continue;
-    if (op->code == OP_TAKE) copy_region(role, &inner, op->regions[0]);
-    else copy_op(role, &inner, op);
+    if (op->code == OP_TAKE)
+      copy_region(role, &inner, op->regions[0]);
+    else
+      copy_op(role, &inner, op);
   }
   ir_emit(&inner, OP_ADVANCE, 1, read);
   g_hash_table_remove(role->cursors, channel->symbol);
@@ -266,9 +277,11 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   builder->mark = tiles->mark;
   IrExpr *extents[SCHEDULE_MAX_DIMS], *coordinates[SCHEDULE_MAX_DIMS];
   unsigned n = 0;
-  for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS; i++) /* operand 0 names the scheduler */
+  for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS;
+       i++) /* operand 0 names the scheduler */
     extents[n++] = rewrite(role, tiles->operands[i]);
-  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1), persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1),
+          persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
   IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
@@ -334,7 +347,8 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
 }
 
-/* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's width. */
+/* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's
+ * width. */
 static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
 {
   IrModule *module = split->module;
@@ -412,7 +426,8 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     for (unsigned i = 1; i < op->n_operands; i++)
       blocks = ir_binary(module, OPERATOR_MUL, blocks, op->operands[i]);
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
-    if (ir_attribute_int(op, ATTR_PERSISTENT, 0)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
+    if (ir_attribute_int(op, ATTR_PERSISTENT, 0))
+      blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
   ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));

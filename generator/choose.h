@@ -1,0 +1,39 @@
+/* Plan choice: which variants of a fused operator are generated, with which template, tile and guard.
+ *
+ * At most PLAN_MAX_VARIANTS, most demanding guard first; the last has none. Everything is decided from the
+ * graph's facts and the GPU's description; the reasons go to `explain`. */
+#pragma once
+#include "adl/gpu.h"
+#include "generator/compile.h"
+#include "generator/kernel.h"
+
+typedef struct Chooser {
+  const FusedOperator *op;
+  const Graph *graph;
+  const Gpu *gpu;
+  const CompileOptions *options;
+  Arena *arena;     /* of guards and names */
+  GString *explain; /* may be NULL */
+  Choice variants[PLAN_MAX_VARIANTS];
+  unsigned n;
+  GError **error;
+} Chooser;
+
+bool choose_variants(Chooser *chooser);
+
+/* ---- between choose*.c only ---- */
+bool choose_gemm(Chooser *chooser);
+void choose_row(Chooser *chooser);
+void choose_elementwise(Chooser *chooser);
+void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);
+Choice *choose_open(Chooser *chooser, const char *template_name);
+/* The variant requires: expression is a multiple of `multiple`. Adds to guard and assumptions what is not
+ * known. false if it is known to be false. */
+bool choose_require_multiple(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t multiple);
+bool choose_require_at_most(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t maximum);
+bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t minimum);
+void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
+/* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
+ * as 4096). */
+int64_t choose_maximum(Chooser *chooser, const Symbolic *expression);
+int64_t choose_typical(Chooser *chooser, const Symbolic *expression);

@@ -1,0 +1,107 @@
+/* One kernel of a fused operator: template + choice -> instantiated TILE module.
+ *
+ * The generator adds to a template what only the graph knows: the tensors of the signature, the prologue,
+ * epilogue or body sub-kernels (the fused steps as TILE operations), and the run-time scalars. */
+#pragma once
+#include "adl/gpu.h"
+#include "generator/fusion.h"
+#include "ir/ir.h"
+
+#define CHOICE_MAX_PARAMETERS  16
+#define CHOICE_MAX_ASSUMPTIONS 24
+
+/* What a variant's guard has checked beyond the graph's facts. */
+typedef struct Assumption {
+  const Symbolic *expression; /* is a multiple of `multiple` and, if maximum > 0, at most `maximum` */
+  int64_t multiple, maximum;
+} Assumption;
+
+typedef struct ChoiceParameter {
+  const char *name;
+  IrExprKind kind; /* EXPR_INT, EXPR_FLOAT, EXPR_NAME (types too) */
+  int64_t integer;
+  double number;
+  const char *text;
+} ChoiceParameter;
+
+/* How one variant is generated. */
+typedef struct Choice {
+  const char *template_name;
+  const char *suffix; /* of the kernel's name: "128x128x64" */
+  ChoiceParameter parameters[CHOICE_MAX_PARAMETERS];
+  unsigned n_parameters;
+  const Symbolic *guard; /* NULL: always */
+  Assumption assumptions[CHOICE_MAX_ASSUMPTIONS];
+  unsigned n_assumptions;
+  unsigned align;        /* bytes every tensor's address is a multiple of; 0: what the graph says */
+  unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
+  unsigned stages;       /* for people */
+  const char *tile_text; /* for people */
+} Choice;
+
+void choice_set_int(Choice *choice, const char *name, int64_t value);
+void choice_set_float(Choice *choice, const char *name, double value);
+void choice_set_name(Choice *choice, const char *name, const char *value);
+const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
+
+/* The kernel being built; lives in the module's arena. */
+typedef struct KernelBuild {
+  const FusedOperator *op;
+  const Graph *graph;
+  const Choice *choice;
+  IrModule *module;
+  IrFunction *kernel;
+  bool fast;
+  GHashTable *dims;                 /* name of a kernel dim -> const Symbolic* over the graph's symbols */
+  GHashTable *tensors;              /* name of a tensor parameter -> const GraphTensor* */
+  IrValue **inputs;                 /* by op->inputs: the kernel's tensor parameter, or NULL */
+  IrValue **outputs;                /* by op->outputs */
+  const IrModule *math, *operators; /* owned: marks of what was linked point into their sources */
+  GError **error;
+} KernelBuild;
+
+/* Instantiates; `name` becomes the entry. NULL and *error on failure. Free with kernel_build_free. */
+KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
+                          bool fast, GError **error);
+void kernel_build_free(KernelBuild *build);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelBuild, kernel_build_free)
+/* An integer expression over the kernel's dims as one over the graph's symbols, in `arena`; NULL if it has no
+ * form. */
+const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const IrExpr *expr);
+
+/* ---- between kernel*.c only ---- */
+
+/* A kernel expression for a graph expression: a constant, a dim of the kernel that stands for it, or a new
+ * dim `hint`. */
+IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
+/* Binds a dim that the template declares: constants replace it, else it stays. */
+void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
+/* Adds a tensor parameter. dims and strides: rank expressions over graph symbols (stride constant 0 =
+ * broadcast: extent 1). */
+IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTensor *tensor, unsigned rank,
+                           const Symbolic *const *dims, const Symbolic *const *strides);
+/* Adds all inputs (but those in skip_a, skip_b) and outputs over the operator's dims, `lead` more dims of 1
+ * in front. */
+void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead);
+
+/* Writes steps [first, last) and what they need into a sub-kernel. */
+typedef struct StepScope {
+  KernelBuild *build;
+  IrFunction *function;
+  IrBuilder builder;
+  IrExpr **step_values;  /* by op->steps */
+  IrExpr **input_values; /* by op->inputs, loaded at first use */
+  IrExpr *anchor;
+  IrValue **tensors; /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
+  IrExpr *(*load)(struct StepScope *scope, unsigned input);
+  void *data;
+} StepScope;
+bool scope_open(StepScope *scope, KernelBuild *build, const char *name);
+/* Tensor parameters of the sub-kernel, after its other parameters; appends them to every call of it. */
+void scope_add_tensors(StepScope *scope);
+bool scope_write_steps(StepScope *scope, bool prologue);
+IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
+
+bool kernel_write_gemm(KernelBuild *build);
+bool kernel_write_row(KernelBuild *build);
+bool kernel_write_elementwise(KernelBuild *build);

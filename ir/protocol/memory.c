@@ -123,9 +123,10 @@ static void report_read(Machine *m, const Agent *agent, const Step *step, const 
   const Agent *other = &m->agents[record->agent];
   g_autofree char *mine = agent_name(m, agent), *name = agent_name(m, other);
   fault(m, agent, step, "read-before-full", "the reader must wait at what the writer signals after writing",
-        "%s reads %s[%u] of block %u in iteration %u before %s has %s it", mine, region->tile->name,
-        region->slot, region->block, agent->rounds[step->index], other == agent ? "its own copy" : name,
-        record->how == HOW_THREADS ? "been known to have written" : "been known to have filled");
+        "%s reads %s[%u] of block %u in iteration %u before %s%s is known to have %s it", mine,
+        region->tile->name, region->slot, region->block, agent->rounds[step->index],
+        other == agent ? "its own copy" : name, part(m, agent, other),
+        record->how == HOW_THREADS ? "written" : "filled");
   note_other(m, agent, record);
 }
 

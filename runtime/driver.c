@@ -258,13 +258,13 @@ DeviceKernel *device_load(Device *device, const char *name, GBytes *cubin, const
   const Driver *driver = &device->driver;
   kernel->device = device;
   kernel->name = g_strdup(name);
+  int status = driver->module_load(&kernel->module, g_bytes_get_data(cubin, NULL));
+  if (!status) status = driver->module_function(&kernel->function, kernel->module, entry);
+  if (!status) status = driver->function_set(kernel->function, FUNCTION_MAX_DYNAMIC_SHARED, (int)shared);
+  if (status == DRIVER_SUCCESS) return g_steal_pointer(&kernel);
   g_autofree char *what = g_strdup_printf("cannot load %s with %u bytes of shared memory", name, shared);
-  if (!check(device, driver->module_load(&kernel->module, g_bytes_get_data(cubin, NULL)), what, error) ||
-      !check(device, driver->module_function(&kernel->function, kernel->module, entry), what, error) ||
-      !check(device, driver->function_set(kernel->function, FUNCTION_MAX_DYNAMIC_SHARED, (int)shared), what,
-             error))
-    return NULL;
-  return g_steal_pointer(&kernel);
+  failed(device, status, ERROR_VERIFY, "load-refused", what, error);
+  return NULL;
 }
 
 void device_unload(DeviceKernel *kernel)

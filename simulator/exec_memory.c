@@ -86,7 +86,10 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
     uint64_t address = lane_address(w, in, l);
     Place p = memory_place(w, in, l, in->space, address, total, ACCESS_WRITE);
     if (!p.at) continue;
-    race_access(w, in, l, &p, total, ACCESS_WRITE, MORE_ORDER(in) != ORDER_WEAK);
+    bool same = true;
+    for (unsigned e = 0; e < n && same; e++)
+      same = memcmp(p.at + e * bytes, values[e] + l * stride, bytes) == 0;
+    race_access(w, in, l, &p, total, same ? ACCESS_SAME : ACCESS_WRITE, MORE_ORDER(in) != ORDER_WEAK);
     for (unsigned e = 0; e < n; e++)
       memcpy(p.at + e * bytes, values[e] + l * stride, bytes);
     if (p.defined) {

@@ -1,5 +1,6 @@
 /* Instructions between the lanes of a warp: shfl, vote, match, redux, elect. */
 #include "simulator/exec.h"
+#include "simulator/race.h"
 #include <string.h>
 
 /* The lanes named by the instruction take part; in->target is that operand (INST_MEMBERS). */
@@ -234,9 +235,14 @@ void decode_activemask(Decoder *d, int argument)
   d->in->run = run_activemask;
 }
 
-/* bar.warp.sync: the lanes are together; order between them is the order of execution here */
+static Step run_warp_barrier(Warp *w, const Inst *in, uint32_t mask)
+{
+  race_warp_barrier(w);
+  return STEP_NEXT;
+}
+
 void decode_warp_barrier(Decoder *d, int argument)
 {
   members(d, 0);
-  d->in->run = run_nop;
+  d->in->run = run_warp_barrier;
 }

@@ -316,7 +316,8 @@ void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t
              ...) G_GNUC_PRINTF(6, 7);
 
 /* memory.c */
-typedef enum { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC } AccessKind;
+/* ACCESS_SAME: a write of the value that is there already */
+typedef enum { ACCESS_READ, ACCESS_WRITE, ACCESS_ATOMIC, ACCESS_SAME } AccessKind;
 typedef struct Place {
   uint8_t *at;    /* NULL: the access is refused and reported */
   Block *block;   /* shared memory of this block */

@@ -24,7 +24,9 @@ static const char *const space_names[] = {"generic", "global",    "shared",  "cl
 
 static const char *kind_name(AccessKind kind)
 {
-  return kind == ACCESS_READ ? "read" : kind == ACCESS_WRITE ? "write" : "atomic access";
+  return kind == ACCESS_READ                           ? "read"
+         : kind == ACCESS_WRITE || kind == ACCESS_SAME ? "write"
+                                                       : "atomic access";
 }
 
 static Place refuse_global(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned bytes,

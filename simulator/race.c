@@ -19,7 +19,7 @@ typedef struct Cell {
   uint8_t bytes, flags; /* bytes the last write covered, 0: none yet */
   uint8_t n_readers;
   uint8_t unused;
-  uint32_t spare;
+  uint32_t lanes; /* that made the last write, if a warp did by itself */
   Reader readers[READERS];
 } Cell;
 G_STATIC_ASSERT(sizeof(Cell) == 64);
@@ -175,8 +175,9 @@ static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32
 {
   const uint32_t *v = clock_of(k, agent_of(k, a->warp));
   if (agent == a->agent && a->proxy == PROXY_ASYNC && a->kind == ACCESS_READ && !other_writes) return;
+  bool same = a->kind == ACCESS_SAME && other_writes;
   if (clock > v[agent]) {
-    report(k, a, SIM_FAULT_RACE, false, agent, pc, other_writes, "nothing orders them");
+    report(k, a, SIM_FAULT_RACE, same, agent, pc, other_writes, "nothing orders them");
     return;
   }
   bool generic = agent < 2 * k->warps; /* cp.async that is not bulk goes through the generic proxy, too */
@@ -207,8 +208,14 @@ static void note_reader(const Clocks *k, Cell *cell, const Access *a)
 
 static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t bytes, bool atomic)
 {
-  if (cell->bytes & bytes && !(atomic && cell->flags & FLAG_ATOMIC))
+  if (cell->bytes & bytes && !(atomic && cell->flags & FLAG_ATOMIC)) {
     check_order(k, a, cell->agent, cell->clock, cell->pc, true);
+    /* lanes of one warp: ordered by barriers only, not by standing in one instruction after the other */
+    if (cell->agent == a->agent && a->agent < k->warps && cell->clock == a->clock &&
+        cell->lanes & ~(1u << a->lane))
+      report(k, a, SIM_FAULT_RACE, a->kind == ACCESS_SAME, cell->agent, cell->pc, true,
+             "another lane of the same warp, without bar.warp.sync between");
+  }
   if (a->kind == ACCESS_READ) {
     note_reader(k, cell, a);
     return;
@@ -217,6 +224,7 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
     check_order(k, a, cell->readers[i].agent, cell->readers[i].clock, cell->readers[i].pc, false);
   *cell =
       (Cell){.clock = a->clock, .agent = (uint16_t)a->agent, .pc = index_of(a->warp, a->in), .bytes = bytes};
+  cell->lanes = 1u << a->lane;
   if (atomic) cell->flags = FLAG_ATOMIC;
 }
 
@@ -269,7 +277,11 @@ static void touch_global(Warp *w, const Inst *in, unsigned lane, const Place *p,
     bool writes = kind != ACCESS_READ;
     /* parts of one word may belong to different blocks: told apart only for whole words */
     bool whole = bytes >= 4;
-    if (whole && writer && writer != self && kind != ACCESS_ATOMIC)
+    if (whole && writer && writer != self && kind == ACCESS_SAME)
+      finding(w, in, lane, SIM_FAULT_RACE, p->buffer->address + i * 4,
+              "two blocks write the same value to byte %llu of buffer '%s'", (unsigned long long)i * 4,
+              p->buffer->name);
+    else if (whole && writer && writer != self && kind != ACCESS_ATOMIC)
       fault_other(w, in, lane, SIM_FAULT_RACE, p->buffer->address + i * 4, instruction_at(w, c->write_pc),
                   NULL, "%s of byte %llu of buffer '%s', which another block writes",
                   writes ? "write" : "read", (unsigned long long)i * 4, p->buffer->name);
@@ -413,6 +425,12 @@ void race_fence(Warp *w, const Inst *in, uint32_t mask)
   uint32_t *v = clock_of(k, agent);
   v[k->n + agent] = v[agent]++;
   v[k->n + k->warps + agent] = v[k->warps + agent];
+}
+
+void race_warp_barrier(Warp *w)
+{
+  Clocks *k = clocks_of(w);
+  if (k) clock_of(k, agent_of(k, w))[agent_of(k, w)]++;
 }
 
 /* --- cp.async --- */

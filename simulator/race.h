@@ -38,6 +38,7 @@ void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m);
 void race_mbarrier_complete(Block *b, Mbarrier *m);
 void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m);
 void race_mbarrier_free(Mbarrier *m);
+void race_warp_barrier(Warp *w);
 void race_fence(Warp *w, const Inst *in, uint32_t mask);
 void race_copy_issue(Warp *w, const Inst *in, unsigned lane, uint32_t to, unsigned bytes);
 void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all);

@@ -39,7 +39,7 @@ static bool same_special(double a, double b)
 static bool take_special(Comparison *c, NumberType type, uint64_t index, double out, double reference)
 {
   uint64_t memory = 0;
-  number_from_double(type, reference, true, &memory);
+  number_from_double(type, reference, false, &memory);
   double rounded = number_to_double(type, &memory);
   if (isfinite(out) && isfinite(rounded)) return false;
   if (same_special(out, rounded)) return true;
@@ -71,7 +71,6 @@ static int64_t integer_at(NumberType type, const uint8_t *at)
   int64_t value = 0;
   unsigned size = number_bytes(type);
   memcpy(&value, at, size);
-  if (type == NUMBER_BOOL) return value != 0;
   if (number_class(type) != NUMBER_SIGNED || size == 8) return value;
   unsigned shift = 64 - 8 * size;
   return (int64_t)((uint64_t)value << shift) >> shift;

@@ -1,0 +1,295 @@
+/* adlgen run: compiles a graph, runs it on the simulator or on a GPU, compares it with its reference. */
+#include "cli/build.h"
+#include "cli/cli.h"
+#include "cli/compare.h"
+#include "cli/execute.h"
+#include "cli/output.h"
+#include "cli/run_data.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const places[] = {"sim", "gpu", NULL};
+
+const Option run_options[] = {
+    {.name = "gpu", .value = "GPU", .doc = "the GPU to compile for: a name or a YAML file"},
+    {.name = "on",
+     .value = "PLACE",
+     .choices = places,
+     .doc = "sim: the simulator, on the CPU; gpu: the GPU of this machine"},
+    {.name = "dim",
+     .value = "NAME=VALUE",
+     .repeated = true,
+     .doc = "value of a symbolic dimension; it stays a run-time argument of the kernels"},
+    {.name = "fixed", .doc = "compiles with the values of --dim as constants"},
+    {.name = "input",
+     .value = "NAME=FILE",
+     .repeated = true,
+     .doc = "data of an input or constant (.safetensors or .npy); default: random"},
+    {.name = "offset",
+     .value = "NAME=BYTES",
+     .repeated = true,
+     .doc = "moves a tensor so many bytes off an aligned address"},
+    {.name = "seed", .value = "N", .doc = "seed of random inputs; default: 0"},
+    {.name = "set", .value = "PARAM=VALUE", .repeated = true, .doc = "forces a template parameter"},
+    {.name = "out", .value = "DIR", .doc = "where inputs.safetensors and outputs.safetensors go"},
+    {.name = "check", .doc = "compares every output with the reference, computed in double precision"},
+    {.name = "tolerance", .value = "X", .doc = "a limit of the error below those of the types"},
+    {.name = "checkers",
+     .value = "LIST",
+     .doc = "of the simulator: all (the default), none, or names of faults separated by commas"},
+    {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
+    {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
+    {.name = NULL},
+};
+
+/* One run. */
+typedef struct Run {
+  const Cli *cli;
+  const Arguments *arguments;
+  Source *source;
+  Arena *arena;
+  GraphBinding *bindings;
+  unsigned n_bindings;
+  Graph *graph; /* with every dimension bound: what data and reference are made from */
+  Graph *plain; /* what is compiled, unless --fixed */
+  Gpu *gpu;
+  CompileResult *compiled;
+  Execution *execution;
+  ExecutionFaults *faults;
+  RunData *data;
+  Comparison *comparisons; /* as graph->outputs; NULL without --check */
+  Output *output;          /* NULL without --out */
+  unsigned seed;
+  double tolerance; /* INFINITY without --tolerance */
+} Run;
+
+/* ---- what is asked for ---- */
+
+static bool check_arguments(Run *run, GError **error)
+{
+  static const char *const required[] = {"gpu", "on"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(required); i++)
+    if (!argument_flag(run->arguments, required[i])) {
+      error_set(error, ERROR_USAGE, NULL, "missing-option", "adlgen run --help lists its options",
+                "adlgen run needs --%s", required[i]);
+      return false;
+    }
+  const char *text = argument_value(run->arguments, "tolerance");
+  char *end = NULL;
+  run->tolerance = text ? g_ascii_strtod(text, &end) : INFINITY;
+  if (text && (end == text || *end || !(run->tolerance >= 0))) {
+    error_set(error, ERROR_USAGE, NULL, "bad-number", NULL, "--tolerance takes a number, not `%s`", text);
+    return false;
+  }
+  return argument_unsigned(run->arguments, "seed", &run->seed, error);
+}
+
+static bool read_bindings(Run *run, GError **error)
+{
+  const char *const *dims = argument_values(run->arguments, "dim");
+  run->n_bindings = g_strv_length((char **)dims);
+  run->bindings = arena_new_array(run->arena, GraphBinding, run->n_bindings);
+  for (unsigned i = 0; i < run->n_bindings; i++)
+    if (!graph_binding_parse(run->arena, dims[i], &run->bindings[i], error)) return false;
+  return true;
+}
+
+static bool all_bound(const Graph *graph, GError **error)
+{
+  bool ok = true;
+  for (unsigned i = 0; i < graph->n_dims; i++) {
+    const GraphDim *dim = &graph->dims[i];
+    if (dim->min == dim->max) continue;
+    g_autofree char *hint = g_strdup_printf("--dim %s=VALUE gives it one", dim->name);
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &dim->mark, "unbound-symbol", hint,
+              "dimension %s has no value", dim->name);
+    ok = false;
+  }
+  return ok;
+}
+
+static bool compile(Run *run, GError **error)
+{
+  run->source = source_load(argument_at(run->arguments, 0), error);
+  if (!run->source) return false;
+  run->graph = graph_read(run->source, run->bindings, run->n_bindings, error);
+  if (!run->graph || !all_bound(run->graph, error)) return false;
+  bool fixed = argument_flag(run->arguments, "fixed");
+  if (!fixed) run->plain = graph_read(run->source, NULL, 0, error);
+  run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
+  if (!run->gpu) return false;
+  CompileOptions options = {.sets = argument_values(run->arguments, "set")};
+  run->compiled = generator_compile(fixed ? run->graph : run->plain, run->gpu, &options, error);
+  return run->compiled != NULL;
+}
+
+static bool apply_offsets(Run *run, GError **error)
+{
+  for (const char *const *text = argument_values(run->arguments, "offset"); *text; text++) {
+    g_autofree char *name = NULL, *value = NULL;
+    if (!argument_split("offset", *text, &name, &value, error)) return false;
+    ExecutionTensor *tensor = execution_tensor(run->execution, name);
+    char *end = NULL;
+    guint64 bytes = g_ascii_strtoull(value, &end, 10);
+    if (!*value || *end || bytes > 4096) {
+      error_set(error, ERROR_USAGE, NULL, "bad-number", NULL, "--offset %s takes 0 to 4096 bytes, not `%s`",
+                name, value);
+      return false;
+    }
+    if (!tensor || !tensor->data) {
+      error_set(error, ERROR_INPUT, NULL, "unknown-tensor", NULL,
+                "--offset: %s is no input, constant or output", name);
+      return false;
+    }
+    if (bytes % tensor->resolved.tensor->align) {
+      error_set(error, ERROR_INPUT, NULL, "offset-align", "the description's `align` can be lowered",
+                "--offset: the description promises that %s is aligned to %u bytes", name,
+                tensor->resolved.tensor->align);
+      return false;
+    }
+    tensor->skew = (unsigned)bytes;
+  }
+  return true;
+}
+
+static bool prepare(Run *run, GError **error)
+{
+  const char *folder = argument_value(run->arguments, "out");
+  if (folder && !(run->output = output_new(folder, error))) return false;
+  run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
+  run->data = run->execution && apply_offsets(run, error)
+                  ? run_data_new(run->graph, argument_values(run->arguments, "input"), run->seed, error)
+                  : NULL;
+  if (!run->data) return false;
+  run_data_put_inputs(run->data, run->execution);
+  return true;
+}
+
+/* ---- running ---- */
+
+static bool run_on_simulator(Run *run, GError **error)
+{
+  SimOptions options;
+  sim_options_default(&options);
+  options.seed = run->seed;
+  const char *checkers = argument_value(run->arguments, "checkers");
+  if (checkers && !sim_options_checkers(&options, checkers, error)) return false;
+  return execution_simulate(run->execution, &options, run->faults, error);
+}
+
+static bool run_on_gpu(Run *run, GError **error)
+{
+  unsigned number = 0;
+  if (!argument_unsigned(run->arguments, "device", &number, error)) return false;
+  g_autoptr(Assembler) assembler =
+      assembler_find(argument_value(run->arguments, "ptxas"), run->cli->program_folder, error);
+  g_autoptr(Device) device = assembler ? device_open(number, error) : NULL;
+  return device && execution_run(run->execution, device, assembler, run->faults, error);
+}
+
+/* ---- results ---- */
+
+static void print_outputs(const Run *run)
+{
+  static const char *const headers[] = {"output", "type", ">error", ">max abs", ">limit", "", NULL};
+  g_autoptr(Table) table = table_new(headers);
+  for (unsigned i = 0; i < run->graph->n_outputs; i++) {
+    const GraphTensor *tensor = run->graph->outputs[i];
+    const Comparison *c = &run->comparisons[i];
+    g_autofree char *error = g_strdup_printf("%.2e", c->error), *abs = g_strdup_printf("%.2e", c->max_abs);
+    g_autofree char *limit = c->limit > 0 ? g_strdup_printf("%.0e", c->limit) : g_strdup("exact");
+    table_row(table, tensor->name, number_name(tensor->type), error, abs, limit, c->ok ? "ok" : "WRONG",
+              NULL);
+  }
+  table_print(table, run->cli);
+  for (unsigned i = 0; i < run->graph->n_outputs; i++) {
+    const Comparison *c = &run->comparisons[i];
+    if (c->ok) continue;
+    printf("%s: element %" G_GUINT64_FORMAT " is %.9g, its reference %.9g", run->graph->outputs[i]->name,
+           c->worst, c->worst_out, c->worst_reference);
+    if (c->misplaced)
+      printf("; %" G_GUINT64_FORMAT " elements are NaN or infinite where the other is not", c->misplaced);
+    printf("\n");
+  }
+}
+
+static json_t *number_json(double value)
+{
+  return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *outputs_json(const Run *run)
+{
+  json_t *outputs = json_array();
+  for (unsigned i = 0; i < run->graph->n_outputs; i++) {
+    const Comparison *c = run->comparisons ? &run->comparisons[i] : NULL;
+    json_t *output = json_pack("{s:s}", "name", run->graph->outputs[i]->name);
+    json_object_set_new(output, "error", c ? number_json(c->error) : json_null());
+    json_object_set_new(output, "max_abs", c ? number_json(c->max_abs) : json_null());
+    json_object_set_new(output, "limit", c ? number_json(c->limit) : json_null());
+    json_object_set_new(output, "ok", c ? json_boolean(c->ok) : json_null());
+    json_array_append_new(outputs, output);
+  }
+  return outputs;
+}
+
+static void print_result(const Run *run)
+{
+  if (run->cli->json) {
+    cli_print_json(json_pack("{s:i, s:s, s:s, s:o, s:O}", "version", 1, "gpu", run->gpu->name, "on",
+                             argument_value(run->arguments, "on"), "outputs", outputs_json(run), "faults",
+                             run->faults->list));
+    return;
+  }
+  fputs(run->faults->notes->str, stdout);
+  fputs(run->faults->text->str, stdout);
+  if (run->comparisons) print_outputs(run);
+  if (run->faults->n_errors) printf("%u faults\n", run->faults->n_errors);
+}
+
+static bool is_wrong(const Run *run)
+{
+  bool wrong = run->faults->n_errors > 0;
+  for (unsigned i = 0; run->comparisons && i < run->graph->n_outputs; i++)
+    wrong |= !run->comparisons[i].ok;
+  return wrong;
+}
+
+/* ---- the command ---- */
+
+static bool run_all(Run *run, GError **error)
+{
+  if (!check_arguments(run, error) || !read_bindings(run, error) || !compile(run, error) ||
+      !prepare(run, error))
+    return false;
+  bool simulates = !strcmp(argument_value(run->arguments, "on"), "sim");
+  if (!(simulates ? run_on_simulator(run, error) : run_on_gpu(run, error))) return false;
+  if (!run_data_take_outputs(run->data, run->execution, error)) return false;
+  /* Outputs behind a fault mean nothing. */
+  if (argument_flag(run->arguments, "check") && !run->faults->n_errors) {
+    run->comparisons = run_data_check(run->data, run->tolerance, run->arena, error);
+    if (!run->comparisons) return false;
+  }
+  return !run->output || (run_data_write(run->data, run->output, error) && output_commit(run->output, error));
+}
+
+bool command_run(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  Run run = {.cli = cli, .arguments = arguments, .arena = arena_new(), .faults = execution_faults_new()};
+  bool ok = run_all(&run, error);
+  if (ok) {
+    print_result(&run);
+    if (is_wrong(&run)) *cli->exit_code = ERROR_VERIFY;
+  }
+  output_free(run.output);
+  execution_faults_free(run.faults);
+  run_data_free(run.data);
+  execution_free(run.execution);
+  compile_result_free(run.compiled);
+  gpu_free(run.gpu);
+  graph_free(run.plain);
+  graph_free(run.graph);
+  source_unref(run.source);
+  arena_free(run.arena);
+  return ok;
+}

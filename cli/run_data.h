@@ -1,0 +1,26 @@
+/* Data of a run: inputs from files or by chance, outputs against the reference and to disk. */
+#pragma once
+#include "cli/compare.h"
+#include "cli/execute.h"
+#include "cli/output.h"
+#include "reference/tensor.h"
+
+typedef struct RunData {
+  const Graph *graph; /* all its dimensions are bound */
+  Tensor **inputs;    /* as graph->inputs */
+  Tensor **constants; /* as graph->constants */
+  Tensor **outputs;   /* as graph->outputs; NULL before run_data_take_outputs */
+} RunData;
+
+/* Makes inputs and constants. files: NAME=FILE, NULL-terminated. The graph must outlive the data. */
+RunData *run_data_new(const Graph *graph, const char *const *files, uint64_t seed, GError **error);
+void run_data_free(RunData *data);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunData, run_data_free)
+/* Puts inputs and constants where the execution reads them, and takes the outputs from it. */
+void run_data_put_inputs(const RunData *data, Execution *execution);
+bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error);
+/* Compares each output with the reference. tolerance: a limit that can only lower those of the types. In the
+ * arena, as graph->outputs; NULL on error. */
+Comparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error);
+/* inputs.safetensors and outputs.safetensors. */
+bool run_data_write(const RunData *data, Output *output, GError **error);

@@ -275,6 +275,21 @@ void scope_add_tensors(StepScope *scope)
   ir_region_visit(build->kernel->body, extend_call, &extension);
 }
 
+void scope_close(StepScope *scope, IrExpr *result)
+{
+  IrFunction *function = scope->function, *kernel = scope->build->kernel;
+  IrModule *module = scope->build->module;
+  if (result) {
+    function->results = arena_memdup(module->arena, &result->value->type, sizeof(IrType));
+    function->n_results = 1;
+    ir_emit(&scope->builder, OP_RETURN, 1, result);
+  } else {
+    ir_emit_array(&scope->builder, OP_RETURN, 0, NULL);
+  }
+  for (unsigned i = 0; i < kernel->n_dims; i++)
+    if (!ir_dim_find(function, kernel->dims[i].name)) ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
+}
+
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
 {
   IrModule *module = scope->build->module;

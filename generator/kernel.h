@@ -99,6 +99,8 @@ typedef struct StepScope {
 bool scope_open(StepScope *scope, KernelBuild *build, const char *name);
 /* Tensor parameters of the sub-kernel, after its other parameters; appends them to every call of it. */
 void scope_add_tensors(StepScope *scope);
+/* Ends the sub-kernel with its result (NULL: none) and lets it name the kernel's dims. */
+void scope_close(StepScope *scope, IrExpr *result);
 bool scope_write_steps(StepScope *scope, bool prologue);
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
 

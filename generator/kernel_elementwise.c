@@ -184,6 +184,6 @@ bool kernel_write_elementwise(KernelBuild *build)
   decode(&scope, tile);
   if (!scope_write_steps(&scope, false)) return false;
   store_outputs(&scope);
-  ir_emit_array(&scope.builder, OP_RETURN, 0, NULL);
+  scope_close(&scope, NULL);
   return true;
 }

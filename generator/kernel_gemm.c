@@ -66,7 +66,7 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   scope.data = &place;
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false) || !store_outputs(&scope)) return false;
-  ir_emit_array(&scope.builder, OP_RETURN, 0, NULL);
+  scope_close(&scope, NULL);
   return true;
 }
 

@@ -73,10 +73,7 @@ static bool write_prologue(KernelBuild *build)
   NumberType compute = build->op->row.compute;
   IrExpr *value = step_convert(&writer, scope_operand(&scope, &build->op->row.source), compute);
   value = full_tile(&scope, value, compute);
-  scope.function->results = arena_new_array(build->module->arena, IrType, 1);
-  scope.function->results[0] = value->value->type;
-  scope.function->n_results = 1;
-  ir_emit(&scope.builder, OP_RETURN, 1, value);
+  scope_close(&scope, value);
   return true;
 }
 
@@ -116,7 +113,7 @@ static bool write_epilogue(KernelBuild *build)
     if (shape[1] != 1) value = full_tile(&scope, value, step_element(value, compute));
     ir_emit(&scope.builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
   }
-  ir_emit_array(&scope.builder, OP_RETURN, 0, NULL);
+  scope_close(&scope, NULL);
   return true;
 }
 

@@ -2,7 +2,7 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  derive_waits  allocate_resources  check_protocol  budget_registers  lower
- *   THREAD  induce_addresses  fold_constants  remove_dead_code  measure_pressure
+ *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
 #include "ir/pass.h"
@@ -19,6 +19,8 @@ static const IrPass passes[] = {
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},
+    {"check_protocol", IR_STAGED, IR_STAGED, true, pass_check_protocol,
+     "runs the tokens of all roles: deadlock, overwrite, counts, exits"},
     {"budget_registers", IR_STAGED, IR_STAGED, false, pass_budget_registers,
      "registers a thread of each role may have"},
     {"lower", IR_STAGED, IR_THREAD, false, pass_lower,
@@ -28,6 +30,8 @@ static const IrPass passes[] = {
     {"fold_constants", IR_THREAD, IR_THREAD, true, pass_fold_constants,
      "constants and copies through registers, identities, decided branches"},
     {"remove_dead_code", IR_THREAD, IR_THREAD, true, pass_remove_dead_code, "what nothing reads"},
+    {"shorten_live_ranges", IR_THREAD, IR_THREAD, true, pass_shorten_live_ranges,
+     "what is computed for one store is computed right before it"},
     {"measure_pressure", IR_THREAD, IR_THREAD, true, pass_measure_pressure,
      "live registers of the kernel and its roles, against what they may have"},
 };

@@ -82,7 +82,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     n++;
   }
   unsigned entry = gpu->registers_per_sm / (unsigned)threads / HANDOVER_STEP * HANDOVER_STEP;
-  entry = MIN(entry, gpu->registers_per_thread);
+  entry = MIN(entry, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP);
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers >= gpu->registers_per_thread) {
       error_set(

@@ -26,23 +26,23 @@ Barrier *barrier_at(Machine *m, Agent *agent, const BarrierReference *reference,
   g_autofree char *name = NULL;
   if (index < 0 || index >= family->count || block >= m->blocks) {
     name = agent_name(m, agent);
-    fault(m, agent, step, "no-barrier", NULL,
-          "%s uses %s[%" G_GINT64_FORMAT "] of block %u, which does not exist", name, family->name, index,
-          block);
+    machine_fault(m, agent, step, "no-barrier", NULL,
+                  "%s uses %s[%" G_GINT64_FORMAT "] of block %u, which does not exist", name, family->name,
+                  index, block);
     return NULL;
   }
   Barrier *barrier = &m->barriers[block * m->program->n_barriers + family->first + (unsigned)index];
   if (barrier->initialised && agent->clock[barrier->init_agent] >= barrier->init_tick) return barrier;
   name = agent_name(m, agent);
   if (!family->declared)
-    fault(m, agent, step, "no-barrier", "give the channel an arrival count", "%s has no barriers",
-          family->name);
+    machine_fault(m, agent, step, "no-barrier", "give the channel an arrival count", "%s has no barriers",
+                  family->name);
   else
-    fault(m, agent, step, "before-init",
-          block == agent->block ? "init_barriers, then a sync"
-                                : "init_barriers, then a barrier of the cluster",
-          "%s uses %s[%u] of block %u before its initialisation is known", name, family->name,
-          (unsigned)index, block);
+    machine_fault(m, agent, step, "before-init",
+                  block == agent->block ? "init_barriers, then a sync"
+                                        : "init_barriers, then a barrier of the cluster",
+                  "%s uses %s[%u] of block %u before its initialisation is known", name, family->name,
+                  (unsigned)index, block);
   return NULL;
 }
 
@@ -85,11 +85,11 @@ static bool phase_known(Machine *m, const Agent *agent, const Step *step, const 
   const char *hint = barrier->family->bytes >= 0 || barrier->carries
                          ? "more arrivals or bytes than announced, or no wait in between"
                          : "more arrivals than the barrier counts, or no wait in between";
-  fault(m, agent, step, "arrival-count", hint,
-        "%s %s %s[%u] of block %u in iteration %u though it cannot know that phase %u is over: "
-        "the barrier counts %u arrivals a phase",
-        name, what, barrier->family->name, barrier->index, barrier->block, agent->rounds[step->index],
-        barrier->phase - 1, barrier->family->arrivals);
+  machine_fault(m, agent, step, "arrival-count", hint,
+                "%s %s %s[%u] of block %u in iteration %u though it cannot know that phase %u is over: "
+                "the barrier counts %u arrivals a phase",
+                name, what, barrier->family->name, barrier->index, barrier->block, agent->rounds[step->index],
+                barrier->phase - 1, barrier->family->arrivals);
   if (barrier->expect_step >= 0 && barrier->expect_step != (int)step->index)
     fault_note(m, (unsigned)barrier->expect_step, "its bytes are announced here");
   return false;
@@ -99,9 +99,9 @@ static bool settle(Machine *m, const Agent *agent, const Step *step, Barrier *ba
 {
   if (barrier->pending || barrier->bytes) return true;
   if (barrier->flying) {
-    fault(m, agent, step, "byte-count", "`expect` must announce what the copies bring",
-          "%s[%u] of block %u completes while %u of its copies are still on their way", barrier->family->name,
-          barrier->index, barrier->block, barrier->flying);
+    machine_fault(m, agent, step, "byte-count", "`expect` must announce what the copies bring",
+                  "%s[%u] of block %u completes while %u of its copies are still on their way",
+                  barrier->family->name, barrier->index, barrier->block, barrier->flying);
     if (barrier->expect_step >= 0 && (!step || barrier->expect_step != (int)step->index))
       fault_note(m, (unsigned)barrier->expect_step, "its bytes are announced here");
     return false;
@@ -117,10 +117,10 @@ bool barrier_arrive(Machine *m, Agent *agent, const Step *step, Barrier *barrier
   if (!phase_known(m, agent, step, barrier, "arrives at")) return false;
   if (count > barrier->pending) {
     g_autofree char *name = agent_name(m, agent);
-    fault(m, agent, step, "arrival-count", "who arrives, and does the declaration count them all?",
-          "%s arrives %u times at %s[%u] of block %u, which lacks only %d of %u arrivals", name, count,
-          barrier->family->name, barrier->index, barrier->block, (int)barrier->pending,
-          barrier->family->arrivals);
+    machine_fault(m, agent, step, "arrival-count", "who arrives, and does the declaration count them all?",
+                  "%s arrives %u times at %s[%u] of block %u, which lacks only %d of %u arrivals", name,
+                  count, barrier->family->name, barrier->index, barrier->block, (int)barrier->pending,
+                  barrier->family->arrivals);
     return false;
   }
   barrier->bytes += bytes;
@@ -161,10 +161,10 @@ bool barrier_land(Machine *m, unsigned index)
   clock_join(barrier->gathering, flight.clock, m->width);
   memory_land(m, &flight, barrier->component, barrier->phase + 1);
   if (!barrier->pending && barrier->bytes < 0) {
-    fault(m, NULL, program_step(m->program, flight.step), "byte-count",
-          "`expect` must announce what the copies bring",
-          "copies bring %" G_GINT64_FORMAT " bytes more to %s[%u] of block %u than were announced",
-          -barrier->bytes, barrier->family->name, barrier->index, barrier->block);
+    machine_fault(m, NULL, program_step(m->program, flight.step), "byte-count",
+                  "`expect` must announce what the copies bring",
+                  "copies bring %" G_GINT64_FORMAT " bytes more to %s[%u] of block %u than were announced",
+                  -barrier->bytes, barrier->family->name, barrier->index, barrier->block);
     if (barrier->expect_step >= 0)
       fault_note(m, (unsigned)barrier->expect_step, "its bytes are announced here");
     return false;
@@ -186,10 +186,10 @@ static bool named_fault(Machine *m, const Agent *agent, const Step *step, const 
 {
   g_autofree char *name = agent_name(m, agent);
   if (id < PROTOCOL_NAMED)
-    fault(m, agent, step, code, hint, "%s, iteration %u: %s on named barrier %u", name,
-          agent->rounds[step->index], what, id);
+    machine_fault(m, agent, step, code, hint, "%s, iteration %u: %s on named barrier %u", name,
+                  agent->rounds[step->index], what, id);
   else
-    fault(m, agent, step, code, hint, "%s, iteration %u: %s", name, agent->rounds[step->index], what);
+    machine_fault(m, agent, step, code, hint, "%s, iteration %u: %s", name, agent->rounds[step->index], what);
   if (named->step >= 0 && named->step != (int)step->index)
     fault_note(m, (unsigned)named->step, "who else uses it");
   return false;
@@ -254,8 +254,8 @@ bool cluster_arrive(Machine *m, Agent *agent, const Step *step, bool relaxed)
 {
   if (agent->cluster_arrived || agent->cluster_generation != m->cluster_generation) {
     g_autofree char *name = agent_name(m, agent);
-    fault(m, agent, step, "arrival-count", "cluster_wait comes between",
-          "%s arrives twice at the cluster's barrier", name);
+    machine_fault(m, agent, step, "arrival-count", "cluster_wait comes between",
+                  "%s arrives twice at the cluster's barrier", name);
     return false;
   }
   agent->cluster_arrived = true;

@@ -141,8 +141,8 @@ static bool check_single(Machine *m, Agent *agent, const Step *step)
   unsigned count = step->by == BY_ROLE ? 1 : agent_mask(agent)->count;
   if (count == 1) return true;
   g_autofree char *name = agent_name(m, agent);
-  fault(m, agent, step, "one-thread", "put it under `if elected()`", "%u threads of %s %s; one must", count,
-        name, ir_op_info(step->op->code)->name);
+  machine_fault(m, agent, step, "one-thread", "put it under `if elected()`", "%u threads of %s %s; one must",
+                count, name, ir_op_info(step->op->code)->name);
   return false;
 }
 
@@ -161,9 +161,10 @@ static bool check_registers(Machine *m, Agent *agent, const Step *step)
     if (writes) group = MAX(group, agent->operand[id]);
     if (group > agent->completed[1]) {
       g_autofree char *name = agent_name(m, agent);
-      fault(m, agent, step, "product-in-flight", "`wait_group products` must cover the product first",
-            "%s touches a register tile in iteration %u while a product still %s it", name,
-            agent->rounds[step->index], agent->accumulates[id] > agent->completed[1] ? "writes" : "reads");
+      machine_fault(m, agent, step, "product-in-flight", "`wait_group products` must cover the product first",
+                    "%s touches a register tile in iteration %u while a product still %s it", name,
+                    agent->rounds[step->index],
+                    agent->accumulates[id] > agent->completed[1] ? "writes" : "reads");
       return false;
     }
     agent->touched[id] = agent->operations;
@@ -179,10 +180,11 @@ static bool product_registers(Machine *m, Agent *agent, const Step *step)
     unsigned id = op->operands[i]->value->id;
     if (agent->touched[id] > agent->product_fence || !agent->product_fence) {
       g_autofree char *name = agent_name(m, agent);
-      fault(m, agent, step, "missing-fence", "`fence products` between ordinary instructions and the product",
-            "%s starts a product in iteration %u on registers that ordinary instructions touched since the "
-            "last fence",
-            name, agent->rounds[step->index]);
+      machine_fault(
+          m, agent, step, "missing-fence", "`fence products` between ordinary instructions and the product",
+          "%s starts a product in iteration %u on registers that ordinary instructions touched since the "
+          "last fence",
+          name, agent->rounds[step->index]);
       return false;
     }
     unsigned *group = i ? agent->operand : agent->accumulates;
@@ -211,10 +213,10 @@ static bool tensor_load(Machine *m, Agent *agent, const Step *step)
   uint64_t mask = (uint64_t)1 << agent->block;
   if (step->scalar[0]) mask = (uint64_t)evaluate_uniform(m, agent, step->scalar[0], (int64_t)mask);
   if (!mask || mask >> m->blocks) {
-    fault(m, agent, step, "multicast", NULL,
-          "multicast mask %" G_GUINT64_FORMAT " names blocks that the cluster of %u "
-          "does not have",
-          mask, m->blocks);
+    machine_fault(m, agent, step, "multicast", NULL,
+                  "multicast mask %" G_GUINT64_FORMAT " names blocks that the cluster of %u "
+                  "does not have",
+                  mask, m->blocks);
     return false;
   }
   for (unsigned block = 0; block < m->blocks; block++) {
@@ -261,7 +263,7 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
   unsigned block = agent->block;
   if (step->scalar[0]) block = (unsigned)evaluate_uniform(m, agent, step->scalar[0], agent->block);
   if (block >= m->blocks) {
-    fault(m, agent, step, "peer", NULL, "block %u is not in the cluster of %u", block, m->blocks);
+    machine_fault(m, agent, step, "peer", NULL, "block %u is not in the cluster of %u", block, m->blocks);
     return false;
   }
   if (!check_registers(m, agent, step) || !step->n_places) return !m->failed;
@@ -353,9 +355,9 @@ static bool execute_expect(Machine *m, Agent *agent, const Step *step)
   if (!barrier) return false;
   int64_t bytes = evaluate_uniform(m, agent, step->scalar[0], 0);
   if (barrier->family->bytes >= 0 && bytes != barrier->family->bytes) {
-    fault(m, agent, step, "byte-count", NULL,
-          "%" G_GINT64_FORMAT " bytes are announced, the channel declares %" G_GINT64_FORMAT, bytes,
-          barrier->family->bytes);
+    machine_fault(m, agent, step, "byte-count", NULL,
+                  "%" G_GINT64_FORMAT " bytes are announced, the channel declares %" G_GINT64_FORMAT, bytes,
+                  barrier->family->bytes);
     return false;
   }
   if (!barrier_arrive(m, agent, step, barrier, 1, bytes)) return false;
@@ -423,8 +425,8 @@ static bool check_whole_warps(Machine *m, Agent *agent, const Step *step)
     uint32_t lanes = (uint32_t)(mask->bits[warp / 2] >> (warp % 2 * 32));
     if (!lanes || lanes == UINT32_MAX) continue;
     g_autofree char *name = agent_name(m, agent);
-    fault(m, agent, step, "split-warp", "move it out of the condition",
-          "only some threads of a warp of %s reach a barrier", name);
+    machine_fault(m, agent, step, "split-warp", "move it out of the condition",
+                  "only some threads of a warp of %s reach a barrier", name);
     return false;
   }
   return true;
@@ -436,15 +438,16 @@ static bool execute_sync(Machine *m, Agent *agent, const Step *step)
   int64_t id = evaluate_uniform(m, agent, step->scalar[0], 0);
   int64_t needed = evaluate_uniform(m, agent, step->scalar[1], m->program->threads);
   if (id < 0 || id >= PROTOCOL_NAMED || needed < 32 || needed % 32) {
-    fault(m, agent, step, "barrier-id", "a block has named barriers 0 .. 15; threads come in warps of 32",
-          "named barrier %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " threads", id, needed);
+    machine_fault(m, agent, step, "barrier-id",
+                  "a block has named barriers 0 .. 15; threads come in warps of 32",
+                  "named barrier %" G_GINT64_FORMAT " of %" G_GINT64_FORMAT " threads", id, needed);
     return true;
   }
   int owner = m->named[agent->block * m->n_named + id].turn;
   if (owner >= 0) {
     const Turn *turn = m->program->turns->pdata[owner];
-    fault(m, agent, step, "barrier-id", NULL, "named barrier %" G_GINT64_FORMAT " belongs to turn @%s", id,
-          turn->op->symbol);
+    machine_fault(m, agent, step, "barrier-id", NULL,
+                  "named barrier %" G_GINT64_FORMAT " belongs to turn @%s", id, turn->op->symbol);
     return true;
   }
   unsigned threads = active_threads(agent);
@@ -464,8 +467,8 @@ static bool execute_turn(Machine *m, Agent *agent, const Step *step)
   for (unsigned i = 0; i < step->family; i++)
     id += ((const Turn *)m->program->turns->pdata[i])->instances;
   if (instance < 0 || instance >= turn->instances) {
-    fault(m, agent, step, "turn", NULL, "turn @%s has %u instances, none is number %" G_GINT64_FORMAT,
-          turn->op->symbol, turn->instances, instance);
+    machine_fault(m, agent, step, "turn", NULL, "turn @%s has %u instances, none is number %" G_GINT64_FORMAT,
+                  turn->op->symbol, turn->instances, instance);
     return true;
   }
   id += (unsigned)(wait ? instance : (instance + 1) % turn->instances);

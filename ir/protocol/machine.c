@@ -17,8 +17,8 @@ char *agent_name(const Machine *m, const Agent *agent)
   return g_string_free(name, FALSE);
 }
 
-void fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
-           const char *format, ...)
+void machine_fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
+                   const char *format, ...)
 {
   if (m->failed) return;
   m->failed = true;
@@ -241,9 +241,9 @@ static void report_deadlock(Machine *m)
   const Step *step = program_step(m->program, worst->step);
   g_autofree char *name = agent_name(m, worst), *at = waits_at(m, worst);
   bool bytes = severity(m, worst) == 4;
-  fault(m, worst, step, bytes ? "byte-count" : "deadlock",
-        bytes ? "`expect` announces more than the copies bring" : NULL,
-        "deadlock: %s waits in iteration %u at %s", name, worst->rounds[step->index], at);
+  machine_fault(m, worst, step, bytes ? "byte-count" : "deadlock",
+                bytes ? "`expect` announces more than the copies bring" : NULL,
+                "deadlock: %s waits in iteration %u at %s", name, worst->rounds[step->index], at);
   unsigned said = worst->step;
   for (unsigned i = 0; i < m->n_agents; i++) {
     const Agent *agent = &m->agents[i];
@@ -269,10 +269,10 @@ static bool check_agent_exit(Machine *m, const Agent *agent)
         continue;
       g_autofree char *name = agent_name(m, agent);
       bool store = record->how == HOW_STORE;
-      fault(m, agent, program_step(m->program, record->step), "missing-drain",
-            store ? "wait_group stores before the end" : "wait_group products before the end",
-            "%s ends while %s of iteration %u still reads shared memory", name,
-            store ? "the store" : "the product", record->round);
+      machine_fault(m, agent, program_step(m->program, record->step), "missing-drain",
+                    store ? "wait_group stores before the end" : "wait_group products before the end",
+                    "%s ends while %s of iteration %u still reads shared memory", name,
+                    store ? "the store" : "the product", record->round);
       return false;
     }
   }
@@ -293,20 +293,22 @@ static bool check_exits(Machine *m)
       if (!remote->tick || clock[i] >= remote->tick) continue;
       g_autofree char *name = agent_name(m, &m->agents[i]);
       const Step *step = program_step(m->program, remote->step);
-      fault(m, &m->agents[i], step, "exit",
-            "the block must wait for its peers before it exits: await its own barriers, or a cluster barrier",
-            "block %u may have exited before %s, iteration %u, %s its shared memory", block, name,
-            remote->round, step->op->code == OP_GET ? "reads" : "reaches");
+      machine_fault(
+          m, &m->agents[i], step, "exit",
+          "the block must wait for its peers before it exits: await its own barriers, or a cluster barrier",
+          "block %u may have exited before %s, iteration %u, %s its shared memory", block, name,
+          remote->round, step->op->code == OP_GET ? "reads" : "reaches");
       return false;
     }
     for (unsigned i = 0; i < m->program->n_barriers; i++) {
       const Barrier *barrier = &m->barriers[block * m->program->n_barriers + i];
       if (clock[barrier->component] >= barrier->last_bytes) continue;
-      fault(m, NULL,
-            barrier->expect_step >= 0 ? program_step(m->program, (unsigned)barrier->expect_step) : NULL,
-            "missing-drain", "every copy must be awaited before the block exits",
-            "block %u exits without having waited for the bytes of phase %u of %s[%u]", block,
-            barrier->last_bytes - 1, barrier->family->name, barrier->index);
+      machine_fault(m, NULL,
+                    barrier->expect_step >= 0 ? program_step(m->program, (unsigned)barrier->expect_step)
+                                              : NULL,
+                    "missing-drain", "every copy must be awaited before the block exits",
+                    "block %u exits without having waited for the bytes of phase %u of %s[%u]", block,
+                    barrier->last_bytes - 1, barrier->family->name, barrier->index);
       return false;
     }
   }

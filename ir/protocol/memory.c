@@ -107,13 +107,14 @@ static void report_write(Machine *m, const Agent *agent, const Step *step, const
     hint = record->kind == ACCESS_READ ? "the writer must wait until the reader has said that it is done"
                                        : "the earlier content must have landed and been given back first";
   if (record->kind == ACCESS_READ)
-    fault(m, agent, step, "overwrite", hint,
-          "%s overwrites %s[%u] of block %u in iteration %u while %s of %s%s may still read it", mine,
-          region->tile->name, region->slot, region->block, round, with, name, part(m, agent, other));
+    machine_fault(m, agent, step, "overwrite", hint,
+                  "%s overwrites %s[%u] of block %u in iteration %u while %s of %s%s may still read it", mine,
+                  region->tile->name, region->slot, region->block, round, with, name, part(m, agent, other));
   else
-    fault(m, agent, step, "overwrite", hint,
-          "%s overwrites %s[%u] of block %u in iteration %u before what %s%s wrote there has been taken",
-          mine, region->tile->name, region->slot, region->block, round, name, part(m, agent, other));
+    machine_fault(
+        m, agent, step, "overwrite", hint,
+        "%s overwrites %s[%u] of block %u in iteration %u before what %s%s wrote there has been taken", mine,
+        region->tile->name, region->slot, region->block, round, name, part(m, agent, other));
   note_other(m, agent, record);
 }
 
@@ -122,11 +123,12 @@ static void report_read(Machine *m, const Agent *agent, const Step *step, const 
 {
   const Agent *other = &m->agents[record->agent];
   g_autofree char *mine = agent_name(m, agent), *name = agent_name(m, other);
-  fault(m, agent, step, "read-before-full", "the reader must wait at what the writer signals after writing",
-        "%s reads %s[%u] of block %u in iteration %u before %s%s is known to have %s it", mine,
-        region->tile->name, region->slot, region->block, agent->rounds[step->index],
-        other == agent ? "its own copy" : name, part(m, agent, other),
-        record->how == HOW_THREADS ? "written" : "filled");
+  machine_fault(m, agent, step, "read-before-full",
+                "the reader must wait at what the writer signals after writing",
+                "%s reads %s[%u] of block %u in iteration %u before %s%s is known to have %s it", mine,
+                region->tile->name, region->slot, region->block, agent->rounds[step->index],
+                other == agent ? "its own copy" : name, part(m, agent, other),
+                record->how == HOW_THREADS ? "written" : "filled");
   note_other(m, agent, record);
 }
 
@@ -141,9 +143,10 @@ static bool check_proxy(Machine *m, const Agent *agent, const Step *step, const 
   const Agent *other = &m->agents[record->agent];
   if (other != agent && siblings(agent, other) && record->fenced && record->step == step->index) return true;
   g_autofree char *mine = agent_name(m, agent);
-  fault(m, agent, step, "missing-fence", "the writers need `fence async_shared`, then a barrier, before this",
-        "%s lets %s read %s[%u], which threads wrote without a fence", mine,
-        how == HOW_PRODUCT ? "a product" : "the copy engine", region->tile->name, region->slot);
+  machine_fault(m, agent, step, "missing-fence",
+                "the writers need `fence async_shared`, then a barrier, before this",
+                "%s lets %s read %s[%u], which threads wrote without a fence", mine,
+                how == HOW_PRODUCT ? "a product" : "the copy engine", region->tile->name, region->slot);
   note_other(m, agent, record);
   return false;
 }
@@ -175,9 +178,10 @@ static bool check_filled(Machine *m, const Agent *agent, const Step *step, const
   }
   if (found >= elements) return true;
   g_autofree char *mine = agent_name(m, agent);
-  fault(m, agent, step, "read-before-full", "is the wait before it there, and its parity right?",
-        "%s reads %s[%u] of block %u in iteration %u, %s which nobody has written", mine, region->tile->name,
-        region->slot, region->block, agent->rounds[step->index], found ? "part of" : "all of");
+  machine_fault(m, agent, step, "read-before-full", "is the wait before it there, and its parity right?",
+                "%s reads %s[%u] of block %u in iteration %u, %s which nobody has written", mine,
+                region->tile->name, region->slot, region->block, agent->rounds[step->index],
+                found ? "part of" : "all of");
   return false;
 }
 

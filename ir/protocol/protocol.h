@@ -357,6 +357,6 @@ bool execute_step(Machine *m, Agent *agent);
 /* machine.c */
 bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, bool *ended, GError **error);
 char *agent_name(const Machine *m, const Agent *agent);
-void fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
-           const char *format, ...) G_GNUC_PRINTF(6, 7);
+void machine_fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
+                   const char *format, ...) G_GNUC_PRINTF(6, 7);
 void fault_note(Machine *m, unsigned step, const char *format, ...) G_GNUC_PRINTF(3, 4);

@@ -1,7 +1,6 @@
 /* adlgen run: compiles a graph, runs it on the simulator or on a GPU, compares it with its reference. */
 #include "cli/build.h"
 #include "cli/cli.h"
-#include "cli/compare.h"
 #include "cli/execute.h"
 #include "cli/output.h"
 #include "cli/run_data.h"
@@ -57,8 +56,8 @@ typedef struct Run {
   Execution *execution;
   ExecutionFaults *faults;
   RunData *data;
-  Comparison *comparisons; /* as graph->outputs; NULL without --check */
-  Output *output;          /* NULL without --out */
+  RunComparison *comparisons; /* as graph->outputs; NULL without --check */
+  Output *output;             /* NULL without --out */
   unsigned seed;
   double tolerance; /* INFINITY without --tolerance */
 } Run;
@@ -189,28 +188,30 @@ static bool run_on_gpu(Run *run, GError **error)
 
 /* ---- results ---- */
 
+static void print_worst(const char *name, const RunComparison *c)
+{
+  printf("%s: element %zu is %.9g, its reference %.9g", name, c->whole.worst, c->out, c->reference);
+  if (c->whole.misplaced)
+    printf("; %zu elements are NaN or infinite where the reference is not, or the other way round",
+           c->whole.misplaced);
+  printf("\n");
+}
+
 static void print_outputs(const Run *run)
 {
   static const char *const headers[] = {"output", "type", ">error", ">max abs", ">limit", "", NULL};
   g_autoptr(Table) table = table_new(headers);
   for (unsigned i = 0; i < run->graph->n_outputs; i++) {
     const GraphTensor *tensor = run->graph->outputs[i];
-    const Comparison *c = &run->comparisons[i];
+    const Comparison *c = &run->comparisons[i].whole;
     g_autofree char *error = g_strdup_printf("%.2e", c->error), *abs = g_strdup_printf("%.2e", c->max_abs);
     g_autofree char *limit = c->limit > 0 ? g_strdup_printf("%.0e", c->limit) : g_strdup("exact");
     table_row(table, tensor->name, number_name(tensor->type), error, abs, limit, c->ok ? "ok" : "WRONG",
               NULL);
   }
   table_print(table, run->cli);
-  for (unsigned i = 0; i < run->graph->n_outputs; i++) {
-    const Comparison *c = &run->comparisons[i];
-    if (c->ok) continue;
-    printf("%s: element %" G_GUINT64_FORMAT " is %.9g, its reference %.9g", run->graph->outputs[i]->name,
-           c->worst, c->worst_out, c->worst_reference);
-    if (c->misplaced)
-      printf("; %" G_GUINT64_FORMAT " elements are NaN or infinite where the other is not", c->misplaced);
-    printf("\n");
-  }
+  for (unsigned i = 0; i < run->graph->n_outputs; i++)
+    if (!run->comparisons[i].whole.ok) print_worst(run->graph->outputs[i]->name, &run->comparisons[i]);
 }
 
 static json_t *number_json(double value)
@@ -222,7 +223,7 @@ static json_t *outputs_json(const Run *run)
 {
   json_t *outputs = json_array();
   for (unsigned i = 0; i < run->graph->n_outputs; i++) {
-    const Comparison *c = run->comparisons ? &run->comparisons[i] : NULL;
+    const Comparison *c = run->comparisons ? &run->comparisons[i].whole : NULL;
     json_t *output = json_pack("{s:s}", "name", run->graph->outputs[i]->name);
     json_object_set_new(output, "error", c ? number_json(c->error) : json_null());
     json_object_set_new(output, "max_abs", c ? number_json(c->max_abs) : json_null());
@@ -251,7 +252,7 @@ static bool is_wrong(const Run *run)
 {
   bool wrong = run->faults->n_errors > 0;
   for (unsigned i = 0; run->comparisons && i < run->graph->n_outputs; i++)
-    wrong |= !run->comparisons[i].ok;
+    wrong |= !run->comparisons[i].whole.ok;
   return wrong;
 }
 

@@ -1,9 +1,8 @@
 /* Data of a run: inputs from files or by chance, outputs against the reference and to disk. */
 #pragma once
-#include "cli/compare.h"
 #include "cli/execute.h"
 #include "cli/output.h"
-#include "reference/tensor.h"
+#include "reference/operators.h"
 
 typedef struct RunData {
   const Graph *graph; /* all its dimensions are bound */
@@ -19,8 +18,14 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunData, run_data_free)
 /* Puts inputs and constants where the execution reads them, and takes the outputs from it. */
 void run_data_put_inputs(const RunData *data, Execution *execution);
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error);
-/* Compares each output with the reference. tolerance: a limit that can only lower those of the types. In the
- * arena, as graph->outputs; NULL on error. */
-Comparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error);
+/* An output against its reference, and the element that is furthest off. */
+typedef struct RunComparison {
+  Comparison whole;
+  double out, reference;
+} RunComparison;
+
+/* Computes the reference and compares each output. tolerance: a limit that can only lower those of the types.
+ * In the arena, as graph->outputs; NULL on error. */
+RunComparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error);
 /* inputs.safetensors and outputs.safetensors. */
 bool run_data_write(const RunData *data, Output *output, GError **error);

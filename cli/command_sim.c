@@ -46,7 +46,7 @@ static bool read_options(const Arguments *arguments, SimOptions *options, GError
     return false;
   options->seed = (uint64_t)seed;
   options->max_instructions = (uint64_t)limit;
-  options->exact = argument_flag(arguments, "exact");
+  if (argument_flag(arguments, "exact")) options->arithmetic = SIM_ARITHMETIC_EXACT;
   return true;
 }
 

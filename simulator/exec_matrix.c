@@ -129,6 +129,7 @@ typedef struct WarpProduct {
   PtxType a, b, acc, result;
   unsigned na, nb, nc; /* registers */
   Accumulation mode;
+  ProductModel model;
 } WarpProduct;
 
 static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, ProductOperands *p)
@@ -189,8 +190,8 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
   (void)registers;
   uint32_t *pointers[4] = {acc[0], acc[1], acc[2], acc[3]};
   Accumulation mode = s->mode;
-  if (mode == ACCUMULATE_SINGLE && w->block->cluster->run->options->exact) mode = ACCUMULATE_EXACT;
-  product_run(pointers, &p, 1, halves, s->k, mode);
+  mode = accumulation(w, mode, s->model);
+  product_run(pointers, &p, 1, halves, s->k, mode, s->model);
   const uint32_t *list = in->list + s->nc + s->na + s->nb;
   if (s->result == TYPE_F16) {
     for (unsigned i = 0; i < halves; i++) {
@@ -307,4 +308,11 @@ void decode_mma(Decoder *d, int argument)
   in->data = s;
   in->flags |= INST_ALIGNED | (doubles ? 0 : INST_CUSTOM);
   in->run = doubles ? run_mma_double : run_mma;
+}
+
+void product_bind(Inst *in, const Gpu *gpu)
+{
+  if (in->run != run_mma) return;
+  WarpProduct *s = in->data;
+  s->model = product_model(gpu, "product_warp", s->a, s->b, s->result);
 }

@@ -11,6 +11,7 @@ typedef struct GroupProduct {
   PtxType a, b, d;
   bool a_in_registers, transpose_a, transpose_b, negate_a, negate_b;
   Accumulation mode;
+  ProductModel model;
   unsigned registers; /* of D */
 } GroupProduct;
 
@@ -238,7 +239,7 @@ static void land_product(Warp *w, Product *product, bool at_issue)
   mark_undefined(w, in, s, product->scale_d, rows, cache->columns);
   uint32_t *pointers[PRODUCT_MAX_N / 2];
   Accumulation mode = s->mode;
-  if (mode == ACCUMULATE_SINGLE && w->block->cluster->run->options->exact) mode = ACCUMULATE_EXACT;
+  mode = accumulation(w, mode, s->model);
   unsigned n = s->n / 2;
   uint32_t(*scratch)[LANES] = NULL;
   if (s->d == TYPE_F16) scratch = g_aligned_alloc(n, sizeof scratch[0], 64);
@@ -249,7 +250,7 @@ static void land_product(Warp *w, Product *product, bool at_issue)
       scratch[i][l] = product->scale_d ? float_bits(half_float((uint16_t)(d[l] >> (i & 1) * 16))) : 0;
     if (!scratch && !product->scale_d) memset(d, 0, SLOT_BYTES);
   }
-  product_run(pointers, p, s->n / 8, 2, s->k, mode);
+  product_run(pointers, p, s->n / 8, 2, s->k, mode, s->model);
   for (unsigned i = 0; scratch && i < n; i += 2) {
     uint32_t *d = operand(w, in->list[i / 2]);
     for (unsigned l = 0; l < LANES; l++)
@@ -483,6 +484,13 @@ void decode_group_product(Decoder *d, int argument)
   in->data = s;
   in->flags |= INST_ALIGNED | INST_CUSTOM | INST_ASYNC;
   in->run = run_group_product;
+}
+
+void product_bind_group(Inst *in, const Gpu *gpu)
+{
+  if (in->run != run_group_product) return;
+  GroupProduct *s = in->data;
+  s->model = product_model(gpu, "product_group", s->a, s->b, s->d);
 }
 
 /* --- setmaxnreg, griddepcontrol --- */

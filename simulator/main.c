@@ -75,6 +75,6 @@ int main(int argc, char **argv)
   options.seed = (uint64_t)seed;
   options.jobs = (unsigned)MAX(jobs, 0);
   options.max_instructions = (uint64_t)limit;
-  options.exact = exact;
+  options.arithmetic = exact ? SIM_ARITHMETIC_EXACT : SIM_ARITHMETIC_HARDWARE;
   return run(argv[1], launch, &options, gpu, json);
 }

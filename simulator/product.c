@@ -2,6 +2,7 @@
  */
 #include "simulator/product.h"
 #include "simulator/lanes.h"
+#include <math.h>
 #include <string.h>
 
 typedef float Floats __attribute__((vector_size(64)));
@@ -86,11 +87,114 @@ VECTORISED static void run_exact(uint32_t *const *acc, const ProductOperands *p,
       }
 }
 
+/* Exponents as the adder sees them; zero has none. */
+static int exponent_of(float x)
+{
+  if (x == 0) return -1000;
+  unsigned e = float_bits(x) >> 23 & 255;
+  return e ? (int)e - 127 : ilogbf(x);
+}
+
+/* v is a whole number below 2^53: keeps its upper bits. */
+static double keep_bits(double v, unsigned bits)
+{
+  int e;
+  frexp(v, &e);
+  if (e <= (int)bits) return v;
+  double unit = ldexp(1, e - (int)bits);
+  return trunc(v / unit) * unit;
+}
+
+VECTORISED static void add_aligned(const double product[][LANES], const int32_t exponent[][LANES], unsigned n,
+                                   unsigned bits, double sum[LANES], double scale[LANES])
+{
+  int32_t top[LANES];
+  for (unsigned l = 0; l < LANES; l++)
+    top[l] = exponent[0][l];
+  for (unsigned i = 1; i < n; i++)
+    for (unsigned l = 0; l < LANES; l++)
+      top[l] = MAX(top[l], exponent[i][l]);
+  for (unsigned l = 0; l < LANES; l++) {
+    int64_t e = MIN(MAX((int64_t)bits - top[l], -1000), 1000);
+    scale[l] = bits_double((uint64_t)(e + 1023) << 52);
+    sum[l] = 0;
+  }
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned l = 0; l < LANES; l++)
+      sum[l] += __builtin_trunc(product[i][l] * scale[l]);
+}
+
+typedef struct Exponents {
+  int16_t a[2][PRODUCT_MAX_K][8]; /* per row: its four lanes share them */
+  int16_t b[2][PRODUCT_MAX_K][4];
+} Exponents;
+
+static void run_step(const ProductOperands *p, const Exponents *x, uint32_t *acc, unsigned t, unsigned h,
+                     unsigned parity, unsigned first, unsigned n, unsigned bits)
+{
+  double product[PRODUCT_MAX_K + 1][LANES], sum[LANES], scale[LANES];
+  int32_t exponent[PRODUCT_MAX_K + 1][LANES];
+  for (unsigned i = 0; i < n; i++) {
+    const float *a = p->a.f[h][first + i], *b = p->b.f[t][parity][first + i];
+    const int16_t *xa = x->a[h][first + i], *xb = x->b[parity][first + i];
+    for (unsigned l = 0; l < LANES; l++) {
+      product[i][l] = (double)a[l] * (double)b[l & 3];
+      exponent[i][l] = xa[l >> 2] + xb[l & 3];
+    }
+  }
+  for (unsigned l = 0; l < LANES; l++) {
+    product[n][l] = bits_float(acc[l]);
+    exponent[n][l] = exponent_of(bits_float(acc[l]));
+  }
+  add_aligned(product, exponent, n + 1, bits, sum, scale);
+  unsigned kept = MIN(24, bits + 1);
+  for (unsigned l = 0; l < LANES; l++) {
+    float r = isfinite(sum[l]) ? (float)(keep_bits(sum[l], kept) / scale[l]) : (float)sum[l];
+    acc[l] = isnan(r) ? 0x7fffffff : float_bits(r);
+  }
+}
+
+static void run_hardware(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves,
+                         unsigned k, ProductModel model)
+{
+  Exponents x;
+  for (unsigned h = 0; h < halves; h++)
+    for (unsigned i = 0; i < k; i++)
+      for (unsigned r = 0; r < 8; r++)
+        x.a[h][i][r] = (int16_t)exponent_of(p->a.f[h][i][4 * r]);
+  unsigned step = model.step && model.step < k ? model.step : k;
+  for (unsigned t = 0; t < tiles; t++) {
+    for (unsigned parity = 0; parity < 2; parity++)
+      for (unsigned i = 0; i < k; i++)
+        for (unsigned q = 0; q < 4; q++)
+          x.b[parity][i][q] = (int16_t)exponent_of(p->b.f[t][parity][i][q]);
+    for (unsigned h = 0; h < halves; h++)
+      for (unsigned parity = 0; parity < 2; parity++)
+        for (unsigned first = 0; first < k; first += step)
+          run_step(p, &x, acc[4 * t + 2 * h + parity], t, h, parity, first, MIN(step, k - first), model.bits);
+  }
+}
+
+ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxType b, PtxType acc)
+{
+  ProductModel none = {0};
+  NumberType na, nb, nc;
+  if (!gpu || !number_parse(ptx_type_name(a), &na) || !number_parse(ptx_type_name(b), &nb) ||
+      !number_parse(ptx_type_name(acc), &nc))
+    return none;
+  const GpuProduct *p = gpu_product(gpu, family, na, nb, nc);
+  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 30) return none;
+  if (!p->accumulator_rounding || strcmp(p->accumulator_rounding, "truncate")) return none;
+  return (ProductModel){(unsigned)p->accumulator_bits,
+                        fact_known(p->accumulator_k) ? (unsigned)p->accumulator_k : 0};
+}
+
 void product_run(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves, unsigned k,
-                 Accumulation mode)
+                 Accumulation mode, ProductModel model)
 {
   switch (mode) {
   case ACCUMULATE_INTEGER: run_integer(acc, p, tiles, halves, k); break;
+  case ACCUMULATE_HARDWARE: run_hardware(acc, p, tiles, halves, k, model); break;
   case ACCUMULATE_EXACT: run_exact(acc, p, tiles, halves, k); break;
   default: run_single(acc, p, tiles, halves, k); break;
   }

@@ -20,11 +20,31 @@ typedef struct ProductOperands {
   } b __attribute__((aligned(64)));
 } ProductOperands;
 
-typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER } Accumulation;
+typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER, ACCUMULATE_HARDWARE } Accumulation;
+
+/* How the executing GPU adds: products and accumulator of `step` values of k are aligned to the largest
+ * exponent (the sum of the factors' exponents), cut off `bits` places behind it, added exactly, and cut to
+ * the result's precision. Agrees bit for bit with what was recorded on hardware. bits 0: not known. */
+typedef struct ProductModel {
+  unsigned bits, step;
+} ProductModel;
+ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxType b, PtxType acc);
+void product_bind(Inst *in, const Gpu *gpu);       /* exec_matrix.c: mma.sync */
+void product_bind_group(Inst *in, const Gpu *gpu); /* exec_product.c: wgmma */
 
 /* acc[4 * tile + 2 * half + parity] += a * b for every tile; halves: 1 or 2. */
 void product_run(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves, unsigned k,
-                 Accumulation mode);
+                 Accumulation mode, ProductModel model);
+
+static inline Accumulation accumulation(const Warp *w, Accumulation mode, ProductModel model)
+{
+  if (mode != ACCUMULATE_SINGLE) return mode;
+  switch (w->block->cluster->run->options->arithmetic) {
+  case SIM_ARITHMETIC_EXACT: return ACCUMULATE_EXACT;
+  case SIM_ARITHMETIC_FAST: return ACCUMULATE_SINGLE;
+  default: return model.bits ? ACCUMULATE_HARDWARE : ACCUMULATE_SINGLE;
+  }
+}
 
 /* One element of an operand as a float (or integer) for the loop above. */
 float product_float(PtxType type, uint32_t bits);

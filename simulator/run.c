@@ -1,6 +1,7 @@
 /* One launch: does it fit the kernel, memory, blocks over threads, results. */
 #include "simulator/copy.h"
 #include "simulator/machine.h"
+#include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
 
@@ -385,6 +386,10 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
   if (!f || !check_launch(f, launch, error)) return false;
   Kernel *kernel = kernel_decode(module, f, error);
   if (!kernel) return false;
+  for (uint32_t i = 0; i < kernel->n_code; i++) {
+    product_bind(&kernel->code[i], gpu);
+    product_bind_group(&kernel->code[i], gpu);
+  }
   Run run = {.kernel = kernel, .options = options, .result = result};
   g_mutex_init(&run.lock);
   run.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

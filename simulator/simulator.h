@@ -109,6 +109,14 @@ typedef enum {
   SIM_LAND_RANDOM,
 } SimLanding;
 
+/* How matrix products accumulate. */
+typedef enum {
+  SIM_ARITHMETIC_HARDWARE, /* as the description of the executing GPU says; without one, or where it says
+                              nothing, f32 */
+  SIM_ARITHMETIC_FAST,     /* in f32 */
+  SIM_ARITHMETIC_EXACT,    /* in double, rounded once per instruction */
+} SimArithmetic;
+
 #define SIM_CHECK_ALL 0xffffffffu
 
 typedef struct SimOptions {
@@ -118,7 +126,7 @@ typedef struct SimOptions {
   uint64_t max_instructions; /* warp-instructions, 0: no limit */
   double timeout;            /* seconds, 0: none */
   unsigned jobs;             /* threads, 0: as many as the machine has */
-  bool exact;                /* products accumulate as exactly as double allows instead of in f32 */
+  SimArithmetic arithmetic;
 } SimOptions;
 
 void sim_options_default(SimOptions *options);

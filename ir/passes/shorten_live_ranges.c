@@ -8,17 +8,23 @@
  * accumulator would keep several such tiles alive. Here each straight-line stretch is rewritten in the order of demand:
  * operations with effects keep their places and pull their operand trees in front of themselves, depth first (the order
  * of Sethi and Ullman, "The generation of optimal code for arithmetic expressions", 1970, without its register counts).
- * Loads are not moved: their number in flight is what hides memory latency. Everything still pending goes in front of an
- * operation that synchronises, writes a variable or owns regions, so no value is read after it changed. */
+ * Global loads move too, but in groups: those that the next STORES_A_GROUP stores need are issued together, for their
+ * number in flight is what hides memory latency. (A tensor may be updated in place, element by element: each chain reads
+ * its element before it writes it.) Everything still pending goes in front of an operation that synchronises, writes a
+ * variable or owns regions, so no value is read after it changed. */
 #include "ir/pass.h"
+
+#define STORES_A_GROUP 16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
 
 typedef struct {
   GHashTable *pending; /* IrOp* that wait for a use */
   GPtrArray *order;    /* the same, oldest first; emitted ones stay in the array */
+  GPtrArray *stores;   /* of the group being gathered */
 } Stretch;
 
-static bool is_pure(const IrOp *op)
+static bool is_movable(const IrOp *op)
 {
+  if (op->code == OP_LOAD_GLOBAL) return true;
   return op->n_results && !op->n_regions && op->code != OP_VAR && !ir_op_effects(op->code);
 }
 
@@ -53,6 +59,37 @@ static void place_before(Stretch *stretch, IrOp *op, IrOp *before)
   ir_op_move(op, before->parent, before);
 }
 
+/* Issues the global loads that an op's operand trees need. */
+static void place_loads(Stretch *stretch, const IrOp *op, IrOp *before);
+
+static void place_loads_of(Stretch *stretch, const IrExpr *expr, IrOp *before)
+{
+  IrOp *definition = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (definition && g_hash_table_contains(stretch->pending, definition)) {
+    if (definition->code == OP_LOAD_GLOBAL) place_before(stretch, definition, before);
+    else place_loads(stretch, definition, before);
+  }
+  for (unsigned i = 0; i < expr->n; i++)
+    place_loads_of(stretch, expr->items[i], before);
+}
+
+static void place_loads(Stretch *stretch, const IrOp *op, IrOp *before)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    place_loads_of(stretch, op->operands[i], before);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value) place_loads_of(stretch, op->attributes[i].value, before);
+}
+
+static void place_group(Stretch *stretch)
+{
+  for (unsigned i = 0; i < stretch->stores->len; i++)
+    place_loads(stretch, stretch->stores->pdata[i], stretch->stores->pdata[0]);
+  for (unsigned i = 0; i < stretch->stores->len; i++)
+    place_operands(stretch, stretch->stores->pdata[i], stretch->stores->pdata[i]);
+  g_ptr_array_set_size(stretch->stores, 0);
+}
+
 static void place_all(Stretch *stretch, IrOp *before)
 {
   for (unsigned i = 0; i < stretch->order->len; i++)
@@ -65,19 +102,23 @@ static void reorder(IrRegion *region)
 {
   g_autoptr(GHashTable) pending = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) order = g_ptr_array_new();
-  Stretch stretch = {pending, order};
+  g_autoptr(GPtrArray) stores = g_ptr_array_new();
+  Stretch stretch = {pending, order, stores};
   for (IrOp *op = region->first; op; op = op->next) {
     for (unsigned i = 0; i < op->n_regions; i++)
       reorder(op->regions[i]);
-    if (is_pure(op)) {
+    if (is_movable(op)) {
       g_hash_table_add(pending, op);
       g_ptr_array_add(order, op);
-    } else if (is_wall(op)) {
-      place_all(&stretch, op);
-    } else {
-      place_operands(&stretch, op, op);
+      continue;
     }
+    bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
+    if (store) g_ptr_array_add(stores, op);
+    if (!store || stores->len == STORES_A_GROUP) place_group(&stretch);
+    if (is_wall(op)) place_all(&stretch, op);
+    else if (!store) place_operands(&stretch, op, op);
   }
+  place_group(&stretch);
   /* what no effect of this region needs keeps its place: outer regions may */
 }
 

@@ -95,83 +95,114 @@ static int exponent_of(float x)
   return e ? (int)e - 127 : ilogbf(x);
 }
 
-/* v is a whole number below 2^53: keeps its upper bits. */
-static double keep_bits(double v, unsigned bits)
-{
-  int e;
-  frexp(v, &e);
-  if (e <= (int)bits) return v;
-  double unit = ldexp(1, e - (int)bits);
-  return trunc(v / unit) * unit;
-}
+typedef double Doubles __attribute__((vector_size(64)));
+typedef int64_t Longs __attribute__((vector_size(64)));
+typedef int32_t Halves __attribute__((vector_size(32)));
 
-VECTORISED static void add_aligned(const double product[][LANES], const int32_t exponent[][LANES], unsigned n,
-                                   unsigned bits, double sum[LANES], double scale[LANES])
-{
-  int32_t top[LANES];
-  for (unsigned l = 0; l < LANES; l++)
-    top[l] = exponent[0][l];
-  for (unsigned i = 1; i < n; i++)
-    for (unsigned l = 0; l < LANES; l++)
-      top[l] = MAX(top[l], exponent[i][l]);
-  for (unsigned l = 0; l < LANES; l++) {
-    int64_t e = MIN(MAX((int64_t)bits - top[l], -1000), 1000);
-    scale[l] = bits_double((uint64_t)(e + 1023) << 52);
-    sum[l] = 0;
+#define REPEAT(p)                                                                                            \
+  {                                                                                                          \
+    (p)[0], (p)[1], (p)[2], (p)[3], (p)[0], (p)[1], (p)[2], (p)[3]                                           \
   }
-  for (unsigned i = 0; i < n; i++)
-    for (unsigned l = 0; l < LANES; l++)
-      sum[l] += __builtin_trunc(product[i][l] * scale[l]);
+
+/* Operands of one tile as the adder takes them: values, and exponents beside them. */
+typedef struct Aligned {
+  double a[2][PRODUCT_MAX_K][LANES], b[2][PRODUCT_MAX_K][4];
+  int64_t xa[2][PRODUCT_MAX_K][LANES], xb[2][PRODUCT_MAX_K][4];
+  bool finite_a, finite_b;
+} Aligned __attribute__((aligned(64)));
+
+static inline __attribute__((always_inline)) Longs larger(Longs a, Longs b)
+{
+  Longs first = a > b;
+  return (a & first) | (b & ~first);
 }
 
-typedef struct Exponents {
-  int16_t a[2][PRODUCT_MAX_K][8]; /* per row: its four lanes share them */
-  int16_t b[2][PRODUCT_MAX_K][4];
-} Exponents;
-
-static void run_step(const ProductOperands *p, const Exponents *x, uint32_t *acc, unsigned t, unsigned h,
-                     unsigned parity, unsigned first, unsigned n, unsigned bits)
+/* One accumulator register: sums of `n` products each with what was there. All values are finite. */
+VECTORISED static void add_aligned(const Aligned *x, float *acc, unsigned h, unsigned parity, unsigned first,
+                                   unsigned n, unsigned bits)
 {
-  double product[PRODUCT_MAX_K + 1][LANES], sum[LANES], scale[LANES];
-  int32_t exponent[PRODUCT_MAX_K + 1][LANES];
-  for (unsigned i = 0; i < n; i++) {
-    const float *a = p->a.f[h][first + i], *b = p->b.f[t][parity][first + i];
-    const int16_t *xa = x->a[h][first + i], *xb = x->b[parity][first + i];
-    for (unsigned l = 0; l < LANES; l++) {
-      product[i][l] = (double)a[l] * (double)b[l & 3];
-      exponent[i][l] = xa[l >> 2] + xb[l & 3];
+  const Longs kept = (Longs){} + ~((1ll << (53 - MIN(24, bits + 1))) - 1);
+  for (unsigned c = 0; c < LANES; c += 8) {
+    double start[8];
+    int64_t exponent[8];
+    for (unsigned l = 0; l < 8; l++) {
+      uint32_t u = float_bits(acc[c + l]);
+      start[l] = (double)acc[c + l];
+      exponent[l] = (u & 0x7fffffff) == 0 ? -1000 : MAX((int64_t)(u >> 23 & 255), 1) - 127;
     }
+    Longs top;
+    Doubles initial;
+    memcpy(&top, exponent, sizeof top);
+    memcpy(&initial, start, sizeof initial);
+    for (unsigned i = first; i < first + n; i++) {
+      const Longs xb = REPEAT(x->xb[parity][i]);
+      Longs e = *(const Longs *)&x->xa[h][i][c] + xb;
+      top = larger(e, top);
+    }
+    Longs up = (int64_t)bits - top, limit = (Longs){} + 1000;
+    up = -larger(-up, -limit);
+    Doubles scale = (Doubles)((up + 1023) << 52), back = (Doubles)((1023 - up) << 52);
+    Doubles sum = __builtin_convertvector(__builtin_convertvector(initial * scale, Halves), Doubles);
+    for (unsigned i = first; i < first + n; i++) {
+      const Doubles b = REPEAT(x->b[parity][i]);
+      Doubles v = *(const Doubles *)&x->a[h][i][c] * b * scale;
+      sum += __builtin_convertvector(__builtin_convertvector(v, Halves), Doubles); /* cuts towards zero */
+    }
+    /* clearing low bits of the mantissa cuts the whole number towards zero */
+    Doubles result = (Doubles)((Longs)sum & kept) * back;
+    for (unsigned l = 0; l < 8; l++)
+      acc[c + l] = (float)result[l];
   }
+}
+
+/* Infinities and NaN: order and width do not matter. */
+static void add_special(const ProductOperands *p, float *acc, unsigned t, unsigned h, unsigned parity,
+                        unsigned k)
+{
   for (unsigned l = 0; l < LANES; l++) {
-    product[n][l] = bits_float(acc[l]);
-    exponent[n][l] = exponent_of(bits_float(acc[l]));
-  }
-  add_aligned(product, exponent, n + 1, bits, sum, scale);
-  unsigned kept = MIN(24, bits + 1);
-  for (unsigned l = 0; l < LANES; l++) {
-    float r = isfinite(sum[l]) ? (float)(keep_bits(sum[l], kept) / scale[l]) : (float)sum[l];
-    acc[l] = isnan(r) ? 0x7fffffff : float_bits(r);
+    double sum = acc[l];
+    for (unsigned i = 0; i < k; i++)
+      sum += (double)p->a.f[h][i][l] * (double)p->b.f[t][parity][i][l & 3];
+    acc[l] = isnan(sum) ? bits_float(0x7fffffff) : (float)sum;
   }
 }
 
 static void run_hardware(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves,
                          unsigned k, ProductModel model)
 {
-  Exponents x;
+  Aligned x; /* large: only what is used is set */
+  x.finite_a = true;
   for (unsigned h = 0; h < halves; h++)
     for (unsigned i = 0; i < k; i++)
-      for (unsigned r = 0; r < 8; r++)
-        x.a[h][i][r] = (int16_t)exponent_of(p->a.f[h][i][4 * r]);
+      for (unsigned l = 0; l < LANES; l++) {
+        float a = p->a.f[h][i][l];
+        x.a[h][i][l] = a;
+        x.xa[h][i][l] = l & 3 ? x.xa[h][i][l & ~3u] : exponent_of(a);
+        x.finite_a &= isfinite(a) != 0;
+      }
   unsigned step = model.step && model.step < k ? model.step : k;
   for (unsigned t = 0; t < tiles; t++) {
+    x.finite_b = true;
     for (unsigned parity = 0; parity < 2; parity++)
       for (unsigned i = 0; i < k; i++)
-        for (unsigned q = 0; q < 4; q++)
-          x.b[parity][i][q] = (int16_t)exponent_of(p->b.f[t][parity][i][q]);
-    for (unsigned h = 0; h < halves; h++)
-      for (unsigned parity = 0; parity < 2; parity++)
-        for (unsigned first = 0; first < k; first += step)
-          run_step(p, &x, acc[4 * t + 2 * h + parity], t, h, parity, first, MIN(step, k - first), model.bits);
+        for (unsigned q = 0; q < 4; q++) {
+          float b = p->b.f[t][parity][i][q];
+          x.b[parity][i][q] = b;
+          x.xb[parity][i][q] = exponent_of(b);
+          x.finite_b &= isfinite(b) != 0;
+        }
+    for (unsigned r = 0; r < 2 * halves; r++) {
+      float *c = (float *)acc[4 * t + r];
+      bool finite = x.finite_a && x.finite_b;
+      for (unsigned l = 0; l < LANES; l++)
+        finite &= isfinite(c[l]) != 0;
+      if (!finite) {
+        add_special(p, c, t, r >> 1, r & 1, k);
+        continue;
+      }
+      for (unsigned first = 0; first < k; first += step)
+        add_aligned(&x, c, r >> 1, r & 1, first, MIN(step, k - first), model.bits);
+    }
   }
 }
 
@@ -183,7 +214,7 @@ ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxTyp
       !number_parse(ptx_type_name(acc), &nc))
     return none;
   const GpuProduct *p = gpu_product(gpu, family, na, nb, nc);
-  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 30) return none;
+  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 28) return none;
   if (!p->accumulator_rounding || strcmp(p->accumulator_rounding, "truncate")) return none;
   return (ProductModel){(unsigned)p->accumulator_bits,
                         fact_known(p->accumulator_k) ? (unsigned)p->accumulator_k : 0};

@@ -81,8 +81,9 @@ error: --set needs NAME=VALUE, not "bm"
 [exit 2]
 
 $ adlgen compile graph.json --gpu h100 --out out --print-after split_role
-Illegal instruction
-[exit 132]
+error: --print-after: there is no pass split_role
+hint: did you mean split_roles?
+[exit 2]
 
 $ adlgen compile graph.json --gpu h100 --out out -x
 error: adlgen compile: unknown option -x

@@ -47,8 +47,18 @@ static double tile_cost(Chooser *chooser, const Tile *tile, int64_t m, int64_t n
          waves * 2048; /* each wave fills and drains its pipeline */
 }
 
+/* Narrow elements that do not lie along k are gathered one by one: their fragments pass through registers
+ * unpacked. */
+static bool gathers_elements(Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return number_bytes(gemm->a_type) != 2 && (gemm->a_m_major || gemm->b_n_major);
+}
+
 static Tile best_tile(Chooser *chooser, int64_t m, int64_t n, bool group)
 {
+  static const Tile small = {64, 64};
+  if (!group && gathers_elements(chooser)) return small;
   const Tile *tiles = group ? group_tiles : warp_tiles;
   unsigned count = group ? G_N_ELEMENTS(group_tiles) : G_N_ELEMENTS(warp_tiles);
   const Tile *best = &tiles[0];
@@ -137,7 +147,9 @@ bool choose_gemm(Chooser *chooser)
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of 16 bytes");
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
-  tile = warp ? best_tile(chooser, MIN(typical, longest), n, false) : scalar;
+  bool bytes = number_bytes(gemm->a_type) ==
+               1; /* copied one by one: the 128 x 128 tile's copies alone fill the registers */
+  tile = warp && !bytes ? best_tile(chooser, MIN(typical, longest), n, false) : scalar;
   finish(chooser, choose_open(chooser, "gemm"), tile, false, false);
   return true;
 }

@@ -250,7 +250,8 @@ static bool compile_variant(Compilation *compilation, const FusedOperator *op, c
   kernel->tile_text = g_strdup(choice->tile_text);
   kernel->stages = choice->stages;
   g_autoptr(KernelBuild) build =
-      kernel_build(op, compilation->graph, choice, kernel->name, options && options->fast_math, error);
+      kernel_build(op, compilation->graph, choice, kernel->name, options && options->fast_math,
+                   compilation->result->plan->arena, error);
   if (!build) return false;
   if (options && options->keep_tile) kernel->tile = ir_print(build->module);
   g_autoptr(GString) remarks = g_string_new(NULL);

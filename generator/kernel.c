@@ -206,8 +206,8 @@ static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const
   const FusedOperator *op = build->op;
   const Symbolic *all_dims[FUSED_MAX_RANK + 3], *all_strides[FUSED_MAX_RANK + 3];
   for (unsigned d = 0; d < lead; d++) {
-    all_dims[d] = symbolic_constant(build->module->arena, 1);
-    all_strides[d] = symbolic_constant(build->module->arena, 0);
+    all_dims[d] = symbolic_constant(build->expressions, 1);
+    all_strides[d] = symbolic_constant(build->expressions, 0);
   }
   memcpy(all_dims + lead, op->dims, op->rank * sizeof *all_dims);
   memcpy(all_strides + lead, strides, op->rank * sizeof *all_strides);
@@ -287,7 +287,8 @@ void scope_close(StepScope *scope, IrExpr *result)
     ir_emit_array(&scope->builder, OP_RETURN, 0, NULL);
   }
   for (unsigned i = 0; i < kernel->n_dims; i++)
-    if (!ir_dim_find(function, kernel->dims[i].name)) ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
+    if (!ir_dim_find(function, kernel->dims[i].name))
+      ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
 }
 
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
@@ -390,13 +391,14 @@ static bool write_kernel(KernelBuild *build, const char *name, GError **error)
 }
 
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          bool fast, GError **error)
+                          bool fast, Arena *expressions, GError **error)
 {
   IrModule *module = read_template(choice->template_name, error);
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
   *build = (KernelBuild){
       .op = op, .graph = graph, .choice = choice, .module = module, .fast = fast, .error = error};
+  build->expressions = expressions;
   build->kernel = ir_kernel(module);
   build->dims = g_hash_table_new(g_str_hash, g_str_equal);
   build->tensors = g_hash_table_new(g_str_hash, g_str_equal);

@@ -49,6 +49,7 @@ typedef struct KernelBuild {
   const FusedOperator *op;
   const Graph *graph;
   const Choice *choice;
+  Arena *expressions; /* of symbolic expressions: outlives the build, for the plan keeps them */
   IrModule *module;
   IrFunction *kernel;
   bool fast;
@@ -60,9 +61,10 @@ typedef struct KernelBuild {
   GError **error;
 } KernelBuild;
 
-/* Instantiates; `name` becomes the entry. NULL and *error on failure. Free with kernel_build_free. */
+/* Instantiates; `name` becomes the entry. New symbolic expressions live in `expressions`. NULL and *error on
+ * failure. Free with kernel_build_free. */
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          bool fast, GError **error);
+                          bool fast, Arena *expressions, GError **error);
 void kernel_build_free(KernelBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelBuild, kernel_build_free)
 /* An integer expression over the kernel's dims as one over the graph's symbols, in `arena`; NULL if it has no

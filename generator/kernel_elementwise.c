@@ -149,7 +149,7 @@ static void store_outputs(StepScope *scope)
 static IrValue *add_flat(KernelBuild *build, const GraphTensor *tensor, const Symbolic *const *strides,
                          const Symbolic *total, FlatStrides *flat)
 {
-  const Symbolic *one = symbolic_constant(build->module->arena, 1);
+  const Symbolic *one = symbolic_constant(build->expressions, 1);
   IrValue *value = kernel_add_tensor(build, tensor->name, tensor, 1, &total, &one);
   for (unsigned d = 0; d < build->op->rank; d++)
     flat->strides[d] = kernel_dim(
@@ -161,9 +161,9 @@ bool kernel_write_elementwise(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
-  const Symbolic *total = symbolic_constant(module->arena, 1);
+  const Symbolic *total = symbolic_constant(build->expressions, 1);
   for (unsigned d = 0; d < op->rank; d++)
-    total = symbolic_mul(module->arena, total, op->dims[d]);
+    total = symbolic_mul(build->expressions, total, op->dims[d]);
   kernel_bind_dim(build, "TOTAL", total);
   if (!ir_dim_find(build->kernel, "TOTAL")) g_hash_table_insert(build->dims, "TOTAL", (gpointer)total);
   Body body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),

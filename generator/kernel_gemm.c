@@ -93,7 +93,7 @@ bool kernel_write_gemm(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   const FusedGemm *gemm = &op->gemm;
-  Arena *arena = build->module->arena;
+  Arena *arena = build->expressions;
   const Symbolic *one = symbolic_constant(arena, 1), *zero = symbolic_constant(arena, 0);
   if (gemm->n_batch > 1) {
     error_set(build->error, ERROR_UNSUPPORTED, &op->anchor->mark, "batches", NULL,

@@ -148,16 +148,31 @@ static bool generate_for(CompileRun *run, const char *gpu_name, const CompileOpt
   return true;
 }
 
+/* A parameter that no kernel has is a mistake, not a wish. */
+static bool check_sets(const CompileRun *run, const bool *used, GError **error)
+{
+  const char *const *sets = argument_values(run->arguments, "set");
+  for (unsigned i = 0; sets[i]; i++) {
+    if (used[i]) continue;
+    error_set(error, ERROR_INPUT, NULL, "unknown-parameter", "adlgen compile --explain names the templates",
+              "--set %s: no kernel of this graph has such a parameter", sets[i]);
+    return false;
+  }
+  return true;
+}
+
 static bool generate(CompileRun *run, GError **error)
 {
   CompileOptions options = compile_options(run);
+  g_autofree bool *used = g_new0(bool, g_strv_length((char **)options.sets) + 1);
+  options.set_used = used;
   if (!is_ir(run->source)) {
     run->graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
     if (!run->graph) return false;
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)
     if (!generate_for(run, *name, &options, error)) return false;
-  return true;
+  return is_ir(run->source) || check_sets(run, used, error);
 }
 
 /* ---- assembling ---- */

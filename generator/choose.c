@@ -129,6 +129,7 @@ static void apply_sets(Chooser *chooser, Choice *choice)
       parameter->integer = strtoll(equals + 1, NULL, 10);
       parameter->number = strtod(equals + 1, NULL);
       parameter->text = arena_strdup(chooser->arena, equals + 1);
+      if (chooser->options->set_used) chooser->options->set_used[set - chooser->options->sets] = true;
       choose_note(chooser, "%s = %s by --set", parameter->name, equals + 1);
     }
   }

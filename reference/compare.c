@@ -1,0 +1,80 @@
+/* Errors are taken over the whole tensor: a single rounding far from the others is no fault, a wrong tile is.
+ */
+#include "reference/operators.h"
+#include <math.h>
+#include <string.h>
+
+double comparison_limit(NumberType type, bool tf32_products)
+{
+  switch (type) {
+  case NUMBER_F64: return 1e-13;
+  case NUMBER_F32: return tf32_products ? 1e-3 : 5e-6;
+  case NUMBER_TF32: return 1e-3;
+  case NUMBER_F16: return 1e-3;
+  case NUMBER_BF16: return 4e-3;
+  case NUMBER_E4M3: return 4e-2;
+  case NUMBER_E5M2: return 8e-2;
+  default: return 0;
+  }
+}
+
+static Comparison compare_integers(const Tensor *out, const Value *reference)
+{
+  Comparison result = {0};
+  unsigned size = number_bytes(out->type);
+  for (size_t i = 0; i < out->n; i++) {
+    if (!memcmp(out->data + i * size, &reference->integers[i], size)) continue;
+    double difference =
+        fabs(number_to_double(out->type, out->data + i * size) - (double)reference->integers[i]);
+    if (!result.error || difference > result.max_abs) result.worst = i;
+    result.max_abs = fmax(result.max_abs, difference);
+    result.error++;
+  }
+  result.ok = result.error == 0;
+  return result;
+}
+
+/* A result that is not finite is in place if the reference is so too, or so large that its type cannot hold
+ * it. */
+static bool is_in_place(NumberType type, double out, double reference, double limit)
+{
+  uint8_t memory[8];
+  if (isnan(out) || isnan(reference)) {
+    if (isnan(out) && isnan(reference)) return true;
+    number_from_double(type, reference, false, memory); /* a type without infinities overflows to NaN */
+    return isnan(out) && isnan(number_to_double(type, memory));
+  }
+  if (!isinf(out)) {
+    number_from_double(type, reference, false, memory);
+    double rounded = number_to_double(type, memory);
+    return !isinf(reference) && (isfinite(rounded) || fabs(out) * (1 + limit) >= fabs(reference));
+  }
+  number_from_double(type, reference * (1 + limit), false, memory);
+  return number_to_double(type, memory) == out;
+}
+
+Comparison compare_values(const Tensor *out, const Value *reference, double limit)
+{
+  Comparison result = {0};
+  if (!reference->floats) return compare_integers(out, reference);
+  unsigned size = number_bytes(out->type);
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < out->n; i++) {
+    double x = number_to_double(out->type, out->data + i * size), y = reference->floats[i];
+    if (!isfinite(x) || !isfinite(y)) {
+      if (!is_in_place(out->type, x, y, limit) && !result.misplaced++) result.worst = i;
+      continue;
+    }
+    double d = fabs(x - y);
+    if (d > result.max_abs) {
+      result.max_abs = d;
+      if (!result.misplaced) result.worst = i;
+    }
+    difference += d * d;
+    norm += y * y;
+  }
+  result.limit = limit;
+  result.error = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
+  result.ok = !result.misplaced && result.error <= limit;
+  return result;
+}

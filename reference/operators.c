@@ -1,0 +1,68 @@
+#include "reference/operators.h"
+#include "reference/private.h"
+#include <string.h>
+
+const ReferenceAttribute *reference_attribute(const ReferenceCall *call, const char *name)
+{
+  for (unsigned i = 0; i < call->n_attributes; i++)
+    if (!strcmp(call->attributes[i].name, name)) return &call->attributes[i];
+  return NULL;
+}
+
+double reference_number(const ReferenceCall *call, const char *name)
+{
+  const ReferenceAttribute *attribute = reference_attribute(call, name);
+  if (!attribute) g_error("reference: %s lacks attribute %s", call->op, name);
+  return attribute->number;
+}
+
+int64_t reference_integer(const ReferenceCall *call, const char *name)
+{
+  const ReferenceAttribute *attribute = reference_attribute(call, name);
+  if (!attribute) g_error("reference: %s lacks attribute %s", call->op, name);
+  return attribute->integer;
+}
+
+bool reference_refuse(GError **error, const ReferenceCall *call, const char *message)
+{
+  error_set(error, ERROR_INPUT, NULL, "reference", NULL, "%s: %s", call->op, message);
+  return false;
+}
+
+static bool is_one_of(const char *op, const char *const *names)
+{
+  for (; *names; names++)
+    if (!strcmp(*names, op)) return true;
+  return false;
+}
+
+static const char *const products[] = {"MatMul", "MatMulInteger", "Gemm", NULL};
+static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNormalization",
+                                   "RMSNormalization", "ReduceSum",  "ReduceMean",
+                                   "ReduceMax",        "ReduceMin",  NULL};
+
+bool reference_knows(const char *op)
+{
+  return is_one_of(op, products) || is_one_of(op, rows) || reference_is_elementwise(op);
+}
+
+bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  bool known;
+  memset(outputs, 0, n_outputs * sizeof *outputs);
+  if (is_one_of(call->op, rows)) {
+    if (reference_rows(call, outputs, n_outputs, error)) return true;
+    for (unsigned i = 0; i < n_outputs; i++)
+      g_clear_pointer(&outputs[i], value_free);
+    return false;
+  }
+  if (is_one_of(call->op, products)) {
+    outputs[0] = reference_product(call, error);
+    return outputs[0] != NULL;
+  }
+  outputs[0] = reference_elementwise(call, &known, error);
+  if (!known)
+    error_set(error, ERROR_UNSUPPORTED, NULL, "unsupported-operator", NULL, "the reference does not know %s",
+              call->op);
+  return outputs[0] != NULL;
+}

@@ -1,0 +1,65 @@
+/* What each operator means: one node at a time, in double precision (integers exactly), with nothing taken
+ * from the generator. Values are not rounded to their type except by Cast. Thread-safe. */
+#pragma once
+#include "reference/tensor.h"
+
+/* A tensor as the reference holds it: floats in double; integers and truth values in 64 bits, wrapped to
+ * their type. */
+typedef struct Value {
+  NumberType type;
+  unsigned rank;
+  int64_t shape[TENSOR_MAX_RANK];
+  size_t n;
+  double *floats;    /* type is a float */
+  int64_t *integers; /* otherwise */
+} Value;
+
+Value *value_new(NumberType type, unsigned rank, const int64_t *shape, GError **error);
+void value_free(Value *value);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Value, value_free)
+bool value_is_float(const Value *value);
+Value *value_from_tensor(const Tensor *tensor, GError **error);
+/* Rounded to the type. */
+Tensor *value_to_tensor(const Value *value, const char *name, GError **error);
+
+typedef struct ReferenceAttribute {
+  const char *name;
+  int64_t integer; /* also a NumberType, for `to` */
+  double number;
+  const char *text;
+  const int64_t *integers;
+  unsigned n;
+} ReferenceAttribute;
+
+typedef struct ReferenceCall {
+  const char *op; /* ONNX's name */
+  unsigned opset;
+  const Value *const *inputs; /* NULL: an optional input that is absent */
+  unsigned n_inputs;
+  const ReferenceAttribute *attributes; /* all the operator has, defaults filled in */
+  unsigned n_attributes;
+  NumberType result; /* type of output 0, as the graph has it */
+} ReferenceCall;
+
+/* Computes outputs[0] and, where asked for by n_outputs, the further ones; the caller frees them.
+ * ERROR_UNSUPPORTED for an operator it does not know, ERROR_INPUT for shapes that do not fit. */
+bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error);
+/* true if reference_run knows the operator. */
+bool reference_knows(const char *op);
+
+/* ---- comparison ---- */
+
+typedef struct Comparison {
+  double error;   /* ||out - ref|| / ||ref||; ||out - ref|| if the reference is zero; integers: elements that
+                     differ */
+  double max_abs; /* largest |out - ref| of finite elements */
+  double limit;
+  size_t misplaced; /* NaN or infinities that are not in place */
+  size_t worst;     /* element of max_abs, or the first misplaced one */
+  bool ok;
+} Comparison;
+
+/* The limit for a type; tf32_products: some product was taken in tf32, which f32 results then show. */
+double comparison_limit(NumberType type, bool tf32_products);
+/* out holds what a kernel wrote; both have the same shape. */
+Comparison compare_values(const Tensor *out, const Value *reference, double limit);

@@ -1,0 +1,22 @@
+/* Between the files of reference/ only. */
+#pragma once
+#include "reference/operators.h"
+
+const ReferenceAttribute *reference_attribute(const ReferenceCall *call,
+                                              const char *name); /* NULL: not there */
+double reference_number(const ReferenceCall *call, const char *name);
+int64_t reference_integer(const ReferenceCall *call, const char *name);
+/* The value reduced modulo 2^bits into the range of an integer type; bool: 0 or 1. */
+int64_t reference_wrap(NumberType type, int64_t value);
+bool reference_refuse(GError **error, const ReferenceCall *call, const char *message);
+
+/* Families. Each tells by *known whether the operator is one of its own. */
+Value *reference_elementwise(const ReferenceCall *call, bool *known, GError **error); /* elementwise.c */
+bool reference_is_elementwise(const char *op);
+Value *reference_product(const ReferenceCall *call, GError **error); /* product.c */
+bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
+                    GError **error); /* rows.c */
+
+/* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
+ * false if the value does not broadcast. */
+bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);

@@ -1,0 +1,252 @@
+/* Softmax, LogSoftmax, LayerNormalization, RMSNormalization and the reductions, over any axes. */
+#include "reference/private.h"
+#include <math.h>
+#include <string.h>
+
+/* The elements of a tensor as rows: element (r, c) lies at outer[r] + inner[c]. */
+typedef struct {
+  size_t n_rows, n_columns;
+  size_t *outer, *inner;
+} Rows;
+
+static void free_rows(Rows *rows)
+{
+  g_free(rows->outer);
+  g_free(rows->inner);
+}
+
+/* Offsets of all combinations of the dims whose bit is set (or not). */
+static size_t *offsets(const Value *value, uint32_t axes, bool set, size_t *n)
+{
+  int64_t strides[TENSOR_MAX_RANK];
+  reference_strides(value, value->rank, value->shape, strides);
+  *n = 1;
+  for (unsigned d = 0; d < value->rank; d++)
+    if ((axes >> d & 1) == set) *n *= (size_t)value->shape[d];
+  size_t *list = g_new0(size_t, *n + 1);
+  for (size_t i = 0; i < *n; i++) {
+    size_t rest = i;
+    for (unsigned d = value->rank; d-- > 0;) {
+      if ((axes >> d & 1) != set) continue;
+      list[i] += rest % (size_t)value->shape[d] * (size_t)strides[d];
+      rest /= (size_t)value->shape[d];
+    }
+  }
+  return list;
+}
+
+static Rows rows_of(const Value *value, uint32_t axes)
+{
+  Rows rows;
+  rows.outer = offsets(value, axes, false, &rows.n_rows);
+  rows.inner = offsets(value, axes, true, &rows.n_columns);
+  return rows;
+}
+
+/* Bits of axis .. rank - 1; false if there is no such axis. */
+static bool axes_from(int64_t axis, unsigned rank, uint32_t *axes)
+{
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return false;
+  *axes = (1u << rank) - (1u << axis);
+  return true;
+}
+
+/* ---- softmax ---- */
+
+static void softmax_row(const double *x, double *y, const Rows *rows, size_t row, bool logarithm)
+{
+  double largest = -INFINITY, sum = 0;
+  const size_t *inner = rows->inner;
+  x += rows->outer[row];
+  y += rows->outer[row];
+  for (size_t c = 0; c < rows->n_columns; c++)
+    if (isnan(x[inner[c]]) || x[inner[c]] > largest) largest = x[inner[c]];
+  for (size_t c = 0; c < rows->n_columns; c++)
+    sum += exp(x[inner[c]] - largest);
+  for (size_t c = 0; c < rows->n_columns; c++)
+    y[inner[c]] = logarithm ? x[inner[c]] - largest - log(sum) : exp(x[inner[c]] - largest) / sum;
+}
+
+static Value *softmax(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0];
+  uint32_t axes;
+  if (!axes_from(reference_integer(call, "axis"), x->rank, &axes)) {
+    reference_refuse(error, call, "there is no such axis");
+    return NULL;
+  }
+  if (call->opset >= 13) axes &= ~(axes - 1); /* that axis alone */
+  Value *y = value_new(x->type, x->rank, x->shape, error);
+  if (!y) return NULL;
+  Rows rows = rows_of(x, axes);
+  for (size_t r = 0; r < rows.n_rows; r++)
+    softmax_row(x->floats, y->floats, &rows, r, !strcmp(call->op, "LogSoftmax"));
+  free_rows(&rows);
+  return y;
+}
+
+/* ---- normalisation ---- */
+
+typedef struct {
+  double mean, inverse; /* 1 / sqrt(variance + epsilon) */
+} Statistics;
+
+static Statistics statistics_of(const double *x, const Rows *rows, bool centred, double epsilon)
+{
+  double sum = 0, squares = 0, n = (double)rows->n_columns;
+  for (size_t c = 0; centred && c < rows->n_columns; c++)
+    sum += x[rows->inner[c]];
+  double mean = centred ? sum / n : 0;
+  for (size_t c = 0; c < rows->n_columns; c++)
+    squares += (x[rows->inner[c]] - mean) * (x[rows->inner[c]] - mean);
+  return (Statistics){mean, 1 / sqrt(squares / n + epsilon)};
+}
+
+/* Offsets of a scale or bias for every element of x, or NULL if it does not broadcast. */
+static size_t *broadcast_offsets(const Value *value, const Value *x)
+{
+  int64_t strides[TENSOR_MAX_RANK];
+  if (!reference_strides(value, x->rank, x->shape, strides)) return NULL;
+  size_t *list = g_new0(size_t, x->n + 1);
+  for (size_t i = 0; i < x->n; i++) {
+    size_t rest = i;
+    for (unsigned d = x->rank; d-- > 0;) {
+      list[i] += rest % (size_t)x->shape[d] * (size_t)strides[d];
+      rest /= (size_t)x->shape[d];
+    }
+  }
+  return list;
+}
+
+static bool scale_or_shift(Value *y, const Value *by, bool scale)
+{
+  g_autofree size_t *at = by ? broadcast_offsets(by, y) : NULL;
+  if (!by) return true;
+  if (!at) return false;
+  for (size_t i = 0; i < y->n; i++)
+    y->floats[i] = scale ? y->floats[i] * by->floats[at[i]] : y->floats[i] + by->floats[at[i]];
+  return true;
+}
+
+/* Mean or inverse deviation as outputs: the normalised axes become 1. */
+static Value *statistics_value(const Value *x, uint32_t axes, GError **error)
+{
+  int64_t shape[TENSOR_MAX_RANK];
+  for (unsigned d = 0; d < x->rank; d++)
+    shape[d] = axes >> d & 1 ? 1 : x->shape[d];
+  return value_new(NUMBER_F32, x->rank, shape, error);
+}
+
+static bool normalise(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  const Value *x = call->inputs[0];
+  bool centred = !strcmp(call->op, "LayerNormalization");
+  uint32_t axes;
+  if (!axes_from(reference_integer(call, "axis"), x->rank, &axes))
+    return reference_refuse(error, call, "there is no such axis");
+  if (!(outputs[0] = value_new(x->type, x->rank, x->shape, error))) return false;
+  for (unsigned i = 1; i < n_outputs; i++)
+    if (!(outputs[i] = statistics_value(x, axes, error))) return false;
+  Rows rows = rows_of(x, axes);
+  for (size_t r = 0; r < rows.n_rows; r++) {
+    const double *row = x->floats + rows.outer[r];
+    Statistics s = statistics_of(row, &rows, centred, reference_number(call, "epsilon"));
+    for (size_t c = 0; c < rows.n_columns; c++)
+      outputs[0]->floats[rows.outer[r] + rows.inner[c]] = (row[rows.inner[c]] - s.mean) * s.inverse;
+    if (n_outputs > 1) outputs[1]->floats[r] = s.mean;
+    if (n_outputs > 2) outputs[2]->floats[r] = s.inverse;
+  }
+  free_rows(&rows);
+  const Value *bias = call->n_inputs > 2 ? call->inputs[2] : NULL;
+  if (scale_or_shift(outputs[0], call->inputs[1], true) && scale_or_shift(outputs[0], bias, false))
+    return true;
+  return reference_refuse(error, call, "scale or bias do not broadcast");
+}
+
+/* ---- reductions ---- */
+
+static bool read_axes(const ReferenceCall *call, uint32_t *axes)
+{
+  const Value *x = call->inputs[0];
+  const ReferenceAttribute *attribute = reference_attribute(call, "axes");
+  const Value *input = call->n_inputs > 1 ? call->inputs[1] : NULL;
+  const int64_t *list = attribute ? attribute->integers : input ? input->integers : NULL;
+  size_t n = attribute ? attribute->n : input ? input->n : 0;
+  const ReferenceAttribute *noop = reference_attribute(call, "noop_with_empty_axes");
+  *axes = n || (noop && noop->integer) ? 0 : (1u << x->rank) - 1;
+  for (size_t i = 0; i < n; i++) {
+    int64_t axis = list[i] < 0 ? list[i] + x->rank : list[i];
+    if (axis < 0 || axis >= x->rank) return false;
+    *axes |= 1u << axis;
+  }
+  return true;
+}
+
+typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } Reduction;
+
+static double reduce_floats(const double *x, const Rows *rows, Reduction kind)
+{
+  double result = kind == REDUCE_MAX ? -INFINITY : kind == REDUCE_MIN ? INFINITY : 0;
+  for (size_t c = 0; c < rows->n_columns; c++) {
+    double value = x[rows->inner[c]];
+    if (kind <= REDUCE_MEAN)
+      result += value;
+    else if (isnan(value) || (kind == REDUCE_MAX ? value > result : value < result))
+      result = isnan(result) ? result : value;
+  }
+  return kind == REDUCE_MEAN ? result / (double)rows->n_columns : result;
+}
+
+static int64_t reduce_integers(const int64_t *x, const Rows *rows, Reduction kind, NumberType type)
+{
+  uint64_t sum = 0;
+  int64_t result = 0;
+  for (size_t c = 0; c < rows->n_columns; c++) {
+    int64_t value = x[rows->inner[c]];
+    sum += (uint64_t)value;
+    bool better = c == 0 || (kind == REDUCE_MAX ? value > result : value < result);
+    if (better) result = value;
+  }
+  if (kind > REDUCE_MEAN) return result;
+  int64_t total = reference_wrap(type, (int64_t)sum);
+  return kind == REDUCE_SUM || !rows->n_columns ? total : (int64_t)sum / (int64_t)rows->n_columns;
+}
+
+static Value *reduce(const ReferenceCall *call, GError **error)
+{
+  static const char *const names[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"};
+  const Value *x = call->inputs[0];
+  int64_t shape[TENSOR_MAX_RANK];
+  uint32_t axes;
+  unsigned rank = 0;
+  Reduction kind = REDUCE_SUM;
+  while (strcmp(names[kind], call->op))
+    kind++;
+  if (!read_axes(call, &axes)) {
+    reference_refuse(error, call, "there is no such axis");
+    return NULL;
+  }
+  for (unsigned d = 0; d < x->rank; d++)
+    if (!(axes >> d & 1))
+      shape[rank++] = x->shape[d];
+    else if (reference_integer(call, "keepdims"))
+      shape[rank++] = 1;
+  Value *y = value_new(x->type, rank, shape, error);
+  if (!y) return NULL;
+  Rows rows = rows_of(x, axes);
+  for (size_t r = 0; r < rows.n_rows; r++)
+    if (x->floats)
+      y->floats[r] = reduce_floats(x->floats + rows.outer[r], &rows, kind);
+    else
+      y->integers[r] = reduce_integers(x->integers + rows.outer[r], &rows, kind, x->type);
+  free_rows(&rows);
+  return y;
+}
+
+bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  if (g_str_has_suffix(call->op, "Normalization")) return normalise(call, outputs, n_outputs, error);
+  outputs[0] = g_str_has_prefix(call->op, "Reduce") ? reduce(call, error) : softmax(call, error);
+  return outputs[0] != NULL;
+}

@@ -1,0 +1,114 @@
+#include "reference/tensor.h"
+#include <math.h>
+#include <string.h>
+
+Tensor *tensor_new(const char *name, NumberType type, unsigned rank, const int64_t *shape, GError **error)
+{
+  size_t n = 1, bytes = 0;
+  bool fits = rank <= TENSOR_MAX_RANK, empty = false;
+  for (unsigned i = 0; fits && i < rank; i++)
+    empty = empty || shape[i] == 0;
+  for (unsigned i = 0; fits && i < rank; i++)
+    fits = shape[i] >= 0 && (empty || !__builtin_mul_overflow(n, (size_t)shape[i], &n));
+  if (empty) n = 0;
+  fits = fits && !__builtin_mul_overflow(n, (size_t)number_bytes(type), &bytes) && bytes <= G_MAXSSIZE;
+  uint8_t *data = fits ? g_try_malloc0(MAX(bytes, 1)) : NULL;
+  if (!data) {
+    error_set(error, ERROR_INPUT, NULL, "too-large", NULL, "tensor `%s` does not fit into memory", name);
+    return NULL;
+  }
+  Tensor *tensor = g_new0(Tensor, 1);
+  *tensor =
+      (Tensor){.name = g_strdup(name), .type = type, .rank = rank, .n = n, .bytes = bytes, .data = data};
+  if (rank) memcpy(tensor->shape, shape, rank * sizeof *shape);
+  return tensor;
+}
+
+void tensor_free(Tensor *tensor)
+{
+  if (!tensor) return;
+  g_free(tensor->name);
+  g_free(tensor->data);
+  g_free(tensor);
+}
+
+/* Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). */
+void philox(uint64_t seed, uint32_t stream, uint64_t block, uint32_t words[4])
+{
+  uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), stream, 0};
+  uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (unsigned round = 0; round < 10; round++) {
+    uint64_t first = (uint64_t)0xD2511F53u * counter[0], second = (uint64_t)0xCD9E8D57u * counter[2];
+    counter[0] = (uint32_t)(second >> 32) ^ counter[1] ^ key[0];
+    counter[2] = (uint32_t)(first >> 32) ^ counter[3] ^ key[1];
+    counter[1] = (uint32_t)second;
+    counter[3] = (uint32_t)first;
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  memcpy(words, counter, sizeof counter);
+}
+
+/* Two elements a block. */
+static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, size_t first)
+{
+  uint32_t words[4];
+  unsigned size = number_bytes(tensor->type);
+  philox(seed, index, first / 2, words);
+  /* Box and Muller: u in (0, 1), so that the logarithm is finite. */
+  double u = (words[0] + 1.0) / 4294967297.0, v = words[1] / 4294967296.0, radius = sqrt(-2 * log(u));
+  double normal[2] = {radius * cos(2 * M_PI * v), radius * sin(2 * M_PI * v)};
+  for (unsigned i = 0; i < 2 && first + i < tensor->n; i++) {
+    uint8_t *element = tensor->data + (first + i) * size;
+    uint64_t bits = words[i] | (uint64_t)words[i + 2] << 32;
+    if (number_class(tensor->type) == NUMBER_FLOAT)
+      number_from_double(tensor->type, normal[i], true, element);
+    else if (number_class(tensor->type) == NUMBER_BOOLEAN)
+      *element = bits & 1;
+    else
+      memcpy(element, &bits, size);
+  }
+}
+
+void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index)
+{
+  for (size_t i = 0; i < tensor->n; i += 2)
+    fill_pair(tensor, seed, index, i);
+}
+
+void tensor_fill_range(Tensor *tensor, uint64_t seed, unsigned index, int64_t low, int64_t high)
+{
+  uint64_t span = high > low ? (uint64_t)(high - low) : 1;
+  for (size_t i = 0; i < tensor->n; i++) {
+    uint32_t words[4];
+    philox(seed, index, i / 2, words);
+    uint64_t bits = words[i % 2] | (uint64_t)words[i % 2 + 2] << 32;
+    int64_t value = low + (int64_t)(bits % span);
+    memcpy(tensor->data + i * number_bytes(tensor->type), &value, number_bytes(tensor->type));
+  }
+}
+
+static char *shape_text(unsigned rank, const int64_t *shape)
+{
+  GString *text = g_string_new("[");
+  for (unsigned i = 0; i < rank; i++)
+    g_string_append_printf(text, "%s%" G_GINT64_FORMAT, i ? ", " : "", shape[i]);
+  g_string_append_c(text, ']');
+  return g_string_free(text, FALSE);
+}
+
+bool tensor_check(Tensor *tensor, NumberType type, unsigned rank, const int64_t *shape, GError **error)
+{
+  bool storage = tensor->type == type || (tensor->type == NUMBER_F32 && type == NUMBER_TF32);
+  bool same = tensor->rank == rank;
+  for (unsigned i = 0; same && i < rank; i++)
+    same = tensor->shape[i] == shape[i];
+  if (storage && same) {
+    tensor->type = type;
+    return true;
+  }
+  g_autofree char *have = shape_text(tensor->rank, tensor->shape), *want = shape_text(rank, shape);
+  error_set(error, ERROR_INPUT, NULL, "tensor", NULL, "tensor `%s` is %s %s, but %s %s is needed",
+            tensor->name, number_name(tensor->type), have, number_name(type), want);
+  return false;
+}

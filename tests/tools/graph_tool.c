@@ -1,10 +1,44 @@
 /* Reads an op description and prints what the front of the generator makes of it:
  *
- *   graph_tool check|graph|fusion FILE [M=4096]...
+ *   graph_tool check|graph|fusion|evaluate FILE [M=4096]...
  *
- * check prints nothing but errors. fusion also groups the nodes. */
+ * check prints nothing but errors. fusion groups the nodes. evaluate prints what the reference makes of the
+ * default data: per output the sum, the sum of squares and the first elements. */
+#include "tests/tools/evaluate.h"
 #include "generator/fusion.h"
 #include <string.h>
+
+static void print_value(const char *name, const Value *value)
+{
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < value->n; i++) {
+    double x = value->floats ? value->floats[i] : (double)value->integers[i];
+    sum += x;
+    squares += x * x;
+  }
+  printf("%s: %s", name, number_name(value->type));
+  for (unsigned i = 0; i < value->rank; i++)
+    printf("%s%" G_GINT64_FORMAT, i ? " x " : " ", value->shape[i]);
+  printf(" sum %.6g squares %.6g first", sum, squares);
+  for (size_t i = 0; i < value->n && i < 4; i++)
+    printf(" %.6g", value->floats ? value->floats[i] : (double)value->integers[i]);
+  printf("\n");
+}
+
+static int evaluate(const Graph *graph, GError **error)
+{
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  for (unsigned i = 0; i < graph->n_inputs; i++) {
+    Tensor *tensor = evaluate_default_input(graph, i, 0, error);
+    if (!tensor) return 1;
+    g_ptr_array_add(inputs, tensor);
+  }
+  g_autoptr(GPtrArray) outputs = evaluate_graph(graph, (Tensor *const *)inputs->pdata, error);
+  if (!outputs) return 1;
+  for (unsigned i = 0; i < outputs->len; i++)
+    print_value(graph->outputs[i]->name, outputs->pdata[i]);
+  return 0;
+}
 
 static int run(const char *command, const char *path, char **bindings_text, int n, GError **error)
 {
@@ -21,6 +55,7 @@ static int run(const char *command, const char *path, char **bindings_text, int 
     fputs(text, stdout);
     return 0;
   }
+  if (!strcmp(command, "evaluate")) return evaluate(graph, error);
   g_autoptr(Fusion) fusion = fusion_build(graph, NULL, error);
   if (!fusion) return 1;
   if (!strcmp(command, "check")) return 0;

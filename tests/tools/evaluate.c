@@ -1,0 +1,167 @@
+#include "tests/tools/evaluate.h"
+#include <string.h>
+
+static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error)
+{
+  for (unsigned i = 0; i < tensor->rank; i++)
+    if (!symbolic_is_constant(tensor->shape[i], &shape[i])) {
+      g_autofree char *text = symbolic_text(tensor->shape[i]);
+      error_set(error, ERROR_INPUT, &tensor->mark, "unbound-symbol",
+                "give every symbol a value, such as --dim M=4096", "dimension %u of `%s` is %s, not a number",
+                i, tensor->name, text);
+      return false;
+    }
+  return true;
+}
+
+Tensor *evaluate_default_input(const Graph *graph, unsigned index, uint64_t seed, GError **error)
+{
+  const GraphTensor *input = graph->inputs[index];
+  int64_t shape[GRAPH_MAX_RANK];
+  if (!extents_of(input, shape, error)) return NULL;
+  Tensor *tensor = tensor_new(input->name, input->type, input->rank, shape, error);
+  if (tensor) tensor_fill_random(tensor, seed, index);
+  return tensor;
+}
+
+Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
+{
+  const GraphTensor *constant = graph->constants[index];
+  int64_t shape[GRAPH_MAX_RANK];
+  if (!extents_of(constant, shape, error)) return NULL;
+  if (constant->file) {
+    g_autoptr(Tensor) loaded = tensor_load(constant->file, NULL, error);
+    if (!loaded || !tensor_check(loaded, constant->type, constant->rank, shape, error)) return NULL;
+    return g_steal_pointer(&loaded);
+  }
+  Tensor *tensor = tensor_new(constant->name, constant->type, constant->rank, shape, error);
+  if (tensor && tensor->bytes) memcpy(tensor->data, constant->data, tensor->bytes);
+  return tensor;
+}
+
+bool evaluate_has_tf32_products(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ == OPERATOR_GEMM && node->inputs[0]->type == NUMBER_TF32) return true;
+  }
+  return false;
+}
+
+/* ---- walking the nodes ---- */
+
+typedef struct {
+  const Graph *graph;
+  Value **values;    /* by tensor index; freed behind the last reader */
+  unsigned *readers; /* by tensor index: reads to come */
+} Evaluation;
+
+static ReferenceAttribute *attributes_of(const GraphNode *node)
+{
+  ReferenceAttribute *list = g_new0(ReferenceAttribute, node->op->n_attributes + 1);
+  for (unsigned i = 0; i < node->op->n_attributes; i++) {
+    const GraphAttribute *attribute = &node->attributes[i];
+    list[i] = (ReferenceAttribute){.name = node->op->attributes[i].name,
+                                   .integer = attribute->integer,
+                                   .number = attribute->number,
+                                   .text = attribute->text,
+                                   .integers = attribute->integers,
+                                   .n = attribute->n};
+  }
+  return list;
+}
+
+/* The reference finds shapes by itself: they must agree with inference, and the value takes the graph's type.
+ */
+static bool check_output(const GraphTensor *tensor, Value *value, GError **error)
+{
+  int64_t shape[GRAPH_MAX_RANK];
+  if (!extents_of(tensor, shape, error)) return false;
+  bool same = value->rank == tensor->rank;
+  for (unsigned i = 0; same && i < value->rank; i++)
+    same = value->shape[i] == shape[i];
+  if (same && value_is_float(value) == (number_class(tensor->type) == NUMBER_FLOAT)) {
+    value->type = tensor->type;
+    return true;
+  }
+  error_set(error, ERROR_INTERNAL, &tensor->mark, "inference", NULL,
+            "`%s` has another shape or type than was inferred", tensor->name);
+  return false;
+}
+
+static void release_inputs(Evaluation *evaluation, const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphTensor *tensor = node->inputs[i];
+    if (!tensor || --evaluation->readers[tensor->index] || tensor->is_output) continue;
+    g_clear_pointer(&evaluation->values[tensor->index], value_free);
+  }
+}
+
+static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **error)
+{
+  g_autofree const Value **inputs = g_new0(const Value *, node->n_inputs + 1);
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    inputs[i] = node->inputs[i] ? evaluation->values[node->inputs[i]->index] : NULL;
+  g_autofree ReferenceAttribute *attributes = attributes_of(node);
+  ReferenceCall call = {.op = node->op->name,
+                        .opset = evaluation->graph->opset,
+                        .inputs = inputs,
+                        .n_inputs = node->n_inputs,
+                        .attributes = attributes,
+                        .n_attributes = node->op->n_attributes,
+                        .result = node->outputs[0]->type};
+  Value *outputs[OPERATOR_MAX_OUTPUTS] = {NULL};
+  if (!reference_run(&call, outputs, node->n_outputs, error)) return false;
+  bool ok = true;
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GraphTensor *tensor = node->outputs[i];
+    bool kept = tensor && (tensor->is_output || tensor->n_consumers);
+    ok = ok && (!tensor || check_output(tensor, outputs[i], error));
+    if (kept)
+      evaluation->values[tensor->index] = outputs[i];
+    else
+      value_free(outputs[i]);
+  }
+  release_inputs(evaluation, node);
+  return ok;
+}
+
+static bool load_values(Evaluation *evaluation, Tensor *const *inputs, GError **error)
+{
+  const Graph *graph = evaluation->graph;
+  int64_t shape[GRAPH_MAX_RANK];
+  for (unsigned i = 0; i < graph->n_inputs; i++) {
+    const GraphTensor *input = graph->inputs[i];
+    if (!extents_of(input, shape, error) ||
+        !tensor_check(inputs[i], input->type, input->rank, shape, error) ||
+        !(evaluation->values[input->index] = value_from_tensor(inputs[i], error)))
+      return false;
+  }
+  for (unsigned i = 0; i < graph->n_constants; i++) {
+    g_autoptr(Tensor) constant = evaluate_constant(graph, i, error);
+    if (!constant || !(evaluation->values[graph->constants[i]->index] = value_from_tensor(constant, error)))
+      return false;
+  }
+  return true;
+}
+
+GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error)
+{
+  Evaluation evaluation = {.graph = graph,
+                           .values = g_new0(Value *, graph->n_tensors + 1),
+                           .readers = g_new0(unsigned, graph->n_tensors + 1)};
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    evaluation.readers[i] = graph->tensors[i]->n_consumers;
+  bool ok = load_values(&evaluation, inputs, error);
+  for (unsigned i = 0; ok && i < graph->n_nodes; i++)
+    ok = run_node(&evaluation, graph->nodes[i], error);
+  GPtrArray *outputs = ok ? g_ptr_array_new_with_free_func((GDestroyNotify)value_free) : NULL;
+  for (unsigned i = 0; ok && i < graph->n_outputs; i++)
+    g_ptr_array_add(outputs, g_steal_pointer(&evaluation.values[graph->outputs[i]->index]));
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    value_free(evaluation.values[i]);
+  g_free(evaluation.values);
+  g_free(evaluation.readers);
+  return outputs;
+}

@@ -1,0 +1,16 @@
+/* A graph evaluated node by node by the reference: what `run --check` holds kernels against. Knows of neither
+ * fusion nor plan. */
+#pragma once
+#include "generator/graph.h"
+#include "reference/operators.h"
+
+/* Tensor with the default data for input `index` of the graph. The graph must be bound: all shapes are
+ * numbers. */
+Tensor *evaluate_default_input(const Graph *graph, unsigned index, uint64_t seed, GError **error);
+/* Tensor of constant `index`: its data, or what its file holds. */
+Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error);
+/* Values of the graph's outputs, in their order; free with g_ptr_array_unref. inputs: Tensor *, in the order
+ * of graph->inputs, dense. */
+GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error);
+/* A product in tf32 takes part in the graph, which results of type f32 then show: see comparison_limit(). */
+bool evaluate_has_tf32_products(const Graph *graph);

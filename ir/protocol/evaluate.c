@@ -239,7 +239,7 @@ int64_t evaluate(Machine *m, const Agent *agent, const Scalar *x, unsigned threa
   }
   case SCALAR_LOAD: return loaded(m, agent, x, thread, known);
   case SCALAR_BLOCK: return x->number ? 0 : agent->block;
-  case SCALAR_BLOCKS: return x->number ? 1 : m->blocks;
+  case SCALAR_BLOCKS: return x->number ? 1 : (int64_t)m->blocks * m->scenario->clusters;
   case SCALAR_RANK: return agent->block;
   case SCALAR_SIZE: return m->blocks;
   case SCALAR_INSTANCE: return agent->instance;

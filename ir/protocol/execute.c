@@ -38,6 +38,8 @@ static void execute_for(Machine *m, Agent *agent, const Step *step)
   frame.i = evaluate_uniform(m, agent, step->scalar[0], 0);
   frame.high = evaluate_uniform(m, agent, step->scalar[1], frame.i + 2);
   frame.by = evaluate_uniform(m, agent, step->scalar[2], 1);
+  if (program_may_cut(m->program, step))
+    frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
   if (frame.i >= frame.high || frame.by < 1) {
     agent->step = step->target;
     return;

@@ -460,6 +460,61 @@ static void program_launch(Program *program)
   program->blocks = (unsigned)CLAMP(cluster, 1, PROTOCOL_MAX_BLOCKS);
 }
 
+/* ---- Long loops ---- */
+
+static bool constant_loop(const Step *step, int64_t *trips)
+{
+  for (unsigned i = 0; i < 3; i++)
+    if (!step->scalar[i] ? i < 2 : step->scalar[i]->kind != SCALAR_INT) return false;
+  int64_t by = step->scalar[2] ? step->scalar[2]->number : 1;
+  *trips = by > 0 ? (step->scalar[1]->number - step->scalar[0]->number) / by : 0;
+  return true;
+}
+
+static bool same_loop(const Step *a, const Step *b)
+{
+  int64_t by[2] = {a->scalar[2] ? a->scalar[2]->number : 1, b->scalar[2] ? b->scalar[2]->number : 1};
+  return a->scalar[0]->number == b->scalar[0]->number && a->scalar[1]->number == b->scalar[1]->number &&
+         by[0] == by[1];
+}
+
+static bool mentions_number(const Scalar *scalar)
+{
+  if (!scalar) return false;
+  if (scalar->kind == SCALAR_INT) return scalar->number > 1 || scalar->number < 0;
+  return mentions_number(scalar->a) || mentions_number(scalar->b) || mentions_number(scalar->c);
+}
+
+/* Over a constant K of thousands a loop of hundreds of iterations shows nothing that a few do not, if all
+ * roles have the same one and no condition picks an iteration by its number. */
+static void find_long_loop(Program *program)
+{
+  program->long_loop = -1;
+  unsigned most = 8;
+  for (unsigned i = 0; i < program->tiles->len; i++)
+    most = MAX(most, 2 * ((const Tile *)program->tiles->pdata[i])->slots + 6);
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    int64_t trips;
+    bool decides = step->kind == STEP_IF || step->kind == STEP_BREAK;
+    bool is_long = step->kind == STEP_FOR && constant_loop(step, &trips) && trips > most;
+    bool differs = is_long && program->long_loop >= 0 &&
+                   !same_loop(program_step(program, (unsigned)program->long_loop), step);
+    if (differs || (decides && mentions_number(step->scalar[0]))) {
+      program->long_loop = -1;
+      return;
+    }
+    if (is_long) program->long_loop = (int)i;
+  }
+}
+
+bool program_may_cut(const Program *program, const Step *step)
+{
+  int64_t trips;
+  return program->long_loop >= 0 && constant_loop(step, &trips) &&
+         same_loop(program_step(program, (unsigned)program->long_loop), step);
+}
+
 Program *program_new(IrModule *module, GError **error)
 {
   g_autoptr(Program) program = g_new0(Program, 1);
@@ -482,6 +537,7 @@ Program *program_new(IrModule *module, GError **error)
   if (!program->error) program_launch(program);
   if (!program->error) compile_region(program, kernel->body);
   step_add(program, STEP_END, NULL);
+  find_long_loop(program);
   if (program->error) {
     g_propagate_error(error, g_steal_pointer(&program->error));
     return NULL;

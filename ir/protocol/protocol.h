@@ -151,6 +151,8 @@ typedef struct Program {
   int64_t *granule; /* by dim: tile extent along it, 1 if not seen */
   bool *inner;      /* by dim: the bound of a counted loop from 0 */
   bool **alias;     /* [place][place] share bytes; NULL if none do */
+  int long_loop; /* step of a loop whose constant bounds all long loops share, so that they may be cut short;
+                    or -1 */
   GError *error;
 } Program;
 
@@ -163,7 +165,8 @@ const Scalar *scalar_of_op(Program *program,
                            const IrOp *op); /* of a scalar arithmetic op; NULL if it is none */
 bool place_reference(Program *program, const IrExpr *expr, Reference *reference);
 bool barrier_reference(Program *program, const IrExpr *expr, BarrierReference *reference);
-bool layout_resources(Program *program, GError **error); /* shared memory: what overlaps what */
+bool program_may_cut(const Program *program, const Step *step); /* a `for` as long as the long loops */
+bool layout_resources(Program *program, GError **error);        /* shared memory: what overlaps what */
 
 /* ---- Machine ---- */
 
@@ -275,6 +278,8 @@ typedef struct Scenario {
   Order order;
   bool late; /* tensor copies land as late as possible */
   unsigned step_limit;
+  unsigned clusters; /* of the grid; one of them runs */
+  int64_t turns;     /* iterations of long loops, see Program.long_loop */
 } Scenario;
 
 typedef struct Machine {

@@ -102,4 +102,6 @@ bool command_doctor(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_compile(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_sim(const Cli *cli, const Arguments *arguments, GError **error);
 extern const Option sim_options[];
+bool command_run(const Cli *cli, const Arguments *arguments, GError **error);
+extern const Option run_options[];
 bool command_catalog(const Cli *cli, const Arguments *arguments, GError **error);

@@ -23,7 +23,7 @@ const Option run_options[] = {
     {.name = "input",
      .value = "NAME=FILE",
      .repeated = true,
-     .doc = "data of an input or constant (.safetensors or .npy); default: random"},
+     .doc = "data of an input (.safetensors or .npy); default: random"},
     {.name = "offset",
      .value = "NAME=BYTES",
      .repeated = true,

@@ -120,6 +120,17 @@ const Command commands[] = {
                 "(all that a program needs to launch the kernels) and a file per kernel and kind. On any "
                 "error DIR is "
                 "as it was before."},
+    {.name = "run",
+     .arguments = "GRAPH",
+     .least = 1,
+     .most = 1,
+     .options = run_options,
+     .run = command_run,
+     .doc = "compiles an op description, runs it on the simulator or the GPU, and checks the results",
+     .details =
+         "Limits of the error, ||out - reference|| / ||reference||: f64 1e-13, f32 5e-6 (tf32 products "
+         "1e-3), f16 1e-3, bf16 4e-3, e4m3 4e-2, e5m2 8e-2, integers exact. Exits with 5 if an output is "
+         "beyond its limit, or if a fault was found."},
     {.name = "sim",
      .arguments = "KERNEL.ptx",
      .least = 1,

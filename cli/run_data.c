@@ -4,23 +4,14 @@
 
 /* ---- making ---- */
 
-static Tensor *new_like(const GraphTensor *like, GError **error)
-{
-  int64_t shape[GRAPH_MAX_RANK] = {0};
-  for (unsigned i = 0; i < like->rank; i++)
-    symbolic_is_constant(like->shape[i], &shape[i]);
-  return tensor_new(like->name, like->type, like->rank, shape, error);
-}
-
 static Tensor *load(const GraphTensor *like, const char *path, GError **error)
 {
   int64_t shape[GRAPH_MAX_RANK] = {0};
   for (unsigned i = 0; i < like->rank; i++)
     symbolic_is_constant(like->shape[i], &shape[i]);
-  g_autoptr(Tensor) tensor = NULL;
-  /* A file of one tensor serves whatever its name. */
+  /* A file of one tensor serves whatever the name it has there. */
   g_autoptr(GError) by_name = NULL;
-  tensor = tensor_load(path, like->name, &by_name);
+  g_autoptr(Tensor) tensor = tensor_load(path, like->name, &by_name);
   if (!tensor) tensor = tensor_load(path, NULL, NULL);
   if (!tensor) {
     g_propagate_error(error, g_steal_pointer(&by_name));
@@ -32,45 +23,27 @@ static Tensor *load(const GraphTensor *like, const char *path, GError **error)
   return g_steal_pointer(&tensor);
 }
 
-static Tensor *make_tensor(const GraphTensor *like, const char *file, uint64_t seed, unsigned index,
-                           GError **error)
+static bool is_input(const Graph *graph, const char *name)
 {
-  if (!file) file = like->file;
-  if (file) return load(like, file, error);
-  Tensor *tensor = new_like(like, error);
-  if (!tensor) return NULL;
-  if (like->data)
-    memcpy(tensor->data, like->data, tensor->bytes);
-  else
-    tensor_fill_random(tensor, seed, index);
-  return tensor;
+  for (unsigned i = 0; i < graph->n_inputs; i++)
+    if (!strcmp(graph->inputs[i]->name, name)) return true;
+  return false;
 }
 
-/* NAME=FILE pairs as a table; every name must be one of the graph's. */
+/* NAME=FILE pairs as a table. */
 static GHashTable *read_files(const Graph *graph, const char *const *files, GError **error)
 {
   g_autoptr(GHashTable) table = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
   for (; *files; files++) {
     char *name = NULL, *path = NULL;
     if (!argument_split("input", *files, &name, &path, error)) return NULL;
-    const GraphTensor *tensor = graph_tensor(graph, name);
     g_hash_table_insert(table, name, path);
-    if (tensor && tensor->kind != TENSOR_COMPUTED) continue;
-    error_set(error, ERROR_INPUT, NULL, "unknown-tensor", NULL, "--input: %s has no input or constant %s",
-              graph->name, name);
+    if (is_input(graph, name)) continue;
+    error_set(error, ERROR_INPUT, NULL, "unknown-tensor", NULL, "--input: %s has no input %s", graph->name,
+              name);
     return NULL;
   }
   return g_steal_pointer(&table);
-}
-
-static bool make_all(Tensor **tensors, GraphTensor *const *like, unsigned n, GHashTable *files, uint64_t seed,
-                     GError **error)
-{
-  for (unsigned i = 0; i < n; i++) {
-    tensors[i] = make_tensor(like[i], g_hash_table_lookup(files, like[i]->name), seed, i, error);
-    if (!tensors[i]) return false;
-  }
-  return true;
 }
 
 RunData *run_data_new(const Graph *graph, const char *const *files, uint64_t seed, GError **error)
@@ -82,9 +55,14 @@ RunData *run_data_new(const Graph *graph, const char *const *files, uint64_t see
   data->inputs = g_new0(Tensor *, graph->n_inputs + 1);
   data->constants = g_new0(Tensor *, graph->n_constants + 1);
   data->outputs = g_new0(Tensor *, graph->n_outputs + 1);
-  if (!make_all(data->inputs, graph->inputs, graph->n_inputs, table, seed, error) ||
-      !make_all(data->constants, graph->constants, graph->n_constants, table, seed, error))
-    return NULL;
+  for (unsigned i = 0; i < graph->n_inputs; i++) {
+    const char *file = g_hash_table_lookup(table, graph->inputs[i]->name);
+    data->inputs[i] =
+        file ? load(graph->inputs[i], file, error) : evaluate_default_input(graph, i, seed, error);
+    if (!data->inputs[i]) return NULL;
+  }
+  for (unsigned i = 0; i < graph->n_constants; i++)
+    if (!(data->constants[i] = evaluate_constant(graph, i, error))) return NULL;
   return g_steal_pointer(&data);
 }
 
@@ -106,19 +84,19 @@ void run_data_free(RunData *data)
 
 /* ---- moving ---- */
 
-static void put_all(Tensor *const *tensors, unsigned n, Execution *execution)
+static void put_all(Tensor *const *tensors, GraphTensor *const *names, unsigned n, Execution *execution)
 {
   for (unsigned i = 0; i < n; i++) {
     /* What the compiler folded into kernels is no tensor of the plan. */
-    ExecutionTensor *memory = execution_tensor(execution, tensors[i]->name);
+    ExecutionTensor *memory = execution_tensor(execution, names[i]->name);
     if (memory && memory->data) execution_scatter(memory, tensors[i]->data);
   }
 }
 
 void run_data_put_inputs(const RunData *data, Execution *execution)
 {
-  put_all(data->inputs, data->graph->n_inputs, execution);
-  put_all(data->constants, data->graph->n_constants, execution);
+  put_all(data->inputs, data->graph->inputs, data->graph->n_inputs, execution);
+  put_all(data->constants, data->graph->constants, data->graph->n_constants, execution);
 }
 
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error)
@@ -130,11 +108,37 @@ bool run_data_take_outputs(RunData *data, const Execution *execution, GError **e
       error_set(error, ERROR_INTERNAL, NULL, "no-output", NULL, "the plan has no output %s", output->name);
       return false;
     }
-    data->outputs[i] = new_like(output, error);
+    data->outputs[i] = tensor_new(output->name, output->type, output->rank, memory->resolved.shape, error);
     if (!data->outputs[i]) return false;
     execution_gather(memory, data->outputs[i]->data);
   }
   return true;
+}
+
+/* ---- against the reference ---- */
+
+static RunComparison compare_output(const Tensor *out, const Value *reference, double limit)
+{
+  RunComparison c = {.whole = compare_values(out, reference, limit)};
+  size_t worst = c.whole.worst;
+  if (worst >= out->n) return c;
+  c.out = number_to_double(out->type, out->data + worst * number_bytes(out->type));
+  c.reference = reference->floats ? reference->floats[worst] : (double)reference->integers[worst];
+  return c;
+}
+
+RunComparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error)
+{
+  const Graph *graph = data->graph;
+  bool tf32 = evaluate_has_tf32_products(graph);
+  g_autoptr(GPtrArray) references = evaluate_graph(graph, data->inputs, error);
+  if (!references) return NULL;
+  RunComparison *comparisons = arena_new_array(arena, RunComparison, graph->n_outputs);
+  for (unsigned i = 0; i < graph->n_outputs; i++) {
+    double limit = MIN(comparison_limit(graph->outputs[i]->type, tf32), tolerance);
+    comparisons[i] = compare_output(data->outputs[i], references->pdata[i], limit);
+  }
+  return comparisons;
 }
 
 /* ---- to disk ---- */

@@ -1,8 +1,8 @@
 /* Data of a run: inputs from files or by chance, outputs against the reference and to disk. */
 #pragma once
+#include "cli/evaluate.h"
 #include "cli/execute.h"
 #include "cli/output.h"
-#include "reference/operators.h"
 
 typedef struct RunData {
   const Graph *graph; /* all its dimensions are bound */

@@ -4,7 +4,7 @@
  *
  * check prints nothing but errors. fusion groups the nodes. evaluate prints what the reference makes of the
  * default data: per output the sum, the sum of squares and the first elements. */
-#include "tests/tools/evaluate.h"
+#include "cli/evaluate.h"
 #include "generator/fusion.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "tests/tools/evaluate.h"
+#include "cli/evaluate.h"
 #include <string.h>
 
 static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error)

@@ -4,17 +4,19 @@
  * gives  the same operations, pure ones as late as the first operation that needs them
  * breaks nothing
  *
- * Lowering writes elementwise code tile operation by tile operation, so a chain of ten operations on a 128-register
- * accumulator would keep several such tiles alive. Here each straight-line stretch is rewritten in the order of demand:
- * operations with effects keep their places and pull their operand trees in front of themselves, depth first (the order
- * of Sethi and Ullman, "The generation of optimal code for arithmetic expressions", 1970, without its register counts).
- * Global loads move too, but in groups: those that the next STORES_A_GROUP stores need are issued together, for their
- * number in flight is what hides memory latency. (A tensor may be updated in place, element by element: each chain reads
- * its element before it writes it.) Everything still pending goes in front of an operation that synchronises, writes a
- * variable or owns regions, so no value is read after it changed. */
+ * Lowering writes elementwise code tile operation by tile operation, so a chain of ten operations on a
+ * 128-register accumulator would keep several such tiles alive. Here each straight-line stretch is rewritten
+ * in the order of demand: operations with effects keep their places and pull their operand trees in front of
+ * themselves, depth first (the order of Sethi and Ullman, "The generation of optimal code for arithmetic
+ * expressions", 1970, without its register counts). Global loads move too, but in groups: those that the next
+ * STORES_A_GROUP stores need are issued together, for their number in flight is what hides memory latency. (A
+ * tensor may be updated in place, element by element: each chain reads its element before it writes it.)
+ * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
+ * regions, so no value is read after it changed. */
 #include "ir/pass.h"
 
-#define STORES_A_GROUP 16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
+#define STORES_A_GROUP                                                                                       \
+  16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
 
 typedef struct {
   GHashTable *pending; /* IrOp* that wait for a use */
@@ -38,7 +40,8 @@ static void place_before(Stretch *stretch, IrOp *op, IrOp *before);
 
 static void place_operand(Stretch *stretch, const IrExpr *expr, IrOp *before)
 {
-  if (expr->kind == EXPR_VALUE && expr->value->def && g_hash_table_contains(stretch->pending, expr->value->def))
+  if (expr->kind == EXPR_VALUE && expr->value->def &&
+      g_hash_table_contains(stretch->pending, expr->value->def))
     place_before(stretch, expr->value->def, before);
   for (unsigned i = 0; i < expr->n; i++)
     place_operand(stretch, expr->items[i], before);
@@ -66,8 +69,10 @@ static void place_loads_of(Stretch *stretch, const IrExpr *expr, IrOp *before)
 {
   IrOp *definition = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
   if (definition && g_hash_table_contains(stretch->pending, definition)) {
-    if (definition->code == OP_LOAD_GLOBAL) place_before(stretch, definition, before);
-    else place_loads(stretch, definition, before);
+    if (definition->code == OP_LOAD_GLOBAL)
+      place_before(stretch, definition, before);
+    else
+      place_loads(stretch, definition, before);
   }
   for (unsigned i = 0; i < expr->n; i++)
     place_loads_of(stretch, expr->items[i], before);
@@ -115,8 +120,10 @@ static void reorder(IrRegion *region)
     bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
     if (store) g_ptr_array_add(stores, op);
     if (!store || stores->len == STORES_A_GROUP) place_group(&stretch);
-    if (is_wall(op)) place_all(&stretch, op);
-    else if (!store) place_operands(&stretch, op, op);
+    if (is_wall(op))
+      place_all(&stretch, op);
+    else if (!store)
+      place_operands(&stretch, op, op);
   }
   place_group(&stretch);
   /* what no effect of this region needs keeps its place: outer regions may */

@@ -415,7 +415,7 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   k->code = arena_memdup(k->arena, d.code->data, d.code->len * sizeof(Inst));
   k->n_constants = d.constants->len;
   k->constants = g_aligned_alloc0(d.constants->len + 1, SLOT_BYTES, 128);
-  memcpy(k->constants, d.constants->data, (size_t)d.constants->len * SLOT_BYTES);
+  if (k->n_constants) memcpy(k->constants, d.constants->data, (size_t)k->n_constants * SLOT_BYTES);
   k->n_specials = d.specials->len;
   k->specials = arena_memdup(k->arena, d.specials->data, d.specials->len * sizeof(SpecialUse));
   g_array_free(d.code, TRUE);

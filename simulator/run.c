@@ -395,7 +395,7 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
   run.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   uint32_t races = 1u << SIM_FAULT_RACE | 1u << SIM_FAULT_PROXY | 1u << SIM_FAULT_PROXY_WAR;
   run.track_races = options->checkers & races;
-  run.ours = g_strstr_len(module->source->text, 1024, "adlgen") != NULL;
+  run.ours = options->strict || g_strstr_len(module->source->text, 1024, "adlgen") != NULL;
   uint32_t value_checks = 1u << SIM_FAULT_UNDEFINED | 1u << SIM_FAULT_WGMMA;
   run.track_undefined = options->checkers & value_checks;
   set_sizes(&run, f, launch, gpu);

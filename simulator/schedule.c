@@ -170,6 +170,9 @@ static unsigned run_group(Warp *w, unsigned share)
     uint32_t mask = guard_mask(w, in, g->mask);
     Step step;
     if (checks) check_guard(w, in, g->mask);
+    if (in->flags & INST_MEMBERS && mask & ~needed)
+      fault(w, in, first_lane(mask & ~needed), SIM_FAULT_CONVERGENCE, 0,
+            "lanes %08x execute this without being named in its member mask %08x", mask & ~needed, needed);
     if (needed & w->live & ~mask) {
       /* a uniformly false guard skips it; anything else must come together */
       if (!mask && !(g->mask & ~needed) && g->mask == w->live) {

@@ -127,6 +127,7 @@ typedef struct SimOptions {
   double timeout;            /* seconds, 0: none */
   unsigned jobs;             /* threads, 0: as many as the machine has */
   SimArithmetic arithmetic;
+  bool strict; /* hold the kernel to the rules for our own: what is a finding in foreign PTX is a fault */
 } SimOptions;
 
 void sim_options_default(SimOptions *options);

@@ -99,6 +99,13 @@ static void expect_cluster(const SimLaunch *l)
     assert_int_equal(c[i], a[i] + a[i ^ 32]);
 }
 
+static void expect_exchange(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 32; i++)
+    assert_int_equal(c[i], a[i ^ 1]);
+}
+
 static uint32_t mix(uint32_t x)
 {
   return x & 1 ? x + 7 : x;
@@ -114,10 +121,11 @@ static void expect_call(const SimLaunch *l)
 static const struct {
   const char *name;
   void (*expect)(const SimLaunch *l);
-} kernels[] = {{"add", expect_add},         {"collatz", expect_collatz},
-               {"reduce", expect_reduce},   {"histogram", expect_histogram},
-               {"product", expect_product}, {"group", expect_group},
-               {"cluster", expect_cluster}, {"call", expect_call}};
+} kernels[] = {{"add", expect_add},          {"collatz", expect_collatz},
+               {"reduce", expect_reduce},    {"histogram", expect_histogram},
+               {"product", expect_product},  {"group", expect_group},
+               {"cluster", expect_cluster},  {"call", expect_call},
+               {"exchange", expect_exchange}};
 
 /* --- running --- */
 

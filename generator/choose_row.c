@@ -94,15 +94,17 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
   if (columns && !choose_require_at_most(chooser, choice, row->columns, columns)) return;
   if (columns == 0) {
     unsigned chunk = power_of_two(longest, 128, ONLINE_CHUNK);
+    unsigned width = power_of_two(longest, 32, SHORT_ROW);
     if (longest <= SHORT_ROW && row->reduction)
-      finish(chooser, choice, 4, power_of_two(longest, 32, SHORT_ROW), 128);
+      finish(chooser, choice, MAX(4, SHORT_ROW / width), width, 128);
     else
       finish(chooser, choice, 1, chunk, CLAMP(chunk / 8, 64u, 256u));
     return;
   }
   unsigned width = power_of_two(MIN(longest, columns), 32, (unsigned)columns);
+  /* four warps; short rows share one, so that every thread has a whole vector */
   if (width <= SHORT_ROW)
-    finish(chooser, choice, 4, width, 128);
+    finish(chooser, choice, MAX(4, SHORT_ROW / width), width, 128);
   else
     finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
 }

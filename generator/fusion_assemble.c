@@ -82,21 +82,26 @@ static void add_elementwise(Assembly *at, const GraphNode *node, bool prologue)
 {
   bool per_row = at->fused->kind == FUSED_ROW && at->fused->row.reduction && !prologue;
   View view = per_row ? VIEW_ROW : VIEW_POINT;
-  g_autofree FusedOperand *operands = g_new0(FusedOperand, node->n_inputs + 1);
+  g_autofree FusedOperand *operands = g_new0(FusedOperand, node->n_inputs + 2);
+  unsigned n = node->n_inputs;
   for (unsigned i = 0; i < node->n_inputs; i++)
     operands[i] = operand_of(at, node->inputs[i], view);
   if (node->op->id == ONNX_Identity) {
     set_value(at, node->outputs[0], operands[0]);
     return;
   }
+  if (node->op->id == ONNX_Clip && node->op->n_attributes) { /* older versions: bounds are attributes */
+    operands[n++] = immediate(graph_attribute(node, "min")->number, NUMBER_F32);
+    operands[n++] = immediate(graph_attribute(node, "max")->number, NUMBER_F32);
+  }
   NumberType source = node->inputs[node->op->id == ONNX_Where ? 1 : 0]->type;
   FusedStep step = {.op = node->op->id,
                     .node = node,
-                    .attributes = node->op->n_attributes ? node->attributes : NULL,
+                    .attributes = n == node->n_inputs && node->op->n_attributes ? node->attributes : NULL,
                     .type = node->outputs[0]->type,
                     .compute = fuser_compute(source),
                     .prologue = prologue};
-  set_value(at, node->outputs[0], add_step(at, step, operands, node->n_inputs));
+  set_value(at, node->outputs[0], add_step(at, step, operands, n));
 }
 
 /* A step that stands for a part of the anchor. */

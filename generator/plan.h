@@ -149,6 +149,10 @@ PlanArgument *plan_add_divisor(Plan *plan, PlanVariant *variant, const char *nam
 void plan_add_dependency(Plan *plan, PlanLaunch *launch, const PlanLaunch *on, bool dependent);
 void plan_add_zero(Plan *plan, PlanLaunch *launch, const Symbolic *offset, const Symbolic *bytes);
 
+/* Copies every expression into the plan's arena, so that it outlives the graph and the kernels it was built
+ * from. */
+void plan_own_expressions(Plan *plan);
+
 /* What the types do not say: names unique and defined, expressions over known symbols only, ranges of boxes
  * and strides, the last variant without a guard, at most PLAN_MAX_VARIANTS, dependencies that come earlier.
  * marks may be NULL. */

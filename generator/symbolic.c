@@ -352,6 +352,16 @@ const Symbolic *symbolic_substitute(Arena *arena, const Symbolic *expression, Sy
                                                   : symbolic_binary(arena, expression->kind, a, b);
 }
 
+const Symbolic *symbolic_copy(Arena *arena, const Symbolic *expression)
+{
+  if (!expression) return NULL;
+  Symbolic *copy = arena_memdup(arena, expression, sizeof *expression);
+  copy->name = arena_strdup(arena, expression->name);
+  copy->a = symbolic_copy(arena, expression->a);
+  copy->b = symbolic_copy(arena, expression->b);
+  return copy;
+}
+
 void symbolic_visit(const Symbolic *expression, void (*visit)(const Symbolic *, void *), void *data)
 {
   if (expression->kind == SYMBOLIC_SYMBOL || expression->kind == SYMBOLIC_ALIGN) visit(expression, data);

@@ -82,6 +82,9 @@ bool symbolic_evaluate(const Symbolic *expression, SymbolicLookup lookup, void *
 typedef const Symbolic *(*SymbolicReplace)(const Symbolic *leaf, void *data);
 const Symbolic *symbolic_substitute(Arena *arena, const Symbolic *expression, SymbolicReplace replace,
                                     void *data);
+/* A copy of which nothing is shared: expressions otherwise share parts with what they were built from. NULL
+ * gives NULL. */
+const Symbolic *symbolic_copy(Arena *arena, const Symbolic *expression);
 /* Every leaf, left to right, with repetitions. */
 void symbolic_visit(const Symbolic *expression, void (*visit)(const Symbolic *leaf, void *data), void *data);
 

@@ -192,16 +192,10 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
   return vector;
 }
 
-static const Layout *place_blocked(Placement *placement, const IrType *type)
+/* Lanes along a row first, then rows; warps beyond what the rows take share rows. */
+static const Layout *spread(Placement *placement, unsigned rank, const unsigned *extent, unsigned rows,
+                            unsigned columns, unsigned vector, unsigned warps)
 {
-  int64_t threads = 0;
-  IrExpr *launch = ir_launch_get(placement->kernel, ATTR_THREADS);
-  if (!launch || !ir_expr_is_int(launch, &threads) || threads < 32) threads = 128;
-  set_threads(placement, (unsigned)threads);
-  unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
-  extents_of(type, extent);
-  unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
-  unsigned vector = shape_vector(placement, type);
   unsigned row_lanes = 1;
   while (row_lanes < 32 && row_lanes * 2 * vector <= columns)
     row_lanes *= 2;
@@ -212,7 +206,24 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   unsigned row_warps = warps / warps_for_rows;
   while (row_warps > 1 && columns % (row_warps * row_lanes * vector))
     row_warps /= 2;
-  return layout_blocked(placement->module->arena, type->rank, extent, vector, row_lanes, row_warps, warps);
+  return layout_blocked(placement->module->arena, rank, extent, vector, row_lanes, row_warps, warps);
+}
+
+static const Layout *place_blocked(Placement *placement, const IrType *type)
+{
+  int64_t threads = 0;
+  IrExpr *launch = ir_launch_get(placement->kernel, ATTR_THREADS);
+  if (!launch || !ir_expr_is_int(launch, &threads) || threads < 32) threads = 128;
+  set_threads(placement, (unsigned)threads);
+  unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
+  extents_of(type, extent);
+  unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
+  for (unsigned vector = shape_vector(placement, type); vector;
+       vector /= 2) { /* narrower ones spread wider */
+    const Layout *layout = spread(placement, type->rank, extent, rows, columns, vector, warps);
+    if (layout) return layout;
+  }
+  return NULL;
 }
 
 /* The largest tile shape that no anchor covers. */

@@ -168,16 +168,13 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel->symbol, "empty", cursor));
   ir_attribute_set(await, ATTR_PARITY,
                    ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
-  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(module, "elected", 0));
-  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
-  inner.mark = fill->mark;
-  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
+  IrOp *expect = ir_emit(builder, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
   ir_attribute_set(expect, ATTR_BYTES, ir_int(module, slot_bytes(channel)));
   const IrOp *last = fill;
   for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel;
        op = op->next) {
     /* emit_copy indexes by itself: the cursors of takes must not apply */
-    IrOp *copy = emit_copy(role, &inner, op, cursor);
+    IrOp *copy = emit_copy(role, builder, op, cursor);
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
     ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
     ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
@@ -408,6 +405,12 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   ir_attribute_set(op, ATTR_WARPS, ir_range(module, ir_int(module, first), ir_int(module, last)));
   IrBuilder inner = ir_builder_at_end(ir_region_add(op));
   inner.mark = split->kernel->mark;
+  if (kind == ROLE_PRODUCER) {
+    /* One thread does all of it: a warp that only waited, and arrived nowhere, could sleep through two phases. */
+    IrOp *one = ir_emit(&inner, OP_IF, 1, ir_call(module, "elected", 0));
+    inner = ir_builder_at_end(ir_region_add(one));
+    inner.mark = split->kernel->mark;
+  }
   for (unsigned i = 0; kind != ROLE_ALL && i < channels->len; i++) {
     const IrOp *channel = channels->pdata[i];
     g_hash_table_insert(cursors, (gpointer)channel->symbol,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #define CATALOG_VERSION 1
+#define MAX_VARIANTS    32 /* kernels of one graph that an entry can choose from */
 
 static void fault(GError **error, const char *path, const char *where, const char *what)
 {
@@ -139,6 +140,12 @@ static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, c
   CatalogGraph *added = g_new0(CatalogGraph, 1);
   added->name = g_strdup(name);
   added->text = json_dumps(graph, JSON_INDENT(1));
+  size_t i = 0;
+  json_t *variant = NULL;
+  json_array_foreach(json_object_get(entry, "variants"), i, variant)
+  {
+    added->variants |= 1u << (json_integer_value(variant) - 1);
+  }
   json_decref(graph);
   g_ptr_array_add(catalog->graphs, added);
   return true;
@@ -165,7 +172,7 @@ static bool add_combinations(Catalog *catalog, const char *path, const json_t *e
 
 static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, GError **error)
 {
-  static const char *const known[] = {"name", "for", "graph", NULL};
+  static const char *const known[] = {"name", "for", "graph", "variants", NULL};
   const char *key = NULL;
   json_t *value = NULL;
   if (!json_is_string(json_object_get(entry, "name")) || !json_is_object(json_object_get(entry, "graph"))) {
@@ -175,13 +182,20 @@ static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, G
   const char *name = json_string_value(json_object_get(entry, "name"));
   json_object_foreach((json_t *)entry, key, value) if (!g_strv_contains(known, key))
   {
-    fault(error, path, name, "an entry has name, for and graph only");
+    fault(error, path, name, "an entry has name, for, graph and variants only");
     return false;
   }
   json_t *variables = json_object_get(entry, "for");
   json_object_foreach(variables, key, value) if (!json_is_array(value))
   {
     fault(error, path, name, "each variable of for needs a list of values");
+    return false;
+  }
+  size_t i = 0;
+  json_array_foreach(json_object_get(entry, "variants"), i, value)
+  {
+    if (json_integer_value(value) >= 1 && json_integer_value(value) <= MAX_VARIANTS) continue;
+    fault(error, path, name, "variants are numbers from 1");
     return false;
   }
   json_t *binding = json_object();

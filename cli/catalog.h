@@ -8,8 +8,9 @@
 #include <jansson.h>
 
 typedef struct CatalogGraph {
-  char *name; /* unique; also the stem of its kernels' files */
-  char *text; /* the op description */
+  char *name;        /* unique; also the stem of its kernels' files */
+  char *text;        /* the op description */
+  unsigned variants; /* bit i: its kernel i is committed; 0: all of them */
 } CatalogGraph;
 
 typedef struct Catalog {

@@ -33,15 +33,22 @@ static char *describe(const CompiledKernel *kernel)
   return g_string_free(text, FALSE);
 }
 
+/* A graph of which one kernel is committed gives its own name to it. */
+static bool has_one_kernel(const CatalogGraph *graph, guint n)
+{
+  return n == 1 || (graph->variants && !(graph->variants & (graph->variants - 1)));
+}
+
 static void take_kernels(GenerateJob *job, const CompileResult *result)
 {
+  bool one = has_one_kernel(job->graph, result->kernels->len);
   for (guint i = 0; i < result->kernels->len; i++) {
+    if (job->graph->variants && !(job->graph->variants >> i & 1)) continue;
     const CompiledKernel *compiled = result->kernels->pdata[i];
     CatalogKernel *kernel = g_new0(CatalogKernel, 1);
     kernel->gpu = job->gpu_index;
     kernel->graph = g_strdup(job->graph->name);
-    kernel->name = result->kernels->len == 1 ? g_strdup(job->graph->name)
-                                             : g_strdup_printf("%s.%u", job->graph->name, i + 1);
+    kernel->name = one ? g_strdup(job->graph->name) : g_strdup_printf("%s.%u", job->graph->name, i + 1);
     kernel->entry = g_strdup(compiled->entry);
     kernel->target = g_strdup(job->gpu->target);
     kernel->about = describe(compiled);

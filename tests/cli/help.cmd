@@ -9,6 +9,7 @@ commands:
   ops                     lists the operators and the types that kernels can be generated for
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
+  run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   sim                     runs a PTX file on the CPU and reports its faults
   catalog                 builds or checks the committed kernels under generated/
 
@@ -36,6 +37,7 @@ commands:
   ops                     lists the operators and the types that kernels can be generated for
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
+  run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   sim                     runs a PTX file on the CPU and reports its faults
   catalog                 builds or checks the committed kernels under generated/
 

@@ -1,0 +1,74 @@
+# What run prints, writes and refuses.
+$ printf '{"name": "add", "inputs": {"x": {"type": "f32", "shape": ["R", 40]}, "y": {"type": "f32", "shape": [40]}}, "nodes": [{"op": "Add", "inputs": ["x", "y"], "outputs": ["z"]}], "outputs": ["z"]}' >add.json
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --check | tail -n 2
+output  type     error   max abs  limit  
+z       f32   2.36e-08  1.19e-07  5e-06  ok
+
+$ adlgen run add.json --gpu h100 --on sim --dim R=3 --check --json | validate run
+valid
+
+$ adlgen run - --gpu h100 --on sim --dim R=3 --json <add.json | validate run
+valid
+
+# Files go in again; strides and offsets change no result.
+$ adlgen run add.json --gpu h100 --on sim --dim R=3 --out one >/dev/null && ls one
+inputs.safetensors
+outputs.safetensors
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --input x=one/inputs.safetensors --input y=one/inputs.safetensors --seed 9 --out two >/dev/null && cmp one/outputs.safetensors two/outputs.safetensors
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --offset x=4 --offset z=12 --fixed --out three >/dev/null && cmp one/outputs.safetensors three/outputs.safetensors
+
+$ sed 's/"shape": \["R", 40\]/&, "strides": [48, 1]/' add.json >strided.json; adlgen run strided.json --gpu a100 --on sim --dim R=3 --out four >/dev/null && cmp one/outputs.safetensors four/outputs.safetensors
+
+# A result beyond the limit; nothing but the tolerance is wrong with it.
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --check --tolerance 0 | grep WRONG
+z       f32   2.36e-08  1.19e-07  exact  WRONG
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --check --tolerance 0 >/dev/null
+[exit 5]
+
+# Refusals.
+$ adlgen run add.json --gpu a100 --on sim
+add.json:1:59: error: dimension R has no value
+  {"name": "add", "inputs": {"x": {"type": "f32", "shape": ["R", 40]}, "y": {"type": "f32", "shape": [40]}}, "nodes": [{"op": "Add", "inputs": ["x", "y"...
+                                                            ^
+hint: --dim R=VALUE gives it one
+[exit 1]
+
+$ adlgen run add.json --gpu a100 --dim R=1
+error: adlgen run needs --on
+hint: adlgen run --help lists its options
+[exit 2]
+
+$ adlgen run add.json --gpu a100 --on moon --dim R=1
+error: adlgen run: --on cannot be "moon"
+hint: one of: sim, gpu
+[exit 2]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=1 --input q=one/inputs.safetensors
+error: --input: add has no input q
+[exit 1]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=2 --input x=one/inputs.safetensors
+error: tensor `x` is f32 [3, 40], but f32 [2, 40] is needed
+[exit 1]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=1 --offset x=2
+error: --offset: the description promises that x is aligned to 4 bytes
+hint: the description's `align` can be lowered
+[exit 1]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=1 --offset w=4
+error: --offset: w is no input, constant or output
+[exit 1]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=1 --tolerance much
+error: --tolerance takes a number, not `much`
+[exit 2]
+
+$ adlgen run add.json --gpu a100 --on sim --dim R=1 --checkers rase
+error: unknown checker 'rase'
+hint: did you mean 'race'?
+[exit 2]

@@ -108,7 +108,7 @@ typedef int32_t Halves __attribute__((vector_size(32)));
 typedef struct Aligned {
   double a[2][PRODUCT_MAX_K][LANES], b[2][PRODUCT_MAX_K][4];
   int64_t xa[2][PRODUCT_MAX_K][LANES], xb[2][PRODUCT_MAX_K][4];
-  bool finite_a, finite_b;
+  bool finite_a, finite_b, zero_a[2];
 } Aligned __attribute__((aligned(64)));
 
 static inline __attribute__((always_inline)) Longs larger(Longs a, Longs b)
@@ -143,10 +143,14 @@ VECTORISED static void add_aligned(const Aligned *x, float *acc, unsigned h, uns
     up = -larger(-up, -limit);
     Doubles scale = (Doubles)((up + 1023) << 52), back = (Doubles)((1023 - up) << 52);
     Doubles sum = __builtin_convertvector(__builtin_convertvector(initial * scale, Halves), Doubles);
-    for (unsigned i = first; i < first + n; i++) {
-      const Doubles b = REPEAT(x->b[parity][i]);
-      Doubles v = *(const Doubles *)&x->a[h][i][c] * b * scale;
-      sum += __builtin_convertvector(__builtin_convertvector(v, Halves), Doubles); /* cuts towards zero */
+    /* conversion to integers cuts towards zero; eight terms below 2^28 cannot overflow */
+    for (unsigned group = first; group < first + n; group += 8) {
+      Halves part = {0};
+      for (unsigned i = group; i < MIN(group + 8, first + n); i++) {
+        const Doubles b = REPEAT(x->b[parity][i]);
+        part += __builtin_convertvector(*(const Doubles *)&x->a[h][i][c] * b * scale, Halves);
+      }
+      sum += __builtin_convertvector(part, Doubles);
     }
     /* clearing low bits of the mantissa cuts the whole number towards zero */
     Doubles result = (Doubles)((Longs)sum & kept) * back;
@@ -172,14 +176,21 @@ static void run_hardware(uint32_t *const *acc, const ProductOperands *p, unsigne
 {
   Aligned x; /* large: only what is used is set */
   x.finite_a = true;
-  for (unsigned h = 0; h < halves; h++)
+  for (unsigned h = 0; h < halves; h++) {
+    uint32_t any = 0;
     for (unsigned i = 0; i < k; i++)
-      for (unsigned l = 0; l < LANES; l++) {
-        float a = p->a.f[h][i][l];
-        x.a[h][i][l] = a;
-        x.xa[h][i][l] = l & 3 ? x.xa[h][i][l & ~3u] : exponent_of(a);
-        x.finite_a &= isfinite(a) != 0;
+      for (unsigned l = 0; l < LANES; l += 4) {
+        float a = p->a.f[h][i][l]; /* the same in the four lanes of a row */
+        int64_t e = exponent_of(a);
+        for (unsigned q = 0; q < 4; q++) {
+          x.a[h][i][l + q] = a;
+          x.xa[h][i][l + q] = e;
+        }
+        any |= float_bits(a) << 1;
+        x.finite_a &= (float_bits(a) & 0x7f800000) != 0x7f800000;
       }
+    x.zero_a[h] = !any;
+  }
   unsigned step = model.step && model.step < k ? model.step : k;
   for (unsigned t = 0; t < tiles; t++) {
     x.finite_b = true;
@@ -189,13 +200,15 @@ static void run_hardware(uint32_t *const *acc, const ProductOperands *p, unsigne
           float b = p->b.f[t][parity][i][q];
           x.b[parity][i][q] = b;
           x.xb[parity][i][q] = exponent_of(b);
-          x.finite_b &= isfinite(b) != 0;
+          x.finite_b &= (float_bits(b) & 0x7f800000) != 0x7f800000;
         }
     for (unsigned r = 0; r < 2 * halves; r++) {
       float *c = (float *)acc[4 * t + r];
       bool finite = x.finite_a && x.finite_b;
+      /* rows of zeros, as beyond a tensor's edge, change nothing */
+      if (x.zero_a[r >> 1] && finite && model.bits >= 24) continue;
       for (unsigned l = 0; l < LANES; l++)
-        finite &= isfinite(c[l]) != 0;
+        finite &= (float_bits(c[l]) & 0x7f800000) != 0x7f800000;
       if (!finite) {
         add_special(p, c, t, r >> 1, r & 1, k);
         continue;
@@ -214,7 +227,7 @@ ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxTyp
       !number_parse(ptx_type_name(acc), &nc))
     return none;
   const GpuProduct *p = gpu_product(gpu, family, na, nb, nc);
-  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 28) return none;
+  if (!p || !fact_known(p->accumulator_bits) || p->accumulator_bits > 26) return none;
   if (!p->accumulator_rounding || strcmp(p->accumulator_rounding, "truncate")) return none;
   return (ProductModel){(unsigned)p->accumulator_bits,
                         fact_known(p->accumulator_k) ? (unsigned)p->accumulator_k : 0};

@@ -5,14 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void cli_print_json(json_t *object)
-{
-  char *text = json_dumps(object, JSON_INDENT(2));
-  puts(text);
-  free(text);
-  json_decref(object);
-}
-
 const Command *command_find(const char *name)
 {
   for (const Command *command = commands; command->name; command++)

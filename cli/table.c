@@ -87,3 +87,11 @@ void table_print(const Table *table, const Cli *cli)
   g_autofree char *text = table_text(table, cli->colour);
   fputs(text, stdout);
 }
+
+void cli_print_json(json_t *object)
+{
+  char *text = json_dumps(object, JSON_INDENT(2));
+  puts(text);
+  free(text);
+  json_decref(object);
+}

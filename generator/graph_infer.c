@@ -296,7 +296,7 @@ static bool infer_softmax(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
   const GraphAttribute *attribute = graph_attribute(node, "axis");
-  unsigned axis;
+  unsigned axis = 0;
   *shape = shape_of(node->inputs[0]);
   const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
   if (!read_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
@@ -309,7 +309,7 @@ static bool infer_norm(Inference *at, Shape *shape)
   GraphNode *node = at->node;
   const GraphAttribute *attribute = graph_attribute(node, "axis");
   const GraphAttribute *stash = graph_attribute(node, "stash_type");
-  unsigned axis;
+  unsigned axis = 0;
   *shape = shape_of(node->inputs[0]);
   const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
   if (!read_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
@@ -355,7 +355,7 @@ static bool infer_reduce(Inference *at, Shape *shape)
   const GraphTensor *input = node->inputs[0];
   const int64_t *axes = NULL;
   const Mark *mark;
-  unsigned n, axis;
+  unsigned n, axis = 0;
   if (!read_axes(at, &axes, &n, &mark)) return false;
   bool has_noop = operator_attribute_index(node->op, "noop_with_empty_axes") >= 0;
   bool noop = has_noop && graph_attribute(node, "noop_with_empty_axes")->integer;

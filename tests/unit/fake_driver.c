@@ -143,9 +143,10 @@ int cuModuleUnload(void *module)
   return 0;
 }
 
+/* Machine code holds every name. */
 int cuModuleGetFunction(void **function, void *module, const char *name)
 {
-  *function = strstr(module, name);
+  *function = strncmp(module, "\177ELF", 4) ? strstr(module, name) : module;
   return *function ? 0 : NOT_FOUND;
 }
 

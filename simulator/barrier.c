@@ -217,7 +217,7 @@ static void mbarrier_complete(Warp *w, Mbarrier *m, Block *b)
   cluster_progress(b->cluster);
 }
 
-void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count)
+void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count, uint32_t lanes)
 {
   if (count > m->pending) {
     fault(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
@@ -229,7 +229,7 @@ void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t co
     finding(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
             "arrival at the mbarrier at shared 0x%x, although nobody has seen its last phase complete",
             m->offset);
-  race_mbarrier_arrive(w, in, b, m);
+  race_mbarrier_arrive(w, in, b, m, lanes);
   m->pending -= count;
   m->last_arrival = w;
   mbarrier_complete(w, m, b);
@@ -302,7 +302,21 @@ static void mbarrier_init(Warp *w, const Inst *in, unsigned lane, Block *b, uint
   memcpy(b->shared + offset, &word, 8);
   Place p = {.at = b->shared + offset, .block = b, .offset = offset, .defined = b->defined};
   race_access(w, in, lane, &p, 8, ACCESS_WRITE, false);
+  race_mbarrier_initialised(w, m);
   memory_define(&p, 8, true);
+}
+
+/* Lanes that arrive at the same mbarrier as this one in the same instruction. */
+static uint32_t same_barrier(const Warp *w, const Inst *in, uint32_t mask, unsigned lane)
+{
+  uint32_t same = 0;
+  for_lanes(l, mask)
+  {
+    bool equal = in->wide ? lane_u64(w, in->a[0], l) == lane_u64(w, in->a[0], lane)
+                          : lane_u32(w, in->a[0], l) == lane_u32(w, in->a[0], lane);
+    same |= (uint32_t)equal << l;
+  }
+  return same;
 }
 
 static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
@@ -320,6 +334,7 @@ static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
     Mbarrier *m = mbarrier_find(w, in, l, b, offset);
     if (!m) continue;
     race_remote(w, in, b);
+    race_mbarrier_used(w, in, l, m);
     Place p = {.at = b->shared + offset, .block = b, .offset = offset, .defined = b->defined};
     race_access(w, in, l, &p, 8, ACCESS_ATOMIC, true);
     uint64_t state = m->phase << 20 | m->pending;
@@ -329,7 +344,7 @@ static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
     case MB_DROP:
       if (in->negate) mbarrier_expect(w, in, l, m, b, value);
       if (in->operation == MB_DROP) m->count -= MIN(m->count, in->negate ? 1 : value);
-      mbarrier_arrive(w, in, m, b, in->negate ? 1 : value);
+      mbarrier_arrive(w, in, m, b, in->negate ? 1 : value, same_barrier(w, in, mask, l));
       break;
     case MB_EXPECT: mbarrier_expect(w, in, l, m, b, value); break;
     default: mbarrier_transactions(w, in, m, b, -(int64_t)value); break;
@@ -376,6 +391,7 @@ static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
       done |= 1u << l; /* reported; go on */
       continue;
     }
+    race_mbarrier_used(w, in, l, m);
     if (b != w->block) fault(w, in, l, SIM_FAULT_MBARRIER, offset, "waiting on the mbarrier of a peer block");
     uint64_t v = in->negate ? lane_u32(w, in->a[1], l) & 1 : lane_u64(w, in->a[1], l) >> 20;
     bool over = in->negate ? (m->phase & 1) != v : m->phase > v;

@@ -197,7 +197,7 @@ static void land_arrival(PendingOperation *p)
   land_copies(p->warp, 1u << p->lane, 0, true);
   Mbarrier *m = mbarrier_find(p->warp, p->in, p->lane, a->block, a->offset);
   race_copy_arrive(p->warp, p->in, p->lane);
-  if (m) mbarrier_arrive(p->warp, p->in, m, a->block, 1);
+  if (m) mbarrier_arrive(p->warp, p->in, m, a->block, 1, 1u << p->lane);
   g_free(a);
 }
 

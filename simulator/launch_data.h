@@ -15,6 +15,6 @@ bool launch_data_read(const char *path, const char *tensor, void *data, uint64_t
 /* By the ending: .safetensors, .npy, else raw bytes. Written aside and renamed. */
 bool launch_data_write(const char *path, const char *tensor, const void *data, uint64_t bytes,
                        const BufferShape *shape, GError **error);
-/* Philox4x32-10 with key (seed) and counter (element / 4, index): floats are N(0, 1) by Box and Muller,
+/* Philox4x32-10 with key (seed) and counter (element / 2, index): floats are N(0, 1) by Box and Muller,
  * rounded to the type; integers take all values. */
 void launch_data_random(NumberType type, void *data, uint64_t bytes, uint64_t seed, unsigned index);

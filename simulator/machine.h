@@ -175,6 +175,11 @@ typedef struct Mbarrier {
   bool live;
   const Inst *initialised;
   Warp *last_arrival;
+  Warp *partial_warp; /* who arrived last, for which phase, with which lanes */
+  Warp *initialiser;
+  uint32_t initialised_at; /* its clock then */
+  uint64_t partial_phase;
+  uint32_t partial_lanes;
   void *check;
 } Mbarrier;
 
@@ -349,7 +354,7 @@ void cluster_free(Cluster *c);
 /* barrier.c */
 void barrier_thread_exit(Warp *w, uint32_t lanes);
 Mbarrier *mbarrier_find(Warp *w, const Inst *in, unsigned lane, Block *b, uint32_t offset);
-void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count);
+void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count, uint32_t lanes);
 void mbarrier_transactions(Warp *w, const Inst *in, Mbarrier *m, Block *b, int64_t bytes);
 
 /* async.c: operations that land later */

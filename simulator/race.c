@@ -24,7 +24,19 @@ typedef struct Cell {
 } Cell;
 G_STATIC_ASSERT(sizeof(Cell) == 64);
 
+/* A lane arrives for its warp without bar.warp.sync before: the other lanes' latest writes are not released.
+ * A clock value names one release, so whoever knows a writer up to exactly this clock knows it through this
+ * release. */
+#define PARTIAL_RELEASES 16
+typedef struct PartialRelease {
+  uint32_t clock, synced,
+      excluded; /* synced: what the warp wrote from this clock on concerns each lane alone */
+} PartialRelease;
+
 typedef struct Clocks {
+  uint32_t *synced; /* per warp: its clock at the last barrier of the whole warp */
+  PartialRelease (*partial)[PARTIAL_RELEASES];
+  unsigned *n_partial;
   unsigned warps, per_block, n; /* warps of the cluster, of a block, components */
   uint32_t *warp;               /* [warps][2 n]: clock, then fenced clock */
   uint32_t *barrier;            /* [blocks][16][2 n] */
@@ -72,6 +84,9 @@ void race_cluster_init(Cluster *c)
   k->warp = g_new0(uint32_t, (size_t)k->warps * 2 * k->n);
   for (unsigned i = 0; i < k->warps; i++)
     clock_of(k, i)[i] = 1;
+  k->synced = g_new0(uint32_t, k->warps);
+  k->partial = g_malloc0(k->warps * sizeof k->partial[0]);
+  k->n_partial = g_new0(unsigned, k->warps);
   k->barrier = g_new0(uint32_t, (size_t)c->n_blocks * 16 * 2 * k->n);
   k->waiting = g_malloc0(c->n_blocks * sizeof k->waiting[0]);
   k->remote = g_new0(uint32_t, (size_t)c->n_blocks * k->n);
@@ -99,6 +114,9 @@ void race_cluster_free(Cluster *c)
       race_mbarrier_free(&g_array_index(c->blocks[i].mbarriers, Mbarrier, m));
   }
   g_free(k->warp);
+  g_free(k->synced);
+  g_free(k->partial);
+  g_free(k->n_partial);
   g_free(k->barrier);
   g_free(k->waiting);
   g_free(k->remote);
@@ -169,6 +187,16 @@ static void report(const Clocks *k, const Access *a, SimFaultKind kind, bool is_
               agent_name(k, agent), other, why);
 }
 
+/* Was a write of this lane left out by the release through which its warp is known? */
+static bool left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t clock, uint32_t lanes)
+{
+  for (unsigned i = 0; i < MIN(k->n_partial[agent], PARTIAL_RELEASES); i++) {
+    const PartialRelease *p = &k->partial[agent][i];
+    if (p->clock == known) return clock >= p->synced && lanes & p->excluded;
+  }
+  return false;
+}
+
 /* Has the access (agent, clock) happened before a, and if proxies differ, been fenced? */
 static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32_t clock, uint16_t pc,
                         bool other_writes)
@@ -210,6 +238,11 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
 {
   if (cell->bytes & bytes && !(atomic && cell->flags & FLAG_ATOMIC)) {
     check_order(k, a, cell->agent, cell->clock, cell->pc, true);
+    const uint32_t known = clock_of(k, agent_of(k, a->warp))[cell->agent];
+    if (cell->agent < k->warps && cell->agent != agent_of(k, a->warp) && cell->clock <= known &&
+        left_out(k, cell->agent, known, cell->clock, cell->lanes))
+      report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
+             "the writer's warp was released by another lane's arrival, without bar.warp.sync before it");
     /* lanes of one warp: ordered by barriers only, not by standing in one instruction after the other */
     if (cell->agent == a->agent && a->agent < k->warps && cell->clock == a->clock &&
         cell->lanes & ~(1u << a->lane))
@@ -334,6 +367,11 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
 
 /* --- synchronisation --- */
 
+static void warp_synced(Clocks *k, unsigned agent)
+{
+  k->synced[agent] = clock_of(k, agent)[agent];
+}
+
 static void release(Clocks *k, Warp *w, uint32_t *into)
 {
   uint32_t *v = clock_of(k, agent_of(k, w));
@@ -352,6 +390,7 @@ void race_barrier_arrive(Warp *w, const Barrier *b, bool waits)
   if (!k) return;
   unsigned id = (unsigned)(b - w->block->barriers);
   release(k, w, barrier_clock(k, w->block, id));
+  warp_synced(k, agent_of(k, w));
   if (waits) k->waiting[w->block->rank][id] |= 1ull << w->id;
 }
 
@@ -370,7 +409,9 @@ void race_barrier(Block *block, const Barrier *b)
 void race_cluster_arrive(Warp *w)
 {
   Clocks *k = clocks_of(w);
-  if (k) release(k, w, k->cluster);
+  if (!k) return;
+  release(k, w, k->cluster);
+  warp_synced(k, agent_of(k, w));
 }
 
 void race_cluster_barrier(Cluster *c)
@@ -394,10 +435,40 @@ static uint32_t *mbarrier_clock(Clocks *k, Mbarrier *m)
   return m->check;
 }
 
-void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m)
+void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m, uint32_t lanes)
 {
   Clocks *k = clocks_of(w);
-  if (k) release(k, w, mbarrier_clock(k, m));
+  if (!k) return;
+  unsigned agent = agent_of(k, w);
+  /* lanes that arrive one after the other at one barrier add up */
+  bool more = m->partial_warp == w && m->partial_phase == m->phase;
+  m->partial_lanes = lanes | (more ? m->partial_lanes : 0);
+  m->partial_warp = w;
+  m->partial_phase = m->phase;
+  uint32_t excluded = w->live & ~m->partial_lanes, clock = clock_of(k, agent)[agent];
+  release(k, w, mbarrier_clock(k, m));
+  if (excluded)
+    k->partial[agent][k->n_partial[agent]++ % PARTIAL_RELEASES] =
+        (PartialRelease){clock, k->synced[agent], excluded};
+}
+
+void race_mbarrier_initialised(Warp *w, Mbarrier *m)
+{
+  Clocks *k = clocks_of(w);
+  if (!k) return;
+  m->initialiser = w;
+  m->initialised_at = clock_of(k, agent_of(k, w))[agent_of(k, w)];
+}
+
+/* Whoever uses it must know that it has been initialised. */
+void race_mbarrier_used(Warp *w, const Inst *in, unsigned lane, const Mbarrier *m)
+{
+  Clocks *k = clocks_of(w);
+  if (!k || !m->initialiser || clock_of(k, agent_of(k, w))[agent_of(k, m->initialiser)] >= m->initialised_at)
+    return;
+  fault_other(w, in, lane, SIM_FAULT_RACE, m->offset, m->initialised, m->initialiser,
+              "the mbarrier at shared 0x%x is used, and nothing orders that after its initialisation",
+              m->offset);
 }
 
 void race_mbarrier_complete(Block *b, Mbarrier *m)
@@ -430,7 +501,9 @@ void race_fence(Warp *w, const Inst *in, uint32_t mask)
 void race_warp_barrier(Warp *w)
 {
   Clocks *k = clocks_of(w);
-  if (k) clock_of(k, agent_of(k, w))[agent_of(k, w)]++;
+  if (!k) return;
+  clock_of(k, agent_of(k, w))[agent_of(k, w)]++;
+  warp_synced(k, agent_of(k, w));
 }
 
 /* --- cp.async --- */

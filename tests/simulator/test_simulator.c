@@ -106,6 +106,11 @@ static void expect_exchange(const SimLaunch *l)
     assert_int_equal(c[i], a[i ^ 1]);
 }
 
+static void expect_handoff(const SimLaunch *l)
+{
+  assert_memory_equal(buffer(l, "a"), buffer(l, "c"), 32 * sizeof(uint32_t));
+}
+
 static uint32_t mix(uint32_t x)
 {
   return x & 1 ? x + 7 : x;
@@ -121,11 +126,11 @@ static void expect_call(const SimLaunch *l)
 static const struct {
   const char *name;
   void (*expect)(const SimLaunch *l);
-} kernels[] = {{"add", expect_add},          {"collatz", expect_collatz},
-               {"reduce", expect_reduce},    {"histogram", expect_histogram},
-               {"product", expect_product},  {"group", expect_group},
-               {"cluster", expect_cluster},  {"call", expect_call},
-               {"exchange", expect_exchange}};
+} kernels[] = {{"add", expect_add},           {"collatz", expect_collatz},
+               {"reduce", expect_reduce},     {"histogram", expect_histogram},
+               {"product", expect_product},   {"group", expect_group},
+               {"cluster", expect_cluster},   {"call", expect_call},
+               {"exchange", expect_exchange}, {"handoff", expect_handoff}};
 
 /* --- running --- */
 

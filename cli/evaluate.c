@@ -30,7 +30,9 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
   int64_t shape[GRAPH_MAX_RANK];
   if (!extents_of(constant, shape, error)) return NULL;
   if (constant->file) {
-    g_autoptr(Tensor) loaded = tensor_load(constant->file, NULL, error);
+    /* Under its own name, or as the file's only tensor. */
+    g_autoptr(Tensor) loaded = tensor_load(constant->file, constant->name, NULL);
+    if (!loaded) loaded = tensor_load(constant->file, NULL, error);
     if (!loaded || !tensor_check(loaded, constant->type, constant->rank, shape, error)) return NULL;
     return g_steal_pointer(&loaded);
   }

@@ -134,6 +134,15 @@ static bool walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode 
   return true;
 }
 
+/* A scale or bias has dims among the rows. */
+static bool reaches_rows(const GraphTensor *tensor, const GraphNode *node)
+{
+  unsigned lead = node->inputs[0]->rank - tensor->rank;
+  for (unsigned i = 0; i < tensor->rank; i++)
+    if (!(node->axes >> (lead + i) & 1) && !symbolic_equals(tensor->shape[i], 1)) return true;
+  return false;
+}
+
 static void copy_row_operands(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *input = node->inputs[0];
@@ -141,8 +150,9 @@ static void copy_row_operands(Fuser *fuser, GraphNode *node)
   for (unsigned i = 0; i < (norm ? node->n_inputs : 1); i++) {
     GraphTensor *tensor = node->inputs[i];
     if (!tensor || walks_rows(fuser, tensor, node)) continue;
-    /* A scale that varies along the rows as well keeps its leading dims. */
-    unsigned rank = i ? tensor->rank : input->rank;
+    /* A scale becomes one row, unless it varies along the rows as well. */
+    unsigned columns = (unsigned)__builtin_popcount(node->axes);
+    unsigned rank = i && !reaches_rows(tensor, node) ? columns : input->rank;
     node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank,
                                   "its rows are not evenly spaced");
   }

@@ -1,11 +1,13 @@
 /* Reads an op description and prints what the front of the generator makes of it:
  *
- *   graph_tool check|graph|fusion|evaluate FILE [M=4096]...
+ *   graph_tool check|graph|fusion|evaluate|verify FILE [M=4096]...
  *
  * check prints nothing but errors. fusion groups the nodes. evaluate prints what the reference makes of the
- * default data: per output the sum, the sum of squares and the first elements. */
+ * default data: per output the sum, the sum of squares and the first elements. verify carries out the fused
+ * operators and compares them with the reference. */
 #include "cli/evaluate.h"
 #include "generator/fusion.h"
+#include "tests/tools/interpret.h"
 #include <string.h>
 
 static void print_value(const char *name, const Value *value)
@@ -40,6 +42,16 @@ static int evaluate(const Graph *graph, GError **error)
   return 0;
 }
 
+static int verify(const Fusion *fusion, GError **error)
+{
+  double difference;
+  if (!interpret_fusion(fusion, 0, &difference, error)) return 1;
+  if (difference < 1e-9) return 0;
+  error_set(error, ERROR_VERIFY, NULL, "fusion", NULL, "the fused operators differ from the graph by %.3g",
+            difference);
+  return 1;
+}
+
 static int run(const char *command, const char *path, char **bindings_text, int n, GError **error)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -59,6 +71,7 @@ static int run(const char *command, const char *path, char **bindings_text, int 
   g_autoptr(Fusion) fusion = fusion_build(graph, NULL, error);
   if (!fusion) return 1;
   if (!strcmp(command, "check")) return 0;
+  if (!strcmp(command, "verify")) return verify(fusion, error);
   g_autofree char *text = fusion_dump(fusion);
   fputs(text, stdout);
   return 0;

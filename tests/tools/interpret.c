@@ -1,0 +1,276 @@
+#include "tests/tools/interpret.h"
+#include "cli/evaluate.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  GHashTable *memory; /* GraphTensor -> double *, elements at their strides */
+  const FusedOperator *fused;
+  const int64_t *index; /* the iteration point */
+  const double *steps;  /* results so far */
+  const double *anchor; /* by anchor output */
+} Point;
+
+static int64_t number(const Symbolic *expression)
+{
+  int64_t value;
+  if (!symbolic_is_constant(expression, &value)) g_error("interpret: the graph is not bound");
+  return value;
+}
+
+static double *storage(GHashTable *memory, const GraphTensor *tensor)
+{
+  double *data = g_hash_table_lookup(memory, tensor);
+  if (data) return data;
+  int64_t last = 0;
+  for (unsigned i = 0; i < tensor->rank; i++)
+    last += MAX(number(tensor->shape[i]) - 1, 0) * number(tensor->strides[i]);
+  data = g_new0(double, last + 1);
+  g_hash_table_insert(memory, (void *)tensor, data);
+  return data;
+}
+
+/* Element of a tensor for a row-major index. */
+static int64_t offset_of(const GraphTensor *tensor, size_t index)
+{
+  int64_t offset = 0;
+  for (unsigned d = tensor->rank; d-- > 0;) {
+    int64_t extent = number(tensor->shape[d]);
+    offset += (int64_t)(index % (size_t)extent) * number(tensor->strides[d]);
+    index /= (size_t)extent;
+  }
+  return offset;
+}
+
+static double load(const Value *value, size_t i)
+{
+  return value->floats ? value->floats[i] : (double)value->integers[i];
+}
+
+static double at_strides(const Point *point, const GraphTensor *tensor, const Symbolic *const *strides)
+{
+  int64_t offset = 0;
+  for (unsigned d = 0; d < point->fused->rank; d++)
+    offset += point->index[d] * number(strides[d]);
+  return storage(point->memory, tensor)[offset];
+}
+
+static double operand(const Point *point, const FusedOperand *operand, unsigned anchor_output)
+{
+  const FusedInput *input = &point->fused->inputs[operand->index];
+  switch (operand->kind) {
+  case OPERAND_INPUT: return at_strides(point, input->tensor, input->strides);
+  case OPERAND_STEP: return point->steps[operand->index];
+  case OPERAND_ANCHOR: return point->anchor[anchor_output];
+  case OPERAND_IMMEDIATE: return operand->immediate;
+  case OPERAND_ABSENT: break;
+  }
+  return 0;
+}
+
+static double run_step(const Point *point, const FusedStep *step)
+{
+  const Operator *op = operator_of(step->op);
+  g_autofree Value **inputs = g_new0(Value *, step->n_operands + 1);
+  g_autofree ReferenceAttribute *attributes = g_new0(ReferenceAttribute, op->n_attributes + 1);
+  for (unsigned i = 0; i < step->n_operands; i++) {
+    if (step->operands[i].kind == OPERAND_ABSENT) continue;
+    inputs[i] = value_new(step->operands[i].type, 0, NULL, NULL);
+    double x = operand(point, &step->operands[i], 0);
+    if (inputs[i]->floats)
+      inputs[i]->floats[0] = x;
+    else
+      inputs[i]->integers[0] = (int64_t)x;
+  }
+  for (unsigned i = 0; step->attributes && i < op->n_attributes; i++)
+    attributes[i] = (ReferenceAttribute){.name = op->attributes[i].name,
+                                         .integer = step->attributes[i].integer,
+                                         .number = step->attributes[i].number,
+                                         .text = step->attributes[i].text};
+  ReferenceCall call = {.op = op->name,
+                        .opset = OPERATOR_OPSET_DEFAULT,
+                        .inputs = (const Value *const *)inputs,
+                        .n_inputs = step->n_operands,
+                        .attributes = attributes,
+                        .n_attributes = step->attributes ? op->n_attributes : 0,
+                        .result = step->type};
+  Value *out;
+  if (!reference_run(&call, &out, 1, NULL)) g_error("interpret: the reference does not know %s", op->name);
+  double result = load(out, 0);
+  value_free(out);
+  for (unsigned i = 0; i < step->n_operands; i++)
+    value_free(inputs[i]);
+  return result;
+}
+
+static void run_steps(Point *point, double *steps, bool prologue)
+{
+  for (unsigned i = 0; i < point->fused->n_steps; i++)
+    if (point->fused->steps[i].prologue == prologue) steps[i] = run_step(point, &point->fused->steps[i]);
+}
+
+static void store_outputs(const Point *point)
+{
+  for (unsigned i = 0; i < point->fused->n_outputs; i++) {
+    const FusedOutput *output = &point->fused->outputs[i];
+    int64_t offset = 0;
+    for (unsigned d = 0; d < point->fused->rank; d++)
+      offset += point->index[d] * number(output->strides[d]);
+    storage(point->memory, output->tensor)[offset] = operand(point, &output->value, output->anchor_output);
+  }
+}
+
+static double product(const Point *point)
+{
+  const FusedGemm *gemm = &point->fused->gemm;
+  const double *a = storage(point->memory, point->fused->inputs[gemm->a].tensor);
+  const double *b = storage(point->memory, point->fused->inputs[gemm->b].tensor);
+  int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
+  sum_a = m * number(gemm->a_m);
+  sum_b = n * number(gemm->b_n);
+  for (unsigned i = 0; i < gemm->n_batch; i++) {
+    sum_a += point->index[i] * number(gemm->a_batch[i]);
+    sum_b += point->index[i] * number(gemm->b_batch[i]);
+  }
+  double sum = 0;
+  for (int64_t k = 0; k < number(gemm->k); k++)
+    sum += a[sum_a + k * number(gemm->a_k)] * b[sum_b + k * number(gemm->b_k)];
+  return sum;
+}
+
+/* ---- rows ---- */
+
+typedef struct {
+  double mean, inverse, largest, smallest, sum, exponentials;
+} RowFacts;
+
+static RowFacts row_facts(const FusedRow *row, const double *x, int64_t n)
+{
+  RowFacts facts = {.largest = -INFINITY, .smallest = INFINITY};
+  for (int64_t c = 0; c < n; c++) {
+    facts.sum += x[c];
+    facts.largest = fmax(facts.largest, x[c]);
+    facts.smallest = fmin(facts.smallest, x[c]);
+  }
+  facts.mean = row->kind == ROW_RMS_NORM ? 0 : facts.sum / (double)n;
+  double squares = 0;
+  for (int64_t c = 0; c < n; c++) {
+    squares += (x[c] - facts.mean) * (x[c] - facts.mean);
+    facts.exponentials += exp(x[c] - facts.largest);
+  }
+  facts.inverse = 1 / sqrt(squares / (double)n + row->epsilon);
+  return facts;
+}
+
+static double row_value(const FusedRow *row, const RowFacts *facts, double x)
+{
+  switch (row->kind) {
+  case ROW_SOFTMAX: return exp(x - facts->largest) / facts->exponentials;
+  case ROW_LOG_SOFTMAX: return x - facts->largest - log(facts->exponentials);
+  case ROW_LAYER_NORM:
+  case ROW_RMS_NORM: return (x - facts->mean) * facts->inverse;
+  case ROW_REDUCE_SUM: return facts->sum;
+  case ROW_REDUCE_MEAN: return facts->mean;
+  case ROW_REDUCE_MAX: return facts->largest;
+  case ROW_REDUCE_MIN: return facts->smallest;
+  }
+  return 0;
+}
+
+static void run_row(Point *point, double *steps, int64_t row)
+{
+  const FusedRow *anchor = &point->fused->row;
+  int64_t n = number(anchor->columns), index[2] = {row, 0};
+  g_autofree double *x = g_new0(double, n + 1);
+  point->index = index;
+  for (index[1] = 0; index[1] < n; index[1]++) {
+    run_steps(point, steps, true);
+    x[index[1]] = operand(point, &anchor->source, 0);
+  }
+  RowFacts facts = row_facts(anchor, x, n);
+  for (index[1] = 0; index[1] < (anchor->reduction ? 1 : n); index[1]++) {
+    double values[3] = {row_value(anchor, &facts, x[index[1]]), facts.mean, facts.inverse};
+    point->anchor = values;
+    run_steps(point, steps, true);
+    run_steps(point, steps, false);
+    store_outputs(point);
+  }
+}
+
+static bool next(const FusedOperator *fused, int64_t *index)
+{
+  for (unsigned d = fused->rank; d-- > 0;) {
+    if (++index[d] < number(fused->dims[d])) return true;
+    index[d] = 0;
+  }
+  return false;
+}
+
+static void run_operator(GHashTable *memory, const FusedOperator *fused)
+{
+  int64_t index[FUSED_MAX_RANK + 1] = {0};
+  g_autofree double *steps = g_new0(double, fused->n_steps + 1);
+  Point point = {.memory = memory, .fused = fused, .index = index, .steps = steps};
+  for (unsigned d = 0; d < fused->rank; d++)
+    if (!number(fused->dims[d])) return;
+  if (fused->kind == FUSED_ROW) {
+    for (int64_t row = 0; row < number(fused->row.rows); row++)
+      run_row(&point, steps, row);
+    return;
+  }
+  do {
+    double acc = fused->kind == FUSED_GEMM ? product(&point) : 0;
+    point.anchor = &acc;
+    run_steps(&point, steps, false);
+    store_outputs(&point);
+  } while (next(fused, index));
+}
+
+/* ---- the whole ---- */
+
+static void put(GHashTable *memory, const GraphTensor *tensor, const Tensor *dense)
+{
+  double *data = storage(memory, tensor);
+  for (size_t i = 0; i < dense->n; i++)
+    data[offset_of(tensor, i)] = number_to_double(dense->type, dense->data + i * number_bytes(dense->type));
+}
+
+static double largest_difference(GHashTable *memory, const Graph *graph, const GPtrArray *values)
+{
+  double largest = 0;
+  for (unsigned i = 0; i < graph->n_outputs; i++) {
+    const Value *value = values->pdata[i];
+    const double *data = storage(memory, graph->outputs[i]);
+    for (size_t j = 0; j < value->n; j++) {
+      double want = load(value, j), have = data[offset_of(graph->outputs[i], j)];
+      if ((isnan(want) && isnan(have)) || want == have) continue;
+      double difference = fabs(want - have) / fmax(fabs(want), 1);
+      largest = isnan(difference) ? INFINITY : fmax(largest, difference);
+    }
+  }
+  return largest;
+}
+
+bool interpret_fusion(const Fusion *fusion, uint64_t seed, double *difference, GError **error)
+{
+  const Graph *graph = fusion->graph;
+  g_autoptr(GHashTable) memory = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
+  for (unsigned i = 0; i < graph->n_inputs; i++) {
+    Tensor *tensor = evaluate_default_input(graph, i, seed, error);
+    if (!tensor) return false;
+    g_ptr_array_add(inputs, tensor);
+    put(memory, graph->inputs[i], tensor);
+  }
+  for (unsigned i = 0; i < graph->n_constants; i++) {
+    g_autoptr(Tensor) tensor = evaluate_constant(graph, i, error);
+    if (!tensor) return false;
+    put(memory, graph->constants[i], tensor);
+  }
+  for (unsigned i = 0; i < fusion->n; i++)
+    run_operator(memory, fusion->operators[i]);
+  g_autoptr(GPtrArray) values = evaluate_graph(graph, (Tensor *const *)inputs->pdata, error);
+  if (!values) return false;
+  *difference = largest_difference(memory, graph, values);
+  return true;
+}

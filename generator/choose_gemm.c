@@ -71,12 +71,13 @@ static Tile best_tile(Chooser *chooser, int64_t m, int64_t n, bool group)
 }
 
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
-                            const Symbolic *leading, const Symbolic *batch, const Symbolic *inner)
+                            const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
 {
   unsigned vector = 16 / number_bytes(tensor->type);
   choose_require_align(chooser, choice, tensor, 16);
   if (!choose_require_multiple(chooser, choice, leading, vector)) return false;
-  if (batch && !choose_require_multiple(chooser, choice, batch, vector)) return false;
+  for (unsigned i = 0; i < chooser->op->gemm.n_batch; i++)
+    if (!choose_require_multiple(chooser, choice, batches[i], vector)) return false;
   return !inner || choose_require_multiple(chooser, choice, inner, vector);
 }
 
@@ -86,16 +87,14 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
 {
   const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
-  const Symbolic *a_batch = gemm->n_batch ? gemm->a_batch[0] : NULL,
-                 *b_batch = gemm->n_batch ? gemm->b_batch[0] : NULL;
   if (!require_operand(chooser, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
-                       a_batch,
+                       gemm->a_batch,
                        group             ? NULL
                        : gemm->a_m_major ? gemm->m
                                          : gemm->k))
     return false;
   if (!require_operand(chooser, choice, op->inputs[gemm->b].tensor, gemm->b_n_major ? gemm->b_k : gemm->b_n,
-                       b_batch,
+                       gemm->b_batch,
                        group             ? NULL
                        : gemm->b_n_major ? gemm->n
                                          : gemm->k))
@@ -120,8 +119,6 @@ static void finish(Chooser *chooser, Choice *choice, Tile tile, bool group, bool
   choice_set_int(choice, "bk", bk);
   choice_set_int(choice, "stages", stages);
   choice_set_int(choice, "persistent", group);
-  choice_set_int(choice, "a_batch", gemm->n_batch && !symbolic_equals(gemm->a_batch[0], 0));
-  choice_set_int(choice, "b_batch", gemm->n_batch && !symbolic_equals(gemm->b_batch[0], 0));
   choice->stages = stages;
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.bm, tile.bn, bk);
   choice->suffix = arena_printf(chooser->arena, "%ux%ux%u%s", tile.bm, tile.bn, bk, fast ? "" : "_any");

@@ -320,44 +320,6 @@ static void declare_tensors(Compilation *compilation)
     add_tensor(plan, PLAN_WORKSPACE, compilation->fusion->intermediates[i]);
 }
 
-static void own(Plan *plan, const Symbolic **expression)
-{
-  *expression = symbolic_copy(plan->arena, *expression);
-}
-
-static void own_argument(Plan *plan, PlanArgument *argument)
-{
-  own(plan, &argument->offset);
-  own(plan, &argument->value);
-  for (unsigned i = 0; i < argument->map.rank; i++)
-    own(plan, &argument->map.dims[i]);
-  for (unsigned i = 0; i + 1 < argument->map.rank; i++)
-    own(plan, &argument->map.strides[i]);
-}
-
-/* The plan outlives graph, fusion and kernels, whose arenas hold parts of its expressions. */
-static void own_expressions(Plan *plan)
-{
-  own(plan, &plan->workspace_bytes);
-  for (unsigned i = 0; i < plan->n_tensors; i++) {
-    PlanTensor *tensor = plan->tensors[i];
-    own(plan, &tensor->offset);
-    for (unsigned d = 0; d < tensor->rank; d++) {
-      own(plan, &tensor->shape[d]);
-      own(plan, &tensor->strides[d]);
-    }
-  }
-  for (unsigned i = 0; i < plan->n_launches; i++)
-    for (unsigned j = 0; j < plan->launches[i]->n_variants; j++) {
-      PlanVariant *variant = plan->launches[i]->variants[j];
-      own(plan, &variant->guard);
-      for (unsigned d = 0; d < 3; d++)
-        own(plan, &variant->grid[d]);
-      for (unsigned k = 0; k < variant->n_arguments; k++)
-        own_argument(plan, &variant->arguments[k]);
-    }
-}
-
 static void kernel_destroy(void *kernel)
 {
   compiled_kernel_free(kernel);
@@ -382,7 +344,6 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
     if (!compile_operator(&compilation, fusion->operators[i], launches, error)) return NULL;
   result->explain = g_strdup(explain->str);
   plan_own_expressions(result->plan);
-  own_expressions(result->plan);
   if (!plan_check(result->plan, error)) return NULL;
   return g_steal_pointer(&result);
 }

@@ -3,25 +3,27 @@
 #include "generator/steps.h"
 
 typedef struct {
-  IrExpr *batch, *row, *column; /* where the tile starts */
+  IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
+  unsigned rank;                  /* batches + 2; a product without batches has one of extent 1 */
   int64_t bm, bn;
 } Place;
 
-/* Tile of a rank-3 tensor over [batch, M, N]; a broadcast dimension has extent 1 and is read at 0. */
+/* Tile of a tensor over [batches..., M, N]; a broadcast dimension has extent 1 and is read at 0. */
 static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
-  IrExpr *zero = ir_int(module, 0), *at[3] = {place->batch, place->row, place->column};
-  int64_t tile[3] = {1, place->bm, place->bn}, stride;
-  for (unsigned d = 0; d < 3; d++)
-    if (ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0) {
-      at[d] = zero;
-      tile[d] = 1;
-    }
-  extent[0] = tile[1];
-  extent[1] = tile[2];
-  return ir_index(module, ir_value(module, tensor), 3, at[0], at[1], at[2]);
+  int64_t tile[2] = {place->bm, place->bn}, stride;
+  IrExpr **items = arena_new_array(module->arena, IrExpr *, place->rank + 1);
+  items[0] = ir_value(module, tensor);
+  for (unsigned d = 0; d < place->rank; d++) {
+    bool broadcast = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
+    items[d + 1] = broadcast ? ir_int(module, 0) : place->at[d];
+    if (broadcast && d + 2 >= place->rank) tile[d + 2 - place->rank] = 1;
+  }
+  extent[0] = tile[0];
+  extent[1] = tile[1];
+  return ir_index_array(module, items[0], place->rank, items + 1);
 }
 
 static IrExpr *load_input(StepScope *scope, unsigned input)
@@ -57,10 +59,13 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   int64_t extent[2] = {bm, bn};
   IrValue *acc =
       ir_parameter_new(scope.function, "acc", ir_tile(module, build->op->gemm.acc_type, 2, extent, NULL));
-  Place place = {.bm = bm, .bn = bn};
-  place.batch = ir_value(module, ir_parameter_new(scope.function, "batch", ir_scalar(NUMBER_S32)));
-  place.row = ir_value(module, ir_parameter_new(scope.function, "row", ir_scalar(NUMBER_S32)));
-  place.column = ir_value(module, ir_parameter_new(scope.function, "column", ir_scalar(NUMBER_S32)));
+  unsigned batches = MAX(1, build->op->gemm.n_batch);
+  Place place = {.bm = bm, .bn = bn, .rank = batches + 2};
+  for (unsigned d = 0; d < place.rank; d++) {
+    const char *name = d < batches ? "batch" : d == batches ? "row" : "column";
+    if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
+    place.at[d] = ir_value(module, ir_parameter_new(scope.function, name, ir_scalar(NUMBER_S32)));
+  }
   scope.anchor = ir_value(module, acc);
   scope.load = load_input;
   scope.data = &place;
@@ -70,46 +75,146 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   return true;
 }
 
+/* ---- Batches that do not merge into one ---- */
+
+typedef struct {
+  KernelBuild *build;
+  IrValue *merged;  /* the template's one batch coordinate */
+  IrExpr **batches; /* what replaces it */
+  unsigned n;
+} BatchExpansion;
+
+static bool mentions(const IrExpr *expr, const IrValue *value)
+{
+  if (expr->kind == EXPR_VALUE) return expr->value == value;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (mentions(expr->items[i], value)) return true;
+  return false;
+}
+
+/* Operands that are the batch, or index by it, become one for each batch. */
+static void expand_list(BatchExpansion *expansion, IrExpr ***items, unsigned *n)
+{
+  IrExpr **longer = arena_new_array(expansion->build->module->arena, IrExpr *, *n + expansion->n);
+  unsigned count = 0;
+  for (unsigned i = 0; i < *n; i++) {
+    if ((*items)[i]->kind != EXPR_INDEX && mentions((*items)[i], expansion->merged)) {
+      for (unsigned j = 0; j < expansion->n; j++)
+        longer[count++] = expansion->batches[j];
+    } else {
+      longer[count++] = (*items)[i];
+    }
+  }
+  *items = longer;
+  *n = count;
+}
+
+static void expand_op(IrOp *op, void *data)
+{
+  BatchExpansion *expansion = data;
+  if (op->code == OP_CALL) expand_list(expansion, &op->operands, &op->n_operands);
+  if (op->code != OP_FILL) return;
+  IrExpr *access = arena_memdup(expansion->build->module->arena, op->operands[1], sizeof *access);
+  expand_list(expansion, &access->items, &access->n);
+  op->operands[1] = access;
+}
+
+static void find_tiles(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES) *(IrOp **)data = op;
+}
+
+/* The template walks [G, M, N]; with several batches the walk has a dimension for each. */
+static void expand_batches(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  IrModule *module = build->module;
+  unsigned n = op->gemm.n_batch;
+  IrOp *tiles = NULL;
+  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  IrRegion *region = tiles->regions[0];
+  IrExpr **extents = arena_new_array(module->arena, IrExpr *, n + 3);
+  IrExpr **batches = arena_new_array(module->arena, IrExpr *, n);
+  IrValue **arguments = arena_new_array(module->arena, IrValue *, n + 2);
+  extents[0] = tiles->operands[0];
+  for (unsigned i = 0; i < n; i++) {
+    extents[i + 1] = kernel_dim(build, op->dims[i], "G", NUMBER_S32);
+    arguments[i] = ir_argument_add(region, arena_printf(module->arena, "g%u", i), ir_scalar(NUMBER_S32));
+    batches[i] = ir_value(module, arguments[i]);
+  }
+  BatchExpansion expansion = {build, region->arguments[0], batches, n};
+  ir_region_visit(region, expand_op, &expansion);
+  for (unsigned i = 0; i < 2; i++) {
+    extents[n + 1 + i] = tiles->operands[2 + i];
+    arguments[n + i] = region->arguments[1 + i];
+  }
+  tiles->operands = extents;
+  tiles->n_operands = n + 3;
+  region->arguments = arguments;
+  region->n_arguments = n + 2;
+}
+
 /* The template's A and B take the graph's strides; without a batch of its own an operand is read at batch 0.
  */
 static void describe_operand(KernelBuild *build, unsigned parameter, const GraphTensor *tensor,
-                             const Symbolic *batch, const Symbolic *row, const Symbolic *column,
-                             const char *batch_parameter)
+                             const Symbolic *const *batches, const Symbolic *row, const Symbolic *column)
 {
+  const FusedOperator *op = build->op;
   IrValue *value = build->kernel->parameters[parameter];
   IrModule *module = build->module;
+  unsigned lead = MAX(1, op->gemm.n_batch);
+  IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
   value->type.align = MAX(tensor->align, build->choice->align);
-  const ChoiceParameter *batched = choice_parameter(build->choice, batch_parameter);
-  if (batched && batched->integer == 0) value->type.dims[0] = ir_int(module, 1);
-  const Symbolic *strides[3] = {batch, row, column};
-  static const char *const hints[3] = {"batch", "row", "column"};
-  for (unsigned d = 0; d < 3; d++)
-    value->type.strides[d] = kernel_dim(
-        build, strides[d], arena_printf(module->arena, "%s_%s", value->name, hints[d]), NUMBER_S64);
+  value->type.rank = lead + 2;
+  for (unsigned d = 0; d < lead + 2; d++) {
+    const Symbolic *stride = d == lead ? row : d > lead ? column : NULL;
+    if (d < lead) stride = op->gemm.n_batch ? batches[d] : symbolic_constant(build->expressions, 0);
+    char *hint = d < lead ? arena_printf(module->arena, "%s_batch", value->name)
+                          : arena_printf(module->arena, "%s_%s", value->name, d == lead ? "row" : "column");
+    bool alone = d < lead && symbolic_equals(stride, 0);
+    value->type.strides[d] = kernel_dim(build, stride, hint, NUMBER_S64);
+    value->type.dims[d] = d == lead  ? rows
+                          : d > lead ? columns
+                          : alone    ? ir_int(module, 1)
+                                     : kernel_dim(build, op->dims[d], "G", NUMBER_S32);
+  }
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
+}
+
+/* A coordinate along a dimension of extent 1 is 0. */
+static void read_at_zero(IrOp *op, void *data)
+{
+  IrModule *module = data;
+  if (op->code != OP_FILL) return;
+  IrExpr *access = op->operands[1];
+  const IrType *tensor = &access->items[0]->value->type;
+  for (unsigned d = 0; d + 2 < tensor->rank; d++) {
+    int64_t extent;
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) access->items[d + 1] = ir_int(module, 0);
+  }
 }
 
 bool kernel_write_gemm(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   const FusedGemm *gemm = &op->gemm;
-  Arena *arena = build->expressions;
-  const Symbolic *one = symbolic_constant(arena, 1), *zero = symbolic_constant(arena, 0);
-  if (gemm->n_batch > 1) {
+  const Symbolic *one = symbolic_constant(build->expressions, 1);
+  if (gemm->n_batch + 2 > IR_MAX_RANK) {
     error_set(build->error, ERROR_UNSUPPORTED, &op->anchor->mark, "batches", NULL,
-              "a product whose batches do not merge into one dimension is not supported");
+              "a product with %u batch dimensions that do not merge; at most %u are supported", gemm->n_batch,
+              IR_MAX_RANK - 2);
     return false;
   }
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);
-  kernel_bind_dim(build, "G", gemm->n_batch ? op->dims[0] : one);
-  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->n_batch ? gemm->a_batch[0] : zero, gemm->a_m,
-                   gemm->a_k, "a_batch");
-  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->n_batch ? gemm->b_batch[0] : zero, gemm->b_k,
-                   gemm->b_n, "b_batch");
+  kernel_bind_dim(build, "G", gemm->n_batch == 1 ? op->dims[0] : one);
+  if (gemm->n_batch > 1) expand_batches(build);
+  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
+  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  ir_region_visit(build->kernel->body, read_at_zero, build->module);
   /* an operand that the epilogue reads too is a tensor of its own there */
-  kernel_add_operands(build, gemm->a, gemm->b, 1 - gemm->n_batch);
+  kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   return write_epilogue(build, choice_parameter(build->choice, "bm")->integer,
                         choice_parameter(build->choice, "bn")->integer);
 }

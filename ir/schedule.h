@@ -2,7 +2,7 @@
 #pragma once
 #include "ir/ir.h"
 
-#define SCHEDULE_MAX_DIMS 4
+#define SCHEDULE_MAX_DIMS IR_MAX_RANK
 
 /* Opens the walk over a grid of tiles and returns a builder inside it; `coordinates` gets one expression per
  * extent. extents are outermost first; the last two are rastered in groups of `group` rows of the last but

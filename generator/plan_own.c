@@ -2,30 +2,20 @@
  * fusion and kernels, and expressions share their operands: after this the plan needs none of those. */
 #include "generator/plan_private.h"
 
-static const Symbolic *own(Arena *arena, const Symbolic *expression)
-{
-  if (!expression) return NULL;
-  Symbolic *copy = arena_memdup(arena, expression, sizeof *expression);
-  copy->name = arena_strdup(arena, expression->name);
-  copy->a = own(arena, expression->a);
-  copy->b = own(arena, expression->b);
-  return copy;
-}
-
 static void own_list(Arena *arena, const Symbolic **list, unsigned n)
 {
   for (unsigned i = 0; i < n; i++)
-    list[i] = own(arena, list[i]);
+    list[i] = symbolic_copy(arena, list[i]);
 }
 
 static void own_variant(Arena *arena, PlanVariant *variant)
 {
-  variant->guard = own(arena, variant->guard);
+  variant->guard = symbolic_copy(arena, variant->guard);
   own_list(arena, variant->grid, 3);
   for (unsigned i = 0; i < variant->n_arguments; i++) {
     PlanArgument *argument = &variant->arguments[i];
-    argument->offset = own(arena, argument->offset);
-    argument->value = own(arena, argument->value);
+    argument->offset = symbolic_copy(arena, argument->offset);
+    argument->value = symbolic_copy(arena, argument->value);
     own_list(arena, argument->map.dims, G_N_ELEMENTS(argument->map.dims));
     own_list(arena, argument->map.strides, G_N_ELEMENTS(argument->map.strides));
   }
@@ -36,8 +26,8 @@ static void own_launch(Arena *arena, PlanLaunch *launch)
   for (unsigned i = 0; i < launch->n_variants; i++)
     own_variant(arena, launch->variants[i]);
   for (unsigned i = 0; i < launch->n_zero; i++) {
-    launch->zero[i].offset = own(arena, launch->zero[i].offset);
-    launch->zero[i].bytes = own(arena, launch->zero[i].bytes);
+    launch->zero[i].offset = symbolic_copy(arena, launch->zero[i].offset);
+    launch->zero[i].bytes = symbolic_copy(arena, launch->zero[i].bytes);
   }
 }
 

@@ -37,9 +37,9 @@ void plan_own_expressions(Plan *plan)
     PlanTensor *tensor = plan->tensors[i];
     own_list(plan->arena, tensor->shape, tensor->rank);
     own_list(plan->arena, tensor->strides, tensor->rank);
-    tensor->offset = own(plan->arena, tensor->offset);
+    tensor->offset = symbolic_copy(plan->arena, tensor->offset);
   }
   for (unsigned i = 0; i < plan->n_launches; i++)
     own_launch(plan->arena, plan->launches[i]);
-  plan->workspace_bytes = own(plan->arena, plan->workspace_bytes);
+  plan->workspace_bytes = symbolic_copy(plan->arena, plan->workspace_bytes);
 }

@@ -34,7 +34,8 @@ static bool warp_possible(Chooser *chooser)
 
 static double tile_cost(Chooser *chooser, const Tile *tile, int64_t m, int64_t n, bool group)
 {
-  double tiles = (double)((m + tile->bm - 1) / tile->bm) * (double)((n + tile->bn - 1) / tile->bn);
+  int64_t rows = (m + tile->bm - 1) / tile->bm, columns = (n + tile->bn - 1) / tile->bn;
+  double tiles = (double)rows * (double)columns;
   double sms =
       chooser->options && chooser->options->sm_budget ? chooser->options->sm_budget : chooser->gpu->sm_count;
   double waves = (double)(int64_t)((tiles + sms - 1) / sms);
@@ -74,7 +75,6 @@ static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor 
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
 {
   unsigned vector = 16 / number_bytes(tensor->type);
-  choose_require_align(chooser, choice, tensor, 16);
   if (!choose_require_multiple(chooser, choice, leading, vector)) return false;
   for (unsigned i = 0; i < chooser->op->gemm.n_batch; i++)
     if (!choose_require_multiple(chooser, choice, batches[i], vector)) return false;
@@ -99,6 +99,11 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
                        : gemm->b_n_major ? gemm->n
                                          : gemm->k))
     return false;
+  /* what the epilogue loads and stores goes in pairs */
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    choose_require_align(chooser, choice, op->inputs[i].tensor, 16);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    choose_require_align(chooser, choice, op->outputs[i].tensor, 16);
   return !group || choose_require_at_least(chooser, choice, gemm->k, 1);
 }
 

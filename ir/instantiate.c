@@ -548,7 +548,7 @@ static bool expand_functions(Instance *instance)
   module->functions = NULL;
   module->n_functions = 0;
   module->functions = arena_new_array(module->arena, IrFunction *, 2 * (size_t)n + 1);
-  memcpy(module->functions, kept, n * sizeof *kept);
+  if (n) memcpy(module->functions, kept, n * sizeof *kept);
   module->n_functions = n;
   return true;
 }

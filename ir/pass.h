@@ -1,8 +1,9 @@
 /* Passes: one door runs them all.
  *
- * ir_run_passes() runs the list of ir/pipeline.c in order: run, verify (naming the pass), report to the caller, who may
- * print the module. A pass can be skipped by name for bisection where that leaves a legal module. Each pass is one
- * file whose head says what it needs, gives and breaks. Thread-safe: all state is in the arguments. */
+ * ir_run_passes() runs the list of ir/pipeline.c in order: run, verify (naming the pass), report to the
+ * caller, who may print the module. A pass can be skipped by name for bisection where that leaves a legal
+ * module. Each pass is one file whose head says what it needs, gives and breaks. Thread-safe: all state is in
+ * the arguments. */
 #pragma once
 #include "adl/gpu.h"
 #include "ir/ir.h"
@@ -11,13 +12,14 @@ typedef struct IrPassContext {
   const Gpu *gpu;
   bool fast_math;     /* --math fast: approximations of the hardware are allowed */
   unsigned sm_budget; /* SMs a persistent kernel may use; 0 = all of the GPU */
-  GString *remarks;   /* what was chosen and what was rejected, with the reason, a line each: --explain; may be NULL */
+  GString *remarks; /* what was chosen and what was rejected, with the reason, a line each: --explain; may be
+                       NULL */
 } IrPassContext;
 
 typedef struct IrPass {
-  const char *name;        /* "choose_mechanisms": also its file name in ir/passes/ */
-  IrLevel needs, gives;    /* level before and after */
-  bool optional;           /* may be skipped */
+  const char *name;     /* "choose_mechanisms": also its file name in ir/passes/ */
+  IrLevel needs, gives; /* level before and after */
+  bool optional;        /* may be skipped */
   bool (*run)(IrModule *module, const IrPassContext *context, GError **error);
   const char *doc;
 } IrPass;
@@ -26,20 +28,22 @@ const IrPass *ir_pass_list(unsigned *n);
 
 typedef struct IrPassReport {
   const IrPass *pass;
-  unsigned index;    /* 1-based place in the list */
-  double seconds;    /* of the pass alone */
+  unsigned index; /* 1-based place in the list */
+  double seconds; /* of the pass alone */
   size_t arena_bytes;
 } IrPassReport;
 
 typedef struct IrRunOptions {
-  const char *start_after;   /* continue after this pass; NULL: after module->after_pass, or where the level begins */
-  const char *stop_after;    /* stop after this pass */
-  const char *const *skip;   /* NULL-terminated names, or NULL */
+  const char
+      *start_after; /* continue after this pass; NULL: after module->after_pass, or where the level begins */
+  const char *stop_after;  /* stop after this pass */
+  const char *const *skip; /* NULL-terminated names, or NULL */
   void (*report)(const IrPassReport *report, IrModule *module, void *data); /* may be NULL */
   void *data;
 } IrRunOptions;
 
-bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options, GError **error);
+bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options,
+                   GError **error);
 
 /* The passes, each in ir/passes/NAME.c. */
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error);
@@ -59,8 +63,8 @@ bool pass_measure_pressure(IrModule *module, const IrPassContext *context, GErro
 /* Adds a line to the context's remarks, if it collects any. */
 void ir_remark(const IrPassContext *context, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* Arguments of a kernel in launch order: every tensor's pointer, then every dim, then every tensor map, each in order
- * of appearance. The back end declares them so, the plan fills them so. */
+/* Arguments of a kernel in launch order: every tensor's pointer, then every dim, then every tensor map, each
+ * in order of appearance. The back end declares them so, the plan fills them so. */
 typedef enum { ARGUMENT_POINTER, ARGUMENT_SCALAR, ARGUMENT_MAP } IrArgumentKind;
 typedef struct IrArgument {
   IrArgumentKind kind;

@@ -13,7 +13,8 @@
 static const IrPass passes[] = {
     {"choose_mechanisms", IR_TILE, IR_TILE, false, pass_choose_mechanisms,
      "which of the GPU's mechanisms moves each tile and takes each product"},
-    {"choose_layouts", IR_TILE, IR_TILE, false, pass_choose_layouts, "where every element of every tile lives"},
+    {"choose_layouts", IR_TILE, IR_TILE, false, pass_choose_layouts,
+     "where every element of every tile lives"},
     {"split_roles", IR_TILE, IR_STAGED, false, pass_split_roles,
      "tile loops become schedules, channels rings, warps roles"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,

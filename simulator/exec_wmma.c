@@ -206,7 +206,8 @@ void decode_wmma(Decoder *d, int argument)
   WmmaData *x = arena_new_object(d->kernel->arena, WmmaData);
   unsigned m, n, k;
   /* the fragments hold elements, not memory: their layouts matter to load and store only */
-  bool two = take_one(d, layouts, NULL) && take_one(d, layouts, NULL);
+  bool two = take_one(d, layouts, NULL);
+  two = two && take_one(d, layouts, NULL);
   if (!take(d, "sync") || !take(d, "aligned") || !two || !decode_shape(d, &m, &n, &k)) {
     decode_fail(d, "this form is not supported");
     return;

@@ -121,7 +121,8 @@ static inline __attribute__((always_inline)) Longs larger(Longs a, Longs b)
 VECTORISED static void add_aligned(const Aligned *x, float *acc, unsigned h, unsigned parity, unsigned first,
                                    unsigned n, unsigned bits)
 {
-  const Longs kept = (Longs){} + ~((1ll << (53 - MIN(24, bits + 1))) - 1);
+  const int64_t mask = ~(((int64_t)1 << (53 - MIN(24, bits + 1))) - 1);
+  const Longs kept = {mask, mask, mask, mask, mask, mask, mask, mask};
   for (unsigned c = 0; c < LANES; c += 8) {
     double start[8];
     int64_t exponent[8];

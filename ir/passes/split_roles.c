@@ -406,7 +406,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   IrBuilder inner = ir_builder_at_end(ir_region_add(op));
   inner.mark = split->kernel->mark;
   if (kind == ROLE_PRODUCER) {
-    /* One thread does all of it: a warp that only waited, and arrived nowhere, could sleep through two phases. */
+    /* One thread does all of it: a warp that only waited, and arrived nowhere, could sleep through two
+     * phases. */
     IrOp *one = ir_emit(&inner, OP_IF, 1, ir_call(module, "elected", 0));
     inner = ir_builder_at_end(ir_region_add(one));
     inner.mark = split->kernel->mark;

@@ -1,31 +1,33 @@
 /* Layouts: where each element of a tile lives.
  *
- * A layout is a list of modes. Each mode takes a digit of one hardware index (register, lane, warp, block of the
- * cluster; or byte offset in shared memory, counted in elements) and moves the coordinate along one tile dimension:
+ * A layout is a list of modes. Each mode takes a digit of one hardware index (register, lane, warp, block of
+ * the cluster; or byte offset in shared memory, counted in elements) and moves the coordinate along one tile
+ * dimension:
  *
  *     register 2:c1 2:r8 32:c8 | lane 4:c2 8:r1 | warp 4:r16          (an m64n256 f32 accumulator)
  *
- * reads: the lowest digit of the register index (base 2) steps the column by 1, the next the row by 8, then 32 steps
- * of 8 columns, and so on. A mode with dimension NONE replicates ("4:-"): all those places hold the same element.
- * Shared-memory layouts have OFFSET modes only, plus at most one xor swizzle of the byte address. Not bit matrices:
- * extents such as 112, 160, 176 are first-class. Immutable; safe from several threads. */
+ * reads: the lowest digit of the register index (base 2) steps the column by 1, the next the row by 8, then
+ * 32 steps of 8 columns, and so on. A mode with dimension NONE replicates ("4:-"): all those places hold the
+ * same element. Shared-memory layouts have OFFSET modes only, plus at most one xor swizzle of the byte
+ * address. Not bit matrices: extents such as 112, 160, 176 are first-class. Immutable; safe from several
+ * threads. */
 #pragma once
 #include "base/arena.h"
 #include "base/number.h"
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LAYOUT_MAX_MODES 24
-#define LAYOUT_MAX_DIMS 4
+#define LAYOUT_MAX_MODES  24
+#define LAYOUT_MAX_DIMS   4
 #define LAYOUT_REPLICATED (-1)
 
 typedef enum { PLACE_REGISTER, PLACE_LANE, PLACE_WARP, PLACE_BLOCK, PLACE_OFFSET, PLACE_COUNT } LayoutPlace;
 
 typedef struct LayoutMode {
   LayoutPlace place;
-  unsigned size;  /* digits 0 .. size-1; fastest mode of a place first */
-  int dim;        /* tile dimension it moves, or LAYOUT_REPLICATED */
-  unsigned step;  /* elements per digit along dim */
+  unsigned size; /* digits 0 .. size-1; fastest mode of a place first */
+  int dim;       /* tile dimension it moves, or LAYOUT_REPLICATED */
+  unsigned step; /* elements per digit along dim */
 } LayoutMode;
 
 typedef struct Layout {
@@ -40,51 +42,59 @@ typedef struct Layout {
   const char *name; /* constructor text for printing, e.g. "group.d(2)"; NULL prints the modes */
 } Layout;
 
-/* Constructors, a closed set named by instruction families. `warps_m`/`warps_n` split the tile over the warps of the
- * role (groups of four warps for the group product); each warp has one block of consecutive rows and columns, and warp
- * = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the constructor.
- * name: "mma.a" "mma.b" "mma.c"   warp product operands/accumulator; k of one instruction x 1
+/* Constructors, a closed set named by instruction families. `warps_m`/`warps_n` split the tile over the warps
+ * of the role (groups of four warps for the group product); each warp has one block of consecutive rows and
+ * columns, and warp = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the
+ * constructor. name: "mma.a" "mma.b" "mma.c"   warp product operands/accumulator; k of one instruction x 1
  *       "group.d" "group.a"       group product accumulator / register operand
- *       "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension first */
-const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m, unsigned warps_n);
-const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m, unsigned warps_n);
+ *       "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension
+ * first */
+const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,
+                           unsigned warps_n);
+const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,
+                           unsigned warps_n);
 const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n);
 const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
 const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups);
-/* Spreads a tile [rows, columns] (or [columns]) over `warps` warps: each thread holds vectors of `vector` contiguous
- * elements of the last dimension; lanes first fill a row (as many as row_lanes), then rows; what is left repeats in
- * registers. row_warps warps share a row. */
+/* Spreads a tile [rows, columns] (or [columns]) over `warps` warps: each thread holds vectors of `vector`
+ * contiguous elements of the last dimension; lanes first fill a row (as many as row_lanes), then rows; what
+ * is left repeats in registers. row_warps warps share a row. */
 const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
                              unsigned row_lanes, unsigned row_warps, unsigned warps);
 /* Scalar products: each thread holds a rectangle of tm x tn elements. */
-const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned threads_n, unsigned threads);
-/* Shared memory: dimension `inner` is contiguous; rows of `row_elements` (a panel as wide as the swizzle; panels
- * follow one another), swizzle_bytes 0, 32, 64 or 128. row_pad: unused elements after each row (only unswizzled). */
-const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner, NumberType type,
-                            unsigned swizzle_bytes, unsigned row_pad);
+const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned threads_n,
+                           unsigned threads);
+/* Shared memory: dimension `inner` is contiguous; rows of `row_elements` (a panel as wide as the swizzle;
+ * panels follow one another), swizzle_bytes 0, 32, 64 or 128. row_pad: unused elements after each row (only
+ * unswizzled). */
+const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
+                            NumberType type, unsigned swizzle_bytes, unsigned row_pad);
 
 /* Operations. */
 bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the modes look like */
-/* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other dimension has
- * extent 1 and its modes replicate. Register modes that only replicate are dropped. */
+/* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other
+ * dimension has extent 1 and its modes replicate. Register modes that only replicate are dropped. */
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);
 /* Exchanges the two dimensions. */
 const Layout *layout_transposed(Arena *arena, const Layout *layout);
 unsigned layout_size(const Layout *layout, LayoutPlace place); /* product of the place's mode sizes */
 unsigned layout_registers(const Layout *layout);               /* elements a thread holds */
-/* Coordinates of the element at (block, warp, lane, register), or at an element offset, which `reg` then gives
- * (PLACE_OFFSET layouts; the padding has no element and gives the one it follows). */
-void layout_at(const Layout *layout, unsigned block, unsigned warp, unsigned lane, unsigned reg, unsigned *coordinate);
+/* Coordinates of the element at (block, warp, lane, register), or at an element offset, which `reg` then
+ * gives (PLACE_OFFSET layouts; the padding has no element and gives the one it follows). */
+void layout_at(const Layout *layout, unsigned block, unsigned warp, unsigned lane, unsigned reg,
+               unsigned *coordinate);
 /* Byte offset of an element in a shared layout, swizzle applied relative to an aligned base. */
 uint64_t layout_byte_offset(const Layout *layout, NumberType type, const unsigned *coordinate);
-uint64_t layout_bytes(const Layout *layout, NumberType type); /* extent of a shared layout in bytes, padding included */
+uint64_t layout_bytes(const Layout *layout,
+                      NumberType type); /* extent of a shared layout in bytes, padding included */
 /* Longest run of registers that are contiguous along dim for every thread (vector width), a power of two. */
 unsigned layout_vector(const Layout *layout, unsigned dim);
 
 /* Text after `in` in a tile type: a constructor with its arguments, `group.d(2)`, `mma.c(2, 4)`,
- * `blocked(vector 8, lanes 32, row_warps 1, warps 4)`, `shared(inner 1, swizzle 128, pad 0)`, or the modes themselves,
- * `{register 2:1.1 2:0.8 | lane 4:1.2 8:0.1 | warp 4:-}` (size:dim.step; `-` replicates). The extents and the element
- * type come from the tile type around it. On failure NULL, and *message (arena) says why. */
+ * `blocked(vector 8, lanes 32, row_warps 1, warps 4)`, `shared(inner 1, swizzle 128, pad 0)`, or the modes
+ * themselves,
+ * `{register 2:1.1 2:0.8 | lane 4:1.2 8:0.1 | warp 4:-}` (size:dim.step; `-` replicates). The extents and the
+ * element type come from the tile type around it. On failure NULL, and *message (arena) says why. */
 const char *layout_text(Arena *arena, const Layout *layout);
-const Layout *layout_parse(Arena *arena, const char *text, NumberType type, unsigned rank, const unsigned *extents,
-                           const char **message);
+const Layout *layout_parse(Arena *arena, const char *text, NumberType type, unsigned rank,
+                           const unsigned *extents, const char **message);

@@ -8,6 +8,7 @@
 #include "cli/evaluate.h"
 #include "generator/fusion.h"
 #include "tests/tools/interpret.h"
+#include <math.h>
 #include <string.h>
 
 static void print_value(const char *name, const Value *value)
@@ -21,6 +22,8 @@ static void print_value(const char *name, const Value *value)
   printf("%s: %s", name, number_name(value->type));
   for (unsigned i = 0; i < value->rank; i++)
     printf("%s%" G_GINT64_FORMAT, i ? " x " : " ", value->shape[i]);
+  /* Sums that cancel out are 0 up to rounding. */
+  if (fabs(sum) < 1e-9 * (double)value->n) sum = 0;
   printf(" sum %.6g squares %.6g first", sum, squares);
   for (size_t i = 0; i < value->n && i < 4; i++)
     printf(" %.6g", value->floats ? value->floats[i] : (double)value->integers[i]);

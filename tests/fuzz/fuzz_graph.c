@@ -1,0 +1,33 @@
+/* Any text as an op description, and as a plan: refused with a message or accepted, never more than that. */
+#include "generator/fusion.h"
+#include "generator/plan.h"
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void try_plan(Source *source)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Plan) plan = plan_read(source, &error);
+  g_assert(!plan == (error != NULL));
+  if (plan) g_free(plan_text(plan));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  g_autoptr(Source) source = source_new("fuzz.json", (const char *)data, size);
+  g_autoptr(GError) error = NULL;
+  try_plan(source);
+  g_autoptr(Graph) graph = graph_read(source, NULL, 0, &error);
+  g_assert(!graph == (error != NULL));
+  if (!graph) {
+    g_free(error_to_text(error, false));
+    return 0;
+  }
+  g_free(graph_dump(graph));
+  g_autoptr(Fusion) fusion = fusion_build(graph, NULL, &error);
+  g_assert(!fusion == (error != NULL));
+  if (fusion) g_free(fusion_dump(fusion));
+  return 0;
+}

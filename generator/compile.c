@@ -155,6 +155,11 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
     map->element_strides[i] = 1;
     map->dims[i] = kernel_symbolic(build, plan->arena, tensor->dims[d]);
     if (!map->dims[i]) return false;
+    int64_t least, most; /* an empty tensor is never read, but the engine takes no extent of 0 */
+    symbolic_range(map->dims[i], &build->graph->facts, &least, &most);
+    if (least < 1)
+      map->dims[i] =
+          symbolic_binary(plan->arena, SYMBOLIC_MAX, map->dims[i], symbolic_constant(plan->arena, 1));
     if (i == 0) continue;
     /* a dimension of extent 1 is never stepped along; its stride must only be legal, so it takes its
      * neighbour's */

@@ -17,6 +17,7 @@ struct Arena {
 
 #define CHUNK_BYTES ((size_t)64 * 1024)
 #define ALIGNMENT   _Alignof(max_align_t)
+#define SHORT_TEXT  256 /* most of what is printed is shorter, and needs no second look */
 
 static Chunk *chunk_new(size_t size, Chunk *next)
 {
@@ -85,11 +86,17 @@ char *arena_strdup(Arena *arena, const char *text)
 
 char *arena_printf(Arena *arena, const char *format, ...)
 {
+  char text[SHORT_TEXT];
   va_list arguments;
   va_start(arguments, format);
-  g_autofree char *text = g_strdup_vprintf(format, arguments);
+  int length = g_vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return arena_strdup(arena, text);
+  if (length < SHORT_TEXT) return arena_strndup(arena, text, (size_t)length);
+  char *copy = arena_alloc(arena, (size_t)length + 1);
+  va_start(arguments, format);
+  g_vsnprintf(copy, (gulong)length + 1, format, arguments);
+  va_end(arguments);
+  return copy;
 }
 
 size_t arena_used(const Arena *arena)

@@ -1,14 +1,21 @@
 /* Liveness by one backward walk over the regions; loops are walked until nothing more is live at their head.
  */
 #include "ir/liveness.h"
+#include <string.h>
 
-/* Registers are numbered: a value's first, arrays one each. Live sets are bit sets. */
+/* Registers are numbered: a value's first, arrays one each. A set of live ones knows what its members cost,
+ * so that measuring at every op takes no look at them. */
+typedef struct Set {
+  unsigned units, predicates;
+  uint64_t words[];
+} Set;
+
 typedef struct Live {
   GHashTable *first; /* IrValue* -> number of its first register + 1 */
   GArray *units;     /* unsigned char: what each register costs */
-  unsigned words;    /* of a bit set */
+  unsigned words;    /* of a set */
   GArray *pressures; /* IrPressure */
-  GArray *exits;     /* uint64_t*: live sets where break_if goes to, innermost last */
+  GArray *exits;     /* Set*: live sets where break_if goes to, innermost last */
   bool measuring;    /* false while a loop is still being iterated */
 } Live;
 
@@ -51,21 +58,38 @@ static void number_region(Live *live, const IrRegion *region)
   }
 }
 
-static uint64_t *set_new(const Live *live, const uint64_t *copy)
+static size_t set_size(const Live *live)
 {
-  uint64_t *set = g_new0(uint64_t, live->words);
-  for (unsigned i = 0; copy != NULL && i < live->words; i++)
-    set[i] = copy[i];
-  return set;
+  return sizeof(Set) + live->words * sizeof(uint64_t);
 }
 
-static bool set_join(const Live *live, uint64_t *into, const uint64_t *other)
+static Set *set_new(const Live *live, const Set *copy)
+{
+  return copy != NULL ? g_memdup2(copy, set_size(live)) : g_malloc0(set_size(live));
+}
+
+static void set_clear(const Live *live, Set *set)
+{
+  memset(set, 0, set_size(live));
+}
+
+static void count(const Live *live, Set *set, unsigned number, bool alive)
+{
+  unsigned char one = g_array_index(live->units, unsigned char, number);
+  unsigned *sum = one == PREDICATE ? &set->predicates : &set->units;
+  unsigned cost = one == PREDICATE ? 1 : one;
+  *sum = alive ? *sum + cost : *sum - cost;
+}
+
+static bool set_join(const Live *live, Set *into, const Set *other)
 {
   bool grown = false;
   for (unsigned i = 0; i < live->words; i++) {
-    uint64_t more = other[i] & ~into[i];
-    into[i] |= more;
+    uint64_t more = other->words[i] & ~into->words[i];
+    into->words[i] |= more;
     grown |= more != 0;
+    for (; more != 0; more &= more - 1)
+      count(live, into, i * 64 + (unsigned)__builtin_ctzll(more), true);
   }
   return grown;
 }
@@ -73,13 +97,13 @@ static bool set_join(const Live *live, uint64_t *into, const uint64_t *other)
 /* ---- Uses and definitions
  * ------------------------------------------------------------------------------------ */
 
-static void mark(uint64_t *set, unsigned first, unsigned n, bool alive)
+static void mark(const Live *live, Set *set, unsigned first, unsigned n, bool alive)
 {
   for (unsigned i = first; i < first + n; i++) {
-    if (alive)
-      set[i / 64] |= 1ull << (i % 64);
-    else
-      set[i / 64] &= ~(1ull << (i % 64));
+    uint64_t bit = 1ull << (i % 64), *word = &set->words[i / 64];
+    if (((*word & bit) != 0) == alive) continue;
+    *word ^= bit;
+    count(live, set, i, alive);
   }
 }
 
@@ -105,34 +129,21 @@ static bool registers_of(const Live *live, const IrExpr *expr, unsigned *first, 
   return true;
 }
 
-static void use(const Live *live, const IrExpr *expr, uint64_t *set, bool alive)
+static void use(const Live *live, const IrExpr *expr, Set *set, bool alive)
 {
   unsigned first, n;
   if (registers_of(live, expr, &first, &n)) {
-    mark(set, first, n, alive);
+    mark(live, set, first, n, alive);
     return;
   }
   for (unsigned i = 0; i < expr->n; i++)
     use(live, expr->items[i], set, alive);
 }
 
-static unsigned pressure_of(const Live *live, const uint64_t *set, unsigned *predicates)
-{
-  unsigned units = 0;
-  *predicates = 0;
-  for (unsigned w = 0; w < live->words; w++)
-    for (uint64_t bits = set[w]; bits != 0; bits &= bits - 1) {
-      unsigned char one = g_array_index(live->units, unsigned char, w * 64 + (unsigned)__builtin_ctzll(bits));
-      units += one == PREDICATE ? 0 : one;
-      *predicates += one == PREDICATE;
-    }
-  return units;
-}
-
 /* ---- The walk
  * ------------------------------------------------------------------------------------------------ */
 
-static void walk_region(Live *live, const IrRegion *region, uint64_t *set, unsigned part);
+static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned part);
 
 /* An op that writes operand 0 without reading it: `set`, and a product that starts from zero. */
 static bool overwrites(const IrOp *op)
@@ -142,15 +153,14 @@ static bool overwrites(const IrOp *op)
   return op->code == OP_SET || (accumulate != NULL && ir_expr_is_int(accumulate, &keep) && keep == 0);
 }
 
-static void measure(Live *live, const IrOp *op, const uint64_t *set, unsigned part)
+static void measure(Live *live, const IrOp *op, const Set *set, unsigned part)
 {
-  unsigned predicates, units = pressure_of(live, set, &predicates);
   IrPressure *pressure = &g_array_index(live->pressures, IrPressure, part);
-  if (units > pressure->peak || pressure->at == NULL) {
-    pressure->peak = units;
+  if (set->units > pressure->peak || pressure->at == NULL) {
+    pressure->peak = set->units;
     pressure->at = op;
   }
-  pressure->predicates = MAX(pressure->predicates, predicates);
+  pressure->predicates = MAX(pressure->predicates, set->predicates);
 }
 
 /* A region that hands registers over is a role: a part of its own. */
@@ -161,51 +171,48 @@ static unsigned part_of_region(const Live *live, const IrRegion *region, unsigne
   return part;
 }
 
-static void walk_loop(Live *live, const IrOp *op, uint64_t *set, unsigned part)
+static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
 {
   bool measuring = live->measuring;
-  g_autofree uint64_t *after = set_new(live, set);
-  g_autofree uint64_t *head = set_new(live, set);
-  if (op->code == OP_LOOP) { /* left by break_if only */
-    for (unsigned i = 0; i < live->words; i++)
-      head[i] = 0;
-  }
+  g_autofree Set *after = set_new(live, set);
+  g_autofree Set *head = set_new(live, set);
+  if (op->code == OP_LOOP) set_clear(live, head);                /* left by break_if only */
   for (unsigned i = op->code == OP_FOR; i < op->n_operands; i++) /* bound and step are read every iteration */
     use(live, op->operands[i], head, true);
   for (unsigned i = 0; i < op->regions[0]->n_arguments; i++) {
     unsigned first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->regions[0]->arguments[i])) - 1;
-    mark(head, first, 1, true);
+    mark(live, head, first, 1, true);
   }
   g_array_append_val(live->exits, after);
   live->measuring = false;
   for (bool again = true; again;) {
-    g_autofree uint64_t *body = set_new(live, head);
+    g_autofree Set *body = set_new(live, head);
     walk_region(live, op->regions[0], body, part);
     again = set_join(live, head, body);
   }
   live->measuring = measuring;
-  g_autofree uint64_t *body = set_new(live, head);
+  g_autofree Set *body = set_new(live, head);
   walk_region(live, op->regions[0], body, part);
   g_array_set_size(live->exits, live->exits->len - 1);
   set_join(live, set, head);
   for (unsigned i = 0; i < op->regions[0]->n_arguments; i++) {
     unsigned first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->regions[0]->arguments[i])) - 1;
-    mark(set, first, 1, false);
+    mark(live, set, first, 1, false);
   }
   for (unsigned i = 0; i < op->n_operands; i++)
     use(live, op->operands[i], set, true);
 }
 
-static void walk_if(Live *live, const IrOp *op, uint64_t *set, unsigned part)
+static void walk_if(Live *live, const IrOp *op, Set *set, unsigned part)
 {
-  g_autofree uint64_t *after = set_new(live, set);
+  g_autofree Set *after = set_new(live, set);
   walk_region(live, op->regions[0], set, part);
   if (op->n_regions > 1) walk_region(live, op->regions[1], after, part);
   set_join(live, set, after);
   use(live, op->operands[0], set, true);
 }
 
-static void walk_op(Live *live, const IrOp *op, uint64_t *set, unsigned part)
+static void walk_op(Live *live, const IrOp *op, Set *set, unsigned part)
 {
   if (op->code == OP_FOR || op->code == OP_LOOP) {
     walk_loop(live, op, set, part);
@@ -217,22 +224,21 @@ static void walk_op(Live *live, const IrOp *op, uint64_t *set, unsigned part)
   }
   bool conditional = ir_attribute(op, ATTR_WHEN) != NULL;
   if (op->code == OP_BREAK_IF && live->exits->len > 0)
-    set_join(live, set, g_array_index(live->exits, uint64_t *, live->exits->len - 1));
-  if (op->code == OP_EXIT && !conditional)
-    for (unsigned i = 0; i < live->words; i++)
-      set[i] = 0;
+    set_join(live, set, g_array_index(live->exits, Set *, live->exits->len - 1));
+  if (op->code == OP_EXIT && !conditional) set_clear(live, set);
   unsigned first, n;
   for (unsigned i = 0; i < op->n_results; i++) { /* a result occupies its register even if nothing reads it */
     first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
-    if (op->code != OP_VAR || op->n_operands > 0) mark(set, first, MAX(op->results[i]->type.count, 1), true);
+    if (op->code != OP_VAR || op->n_operands > 0)
+      mark(live, set, first, MAX(op->results[i]->type.count, 1), true);
   }
   bool writes = overwrites(op) && registers_of(live, op->operands[0], &first, &n);
-  if (writes) mark(set, first, n, true);
+  if (writes) mark(live, set, first, n, true);
   if (live->measuring) measure(live, op, set, part);
-  if (writes && !conditional) mark(set, first, n, false);
+  if (writes && !conditional) mark(live, set, first, n, false);
   for (unsigned i = 0; i < op->n_results; i++) {
     first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
-    mark(set, first, MAX(op->results[i]->type.count, 1), false);
+    mark(live, set, first, MAX(op->results[i]->type.count, 1), false);
   }
   for (unsigned i = overwrites(op); i < op->n_operands; i++)
     use(live, op->operands[i], set, true);
@@ -241,7 +247,7 @@ static void walk_op(Live *live, const IrOp *op, uint64_t *set, unsigned part)
   if (live->measuring) measure(live, op, set, part);
 }
 
-static void walk_region(Live *live, const IrRegion *region, uint64_t *set, unsigned part)
+static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned part)
 {
   part = part_of_region(live, region, part);
   for (const IrOp *op = region->last; op != NULL; op = op->previous)
@@ -254,11 +260,11 @@ IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
   Live live = {.first = g_hash_table_new(NULL, NULL), .measuring = true};
   live.units = g_array_new(false, false, 1);
   live.pressures = g_array_new(false, true, sizeof(IrPressure));
-  live.exits = g_array_new(false, false, sizeof(uint64_t *));
+  live.exits = g_array_new(false, false, sizeof(Set *));
   g_array_append_val(live.pressures, whole);
   number_region(&live, kernel->body);
   live.words = live.units->len / 64 + 1;
-  g_autofree uint64_t *set = set_new(&live, NULL);
+  g_autofree Set *set = set_new(&live, NULL);
   walk_region(&live, kernel->body, set, 0);
   *n = live.pressures->len;
   g_hash_table_unref(live.first);

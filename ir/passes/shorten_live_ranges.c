@@ -19,7 +19,7 @@
   16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
 
 typedef struct {
-  GHashTable *pending; /* IrOp* that wait for a use */
+  GHashTable *pending; /* IrOp* that wait for a use -> whether the loads they need have been issued */
   GPtrArray *order;    /* the same, oldest first; emitted ones stay in the array */
   GPtrArray *stores;   /* of the group being gathered */
 } Stretch;
@@ -65,14 +65,18 @@ static void place_before(Stretch *stretch, IrOp *op, IrOp *before)
 /* Issues the global loads that an op's operand trees need. */
 static void place_loads(Stretch *stretch, const IrOp *op, IrOp *before);
 
+/* A tree may reach an operation along many ways; its loads are issued the first time. */
 static void place_loads_of(Stretch *stretch, const IrExpr *expr, IrOp *before)
 {
   IrOp *definition = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
-  if (definition && g_hash_table_contains(stretch->pending, definition)) {
-    if (definition->code == OP_LOAD_GLOBAL)
+  gpointer issued;
+  if (definition && g_hash_table_lookup_extended(stretch->pending, definition, NULL, &issued) && !issued) {
+    if (definition->code == OP_LOAD_GLOBAL) {
       place_before(stretch, definition, before);
-    else
+    } else {
+      g_hash_table_insert(stretch->pending, definition, GUINT_TO_POINTER(true));
       place_loads(stretch, definition, before);
+    }
   }
   for (unsigned i = 0; i < expr->n; i++)
     place_loads_of(stretch, expr->items[i], before);
@@ -113,7 +117,7 @@ static void reorder(IrRegion *region)
     for (unsigned i = 0; i < op->n_regions; i++)
       reorder(op->regions[i]);
     if (is_movable(op)) {
-      g_hash_table_add(pending, op);
+      g_hash_table_insert(pending, op, NULL);
       g_ptr_array_add(order, op);
       continue;
     }

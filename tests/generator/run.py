@@ -52,6 +52,13 @@ def outcome(tool, path):
     return "\n".join(text)
 
 
+def plan_fits_schema(tool):
+    """A plan with everything in it, as the program writes it."""
+    plan = run(tool, "plan", HERE.parent / "fuzz/seeds/graph/plan.json")
+    done = subprocess.run([HERE.parent / "schema/validate.py", "plan"], input=plan, text=True, check=False)
+    return done.returncode == 0
+
+
 def main():
     arguments = [a for a in sys.argv[2:] if a != "--update"]
     update = "--update" in sys.argv
@@ -71,6 +78,15 @@ def main():
             if update:
                 expected_path.parent.mkdir(exist_ok=True)
                 expected_path.write_text(actual)
+    if not arguments:
+        failed += not plan_fits_schema(sys.argv[1])
+        document = HERE.parents[1] / "docs/operators.md"
+        table = subprocess.run([sys.argv[1], "operators"], capture_output=True, text=True, check=True).stdout
+        if not document.exists() or document.read_text() != table:
+            print("docs/operators.md is not what graph-tool operators prints")
+            failed += not update
+            if update:
+                document.write_text(table)
     print(f"{total} descriptions, {failed} not as expected")
     return 1 if failed else 0
 

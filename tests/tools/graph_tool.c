@@ -1,12 +1,16 @@
 /* Reads an op description and prints what the front of the generator makes of it:
  *
  *   graph_tool check|graph|fusion|evaluate|verify FILE [M=4096]...
+ *   graph_tool plan FILE     reads a plan and writes it
+ *   graph_tool operators
  *
  * check prints nothing but errors. fusion groups the nodes. evaluate prints what the reference makes of the
  * default data: per output the sum, the sum of squares and the first elements. verify carries out the fused
- * operators and compares them with the reference. */
+ * operators and compares them with the reference. operators prints
+ * docs/operators.md. */
 #include "cli/evaluate.h"
 #include "generator/fusion.h"
+#include "generator/plan.h"
 #include "tests/tools/interpret.h"
 #include <math.h>
 #include <string.h>
@@ -55,6 +59,15 @@ static int verify(const Fusion *fusion, GError **error)
   return 1;
 }
 
+static int rewrite_plan(Source *source, GError **error)
+{
+  g_autoptr(Plan) plan = plan_read(source, error);
+  if (!plan) return 1;
+  g_autofree char *text = plan_text(plan);
+  fputs(text, stdout);
+  return 0;
+}
+
 static int run(const char *command, const char *path, char **bindings_text, int n, GError **error)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -63,6 +76,7 @@ static int run(const char *command, const char *path, char **bindings_text, int 
     if (!graph_binding_parse(arena, bindings_text[i], &bindings[i], error)) return 1;
   g_autoptr(Source) source = source_load(path, error);
   if (!source) return 1;
+  if (!strcmp(command, "plan")) return rewrite_plan(source, error);
   g_autoptr(Graph) graph = graph_read(source, bindings, (unsigned)n, error);
   if (!graph) return 1;
   if (!strcmp(command, "graph")) {
@@ -80,9 +94,79 @@ static int run(const char *command, const char *path, char **bindings_text, int 
   return 0;
 }
 
+static void print_types(TypeMask mask)
+{
+  const char *separator = "";
+  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
+    if (mask >> i & 1) {
+      printf("%s%s", separator, number_name(i));
+      separator = " ";
+    }
+}
+
+static void print_attributes(const Operator *row)
+{
+  static const char *const kinds[] = {"int", "float", "ints", "string", "type"};
+  for (unsigned i = 0; i < row->n_attributes; i++) {
+    const OperatorAttribute *attribute = &row->attributes[i];
+    printf("%s`%s` %s", i ? ", " : "", attribute->name, kinds[attribute->kind]);
+    if (attribute->required)
+      printf(" (required)");
+    else if (attribute->kind == ATTRIBUTE_INT)
+      printf(" = %" G_GINT64_FORMAT, attribute->integer);
+    else if (attribute->kind == ATTRIBUTE_FLOAT)
+      printf(" = %.9g", attribute->number);
+    else if (attribute->kind == ATTRIBUTE_STRING)
+      printf(" = %s", attribute->text);
+  }
+}
+
+static void print_operators(void)
+{
+  static const char *const classes[] = {"elementwise", "matrix product", "row"};
+  unsigned n;
+  const Operator *rows = operator_table(&n);
+  printf(
+      "# Operators\n\nPrinted from the operator table (`generator/operators.def`). Names and meanings are "
+      "ONNX's. `since` is "
+      "the first opset with\nthese inputs and attributes; a graph's opset picks the newest version that is "
+      "not "
+      "newer. Kernels exist for the types in\nthe column of that name; further ones that a description may "
+      "name "
+      "are understood, checked and evaluated by the\nreference, but refused with exit code 3 by `compile`. "
+      "s8 "
+      "operands of MatMul and Gemm are an extension.\n\n"
+      "| operator | since | kind | inputs | outputs | kernels for | further types | attributes | result |\n"
+      "|---|---|---|---|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < n; i++) {
+    const Operator *row = &rows[i];
+    printf("| %s | %u | %s | %u", row->name, row->since, classes[row->class_], row->min_inputs);
+    if (row->max_inputs == G_MAXUINT)
+      printf("+");
+    else if (row->max_inputs != row->min_inputs)
+      printf("-%u", row->max_inputs);
+    printf(" | 1");
+    if (row->max_outputs > 1) printf("-%u", row->max_outputs);
+    printf(" | ");
+    print_types(row->generated);
+    printf(" | ");
+    print_types(row->types & ~row->generated);
+    printf(" | ");
+    print_attributes(row);
+    printf(" | ");
+    for (const char *at = row->formula; *at; at++)
+      printf("%s%c", *at == '|' ? "\\" : "", *at);
+    printf(" |\n");
+  }
+}
+
 int main(int argc, char **argv)
 {
   g_autoptr(GError) error = NULL;
+  if (argc == 2 && !strcmp(argv[1], "operators")) {
+    print_operators();
+    return 0;
+  }
   if (argc < 3) return ERROR_USAGE;
   if (!run(argv[1], argv[2], argv + 3, argc - 3, &error)) return 0;
   error_print(error, stderr, false);

@@ -169,14 +169,15 @@ static void check_arity(Reader *reader, const Operator *op, const char *what, un
   g_autofree char *range = max == UINT_MAX ? g_strdup_printf("at least %u", min)
                            : min == max    ? g_strdup_printf("%u", min)
                                            : g_strdup_printf("%u to %u", min, max);
-  reader_report(reader, ERROR_INPUT, mark, "arity", NULL, "%s takes %s %s, not %u", op->name, range, what, n);
+  reader_report(reader, ERROR_INPUT, mark, "arity", NULL, "%s takes %s %s%s, not %u", op->name, range, what,
+                max == 1 ? "" : "s", n);
 }
 
 /* The outputs are defined even when the node is faulty: what reads them is not to blame. */
 static void read_outputs(Reader *reader, Node *list, const Operator *op, GraphNode *node)
 {
   if (!list || !reader_is(reader, list, NODE_SEQUENCE, "names of tensors")) return;
-  if (op) check_arity(reader, op, "outputs", list->n, op->min_outputs, op->max_outputs, &list->mark);
+  if (op) check_arity(reader, op, "output", list->n, op->min_outputs, op->max_outputs, &list->mark);
   node->n_outputs = list->n;
   node->outputs = arena_new_array(reader->graph->arena, GraphTensor *, list->n);
   for (unsigned i = 0; i < list->n; i++) {
@@ -198,7 +199,7 @@ static void read_outputs(Reader *reader, Node *list, const Operator *op, GraphNo
 static const char **read_input_names(Reader *reader, Node *list, const Operator *op, GraphNode *node)
 {
   if (!list || !reader_is(reader, list, NODE_SEQUENCE, "names of tensors")) return NULL;
-  if (op) check_arity(reader, op, "inputs", list->n, op->min_inputs, op->max_inputs, &list->mark);
+  if (op) check_arity(reader, op, "input", list->n, op->min_inputs, op->max_inputs, &list->mark);
   Arena *arena = reader->graph->arena;
   const char **names = arena_new_array(arena, const char *, list->n);
   Mark *marks = arena_new_array(arena, Mark, list->n);

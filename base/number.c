@@ -167,6 +167,19 @@ static unsigned small_encode(const SmallFloat *format, double value, bool satura
     memcpy(memory, &stored_, sizeof stored_);                                                                \
   } while (0)
 
+size_t number_decimal(uint64_t number, char *text)
+{
+  char digits[NUMBER_DECIMAL_MAX];
+  size_t n = 0;
+  do
+    digits[n++] = (char)('0' + number % 10);
+  while ((number /= 10) != 0);
+  for (size_t i = 0; i < n; i++)
+    text[i] = digits[n - 1 - i];
+  text[n] = '\0';
+  return n;
+}
+
 double number_to_double(NumberType type, const void *memory)
 {
   switch (type) {

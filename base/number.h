@@ -46,6 +46,12 @@ NumberClass number_class(NumberType type);
  * ...). false if unknown. */
 bool number_parse(const char *name, NumberType *type);
 
+/* Writes a number in decimal and a zero behind it; returns how many digits. `text` holds at least
+ * NUMBER_DECIMAL_MAX characters. Kernels have tens of thousands of numbered names: printf took half of the
+ * time to make one. */
+#define NUMBER_DECIMAL_MAX 21
+size_t number_decimal(uint64_t number, char *text);
+
 double number_to_double(NumberType type, const void *memory);
 /* Writes number_bytes(type) bytes. Integers round to nearest even and saturate; NaN becomes 0. */
 void number_from_double(NumberType type, double value, bool saturate, void *memory);

@@ -47,6 +47,7 @@ typedef struct OpFormat {
   bool variadic;  /* has FORMAT_LIST or FORMAT_CALL */
   unsigned regions_min, regions_max;
   bool takes[IR_ATTRIBUTE_COUNT], needs[IR_ATTRIBUTE_COUNT];
+  bool needs_any;
   const char *const *values[IR_ATTRIBUTE_COUNT]; /* legal keywords of a name attribute; NULL = any */
 } OpFormat;
 

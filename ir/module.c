@@ -117,31 +117,18 @@ typedef struct Naming {
   unsigned id;
 } Naming;
 
-static void write_number(char *text, unsigned number)
-{
-  char digits[10];
-  size_t n = 0;
-  do
-    digits[n++] = (char)('0' + number % 10);
-  while ((number /= 10) != 0);
-  for (size_t i = 0; i < n; i++)
-    text[i] = digits[n - 1 - i];
-  text[n] = '\0';
-}
-
-/* The first free one of base1, base2 .. from the number on which the last search for it ended. Passes name
- * all values of a kernel anew, so this is written without printf. */
+/* The first free one of base1, base2 .. from the number on which the last search for it ended. */
 static const char *free_name(Naming *naming, const char *name)
 {
   size_t length = strlen(name);
   while (length > 1 && g_ascii_isdigit(name[length - 1]))
     length--;
   const char *base = name[length] ? arena_strndup(naming->arena, name, length) : name;
-  char *text = arena_alloc(naming->arena, length + 11); /* 10 digits of a number and a zero */
+  char *text = arena_alloc(naming->arena, length + NUMBER_DECIMAL_MAX);
   memcpy(text, name, length);
   unsigned number = GPOINTER_TO_UINT(g_hash_table_lookup(naming->taken, base));
   for (number = MAX(number, 1);; number++) {
-    write_number(text + length, number);
+    number_decimal(number, text + length);
     if (g_hash_table_contains(naming->taken, text)) continue;
     g_hash_table_insert(naming->taken, text, GUINT_TO_POINTER(1));
     g_hash_table_insert(naming->taken, (gpointer)base, GUINT_TO_POINTER(number + 1));

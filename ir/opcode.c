@@ -111,6 +111,7 @@ static void parse_attributes(const Tables *tables, OpFormat *format, const char 
     if (!key) g_error("opcode table: no attribute is called %s", name);
     format->takes[key - 1] = true;
     format->needs[key - 1] = **word == '!';
+    format->needs_any |= **word == '!';
     if (equals) format->values[key - 1] = split_names(equals + 1);
   }
 }

@@ -92,9 +92,19 @@ static void print_binary(GString *out, const IrExpr *expr)
   unsigned strength = operators[expr->operator_].strength;
   const IrExpr *right = expr->items[1];
   print_expr(out, expr->items[0], strength);
-  g_string_append_printf(out, " %s ", operators[expr->operator_].text);
+  g_string_append_c(out, ' ');
+  g_string_append(out, operators[expr->operator_].text);
+  g_string_append_c(out, ' ');
   bool hide = expr->operator_ == OPERATOR_XOR && starts_with_t(right);
   print_expr(out, right, hide ? BIND_PRIMARY + 1 : strength + 1);
+}
+
+static void print_int(GString *out, int64_t number)
+{
+  char text[NUMBER_DECIMAL_MAX];
+  if (number < 0) g_string_append_c(out, '-');
+  number_decimal((uint64_t)(number < 0 ? -number : number), text);
+  g_string_append(out, text);
 }
 
 static void print_node(GString *out, const IrExpr *expr)
@@ -104,11 +114,12 @@ static void print_node(GString *out, const IrExpr *expr)
     if (expr->integer == INT64_MIN)
       g_string_append(out, "-9223372036854775807 - 1");
     else
-      g_string_append_printf(out, "%" G_GINT64_FORMAT, expr->integer);
+      print_int(out, expr->integer);
     break;
   case EXPR_FLOAT: print_float(out, expr->number); break;
   case EXPR_VALUE:
-    g_string_append_printf(out, "%s%s", expr->value->type.kind == TYPE_TENSOR ? "" : "%", expr->value->name);
+    if (expr->value->type.kind != TYPE_TENSOR) g_string_append_c(out, '%');
+    g_string_append(out, expr->value->name);
     break;
   case EXPR_SYMBOL: g_string_append_printf(out, "@%s", expr->name); break;
   case EXPR_PARAMETER: g_string_append_printf(out, "$%s", expr->name); break;
@@ -250,7 +261,8 @@ static void print_indent(GString *out, unsigned indent)
 static void print_values(GString *out, IrValue *const *values, unsigned n, const IrType *hidden)
 {
   for (unsigned i = 0; i < n; i++) {
-    g_string_append_printf(out, "%s%%%s", i ? ", " : "", values[i]->name);
+    g_string_append(out, i ? ", %" : "%");
+    g_string_append(out, values[i]->name);
     const IrType *type = &values[i]->type;
     if (i + 1 < n && ir_type_equal(type, &values[i + 1]->type)) continue;
     if (hidden && ir_type_equal(type, hidden)) continue;
@@ -307,7 +319,9 @@ static void print_item(GString *out, const IrOp *op, const OpFormat *format, uns
     bool comma = !strcmp(item->text, ",");
     bool empty = at + 1 < format->n_items && format->items[at + 1].kind == FORMAT_LIST &&
                  op->n_operands <= format->fixed;
-    if (!(comma && empty)) g_string_append_printf(out, "%s%s", comma ? "" : " ", item->text);
+    if (comma && empty) break;
+    if (!comma) g_string_append_c(out, ' ');
+    g_string_append(out, item->text);
     break;
   }
   case FORMAT_SYMBOL:
@@ -332,7 +346,8 @@ static void print_item(GString *out, const IrOp *op, const OpFormat *format, uns
 static void print_attributes(GString *out, const IrAttribute *attributes, unsigned n)
 {
   for (unsigned i = 0; i < n; i++) {
-    g_string_append_printf(out, " %s", ir_attribute_name(attributes[i].key));
+    g_string_append_c(out, ' ');
+    g_string_append(out, ir_attribute_name(attributes[i].key));
     if (!attributes[i].value) continue;
     g_string_append_c(out, ' ');
     print_expr(out, attributes[i].value, BIND_RANGE);

@@ -166,6 +166,7 @@ static void check_attribute(Verifier *verifier, const IrOp *op, const OpFormat *
 
 static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat *format)
 {
+  if (!op->n_attributes && !format->needs_any) return;
   bool given[IR_ATTRIBUTE_COUNT] = {false};
   for (unsigned i = 0; i < op->n_attributes; i++) {
     check_attribute(verifier, op, format, &op->attributes[i]);

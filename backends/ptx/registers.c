@@ -24,7 +24,10 @@ Register register_new(Emitter *e, RegisterClass class_, NumberType type)
 
 const char *register_text(Emitter *e, Register reg)
 {
-  return arena_printf(e->arena, "%s%u", register_prefix[reg.class_], reg.index);
+  char text[NUMBER_DECIMAL_MAX + 4]; /* as long as any prefix */
+  size_t prefix = strlen(register_prefix[reg.class_]);
+  memcpy(text, register_prefix[reg.class_], prefix);
+  return arena_strndup(e->arena, text, prefix + number_decimal(reg.index, text + prefix));
 }
 
 Register *registers_of_value(Emitter *e, const IrValue *value)
@@ -182,23 +185,34 @@ bool operand_concat(Emitter *e, const IrOp *op, IrExpr *const *exprs, unsigned n
   return true;
 }
 
+/* Exactly n digits. */
+static const char *hexadecimal(Emitter *e, const char *prefix, uint64_t bits, unsigned n)
+{
+  size_t at = strlen(prefix);
+  char *text = arena_alloc(e->arena, at + n + 1);
+  memcpy(text, prefix, at);
+  for (unsigned i = 0; i < n; i++)
+    text[at + i] = "0123456789ABCDEF"[bits >> (n - 1 - i) * 4 & 15];
+  return text;
+}
+
 static const char *float_text(Emitter *e, double number, NumberType type)
 {
   switch (type) {
   case NUMBER_F64: {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
-    return arena_printf(e->arena, "0d%016" G_GINT64_MODIFIER "X", (guint64)bits);
+    return hexadecimal(e, "0d", bits, 16);
   }
   case NUMBER_F32: {
     uint32_t bits;
     number_from_double(NUMBER_F32, number, false, &bits);
-    return arena_printf(e->arena, "0f%08X", bits);
+    return hexadecimal(e, "0f", bits, 8);
   }
   default: {
     uint64_t bits = 0;
     number_from_double(type, number, false, &bits);
-    return arena_printf(e->arena, "0x%0*" G_GINT64_MODIFIER "X", (int)number_bits(type) / 4, (guint64)bits);
+    return hexadecimal(e, "0x", bits, number_bits(type) / 4);
   }
   }
 }
@@ -218,7 +232,9 @@ const char *constant_text(Emitter *e, const Operand *operand, NumberType type)
   if (number_bits(type) == 32 && number_class(type) != NUMBER_SIGNED && value < 0) value = (uint32_t)value;
   if (value > UINT32_MAX || value == INT64_MIN) /* descriptors and masks */
     return arena_printf(e->arena, "0x%" G_GINT64_MODIFIER "X", (guint64)value);
-  return arena_printf(e->arena, "%" G_GINT64_FORMAT, value);
+  char text[1 + NUMBER_DECIMAL_MAX] = "-";
+  size_t digits = number_decimal((uint64_t)(value < 0 ? -value : value), text + 1);
+  return arena_strndup(e->arena, value < 0 ? text : text + 1, digits + (value < 0));
 }
 
 /* Something computed once at entry, however often the body asks for it. */

@@ -364,9 +364,10 @@ static const char *registers_text(Emitter *e, const Register *registers, unsigne
 {
   if (n == 1 && !braces) return register_text(e, registers[0]);
   g_autoptr(GString) out = g_string_new("{");
-  for (unsigned i = 0; i < n; i++)
-    g_string_append_printf(out, "%s%s%u", i ? ", " : "", register_prefix[registers[i].class_],
-                           registers[i].index);
+  for (unsigned i = 0; i < n; i++) {
+    if (i > 0) g_string_append(out, ", ");
+    g_string_append(out, register_text(e, registers[i]));
+  }
   g_string_append_c(out, '}');
   return arena_strdup(e->arena, out->str);
 }
@@ -381,8 +382,10 @@ static const char *token_text(Emitter *e, RowMatch *match, unsigned token, bool 
     return registers_text(e, operands[0].registers, operands[0].n, true);
   if (n == 1 && !braces) return operand_text(e, &operands[0], name, type);
   g_autoptr(GString) out = g_string_new("{");
-  for (unsigned i = 0; i < n; i++)
-    g_string_append_printf(out, "%s%s", i ? ", " : "", operand_text(e, &operands[i], name, type));
+  for (unsigned i = 0; i < n; i++) {
+    if (i > 0) g_string_append(out, ", ");
+    g_string_append(out, operand_text(e, &operands[i], name, type));
+  }
   g_string_append_c(out, '}');
   return arena_strdup(e->arena, out->str);
 }

@@ -323,7 +323,7 @@ bool scope_write_steps(StepScope *scope, bool prologue)
 {
   KernelBuild *build = scope->build;
   const FusedOperator *op = build->op;
-  StepWriter writer = {&scope->builder, build->math, build->fast, build->error};
+  StepWriter writer = {&scope->builder, build->math_fast, build->fast, build->error};
   for (unsigned i = 0; i < op->n_steps; i++) {
     const FusedStep *step = &op->steps[i];
     if (step->prologue != prologue) continue;
@@ -376,7 +376,8 @@ static void copy_bound_function(KernelBuild *build)
 static bool link_libraries(KernelBuild *build, GError **error)
 {
   copy_bound_function(build);
-  return ir_link(build->module, build->operators, error) && ir_link(build->module, build->math, error);
+  return ir_link(build->module, build->operators, error) && ir_link(build->module, build->math, error) &&
+         (!build->math_fast || ir_link(build->module, build->math_fast, error));
 }
 
 static bool write_kernel(KernelBuild *build, const char *name, GError **error)
@@ -406,7 +407,8 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   build->outputs = arena_new_array(module->arena, IrValue *, op->n_outputs + 1);
   build->math = read_template("math", error);
   if (build->math) build->operators = read_template("operators", error);
-  if (!build->operators || !write_kernel(build, name, error)) return NULL;
+  if (build->operators && fast) build->math_fast = read_template("math_fast", error);
+  if (!build->operators || (fast && !build->math_fast) || !write_kernel(build, name, error)) return NULL;
   build->kernel = ir_kernel(module);
   build->error = NULL;
   return g_steal_pointer(&build);
@@ -418,6 +420,7 @@ void kernel_build_free(KernelBuild *build)
   g_hash_table_unref(build->dims);
   g_hash_table_unref(build->tensors);
   ir_module_free((IrModule *)build->math);
+  ir_module_free((IrModule *)build->math_fast);
   ir_module_free((IrModule *)build->operators);
   ir_module_free(build->module); /* the build itself lives in its arena */
 }

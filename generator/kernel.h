@@ -53,11 +53,13 @@ typedef struct KernelBuild {
   IrModule *module;
   IrFunction *kernel;
   bool fast;
-  GHashTable *dims;                 /* name of a kernel dim -> const Symbolic* over the graph's symbols */
-  GHashTable *tensors;              /* name of a tensor parameter -> const GraphTensor* */
-  IrValue **inputs;                 /* by op->inputs: the kernel's tensor parameter, or NULL */
-  IrValue **outputs;                /* by op->outputs */
-  const IrModule *math, *operators; /* owned: marks of what was linked point into their sources */
+  GHashTable *dims;    /* name of a kernel dim -> const Symbolic* over the graph's symbols */
+  GHashTable *tensors; /* name of a tensor parameter -> const GraphTensor* */
+  IrValue **inputs;    /* by op->inputs: the kernel's tensor parameter, or NULL */
+  IrValue **outputs;   /* by op->outputs */
+  /* Owned, since marks of what was linked point into their sources; math_fast only where fast forms are
+   * allowed. */
+  const IrModule *math, *math_fast, *operators;
   GError **error;
 } KernelBuild;
 

@@ -39,7 +39,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
-  StepWriter writer = {&scope->builder, build->math, build->fast, build->error};
+  StepWriter writer = {&scope->builder, build->math_fast, build->fast, build->error};
   for (unsigned i = 0; i < build->op->n_outputs; i++) {
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
     int64_t extent[2];

@@ -5,8 +5,9 @@
 
 typedef struct StepWriter {
   IrBuilder *builder;
-  const IrModule *library; /* math.ir: asked whether a fast form of a function exists */
-  bool fast;               /* --math fast */
+  const IrModule
+      *library; /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
+  bool fast;    /* --math fast */
   GError **error;
 } StepWriter;
 

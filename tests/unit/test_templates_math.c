@@ -1,5 +1,5 @@
-/* Accuracy of templates/math.ir: its text is interpreted with float arithmetic and held against libm in
- * double.
+/* Accuracy of templates/math.ir and math_fast.ir: their text is interpreted with float arithmetic and held
+ * against libm in double.
  *
  * Correctly rounded operations are the host's; the hardware's approximations (only the *_fast functions use
  * them) are modelled by libm's float functions, so for those the test checks the formula, not the hardware.
@@ -384,14 +384,24 @@ static bool measure(const IrModule *module, const Case *c)
   return worst <= bound;
 }
 
-static IrModule *load(void)
+static IrModule *load_library(const char *name)
 {
   g_autoptr(GError) error = NULL;
   const char *root = g_getenv("ADLGEN_SOURCE_ROOT");
-  g_autofree char *path = g_build_filename(root != NULL ? root : ".", "templates", "math.ir", NULL);
+  g_autofree char *path = g_build_filename(root != NULL ? root : ".", "templates", name, NULL);
   g_autoptr(Source) source = source_load(path, &error);
   IrModule *module = source != NULL ? ir_read(source, &error) : NULL;
   if (module == NULL) fail_msg("%s", error->message);
+  return module;
+}
+
+/* Both libraries as one. */
+static IrModule *load(void)
+{
+  IrModule *module = load_library("math.ir");
+  g_autoptr(IrModule) fast = load_library("math_fast.ir");
+  for (unsigned i = 0; i < fast->n_functions; i++)
+    ir_function_copy(module, fast->functions[i]);
   return module;
 }
 

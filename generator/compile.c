@@ -68,7 +68,8 @@ static void note_resources(CompiledKernel *kernel, const IrModule *module)
   unsigned n;
   g_autofree IrPressure *pressure = ir_pressure(function, &n);
   for (unsigned i = 0; i < n; i++)
-    kernel->predicted_registers = MAX(kernel->predicted_registers, pressure[i].peak);
+    kernel->predicted_registers =
+        MAX(kernel->predicted_registers, n > 1 ? pressure[i].peak : ir_pressure_registers(&pressure[i]));
 }
 
 void compiled_kernel_free(CompiledKernel *kernel)
@@ -117,6 +118,7 @@ typedef struct {
   CompileResult *result;
   GString *explain;
   GHashTable *names; /* kernel names taken */
+  const KernelLibraries *libraries;
 } Compilation;
 
 static const char *file_name(Plan *plan, const char *kernel, const char *suffix)
@@ -255,7 +257,7 @@ static bool compile_variant(Compilation *compilation, const FusedOperator *op, c
   kernel->tile_text = g_strdup(choice->tile_text);
   kernel->stages = choice->stages;
   g_autoptr(KernelBuild) build =
-      kernel_build(op, compilation->graph, choice, kernel->name, options && options->fast_math,
+      kernel_build(op, compilation->graph, choice, kernel->name, compilation->libraries,
                    compilation->result->plan->arena, error);
   if (!build) return false;
   if (options && options->keep_tile) kernel->tile = ir_print(build->module);
@@ -340,7 +342,9 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   result->plan = plan_new(graph->name, gpu->name, gpu->target, gpu->hash);
   g_autoptr(GString) explain = g_string_new(NULL);
   g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-  Compilation compilation = {graph, gpu, options, fusion, result, explain, names};
+  g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);
+  if (!libraries) return NULL;
+  Compilation compilation = {graph, gpu, options, fusion, result, explain, names, libraries};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   declare_tensors(&compilation);

@@ -35,7 +35,7 @@ typedef struct CompiledKernel {
   char *roles;         /* "1 producer + 8 consumer warps" ... */
   unsigned stages, threads, cluster;
   unsigned shared_bytes;
-  unsigned predicted_registers; /* highest role pressure, 0 if not measured */
+  unsigned predicted_registers; /* what the assembler is expected to need; with roles: of the largest role */
   size_t arena_bytes;           /* memory the kernel's IR took */
 } CompiledKernel;
 

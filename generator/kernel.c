@@ -391,24 +391,42 @@ static bool write_kernel(KernelBuild *build, const char *name, GError **error)
   return ir_instantiate(build->module, bindings, error);
 }
 
+KernelLibraries *kernel_libraries_read(bool fast, GError **error)
+{
+  g_autoptr(KernelLibraries) libraries = g_new0(KernelLibraries, 1);
+  libraries->math = read_template("math", error);
+  if (libraries->math) libraries->operators = read_template("operators", error);
+  if (libraries->operators && fast) libraries->math_fast = read_template("math_fast", error);
+  return libraries->operators && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
+}
+
+void kernel_libraries_free(KernelLibraries *libraries)
+{
+  if (!libraries) return;
+  ir_module_free(libraries->math);
+  ir_module_free(libraries->math_fast);
+  ir_module_free(libraries->operators);
+  g_free(libraries);
+}
+
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          bool fast, Arena *expressions, GError **error)
+                          const KernelLibraries *libraries, Arena *expressions, GError **error)
 {
   IrModule *module = read_template(choice->template_name, error);
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
-  *build = (KernelBuild){
-      .op = op, .graph = graph, .choice = choice, .module = module, .fast = fast, .error = error};
+  *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};
+  build->fast = libraries->math_fast != NULL;
+  build->math = libraries->math;
+  build->math_fast = libraries->math_fast;
+  build->operators = libraries->operators;
   build->expressions = expressions;
   build->kernel = ir_kernel(module);
   build->dims = g_hash_table_new(g_str_hash, g_str_equal);
   build->tensors = g_hash_table_new(g_str_hash, g_str_equal);
   build->inputs = arena_new_array(module->arena, IrValue *, op->n_inputs + 1);
   build->outputs = arena_new_array(module->arena, IrValue *, op->n_outputs + 1);
-  build->math = read_template("math", error);
-  if (build->math) build->operators = read_template("operators", error);
-  if (build->operators && fast) build->math_fast = read_template("math_fast", error);
-  if (!build->operators || (fast && !build->math_fast) || !write_kernel(build, name, error)) return NULL;
+  if (!write_kernel(build, name, error)) return NULL;
   build->kernel = ir_kernel(module);
   build->error = NULL;
   return g_steal_pointer(&build);
@@ -419,8 +437,5 @@ void kernel_build_free(KernelBuild *build)
   if (!build) return;
   g_hash_table_unref(build->dims);
   g_hash_table_unref(build->tensors);
-  ir_module_free((IrModule *)build->math);
-  ir_module_free((IrModule *)build->math_fast);
-  ir_module_free((IrModule *)build->operators);
   ir_module_free(build->module); /* the build itself lives in its arena */
 }

@@ -44,6 +44,17 @@ void choice_set_float(Choice *choice, const char *name, double value);
 void choice_set_name(Choice *choice, const char *name, const char *value);
 const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
 
+/* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
+ * sources, so they outlive every kernel that was built with them. */
+typedef struct KernelLibraries {
+  IrModule *math, *operators;
+  IrModule *math_fast; /* NULL unless fast forms are allowed */
+} KernelLibraries;
+
+KernelLibraries *kernel_libraries_read(bool fast, GError **error);
+void kernel_libraries_free(KernelLibraries *libraries);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelLibraries, kernel_libraries_free)
+
 /* The kernel being built; lives in the module's arena. */
 typedef struct KernelBuild {
   const FusedOperator *op;
@@ -52,21 +63,19 @@ typedef struct KernelBuild {
   Arena *expressions; /* of symbolic expressions: outlives the build, for the plan keeps them */
   IrModule *module;
   IrFunction *kernel;
-  bool fast;
+  bool fast;           /* fast forms of functions are allowed */
   GHashTable *dims;    /* name of a kernel dim -> const Symbolic* over the graph's symbols */
   GHashTable *tensors; /* name of a tensor parameter -> const GraphTensor* */
   IrValue **inputs;    /* by op->inputs: the kernel's tensor parameter, or NULL */
   IrValue **outputs;   /* by op->outputs */
-  /* Owned, since marks of what was linked point into their sources; math_fast only where fast forms are
-   * allowed. */
-  const IrModule *math, *math_fast, *operators;
+  const IrModule *math, *math_fast, *operators; /* of the libraries */
   GError **error;
 } KernelBuild;
 
 /* Instantiates; `name` becomes the entry. New symbolic expressions live in `expressions`. NULL and *error on
  * failure. Free with kernel_build_free. */
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          bool fast, Arena *expressions, GError **error);
+                          const KernelLibraries *libraries, Arena *expressions, GError **error);
 void kernel_build_free(KernelBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelBuild, kernel_build_free)
 /* An integer expression over the kernel's dims as one over the graph's symbols, in `arena`; NULL if it has no

@@ -17,3 +17,5 @@ typedef struct IrPressure {
 
 /* The kernel itself first, then its roles in order; g_free. A kernel without roles gives one entry. */
 IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n);
+/* Registers the assembler is expected to allocate for a kernel without roles (docs/registers.md). */
+unsigned ir_pressure_registers(const IrPressure *kernel);

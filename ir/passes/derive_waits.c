@@ -156,13 +156,20 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
 
   IrBuilder after = ir_builder_after(loop);
   after.mark = loop->mark;
-  emit_group(waits, &after, OP_WAIT_GROUP, "products", 0);
   IrOp *any = ir_emit(&after, OP_IF, 1, ir_binary(module, OPERATOR_GT, loop->operands[1], loop->operands[0]));
   inner = ir_builder_at_end(ir_region_add(any));
   inner.mark = loop->mark;
   arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
   ir_attribute_set(arrive, ATTR_BY, ir_attribute_value(release, ATTR_BY));
   ir_emit(&inner, OP_ADVANCE, 1, trailing);
+}
+
+/* What is in flight when a chain ends is done before the last release and whoever reads the accumulator. */
+static void wait_behind(Waits *waits, IrOp *loop)
+{
+  IrBuilder after = ir_builder_after(loop);
+  after.mark = loop->mark;
+  emit_group(waits, &after, OP_WAIT_GROUP, "products", 0);
 }
 
 static void wait_products(Waits *waits, IrRegion *region)
@@ -183,6 +190,7 @@ static void wait_products(Waits *waits, IrRegion *region)
     emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0);
     IrOp *release = release_after(last);
     if (chained && release) release_late(waits, loop, release);
+    if (chained) wait_behind(waits, loop);
     op = last;
   }
 }

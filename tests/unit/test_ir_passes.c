@@ -71,6 +71,36 @@ static void check_pass(const char *name)
   assert_int_equal(wrong, 0);
 }
 
+static void test_choose_mechanisms(void **state)
+{
+  check_pass("choose_mechanisms");
+}
+
+static void test_choose_layouts(void **state)
+{
+  check_pass("choose_layouts");
+}
+
+static void test_split_roles(void **state)
+{
+  check_pass("split_roles");
+}
+
+static void test_derive_waits(void **state)
+{
+  check_pass("derive_waits");
+}
+
+static void test_allocate_resources(void **state)
+{
+  check_pass("allocate_resources");
+}
+
+static void test_budget_registers(void **state)
+{
+  check_pass("budget_registers");
+}
+
 static void test_induce_addresses(void **state)
 {
   check_pass("induce_addresses");
@@ -86,6 +116,11 @@ static void test_remove_dead_code(void **state)
   check_pass("remove_dead_code");
 }
 
+static void test_shorten_live_ranges(void **state)
+{
+  check_pass("shorten_live_ranges");
+}
+
 static void test_lower(void **state)
 {
   check_pass("lower");
@@ -93,8 +128,18 @@ static void test_lower(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_lower), cmocka_unit_test(test_induce_addresses),
-                                     cmocka_unit_test(test_fold_constants),
-                                     cmocka_unit_test(test_remove_dead_code)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_choose_mechanisms),
+      cmocka_unit_test(test_choose_layouts),
+      cmocka_unit_test(test_split_roles),
+      cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_allocate_resources),
+      cmocka_unit_test(test_budget_registers),
+      cmocka_unit_test(test_lower),
+      cmocka_unit_test(test_induce_addresses),
+      cmocka_unit_test(test_fold_constants),
+      cmocka_unit_test(test_remove_dead_code),
+      cmocka_unit_test(test_shorten_live_ranges),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

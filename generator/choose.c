@@ -135,6 +135,18 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
+/* What people are shown is what is generated. */
+static void describe_forced(Chooser *chooser, Choice *choice)
+{
+  const ChoiceParameter *bm = choice_parameter(choice, "bm"), *bn = choice_parameter(choice, "bn"),
+                        *bk = choice_parameter(choice, "bk"), *stages = choice_parameter(choice, "stages");
+  if (!chooser->options || !chooser->options->sets || !bm || !bn || !bk) return;
+  choice->tile_text =
+      arena_printf(chooser->arena, "%dx%dx%d", (int)bm->integer, (int)bn->integer, (int)bk->integer);
+  choice->suffix = choice->tile_text;
+  if (stages) choice->stages = (unsigned)stages->integer;
+}
+
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
@@ -148,6 +160,7 @@ bool choose_variants(Chooser *chooser)
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     apply_sets(chooser, choice);
+    describe_forced(chooser, choice);
     g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
     choose_note(chooser, "variant %u: template %s, tile %s, guard: %s", i + 1, choice->template_name,
                 choice->tile_text, guard);

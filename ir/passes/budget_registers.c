@@ -84,12 +84,12 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   unsigned entry = gpu->registers_per_sm / (unsigned)threads / HANDOVER_STEP * HANDOVER_STEP;
   entry = MIN(entry, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP);
   for (unsigned i = 0; i < n; i++)
-    if (roles[i].tile_registers >= gpu->registers_per_thread) {
+    if (roles[i].tile_registers > gpu->registers_per_thread) {
       error_set(
           error, ERROR_UNSUPPORTED, &roles[i].role->mark, "registers", "a smaller tile, or more warps",
           "an accumulator of role '%s' takes %u registers a thread, %u more than the %u a thread may have",
-          roles[i].role->symbol, roles[i].tile_registers,
-          roles[i].tile_registers - gpu->registers_per_thread + 1, gpu->registers_per_thread);
+          roles[i].role->symbol, roles[i].tile_registers, roles[i].tile_registers - gpu->registers_per_thread,
+          gpu->registers_per_thread);
       return false;
     }
   if (n < 2 || !gpu_has(gpu, "register_handover")) return true;

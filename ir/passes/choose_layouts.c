@@ -305,6 +305,19 @@ static void place_exchange(Placement *placement, IrOp *reduce)
   ir_attribute_set(reduce, ATTR_EXCHANGE, ir_symbol(module, shared->symbol));
 }
 
+/* A product's shape may ask for more threads than a block has. */
+static bool check_threads(Placement *placement, const IrOp *mma)
+{
+  int64_t threads = 0;
+  unsigned most = placement->context->gpu->threads_per_block;
+  ir_expr_is_int(ir_launch_get(placement->kernel, ATTR_THREADS), &threads);
+  if (threads <= most) return true;
+  error_set(placement->error, ERROR_UNSUPPORTED, &mma->mark, "threads", "a smaller tile",
+            "this product is spread over %d threads, %d more than the %u a block of %s may have",
+            (int)threads, (int)threads - (int)most, most, placement->context->gpu->name);
+  return false;
+}
+
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
@@ -327,6 +340,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
                 "the accumulator cannot be spread over the warps of its product");
       return false;
     }
+    if (!check_threads(&placement, op)) return false;
     g_ptr_array_add(anchors, (gpointer)layout);
   }
   if (!place_registers(&placement)) return false;

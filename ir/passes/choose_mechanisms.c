@@ -136,8 +136,8 @@ static void choose_product(Choice *choice, IrOp *mma)
   Operand a, b;
   if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b)) {
     error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
-              "both operands of mma must be tiles of a channel that a fill of the kernel fills",
-              "mma of other tiles");
+              "both must be tiles of a channel that a fill of the kernel fills",
+              "an operand of this product is not filled from a tensor");
     choice->failed = true;
     return;
   }

@@ -171,6 +171,7 @@ static bool run_on_simulator(Run *run, GError **error)
   SimOptions options;
   sim_options_default(&options);
   options.seed = run->seed;
+  options.strict = true; /* these are our own kernels */
   const char *checkers = argument_value(run->arguments, "checkers");
   if (checkers && !sim_options_checkers(&options, checkers, error)) return false;
   return execution_simulate(run->execution, &options, run->faults, error);

@@ -91,6 +91,18 @@ static void test_loops(void **state)
          35, 0);
 }
 
+/* What the assembler makes of a kernel: a line, exact for none, near for all but chains (docs/registers.md).
+ */
+static void test_expected(void **state)
+{
+  assert_int_equal(ir_pressure_registers(&(IrPressure){.peak = 0}), 10);
+  assert_int_equal(ir_pressure_registers(&(IrPressure){.peak = 9}), 19);
+  assert_int_equal(ir_pressure_registers(&(IrPressure){.peak = 212}), 203);
+  for (unsigned peak = 1; peak < 1000; peak++)
+    assert_true(ir_pressure_registers(&(IrPressure){.peak = peak}) >=
+                ir_pressure_registers(&(IrPressure){.peak = peak - 1}));
+}
+
 static void test_roles(void **state)
 {
   unsigned n;
@@ -119,6 +131,7 @@ static void test_roles(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_straight_line), cmocka_unit_test(test_arrays),
-                                     cmocka_unit_test(test_loops), cmocka_unit_test(test_roles)};
+                                     cmocka_unit_test(test_loops), cmocka_unit_test(test_expected),
+                                     cmocka_unit_test(test_roles)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,8 @@
  *
  * needs  STAGED with roles
  * gives  `entry_registers` of the launch and, where registers can move between warpgroups, `registers` on
- * each role breaks nothing; refuses accumulators that cannot fit
+ *        each role
+ * breaks nothing; refuses accumulators that cannot fit
  *
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
  * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups

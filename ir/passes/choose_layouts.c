@@ -1,9 +1,10 @@
 /* choose_layouts: where every element of every tile lives.
  *
  * needs  TILE with mechanisms chosen
- * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile; `warps`
- * on warp products; `vector` on loads, stores, gathers and scatters; the exchange tiles of reductions that
- * cross warps; threads of the launch where a product decides them breaks nothing
+ * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile;
+ *        `warps` on warp products; `vector` on loads, stores, gathers and scatters; the exchange tiles of
+ *        reductions that cross warps; threads of the launch where a product decides them
+ * breaks nothing
  *
  * Accumulators come first: their layout is the product instruction's. Every tile of the same shape takes it,
  * a row or column vector takes its slice, so elementwise code needs no conversion. Shapes that no product

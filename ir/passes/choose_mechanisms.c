@@ -2,12 +2,13 @@
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
- * fills breaks nothing
+ *        fills
+ * breaks nothing
  *
  * Only what the description lists is considered, best first:
- *   tensor copies + group products   four warps multiply straight from shared memory that the copy engine
- * filled async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded from
- * shared memory plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
+ *   tensor copies + group products   four warps multiply straight from shared memory
+ *   async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded
+ *   plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"

@@ -1,8 +1,9 @@
 /* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
  *
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
- * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released after
- * the wait that covers their last reader breaks nothing
+ * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released
+ *        after the wait that covers their last reader
+ * breaks nothing
  *
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
  * (groups ahead - 1) must be done. A loop that chains products into one accumulator keeps one group in

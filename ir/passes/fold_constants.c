@@ -2,9 +2,9 @@
  * decided.
  *
  * needs  THREAD
- * gives  no op whose value is constant, no copy of a register that is not a variable, addresses as register +
- * constant, no `if` on a constant, no loop of no or one iteration breaks nothing; ops that lost their uses
- * stay for remove_dead_code
+ * gives  no op whose value is constant, no copy of a register that is not a variable, addresses as
+ *        register + constant, no `if` on a constant, no loop of no or one iteration
+ * breaks nothing; ops that lost their uses stay for remove_dead_code
  *
  * One walk in program order. A value that is no variable has one definition, which every use follows, so what
  * is known about it is put in place of its uses as they are met. Float arithmetic is folded only where it is

@@ -1,9 +1,10 @@
 /* induce_addresses: addresses that a loop recomputes become registers that step.
  *
  * needs  THREAD; factors that are constants, as the lowering leaves them
- * gives  within a `for`, an address that is affine in the loop variable with a factor that is constant in the
- * loop is a variable, set before the loop and stepped at its end; pure arithmetic that does not change in a
- * loop stands before it breaks nothing; what the addresses were computed from stays for remove_dead_code
+ * gives  within a `for`, an address that is affine in the loop variable with a factor that is constant in
+ *        the loop is a variable, set before the loop and stepped at its end; pure arithmetic that does
+ *        not change in a loop stands before it
+ * breaks nothing; what the addresses were computed from stays for remove_dead_code
  *
  * Strength reduction in the manner of Cocke and Kennedy, "An algorithm for reduction of operator strength"
  * (1977), on structured loops. 32-bit signed arithmetic is taken not to overflow where it is widened;

@@ -1,8 +1,9 @@
 /* measure_pressure: the registers a kernel and its roles need, against what they may have.
  *
  * needs  THREAD
- * gives  the module unchanged; a remark a part; an error if more registers are live at once than the part can
- * get breaks nothing
+ * gives  the module unchanged; a remark a part; an error if more registers are live at once than the part
+ *        can get
+ * breaks nothing
  *
  * A kernel without roles may use what its launch facts leave (entry_registers, or min_blocks of its threads
  * on an SM); a role what its `registers` op asks for. The count is of the code in its order; the assembler

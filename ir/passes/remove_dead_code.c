@@ -1,8 +1,9 @@
 /* remove_dead_code: ops whose results nothing reads.
  *
  * needs  THREAD
- * gives  no op without effect whose results are unused, no write to a variable that nothing reads, no empty
- * `if` or `for` breaks nothing
+ * gives  no op without effect whose results are unused, no write to a variable that nothing reads, no
+ *        empty `if` or `for`
+ * breaks nothing
  *
  * Uses are counted once; then one walk backwards removes ops and takes back the uses of what it removes, so
  * that whole chains go. A variable that only feeds itself around a loop stays. */

@@ -271,14 +271,31 @@ static bool compile_variant(Compilation *compilation, const FusedOperator *op, c
   return fill_variant(compilation, build, kernel, launch, error);
 }
 
+/* Its results have no element, whatever the symbols are. */
+static bool computes_nothing(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const GraphTensor *tensor = op->outputs[i].tensor;
+    bool empty = false;
+    for (unsigned d = 0; d < tensor->rank && !empty; d++)
+      empty = symbolic_equals(tensor->shape[d], 0);
+    if (!empty) return false;
+  }
+  return true;
+}
+
 static bool compile_operator(Compilation *compilation, const FusedOperator *op, PlanLaunch **launches,
                              GError **error)
 {
   Plan *plan = compilation->result->plan;
+  if (computes_nothing(op)) {
+    g_string_append_printf(compilation->explain, "%s\n  no kernel: its results have no elements\n", op->name);
+    return true;
+  }
   PlanLaunch *launch = plan_add_launch(plan, op->name);
   launches[op->index] = launch;
   for (unsigned i = 0; i < op->n_depends; i++)
-    plan_add_dependency(plan, launch, launches[op->depends_on[i]], false);
+    if (launches[op->depends_on[i]]) plan_add_dependency(plan, launch, launches[op->depends_on[i]], false);
   g_string_append_printf(compilation->explain, "%s\n", op->name);
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   *chooser = (Chooser){.op = op,

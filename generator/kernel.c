@@ -190,12 +190,21 @@ static void describe_tensor(KernelBuild *build, IrType *type, const char *name, 
   }
 }
 
+static bool is_input(const FusedOperator *op, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (op->inputs[i].tensor == tensor) return true;
+  return false;
+}
+
 IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTensor *tensor, unsigned rank,
                            const Symbolic *const *dims, const Symbolic *const *strides)
 {
   char *unique = identifier(build, name);
   IrType type = {0};
   describe_tensor(build, &type, unique, tensor, rank, dims, strides);
+  /* only products read tf32 as such; a result is rounded to it, so that a product may follow */
+  if (type.element == NUMBER_TF32 && is_input(build->op, tensor)) type.element = NUMBER_F32;
   g_hash_table_insert(build->tensors, unique, (gpointer)tensor);
   return ir_parameter_new(build->kernel, unique, type);
 }

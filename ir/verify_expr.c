@@ -228,14 +228,14 @@ void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigne
 
 static void check_extents(Verifier *verifier, const IrType *type, const Mark *mark, const char *what)
 {
-  int64_t all = 1;
+  int64_t all = 1, least = type->kind == TYPE_TILE; /* a tensor may be empty */
   for (unsigned i = 0; i < type->rank; i++) {
     int64_t extent;
     if (ir_expr_is_int(type->dims[i], &extent)) {
-      if (extent < 1 || extent > G_MAXINT32 || __builtin_mul_overflow(all, extent, &all) ||
+      if (extent < least || extent > G_MAXINT32 || __builtin_mul_overflow(all, extent, &all) ||
           all > G_MAXINT32) {
-        verify_fault(verifier, mark, "extent", NULL,
-                     "%s has an extent that is not positive, or too many elements", what);
+        verify_fault(verifier, mark, "extent", NULL, "%s has an extent that is %s, or too many elements",
+                     what, least ? "not positive" : "negative");
         return;
       }
     } else if (type->kind == TYPE_TILE && !verify_is_constant_later(verifier, type->dims[i])) {

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""Random graphs through the whole program: compiled, run on the simulator, compared with the reference.
+
+    random_graphs.py ADLGEN [--gpu a100,h100] [--first SEED] [--count N] [--seconds S] [--jobs N] [--show]
+
+A third of the seeds are one operator, a third one product, a third chains that share intermediates. Shapes are odd on
+purpose: dimensions 0, 1 and primes, any rank, broadcasting in every dimension, strides, pointers off their alignment,
+symbols. A seed that fails is printed with its graph and the options that reproduce it; --show prints all of them."""
+import argparse
+import json
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+SIZE = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s8": 1, "u8": 1, "s32": 4, "bool": 1}
+FLOATS = ["f32", "f16", "bf16"]
+DIMS = [1, 1, 2, 3, 5, 7, 8, 13, 16, 31, 33]
+LONG = [63, 64, 65, 127, 128, 129, 257, 1000, 1024, 2049]
+PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129]
+BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "Sin", "Cos", "LeakyRelu",
+           "HardSwish", "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
+REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
+
+
+class Case:
+    """A graph and the options of its run."""
+
+    def __init__(self, seed, ops):
+        self.rng = random.Random(seed)
+        self.ops = ops
+        self.inputs, self.constants, self.nodes, self.outputs, self.tensors = {}, {}, [], [], []
+        self.options, self.symbols = ["--seed", str(seed)], {}
+        [self.single, self.product, self.chain][seed % 3]()
+
+    # ---- parts ----
+
+    def chance(self, p):
+        return self.rng.random() < p
+
+    def dim(self, extent):
+        """An extent, now and then as a symbol: the same wherever it occurs, so that shapes still agree."""
+        if not self.symbolic or extent == 1:
+            return extent
+        name = self.symbols.setdefault(extent, f"D{extent}" if self.chance(0.6) else extent)
+        return name
+
+    def shape(self, limit, empty=True):
+        rank = self.rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4, 5, 8])
+        shape = [self.rng.choice(DIMS if i < rank - 1 or self.chance(0.5) else LONG) for i in range(rank)]
+        if empty and rank and self.chance(0.04):
+            shape[self.rng.randrange(rank)] = 0
+        while self.volume(shape) > limit:
+            shape[shape.index(max(shape))] = max(shape) // self.rng.choice([2, 3]) or 1
+        return shape
+
+    @staticmethod
+    def volume(shape):
+        n = 1
+        for extent in shape:
+            n *= extent
+        return n
+
+    def narrowed(self, shape):
+        """A shape that broadcasts to it."""
+        shape = [1 if self.chance(0.3) else extent for extent in shape]
+        return shape[self.rng.randrange(len(shape) + 1):] if self.chance(0.3) else shape
+
+    def strides(self, shape):
+        """Padded, or permuted: never overlapping."""
+        order = list(range(len(shape)))
+        if self.chance(0.5):
+            self.rng.shuffle(order)
+        strides, step = [0] * len(shape), self.rng.choice([1, 1, 1, 2])
+        for axis in reversed(order):
+            strides[axis] = step
+            step = step * max(shape[axis], 1) + self.rng.choice([0, 0, 3])
+        return strides
+
+    def input(self, shape, kind):
+        name = f"i{len(self.inputs)}"
+        row = {"type": kind, "shape": [self.dim(extent) for extent in shape]}
+        if shape and self.chance(0.2):
+            row["strides"] = self.strides(shape)
+        if self.chance(0.2):
+            row["align"] = SIZE[kind]
+            if self.chance(0.7):
+                self.options += ["--offset", f"{name}={SIZE[kind] * self.rng.choice([1, 2, 3, 5])}"]
+        self.inputs[name] = row
+        self.tensors.append((name, shape, kind))
+        return name
+
+    def constant(self, shape, data, kind):
+        name = f"k{len(self.constants)}"
+        self.constants[name] = {"type": kind, "shape": shape, "data": data}
+        return name
+
+    def node(self, op, inputs, outputs, attributes=None):
+        names = []
+        for shape, kind in outputs:
+            names.append(f"t{len(self.tensors)}")
+            self.tensors.append((names[-1], shape, kind))
+        self.nodes.append({"op": op, "inputs": inputs, "outputs": names, "attributes": attributes or {}})
+        return names
+
+    def reduce(self, op, name, shape, kind):
+        first = self.rng.randrange(len(shape) + 1) if shape else 0
+        axes = list(range(first, len(shape)))
+        keep = self.rng.randrange(2)
+        inputs, attributes = [name], {"keepdims": keep}
+        if axes:
+            inputs.append(self.constant([len(axes)], [axis - len(shape) if self.chance(0.5) else axis for axis in axes],
+                                        "s64"))
+        else:
+            axes, first = list(range(len(shape))), 0
+        self.node(op, inputs, [(shape[:first] + ([1] * len(axes) if keep else []), kind)], attributes)
+
+    def normalise(self, op, name, shape, kind):
+        axis = self.rng.randrange(len(shape))
+        inputs = [name, self.input([e if self.chance(0.8) else 1 for e in shape[axis:]], kind)]
+        outputs = [(shape, kind)]
+        if op == "LayerNormalization":
+            if self.chance(0.6):
+                inputs.append(self.input(self.narrowed(shape), kind))
+            if self.chance(0.3):
+                outputs += [(shape[:axis] + [1] * (len(shape) - axis), "f32")] * self.rng.choice([1, 2])
+        self.node(op, inputs, outputs, {"axis": axis - (len(shape) if self.chance(0.5) else 0), "epsilon": 0.01})
+
+    # ---- kinds of graphs ----
+
+    def single(self):
+        op, types = self.rng.choice(self.ops)
+        kind = self.rng.choice(types)
+        self.symbolic = self.chance(0.5)
+        rows = op in REDUCTIONS or op.endswith(("Softmax", "Normalization"))
+        shape = self.shape(20000, empty=not rows or op in ("ReduceSum", "Softmax"))
+        if op in REDUCTIONS:
+            self.reduce(op, self.input(shape, kind), shape, kind)
+        elif op in ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"):
+            shape = shape or [7]
+            name = self.input(shape, kind)
+            if op.endswith("Normalization"):
+                self.normalise(op, name, shape, kind)
+            else:
+                self.node(op, [name], [(shape, kind)], {"axis": -1})
+        else:
+            self.elementwise(op, kind, shape)
+        self.finish()
+
+    def elementwise(self, op, kind, shape):
+        attributes, n = {}, 1
+        out = kind
+        if op in ("Add", "Sub", "Mul", "Div", "Pow", "Mod", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "And",
+                  "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"):
+            n = 2
+        elif op in ("Min", "Max", "Sum", "Mean"):
+            n = self.rng.randrange(1, 5)
+        if op in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "IsNaN", "IsInf"):
+            out = "bool"
+        if op == "Mod" and kind in FLOATS + ["tf32"]:
+            attributes["fmod"] = 1
+        if op == "BitShift":
+            attributes["direction"] = self.rng.choice(["LEFT", "RIGHT"])
+        if op == "Cast":
+            out = self.rng.choice([t for t in SIZE if kind in FLOATS or t != "bool"])
+            if kind in FLOATS and out in ("s8", "u8"):
+                out = "s32"
+            attributes["to"] = out
+        if op == "Gelu" and self.chance(0.5):
+            attributes["approximate"] = "tanh"
+        if op == "PRelu":
+            inputs = [self.input(shape, kind), self.input(self.narrowed(shape), kind)]
+        elif op == "Where":
+            inputs = [self.input(self.narrowed(shape), "bool"), self.input(shape, kind),
+                      self.input(self.narrowed(shape), kind)]
+            if self.chance(0.5):
+                inputs[1:] = [inputs[2], inputs[1]]
+        elif op == "Clip":
+            low, high = (3, 50) if kind in ("s8", "u8", "s32") else (-0.5, 0.75)
+            inputs = [self.input(shape, kind), self.constant([], low, kind) if self.chance(0.7) else "",
+                      self.constant([], high, kind)]
+        else:
+            inputs = [self.input(shape if i == 0 else self.narrowed(shape), kind) for i in range(n)]
+            self.rng.shuffle(inputs)
+        self.node(op, inputs, [(shape, out)], attributes)
+
+    def product(self):
+        kind = self.rng.choice(["f32", "tf32", "f16", "bf16", "s8", "u8"])
+        self.symbolic = self.chance(0.6)
+        m, n, k = (self.rng.choice(PRODUCT) for _ in range(3))
+        if self.chance(0.1):
+            m, n, k = [(0, n, k), (m, 0, k), (m, n, 0)][self.rng.randrange(3)]
+        out = "s32" if kind in ("s8", "u8") else kind
+        if self.chance(0.5):
+            a, b = self.rng.randrange(2), self.rng.randrange(2)
+            inputs = [self.input([k, m] if a else [m, k], kind), self.input([n, k] if b else [k, n], kind)]
+            attributes = {"transA": a, "transB": b}
+            if out != "s32":
+                attributes.update(alpha=self.rng.choice([1.0, 0.5, -2.0]), beta=self.rng.choice([1.0, 0.25, 0.0]))
+            if self.chance(0.7):
+                inputs.append(self.input(self.rng.choice([[m, n], [1, n], [n], [m, 1], [1, 1], [1], []]), out))
+            name = self.node("Gemm", inputs, [([m, n], out)], attributes)[0]
+            shape = [m, n]
+        else:
+            batch = self.rng.choice([[], [], [2], [3, 2], [1, 3]])
+            left, right = (self.narrowed(batch) if self.chance(0.5) else batch for _ in range(2))
+            if self.chance(0.5):
+                left = batch
+            else:
+                right = batch
+            a, b, shape = left + [m, k], right + [k, n], batch + [m, n]
+            if self.chance(0.1) and not left:
+                a, shape = [k], shape[:-2] + [n]
+            elif self.chance(0.1) and not right:
+                b, shape = [k], shape[:-1]
+            name = self.node("MatMul", [self.input(a, kind), self.input(b, kind)], [(shape, out)])[0]
+        if out != "s32":
+            for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
+                name = self.step_elementwise(name, shape, out)
+        self.finish()
+
+    def step_elementwise(self, name, shape, kind):
+        if self.chance(0.5):
+            # what bends less than a product's error is allowed to be
+            return self.node(self.rng.choice(BOUNDED if kind != "tf32" else ["Relu", "Neg", "Abs", "LeakyRelu"]), [name], [(shape, kind)])[0]
+        other = [t[0] for t in self.tensors if t[1] == shape and t[2] == kind]
+        if self.chance(0.3):
+            second = self.constant([], self.rng.choice([0.5, 2.0, -1.0]), kind)
+        elif other and self.chance(0.5):
+            second = self.rng.choice(other)
+        else:
+            second = self.input(self.narrowed(shape), kind)
+        inputs = [name, second] if self.chance(0.5) else [second, name]
+        return self.node(self.rng.choice(["Add", "Sub", "Mul", "Max", "Min"]), inputs, [(shape, kind)])[0]
+
+    def chain(self):
+        # 16-bit intermediates that another kernel reads are rounded, which a norm of them can amplify
+        kind = self.rng.choice(["f32", "f32"] + FLOATS)
+        rows = kind == "f32"
+        self.symbolic = self.chance(0.5)
+        self.input(self.shape(2000, empty=False), kind)
+        for _ in range(self.rng.randrange(1, 9)):
+            name, shape, _ = self.rng.choice([t for t in self.tensors if t[2] == kind][-4:])
+            what = self.rng.random()
+            if what < 0.5 or not shape or (what >= 0.6 and not rows):
+                self.step_elementwise(name, shape, kind)
+            elif what < 0.6:
+                condition = self.node("Less", [self.input(self.narrowed(shape), kind), self.input(shape, kind)],
+                                      [(shape, "bool")])[0]
+                self.node("Where", [condition, name, self.input(self.narrowed(shape), kind)], [(shape, kind)])
+            elif what < 0.7:
+                self.node(self.rng.choice(["Softmax", "LogSoftmax"]), [name], [(shape, kind)], {"axis": -1})
+            elif what < 0.8:
+                self.normalise(self.rng.choice(["LayerNormalization", "RMSNormalization"]), name, shape, kind)
+            elif what < 0.88:
+                self.reduce(self.rng.choice(["ReduceMean", "ReduceMax", "ReduceMin"]), name, shape, kind)
+            else:
+                n, k = self.rng.choice([1, 3, 8, 17, 64]), shape[-1]
+                # a scale of 1 / sqrt(K) as constant keeps chains of f16 in range
+                scaled = self.node("Mul", [name, self.constant([], 2.0 ** -(k.bit_length() // 2), kind)],
+                                   [(shape, kind)])[0]
+                self.node("MatMul", [scaled, self.input([k, n], kind)], [(shape[:-1] + [n], kind)])
+        self.finish()
+
+    def finish(self):
+        read = {name for node in self.nodes for name in node["inputs"]}
+        made = [name for node in self.nodes for name in node["outputs"]]
+        self.outputs = [name for name in made if name not in read or self.chance(0.15)]
+        for extent, name in self.symbols.items():
+            if name == extent:
+                continue
+            self.options += ["--dim", f"{name}={extent}"]
+
+    def graph(self):
+        return {"name": "random", "inputs": self.inputs, "constants": self.constants, "nodes": self.nodes,
+                "outputs": self.outputs}
+
+
+def run(adlgen, gpu, seed, ops):
+    case = Case(seed, ops)
+    text = json.dumps(case.graph())
+    options = ["--gpu", gpu, "--on", "sim", "--check"] + case.options
+    try:
+        done = subprocess.run([adlgen, "run", "-"] + options, input=text, capture_output=True, text=True, check=False,
+                              timeout=30)
+        code, said = done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        code, said = "timeout", ""
+    return seed, gpu, code, said, f"adlgen run - {' '.join(options)} <<'E'\n{text}\nE"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("adlgen")
+    parser.add_argument("--gpu", default="a100,h100")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100000)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--show", action="store_true")
+    arguments = parser.parse_args()
+    listed = json.loads(subprocess.run([arguments.adlgen, "ops", "--json"], capture_output=True, check=True).stdout)
+    rows = {}
+    for row in listed["ops"]:
+        rows.setdefault(row["op"], row["types"])  # the newest version comes first
+    ops = [(op, types) for op, types in rows.items() if op not in ("MatMul", "MatMulInteger", "Gemm")]
+    gpus = arguments.gpu.split(",")
+    end, ran, refused, failed = time.monotonic() + arguments.seconds, 0, 0, 0
+
+    def one(seed):
+        return run(arguments.adlgen, gpus[seed // 3 % len(gpus)], seed, ops) if time.monotonic() < end else None
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for result in pool.map(one, range(arguments.first, arguments.first + arguments.count)):
+            if not result:
+                continue
+            seed, gpu, code, said, how = result
+            ran += 1
+            refused += code == 3
+            failed += code not in (0, 3)
+            if code not in (0, 3) or arguments.show:
+                print(f"---- seed {seed} on {gpu}: exit {code}\n{said}{how}", flush=True)
+    print(f"{ran} random graphs, {refused} not supported, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -225,13 +225,11 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
     x = lower_value(lower, OP_MOVE, type, "constant", 1, x);
   }
   bool narrow_integer = !to_float && to != NUMBER_BOOL && number_bits(to) < 32;
-  if (narrow_integer && saturate) { /* through the narrow type, which the conversion saturates to */
+  /* through the narrow type, which the conversion saturates to; a float out of range always does */
+  if (narrow_integer && (saturate || from_float)) {
     IrExpr *small = lower_value(lower, OP_CAST, ir_scalar(to), "small", 1, x);
-    if (!from_float || number_bits(to) == 16)
-      ir_attribute_set(small->value->def, ATTR_SATURATE, NULL);
-    else
-      ir_attribute_set(small->value->def, ATTR_SATURATE, NULL);
-    if (ir_attribute(op, ATTR_ROUND))
+    ir_attribute_set(small->value->def, ATTR_SATURATE, NULL);
+    if (op && ir_attribute(op, ATTR_ROUND))
       ir_attribute_set(small->value->def, ATTR_ROUND, ir_attribute_value(op, ATTR_ROUND));
     return lower_value(lower, OP_CAST, ir_scalar(NUMBER_S32), "x", 1, small);
   }

@@ -19,8 +19,8 @@ FLOATS = ["f32", "f16", "bf16"]
 DIMS = [1, 1, 2, 3, 5, 7, 8, 13, 16, 31, 33]
 LONG = [63, 64, 65, 127, 128, 129, 257, 1000, 1024, 2049]
 PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129]
-BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "Sin", "Cos", "LeakyRelu",
-           "HardSwish", "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
+BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
+           "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
 
 
@@ -123,7 +123,7 @@ class Case:
         if op == "LayerNormalization":
             if self.chance(0.6):
                 inputs.append(self.input(self.narrowed(shape), kind))
-            if self.chance(0.3):
+            if self.chance(0.3) and self.volume(shape[:axis]) > 8:  # one mean near 0 has no relative error
                 outputs += [(shape[:axis] + [1] * (len(shape) - axis), "f32")] * self.rng.choice([1, 2])
         self.node(op, inputs, outputs, {"axis": axis - (len(shape) if self.chance(0.5) else 0), "epsilon": 0.01})
 
@@ -164,8 +164,6 @@ class Case:
             attributes["direction"] = self.rng.choice(["LEFT", "RIGHT"])
         if op == "Cast":
             out = self.rng.choice([t for t in SIZE if kind in FLOATS or t != "bool"])
-            if kind in FLOATS and out in ("s8", "u8"):
-                out = "s32"
             attributes["to"] = out
         if op == "Gelu" and self.chance(0.5):
             attributes["approximate"] = "tanh"
@@ -188,7 +186,8 @@ class Case:
     def product(self):
         kind = self.rng.choice(["f32", "tf32", "f16", "bf16", "s8", "u8"])
         self.symbolic = self.chance(0.6)
-        m, n, k = (self.rng.choice(PRODUCT) for _ in range(3))
+        # the error of a few sums in tf32 may exceed what it is limited to on average
+        m, n, k = (self.rng.choice(PRODUCT if kind != "tf32" else PRODUCT[4:]) for _ in range(3))
         if self.chance(0.1):
             m, n, k = [(0, n, k), (m, 0, k), (m, n, 0)][self.rng.randrange(3)]
         out = "s32" if kind in ("s8", "u8") else kind
@@ -215,15 +214,14 @@ class Case:
             elif self.chance(0.1) and not right:
                 b, shape = [k], shape[:-1]
             name = self.node("MatMul", [self.input(a, kind), self.input(b, kind)], [(shape, out)])[0]
-        if out != "s32":
+        if kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
             for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
                 name = self.step_elementwise(name, shape, out)
         self.finish()
 
     def step_elementwise(self, name, shape, kind):
         if self.chance(0.5):
-            # what bends less than a product's error is allowed to be
-            return self.node(self.rng.choice(BOUNDED if kind != "tf32" else ["Relu", "Neg", "Abs", "LeakyRelu"]), [name], [(shape, kind)])[0]
+            return self.node(self.rng.choice(BOUNDED), [name], [(shape, kind)])[0]
         other = [t[0] for t in self.tensors if t[1] == shape and t[2] == kind]
         if self.chance(0.3):
             second = self.constant([], self.rng.choice([0.5, 2.0, -1.0]), kind)
@@ -232,7 +230,8 @@ class Case:
         else:
             second = self.input(self.narrowed(shape), kind)
         inputs = [name, second] if self.chance(0.5) else [second, name]
-        return self.node(self.rng.choice(["Add", "Sub", "Mul", "Max", "Min"]), inputs, [(shape, kind)])[0]
+        # no differences of computed values: what cancels leaves their errors only
+        return self.node(self.rng.choice(["Add", "Max", "Min"]), inputs, [(shape, kind)])[0]
 
     def chain(self):
         # 16-bit intermediates that another kernel reads are rounded, which a norm of them can amplify

@@ -70,7 +70,8 @@ IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, 
     coordinates[d] = let(&inner, "slow", binary(&inner, OPERATOR_DIV, index, below));
     index = let(&inner, "rest", binary(&inner, OPERATOR_MOD, index, below));
   }
-  raster(&inner, index, let(&inner, "rows", extents[n - 2]), let(&inner, "columns", extents[n - 1]), group,
-         coordinates + n - 2);
+  IrExpr *columns = let(&inner, "columns", extents[n - 1]); /* one after the other: arguments have no order */
+  IrExpr *rows = let(&inner, "rows", extents[n - 2]);
+  raster(&inner, index, rows, columns, group, coordinates + n - 2);
   return inner;
 }

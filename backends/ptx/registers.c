@@ -239,22 +239,23 @@ const char *constant_text(Emitter *e, const Operand *operand, NumberType type)
 
 /* Something computed once at entry, however often the body asks for it. */
 static Register computed_once(Emitter *e, RegisterClass class_, NumberType type, const char *key,
-                              const char *instruction)
+                              const char *mnemonic, const char *source)
 {
   Register *found = g_hash_table_lookup(e->once, key);
   if (found != NULL) return *found;
   found = arena_new_object(e->arena, Register);
   *found = register_new(e, class_, type);
   g_hash_table_insert(e->once, (gpointer)key, found);
-  text_line(e->prologue, "", arena_printf(e->arena, instruction, register_text(e, *found)));
+  text_line(e->prologue, "",
+            arena_printf(e->arena, "%s %s, %s;", mnemonic, register_text(e, *found), source));
   return *found;
 }
 
 Register register_policy(Emitter *e, const char *cache)
 {
   e->version = MAX(e->version, 74);
-  const char *format = arena_printf(e->arena, "createpolicy.fractional.L2::%s.b64 %%s, 0f3F800000;", cache);
-  return computed_once(e, CLASS_B64, NUMBER_B64, cache, format);
+  const char *mnemonic = arena_printf(e->arena, "createpolicy.fractional.L2::%s.b64", cache);
+  return computed_once(e, CLASS_B64, NUMBER_B64, cache, mnemonic, "0f3F800000");
 }
 
 Register register_map(Emitter *e, const char *map)
@@ -265,12 +266,11 @@ Register register_map(Emitter *e, const char *map)
   if (found != NULL) return *found;
   Register address = register_new(e, CLASS_B64, NUMBER_U64);
   text_line(e->prologue, "", arena_printf(e->arena, "mov.b64 %s, %s;", register_text(e, address), name));
-  const char *format = arena_printf(e->arena, "cvta.param.u64 %%s, %s;", register_text(e, address));
-  return computed_once(e, CLASS_B64, NUMBER_U64, name, format);
+  return computed_once(e, CLASS_B64, NUMBER_U64, name, "cvta.param.u64", register_text(e, address));
 }
 
 Register register_true(Emitter *e, bool value)
 {
-  return computed_once(e, CLASS_PREDICATE, NUMBER_BOOL, value ? "true" : "false",
-                       value ? "mov.pred %s, 1;" : "mov.pred %s, 0;");
+  return computed_once(e, CLASS_PREDICATE, NUMBER_BOOL, value ? "true" : "false", "mov.pred",
+                       value ? "1" : "0");
 }

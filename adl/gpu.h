@@ -117,6 +117,8 @@ bool gpu_lists(const Gpu *gpu, const char *path, const char *item);
 /* Checks a description, of a product or of an architecture, by path ("-" is stdin) or name. *error lists
  * every fault found: ERROR_INPUT. */
 bool gpu_check(const char *path, GError **error);
+/* As gpu_check, and gives what was read; an architecture's name is its arch. NULL: faults. */
+Gpu *gpu_load_description(const char *path, GError **error);
 
 /* Whole description for `gpus show --json`; caller owns. */
 json_t *gpu_to_json(const Gpu *gpu);

@@ -513,16 +513,17 @@ Gpu *gpu_parse(Source *source, GError **error)
   return load_source(source, "", NULL, NULL, false, error);
 }
 
-bool gpu_check(const char *path, GError **error)
+Gpu *gpu_load_description(const char *path, GError **error)
 {
   bool exists = is_path(path) || !strcmp(path, "-") || g_file_test(path, G_FILE_TEST_EXISTS);
-  g_autoptr(Gpu) gpu = NULL;
-  if (!exists && data_has("gpu", path))
-    gpu = load_name("gpu", path, true, error);
-  else if (!exists && data_has("arch", path))
-    gpu = load_name("arch", path, true, error);
-  else
-    gpu = load_path(path, true, error);
+  if (!exists && data_has("gpu", path)) return load_name("gpu", path, true, error);
+  if (!exists && data_has("arch", path)) return load_name("arch", path, true, error);
+  return load_path(path, true, error);
+}
+
+bool gpu_check(const char *path, GError **error)
+{
+  g_autoptr(Gpu) gpu = gpu_load_description(path, error);
   return gpu != NULL;
 }
 

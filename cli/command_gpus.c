@@ -183,11 +183,13 @@ static bool check_files(const Cli *cli, const Arguments *arguments, GError **err
     const char *file = argument_at(arguments, i);
     g_autofree char *path = as_path(file);
     g_autoptr(GError) fault = NULL;
-    g_autoptr(Gpu) gpu = gpu_load(path, &fault);
+    g_autoptr(Gpu) gpu = gpu_load_description(path, &fault);
     json_array_append_new(files, check_result(file, gpu, fault));
     if (!gpu) *cli->exit_code = MAX(*cli->exit_code, error_exit_code(fault));
     if (cli->json) continue;
-    if (gpu)
+    if (gpu && g_str_equal(gpu->name, gpu->arch))
+      printf("%s: ok, architecture %s (%s)\n", file, gpu->arch, gpu->target);
+    else if (gpu)
       printf("%s: ok, %s (%s, %s)\n", file, gpu->name, gpu->arch, gpu->target);
     else
       error_print(fault, stderr, cli->error_colour);

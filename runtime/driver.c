@@ -195,6 +195,22 @@ unsigned device_capability(const Device *device)
   return device->capability;
 }
 
+void *device_stream(const Device *device)
+{
+  return device->stream;
+}
+
+void *device_symbol(const Device *device, const char *name)
+{
+  return dlsym(device->driver.library, name);
+}
+
+int device_attribute(const Device *device, int attribute)
+{
+  int value = 0;
+  return device->driver.device_attribute(&value, attribute, device->handle) == DRIVER_SUCCESS ? value : 0;
+}
+
 char *device_target(const Device *device, const char *target, GError **error)
 {
   const char *digits = target + strcspn(target, "0123456789");

@@ -25,6 +25,14 @@ unsigned device_capability(const Device *device);
  * or for features of one capability alone. g_free. */
 char *device_target(const Device *device, const char *target, GError **error);
 
+/* For programs that use more of the driver than this layer offers, such as bench: the driver's stream
+ * (CUstream) that all work here is queued on, and a function of the driver by its exported name, NULL if it
+ * has none. Both live as long as the device. */
+void *device_stream(const Device *device);
+void *device_symbol(const Device *device, const char *name);
+/* A figure of the device by the driver's number of the attribute (CUdevice_attribute); 0 if it is unknown. */
+int device_attribute(const Device *device, int attribute);
+
 /* ---- memory: addresses of the device ---- */
 
 /* At least 256-byte aligned; 0 bytes give a valid address. 0 with ERROR_UNSUPPORTED if there is not so much.

@@ -128,12 +128,25 @@ static void reports_failures(void **state)
   assert_error(error, ERROR_VERIFY, "unspecified launch failure");
 }
 
+static void gives_what_is_beside_it(void **state)
+{
+  g_autoptr(Device) device = open_fake();
+  assert_non_null(device_stream(device));
+  assert_non_null(device_symbol(device, "cuInit"));
+  assert_null(device_symbol(device, "cuNoSuchFunction"));
+  assert_int_equal(device_attribute(device, 75), 9);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(opens_and_names),     cmocka_unit_test(translates_targets),
-      cmocka_unit_test(moves_memory),        cmocka_unit_test(launches),
-      cmocka_unit_test(encodes_tensor_maps), cmocka_unit_test(reports_failures),
+      cmocka_unit_test(opens_and_names),
+      cmocka_unit_test(translates_targets),
+      cmocka_unit_test(moves_memory),
+      cmocka_unit_test(launches),
+      cmocka_unit_test(encodes_tensor_maps),
+      cmocka_unit_test(reports_failures),
+      cmocka_unit_test(gives_what_is_beside_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

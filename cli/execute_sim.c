@@ -171,6 +171,7 @@ static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena
                          "%s: %s, grid %u x %u x %u, %" G_GUINT64_FORMAT " warp-instructions in %.2f s\n",
                          resolved->launch->name, resolved->variant->kernel, resolved->grid[0],
                          resolved->grid[1], resolved->grid[2], result.instructions, result.seconds);
+  s->faults->instructions += result.instructions;
   report_faults(s, resolved->launch->name, &result, module);
   sim_result_clear(&result);
   for (unsigned i = 0; i < s->x->plan->n_tensors; i++)

@@ -39,16 +39,20 @@ static bool has_one_kernel(const CatalogGraph *graph, guint n)
   return n == 1 || (graph->variants && !(graph->variants & (graph->variants - 1)));
 }
 
+char *catalog_kernel_name(const CatalogGraph *graph, unsigned n, unsigned i)
+{
+  return has_one_kernel(graph, n) ? g_strdup(graph->name) : g_strdup_printf("%s.%u", graph->name, i + 1);
+}
+
 static void take_kernels(GenerateJob *job, const CompileResult *result)
 {
-  bool one = has_one_kernel(job->graph, result->kernels->len);
   for (guint i = 0; i < result->kernels->len; i++) {
     if (job->graph->variants && !(job->graph->variants >> i & 1)) continue;
     const CompiledKernel *compiled = result->kernels->pdata[i];
     CatalogKernel *kernel = g_new0(CatalogKernel, 1);
     kernel->gpu = job->gpu_index;
     kernel->graph = g_strdup(job->graph->name);
-    kernel->name = one ? g_strdup(job->graph->name) : g_strdup_printf("%s.%u", job->graph->name, i + 1);
+    kernel->name = catalog_kernel_name(job->graph, result->kernels->len, i);
     kernel->entry = g_strdup(compiled->entry);
     kernel->target = g_strdup(job->gpu->target);
     kernel->about = describe(compiled);

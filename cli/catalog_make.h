@@ -8,6 +8,8 @@
  * 0: one a processor. All faults are reported, each with the names of graph and GPU. */
 GPtrArray *catalog_generate(const Catalog *catalog, const bool *selected, unsigned jobs, const Cli *cli,
                             GError **error);
+/* Name of kernel i of the n that a graph compiles to; g_free. */
+char *catalog_kernel_name(const CatalogGraph *graph, unsigned n, unsigned i);
 
 /* What the assembler makes of one file. */
 typedef struct CatalogResource {

@@ -1,5 +1,6 @@
 /* adlgen catalog: the committed kernels, built anew or checked. */
 #include "cli/catalog_make.h"
+#include "cli/catalog_simulate.h"
 #include "cli/output.h"
 #include <glib/gstdio.h>
 #include <string.h>
@@ -286,20 +287,47 @@ static bool build(CatalogRun *run, GError **error)
   return true;
 }
 
-static bool prepare(CatalogRun *run, GError **error)
+/* What every action needs. */
+static bool read_catalog(CatalogRun *run, GError **error)
 {
-  unsigned jobs = 0;
   const char *root = argument_value(run->arguments, "root");
   g_autofree char *path = g_build_filename(root ? root : ".", "catalog.json", NULL);
   run->folder = g_build_filename(root ? root : ".", "generated", NULL);
-  g_autofree char *resources = g_build_filename(run->folder, "resources.json", NULL);
   if (argument_count(run->arguments)) {
     error_set(error, ERROR_USAGE, NULL, "unexpected-argument", NULL, "adlgen catalog: unexpected argument %s",
               argument_at(run->arguments, 0));
     return false;
   }
+  return (run->catalog = catalog_read(path, error)) && select_gpus(run, error);
+}
+
+static bool simulate(CatalogRun *run, GError **error)
+{
+  CatalogSimulation simulation = {.catalog = run->catalog,
+                                  .folder = run->folder,
+                                  .selected = run->selected,
+                                  .only = argument_values(run->arguments, "kernel"),
+                                  .dims = argument_values(run->arguments, "dim"),
+                                  .list = argument_flag(run->arguments, "list"),
+                                  .edited = argument_flag(run->arguments, "edited"),
+                                  .has_skew = argument_flag(run->arguments, "skew")};
+  unsigned seed = 0;
+  sim_options_default(&simulation.options);
+  simulation.options.schedules = CATALOG_SCHEDULES;
+  if (!argument_unsigned(run->arguments, "jobs", &simulation.jobs, error) ||
+      !argument_unsigned(run->arguments, "skew", &simulation.skew, error) ||
+      !argument_unsigned(run->arguments, "schedules", &simulation.options.schedules, error) ||
+      !argument_unsigned(run->arguments, "seed", &seed, error))
+    return false;
+  simulation.options.seed = seed;
+  return catalog_simulate(&simulation, run->cli, error);
+}
+
+static bool prepare(CatalogRun *run, GError **error)
+{
+  unsigned jobs = 0;
+  g_autofree char *resources = g_build_filename(run->folder, "resources.json", NULL);
   if (!argument_unsigned(run->arguments, "jobs", &jobs, error)) return false;
-  if (!(run->catalog = catalog_read(path, error)) || !select_gpus(run, error)) return false;
   run->assembler = assembler_find(argument_value(run->arguments, "ptxas"), run->cli->program_folder, error);
   if (!run->assembler || !(run->committed = catalog_resources_read(resources, error))) return false;
   if (!make_kernels(run, jobs, error)) return false;
@@ -327,7 +355,13 @@ bool command_catalog(const Cli *cli, const Arguments *arguments, GError **error)
   CatalogRun run = {.cli = cli, .arguments = arguments};
   run.problems = g_ptr_array_new_with_free_func(g_free);
   run.remarks = g_ptr_array_new_with_free_func(g_free);
-  bool ok = prepare(&run, error);
+  bool ok = read_catalog(&run, error);
+  if (ok && !strcmp(argument_action(arguments), "simulate")) {
+    ok = simulate(&run, error);
+    run_free(&run);
+    return ok;
+  }
+  ok = ok && prepare(&run, error);
   if (ok) compare_resources_with_budget(&run);
   if (ok && !strcmp(argument_action(arguments), "build"))
     ok = build(&run, error);

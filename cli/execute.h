@@ -6,6 +6,9 @@
 #include "runtime/driver.h"
 #include "simulator/simulator.h"
 
+/* Where buffers of the simulator lie, as far as guards can tell: aligned to more than align() counts. */
+#define EXECUTION_SIMULATED_BASE (UINT64_C(1) << 20)
+
 typedef struct ExecutionTensor {
   ResolvedTensor resolved;
   uint8_t *data; /* resolved.bytes, element [0, ..., 0] first; NULL for the workspace's; owned */

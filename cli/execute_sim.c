@@ -2,9 +2,6 @@
 #include "cli/execute.h"
 #include <string.h>
 
-/* Where buffers of the simulator lie, as far as guards can tell: aligned to more than align() counts. */
-#define SIMULATED_BASE (UINT64_C(1) << 20)
-
 typedef struct Simulation {
   Execution *x;
   const SimOptions *options;
@@ -26,7 +23,7 @@ static void simulation_init(Simulation *s, Execution *x, const SimOptions *optio
   s->modules = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)sim_module_free);
   for (unsigned i = 0; i < n; i++) {
     const PlanTensor *tensor = x->plan->tensors[i];
-    s->addresses[i] = SIMULATED_BASE + x->tensors[i].skew;
+    s->addresses[i] = EXECUTION_SIMULATED_BASE + x->tensors[i].skew;
     s->written[i] = tensor->kind == PLAN_INPUT || tensor->kind == PLAN_CONSTANT;
   }
 }

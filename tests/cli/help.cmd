@@ -11,7 +11,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   sim                     runs a PTX file on the CPU and reports its faults
-  catalog                 builds or checks the committed kernels under generated/
+  catalog                 builds, checks or simulates the committed kernels under generated/
 
 options:
   --version               prints the version
@@ -39,7 +39,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   sim                     runs a PTX file on the CPU and reports its faults
-  catalog                 builds or checks the committed kernels under generated/
+  catalog                 builds, checks or simulates the committed kernels under generated/
 
 options:
   --version               prints the version
@@ -128,18 +128,26 @@ options:
   --help                  shows this text
 
 $ adlgen catalog --help
-usage: adlgen catalog build|check [OPTION]...
+usage: adlgen catalog build|check|simulate [OPTION]...
 
-adlgen catalog builds or checks the committed kernels under generated/.
+adlgen catalog builds, checks or simulates the committed kernels under generated/.
 
 actions:
   build                   writes generated/ anew from catalog.json
   check                   generates aside, compares every byte, assembles every kernel; fails on a difference or a cost
+  simulate                runs every distinct kernel on the simulator at sizes around its tile, with all checkers, against double precision
 
 options:
   --gpu GPU,...           only these GPUs of the catalogue
   --root DIR              folder that holds catalog.json and generated/; default: here
   --accept                build: lets resource budgets rise
+  --kernel NAME,...       simulate: only these kernels, by their names in the manifest
+  --dim NAME=VALUE        simulate: this size instead of those that are chosen; shows the whole report
+  --skew BYTES            simulate: moves every tensor so many bytes off an aligned address, as --dim
+  --edited                simulate: runs also files that were changed by hand
+  --list                  simulate: prints the cases, runs none
+  --schedules N           simulate: as in adlgen sim; default: 2
+  --seed N                simulate: seed of inputs and random orders; default: 0
   --ptxas FILE            the assembler to use; default: see adlgen doctor
   --jobs N                threads to use; default: one per processor
   --json                  prints one JSON object on standard output; errors too

@@ -25,7 +25,7 @@ error: adlgen gpus check needs at least one FILE.yaml
 
 $ adlgen catalog
 error: adlgen catalog needs an action
-hint: one of: build, check
+hint: one of: build, check, simulate
 [exit 2]
 
 $ adlgen compile

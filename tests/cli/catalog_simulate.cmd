@@ -1,0 +1,76 @@
+# needs ptxas
+# The committed kernels on the simulator: sizes around their tiles, planted faults, what is printed.
+$ printf '%s' '{"version": 1, "gpus": ["a100", "h100", "h800"], "entries": [{"name": "softmax_{type}_any", "variants": [1, 6], "for": {"type": ["bf16"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["M", "N"]}}, "dims": {"M": {}, "N": {"multiple": 16}}, "nodes": [{"op": "Softmax", "inputs": ["X"], "outputs": ["Y"]}], "outputs": ["Y"]}}]}' >catalog.json; adlgen catalog build >/dev/null
+
+$ adlgen catalog simulate --list --kernel softmax_bf16_any.1 --gpu h100,h800
+h100 softmax_bf16_any.1: M=1 N=16
+h100 softmax_bf16_any.1: M=1 N=16 skew=16
+h100 softmax_bf16_any.1: M=3 N=16
+h100 softmax_bf16_any.1: M=4 N=16
+h100 softmax_bf16_any.1: M=5 N=16
+h100 softmax_bf16_any.1: M=5 N=16 skew=16
+h100 softmax_bf16_any.1: M=7 N=16
+h100 softmax_bf16_any.1: M=32 N=16
+h100 softmax_bf16_any.1: M=1 N=1008
+h100 softmax_bf16_any.1: M=1 N=1024
+h100 softmax_bf16_any.1: M=9 N=1024
+
+$ adlgen catalog simulate --list --kernel softmax_bf16_any.6 --gpu a100
+a100 softmax_bf16_any.6: M=1 N=8208 skew=1
+a100 softmax_bf16_any.6: M=1 N=12272 skew=1
+a100 softmax_bf16_any.6: M=1 N=12288 skew=1
+a100 softmax_bf16_any.6: M=1 N=12304 skew=1
+a100 softmax_bf16_any.6: M=2 N=12288 skew=1
+a100 softmax_bf16_any.6: M=3 N=12288 skew=1
+a100 softmax_bf16_any.6: M=32 N=12288 skew=1
+
+$ adlgen catalog simulate
+4 kernels: 36 passed, 0 failed
+
+$ adlgen catalog simulate --json | validate catalog-simulate
+valid
+
+$ adlgen catalog simulate --kernel softmax_bf16_any.1 --gpu a100 --dim M=2 --dim N=32 --skew 16 --schedules 4 --seed 3
+1 kernels: 1 passed, 0 failed
+
+# A barrier less: files that were edited run only if asked for.
+$ awk '/bar.sync/ && ++n == 2 {next} {print}' generated/a100/softmax_bf16_any.6.ptx >edited && mv edited generated/a100/softmax_bf16_any.6.ptx; adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.6
+FAILED a100 softmax_bf16_any.6: the compiler emits another text now; adlgen catalog check shows the difference; again: adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.6
+1 kernels: 0 passed, 1 failed
+[exit 5]
+
+$ adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.6 --edited --jobs 1 >out; echo $?; sed 's/at line.*//' out
+5
+FAILED a100 softmax_bf16_any.6 M=1 N=8208 skew=1: race 
+FAILED a100 softmax_bf16_any.6 M=1 N=12272 skew=1: race 
+FAILED a100 softmax_bf16_any.6 M=1 N=12288 skew=1: race 
+4 cases were left out: after 3 failures a kernel's further cases are not run
+1 kernels: 0 passed, 3 failed
+
+$ adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.6 --edited --dim M=1 --dim N=8208 --skew 1 | grep -c 'fault: race: read of shared'
+8
+
+$ adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.6 --edited --json | validate catalog-simulate
+valid
+
+# A wrong result without a fault.
+$ adlgen catalog build >/dev/null; sed -i 's/add.rn.f32/sub.rn.f32/' generated/a100/softmax_bf16_any.1.ptx; adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.1 --edited --dim N=32
+FAILED a100 softmax_bf16_any.1 M=1 N=32: output Y: error 5.00e+01, limit 4e-03, 0 misplaced; again: adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.1 --dim M=1 --dim N=32 --edited
+Y: element 5 is -9.3125, its reference 0.200106936
+1 kernels: 0 passed, 1 failed
+[exit 5]
+
+$ adlgen catalog simulate --kernel softmax
+error: the catalogue has no kernel softmax
+hint: the manifests generated/*.json list them
+[exit 1]
+
+$ adlgen catalog simulate --kernel softmax_bf16_any.1 --gpu a100 --dim N=8
+FAILED a100 softmax_bf16_any.1: the compiler emits another text now; adlgen catalog check shows the difference; again: adlgen catalog simulate --gpu a100 --kernel softmax_bf16_any.1
+1 kernels: 0 passed, 1 failed
+[exit 5]
+
+$ adlgen catalog simulate --kernel softmax_bf16_any.1 --gpu a100 --dim N
+error: `N` does not give a dimension
+hint: write a symbol, `=` and a number, such as M=4096
+[exit 2]

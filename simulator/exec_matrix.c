@@ -132,16 +132,22 @@ typedef struct WarpProduct {
   ProductModel model;
 } WarpProduct;
 
-static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, ProductOperands *p)
+static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, Accumulation mode,
+                            ProductRows *a, ProductTile *b)
 {
+  const ProductKernels *kernels = product_kernels();
   unsigned e = s->per_register;
-  bool integer = s->mode == ACCUMULATE_INTEGER;
+  bool integer = mode == ACCUMULATE_INTEGER, exponents = mode == ACCUMULATE_HARDWARE;
+  ProductFormat fa = {.type = s->a, .integer = integer, .exponents = exponents}, fb = fa;
+  fb.type = s->b;
+  a->any[0] = a->any[1] = 0;
+  a->special = b->special = false;
   for (unsigned r = 0; r < s->na; r++) {
     unsigned half = s->m == 16 ? r & 1 : 0, base = s->m == 16 ? 4 * e * (r >> 1) : 4 * e * r;
-    product_load_a(p, s->a, integer, false, operand(w, in->list[s->nc + r]), half, base);
+    kernels->load_rows(a, fa, operand(w, in->list[s->nc + r]), half, base);
   }
   for (unsigned r = 0; r < s->nb; r++)
-    product_load_b(p, s->b, integer, operand(w, in->list[s->nc + s->na + r]), 4 * e * r);
+    kernels->load_tile(b, fb, operand(w, in->list[s->nc + s->na + r]), 4 * e * r);
 }
 
 /* Row of A and column of B make an element of D undefined. */
@@ -177,21 +183,20 @@ static void spread_undefined(Warp *w, const Inst *in, const WarpProduct *s)
 static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
 {
   const WarpProduct *s = in->data;
-  ProductOperands p;
-  spread_operands(w, in, s, &p);
+  Accumulation mode = accumulation(w, s->mode, s->model);
+  ProductRows a; /* large: only what is used is set */
+  ProductTile b;
+  spread_operands(w, in, s, mode, &a, &b);
   spread_undefined(w, in, s);
   uint32_t acc[4][LANES] __attribute__((aligned(64)));
-  unsigned halves = s->m / 8, registers = s->acc == TYPE_F16 ? halves : 2 * halves;
+  unsigned halves = s->m / 8;
   for (unsigned i = 0; i < 2 * halves; i++) {
     const uint32_t *c = operand(w, in->list[s->acc == TYPE_F16 ? i / 2 : i]);
     for (unsigned l = 0; l < LANES; l++)
       acc[i][l] = s->acc == TYPE_F16 ? float_bits(half_float((uint16_t)(c[l] >> (i & 1) * 16))) : c[l];
   }
-  (void)registers;
   uint32_t *pointers[4] = {acc[0], acc[1], acc[2], acc[3]};
-  Accumulation mode = s->mode;
-  mode = accumulation(w, mode, s->model);
-  product_run(pointers, &p, 1, halves, s->k, mode, s->model);
+  product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
   const uint32_t *list = in->list + s->nc + s->na + s->nb;
   if (s->result == TYPE_F16) {
     for (unsigned i = 0; i < halves; i++) {

@@ -88,104 +88,90 @@ static const uint8_t *load_chunk(Loader *q, uint32_t address, bool *defined)
   return p.at;
 }
 
-static void chunk_floats(PtxType type, const uint8_t *bytes, float *out)
+static void mark_rows(uint64_t *bad, unsigned first, unsigned count)
 {
-  uint16_t h[8];
-  uint32_t u[4];
-  switch (type) {
-  case TYPE_F16:
-    memcpy(h, bytes, 16);
-    for (unsigned i = 0; i < 8; i++)
-      out[i] = half_float(h[i]);
-    return;
-  case TYPE_BF16:
-    memcpy(h, bytes, 16);
-    for (unsigned i = 0; i < 8; i++)
-      out[i] = bfloat_float(h[i]);
-    return;
-  case TYPE_TF32:
-    memcpy(u, bytes, 16);
-    for (unsigned i = 0; i < 4; i++)
-      out[i] = tf32_float(u[i]);
-    return;
-  default: {
-    const float *table = type == TYPE_E4M3 ? e4m3_table : e5m2_table;
-    for (unsigned i = 0; i < 16; i++)
-      out[i] = table[bytes[i]];
-    return;
-  }
+  for (unsigned i = first; i < first + count; i++)
+    bad[i >> 6] |= 1ull << (i & 63);
+}
+
+/* A register of an operand stored along k: 16 bytes of each of eight rows. bad: bit per row that holds
+ * undefined bytes. */
+static void gather_along(Loader *q, const MatrixDescriptor *m, unsigned first, unsigned chunk,
+                         uint32_t v[LANES], uint64_t *bad, unsigned bad_first)
+{
+  for (unsigned r = 0; r < 8; r++) {
+    bool defined = true;
+    memcpy(v + 4 * (size_t)r, load_chunk(q, chunk_along_k(m, first + r, chunk), &defined), 16);
+    if (!defined) mark_rows(bad, bad_first + r, 1);
   }
 }
 
-static void put_a(ProductOperands *p, unsigned row, unsigned k, float f, int32_t i, bool integer)
+static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mode)
 {
-  for (unsigned q = 0; q < 4; q++) {
-    if (integer)
-      p->a.i[row >> 3][k][4 * (row & 7) + q] = i;
-    else
-      p->a.f[row >> 3][k][4 * (row & 7) + q] = f;
-  }
+  return (ProductFormat){.type = is_a ? s->a : s->b,
+                         .integer = mode == ACCUMULATE_INTEGER,
+                         .negate = is_a ? s->negate_a : s->negate_b,
+                         .exponents = mode == ACCUMULATE_HARDWARE};
 }
 
-static void put_b(ProductOperands *p, unsigned n, unsigned k, float f, int32_t i, bool integer)
+/* The rows of A that belong to the warp, as the four registers in which they would be an operand. */
+static void gather_rows(Loader *q, const GroupProduct *s, uint32_t v[4][LANES], uint64_t *bad)
 {
-  if (integer)
-    p->b.i[n >> 3][n & 1][k][(n & 7) >> 1] = i;
-  else
-    p->b.f[n >> 3][n & 1][k][(n & 7) >> 1] = f;
-}
-
-/* Rows [first, first + count) of an operand; bad: bit per row that holds undefined bytes. */
-static void load_operand(Loader *q, const GroupProduct *s, ProductOperands *p, uint64_t descriptor, bool is_a,
-                         unsigned first, unsigned count, uint64_t *bad)
-{
-  MatrixDescriptor m = read_descriptor(descriptor);
-  PtxType type = is_a ? s->a : s->b;
-  bool integer = s->mode == ACCUMULATE_INTEGER, across = is_a ? s->transpose_a : s->transpose_b;
-  float sign = (is_a ? s->negate_a : s->negate_b) ? -1 : 1, f[16];
-  unsigned per = 16 / s->bytes;
-  if (across) {
-    for (unsigned k = 0; k < s->k; k++)
-      for (unsigned g = 0; g < count / 8; g++) {
-        bool defined = true;
-        const uint8_t *bytes = load_chunk(q, chunk_across_k(&m, first / 8 + g, k), &defined);
-        chunk_floats(type, bytes, f);
-        for (unsigned i = 0; i < 8; i++) {
-          if (is_a)
-            put_a(p, g * 8 + i, k, sign * f[i], 0, false);
-          else
-            put_b(p, g * 8 + i, k, sign * f[i], 0, false);
-          if (!defined) bad[(g * 8 + i) >> 6] |= 1ull << ((g * 8 + i) & 63);
-        }
-      }
-    return;
-  }
-  for (unsigned r = 0; r < count; r++)
-    for (unsigned c = 0; c < 2; c++) {
+  MatrixDescriptor m = read_descriptor(q->product->a);
+  unsigned first = 16 * (q->w->id & 3);
+  for (unsigned r = 0; r < 4 && !s->transpose_a; r++)
+    gather_along(q, &m, first + 8 * (r & 1), r >> 1, v[r], bad, 8 * (r & 1));
+  for (unsigned k = 0; k < s->k && s->transpose_a; k++)
+    for (unsigned g = 0; g < 2; g++) {
       bool defined = true;
-      const uint8_t *bytes = load_chunk(q, chunk_along_k(&m, first + r, c), &defined);
-      if (!defined) bad[r >> 6] |= 1ull << (r & 63);
-      if (!integer) chunk_floats(type, bytes, f);
-      for (unsigned i = 0; i < per; i++) {
-        int32_t v = type == TYPE_S8 ? (int8_t)bytes[i % 16] : bytes[i % 16];
-        if (is_a)
-          put_a(p, r, c * per + i, sign * (integer ? 0 : f[i]), v, integer);
-        else
-          put_b(p, r, c * per + i, sign * (integer ? 0 : f[i]), v, integer);
-      }
+      uint16_t row[8], *to = (uint16_t *)v[(k >> 3) * 2 + g];
+      memcpy(row, load_chunk(q, chunk_across_k(&m, first / 8 + g, k), &defined), 16);
+      for (unsigned i = 0; i < 8; i++)
+        to[8 * i + (k & 7)] = row[i];
+      if (!defined) mark_rows(bad, 8 * g, 8);
     }
 }
 
-/* list: D registers, then the four A registers if A is there */
-static void load_registers(const Warp *w, const Inst *in, const GroupProduct *s, ProductOperands *p,
-                           uint64_t *bad)
+static void load_columns(Loader *q, const GroupProduct *s, Accumulation mode, ProductTile *tiles,
+                         uint64_t *bad)
 {
-  unsigned e = 4 / s->bytes;
+  const ProductKernels *kernels = product_kernels();
+  const ProductFormat format = format_of(s, false, mode);
+  MatrixDescriptor m = read_descriptor(q->product->b);
+  uint32_t v[LANES] __attribute__((aligned(64))), words[16][4] __attribute__((aligned(64)));
+  for (unsigned t = 0; t < s->n / 8; t++) {
+    tiles[t].special = false;
+    for (unsigned c = 0; c < 2 && !s->transpose_b; c++) {
+      gather_along(q, &m, 8 * t, c, v, bad, 8 * t);
+      kernels->load_tile(&tiles[t], format, v, c * 16 / s->bytes);
+    }
+    if (!s->transpose_b) continue;
+    for (unsigned k = 0; k < s->k; k++) {
+      bool defined = true;
+      memcpy(words[k], load_chunk(q, chunk_across_k(&m, t, k), &defined), 16);
+      if (!defined) mark_rows(bad, 8 * t, 8);
+    }
+    kernels->load_tile_across(&tiles[t], format, words[0], s->k);
+  }
+}
+
+/* list: D registers, then the four A registers if A is there */
+static void load_rows(Loader *q, const GroupProduct *s, Accumulation mode, ProductRows *p, uint64_t *bad)
+{
+  const ProductKernels *kernels = product_kernels();
+  const ProductFormat format = format_of(s, true, mode);
+  const Warp *w = q->w;
+  uint32_t v[4][LANES] __attribute__((aligned(64)));
+  if (!s->a_in_registers) gather_rows(q, s, v, bad);
+  p->any[0] = p->any[1] = 0;
+  p->special = false;
   for (unsigned r = 0; r < 4; r++) {
-    uint32_t slot = in->list[s->registers + r], u = undefined_lanes(w, slot);
-    product_load_a(p, s->a, s->mode == ACCUMULATE_INTEGER, s->negate_a, operand(w, slot), r & 1,
-                   4 * e * (r >> 1));
-    for_lanes(l, u) *bad |= 1ull << (l / 4 + 8 * (r & 1));
+    if (s->a_in_registers) {
+      uint32_t slot = q->in->list[s->registers + r], u = undefined_lanes(w, slot);
+      memcpy(v[r], operand(w, slot), sizeof v[r]);
+      for_lanes(l, u) mark_rows(bad, l / 4 + 8 * (r & 1), 1);
+    }
+    kernels->load_rows(p, format, v[r], r & 1, (r >> 1) * 16 / s->bytes);
   }
 }
 
@@ -222,24 +208,19 @@ static void land_product(Warp *w, Product *product, bool at_issue)
   const Inst *in = product->in;
   const GroupProduct *s = in->data;
   ProductCache *cache = product_cache(w);
-  ProductOperands *p = &cache->operands;
   Loader q = {.w = w, .in = in, .product = product, .check = at_issue};
   uint64_t rows = 0;
-  if (s->a_in_registers)
-    load_registers(w, in, s, p, &rows);
-  else
-    load_operand(&q, s, p, product->a, true, 16 * (w->id & 3), 16, &rows);
+  Accumulation mode = accumulation(w, s->mode, s->model);
+  load_rows(&q, s, mode, &cache->rows, &rows);
   if (cache->in != in || cache->index != product->index || cache->b != product->b) {
     memset(cache->columns, 0, sizeof cache->columns);
-    load_operand(&q, s, p, product->b, false, 0, s->n, cache->columns);
+    load_columns(&q, s, mode, cache->tiles, cache->columns);
     cache->in = in;
     cache->index = product->index;
     cache->b = product->b;
   }
   mark_undefined(w, in, s, product->scale_d, rows, cache->columns);
   uint32_t *pointers[PRODUCT_MAX_N / 2];
-  Accumulation mode = s->mode;
-  mode = accumulation(w, mode, s->model);
   unsigned n = s->n / 2;
   uint32_t(*scratch)[LANES] = NULL;
   if (s->d == TYPE_F16) scratch = g_aligned_alloc(n, sizeof scratch[0], 64);
@@ -250,7 +231,7 @@ static void land_product(Warp *w, Product *product, bool at_issue)
       scratch[i][l] = product->scale_d ? float_bits(half_float((uint16_t)(d[l] >> (i & 1) * 16))) : 0;
     if (!scratch && !product->scale_d) memset(d, 0, SLOT_BYTES);
   }
-  product_run(pointers, p, s->n / 8, 2, s->k, mode, s->model);
+  product_run(pointers, &cache->rows, cache->tiles, s->n / 8, 2, s->k, mode, s->model);
   for (unsigned i = 0; scratch && i < n; i += 2) {
     uint32_t *d = operand(w, in->list[i / 2]);
     for (unsigned l = 0; l < LANES; l++)

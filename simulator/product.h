@@ -1,24 +1,33 @@
-/* Matrix products: fragments of a warp, the inner loop, and what is in flight of a warpgroup. */
+/* Matrix products: fragments of a warp, the inner loops, and what is in flight of a warpgroup. */
 #pragma once
 #include "simulator/machine.h"
 
-/* Operands of one warp's product, spread out for the inner loop:
- *   a[half][k][lane]: element (row lane / 4 + 8 * half, k)
- *   b[tile][parity][k][4]: element (k, column 8 * tile + 2 * q + parity) for q = lane % 4
- * so that accumulator register i of tile t, 4 * t + 2 * half + parity, is a loop over lanes without any
- * gather. */
 #define PRODUCT_MAX_K 32
 #define PRODUCT_MAX_N 256
-typedef struct ProductOperands {
+#define NO_EXPONENT   (-1000) /* of zero */
+
+/* Operands of one warp's product, spread out for the inner loops, which go over the lanes of an accumulator
+ * register without any gather. Exponents (base 2, of the leading bit) are there for the widths of the
+ * hardware only. */
+typedef struct __attribute__((aligned(64))) ProductRows { /* A: element (row lane / 4 + 8 * half, k) */
   union {
     float f[2][PRODUCT_MAX_K][LANES];
     int32_t i[2][PRODUCT_MAX_K][LANES];
-  } a __attribute__((aligned(64)));
+  };
+  int16_t exponents[2][PRODUCT_MAX_K][LANES];
+  uint32_t any[2]; /* bits of all magnitudes: 0 if the half is zero */
+  bool special;    /* there are infinities or NaN */
+} ProductRows;
+
+typedef struct __attribute__((aligned(64)))
+ProductTile { /* eight columns of B: element (k, 2 * q + parity) for q = lane % 4 */
   union {
-    float f[PRODUCT_MAX_N / 8][2][PRODUCT_MAX_K][4];
-    int32_t i[PRODUCT_MAX_N / 8][2][PRODUCT_MAX_K][4];
-  } b __attribute__((aligned(64)));
-} ProductOperands;
+    float f[2][PRODUCT_MAX_K][4];
+    int32_t i[2][PRODUCT_MAX_K][4];
+  };
+  int16_t exponents[2][PRODUCT_MAX_K][4];
+  bool special;
+} ProductTile;
 
 typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER, ACCUMULATE_HARDWARE } Accumulation;
 
@@ -26,15 +35,53 @@ typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER, ACCUMULA
  * exponent (the sum of the factors' exponents), cut off `bits` places behind it, added exactly, and cut to
  * the result's precision. Agrees bit for bit with what was recorded on hardware. bits 0: not known. */
 typedef struct ProductModel {
-  unsigned bits, step;
+  unsigned bits, step; /* bits at most 26; step 0: all of k */
 } ProductModel;
 ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxType b, PtxType acc);
 void product_bind(Inst *in, const Gpu *gpu);       /* exec_matrix.c: mma.sync */
 void product_bind_group(Inst *in, const Gpu *gpu); /* exec_product.c: wgmma */
 
-/* acc[4 * tile + 2 * half + parity] += a * b for every tile; halves: 1 or 2. */
-void product_run(uint32_t *const *acc, const ProductOperands *p, unsigned tiles, unsigned halves, unsigned k,
-                 Accumulation mode, ProductModel model);
+/* What operands are made of. */
+typedef struct ProductFormat {
+  PtxType type;
+  bool integer, negate; /* negate: floats only */
+  bool exponents;       /* are needed: the mode is ACCUMULATE_HARDWARE */
+} ProductFormat;
+
+/* One instruction set's version of the loops. All give the same bits but for `single`, which rounds once per
+ * multiply-add where the machine can. Vectors of registers are 32 lanes of 32 bits, aligned to 64 bytes;
+ * accumulators are acc[4 * tile + 2 * half + parity]; halves is 1 or 2. */
+typedef struct ProductKernels {
+  const char *name;
+  bool (*supported)(void); /* by the running machine */
+  /* A register of A, B: lane 4 * r + q holds the elements k = base + e * q ... of row r (of the half), with e
+   * elements per register. Before the first of an operand, rows->any and special are cleared. */
+  void (*load_rows)(ProductRows *p, ProductFormat format, const uint32_t *v, unsigned half, unsigned base);
+  void (*load_tile)(ProductTile *p, ProductFormat format, const uint32_t *v, unsigned base);
+  /* 16-bit elements stored across k: words[4 * k + q] holds columns 2 * q and 2 * q + 1. */
+  void (*load_tile_across)(ProductTile *p, ProductFormat format, const uint32_t *words, unsigned k);
+  void (*single)(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                 unsigned halves, unsigned k);
+  void (*integer)(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                  unsigned halves, unsigned k);
+  void (*hardware)(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                   unsigned halves, unsigned k, ProductModel model);
+} ProductKernels;
+
+extern const ProductKernels product_kernels_base;
+#ifdef __x86_64__
+extern const ProductKernels product_kernels_avx2, product_kernels_avx512;
+#endif
+/* The fastest the machine can run. */
+const ProductKernels *product_kernels(void);
+
+/* acc += a * b for every tile. */
+void product_run(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                 unsigned halves, unsigned k, Accumulation mode, ProductModel model);
+
+/* One element by plain arithmetic: c + the n products a[0], a[LANES], ... times b[0], b[4], ... For values
+ * beyond the range of the fast loops, infinities and NaN. */
+float product_element(const float *a, const float *b, float c, unsigned n, unsigned bits);
 
 static inline Accumulation accumulation(const Warp *w, Accumulation mode, ProductModel model)
 {
@@ -46,14 +93,8 @@ static inline Accumulation accumulation(const Warp *w, Accumulation mode, Produc
   }
 }
 
-/* One element of an operand as a float (or integer) for the loop above. */
+/* One element of an operand as a float. */
 float product_float(PtxType type, uint32_t bits);
-
-/* Registers of a warp-level operand into the form above: half and base say where the register's elements
- * belong. */
-void product_load_a(ProductOperands *p, PtxType type, bool integer, bool negate, const uint32_t *v,
-                    unsigned half, unsigned base);
-void product_load_b(ProductOperands *p, PtxType type, bool integer, const uint32_t *v, unsigned base);
 
 typedef struct Product {
   const Inst *in;
@@ -65,8 +106,9 @@ typedef struct Product {
 
 /* B of the product a warpgroup works on, spread out once for its four warps. */
 typedef struct ProductCache {
-  ProductOperands operands;
-  const Inst *in; /* NULL: empty */
+  ProductTile tiles[PRODUCT_MAX_N / 8];
+  ProductRows rows; /* of the warp at work */
+  const Inst *in;   /* NULL: empty */
   uint32_t index;
   uint64_t b, columns[4]; /* columns: those with undefined bytes */
 } ProductCache;

@@ -1,0 +1,313 @@
+/* The inner loops of matrix products. This file is compiled once per instruction set (meson.build), with
+ * PRODUCT_KERNELS naming the table it defines; nothing in it may be visible under another name. */
+#include "simulator/product.h"
+#include "simulator/simd.h"
+
+#define LARGEST_EXPONENT 125 /* larger exponents could overflow f32 */
+
+/* --- spreading operands out --- */
+
+static inline int32_t integer_element(PtxType type, uint32_t bits)
+{
+  switch (type) {
+  case TYPE_S8: return (int8_t)bits;
+  case TYPE_U8: return (uint8_t)bits;
+  case TYPE_S4: return (int32_t)(bits << 28) >> 28;
+  default: return (int32_t)(bits & 15);
+  }
+}
+
+static unsigned per_register(PtxType type)
+{
+  switch (type) {
+  case TYPE_TF32: return 1;
+  case TYPE_F16:
+  case TYPE_BF16: return 2;
+  case TYPE_S4:
+  case TYPE_U4: return 8;
+  default: return 4;
+  }
+}
+
+/* Bits [shift, shift + width) of n registers' lanes as floats, or as integers. */
+static void elements_of(const ProductFormat *format, const uint32_t *restrict v, unsigned n, unsigned shift,
+                        uint32_t *restrict out)
+{
+  PtxType type = format->type;
+  if (format->integer) {
+    for (unsigned l = 0; l < n; l++)
+      out[l] = (uint32_t)integer_element(type, v[l] >> shift);
+    return;
+  }
+  if (type == TYPE_BF16) {
+    for (unsigned l = 0; l < n; l++)
+      out[l] = v[l] >> shift << 16;
+  } else if (type == TYPE_F16) {
+    for (unsigned l = 0; l < n; l++)
+      out[l] = float_bits(half_float((uint16_t)(v[l] >> shift)));
+  } else if (type == TYPE_TF32) {
+    for (unsigned l = 0; l < n; l++)
+      out[l] = float_bits(tf32_float(v[l]));
+  } else {
+    for (unsigned l = 0; l < n; l++)
+      out[l] = float_bits(product_float(type, v[l] >> shift));
+  }
+  if (format->negate)
+    for (unsigned l = 0; l < n; l++)
+      out[l] ^= 0x80000000u;
+}
+
+/* Exponents of n floats; returns the bits of all magnitudes together. */
+static uint32_t exponents_of(const uint32_t *restrict f, unsigned n, int16_t *restrict out, bool *special)
+{
+  uint32_t any = 0, largest = 0;
+  for (unsigned l = 0; l < n; l++) {
+    uint32_t magnitude = f[l] & 0x7fffffff, e = magnitude >> 23;
+    /* below 2^-126 the leading bit decides: the conversion finds it */
+    float whole = (float)(int32_t)(magnitude & 0x7fffff);
+    int32_t small = (int32_t)(float_bits(whole) >> 23) - 127 - 149;
+    int32_t x = e ? (int32_t)e - 127 : small;
+    out[l] = (int16_t)(magnitude ? x : NO_EXPONENT);
+    any |= magnitude;
+    largest = largest > e ? largest : e;
+  }
+  *special |= largest == 255;
+  return any;
+}
+
+static void load_rows(ProductRows *p, ProductFormat format, const uint32_t *v, unsigned half, unsigned base)
+{
+  unsigned e = per_register(format.type);
+  uint32_t f[LANES] __attribute__((aligned(64)));
+  int16_t x[LANES] __attribute__((aligned(64)));
+  for (unsigned h = 0; h < e; h++) {
+    elements_of(&format, v, LANES, h * (32 / e), f);
+    if (format.exponents) p->any[half] |= exponents_of(f, LANES, x, &p->special);
+    for (unsigned q = 0; q < 4; q++) {
+      uint32_t *to = (uint32_t *)p->i[half][base + e * q + h];
+      int16_t *tox = p->exponents[half][base + e * q + h];
+      /* element (row l / 4, k) is needed by every lane of that row */
+      for (unsigned l = 0; l < LANES; l += 4)
+        to[l] = to[l + 1] = to[l + 2] = to[l + 3] = f[l + q];
+      for (unsigned l = 0; format.exponents && l < LANES; l += 4)
+        tox[l] = tox[l + 1] = tox[l + 2] = tox[l + 3] = x[l + q];
+    }
+  }
+}
+
+static void load_tile(ProductTile *p, ProductFormat format, const uint32_t *v, unsigned base)
+{
+  unsigned e = per_register(format.type);
+  uint32_t f[LANES] __attribute__((aligned(64)));
+  int16_t x[LANES] __attribute__((aligned(64)));
+  for (unsigned h = 0; h < e; h++) {
+    elements_of(&format, v, LANES, h * (32 / e), f);
+    if (format.exponents) exponents_of(f, LANES, x, &p->special);
+    for (unsigned q = 0; q < 4; q++)
+      for (unsigned n = 0; n < 8; n++) {
+        p->i[n & 1][base + e * q + h][n >> 1] = (int32_t)f[4 * n + q];
+        if (format.exponents) p->exponents[n & 1][base + e * q + h][n >> 1] = x[4 * n + q];
+      }
+  }
+}
+
+static void load_tile_across(ProductTile *p, ProductFormat format, const uint32_t *words, unsigned k)
+{
+  for (unsigned parity = 0; parity < 2; parity++) {
+    uint32_t *f = (uint32_t *)p->i[parity];
+    elements_of(&format, words, 4 * k, 16 * parity, f);
+    if (format.exponents) exponents_of(f, 4 * k, p->exponents[parity][0], &p->special);
+  }
+}
+
+/* --- f32 and integers --- */
+
+static void run_single(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                       unsigned halves, unsigned k)
+{
+  for (unsigned t = 0; t < tiles; t++)
+    for (unsigned h = 0; h < halves; h++)
+      for (unsigned c = 0; c < LANES; c += 2 * SIMD_WIDTH) {
+        Floats *even = (Floats *)(acc[4 * t + 2 * h] + c), *odd = (Floats *)(acc[4 * t + 2 * h + 1] + c);
+        Floats s0 = even[0], s1 = even[1], s2 = odd[0], s3 = odd[1];
+        for (unsigned i = 0; i < k; i++) {
+          const Floats b0 = simd_repeat(b[t].f[0][i]), b1 = simd_repeat(b[t].f[1][i]);
+          const Floats *row = (const Floats *)&a->f[h][i][c];
+          s0 = simd_fused(row[0], b0, s0);
+          s1 = simd_fused(row[1], b0, s1);
+          s2 = simd_fused(row[0], b1, s2);
+          s3 = simd_fused(row[1], b1, s3);
+        }
+        even[0] = s0;
+        even[1] = s1;
+        odd[0] = s2;
+        odd[1] = s3;
+      }
+}
+
+static void run_integer(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                        unsigned halves, unsigned k)
+{
+  for (unsigned t = 0; t < tiles; t++)
+    for (unsigned r = 0; r < 2 * halves; r++)
+      for (unsigned c = 0; c < LANES; c += SIMD_WIDTH) {
+        Ints *d = (Ints *)(acc[4 * t + r] + c), s = *d;
+        for (unsigned i = 0; i < k; i++)
+          s += *(const Ints *)&a->i[r >> 1][i][c] * (Ints)simd_repeat(b[t].f[r & 1][i]);
+        *d = s;
+      }
+}
+
+/* --- as wide as the hardware adds --- */
+
+/* 2 * SIMD_WIDTH lanes of the two accumulators of a half. */
+typedef struct AlignedBlock {
+  const ProductRows *a;
+  const ProductTile *b;
+  unsigned half, lane; /* lane: the first */
+  unsigned first, n;   /* values of k */
+  unsigned bits;
+} AlignedBlock;
+
+/* The largest exponent of the products of every lane. */
+SIMD_INLINE void largest_exponents(const AlignedBlock *x, Ints top[2][2])
+{
+  Shorts even = (Shorts){} + 2 * NO_EXPONENT, odd = even;
+  for (unsigned i = x->first; i < x->first + x->n; i++) {
+    const Shorts a = *(const Shorts *)&x->a->exponents[x->half][i][x->lane];
+    even = simd_larger_shorts(even, a + simd_repeat_shorts(x->b->exponents[0][i]));
+    odd = simd_larger_shorts(odd, a + simd_repeat_shorts(x->b->exponents[1][i]));
+  }
+  simd_widen_shorts(even, top[0]);
+  simd_widen_shorts(odd, top[1]);
+}
+
+/* Exponents of accumulators, whose subnormals count as the smallest normal ones. */
+SIMD_INLINE Ints accumulator_exponents(Ints c)
+{
+  Ints e = simd_larger(c >> 23 & 255, (Ints){} + 1) - 127, zero = (c & 0x7fffffff) == 0;
+  return (e & ~zero) | (zero & NO_EXPONENT);
+}
+
+/* Cuts the sum to the result's precision and scales it back. Clearing low bits of the mantissa cuts the whole
+ * number towards zero. */
+SIMD_INLINE Floats cut(const Doubles sum[2], Ints top, unsigned bits)
+{
+  const int64_t mask = ~(((int64_t)1 << (53 - MIN(24, bits + 1))) - 1);
+  Doubles back[2], result[2];
+  simd_widen_floats((Floats)((top - (int32_t)bits + 127) << 23), back);
+  for (unsigned i = 0; i < 2; i++)
+    result[i] = (Doubles)((Longs)sum[i] & mask) * back[i];
+  return simd_narrow(result);
+}
+
+/* The lanes marked in bad are out of range: one by one. */
+static void repair(const AlignedBlock *x, const Ints *bad, const float *before, float *after, unsigned parity)
+{
+  for (unsigned l = 0; l < 2 * SIMD_WIDTH; l++) {
+    unsigned lane = x->lane + l;
+    if (((const int32_t *)bad)[l])
+      after[l] = product_element(&x->a->f[x->half][x->first][lane], &x->b->f[parity][x->first][lane & 3],
+                                 before[l], x->n, x->bits);
+  }
+}
+
+/* acc: even and odd accumulator, at the block's first lane. special: some values are not finite. */
+static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special)
+{
+  const int32_t lowest = (int32_t)x->bits - 126; /* scales are normal numbers then */
+  Ints top[2][2], bad[2][2];
+  Floats scale[2][2], before[2][2], after[2][2];
+  Doubles sum[2][2][2];
+  Ints any = {};
+  largest_exponents(x, top);
+  for (unsigned p = 0; p < 2; p++)
+    for (unsigned u = 0; u < 2; u++) {
+      before[p][u] = ((const Floats *)acc[p])[u];
+      Ints t = simd_larger(top[p][u], accumulator_exponents((Ints)before[p][u]));
+      /* all products and the accumulator zero: any scale will do */
+      bad[p][u] = (t > LARGEST_EXPONENT) | ((t < lowest) & (t > NO_EXPONENT));
+      if (special) bad[p][u] = ~(Ints){};
+      any |= bad[p][u];
+      t = simd_larger(t, (Ints){} + lowest);
+      t = (t & (t <= LARGEST_EXPONENT)) | (LARGEST_EXPONENT & (t > LARGEST_EXPONENT));
+      top[p][u] = t;
+      scale[p][u] = (Floats)(((int32_t)x->bits + 127 - t) << 23);
+      simd_widen_ints(__builtin_convertvector(before[p][u] * scale[p][u], Ints), sum[p][u]);
+    }
+  /* Conversion to integers cuts towards zero. A product is below 2^(bits + 2) then. */
+  const unsigned at_once = 1u << (29 - x->bits);
+  const float(*rows)[LANES] = x->a->f[x->half];
+  for (unsigned start = x->first; start < x->first + x->n; start += at_once) {
+    Ints s00 = {}, s01 = {}, s10 = {}, s11 = {};
+    const unsigned end = MIN(start + at_once, x->first + x->n);
+    for (unsigned i = start; i < end; i++) {
+      const Floats *a = (const Floats *)&rows[i][x->lane];
+      const Floats b0 = simd_repeat(x->b->f[0][i]), b1 = simd_repeat(x->b->f[1][i]);
+      s00 += __builtin_convertvector(a[0] * b0 * scale[0][0], Ints);
+      s01 += __builtin_convertvector(a[1] * b0 * scale[0][1], Ints);
+      s10 += __builtin_convertvector(a[0] * b1 * scale[1][0], Ints);
+      s11 += __builtin_convertvector(a[1] * b1 * scale[1][1], Ints);
+    }
+    const Ints part[2][2] = {{s00, s01}, {s10, s11}};
+    for (unsigned p = 0; p < 2; p++)
+      for (unsigned u = 0; u < 2; u++) {
+        Doubles wide[2];
+        simd_widen_ints(part[p][u], wide);
+        sum[p][u][0] += wide[0];
+        sum[p][u][1] += wide[1];
+      }
+  }
+  for (unsigned p = 0; p < 2; p++) {
+    after[p][0] = cut(sum[p][0], top[p][0], x->bits);
+    after[p][1] = cut(sum[p][1], top[p][1], x->bits);
+    if (simd_any(any)) repair(x, bad[p], (const float *)before[p], (float *)after[p], p);
+    memcpy(acc[p], after[p], sizeof after[p]);
+  }
+}
+
+static void run_hardware(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
+                         unsigned halves, unsigned k, ProductModel model)
+{
+  AlignedBlock x = {.a = a, .bits = model.bits};
+  unsigned step = model.step && model.step < k ? model.step : k;
+  for (unsigned t = 0; t < tiles; t++)
+    for (unsigned h = 0; h < halves; h++) {
+      bool special = a->special || b[t].special;
+      /* rows of zeros, as beyond a tensor's edge, change nothing */
+      if (!a->any[h] && !special && model.bits >= 24) continue;
+      x.b = &b[t];
+      x.half = h;
+      for (unsigned c = 0; c < LANES; c += 2 * SIMD_WIDTH)
+        for (unsigned first = 0; first < k; first += step) {
+          float *const at[2] = {(float *)acc[4 * t + 2 * h] + c, (float *)acc[4 * t + 2 * h + 1] + c};
+          x.lane = c;
+          x.first = first;
+          x.n = MIN(step, k - first);
+          add_aligned(&x, at, special);
+        }
+    }
+}
+
+static bool supported(void)
+{
+#if SIMD_WIDTH == 16
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#elif SIMD_WIDTH == 8
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
+const ProductKernels PRODUCT_KERNELS = {
+    .name = SIMD_NAME,
+    .supported = supported,
+    .load_rows = load_rows,
+    .load_tile = load_tile,
+    .load_tile_across = load_tile_across,
+    .single = run_single,
+    .integer = run_integer,
+    .hardware = run_hardware,
+};

@@ -1,0 +1,145 @@
+/* Vectors of the instruction set a file is compiled for; see product_kernel.c, which is compiled once for
+ * each.
+ *
+ * Floats is as wide as the machine's registers, SIMD_WIDTH lanes of 32 bits; Shorts has as many bytes and
+ * twice the lanes. Everything the compilers' vector types express is written with them; what they compile
+ * badly stands here. Nothing rounds differently from one instruction set to another, simd_fused excepted. */
+#pragma once
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#include <immintrin.h>
+#define SIMD_NAME  "AVX-512"
+#define SIMD_WIDTH 16
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#define SIMD_NAME  "AVX2"
+#define SIMD_WIDTH 8
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#define SIMD_NAME  "SSE2"
+#define SIMD_WIDTH 4
+#else
+#define SIMD_NAME  "generic"
+#define SIMD_WIDTH 4
+#endif
+
+typedef float Floats __attribute__((vector_size(SIMD_WIDTH * 4)));
+typedef int32_t Ints __attribute__((vector_size(SIMD_WIDTH * 4)));
+typedef int16_t Shorts __attribute__((vector_size(SIMD_WIDTH * 4)));
+typedef int16_t HalfShorts __attribute__((vector_size(SIMD_WIDTH * 2)));
+typedef int32_t HalfInts __attribute__((vector_size(SIMD_WIDTH * 2)));
+typedef float HalfFloats __attribute__((vector_size(SIMD_WIDTH * 2)));
+typedef double Doubles __attribute__((vector_size(SIMD_WIDTH * 4)));
+typedef int64_t Longs __attribute__((vector_size(SIMD_WIDTH * 4)));
+
+#define SIMD_INLINE static inline __attribute__((always_inline))
+
+/* Four floats again and again; p is aligned to 16 bytes. */
+SIMD_INLINE Floats simd_repeat(const float *p)
+{
+#if SIMD_WIDTH == 16
+  return (Floats)_mm512_broadcast_f32x4(_mm_load_ps(p));
+#elif SIMD_WIDTH == 8
+  return (Floats)_mm256_broadcast_ps((const __m128 *)p);
+#else
+  return *(const Floats *)p;
+#endif
+}
+
+/* Four 16-bit integers again and again; p is aligned to 8 bytes. */
+SIMD_INLINE Shorts simd_repeat_shorts(const int16_t *p)
+{
+#if SIMD_WIDTH == 16
+  return (Shorts)_mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)p));
+#elif SIMD_WIDTH == 8
+  return (Shorts)_mm256_broadcastq_epi64(_mm_loadl_epi64((const __m128i *)p));
+#else
+  int16_t both[8];
+  memcpy(both, p, 8);
+  memcpy(both + 4, p, 8);
+  Shorts result;
+  memcpy(&result, both, sizeof result);
+  return result;
+#endif
+}
+
+SIMD_INLINE Shorts simd_larger_shorts(Shorts a, Shorts b)
+{
+#if SIMD_WIDTH == 16
+  return (Shorts)_mm512_max_epi16((__m512i)a, (__m512i)b);
+#elif SIMD_WIDTH == 8
+  return (Shorts)_mm256_max_epi16((__m256i)a, (__m256i)b);
+#else
+  Shorts first = a > b;
+  return (a & first) | (b & ~first);
+#endif
+}
+
+SIMD_INLINE Ints simd_larger(Ints a, Ints b)
+{
+  Ints first = a > b;
+  return (a & first) | (b & ~first);
+}
+
+/* Is any bit of any lane set? */
+SIMD_INLINE int simd_any(Ints a)
+{
+#if SIMD_WIDTH == 16
+  return _mm512_test_epi32_mask((__m512i)a, (__m512i)a) != 0;
+#elif SIMD_WIDTH == 8
+  return !_mm256_testz_si256((__m256i)a, (__m256i)a);
+#else
+  int32_t or = 0;
+  for (unsigned i = 0; i < SIMD_WIDTH; i++)
+    or |= a[i];
+  return or != 0;
+#endif
+}
+
+/* a * b + c, rounded once where the machine can: the one function whose result depends on the instruction
+ * set. */
+SIMD_INLINE Floats simd_fused(Floats a, Floats b, Floats c)
+{
+#if SIMD_WIDTH == 16
+  return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif SIMD_WIDTH == 8
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+
+/* The two halves of a vector, widened. */
+SIMD_INLINE void simd_widen_shorts(Shorts x, Ints out[2])
+{
+  HalfShorts half[2];
+  memcpy(half, &x, sizeof half);
+  out[0] = __builtin_convertvector(half[0], Ints);
+  out[1] = __builtin_convertvector(half[1], Ints);
+}
+
+SIMD_INLINE void simd_widen_ints(Ints x, Doubles out[2])
+{
+  HalfInts half[2];
+  memcpy(half, &x, sizeof half);
+  out[0] = __builtin_convertvector(half[0], Doubles);
+  out[1] = __builtin_convertvector(half[1], Doubles);
+}
+
+SIMD_INLINE void simd_widen_floats(Floats x, Doubles out[2])
+{
+  HalfFloats half[2];
+  memcpy(half, &x, sizeof half);
+  out[0] = __builtin_convertvector(half[0], Doubles);
+  out[1] = __builtin_convertvector(half[1], Doubles);
+}
+
+SIMD_INLINE Floats simd_narrow(const Doubles x[2])
+{
+  HalfFloats half[2] = {__builtin_convertvector(x[0], HalfFloats), __builtin_convertvector(x[1], HalfFloats)};
+  Floats result;
+  memcpy(&result, half, sizeof result);
+  return result;
+}

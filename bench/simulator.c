@@ -1,9 +1,9 @@
-/* The simulator's speed on one core: simulator [--json] [--runs N] [--only NAME]
+/* The simulator's speed on one core: simulator CASES.json [--json] [--runs N] [--only NAME]
  *
- * Runs kernels made by adlgen, with all checkers and the matrix units' own accumulator widths, and with no
- * checkers and products in f32. Prints warp-instructions and, for products, floating-point operations per
- * second of processor time: the fastest of the runs, since on a busy machine the others measure the
- * neighbours. Reading and decoding the PTX is part of the time. */
+ * Runs kernels that adlgen makes of the listed graphs, with all checkers and the matrix units' own
+ * accumulator widths, and with no checkers and products in f32. Prints warp-instructions and, for products,
+ * floating-point operations per second of processor time: the fastest of the runs, since on a busy machine
+ * the others measure the neighbours. Reading and decoding the PTX is part of the time. */
 #include "base/diagnostic.h"
 #include "cli/execute.h"
 #include "cli/run_data.h"
@@ -14,25 +14,10 @@
 #include <time.h>
 
 typedef struct Case {
-  const char *name, *gpu, *graph;
+  const char *name, *gpu;
   double flops; /* of all its products; 0: none */
+  char *graph;
 } Case;
-
-#define GEMM(type, m, n, k)                                                                                  \
-  "{'name': 'gemm', 'inputs': {'A': {'type': '" type "', 'shape': [" #m ", " #k "]}, 'B': {'type': '" type   \
-  "', 'shape': [" #k ", " #n "]}}, 'nodes': [{'op': 'MatMul', 'inputs': ['A', 'B'], 'outputs': ['C']}], "    \
-  "'outputs': ['C']}"
-#define ROWS(op, m, n)                                                                                       \
-  "{'name': 'rows', 'inputs': {'X': {'type': 'bf16', 'shape': [" #m ", " #n "]}}, 'nodes': [{'op': '" op     \
-  "', 'inputs': ['X'], 'outputs': ['Y']}], 'outputs': ['Y']}"
-
-static const Case cases[] = {
-    {"mma-gemm", "a100", GEMM("bf16", 256, 512, 1024), 2.0 * 256 * 512 * 1024},
-    {"wgmma-gemm", "h100", GEMM("bf16", 256, 512, 1024), 2.0 * 256 * 512 * 1024},
-    {"wgmma-gemm-f16", "h100", GEMM("f16", 256, 512, 1024), 2.0 * 256 * 512 * 1024},
-    {"elementwise", "h100", ROWS("Gelu", 512, 2048), 0},
-    {"softmax", "h100", ROWS("Softmax", 256, 4096), 0},
-};
 
 typedef struct Mode {
   const char *name, *checkers;
@@ -55,8 +40,7 @@ static double processor_seconds(void)
 
 static bool run_once(const Case *c, const Mode *mode, Measurement *best, GError **error)
 {
-  g_autofree char *text = g_strdelimit(g_strdup(c->graph), "'", '"');
-  g_autoptr(Source) source = source_new(c->name, text, strlen(text));
+  g_autoptr(Source) source = source_new(c->name, c->graph, strlen(c->graph));
   g_autoptr(Graph) graph = graph_read(source, NULL, 0, error);
   g_autoptr(Gpu) gpu = graph ? gpu_load(c->gpu, error) : NULL;
   CompileOptions compile = {0};
@@ -123,10 +107,49 @@ static void print_json(json_t *list)
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   json_t *all =
-      json_pack("{s:i, s:o, s:I}", "version", 1, "kernels", list, "peak_kib", (json_int_t)usage.ru_maxrss);
+      json_pack("{s:i, s:O, s:I}", "version", 1, "kernels", list, "peak_kib", (json_int_t)usage.ru_maxrss);
   g_autofree char *text = json_dumps(all, JSON_INDENT(2));
   puts(text);
   json_decref(all);
+}
+
+static bool run_cases(json_t *cases, const char *only, unsigned runs, json_t *list, GError **error)
+{
+  size_t i = 0;
+  json_t *item = NULL;
+  json_array_foreach(cases, i, item)
+  {
+    Case c = {0};
+    json_t *graph = NULL;
+    if (json_unpack(item, "{s:s, s:s, s:F, s:o}", "name", &c.name, "gpu", &c.gpu, "flops", &c.flops, "graph",
+                    &graph)) {
+      error_set(error, ERROR_INPUT, NULL, "bad-case", NULL, "case %zu needs name, gpu, flops, graph", i + 1);
+      return false;
+    }
+    if (only && strcmp(only, c.name)) continue;
+    c.graph = json_dumps(graph, 0);
+    bool ok = run_case(&c, runs, list, error);
+    free(c.graph);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+static bool run_file(const char *path, const char *only, unsigned runs, bool json, GError **error)
+{
+  json_error_t where;
+  json_t *cases = json_load_file(path, 0, &where);
+  if (!cases) {
+    error_set(error, ERROR_INPUT, NULL, "bad-json", NULL, "%s:%d: %s", path, where.line, where.text);
+    return false;
+  }
+  json_t *list = json ? json_array() : NULL;
+  if (!json) puts("kernel          gpu   checkers instructions   seconds million inst/s  GFLOP/s");
+  bool ok = run_cases(cases, only, runs, list, error);
+  if (ok && json) print_json(list);
+  json_decref(list);
+  json_decref(cases);
+  return ok;
 }
 
 int main(int argc, char **argv)
@@ -140,25 +163,19 @@ int main(int argc, char **argv)
       {"only", 0, 0, G_OPTION_ARG_STRING, &only, "one kernel", "NAME"},
       {NULL}};
   GError *error = NULL;
-  GOptionContext *context = g_option_context_new(NULL);
+  GOptionContext *context = g_option_context_new("CASES.json");
   g_option_context_add_main_entries(context, entries, NULL);
   bool parsed = g_option_context_parse(context, &argc, &argv, &error);
   g_option_context_free(context);
-  if (!parsed) {
-    fprintf(stderr, "%s\n", error->message);
-    g_error_free(error);
+  if (!parsed || argc != 2) {
+    fprintf(stderr, "%s\n",
+            parsed ? "usage: simulator CASES.json [--json] [--runs N] [--only NAME]" : error->message);
+    g_clear_error(&error);
     return ERROR_USAGE;
   }
-  json_t *list = json ? json_array() : NULL;
-  if (!json) puts("kernel          gpu   checkers instructions   seconds million inst/s  GFLOP/s");
-  for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
-    if (only && strcmp(only, cases[i].name)) continue;
-    if (run_case(&cases[i], (unsigned)MAX(runs, 1), list, &error)) continue;
-    int code = error_exit_code(error);
-    error_print(error, stderr, false);
-    g_error_free(error);
-    return code;
-  }
-  if (json) print_json(list);
-  return 0;
+  if (run_file(argv[1], only, (unsigned)MAX(runs, 1), json, &error)) return 0;
+  int code = error_exit_code(error);
+  error_print(error, stderr, false);
+  g_error_free(error);
+  return code;
 }

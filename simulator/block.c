@@ -31,6 +31,11 @@ static uint32_t special_value(const Block *b, const Warp *w, unsigned lane, cons
   if (strcmp(name, "%lanemask_ge") == 0) return ~(eq - 1);
   if (strcmp(name, "%dynamic_smem_size") == 0) return (uint32_t)run->dynamic_shared;
   if (strcmp(name, "%total_smem_size") == 0) return (uint32_t)b->shared_bytes;
+  if (strcmp(name, "%envreg2") == 0) return (uint32_t)run->workspace;
+  if (strcmp(name, "%envreg1") == 0) return (uint32_t)(run->workspace >> 32);
+  if (g_str_has_prefix(name, "%reserved_smem_offset_"))
+    return strcmp(name, "%reserved_smem_offset_begin") ? (uint32_t)run->kernel->shared_base : 0;
+  if (strcmp(name, "%aggr_smem_size") == 0) return (uint32_t)b->shared_bytes;
   if (strcmp(name, "%nsmid") == 0) return run->sm_count;
   if (strcmp(name, "%smid") == 0)
     return (b->id[0] + run->grid[0] * (b->id[1] + run->grid[1] * b->id[2])) % run->sm_count;
@@ -86,6 +91,10 @@ static void warp_init(Block *b, unsigned id, uint8_t *registers)
     }
   }
   set_specials(b, w);
+  if (!k->stack_top) return;
+  for (unsigned l = 0; l < LANES; l++)
+    ((uint64_t *)operand(w, k->stack_top))[l] = k->stack_start;
+  set_undefined(w, k->stack_top, FULL, 0);
 }
 
 static void block_init(Cluster *c, unsigned rank)
@@ -137,12 +146,14 @@ Cluster *cluster_new(Run *run, uint64_t index)
 
 void cluster_free(Cluster *c)
 {
+  print_finish_cluster(c);
   race_cluster_free(c);
   for (unsigned i = 0; i < c->n_blocks; i++) {
     Block *b = &c->blocks[i];
     for (unsigned k = 0; k < b->n_warps; k++) {
       Warp *w = &b->warps[k];
       async_warp_free(w);
+      call_warp_free(w);
       g_free(w->undefined);
       g_free(w->in_flight);
       g_free(w->write_time);

@@ -4,14 +4,15 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define MAX_REPORTED 20
+#define MAX_REPORTED 1000
+#define STACK_BYTES  (64u << 10) /* per thread, for recursion and alloca; the driver's default is 1 KiB */
 
 void decode_fail(Decoder *d, const char *format, ...)
 {
   if (d->failed) return;
   d->failed = true;
-  d->n_errors++;
-  if (d->n_errors > MAX_REPORTED) return;
+  /* a function inlined several times is reported once */
+  if (!g_hash_table_add(d->reported, (void *)d->source) || ++d->n_errors > MAX_REPORTED) return;
   va_list list;
   va_start(list, format);
   g_autofree char *text = g_strdup_vprintf(format, list);
@@ -145,7 +146,8 @@ static uint64_t symbol_address(Decoder *d, const PtxSymbol *s)
 {
   switch (s->space) {
   case SPACE_SHARED: {
-    uint64_t base = d->kernel->shared_base + (s->function ? frame_shared(d->frame) : 0);
+    uint64_t *own = s->function ? g_hash_table_lookup(d->shared, s->function) : NULL;
+    uint64_t base = d->kernel->shared_base + (own ? *own : 0);
     if (s->is_extern)
       base = (d->kernel->shared_base + d->kernel->shared_static + s->align - 1) / s->align * s->align;
     return base + (s->is_extern ? 0 : s->offset);
@@ -159,6 +161,21 @@ static uint64_t symbol_address(Decoder *d, const PtxSymbol *s)
   case SPACE_LOCAL: return frame_local(d->frame) + s->offset;
   default: return s->offset;
   }
+}
+
+/* The variable's place depends on the activation of the function it is in. */
+static bool on_stack(const Decoder *d, const PtxSymbol *s)
+{
+  if (!frame_base(d->frame)) return false;
+  return s->space == SPACE_LOCAL || s->space == SPACE_PARAM;
+}
+
+bool stack_variable(Decoder *d, const PtxOperand *o, uint64_t *offset)
+{
+  if (o->kind != OPERAND_SYMBOL || o->symbol->kind != SYMBOL_VARIABLE || !on_stack(d, o->symbol))
+    return false;
+  *offset = symbol_address(d, o->symbol) + (uint64_t)o->value;
+  return true;
 }
 
 static void note(GArray *list, uint32_t slot, unsigned n)
@@ -176,6 +193,7 @@ static uint32_t register_slot(Decoder *d, const PtxSymbol *s)
     SpecialUse *use = &g_array_index(d->specials, SpecialUse, i);
     if (strcmp(use->name, s->name) == 0) return use->slot;
   }
+  if (g_str_has_prefix(s->name, "%envreg")) d->kernel->cooperative = true;
   SpecialUse use = {s->name, frame_slot(d->frame, s), s->type};
   g_array_append_val(d->specials, use);
   return use.slot;
@@ -211,6 +229,9 @@ uint32_t source_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigned *by
     return constant(d, (uint64_t)o->value, *bytes);
   case OPERAND_FLOAT: return constant(d, float_constant(o, type), *bytes);
   case OPERAND_SYMBOL:
+    if (o->symbol->kind == SYMBOL_FUNCTION)
+      return constant(d, call_address(d->module, o->symbol->function), *bytes);
+    if (o->symbol->kind == SYMBOL_VARIABLE && on_stack(d, o->symbol)) break;
     if (o->symbol->kind == SYMBOL_VARIABLE)
       return constant(d, symbol_address(d, o->symbol) + (uint64_t)o->value, *bytes);
     break;
@@ -309,6 +330,10 @@ uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, S
     /* call parameters are memory of the thread */
     if (base->symbol->space == SPACE_PARAM && !(base->symbol->is_parameter && d->frame->is_entry) && space)
       *space = SPACE_LOCAL;
+    if (on_stack(d, base->symbol)) {
+      *offset = (int64_t)(symbol_address(d, base->symbol) + (uint64_t)base->value);
+      return frame_base(d->frame);
+    }
     return constant(d, symbol_address(d, base->symbol) + (uint64_t)base->value, 8);
   }
   if (base->kind == OPERAND_INTEGER) {
@@ -384,11 +409,36 @@ void decode_instruction(Decoder *d, const PtxInstruction *source_, Inst *in)
   in->writes = keep(d, d->writes, &in->n_writes);
 }
 
-static void layout_shared(Kernel *k)
+/* Shared variables of the module, then those of the entry, then those of the functions it may call. */
+static void layout_shared(Decoder *d)
 {
-  uint64_t bytes = (k->module->shared_bytes + 127) / 128 * 128;
-  k->shared_static = bytes + k->function->shared_bytes;
-  if (!k->module->shared_bytes) k->shared_static = k->function->shared_bytes;
+  Kernel *k = d->kernel;
+  const PtxModule *m = k->module;
+  uint64_t end = m->shared_bytes;
+  for (unsigned i = 0; i <= m->n_functions; i++) {
+    const PtxFunction *f = i ? m->functions[i - 1] : k->function;
+    if (!f->shared_bytes || (i && f->is_entry)) continue;
+    end = (end + 127) / 128 * 128;
+    uint64_t *start = g_new(uint64_t, 1);
+    *start = end;
+    g_hash_table_insert(d->shared, (void *)f, start);
+    end += f->shared_bytes;
+  }
+  k->shared_static = end;
+}
+
+/* Calls that stay calls need a stack; its size is what a launch gives a thread unless told otherwise, times
+ * many. */
+static void finish_stack(Decoder *d)
+{
+  Kernel *k = d->kernel;
+  const Routine *entry = g_ptr_array_index(d->routines, 0);
+  k->local_bytes = k->stack_start = (entry->local_bytes + 15) / 16 * 16;
+  k->n_routines = d->routines->len;
+  k->routines = arena_memdup(k->arena, d->routines->pdata, d->routines->len * sizeof(void *));
+  k->stack_top = k->local_bytes || k->n_routines > 1 ? entry->top : 0;
+  if (k->n_routines > 1 || d->allocates) k->local_bytes += STACK_BYTES;
+  k->slot_bytes = arena_memdup(k->arena, d->slot_bytes->data, d->slot_bytes->len);
 }
 
 Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GError **error)
@@ -401,9 +451,13 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   /* newer targets keep the first bytes of the window for themselves, which also catches null pointers */
   k->shared_base =
       module->target && g_str_has_prefix(module->target, "sm_") && atoi(module->target + 3) >= 90 ? 1024 : 0;
-  layout_shared(k);
   GError *local = NULL;
   Decoder d = {.module = module, .kernel = k, .function = function, .error = &local};
+  d.shared = g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL, g_free);
+  d.reported = g_hash_table_new(g_direct_hash, g_direct_equal);
+  d.routines = g_ptr_array_new();
+  d.slot_bytes = g_byte_array_new();
+  layout_shared(&d);
   d.code = g_array_new(FALSE, TRUE, sizeof(Inst));
   d.constants = g_array_new(FALSE, TRUE, SLOT_BYTES);
   d.constant_index = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -411,6 +465,7 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   d.writes = g_array_new(FALSE, TRUE, sizeof(uint32_t));
   d.specials = g_array_new(FALSE, TRUE, sizeof(SpecialUse));
   flow_decode(&d);
+  finish_stack(&d);
   k->n_code = d.code->len;
   k->code = arena_memdup(k->arena, d.code->data, d.code->len * sizeof(Inst));
   k->n_constants = d.constants->len;
@@ -424,6 +479,10 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   g_array_free(d.reads, TRUE);
   g_array_free(d.writes, TRUE);
   g_array_free(d.specials, TRUE);
+  g_hash_table_destroy(d.shared);
+  g_hash_table_destroy(d.reported);
+  g_ptr_array_free(d.routines, TRUE);
+  g_byte_array_free(d.slot_bytes, TRUE);
   if (!local) {
     flow_reconverge(k);
     return k;

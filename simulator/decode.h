@@ -15,12 +15,16 @@ typedef struct Decoder {
   uint64_t taken; /* bit per part of the opcode */
   bool failed;
   unsigned n_errors;
+  GHashTable *reported; /* PtxInstruction */
   GError **error;
   GArray *code;      /* Inst */
   GArray *constants; /* slots of 128 bytes */
   GHashTable *constant_index;
   GArray *reads, *writes, *specials;
-  GPtrArray *patches; /* branches whose target must be moved */
+  GPtrArray *routines; /* Routine: the entry and what it calls */
+  GHashTable *shared;  /* PtxFunction -> uint64_t: where its own shared variables begin */
+  GByteArray *slot_bytes;
+  bool allocates; /* alloca */
 } Decoder;
 
 typedef void (*DecodeFunction)(Decoder *d, int argument);
@@ -63,3 +67,5 @@ uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, S
 unsigned elements(const PtxOperand *o, const PtxOperand **items);
 uint32_t *new_list(Decoder *d, unsigned n);
 unsigned type_slots(PtxType type);
+/* The operand is the address of a variable of a called function: its offset from frame_base. */
+bool stack_variable(Decoder *d, const PtxOperand *o, uint64_t *offset);

@@ -121,6 +121,11 @@ void decode_mov(Decoder *d, int argument)
     decode_pack(d, type, to->kind == OPERAND_VECTOR ? to : from, to->kind == OPERAND_VECTOR);
     return;
   }
+  uint64_t offset;
+  if (stack_variable(d, from, &offset)) {
+    decode_local_address(d, offset, type);
+    return;
+  }
   in->d[0] = destination(d, to, type);
   in->a[0] = source(d, from, type);
   in->flags |= INST_COPY;

@@ -23,7 +23,8 @@
 #define WINDOW_LOCAL    0x7e0000000000ull
 #define WINDOW_PARAM    0x7d0000000000ull
 #define WINDOW_CONST    0x7c0000000000ull
-#define VARIABLE_BUFFER 1024 /* module variables are buffers from this index on */
+#define WINDOW_CODE     0x7b0000000000ull /* addresses of functions */
+#define VARIABLE_BUFFER 1024              /* module variables are buffers from this index on */
 #define RANK_SHIFT      24 /* shared::cluster address: (rank + 1) << 24 | offset; rank part 0 is the own block */
 
 typedef struct Warp Warp;
@@ -87,9 +88,16 @@ typedef struct Kernel {
   uint32_t n_constants;
   SpecialUse *specials;
   uint32_t n_specials;
-  uint64_t shared_static, local_bytes, shared_base;
-  bool has_products; /* asynchronous ones */
-  bool global_order; /* uses global atomics or flags: blocks run in one thread, in a fixed order */
+  uint64_t shared_static, local_bytes, shared_base; /* local_bytes: of one thread, its stack included */
+  struct Routine **routines;                        /* functions that are called, not inlined: call.c */
+  unsigned n_routines;
+  uint32_t stack_top; /* 64-bit slot of the entry: where the thread's stack begins; 0: there is none */
+  uint64_t stack_start;
+  uint8_t *slot_bytes; /* per slot: see PtxFunction */
+  bool cooperative;    /* asks for the workspace of a cooperative launch */
+  bool allocates;      /* calls malloc */
+  bool has_products;   /* asynchronous ones */
+  bool global_order;   /* uses global atomics or flags: blocks run in one thread, in a fixed order */
 } Kernel;
 
 typedef enum {
@@ -114,7 +122,8 @@ typedef struct Wait {
 
 typedef struct Group {
   uint32_t mask, pc;
-  int join; /* index into warp->joins, -1: none */
+  struct Activation *frame; /* of the function the lanes are in, NULL: the entry */
+  int join;                 /* index into warp->joins, -1: none */
   Wait wait;
   uint32_t tried; /* pc + 1 of a try_wait that has just failed: the next attempt blocks */
   bool resumed;   /* second run of an instruction that waited */
@@ -124,6 +133,7 @@ typedef struct Group {
 typedef struct Join {
   uint32_t pc, expected, arrived;
   int parent;
+  struct Activation *frame; /* a recursive function meets at the same pc in each of its activations */
   bool used;
 } Join;
 
@@ -140,7 +150,8 @@ struct Warp {
   unsigned n_groups, next_group;
   Join *joins;
   unsigned n_joins;
-  uint8_t *local; /* local_bytes per lane */
+  GPtrArray *activations; /* NULL: nothing has been called */
+  uint8_t *local;         /* local_bytes per lane */
   uint64_t instructions;
   /* cp.async groups are per thread */
   uint32_t copy_groups[LANES];
@@ -228,6 +239,7 @@ struct Cluster {
   unsigned live_blocks;
   bool stopped, finished;
   unsigned spins;
+  GString *printed; /* NULL: nothing yet */
   void *check;
 };
 
@@ -263,6 +275,9 @@ struct Run {
   int64_t deadline;
   bool track_undefined, track_races, ours; /* ours: emitted by adlgen, held to stricter rules */
   SimLanding landing;
+  uint64_t workspace; /* of a cooperative launch: address of its buffer, 0: the kernel asks for none */
+  GArray *printed;    /* Printed: print.c */
+  uint64_t heap_used;
   GHashTable *seen; /* faults already reported */
 };
 
@@ -346,6 +361,17 @@ Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value,
 void cluster_progress(Cluster *c);
 uint32_t cluster_random(Cluster *c);
 Group *current_group(Warp *w);
+
+/* call.c */
+typedef struct Activation Activation;
+void call_warp_free(Warp *w);
+
+/* flow.c: a place where the expected lanes meet; index into w->joins */
+int flow_join(Warp *w, uint32_t pc, uint32_t expected, int parent, Activation *frame);
+
+/* print.c */
+void print_finish_cluster(Cluster *c);
+void print_finish_run(Run *run);
 
 /* block.c */
 Cluster *cluster_new(Run *run, uint64_t index);

@@ -10,6 +10,10 @@ const OpcodeRow opcode_rows[] = {
     {"ret", 0, 0, decode_exit, 0},
     {"exit", 0, 0, decode_exit, 1},
     {"trap", 0, 0, decode_exit, 2},
+    {"brx.idx", 2, 2, decode_branch_table, 0},
+    {"alloca", 2, 3, decode_stack, 0},
+    {"stacksave", 1, 1, decode_stack, 1},
+    {"stackrestore", 1, 1, decode_stack, 2},
     /* moves and selection */
     {"mov", 2, 2, decode_mov, 0},
     {"selp", 4, 4, decode_selp, 0},

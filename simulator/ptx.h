@@ -65,7 +65,21 @@ typedef enum {
 typedef enum { SYMBOL_REGISTER, SYMBOL_RANGE, SYMBOL_VARIABLE, SYMBOL_LABEL, SYMBOL_FUNCTION } SymbolKind;
 
 typedef struct PtxFunction PtxFunction;
-typedef struct PtxSymbol {
+typedef struct PtxSymbol PtxSymbol;
+
+/* An address in an initialiser: known when the module's variables have their places. */
+typedef struct PtxRelocation {
+  uint64_t offset; /* in the variable */
+  unsigned bytes;
+  uint64_t mask; /* of the address, for the form 0xff00(name); shifted down to bit 0 */
+  int64_t addend;
+  bool generic; /* generic(name): the address in the generic space */
+  const char *name;
+  PtxSymbol *symbol;
+  Mark mark;
+} PtxRelocation;
+
+struct PtxSymbol {
   SymbolKind kind;
   const char *name;
   PtxType type;
@@ -76,11 +90,15 @@ typedef struct PtxSymbol {
   Space space;
   uint64_t bytes, align;
   bool is_extern, is_parameter, is_special;
-  uint8_t *init;     /* bytes of the initialiser, NULL: zero */
-  uint64_t offset;   /* laid out by the reader: shared, const, param and local variables */
-  unsigned position; /* label: index of the instruction that follows */
+  uint8_t *init;              /* bytes of the initialiser, NULL: zero */
+  uint64_t offset;            /* laid out by the reader: shared, const, param and local variables */
+  PtxRelocation *relocations; /* of the initialiser */
+  unsigned n_relocations;
+  unsigned position;   /* label: index of the instruction that follows */
+  PtxSymbol **targets; /* label of a .branchtargets or .calltargets list */
+  unsigned n_targets;
   PtxFunction *function;
-} PtxSymbol;
+};
 
 typedef enum {
   OPERAND_REGISTER,
@@ -122,7 +140,8 @@ typedef struct PtxInstruction {
 struct PtxFunction {
   const char *name;
   Mark mark;
-  bool is_entry, has_body;
+  bool is_entry, has_body, address_taken;
+  uint8_t *slot_bytes; /* per slot: width of the register that begins there; 1: predicate, 0: it goes on */
   PtxSymbol **parameters, **results;
   unsigned n_parameters, n_results;
   PtxInstruction *code;

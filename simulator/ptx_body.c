@@ -3,58 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
-  const char *name;
-  PtxType type;
-} specials[] = {
-    {"%tid.x", TYPE_U32},
-    {"%tid.y", TYPE_U32},
-    {"%tid.z", TYPE_U32},
-    {"%ntid.x", TYPE_U32},
-    {"%ntid.y", TYPE_U32},
-    {"%ntid.z", TYPE_U32},
-    {"%ctaid.x", TYPE_U32},
-    {"%ctaid.y", TYPE_U32},
-    {"%ctaid.z", TYPE_U32},
-    {"%nctaid.x", TYPE_U32},
-    {"%nctaid.y", TYPE_U32},
-    {"%nctaid.z", TYPE_U32},
-    {"%clusterid.x", TYPE_U32},
-    {"%clusterid.y", TYPE_U32},
-    {"%clusterid.z", TYPE_U32},
-    {"%nclusterid.x", TYPE_U32},
-    {"%nclusterid.y", TYPE_U32},
-    {"%nclusterid.z", TYPE_U32},
-    {"%cluster_ctaid.x", TYPE_U32},
-    {"%cluster_ctaid.y", TYPE_U32},
-    {"%cluster_ctaid.z", TYPE_U32},
-    {"%cluster_nctaid.x", TYPE_U32},
-    {"%cluster_nctaid.y", TYPE_U32},
-    {"%cluster_nctaid.z", TYPE_U32},
-    {"%cluster_ctarank", TYPE_U32},
-    {"%cluster_nctarank", TYPE_U32},
-    {"%is_explicit_cluster", TYPE_PRED},
-    {"%laneid", TYPE_U32},
-    {"%warpid", TYPE_U32},
-    {"%nwarpid", TYPE_U32},
-    {"%smid", TYPE_U32},
-    {"%nsmid", TYPE_U32},
-    {"%gridid", TYPE_U64},
-    {"%lanemask_eq", TYPE_U32},
-    {"%lanemask_lt", TYPE_U32},
-    {"%lanemask_le", TYPE_U32},
-    {"%lanemask_gt", TYPE_U32},
-    {"%lanemask_ge", TYPE_U32},
-    {"%clock", TYPE_U32},
-    {"%clock_hi", TYPE_U32},
-    {"%clock64", TYPE_U64},
-    {"%globaltimer", TYPE_U64},
-    {"%globaltimer_lo", TYPE_U32},
-    {"%globaltimer_hi", TYPE_U32},
-    {"%dynamic_smem_size", TYPE_U32},
-    {"%total_smem_size", TYPE_U32},
-};
-
 void reader_push_scope(Reader *r)
 {
   Scope *scope = g_new0(Scope, 1);
@@ -76,7 +24,12 @@ bool reader_declare(Reader *r, PtxSymbol *symbol)
 static unsigned take_slots(Reader *r, PtxType type)
 {
   unsigned slot = r->function->n_slots, bytes = ptx_type_bytes(type);
-  r->function->n_slots += bytes <= 4 ? 1 : bytes / 4;
+  unsigned n = bytes <= 4 ? 1 : bytes / 4;
+  r->function->n_slots += n;
+  for (unsigned i = 0; i < n; i++) {
+    uint8_t width = i ? 0 : type == TYPE_PRED ? 1 : (uint8_t)MAX(bytes, 4);
+    g_byte_array_append(r->slot_bytes, &width, 1);
+  }
   return slot;
 }
 
@@ -113,13 +66,11 @@ PtxSymbol *reader_lookup(Reader *r, const char *name)
     if (symbol) return symbol;
   }
   if (name[0] != '%' || !r->function || !r->scopes || !r->scopes->len) return NULL;
-  for (unsigned i = 0; i < G_N_ELEMENTS(specials); i++)
-    if (strcmp(specials[i].name, name) == 0) {
-      PtxSymbol *symbol = new_register(r, r->scopes->pdata[0], name, specials[i].type);
-      symbol->is_special = true;
-      return symbol;
-    }
-  return NULL;
+  PtxType type = reader_special_type(name);
+  if (type == TYPE_NONE) return NULL;
+  PtxSymbol *symbol = new_register(r, r->scopes->pdata[0], name, type);
+  symbol->is_special = true;
+  return symbol;
 }
 
 static bool read_registers(Reader *r)
@@ -347,6 +298,7 @@ static bool read_label(Reader *r, bool *is_label)
   *s = (PtxSymbol){.kind = SYMBOL_LABEL, .mark = reader_mark(r), .position = r->code->len};
   s->name = arena_strndup(r->module->arena, r->p, (size_t)(end - r->p));
   r->p = p + 1;
+  r->last_label = s;
   return reader_declare(r, s);
 }
 
@@ -385,9 +337,8 @@ static bool read_directive(Reader *r)
       } while (reader_accept(r, ','));
       return reader_expect(r, ';');
     }
-  if (strcmp(word, ".callprototype") == 0 || strcmp(word, ".calltargets") == 0 ||
-      strcmp(word, ".branchtargets") == 0)
-    return skip_to(r, ';');
+  if (strcmp(word, ".callprototype") == 0) return skip_to(r, ';');
+  if (strcmp(word, ".calltargets") == 0 || strcmp(word, ".branchtargets") == 0) return reader_target_list(r);
   return reader_fail(r, &mark, "ptx-directive", "directive '%s' is not known inside a function", word);
 }
 
@@ -400,6 +351,15 @@ static bool resolve(Reader *r, Scope *scope, PtxOperand *operand)
     operand->symbol = g_hash_table_lookup(s->names, operand->name);
   if (operand->symbol) return true;
   return reader_fail(r, &operand->mark, "ptx-undeclared", "'%s' is not declared", operand->name);
+}
+
+/* A function that is named other than as the one that is called can be called through its address. */
+static void note_addresses(const PtxInstruction *in)
+{
+  bool is_call = strcmp(in->parts[0], "call") == 0;
+  for (unsigned i = 0; i < in->n_operands && !is_call; i++)
+    if (in->operands[i].kind == OPERAND_SYMBOL && in->operands[i].symbol->kind == SYMBOL_FUNCTION)
+      in->operands[i].symbol->function->address_taken = true;
 }
 
 bool reader_body(Reader *r)
@@ -433,6 +393,7 @@ bool reader_body(Reader *r)
     PtxInstruction *in = &g_array_index(r->code, PtxInstruction, i);
     for (unsigned k = 0; k < in->n_operands; k++)
       if (!resolve(r, r->code_scopes->pdata[i], &in->operands[k])) return false;
+    note_addresses(in);
   }
-  return true;
+  return reader_resolve_targets(r);
 }

@@ -39,20 +39,33 @@ static void store_value(uint8_t *at, PtxType type, const PtxOperand *value)
   }
 }
 
-static bool read_values(Reader *r, PtxSymbol *s, uint64_t *position)
+/* Here stands a name, or a mask in front of one: 0xff00(name). */
+static bool at_address(Reader *r)
+{
+  if (reader_at_name(r)) return true;
+  const char *p = r->p;
+  while (g_ascii_isxdigit(*p) || *p == 'x' || *p == 'X')
+    p++;
+  return p > r->p && *p == '(';
+}
+
+static bool read_values(Reader *r, PtxSymbol *s, GArray *relocations, uint64_t *position)
 {
   if (reader_accept(r, '{')) {
     if (++r->depth > 16) return reader_fail(r, NULL, "ptx-syntax", "initialiser nested too deeply");
     do {
-      if (!read_values(r, s, position)) return false;
+      if (!read_values(r, s, relocations, position)) return false;
     } while (reader_accept(r, ','));
     r->depth--;
     return reader_expect(r, '}');
   }
   PtxOperand value = {.kind = OPERAND_INTEGER};
-  if (reader_at_name(r))
-    return reader_fail(r, NULL, "ptx-initialiser", "addresses in initialisers are not supported");
-  reader_space(r);
+  unsigned bytes = ptx_type_bytes(s->type);
+  if (*position + bytes > s->bytes) return reader_fail(r, NULL, "ptx-initialiser", "too many values");
+  if (at_address(r)) {
+    *position += bytes;
+    return reader_initialiser_address(r, s, relocations, *position - bytes);
+  }
   bool minus = *r->p == '-';
   if (minus) r->p++;
   if (!reader_number(r, &value)) return false;
@@ -61,11 +74,17 @@ static bool read_values(Reader *r, PtxSymbol *s, uint64_t *position)
     value.number = -value.number;
     value.value ^= value.single ? (int64_t)1 << 31 : INT64_MIN;
   }
-  unsigned bytes = ptx_type_bytes(s->type);
-  if (*position + bytes > s->bytes) return reader_fail(r, NULL, "ptx-initialiser", "too many values");
   store_value(s->init + *position, s->type, &value);
   *position += bytes;
   return true;
+}
+
+static bool skip_parentheses(Reader *r)
+{
+  if (!reader_expect(r, '(')) return false;
+  while (*r->p && *r->p != ')' && *r->p != '\n')
+    r->p++;
+  return reader_expect(r, ')');
 }
 
 /* Between the space and the name: ".align 16 .b8", ".u64 .ptr .global .align 16", ".v4 .f32". */
@@ -83,7 +102,9 @@ static bool variable_type(Reader *r, PtxSymbol *s, unsigned *vector)
       pointer = true;
     } else if (strcmp(word, ".v2") == 0 || strcmp(word, ".v4") == 0) {
       *vector = (unsigned)(word[2] - '0');
-    } else if (pointer || strncmp(word, ".attribute", 10) == 0) {
+    } else if (strcmp(word, ".attribute") == 0) {
+      if (!skip_parentheses(r)) return false; /* .managed, .unified: no other meaning here */
+    } else if (pointer) {
       continue; /* the space a pointer points to: a hint */
     } else if ((s->type = ptx_type_parse(word + 1)) == TYPE_NONE) {
       return reader_fail(r, NULL, "ptx-type", "'%s' is no type", word);
@@ -120,7 +141,11 @@ bool reader_variable(Reader *r, Space space, bool is_extern, bool parameter, Ptx
   if (reader_accept(r, '=')) {
     s->init = arena_alloc(r->module->arena, s->bytes + 8);
     uint64_t position = 0;
-    if (!read_values(r, s, &position)) return false;
+    g_autoptr(GArray) relocations = g_array_new(FALSE, TRUE, sizeof(PtxRelocation));
+    if (!read_values(r, s, relocations, &position)) return false;
+    s->n_relocations = relocations->len;
+    s->relocations =
+        arena_memdup(r->module->arena, relocations->data, relocations->len * sizeof(PtxRelocation));
   }
   *out = s;
   return layout(r, s) && reader_declare(r, s);
@@ -183,7 +208,8 @@ static bool read_performance(Reader *r, PtxFunction *f)
     } else if (strcmp(word, ".minnctapersm") == 0 || strcmp(word, ".maxnctapersm") == 0) {
       ok = read_triple(r, one);
       f->min_blocks = one[0];
-    } else if (strcmp(word, ".maxclusterrank") == 0) {
+    } else if (strcmp(word, ".maxclusterrank") == 0 || strcmp(word, ".abi_preserve") == 0 ||
+               strcmp(word, ".abi_preserve_control") == 0) {
       ok = read_triple(r, one);
     } else if (strcmp(word, ".pragma") == 0) {
       ok = reader_string_literal(r) && reader_expect(r, ';');
@@ -203,6 +229,22 @@ static void scope_free(void *data)
   g_free(s);
 }
 
+/* A function may call itself: its name is known before its body. */
+static bool declare_function(Reader *r, PtxFunction *f)
+{
+  Scope *outer = r->scope;
+  while (outer->parent)
+    outer = outer->parent;
+  PtxSymbol *known = g_hash_table_lookup(outer->names, f->name);
+  if (known && (known->kind != SYMBOL_FUNCTION || (known->function->has_body && f->has_body)))
+    return reader_fail(r, &f->mark, "ptx-duplicate", "'%s' is defined twice", f->name);
+  if (known) return true;
+  PtxSymbol *symbol = arena_new_object(r->module->arena, PtxSymbol);
+  *symbol = (PtxSymbol){.kind = SYMBOL_FUNCTION, .name = f->name, .mark = f->mark, .function = f};
+  g_hash_table_insert(outer->names, (char *)f->name, symbol);
+  return true;
+}
+
 static bool function_text(Reader *r, PtxFunction *f)
 {
   if (!f->is_entry && !read_parameters(r, &f->results, &f->n_results)) return false;
@@ -214,7 +256,7 @@ static bool function_text(Reader *r, PtxFunction *f)
   if (reader_accept(r, ';')) return true;
   if (!reader_expect(r, '{')) return false;
   f->has_body = true;
-  if (!reader_body(r)) return false;
+  if (!declare_function(r, f) || !reader_body(r)) return false;
   f->n_code = r->code->len;
   f->code = arena_memdup(r->module->arena, r->code->data, r->code->len * sizeof(PtxInstruction));
   return true;
@@ -229,11 +271,16 @@ static bool read_function(Reader *r, bool entry)
   r->scopes = g_ptr_array_new_with_free_func(scope_free);
   r->code = g_array_new(FALSE, TRUE, sizeof(PtxInstruction));
   r->code_scopes = g_ptr_array_new();
+  r->slot_bytes = g_byte_array_new();
+  r->target_lists = NULL;
+  r->last_label = NULL;
   r->function = f;
   reader_push_scope(r);
-  /* a function may call itself or be called before its body: its name is known at once */
-  PtxSymbol *symbol = arena_new_object(r->module->arena, PtxSymbol);
   bool ok = function_text(r, f);
+  f->slot_bytes = arena_memdup(r->module->arena, r->slot_bytes->data, r->slot_bytes->len);
+  g_byte_array_free(r->slot_bytes, TRUE);
+  if (r->target_lists) g_ptr_array_free(r->target_lists, TRUE);
+  r->target_lists = NULL;
   g_ptr_array_free(r->scopes, TRUE);
   g_ptr_array_free(r->code_scopes, TRUE);
   g_array_free(r->code, TRUE);
@@ -241,15 +288,12 @@ static bool read_function(Reader *r, bool entry)
   r->scopes = NULL;
   r->function = NULL;
   if (!ok) return false;
+  if (!f->has_body && !declare_function(r, f)) return false;
   PtxSymbol *known = g_hash_table_lookup(outer->names, f->name);
-  if (known && (known->kind != SYMBOL_FUNCTION || (known->function->has_body && f->has_body)))
-    return reader_fail(r, &f->mark, "ptx-duplicate", "'%s' is defined twice", f->name);
-  if (known) {
-    if (f->has_body) *known->function = *f; /* calls that saw the prototype point at it */
-    return true;
-  }
-  *symbol = (PtxSymbol){.kind = SYMBOL_FUNCTION, .name = f->name, .mark = f->mark, .function = f};
-  g_hash_table_insert(outer->names, (char *)f->name, symbol);
+  if (known->function == f || !f->has_body) return true;
+  bool taken = known->function->address_taken;
+  *known->function = *f; /* calls that saw the prototype point at it */
+  known->function->address_taken |= taken;
   return true;
 }
 
@@ -281,9 +325,11 @@ static bool module_item(Reader *r, GPtrArray *variables)
     } spaces[] = {{".shared", SPACE_SHARED}, {".global", SPACE_GLOBAL}, {".const", SPACE_CONST}};
     for (unsigned i = 0; i < G_N_ELEMENTS(spaces); i++)
       if (strcmp(word, spaces[i].name) == 0) {
-        PtxSymbol *s;
-        if (!reader_variable(r, spaces[i].space, is_extern, false, &s)) return false;
-        g_ptr_array_add(variables, s);
+        do {
+          PtxSymbol *s;
+          if (!reader_variable(r, spaces[i].space, is_extern, false, &s)) return false;
+          g_ptr_array_add(variables, s);
+        } while (reader_accept(r, ','));
         return reader_expect(r, ';');
       }
     if (strcmp(word, ".extern") == 0)
@@ -294,6 +340,8 @@ static bool module_item(Reader *r, GPtrArray *variables)
       while (*r->p && *r->p != '\n')
         r->p++;
       return true;
+    } else if (strcmp(word, ".alias") == 0) {
+      return reader_alias(r);
     } else if (strcmp(word, ".section") == 0) {
       return skip_section(r);
     } else if (strcmp(word, ".pragma") == 0) {
@@ -348,6 +396,8 @@ PtxModule *ptx_parse(Source *source, GError **error)
     if (!*r.p) break;
     ok = module_item(&r, variables);
   }
+  ok = ok && reader_link(&r, variables);
+  if (r.aliases) g_ptr_array_free(r.aliases, TRUE);
   m->variables = arena_memdup(m->arena, variables->pdata, variables->len * sizeof(void *));
   m->n_variables = variables->len;
   GHashTableIter iter;

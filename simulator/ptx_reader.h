@@ -16,8 +16,12 @@ typedef struct Reader {
   Scope *scope;      /* innermost */
   GPtrArray *scopes; /* all of the function, freed with it: labels are resolved at its end */
   PtxFunction *function;
-  GArray *code;           /* PtxInstruction */
-  GPtrArray *code_scopes; /* Scope of each instruction: labels may stand further down */
+  GArray *code;            /* PtxInstruction */
+  GPtrArray *code_scopes;  /* Scope of each instruction: labels may stand further down */
+  GByteArray *slot_bytes;  /* PtxFunction.slot_bytes */
+  GPtrArray *target_lists; /* TargetList: names to be resolved at the end of the function */
+  PtxSymbol *last_label;
+  GPtrArray *aliases; /* PtxAlias */
   unsigned depth;
   GError **error;
 } Reader;
@@ -38,6 +42,14 @@ bool reader_constant(Reader *r, int64_t *value); /* integer constant expression 
 PtxSymbol *reader_lookup(Reader *r, const char *name);
 bool reader_declare(Reader *r, PtxSymbol *symbol);
 void reader_push_scope(Reader *r);
+
+/* ptx_link.c: names that are resolved later */
+bool reader_initialiser_address(Reader *r, PtxSymbol *variable, GArray *relocations, uint64_t offset);
+bool reader_target_list(Reader *r); /* behind .branchtargets or .calltargets */
+bool reader_resolve_targets(Reader *r);
+bool reader_alias(Reader *r);                            /* behind .alias */
+bool reader_link(Reader *r, const GPtrArray *variables); /* at the end of the module */
+PtxType reader_special_type(const char *name);           /* TYPE_NONE: no special register */
 
 /* body of a function, after its '{' */
 bool reader_body(Reader *r);

@@ -112,12 +112,14 @@ void sim_result_clear(SimResult *result)
     g_free(result->faults[i].instruction);
   }
   g_free(result->faults);
+  g_free(result->printed);
   *result = (SimResult){0};
 }
 
 char *sim_result_to_text(const SimResult *result, const SimModule *module)
 {
-  GString *out = g_string_new(NULL);
+  GString *out = g_string_new(result->printed);
+  if (out->len && out->str[out->len - 1] != '\n') g_string_append_c(out, '\n');
   for (unsigned i = 0; i < result->n_faults; i++) {
     const SimFault *f = &result->faults[i];
     g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", module->source->name, f->line, f->column,
@@ -155,6 +157,11 @@ json_t *sim_result_to_json(const SimResult *result, const SimModule *module)
                                     triple(f->other_block), "warp", (int)f->other_warp));
     json_array_append_new(faults, o);
   }
-  return json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",
-                   (json_int_t)result->instructions, "seconds", result->seconds);
+  json_t *out = json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",
+                          (json_int_t)result->instructions, "seconds", result->seconds);
+  if (result->printed) {
+    g_autofree char *valid = g_utf8_make_valid(result->printed, -1);
+    json_object_set_new(out, "printed", json_string(valid));
+  }
+  return out;
 }

@@ -1,6 +1,6 @@
 /* One launch: does it fit the kernel, memory, blocks over threads, results. */
 #include "simulator/copy.h"
-#include "simulator/machine.h"
+#include "simulator/flow.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -39,14 +39,35 @@ static const PtxFunction *find_entry(const PtxModule *module, const char *name, 
   return NULL;
 }
 
+/* Takes over the diagnostics of one more entry; a function that several entries call is reported once. */
+static void merge_errors(GError **all, GError *more, GHashTable *seen)
+{
+  const GPtrArray *list = error_diagnostics(more);
+  for (unsigned i = 0; list && i < list->len; i++) {
+    const Diagnostic *x = list->pdata[i];
+    Mark mark = {x->source, x->line, x->column};
+    if (!g_hash_table_add(seen, GSIZE_TO_POINTER(((gsize)x->line << 16) + x->column))) continue;
+    error_add(all, (ErrorCode)more->code, x->severity, x->source ? &mark : NULL, x->code, x->hint, "%s",
+              x->message);
+  }
+  g_error_free(more);
+}
+
 bool sim_module_check(const SimModule *module, const char *entry, GError **error)
 {
+  g_autoptr(GHashTable) seen = g_hash_table_new(g_direct_hash, g_direct_equal);
+  GError *all = NULL;
   for (unsigned i = 0; i < module->n_functions; i++) {
     const PtxFunction *f = module->functions[i];
     if (!f->is_entry || !f->has_body || (entry && strcmp(entry, f->name))) continue;
-    Kernel *k = kernel_decode(module, f, error);
-    if (!k) return false;
+    GError *local = NULL;
+    Kernel *k = kernel_decode(module, f, &local);
     kernel_free(k);
+    if (!k) merge_errors(&all, local, seen);
+  }
+  if (all) {
+    g_propagate_error(error, all);
+    return false;
   }
   return !entry || find_entry(module, entry, error);
 }
@@ -104,6 +125,47 @@ static uint64_t *all_defined(uint64_t bytes, bool defined)
   return bits;
 }
 
+#define HEAP_BYTES (8u << 20) /* the driver's default */
+enum { BUFFER_WORKSPACE, BUFFER_HEAP, SYSTEM_BUFFERS };
+
+static uint64_t address_of(const Run *run, const PtxSymbol *s, bool generic)
+{
+  const PtxModule *m = run->kernel->module;
+  if (s->kind == SYMBOL_FUNCTION) return call_address(m, s->function);
+  if (s->space == SPACE_CONST) return s->offset + (generic ? WINDOW_CONST : 0);
+  if (s->space == SPACE_SHARED) return run->kernel->shared_base + s->offset + (generic ? WINDOW_SHARED : 0);
+  for (unsigned i = 0; i < m->n_variables; i++)
+    if (m->variables[i] == s) return (uint64_t)(VARIABLE_BUFFER + i + 1) << BUFFER_SHIFT;
+  return 0;
+}
+
+/* Memory that the driver gives a kernel: the workspace of a cooperative launch (its size, then the counter of
+ * the grid's barrier) and the heap of malloc. */
+static void make_system_buffer(Run *run, unsigned index, unsigned which)
+{
+  bool wanted = which == BUFFER_WORKSPACE ? run->kernel->cooperative : run->kernel->allocates;
+  if (!wanted) return;
+  Buffer *b = &run->variables[index];
+  uint64_t bytes = which == BUFFER_WORKSPACE ? 64 : HEAP_BYTES;
+  *b = (Buffer){.name = which == BUFFER_WORKSPACE ? "grid workspace" : "heap", .bytes = bytes, .owned = true};
+  b->data = g_malloc0(bytes + 16);
+  b->address = (uint64_t)(VARIABLE_BUFFER + index + 1) << BUFFER_SHIFT;
+  if (which == BUFFER_WORKSPACE) memcpy(b->data, &(uint32_t){64}, 4);
+  if (which == BUFFER_HEAP && run->track_undefined) b->defined = all_defined(bytes, false);
+}
+
+/* Addresses in the initialiser of variable i. */
+static void relocate(Run *run, const PtxSymbol *s, unsigned i)
+{
+  uint8_t *at = s->space == SPACE_CONST ? run->constants + s->offset : run->variables[i].data;
+  for (unsigned k = 0; k < s->n_relocations && at; k++) {
+    const PtxRelocation *x = &s->relocations[k];
+    uint64_t value = address_of(run, x->symbol, x->generic) + (uint64_t)x->addend;
+    value = (value & x->mask) >> __builtin_ctzll(x->mask);
+    memcpy(at + x->offset, &value, MIN(x->bytes, 8));
+  }
+}
+
 static bool make_buffers(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
 {
   const PtxModule *m = run->kernel->module;
@@ -117,8 +179,10 @@ static bool make_buffers(Run *run, const PtxFunction *f, const SimLaunch *launch
     run->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
     if (run->track_undefined) run->buffers[i].defined = all_defined(b->bytes, !b->undefined);
   }
-  run->n_variables = m->n_variables;
-  run->variables = g_new0(Buffer, m->n_variables + 1);
+  run->n_variables = m->n_variables + SYSTEM_BUFFERS;
+  run->variables = g_new0(Buffer, run->n_variables + 1);
+  for (unsigned i = 0; i < SYSTEM_BUFFERS; i++)
+    make_system_buffer(run, m->n_variables + i, i);
   run->constant_bytes = m->const_bytes;
   run->constants = g_malloc0(m->const_bytes + 16);
   for (unsigned i = 0; i < m->n_variables; i++) {
@@ -132,6 +196,9 @@ static bool make_buffers(Run *run, const PtxFunction *f, const SimLaunch *launch
     b->address = (uint64_t)(VARIABLE_BUFFER + i + 1) << BUFFER_SHIFT;
     if (s->init) memcpy(b->data, s->init, s->bytes);
   }
+  for (unsigned i = 0; i < m->n_variables; i++)
+    relocate(run, m->variables[i], i);
+  if (run->kernel->cooperative) run->workspace = run->variables[m->n_variables].address;
   return true;
 }
 
@@ -333,6 +400,7 @@ static void run_all(Run *run, const Gpu *gpu)
     if (i) each_buffer(run, &s, true);
     run->schedule = i;
     run->seed = run->options->seed + i;
+    run->heap_used = 0;
     run->landing = i == 0 ? SIM_LAND_EARLY : i == 1 ? SIM_LAND_LATE : SIM_LAND_RANDOM;
     race_global_init(run);
     run_schedule(run, gpu);
@@ -349,7 +417,10 @@ static void run_free(Run *run)
   for (unsigned i = 0; i < run->n_buffers && run->buffers; i++)
     g_free(run->buffers[i].defined);
   for (unsigned i = 0; i < run->n_variables && run->variables; i++)
-    if (run->variables[i].owned) g_free(run->variables[i].data);
+    if (run->variables[i].owned) {
+      g_free(run->variables[i].data);
+      g_free(run->variables[i].defined);
+    }
   g_free(run->buffers);
   g_free(run->variables);
   g_aligned_free(run->parameters);
@@ -407,6 +478,7 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
     gint64 start = g_get_monotonic_time();
     if (options->timeout > 0) run.deadline = start + (gint64)(options->timeout * 1e6);
     run_all(&run, gpu);
+    print_finish_run(&run);
     result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
     result->instructions = run.instructions;
   }

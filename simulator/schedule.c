@@ -70,7 +70,7 @@ static bool wait_over(Warp *w, const Group *g)
 static bool meet(Warp *w)
 {
   Group *g = current_group(w);
-  while (g->join >= 0 && w->joins[g->join].pc == g->pc) {
+  while (g->join >= 0 && w->joins[g->join].pc == g->pc && w->joins[g->join].frame == g->frame) {
     Join *j = &w->joins[g->join];
     j->arrived |= g->mask;
     if ((j->arrived & w->live) != (j->expected & w->live)) {
@@ -92,7 +92,8 @@ static void recheck_joins(Warp *w)
     if (!j->used || (j->arrived & w->live) != (j->expected & w->live)) continue;
     j->used = false;
     if (!(j->arrived & w->live)) continue;
-    w->groups[w->n_groups++] = (Group){.mask = j->arrived & w->live, .pc = j->pc, .join = j->parent};
+    w->groups[w->n_groups++] =
+        (Group){.mask = j->arrived & w->live, .pc = j->pc, .frame = j->frame, .join = j->parent};
   }
 }
 
@@ -101,7 +102,8 @@ static bool release_join(Warp *w)
   for (unsigned i = 0; i < w->n_joins; i++) {
     Join *j = &w->joins[i];
     if (!j->used || !(j->arrived & w->live)) continue;
-    w->groups[w->n_groups++] = (Group){.mask = j->arrived & w->live, .pc = j->pc, .join = j->parent};
+    w->groups[w->n_groups++] =
+        (Group){.mask = j->arrived & w->live, .pc = j->pc, .frame = j->frame, .join = j->parent};
     j->expected &= ~j->arrived;
     j->arrived = 0;
     return true;
@@ -151,6 +153,23 @@ static Step run_together(Warp *w, const Inst *in, uint32_t needed)
   return step;
 }
 
+/* Lanes of one group may name different members (tiles of a warp): then each set goes through the instruction
+ * by itself, and they meet again behind it. Returns the members of the current group's lanes. */
+static uint32_t members_of(Warp *w, const Inst *in)
+{
+  Group *g = current_group(w);
+  uint32_t members = lane_u32(w, in->target, first_lane(g->mask)), same = 0;
+  if (in->target & OPERAND_CONSTANT) return members;
+  for_lanes(l, g->mask) same |= (uint32_t)(lane_u32(w, in->target, l) == members) << l;
+  if (same == g->mask) return members;
+  g->join = flow_join(w, g->pc + 1, g->mask, g->join, g->frame);
+  Group other = *g;
+  other.mask = g->mask & ~same;
+  g->mask = same;
+  w->groups[w->n_groups++] = other;
+  return members;
+}
+
 /* Runs the current group until it waits, goes or has used its share. Returns instructions executed. */
 static unsigned run_group(Warp *w, unsigned share)
 {
@@ -166,7 +185,7 @@ static unsigned run_group(Warp *w, unsigned share)
     const Inst *in = &code[g->pc];
     count++;
     uint32_t needed = in->flags & INST_ALIGNED ? w->live : 0;
-    if (in->flags & INST_MEMBERS) needed = lane_u32(w, in->target, first_lane(g->mask));
+    if (in->flags & INST_MEMBERS) needed = members_of(w, in);
     uint32_t mask = guard_mask(w, in, g->mask);
     Step step;
     if (checks) check_guard(w, in, g->mask);

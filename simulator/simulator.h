@@ -138,6 +138,7 @@ typedef struct SimResult {
   SimFault *faults;
   unsigned n_faults, n_errors; /* n_errors: without findings */
   uint64_t instructions;       /* warp-instructions executed */
+  char *printed;               /* what the kernel printed (printf), block by block; NULL: nothing */
   double seconds;
 } SimResult;
 

@@ -1,4 +1,5 @@
-/* The simulator's speed on one core: simulator CASES.json [--json] [--runs N] [--only NAME]
+/* The simulator's speed on one core:
+ *   simulator CASES.json [--json] [--runs N] [--only NAME] [--checkers on|off]
  *
  * Runs kernels that adlgen makes of the listed graphs, with all checkers and the matrix units' own
  * accumulator widths, and with no checkers and products in f32. Prints warp-instructions and, for products,
@@ -30,6 +31,13 @@ typedef struct Measurement {
   uint64_t instructions;
   double seconds;
 } Measurement;
+
+/* What is asked for. */
+typedef struct Choice {
+  char *only, *mode; /* NULL: all */
+  gint runs;
+  gboolean json;
+} Choice;
 
 static double processor_seconds(void)
 {
@@ -88,11 +96,12 @@ static json_t *measurement_json(const Case *c, const Mode *mode, const Measureme
                    "flops_per_second", c->flops > 0 ? json_real(c->flops / m->seconds) : json_null());
 }
 
-static bool run_case(const Case *c, unsigned runs, json_t *list, GError **error)
+static bool run_case(const Case *c, const Choice *choice, json_t *list, GError **error)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(modes); i++) {
     Measurement best = {0};
-    for (unsigned k = 0; k < runs; k++)
+    if (choice->mode && strcmp(choice->mode, modes[i].name)) continue;
+    for (gint k = 0; k < choice->runs; k++)
       if (!run_once(c, &modes[i], &best, error)) return false;
     if (list)
       json_array_append_new(list, measurement_json(c, &modes[i], &best));
@@ -113,7 +122,7 @@ static void print_json(json_t *list)
   json_decref(all);
 }
 
-static bool run_cases(json_t *cases, const char *only, unsigned runs, json_t *list, GError **error)
+static bool run_cases(json_t *cases, const Choice *choice, json_t *list, GError **error)
 {
   size_t i = 0;
   json_t *item = NULL;
@@ -126,16 +135,16 @@ static bool run_cases(json_t *cases, const char *only, unsigned runs, json_t *li
       error_set(error, ERROR_INPUT, NULL, "bad-case", NULL, "case %zu needs name, gpu, flops, graph", i + 1);
       return false;
     }
-    if (only && strcmp(only, c.name)) continue;
+    if (choice->only && strcmp(choice->only, c.name)) continue;
     c.graph = json_dumps(graph, 0);
-    bool ok = run_case(&c, runs, list, error);
+    bool ok = run_case(&c, choice, list, error);
     free(c.graph);
     if (!ok) return false;
   }
   return true;
 }
 
-static bool run_file(const char *path, const char *only, unsigned runs, bool json, GError **error)
+static bool run_file(const char *path, const Choice *choice, GError **error)
 {
   json_error_t where;
   json_t *cases = json_load_file(path, 0, &where);
@@ -143,10 +152,10 @@ static bool run_file(const char *path, const char *only, unsigned runs, bool jso
     error_set(error, ERROR_INPUT, NULL, "bad-json", NULL, "%s:%d: %s", path, where.line, where.text);
     return false;
   }
-  json_t *list = json ? json_array() : NULL;
-  if (!json) puts("kernel          gpu   checkers instructions   seconds million inst/s  GFLOP/s");
-  bool ok = run_cases(cases, only, runs, list, error);
-  if (ok && json) print_json(list);
+  json_t *list = choice->json ? json_array() : NULL;
+  if (!list) puts("kernel          gpu   checkers instructions   seconds million inst/s  GFLOP/s");
+  bool ok = run_cases(cases, choice, list, error);
+  if (ok && list) print_json(list);
   json_decref(list);
   json_decref(cases);
   return ok;
@@ -154,13 +163,12 @@ static bool run_file(const char *path, const char *only, unsigned runs, bool jso
 
 int main(int argc, char **argv)
 {
-  gboolean json = FALSE;
-  gint runs = 3;
-  g_autofree char *only = NULL;
+  Choice choice = {.runs = 3};
   const GOptionEntry entries[] = {
-      {"json", 0, 0, G_OPTION_ARG_NONE, &json, "prints one JSON object", NULL},
-      {"runs", 0, 0, G_OPTION_ARG_INT, &runs, "of which the fastest counts; default: 3", "N"},
-      {"only", 0, 0, G_OPTION_ARG_STRING, &only, "one kernel", "NAME"},
+      {"json", 0, 0, G_OPTION_ARG_NONE, &choice.json, "prints one JSON object", NULL},
+      {"runs", 0, 0, G_OPTION_ARG_INT, &choice.runs, "of which the fastest counts; default: 3", "N"},
+      {"only", 0, 0, G_OPTION_ARG_STRING, &choice.only, "one kernel", "NAME"},
+      {"checkers", 0, 0, G_OPTION_ARG_STRING, &choice.mode, "on or off; default: both", "MODE"},
       {NULL}};
   GError *error = NULL;
   GOptionContext *context = g_option_context_new("CASES.json");
@@ -169,11 +177,16 @@ int main(int argc, char **argv)
   g_option_context_free(context);
   if (!parsed || argc != 2) {
     fprintf(stderr, "%s\n",
-            parsed ? "usage: simulator CASES.json [--json] [--runs N] [--only NAME]" : error->message);
+            parsed ? "usage: simulator CASES.json [--json] [--runs N] [--only NAME] [--checkers on|off]"
+                   : error->message);
     g_clear_error(&error);
     return ERROR_USAGE;
   }
-  if (run_file(argv[1], only, (unsigned)MAX(runs, 1), json, &error)) return 0;
+  choice.runs = MAX(choice.runs, 1);
+  bool ok = run_file(argv[1], &choice, &error);
+  g_free(choice.only);
+  g_free(choice.mode);
+  if (ok) return 0;
   int code = error_exit_code(error);
   error_print(error, stderr, false);
   g_error_free(error);

@@ -111,6 +111,7 @@ static void block_init(Cluster *c, unsigned rank)
   b->threads = run->block[0] * run->block[1] * run->block[2];
   b->n_warps = b->live_warps = (b->threads + LANES - 1) / LANES;
   b->shared_bytes = run->shared_end;
+  b->shared_base = k->shared_base;
   b->shared = g_aligned_alloc0(1, b->shared_bytes + 16, 128);
   if (run->track_undefined) b->defined = g_new0(uint64_t, b->shared_bytes / 64 + 2);
   b->warps = g_new0(Warp, b->n_warps);

@@ -2,6 +2,7 @@
 #include "simulator/check.h"
 #include "simulator/copy.h"
 #include "simulator/exec.h"
+#include "simulator/place.h"
 #include "simulator/race.h"
 #include <string.h>
 
@@ -46,11 +47,31 @@ GArray *async_copies_new(void)
   return g_array_new(FALSE, FALSE, sizeof(AsyncCopy));
 }
 
+/* The plain copy: the whole source is there. */
+static bool copy_whole(Warp *w, const AsyncCopy *c, unsigned l, const Place *to)
+{
+  const Run *run = w->block->cluster->run;
+  const unsigned bytes = c->in->bytes;
+  Buffer *b = memory_buffer(run, c->from[l]);
+  uint64_t offset = b ? c->from[l] - b->address : 0;
+  if (c->bytes[l] != bytes || !b || offset >= b->bytes || b->bytes - offset < bytes) return false;
+  Place p = {.at = b->data + offset, .buffer = b, .offset = offset, .defined = b->defined};
+  race_access(w, c->in, l, &p, bytes, ACCESS_READ, false);
+  if (bytes == 16)
+    memcpy(to->at, p.at, 16);
+  else
+    memcpy(to->at, p.at, bytes);
+  memory_define(to, bytes, memory_is_defined(&p, bytes));
+  return true;
+}
+
 static void copy_lane(Warp *w, const AsyncCopy *c, unsigned l)
 {
   const Inst *in = c->in;
   uint8_t data[16] = {0};
   bool defined = true;
+  Place q = place_at(w, in, l, SPACE_SHARED, c->to[l], in->bytes, ACCESS_WRITE);
+  if (q.at && copy_whole(w, c, l, &q)) return;
   if (c->bytes[l]) {
     Place p = memory_place(w, in, l, SPACE_GLOBAL, c->from[l], 1, ACCESS_READ);
     if (!p.at) return;
@@ -62,7 +83,6 @@ static void copy_lane(Warp *w, const AsyncCopy *c, unsigned l)
     memcpy(data, p.at, c->bytes[l]);
     defined = memory_is_defined(&p, c->bytes[l]);
   }
-  Place q = memory_place(w, in, l, SPACE_SHARED, c->to[l], in->bytes, ACCESS_WRITE);
   if (!q.at) return;
   memcpy(q.at, data, in->bytes);
   memory_define(&q, in->bytes, defined);

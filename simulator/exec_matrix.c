@@ -1,6 +1,7 @@
 /* Matrix instructions of one warp: ldmatrix, stmatrix, movmatrix, mma.sync. */
 #include "simulator/check.h"
 #include "simulator/exec.h"
+#include "simulator/place.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -13,32 +14,54 @@ static uint64_t row_address(const Warp *w, const Inst *in, unsigned lane)
                   : (uint32_t)(lane_u32(w, in->a[0], lane) + (uint32_t)in->immediate);
 }
 
+typedef uint16_t Row __attribute__((vector_size(16))); /* eight elements */
+
+/* Transposes an 8x8 matrix in three rounds of interleaving rows that are 4, 2, 1 apart. */
+static void transpose8(Row m[8])
+{
+  Row t[8];
+  for (unsigned round = 0; round < 3; round++) {
+    for (unsigned i = 0; i < 4; i++) {
+      t[2 * i] = __builtin_shufflevector(m[i], m[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+      t[2 * i + 1] = __builtin_shufflevector(m[i], m[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+    }
+    memcpy(m, t, sizeof t);
+  }
+}
+
+/* One matrix into a register: lane 4 * r + q has the elements 2 * q and 2 * q + 1 of row r, so a row is 16
+ * bytes of it. */
+static void load_matrix(Warp *w, const Inst *in, unsigned matrix, uint32_t *out, uint32_t *undefined)
+{
+  Row rows[8];
+  uint32_t bad = 0; /* rows with undefined bytes */
+  for (unsigned r = 0; r < 8; r++) {
+    unsigned lane = matrix * 8 + r;
+    Place p = place_at(w, in, lane, (Space)in->space, row_address(w, in, lane), 16, ACCESS_READ);
+    if (!p.at) {
+      rows[r] = (Row){0};
+      continue;
+    }
+    race_access(w, in, lane, &p, 16, ACCESS_READ, false);
+    memcpy(&rows[r], p.at, 16);
+    if (!memory_is_defined(&p, 16)) bad |= 1u << r;
+  }
+  if (in->negate) transpose8(rows);
+  memcpy(out, rows, sizeof rows);
+  *undefined = 0;
+  for (unsigned l = 0; bad && l < LANES; l++)
+    *undefined |= (uint32_t)(in->negate ? (bad >> 2 * (l % 4) & 3) != 0 : bad >> l / 4 & 1) << l;
+}
+
+/* negate: transposed */
 static Step run_ldmatrix(Warp *w, const Inst *in, uint32_t mask)
 {
   if (w->undefined)
     check_value(w, in, in->a[0], in->n_list == 4 ? FULL : (1u << (8 * in->n_list)) - 1, "a row address");
-  uint32_t result[4][LANES];
-  uint32_t undefined[4] = {0};
-  for (unsigned m = 0; m < in->n_list; m++) {
-    uint16_t rows[8][8] = {{0}};
-    uint32_t bad = 0; /* rows with undefined bytes */
-    for (unsigned r = 0; r < 8; r++) {
-      Place p =
-          memory_place(w, in, m * 8 + r, (Space)in->space, row_address(w, in, m * 8 + r), 16, ACCESS_READ);
-      if (!p.at) continue;
-      race_access(w, in, m * 8 + r, &p, 16, ACCESS_READ, false);
-      memcpy(rows[r], p.at, 16);
-      if (!memory_is_defined(&p, 16)) bad |= 1u << r;
-    }
-    for (unsigned l = 0; l < LANES; l++) {
-      unsigned r = l / 4, c = 2 * (l % 4);
-      uint16_t low = in->negate ? rows[c][r] : rows[r][c],
-               high = in->negate ? rows[c + 1][r] : rows[r][c + 1];
-      result[m][l] = low | (uint32_t)high << 16;
-      bool u = in->negate ? bad >> c & 3 : bad >> r & 1;
-      undefined[m] |= (uint32_t)u << l;
-    }
-  }
+  /* a destination may hold addresses of rows */
+  uint32_t result[4][LANES], undefined[4];
+  for (unsigned m = 0; m < in->n_list; m++)
+    load_matrix(w, in, m, result[m], &undefined[m]);
   for (unsigned m = 0; m < in->n_list; m++) {
     memcpy(operand(w, in->list[m]), result[m], sizeof result[m]);
     set_undefined(w, in->list[m], FULL, undefined[m]);
@@ -46,28 +69,33 @@ static Step run_ldmatrix(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
-static Step run_stmatrix(Warp *w, const Inst *in, uint32_t mask)
+static void store_matrix(Warp *w, const Inst *in, unsigned matrix)
 {
-  for (unsigned m = 0; m < in->n_list; m++) {
-    const uint32_t *v = operand(w, in->list[m]);
-    uint32_t undefined = undefined_lanes(w, in->list[m]);
-    for (unsigned r = 0; r < 8; r++) {
-      Place p =
-          memory_place(w, in, m * 8 + r, (Space)in->space, row_address(w, in, m * 8 + r), 16, ACCESS_WRITE);
-      if (!p.at) continue;
-      race_access(w, in, m * 8 + r, &p, 16, ACCESS_WRITE, false);
-      for (unsigned c = 0; c < 8; c++) {
-        unsigned lane = in->negate ? c * 4 + r / 2 : r * 4 + c / 2;
-        uint16_t x = (uint16_t)(v[lane] >> ((in->negate ? r : c) & 1) * 16);
-        memcpy(p.at + 2 * c, &x, 2);
-        if (p.defined) {
-          Place q = p;
-          q.offset += 2 * c;
-          memory_define(&q, 2, !(undefined >> lane & 1));
-        }
-      }
+  const uint32_t *v = operand(w, in->list[matrix]);
+  uint32_t undefined = undefined_lanes(w, in->list[matrix]);
+  Row rows[8];
+  memcpy(rows, v, sizeof rows);
+  if (in->negate) transpose8(rows);
+  for (unsigned r = 0; r < 8; r++) {
+    unsigned lane = matrix * 8 + r;
+    Place p = place_at(w, in, lane, (Space)in->space, row_address(w, in, lane), 16, ACCESS_WRITE);
+    if (!p.at) continue;
+    race_access(w, in, lane, &p, 16, ACCESS_WRITE, false);
+    memcpy(p.at, &rows[r], 16);
+    memory_define(&p, 16, true);
+    for (unsigned c = 0; undefined && p.defined && c < 8; c++) {
+      unsigned from = in->negate ? c * 4 + r / 2 : r * 4 + c / 2;
+      Place q = p;
+      q.offset += 2 * c;
+      if (undefined >> from & 1) memory_define(&q, 2, false);
     }
   }
+}
+
+static Step run_stmatrix(Warp *w, const Inst *in, uint32_t mask)
+{
+  for (unsigned m = 0; m < in->n_list; m++)
+    store_matrix(w, in, m);
   cluster_progress(w->block->cluster);
   return STEP_NEXT;
 }
@@ -188,26 +216,30 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
   ProductTile b;
   spread_operands(w, in, s, mode, &a, &b);
   spread_undefined(w, in, s);
-  uint32_t acc[4][LANES] __attribute__((aligned(64)));
   unsigned halves = s->m / 8;
+  uint32_t acc[4][LANES] __attribute__((aligned(64))), *pointers[4];
+  const uint32_t *list = in->list + s->nc + s->na + s->nb;
+  if (s->acc != TYPE_F16 && s->result != TYPE_F16) { /* in place: A and B are spread out already */
+    for (unsigned i = 0; i < 2 * halves; i++) {
+      pointers[i] = operand(w, list[i]);
+      if (list[i] != in->list[i]) memcpy(pointers[i], operand(w, in->list[i]), SLOT_BYTES);
+    }
+    product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
+    return STEP_NEXT;
+  }
   for (unsigned i = 0; i < 2 * halves; i++) {
     const uint32_t *c = operand(w, in->list[s->acc == TYPE_F16 ? i / 2 : i]);
     for (unsigned l = 0; l < LANES; l++)
       acc[i][l] = s->acc == TYPE_F16 ? float_bits(half_float((uint16_t)(c[l] >> (i & 1) * 16))) : c[l];
+    pointers[i] = acc[i];
   }
-  uint32_t *pointers[4] = {acc[0], acc[1], acc[2], acc[3]};
   product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
-  const uint32_t *list = in->list + s->nc + s->na + s->nb;
-  if (s->result == TYPE_F16) {
-    for (unsigned i = 0; i < halves; i++) {
-      uint32_t *d = operand(w, list[i]);
-      for (unsigned l = 0; l < LANES; l++)
-        d[l] = float_half(bits_float(acc[2 * i][l])) | (uint32_t)float_half(bits_float(acc[2 * i + 1][l]))
-                                                           << 16;
-    }
-  } else {
-    for (unsigned i = 0; i < 2 * halves; i++)
-      memcpy(operand(w, list[i]), acc[i], sizeof acc[i]);
+  for (unsigned i = 0; i < (s->result == TYPE_F16 ? halves : 2 * halves); i++) {
+    uint32_t *d = operand(w, list[i]);
+    for (unsigned l = 0; s->result == TYPE_F16 && l < LANES; l++)
+      d[l] = float_half(bits_float(acc[2 * i][l])) | (uint32_t)float_half(bits_float(acc[2 * i + 1][l]))
+                                                         << 16;
+    if (s->result != TYPE_F16) memcpy(d, acc[i], sizeof acc[i]);
   }
   return STEP_NEXT;
 }

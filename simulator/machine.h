@@ -210,6 +210,7 @@ struct Block {
   uint32_t id[3];
   uint8_t *shared;
   uint64_t shared_bytes; /* window size, the base's reserved part included */
+  uint64_t shared_base;  /* as the kernel's: where it begins */
   uint64_t *defined;     /* bit per byte of shared, NULL: not tracked */
   Warp *warps;
   unsigned n_warps, threads;

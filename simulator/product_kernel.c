@@ -75,6 +75,29 @@ static uint32_t exponents_of(const uint32_t *restrict f, unsigned n, int16_t *re
   return any;
 }
 
+/* Element (row l / 4, k) is needed by every lane of that row: columns base, base + stride, ... of k. */
+static void spread_values(float (*to)[LANES], unsigned base, unsigned stride, const float *f)
+{
+  for (unsigned l = 0; l < LANES; l += SIMD_WIDTH) {
+    const Floats x = *(const Floats *)(f + l);
+    *(Floats *)&to[base][l] = simd_spread(x, 0);
+    *(Floats *)&to[base + stride][l] = simd_spread(x, 1);
+    *(Floats *)&to[base + 2 * stride][l] = simd_spread(x, 2);
+    *(Floats *)&to[base + 3 * stride][l] = simd_spread(x, 3);
+  }
+}
+
+static void spread_exponents(int16_t (*to)[LANES], unsigned base, unsigned stride, const int16_t *e)
+{
+  for (unsigned l = 0; l < LANES; l += 2 * SIMD_WIDTH) {
+    const Shorts x = *(const Shorts *)(e + l);
+    *(Shorts *)&to[base][l] = simd_spread_shorts(x, 0);
+    *(Shorts *)&to[base + stride][l] = simd_spread_shorts(x, 1);
+    *(Shorts *)&to[base + 2 * stride][l] = simd_spread_shorts(x, 2);
+    *(Shorts *)&to[base + 3 * stride][l] = simd_spread_shorts(x, 3);
+  }
+}
+
 static void load_rows(ProductRows *p, ProductFormat format, const uint32_t *v, unsigned half, unsigned base)
 {
   unsigned e = per_register(format.type);
@@ -82,33 +105,30 @@ static void load_rows(ProductRows *p, ProductFormat format, const uint32_t *v, u
   int16_t x[LANES] __attribute__((aligned(64)));
   for (unsigned h = 0; h < e; h++) {
     elements_of(&format, v, LANES, h * (32 / e), f);
-    if (format.exponents) p->any[half] |= exponents_of(f, LANES, x, &p->special);
-    for (unsigned q = 0; q < 4; q++) {
-      uint32_t *to = (uint32_t *)p->i[half][base + e * q + h];
-      int16_t *tox = p->exponents[half][base + e * q + h];
-      /* element (row l / 4, k) is needed by every lane of that row */
-      for (unsigned l = 0; l < LANES; l += 4)
-        to[l] = to[l + 1] = to[l + 2] = to[l + 3] = f[l + q];
-      for (unsigned l = 0; format.exponents && l < LANES; l += 4)
-        tox[l] = tox[l + 1] = tox[l + 2] = tox[l + 3] = x[l + q];
-    }
+    spread_values(p->f[half], base + h, e, (const float *)f);
+    if (!format.exponents) continue;
+    p->any[half] |= exponents_of(f, LANES, x, &p->special);
+    spread_exponents(p->exponents[half], base + h, e, x);
   }
 }
 
 static void load_tile(ProductTile *p, ProductFormat format, const uint32_t *v, unsigned base)
 {
   unsigned e = per_register(format.type);
-  uint32_t f[LANES] __attribute__((aligned(64)));
-  int16_t x[LANES] __attribute__((aligned(64)));
+  float f[LANES] __attribute__((aligned(64)));
   for (unsigned h = 0; h < e; h++) {
-    elements_of(&format, v, LANES, h * (32 / e), f);
-    if (format.exponents) exponents_of(f, LANES, x, &p->special);
-    for (unsigned q = 0; q < 4; q++)
-      for (unsigned n = 0; n < 8; n++) {
-        p->i[n & 1][base + e * q + h][n >> 1] = (int32_t)f[4 * n + q];
-        if (format.exponents) p->exponents[n & 1][base + e * q + h][n >> 1] = x[4 * n + q];
-      }
+    elements_of(&format, v, LANES, h * (32 / e), (uint32_t *)f);
+    for (unsigned parity = 0; parity < 2; parity++) {
+      /* column 2 * i + parity of the tile is row i here */
+      const float *const rows[4] = {f + 4 * parity, f + 8 + 4 * parity, f + 16 + 4 * parity,
+                                    f + 24 + 4 * parity};
+      float(*to)[4] = &p->f[parity][base + h];
+      float *const columns[4] = {to[0], to[e], to[2 * e], to[3 * e]};
+      simd_transpose(rows, columns);
+    }
   }
+  for (unsigned parity = 0; format.exponents && parity < 2; parity++)
+    exponents_of((const uint32_t *)p->i[parity][base], 16 * e, p->exponents[parity][base], &p->special);
 }
 
 static void load_tile_across(ProductTile *p, ProductFormat format, const uint32_t *words, unsigned k)

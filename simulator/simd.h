@@ -65,6 +65,39 @@ SIMD_INLINE Shorts simd_repeat_shorts(const int16_t *p)
 #endif
 }
 
+/* Lane q of every four in all four; q is a constant. */
+#if SIMD_WIDTH == 16
+#define simd_spread(x, q) ((Floats)_mm512_permute_ps((__m512)(x), (q)*0x55))
+#define simd_spread_shorts(x, q)                                                                             \
+  ((Shorts)_mm512_shufflehi_epi16(_mm512_shufflelo_epi16((__m512i)(x), (q)*0x55), (q)*0x55))
+#elif SIMD_WIDTH == 8
+#define simd_spread(x, q) ((Floats)_mm256_permute_ps((__m256)(x), (q)*0x55))
+#define simd_spread_shorts(x, q)                                                                             \
+  ((Shorts)_mm256_shufflehi_epi16(_mm256_shufflelo_epi16((__m256i)(x), (q)*0x55), (q)*0x55))
+#else
+#define simd_spread(x, q)        __builtin_shufflevector(x, x, q, q, q, q)
+#define simd_spread_shorts(x, q) __builtin_shufflevector(x, x, q, q, q, q, (q) + 4, (q) + 4, (q) + 4, (q) + 4)
+#endif
+
+/* Four rows of four floats into columns. */
+SIMD_INLINE void simd_transpose(const float *const rows[4], float *const columns[4])
+{
+  typedef float Four __attribute__((vector_size(16)));
+  Four r[4], t[4];
+  for (unsigned i = 0; i < 4; i++)
+    memcpy(&r[i], rows[i], sizeof r[i]);
+  t[0] = __builtin_shufflevector(r[0], r[2], 0, 4, 1, 5);
+  t[1] = __builtin_shufflevector(r[0], r[2], 2, 6, 3, 7);
+  t[2] = __builtin_shufflevector(r[1], r[3], 0, 4, 1, 5);
+  t[3] = __builtin_shufflevector(r[1], r[3], 2, 6, 3, 7);
+  r[0] = __builtin_shufflevector(t[0], t[2], 0, 4, 1, 5);
+  r[1] = __builtin_shufflevector(t[0], t[2], 2, 6, 3, 7);
+  r[2] = __builtin_shufflevector(t[1], t[3], 0, 4, 1, 5);
+  r[3] = __builtin_shufflevector(t[1], t[3], 2, 6, 3, 7);
+  for (unsigned i = 0; i < 4; i++)
+    memcpy(columns[i], &r[i], sizeof r[i]);
+}
+
 SIMD_INLINE Shorts simd_larger_shorts(Shorts a, Shorts b)
 {
 #if SIMD_WIDTH == 16

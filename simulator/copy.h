@@ -36,6 +36,10 @@ typedef struct BulkOperation {
   uint64_t id;
 } BulkOperation;
 
+/* What a lane of cp.async (not bulk) copies: shared destination, global source, bytes read from there. */
+void copy_addresses(const Warp *w, const Inst *in, unsigned lane, uint32_t *to, uint64_t *from,
+                    unsigned *bytes);
+
 /* tensormap.c */
 bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map);
 uint64_t tensormap_box_bytes(const TensorMap *map);    /* what the transfer counts */

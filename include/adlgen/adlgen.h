@@ -41,7 +41,8 @@ enum {
   ADLGEN_ERROR_INPUT = 1,        /* what was named or written is wrong or unreadable */
   ADLGEN_ERROR_USAGE = 2,        /* an option or its value is wrong */
   ADLGEN_ERROR_UNSUPPORTED = 3,  /* valid, but not supported */
-  ADLGEN_ERROR_MISSING_TOOL = 4, /* the assembler is missing or too old */
+  ADLGEN_ERROR_MISSING_TOOL = 4, /* the assembler, the CUDA driver or a GPU is missing or too old */
+  ADLGEN_ERROR_RUN = 5,          /* the CUDA driver refused a kernel or a launch */
   ADLGEN_ERROR_INTERNAL = 70     /* a fault of adlgen */
 };
 
@@ -84,7 +85,20 @@ typedef struct adlgen_options {
   int assemble;            /* make cubins too: needs the assembler */
   const char *ptxas;       /* path of the assembler; NULL: it is searched for as the command line does */
   unsigned jobs;           /* threads that assemble; 0: one per processor */
+  /* Since 0.2. For adlgen_load() and adlgen_jit_*(), except cache_dir, which all compiling functions use when
+   * they assemble. */
+  const char *cache_dir; /* folder of machine code already made; NULL: the default (docs/runtime.md); "": none
+                          */
+  int assembler;         /* ADLGEN_ASSEMBLER_*; 0: ptxas */
+  unsigned device; /* 1 + number of the GPU whose primary context is used; 0: the calling thread's current
+                    * context or, if it has none, the primary context of GPU 0 */
 } adlgen_options;
+
+/* What turns PTX into machine code. They give different code: figures are published for ptxas. */
+enum {
+  ADLGEN_ASSEMBLER_PTXAS = 0,    /* a process per kernel */
+  ADLGEN_ASSEMBLER_NVJITLINK = 1 /* libnvJitLink.so, loaded into this process (ADLGEN_NVJITLINK names it) */
+};
 
 typedef struct adlgen_result adlgen_result;
 
@@ -112,6 +126,122 @@ ADLGEN_API const void *adlgen_result_cubin(const adlgen_result *result, size_t k
 ADLGEN_API const char *adlgen_result_plan(const adlgen_result *result);
 /* Which template, tile and path was chosen for what, what was rejected and why; text for people. */
 ADLGEN_API const char *adlgen_result_explain(const adlgen_result *result);
+
+/* ---- GPUs of this machine ---- */
+
+/* The CUDA driver is looked for when one of the functions below needs it (ADLGEN_CUDA_LIBRARY names another
+ * one). Without a driver or a GPU they fail with ADLGEN_ERROR_MISSING_TOOL. */
+
+/* Start with {.size = sizeof(adlgen_device)}. */
+typedef struct adlgen_device {
+  size_t size;    /* of this struct, as the caller was compiled with */
+  char name[256]; /* as the driver calls it */
+  unsigned capability_major, capability_minor;
+  unsigned sm_count;
+  unsigned shared_per_block; /* bytes; the most a block may ask for */
+  unsigned long long memory_bytes, l2_bytes;
+} adlgen_device;
+
+/* Number of GPUs the driver knows of, or -1. */
+ADLGEN_API int adlgen_device_count(adlgen_error *error);
+/* What the driver says of GPU `number` (from 0). 0, or the error's code. */
+ADLGEN_API int adlgen_device_get(unsigned number, adlgen_device *device, adlgen_error *error);
+/* The known description that is nearest to GPU `number`: of its compute capability, or else of an older one
+ * whose kernels it runs; among those the nearest by number of SMs, memory and name. NULL if none fits. */
+ADLGEN_API adlgen_gpu *adlgen_gpu_of_device(unsigned number, adlgen_error *error);
+
+/* ---- Running: kernels loaded on a GPU ----
+ *
+ *   adlgen_executable *mlp = adlgen_jit_file("mlp.json", NULL, NULL, &error);      (description to kernels)
+ *   size_t bytes;
+ *   adlgen_executable_workspace(mlp, dims, &bytes, &error);                        (for these dimensions)
+ *   adlgen_launch(mlp, stream, tensors, dims, workspace, bytes, &error);           (again and again)
+ *
+ * An executable is a graph's kernels loaded into one CUDA context; load it once in each context that runs it.
+ *
+ * Contexts.       The executable belongs to the context it was loaded in (adlgen_options.device), which must
+ *                 outlive it. A launch works from any thread, whatever context is current there, and leaves
+ * that as it was. A primary context named by `device` is retained until adlgen_executable_free().
+ * Thread-safety.  All functions on one executable may run at once on several threads, _free excepted.
+ * Streams.        A launch queues work on the caller's stream (CUstream or cudaStream_t; NULL: the default
+ * stream) and does not wait. The stream may be capturing: a launch allocates no device memory, does not
+ *                 synchronise, and what it captures holds its arguments by value, so that replay needs
+ * neither the executable's host memory nor any host work. The executable must stay loaded as long as the
+ *                 graph is replayed.
+ * Memory.         Tensors and workspace are the caller's, at addresses of the executable's GPU. Two launches
+ * that may run at the same time need two workspaces. Constants of the graph are copied to the GPU when the
+ * executable is loaded. */
+typedef struct adlgen_executable adlgen_executable;
+
+/* Assembles a result's kernels for the GPU, from the cache where it has them, and loads them. options may be
+ * NULL; ptxas, jobs, cache_dir, assembler and device are used. The result may be freed afterwards. A result
+ * for an older GPU is assembled for this one; one that cannot run here gives ADLGEN_ERROR_UNSUPPORTED. */
+ADLGEN_API adlgen_executable *adlgen_load(const adlgen_result *result, const adlgen_options *options,
+                                          adlgen_error *error);
+/* Description to loaded kernels in one call: compiles and loads, or finds both in the cache, which then runs
+ * neither compiler nor assembler. gpu NULL: adlgen_gpu_of_device() of the GPU it is loaded on. Arguments as
+ * of adlgen_compile_*(). */
+ADLGEN_API adlgen_executable *adlgen_jit_file(const char *path, const adlgen_gpu *gpu,
+                                              const adlgen_options *options, adlgen_error *error);
+ADLGEN_API adlgen_executable *adlgen_jit_text(const char *name, const char *text, size_t length,
+                                              const adlgen_gpu *gpu, const adlgen_options *options,
+                                              adlgen_error *error);
+/* No launch may be in the making; kernels already queued must have ended. */
+ADLGEN_API void adlgen_executable_free(adlgen_executable *executable);
+
+/* What a person may want to know: the description and the GPU differ (both values are named), kernels were
+ * assembled for a newer target, the cache cannot be used. One line each; a larger index gives NULL. */
+ADLGEN_API size_t adlgen_executable_warning_count(const adlgen_executable *executable);
+ADLGEN_API const char *adlgen_executable_warning(const adlgen_executable *executable, size_t warning);
+/* How many kernels the assembler was run for: 0 after a warm start. */
+ADLGEN_API size_t adlgen_executable_assembled(const adlgen_executable *executable);
+/* Name of the description it was compiled for. */
+ADLGEN_API const char *adlgen_executable_gpu(const adlgen_executable *executable);
+
+/* Open dimensions, in the order in which `dims` gives their values. */
+ADLGEN_API size_t adlgen_executable_dim_count(const adlgen_executable *executable);
+ADLGEN_API const char *adlgen_executable_dim(const adlgen_executable *executable, size_t dim);
+
+typedef enum { ADLGEN_INPUT, ADLGEN_CONSTANT, ADLGEN_OUTPUT } adlgen_tensor_kind;
+
+/* Start with {.size = sizeof(adlgen_tensor)}. */
+typedef struct adlgen_tensor {
+  size_t size;      /* of this struct, as the caller was compiled with */
+  const char *name; /* lives as long as the executable, as does type */
+  int kind;         /* ADLGEN_INPUT, ADLGEN_CONSTANT, ADLGEN_OUTPUT */
+  const char *type; /* "bf16", "f32", ...: as op descriptions spell it */
+  unsigned rank;
+  unsigned align;           /* bytes its address must be a multiple of */
+  long long shape[16];      /* elements; needs dims */
+  long long strides[16];    /* elements; needs dims */
+  unsigned long long bytes; /* from the first to behind the last element; needs dims */
+} adlgen_tensor;
+
+/* Tensors, in the order in which `tensors` gives their addresses: inputs, then constants, then outputs, each
+ * in the order of the description. */
+ADLGEN_API size_t adlgen_executable_tensor_count(const adlgen_executable *executable);
+/* Describes one. dims: one value an open dimension; NULL leaves shape, strides and bytes 0. Returns 0, or the
+ * error's code: ADLGEN_ERROR_INPUT if a value is outside its range or there is no such tensor. */
+ADLGEN_API int adlgen_executable_tensor(const adlgen_executable *executable, size_t tensor,
+                                        const long long *dims, adlgen_tensor *description,
+                                        adlgen_error *error);
+/* Bytes of workspace that a launch with these dimensions needs, 0 if none. Returns 0, or the error's code. */
+ADLGEN_API int adlgen_executable_workspace(const adlgen_executable *executable, const long long *dims,
+                                           size_t *bytes, adlgen_error *error);
+
+/* Queues the graph's kernels on a stream. Returns 0, or the error's code; some kernels may then be queued.
+ * tensors: one device address a tensor; NULL is allowed for one without elements, and for a constant, where
+ * it means the executable's own copy. Outputs must not overlap anything. dims: one value an open dimension.
+ * workspace: at least as many bytes as adlgen_executable_workspace() says, aligned to 256; may be NULL if
+ * that is 0. ADLGEN_ERROR_INPUT: a value is outside its range, an address is not aligned as `align` says, the
+ * workspace is too small. ADLGEN_ERROR_RUN: the driver refused; the message has its words. A fault of a
+ * kernel shows where the caller synchronises. Cost: the variant, arguments and tensor maps of the last few
+ * sets of (tensors, dims, workspace) are kept, so a set seen before costs a comparison more than the driver's
+ * own launch; a set with other addresses only is cheaper than one with other dimensions. No memory is
+ * allocated and no lock is taken. */
+ADLGEN_API int adlgen_launch(adlgen_executable *executable, void *stream, const void *const *tensors,
+                             const long long *dims, void *workspace, size_t workspace_bytes,
+                             adlgen_error *error);
 
 #ifdef __cplusplus
 }

@@ -104,4 +104,6 @@ bool command_sim(const Cli *cli, const Arguments *arguments, GError **error);
 extern const Option sim_options[];
 bool command_run(const Cli *cli, const Arguments *arguments, GError **error);
 extern const Option run_options[];
+bool command_bench(const Cli *cli, const Arguments *arguments, GError **error);
+extern const Option bench_options[];
 bool command_catalog(const Cli *cli, const Arguments *arguments, GError **error);

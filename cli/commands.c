@@ -98,8 +98,6 @@ static const Option catalog_options[] = {
      .value = "BYTES",
      .doc = "simulate: moves every tensor so many bytes off an aligned address, as --dim"},
     {.name = "edited", .doc = "simulate: runs also files that were changed by hand"},
-    {.name = "counts",
-     .doc = "simulate: also shows what each kernel's memory accesses cost at its largest size"},
     {.name = "list", .doc = "simulate: prints the cases, runs none"},
     {.name = "schedules", .value = "N", .doc = "simulate: as in adlgen sim; default: 2"},
     {.name = "seed", .value = "N", .doc = "simulate: seed of inputs and random orders; default: 0"},
@@ -153,6 +151,20 @@ const Command commands[] = {
          "Limits of the error, ||out - reference|| / ||reference||: f64 1e-13, f32 5e-6 (tf32 products "
          "1e-3), f16 1e-3, bf16 4e-3, e4m3 4e-2, e5m2 8e-2, integers exact. Exits with 5 if an output is "
          "beyond its limit, or if a fault was found."},
+    {.name = "bench",
+     .arguments = "GRAPH | --suite SUITE | report",
+     .least = 0,
+     .most = 1,
+     .options = bench_options,
+     .run = command_bench,
+     .doc = "measures kernels on the GPU beside competitors and the machine's ceilings",
+     .details =
+         "Candidates are timed in turn in one process: the plan's own choice (adlgen), each --variant, each "
+         "peer, "
+         "and as floors a copy of as many bytes and an empty kernel of the same shape. Columns: roof is "
+         "(max(bytes / read ceiling, FLOP / tensor ceiling) + 3 us) / time; `/ ours` is the candidate's time "
+         "over that of the first, so above 1 ours is the faster. Exits with 5 if a result is wrong. report "
+         "writes docs/performance.md and its charts from bench/results."},
     {.name = "sim",
      .arguments = "KERNEL.ptx",
      .least = 1,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Embeds every adl/**/*.yaml and templates/**/*.ir as one GResource: embed-data.py COMPILER SOURCE_ROOT OUT.c OUT.h
+"""Embeds descriptions, templates and what bench runs as one GResource: embed-data.py COMPILER SOURCE_ROOT OUT.c OUT.h
 
 Runs at every build and writes an output only when its content changed, so that adding a data file needs neither
 an edit nor a reconfiguration, and an unchanged tree rebuilds nothing."""
@@ -11,7 +11,8 @@ import tempfile
 import xml.sax.saxutils
 
 compiler, root, out_source, out_header = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
-files = sorted([*root.glob("adl/**/*.yaml"), *root.glob("templates/**/*.ir")])
+files = sorted(f for pattern in ("adl/**/*.yaml", "templates/**/*.ir", "bench/kernels/*.ptx", "bench/suites/*.json")
+               for f in root.glob(pattern))
 names = [xml.sax.saxutils.escape(f.relative_to(root).as_posix()) for f in files]
 manifest = "<gresources><gresource prefix='/adlgen'>%s</gresource></gresources>" % "".join(
     f"<file>{name}</file>" for name in names)

@@ -10,6 +10,7 @@ commands:
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
+  bench                   measures kernels on the GPU beside competitors and the machine's ceilings
   sim                     runs a PTX file on the CPU and reports its faults
   catalog                 builds, checks or simulates the committed kernels under generated/
 
@@ -38,6 +39,7 @@ commands:
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
+  bench                   measures kernels on the GPU beside competitors and the machine's ceilings
   sim                     runs a PTX file on the CPU and reports its faults
   catalog                 builds, checks or simulates the committed kernels under generated/
 
@@ -145,7 +147,6 @@ options:
   --dim NAME=VALUE        simulate: this size instead of those that are chosen; shows the whole report
   --skew BYTES            simulate: moves every tensor so many bytes off an aligned address, as --dim
   --edited                simulate: runs also files that were changed by hand
-  --counts                simulate: also shows what each kernel's memory accesses cost at its largest size
   --list                  simulate: prints the cases, runs none
   --schedules N           simulate: as in adlgen sim; default: 2
   --seed N                simulate: seed of inputs and random orders; default: 0

@@ -19,7 +19,8 @@ ALLOWED = {
     "backends": {"backends", "ir", "adl", "base"},
     "simulator": {"simulator", "adl", "base"},
     "runtime": {"runtime", "adl", "base"},
-    "cli": {"cli", "runtime", "simulator", "backends", "reference", "generator", "ir", "adl", "base", "include"},
+    "measure": {"measure", "runtime", "reference", "generator", "adl", "base"},
+    "cli": {"cli", "measure", "runtime", "simulator", "backends", "reference", "generator", "ir", "adl", "base", "include"},
     "include": {"include"},
 }
 # The door of the compiler is the only file that may go from plan to text.

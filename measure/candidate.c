@@ -1,0 +1,468 @@
+/* Kernels of ours as candidates: compiled, or read from a folder that `adlgen compile` wrote. */
+#include "measure/bench.h"
+#include <string.h>
+
+typedef struct Kernel {
+  const char *name, *entry;
+  char *ptx;       /* text; NULL if there is machine code alone */
+  GBytes *cubin;   /* read from the folder; NULL: ptx is assembled */
+  unsigned shared; /* most dynamic bytes it is launched with */
+  bool launched;
+} Kernel;
+
+struct BenchBuild {
+  const BenchCase *c;
+  char *name;
+  Arena *arena;
+  Gpu *own_gpu; /* of the variant */
+  Graph *graph;
+  CompileResult *compiled; /* NULL for a folder */
+  Plan *own_plan;          /* of a folder */
+  const Plan *plan;
+  int64_t *symbols;
+  GPtrArray *kernels; /* Kernel * of the arena */
+  json_t *facts;
+};
+
+typedef struct Launch {
+  DeviceLaunch launch;
+  const DeviceKernel *kernel;
+  ResolvedLaunch *resolved;
+} Launch;
+
+typedef struct Ours {
+  BenchBuild *build;
+  Device *device;
+  DeviceKernel **kernels; /* as build->kernels; NULL where not launched */
+  uint64_t workspace;
+  unsigned n_sets;
+  Launch **sets;     /* [set][launch] */
+  GPtrArray *memory; /* aligned blocks of arguments */
+} Ours;
+
+static GraphTensor *tensor_of_plan(const BenchCase *c, const PlanTensor *tensor)
+{
+  return graph_tensor(c->graph, tensor->name);
+}
+
+/* ---- builds ---- */
+
+void bench_build_free(BenchBuild *build)
+{
+  if (!build) return;
+  for (unsigned i = 0; build->kernels && i < build->kernels->len; i++) {
+    Kernel *kernel = build->kernels->pdata[i];
+    g_free(kernel->ptx);
+    g_clear_pointer(&kernel->cubin, g_bytes_unref);
+  }
+  g_clear_pointer(&build->kernels, g_ptr_array_unref);
+  compile_result_free(build->compiled);
+  plan_free(build->own_plan);
+  graph_free(build->graph);
+  gpu_free(build->own_gpu);
+  json_decref(build->facts);
+  arena_free(build->arena);
+  g_free(build->name);
+  g_free(build);
+}
+
+static const GraphBinding *binding_of(const BenchCase *c, const char *name)
+{
+  for (unsigned i = 0; i < c->n_bindings; i++)
+    if (!strcmp(c->bindings[i].name, name)) return &c->bindings[i];
+  return NULL;
+}
+
+static bool bind_symbols(BenchBuild *build, GError **error)
+{
+  const Plan *plan = build->plan;
+  build->symbols = arena_new_array(build->arena, int64_t, plan->n_symbols);
+  for (unsigned i = 0; i < plan->n_symbols; i++) {
+    const GraphBinding *binding = binding_of(build->c, plan->symbols[i].name);
+    build->symbols[i] = binding ? binding->value : plan->symbols[i].min;
+  }
+  const PlanBindings bindings = {build->symbols, NULL};
+  return plan_check_bindings(plan, &bindings, error);
+}
+
+static Kernel *add_kernel(BenchBuild *build, const char *name, const char *entry)
+{
+  Kernel *kernel = arena_new_object(build->arena, Kernel);
+  kernel->name = name;
+  kernel->entry = entry;
+  g_ptr_array_add(build->kernels, kernel);
+  return kernel;
+}
+
+static Kernel *find_kernel(const BenchBuild *build, const char *name)
+{
+  for (unsigned i = 0; i < build->kernels->len; i++) {
+    Kernel *kernel = build->kernels->pdata[i];
+    if (!strcmp(kernel->name, name)) return kernel;
+  }
+  return NULL;
+}
+
+static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *gpu, GError **error)
+{
+  const BenchCase *c = build->c;
+  const GraphBinding *bound = variant && variant->fixed ? c->bindings : c->constants;
+  unsigned n_bound = variant && variant->fixed ? c->n_bindings : c->n_constants;
+  if (variant && variant->gpu) {
+    build->own_gpu = gpu_load(variant->gpu, error);
+    if (!build->own_gpu) return false;
+    gpu = build->own_gpu;
+  }
+  CompileOptions options = {.sm_budget = variant ? variant->sms : 0,
+                            .sets = variant ? (const char *const *)variant->sets : NULL};
+  unsigned n_sets = variant && variant->sets ? g_strv_length(variant->sets) : 0;
+  options.set_used = arena_new_array(build->arena, bool, n_sets);
+  build->graph = graph_read(c->source, bound, n_bound, error);
+  build->compiled = build->graph ? generator_compile(build->graph, gpu, &options, error) : NULL;
+  if (!build->compiled) return false;
+  for (unsigned i = 0; i < n_sets; i++)
+    if (!options.set_used[i]) {
+      error_set(error, ERROR_INPUT, NULL, "unknown-parameter", NULL,
+                "no kernel of %s has the parameter of %s", c->name, variant->sets[i]);
+      return false;
+    }
+  build->plan = build->compiled->plan;
+  for (unsigned i = 0; i < build->compiled->kernels->len; i++) {
+    const CompiledKernel *kernel = build->compiled->kernels->pdata[i];
+    add_kernel(build, kernel->name, kernel->entry)->ptx = g_strdup(kernel->ptx);
+  }
+  return true;
+}
+
+static bool read_kernel(BenchBuild *build, const char *folder, const PlanVariant *variant, GError **error)
+{
+  if (find_kernel(build, variant->kernel)) return true;
+  Kernel *kernel = add_kernel(build, variant->kernel, variant->entry);
+  const char *file = variant->ptx ? variant->ptx : variant->cubin;
+  g_autofree char *path = file ? g_build_filename(folder, file, NULL) : NULL;
+  char *data = NULL;
+  gsize length = 0;
+  GError *cause = NULL;
+  if (!path || !g_file_get_contents(path, &data, &length, &cause)) {
+    error_set(error, ERROR_INPUT, NULL, "unreadable", NULL, "cannot read kernel %s of the plan in %s: %s",
+              variant->kernel, folder, cause ? cause->message : "it has no file");
+    g_clear_error(&cause);
+    return false;
+  }
+  if (variant->ptx)
+    kernel->ptx = data;
+  else
+    kernel->cubin = g_bytes_new_take(data, length);
+  return true;
+}
+
+static bool read_folder(BenchBuild *build, const char *folder, GError **error)
+{
+  g_autofree char *path = g_build_filename(folder, "plan.json", NULL);
+  g_autoptr(Source) source = source_load(path, error);
+  build->own_plan = source ? plan_read(source, error) : NULL;
+  if (!build->own_plan) return false;
+  build->plan = build->own_plan;
+  for (unsigned i = 0; i < build->plan->n_launches; i++)
+    for (unsigned j = 0; j < build->plan->launches[i]->n_variants; j++)
+      if (!read_kernel(build, folder, build->plan->launches[i]->variants[j], error)) return false;
+  return true;
+}
+
+/* Addresses of tensors as far as guards ask: what device_allocate() gives is aligned to 256. */
+static bool mark_launched(BenchBuild *build, GError **error)
+{
+  const Plan *plan = build->plan;
+  g_autoptr(Arena) arena = arena_new();
+  uint64_t *addresses = arena_new_array(arena, uint64_t, plan->n_tensors);
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    addresses[i] = 4096;
+  const PlanBindings bindings = {build->symbols, addresses};
+  build->facts = json_object();
+  json_t *list = json_array();
+  json_object_set_new(build->facts, "kernels", list);
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    const ResolvedLaunch *launch = plan_resolve(plan, plan->launches[i], &bindings, arena, error);
+    if (!launch) return false;
+    if (launch->empty) continue;
+    Kernel *kernel = find_kernel(build, launch->variant->kernel);
+    kernel->launched = true;
+    kernel->shared = MAX(kernel->shared, launch->variant->shared);
+    json_array_append_new(
+        list,
+        json_pack("{s:s, s:[i,i,i], s:i, s:i}", "name", kernel->name, "grid", (int)launch->grid[0],
+                  (int)launch->grid[1], (int)launch->grid[2], "threads",
+                  (int)(launch->variant->block[0] * launch->variant->block[1] * launch->variant->block[2]),
+                  "shared", (int)launch->variant->shared));
+  }
+  return true;
+}
+
+static bool check_tensors(const BenchBuild *build, GError **error)
+{
+  for (unsigned i = 0; i < build->plan->n_tensors; i++) {
+    const PlanTensor *tensor = build->plan->tensors[i];
+    if (tensor->kind == PLAN_WORKSPACE || tensor_of_plan(build->c, tensor)) continue;
+    error_set(error, ERROR_INPUT, NULL, "unknown-tensor", NULL,
+              "the plan of %s has a tensor %s, which %s has not", build->name, tensor->name, build->c->name);
+    return false;
+  }
+  return true;
+}
+
+BenchBuild *bench_build_new(const BenchCase *c, const BenchVariant *variant, const Gpu *gpu, GError **error)
+{
+  g_autoptr(BenchBuild) build = g_new0(BenchBuild, 1);
+  build->c = c;
+  build->name = g_strdup(variant ? variant->name : "adlgen");
+  build->arena = arena_new();
+  build->kernels = g_ptr_array_new();
+  bool ok = variant && variant->plan ? read_folder(build, variant->plan, error)
+                                     : compile(build, variant, gpu, error);
+  if (!ok || !check_tensors(build, error) || !bind_symbols(build, error) || !mark_launched(build, error))
+    return NULL;
+  return g_steal_pointer(&build);
+}
+
+/* ---- machine code ---- */
+
+struct BenchCode {
+  const Assembler *assembler;
+  Device *device;
+  GHashTable *cubins; /* digest of text and target -> GBytes */
+};
+
+BenchCode *bench_code_new(const Assembler *assembler, Device *device)
+{
+  BenchCode *code = g_new0(BenchCode, 1);
+  code->assembler = assembler;
+  code->device = device;
+  code->cubins = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)g_bytes_unref);
+  return code;
+}
+
+void bench_code_free(BenchCode *code)
+{
+  if (!code) return;
+  g_hash_table_unref(code->cubins);
+  g_free(code);
+}
+
+static char *digest_of(const char *ptx, const char *target)
+{
+  g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+  g_checksum_update(sum, (const guchar *)target, (gssize)strlen(target) + 1);
+  g_checksum_update(sum, (const guchar *)ptx, (gssize)strlen(ptx));
+  return g_strdup(g_checksum_get_string(sum));
+}
+
+static GBytes *code_get(BenchCode *code, const BenchBuild *build, const Kernel *kernel, GError **error)
+{
+  if (kernel->cubin) return g_bytes_ref(kernel->cubin);
+  g_autofree char *target = device_target(code->device, build->plan->gpu_target, error);
+  if (!target) return NULL;
+  g_autofree char *digest = digest_of(kernel->ptx, target);
+  GBytes *known = g_hash_table_lookup(code->cubins, digest);
+  if (known) return g_bytes_ref(known);
+  g_autoptr(Assembly) assembly = assembler_run(code->assembler, kernel->name, kernel->ptx, target, error);
+  if (!assembly) return NULL;
+  g_hash_table_insert(code->cubins, g_steal_pointer(&digest), g_bytes_ref(assembly->cubin));
+  return g_bytes_ref(assembly->cubin);
+}
+
+void bench_code_add(BenchCode *code, BenchBuild *const *builds, unsigned n, unsigned threads)
+{
+  g_autoptr(GArray) jobs = g_array_new(FALSE, TRUE, sizeof(AssemblyJob));
+  g_autoptr(GPtrArray) digests = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GPtrArray) targets = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned j = 0; builds[i] && j < builds[i]->kernels->len; j++) {
+      const Kernel *kernel = builds[i]->kernels->pdata[j];
+      char *target = device_target(code->device, builds[i]->plan->gpu_target, NULL);
+      if (target) g_ptr_array_add(targets, target);
+      if (!kernel->launched || !kernel->ptx || !target) continue;
+      char *digest = digest_of(kernel->ptx, target);
+      g_ptr_array_add(digests, digest);
+      if (g_hash_table_contains(code->cubins, digest) || !g_hash_table_add(seen, digest)) continue;
+      AssemblyJob job = {.name = kernel->name, .ptx = kernel->ptx, .target = target};
+      g_array_append_val(jobs, job);
+    }
+  assembler_run_all(code->assembler, (AssemblyJob *)(void *)jobs->data, jobs->len, threads, NULL, NULL);
+  for (unsigned i = 0; i < jobs->len; i++) {
+    AssemblyJob *job = &g_array_index(jobs, AssemblyJob, i);
+    if (job->result)
+      g_hash_table_insert(code->cubins, digest_of(job->ptx, job->target), g_bytes_ref(job->result->cubin));
+    assembly_free(job->result);
+    g_clear_error(&job->error);
+  }
+}
+
+/* ---- candidates ---- */
+
+static void ours_release(BenchCandidate *candidate)
+{
+  Ours *ours = candidate->data;
+  for (unsigned i = 0; ours->kernels && i < ours->build->kernels->len; i++)
+    device_unload(ours->kernels[i]);
+  device_release(ours->device, ours->workspace);
+  g_ptr_array_unref(ours->memory);
+  g_free(ours->kernels);
+  bench_build_free(ours->build);
+  g_free(ours);
+}
+
+static bool ours_queue(BenchCandidate *candidate, unsigned set, GError **error)
+{
+  Ours *ours = candidate->data;
+  for (unsigned i = 0; i < ours->build->plan->n_launches; i++) {
+    const Launch *launch = &ours->sets[set][i];
+    const ResolvedLaunch *resolved = launch->resolved;
+    for (unsigned j = 0; j < resolved->launch->n_zero; j++)
+      if (!device_fill(ours->device, ours->workspace + resolved->zero[j].offset, 0, resolved->zero[j].bytes,
+                       error))
+        return false;
+    if (!resolved->empty && !device_launch(ours->device, launch->kernel, &launch->launch, error))
+      return false;
+  }
+  return true;
+}
+
+static bool load_kernels(Ours *ours, BenchCode *code, GError **error)
+{
+  const BenchBuild *build = ours->build;
+  ours->kernels = g_new0(DeviceKernel *, build->kernels->len + 1);
+  for (unsigned i = 0; i < build->kernels->len; i++) {
+    const Kernel *kernel = build->kernels->pdata[i];
+    if (!kernel->launched) continue;
+    g_autoptr(GBytes) cubin = code_get(code, build, kernel, error);
+    ours->kernels[i] =
+        cubin ? device_load(ours->device, kernel->name, cubin, kernel->entry, kernel->shared, error) : NULL;
+    if (!ours->kernels[i]) return false;
+  }
+  return true;
+}
+
+typedef struct ArgumentValue {
+  DeviceTensorMap map;
+  uint8_t bytes[8];
+} ArgumentValue;
+
+static bool make_argument(Ours *ours, const ResolvedArgument *resolved, uint64_t place, ArgumentValue *value,
+                          void **address, GError **error)
+{
+  const PlanArgument *argument = resolved->argument;
+  *address = value->bytes;
+  if (argument->kind == PLAN_ARGUMENT_POINTER) {
+    memcpy(value->bytes, &place, sizeof place);
+    return true;
+  }
+  if (argument->kind != PLAN_ARGUMENT_TENSOR_MAP) {
+    memcpy(value->bytes, resolved->bytes, sizeof value->bytes);
+    return true;
+  }
+  const PlanTensorMap *map = &argument->map;
+  DeviceBox box = {.element = map->element,
+                   .rank = map->rank,
+                   .address = place,
+                   .swizzle = map->swizzle,
+                   .interleave = (unsigned)map->interleave * 16,
+                   .l2_promotion = map->l2_promotion,
+                   .fill_nan = map->fill == PLAN_FILL_NAN};
+  memcpy(box.dims, resolved->dims, sizeof box.dims);
+  memcpy(box.strides, resolved->strides, sizeof box.strides);
+  memcpy(box.box, map->box, sizeof box.box);
+  memcpy(box.element_strides, map->element_strides, sizeof box.element_strides);
+  *address = &value->map;
+  return device_encode(ours->device, argument->tensor->name, &box, &value->map, error);
+}
+
+static bool make_launch(Ours *ours, Launch *launch, const uint64_t *addresses, GError **error)
+{
+  const ResolvedLaunch *resolved = launch->resolved;
+  if (resolved->empty) return true;
+  const PlanVariant *variant = resolved->variant;
+  const BenchBuild *build = ours->build;
+  unsigned index = 0, n = variant->n_arguments;
+  g_ptr_array_find(build->kernels, find_kernel(build, variant->kernel), &index);
+  ArgumentValue *values = g_aligned_alloc0(n + 1, sizeof *values, 64);
+  g_ptr_array_add(ours->memory, values);
+  void **pointers = arena_new_array(build->arena, void *, n + 1);
+  for (unsigned i = 0; i < n; i++) {
+    const ResolvedArgument *argument = &resolved->arguments[i];
+    const PlanTensor *tensor = argument->argument->tensor;
+    uint64_t place = tensor ? addresses[tensor->index] + argument->offset : 0;
+    if (!make_argument(ours, argument, place, &values[i], &pointers[i], error)) return false;
+  }
+  launch->kernel = ours->kernels[index];
+  launch->launch =
+      (DeviceLaunch){.shared = variant->shared, .dependent = resolved->dependent, .arguments = pointers};
+  memcpy(launch->launch.grid, resolved->grid, sizeof launch->launch.grid);
+  memcpy(launch->launch.block, variant->block, sizeof launch->launch.block);
+  memcpy(launch->launch.cluster, variant->cluster, sizeof launch->launch.cluster);
+  return true;
+}
+
+static bool make_set(Ours *ours, const BenchTensors *tensors, unsigned set, GError **error)
+{
+  BenchBuild *build = ours->build;
+  const Plan *plan = build->plan;
+  uint64_t *addresses = arena_new_array(build->arena, uint64_t, plan->n_tensors);
+  for (unsigned i = 0; i < plan->n_tensors; i++) {
+    const PlanTensor *tensor = plan->tensors[i];
+    ResolvedTensor resolved;
+    const PlanBindings bindings = {build->symbols, NULL};
+    if (!plan_resolve_tensor(plan, tensor, &bindings, &resolved, error)) return false;
+    addresses[i] = tensor->kind == PLAN_WORKSPACE
+                       ? ours->workspace + resolved.offset
+                       : bench_tensor_address(tensors, set, tensor_of_plan(build->c, tensor));
+  }
+  const PlanBindings bindings = {build->symbols, addresses};
+  ours->sets[set] = arena_new_array(build->arena, Launch, plan->n_launches);
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    Launch *launch = &ours->sets[set][i];
+    launch->resolved = plan_resolve(plan, plan->launches[i], &bindings, build->arena, error);
+    if (!launch->resolved || !make_launch(ours, launch, addresses, error)) return false;
+  }
+  return true;
+}
+
+static bool prepare(Ours *ours, BenchCode *code, const BenchTensors *tensors, GError **error)
+{
+  BenchBuild *build = ours->build;
+  const PlanBindings bindings = {build->symbols, NULL};
+  uint64_t bytes = 0;
+  if (!plan_resolve_workspace(build->plan, &bindings, &bytes, error)) return false;
+  ours->workspace = device_allocate(ours->device, bytes, error);
+  if (!ours->workspace || !load_kernels(ours, code, error)) return false;
+  ours->n_sets = tensors->n_sets;
+  ours->sets = arena_new_array(build->arena, Launch *, ours->n_sets);
+  for (unsigned i = 0; i < ours->n_sets; i++)
+    if (!make_set(ours, tensors, i, error)) return false;
+  return true;
+}
+
+BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const BenchTensors *tensors,
+                                    GError **error)
+{
+  Ours *ours = g_new0(Ours, 1);
+  ours->build = build;
+  ours->device = bench_gpu_device(tensors->gpu);
+  ours->memory = g_ptr_array_new_with_free_func(g_aligned_free);
+  g_autoptr(BenchCandidate) candidate = g_new0(BenchCandidate, 1);
+  candidate->name = g_strdup(build->name);
+  candidate->facts = json_incref(build->facts);
+  candidate->queue = ours_queue;
+  candidate->release = ours_release;
+  candidate->data = ours;
+  return prepare(ours, code, tensors, error) ? g_steal_pointer(&candidate) : NULL;
+}
+
+void bench_candidate_free(BenchCandidate *candidate)
+{
+  if (!candidate) return;
+  if (candidate->release) candidate->release(candidate);
+  json_decref(candidate->facts);
+  g_free(candidate->name);
+  g_free(candidate);
+}

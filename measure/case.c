@@ -1,0 +1,234 @@
+/* A case: its graph with every dimension bound, what it moves and computes. */
+#include "measure/bench.h"
+#include <string.h>
+
+static GraphBinding *parse_bindings(BenchCase *c, const char *const *texts, unsigned *n, GError **error)
+{
+  unsigned count = texts ? g_strv_length((char **)texts) : 0;
+  GraphBinding *bindings = arena_new_array(c->arena, GraphBinding, count);
+  for (*n = 0; *n < count; (*n)++)
+    if (!graph_binding_parse(c->arena, texts[*n], &bindings[*n], error)) return NULL;
+  return bindings;
+}
+
+static bool pick_constants(BenchCase *c, const char *const *names, GError **error)
+{
+  c->constants = arena_new_array(c->arena, GraphBinding, c->n_bindings);
+  for (; names && *names; names++) {
+    unsigned i = 0;
+    while (i < c->n_bindings && strcmp(c->bindings[i].name, *names))
+      i++;
+    if (i == c->n_bindings) {
+      error_set(error, ERROR_INPUT, NULL, "unbound-symbol", NULL, "%s is to be a constant and has no value",
+                *names);
+      return false;
+    }
+    c->constants[c->n_constants++] = c->bindings[i];
+  }
+  return true;
+}
+
+static int64_t number(const Symbolic *expression)
+{
+  int64_t value = 0;
+  symbolic_is_constant(expression, &value);
+  return value;
+}
+
+static double elements(const GraphTensor *tensor)
+{
+  double n = 1;
+  for (unsigned i = 0; i < tensor->rank; i++)
+    n *= (double)number(tensor->shape[i]);
+  return n;
+}
+
+static bool check_bound(const Graph *graph, GError **error)
+{
+  for (unsigned i = 0; i < graph->n_dims; i++) {
+    const GraphDim *dim = &graph->dims[i];
+    if (dim->bound || dim->min == dim->max) continue;
+    g_autofree char *hint = g_strdup_printf("--dim %s=VALUE binds it", dim->name);
+    error_set(error, ERROR_INPUT, &dim->mark, "unbound-symbol", hint, "dimension %s of %s has no value",
+              dim->name, graph->name);
+    return false;
+  }
+  return true;
+}
+
+/* ---- arithmetic ---- */
+
+static void add_flops(BenchCase *c, const GraphNode *node)
+{
+  if (node->op->class_ != OPERATOR_GEMM) return;
+  const GraphTensor *a = node->inputs[0];
+  bool turned = !strcmp(node->op->name, "Gemm") && graph_attribute(node, "transA")->integer;
+  int64_t k = number(a->shape[turned ? 0 : a->rank - 1]);
+  if (c->flops == 0) c->operand = a->type;
+  c->flops += 2.0 * elements(node->outputs[0]) * (double)k;
+}
+
+/* A batch is one stride apart: the leading dimensions lie densely. */
+static bool batch_of(const GraphTensor *tensor, int64_t *batch, int64_t *step)
+{
+  *batch = 1;
+  *step = tensor->rank > 2 ? number(tensor->strides[tensor->rank - 3]) : 0;
+  for (unsigned i = 0; i + 2 < tensor->rank; i++) {
+    *batch *= number(tensor->shape[i]);
+    if (i + 3 < tensor->rank &&
+        number(tensor->strides[i]) != number(tensor->strides[i + 1]) * number(tensor->shape[i + 1]))
+      return false;
+  }
+  return true;
+}
+
+static void steps_of(const GraphTensor *tensor, int64_t steps[2])
+{
+  steps[0] = number(tensor->strides[tensor->rank - 2]);
+  steps[1] = number(tensor->strides[tensor->rank - 1]);
+}
+
+static bool find_product(const Graph *graph, BenchProduct *p)
+{
+  const GraphNode *node = graph->n_nodes == 1 ? graph->nodes[0] : NULL;
+  if (!node || (strcmp(node->op->name, "MatMul") && strcmp(node->op->name, "MatMulInteger"))) return false;
+  for (unsigned i = 2; i < node->n_inputs; i++)
+    if (node->inputs[i]) return false;
+  p->a = node->inputs[0];
+  p->b = node->inputs[1];
+  p->d = node->outputs[0];
+  int64_t batch_a, batch_b, batch_d;
+  if (p->a->rank < 2 || p->b->rank < 2 || p->d->rank < 2 || !batch_of(p->a, &batch_a, &p->a_batch) ||
+      !batch_of(p->b, &batch_b, &p->b_batch) || !batch_of(p->d, &batch_d, &p->d_batch))
+    return false;
+  p->m = number(p->d->shape[p->d->rank - 2]);
+  p->n = number(p->d->shape[p->d->rank - 1]);
+  p->k = number(p->a->shape[p->a->rank - 1]);
+  p->batch = batch_d;
+  if (batch_a != batch_d || (batch_b != batch_d && batch_b != 1)) return false;
+  steps_of(p->a, p->a_step);
+  steps_of(p->b, p->b_step);
+  steps_of(p->d, p->d_step);
+  return true;
+}
+
+static void measure_graph(BenchCase *c)
+{
+  const Graph *graph = c->graph;
+  for (unsigned i = 0; i < graph->n_tensors; i++) {
+    const GraphTensor *tensor = graph->tensors[i];
+    if (tensor->kind == TENSOR_COMPUTED && !tensor->is_output) continue;
+    c->bytes += elements(tensor) * number_bytes(tensor->type);
+  }
+  for (unsigned i = 0; i < graph->n_nodes; i++)
+    add_flops(c, graph->nodes[i]);
+  c->is_product = find_product(graph, &c->product);
+}
+
+static char *name_of(const BenchCase *c)
+{
+  GString *name = g_string_new(c->graph->name);
+  for (unsigned i = 0; i < c->n_bindings; i++)
+    g_string_append_printf(name, " %s=%" G_GINT64_FORMAT, c->bindings[i].name, c->bindings[i].value);
+  return g_string_free(name, FALSE);
+}
+
+BenchCase *bench_case_new(Source *source, const char *class_, const char *const *bindings,
+                          const char *const *constants, GError **error)
+{
+  g_autoptr(BenchCase) c = g_new0(BenchCase, 1);
+  c->arena = arena_new();
+  c->source = source_ref(source);
+  c->bindings = parse_bindings(c, bindings, &c->n_bindings, error);
+  if (!c->bindings || !pick_constants(c, constants, error)) return NULL;
+  c->graph = graph_read(source, c->bindings, c->n_bindings, error);
+  if (!c->graph || !check_bound(c->graph, error)) return NULL;
+  c->name = name_of(c);
+  c->class_ = g_strdup(class_ ? class_ : c->graph->name);
+  measure_graph(c);
+  return g_steal_pointer(&c);
+}
+
+void bench_case_free(BenchCase *c)
+{
+  if (!c) return;
+  graph_free(c->graph);
+  source_unref(c->source);
+  arena_free(c->arena);
+  g_free(c->name);
+  g_free(c->class_);
+  g_free(c);
+}
+
+/* ---- tensors ---- */
+
+uint64_t bench_tensor_bytes(const GraphTensor *tensor)
+{
+  uint64_t last = 0;
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    if (number(tensor->shape[i]) == 0) return 0;
+    last += (uint64_t)((number(tensor->shape[i]) - 1) * number(tensor->strides[i]));
+  }
+  return (last + 1) * number_bytes(tensor->type);
+}
+
+static bool is_external(const GraphTensor *tensor)
+{
+  return tensor->kind != TENSOR_COMPUTED || tensor->is_output;
+}
+
+static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
+                        GError **error)
+{
+  Device *device = bench_gpu_device(t->gpu);
+  uint64_t bytes = bench_tensor_bytes(tensor);
+  if (tensor->kind == TENSOR_CONSTANT && tensor->data)
+    return device_write(device, address, tensor->data, bytes, error);
+  if (tensor->kind == TENSOR_COMPUTED) return device_fill(device, address, 0xff, bytes, error);
+  return bench_gpu_fill(t->gpu, address, tensor->type, bytes / number_bytes(tensor->type),
+                        set * t->c->graph->n_tensors + tensor->index + 1, error);
+}
+
+BenchTensors *bench_tensors_new(BenchGpu *gpu, const BenchCase *c, unsigned n_sets, GError **error)
+{
+  g_autoptr(BenchTensors) t = g_new0(BenchTensors, 1);
+  const Graph *graph = c->graph;
+  t->gpu = gpu;
+  t->c = c;
+  t->n_sets = n_sets;
+  t->addresses = g_new0(uint64_t, (size_t)n_sets * graph->n_tensors + 1);
+  for (unsigned set = 0; set < n_sets; set++)
+    for (unsigned i = 0; i < graph->n_tensors; i++) {
+      const GraphTensor *tensor = graph->tensors[i];
+      uint64_t *address = &t->addresses[set * graph->n_tensors + i];
+      if (!is_external(tensor)) continue;
+      *address = device_allocate(bench_gpu_device(gpu), bench_tensor_bytes(tensor), error);
+      if (!*address || !fill_tensor(t, tensor, *address, set, error)) return NULL;
+    }
+  return device_wait(bench_gpu_device(gpu), error) ? g_steal_pointer(&t) : NULL;
+}
+
+void bench_tensors_free(BenchTensors *t)
+{
+  if (!t) return;
+  for (size_t i = 0; t->addresses && i < (size_t)t->n_sets * t->c->graph->n_tensors; i++)
+    device_release(bench_gpu_device(t->gpu), t->addresses[i]);
+  g_free(t->addresses);
+  g_free(t);
+}
+
+uint64_t bench_tensor_address(const BenchTensors *t, unsigned set, const GraphTensor *tensor)
+{
+  return t->addresses[set * t->c->graph->n_tensors + tensor->index];
+}
+
+bool bench_poison(const BenchTensors *t, unsigned set, GError **error)
+{
+  for (unsigned i = 0; i < t->c->graph->n_outputs; i++) {
+    const GraphTensor *output = t->c->graph->outputs[i];
+    if (!device_fill(bench_gpu_device(t->gpu), bench_tensor_address(t, set, output), 0xff,
+                     bench_tensor_bytes(output), error))
+      return false;
+  }
+  return true;
+}

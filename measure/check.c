@@ -1,0 +1,105 @@
+/* Is a candidate right? Whole outputs against the reference for small cases; for large ones some rows and
+ * columns against the reference, and for a product all of it by random projection. */
+#include "measure/check.h"
+#include <string.h>
+
+/* The reference multiplies some 10^8 times a second, and holds eight bytes an element. */
+#define WHOLE_FLOPS    5e7
+#define WHOLE_BYTES    8e6
+#define SAMPLE_ROWS    12
+#define SAMPLE_COLUMNS 48
+/* Rounding errors of a row are near normal, with a deviation of 0.4 of the limit at most: this is seven of
+ * them. */
+#define ROW_FACTOR 3.0
+
+void bench_check_clear(BenchCheck *check)
+{
+  g_free(check->message);
+  memset(check, 0, sizeof *check);
+}
+
+static bool has_tf32(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++)
+    if (graph->nodes[i]->op->class_ == OPERATOR_GEMM && graph->nodes[i]->inputs[0]->type == NUMBER_TF32)
+      return true;
+  return false;
+}
+
+static void add_result(BenchCheck *check, double error, double limit, bool ok, const char *what)
+{
+  if (!(error <= check->error)) check->error = error;
+  check->limit = limit;
+  if (ok) return;
+  check->ok = false;
+  if (!check->message) check->message = g_strdup_printf("%s: error %.3g, limit %.3g", what, error, limit);
+}
+
+/* Frees a list whose entries may be NULL. */
+static void free_tensors(Tensor **tensors, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    tensor_free(tensors[i]);
+  g_free(tensors);
+}
+
+static bool compare_sample(const Sample *sample, const BenchTensors *tensors, BenchReference reference,
+                           BenchCheck *check, GError **error)
+{
+  const Graph *graph = sample->graph;
+  Tensor **inputs = g_new0(Tensor *, graph->n_inputs + 1);
+  bool ok = true;
+  for (unsigned i = 0; ok && i < graph->n_inputs; i++)
+    ok = (inputs[i] = sample_read(sample, tensors, graph->inputs[i]->index, error)) != NULL;
+  g_autoptr(GPtrArray) values = ok ? reference(graph, inputs, error) : NULL;
+  free_tensors(inputs, graph->n_inputs);
+  for (unsigned i = 0; values && i < graph->n_outputs; i++) {
+    const GraphTensor *output = graph->outputs[i];
+    g_autoptr(Tensor) out = sample_read(sample, tensors, output->index, error);
+    if (!out) return false;
+    Comparison c = compare_values(out, values->pdata[i], comparison_limit(output->type, has_tf32(graph)));
+    g_autofree char *what =
+        g_strdup_printf("%s%s", output->name, c.misplaced ? ", with NaN out of place" : "");
+    add_result(check, c.error, c.limit, c.ok, what);
+  }
+  return values != NULL;
+}
+
+static bool check_projection(BenchGpu *gpu, const BenchTensors *tensors, BenchCheck *check, GError **error)
+{
+  const BenchCase *c = tensors->c;
+  NumberType type = c->product.d->type;
+  double norm = 0, worst = 0, limit = comparison_limit(type, has_tf32(c->graph));
+  if (!project_product(gpu, tensors, &norm, &worst, error)) return false;
+  add_result(check, norm, limit, norm <= limit, "random projection");
+  add_result(check, worst / ROW_FACTOR, limit, worst <= ROW_FACTOR * limit, "a row of the random projection");
+  return true;
+}
+
+bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *candidate,
+                 BenchReference reference, BenchCheck *check, GError **error)
+{
+  const BenchCase *c = tensors->c;
+  bool whole = c->flops <= WHOLE_FLOPS && c->bytes <= WHOLE_BYTES;
+  *check = (BenchCheck){.ok = true};
+  if (!bench_poison(tensors, 0, error) || !candidate->queue(candidate, 0, error) ||
+      !device_wait(bench_gpu_device(gpu), error))
+    return false;
+  Sample sample;
+  if (!sample_make(&sample, c, whole ? G_MAXUINT32 : SAMPLE_ROWS, whole ? G_MAXUINT32 : SAMPLE_COLUMNS,
+                   error)) {
+    sample_clear(&sample);
+    return false;
+  }
+  bool rows = sample.graph && (whole || sample.n_cuts), projection = !whole && c->is_product;
+  bool ok = (!rows || compare_sample(&sample, tensors, reference, check, error)) &&
+            (!projection || check_projection(gpu, tensors, check, error));
+  check->method = whole                ? "whole"
+                  : rows && projection ? "rows, projection"
+                  : rows               ? "rows"
+                  : projection         ? "projection"
+                                       : NULL;
+  if (ok && !check->method) add_result(check, NAN, 0, false, "too large to check: make its rows a symbol");
+  sample_clear(&sample);
+  return ok;
+}

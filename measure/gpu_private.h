@@ -1,0 +1,56 @@
+/* What the files of bench/gpu.h share. */
+#pragma once
+#include "measure/gpu.h"
+
+/* Functions of the driver beside those of runtime/driver. X(field, symbol, parameters) */
+#define BENCH_DRIVER_FUNCTIONS(X)                                                                            \
+  X(error_name, "cuGetErrorName", (int status, const char **text))                                           \
+  X(driver_version, "cuDriverGetVersion", (int *version))                                                    \
+  X(memory_info, "cuMemGetInfo_v2", (size_t * available, size_t * total))                                    \
+  X(bus_id, "cuDeviceGetPCIBusId", (char *text, int length, int device))                                     \
+  X(copy, "cuMemcpyDtoDAsync_v2", (uint64_t to, uint64_t from, size_t bytes, void *stream))                  \
+  X(event_create, "cuEventCreate", (void **event, unsigned flags))                                           \
+  X(event_destroy, "cuEventDestroy_v2", (void *event))                                                       \
+  X(event_record, "cuEventRecord", (void *event, void *stream))                                              \
+  X(event_elapsed, "cuEventElapsedTime", (float *ms, void *from, void *to))                                  \
+  X(capture_begin, "cuStreamBeginCapture_v2", (void *stream, int mode))                                      \
+  X(capture_end, "cuStreamEndCapture", (void *stream, void **graph))                                         \
+  X(graph_instantiate, "cuGraphInstantiateWithFlags", (void **exec, void *graph, unsigned long long flags))  \
+  X(graph_launch, "cuGraphLaunch", (void *exec, void *stream))                                               \
+  X(graph_upload, "cuGraphUpload", (void *exec, void *stream))                                               \
+  X(graph_exec_destroy, "cuGraphExecDestroy", (void *exec))                                                  \
+  X(graph_destroy, "cuGraphDestroy", (void *graph))
+
+typedef struct BenchDriver {
+#define X(field, symbol, parameters) int(*field) parameters;
+  BENCH_DRIVER_FUNCTIONS(X)
+#undef X
+} BenchDriver;
+
+typedef enum {
+  SUPPORT_FILL,
+  SUPPORT_READ,
+  SUPPORT_EMPTY,
+  SUPPORT_SIGNS,
+  SUPPORT_PROJECT_ROWS,
+  SUPPORT_PROJECT_COLUMNS,
+  SUPPORT_COUNT
+} SupportKernel;
+
+struct BenchGpu {
+  Device *device;
+  BenchDriver driver;
+  unsigned number, sms, driver_version;
+  uint64_t l2_bytes, memory_bytes;
+  unsigned clock_mhz;
+  char bus_id[32];
+  DeviceKernel *support[SUPPORT_COUNT];
+  uint64_t flush, flush_bytes; /* read to clean L2; its second half is what memset writes */
+  uint64_t sink;
+};
+
+/* An entry of a file of bench/kernels; shared: most dynamic shared memory of its launches. */
+DeviceKernel *bench_support_load(BenchGpu *gpu, const char *file, const char *entry, unsigned shared,
+                                 GError **error);
+/* A status of the driver as an error; true if it is success. */
+bool bench_driver_check(const BenchGpu *gpu, int status, const char *what, GError **error);

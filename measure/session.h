@@ -1,0 +1,44 @@
+/* A run of bench: many cases, one machine, one result. */
+#pragma once
+#include "measure/bench.h"
+
+/* One line of the table: a candidate in a mode. */
+typedef struct BenchLine {
+  const BenchCase *c;
+  const char *mode, *candidate;
+  const BenchTiming *timing;
+  double roof_us;
+  double ratio; /* its time / that of the first candidate: above 1, the first is the faster */
+  bool is_first;
+} BenchLine;
+
+typedef struct BenchSession {
+  BenchGpu *gpu;
+  const Gpu *description;
+  const Assembler *assembler;
+  CublasLt *cublaslt; /* NULL: not asked for, or missing */
+  BenchVariant **variants;
+  unsigned n_variants;
+  BenchCase **cases;
+  unsigned n_cases;
+  unsigned modes; /* bit per BenchMode */
+  BenchTimingOptions timing;
+  bool fast_accumulation, all_algorithms, fixed;
+  double seconds;         /* no case is begun after so many; 0: no limit */
+  double ceiling_seconds; /* of each product loop */
+  unsigned threads;
+  BenchReference reference;
+  /* Called as results come in; may be NULL. note: what went wrong with a candidate, or what is being done. */
+  void (*line)(const BenchLine *line, void *data);
+  void (*note)(const char *text, void *data);
+  void *data;
+} BenchSession;
+
+/* Runs everything and gives the result of docs/schemas/bench.schema.json; the caller owns it. A candidate
+ * that cannot be made or is wrong is part of the result; *n_wrong counts those. NULL with an error if the
+ * machine fails. */
+json_t *bench_session_run(const BenchSession *session, unsigned *n_wrong, GError **error);
+
+/* Of a result: {classes: [{class, mode, n, peer_ratio, worst_ratio, worst_case, roof_fraction}]}, geometric
+ * means over the cases of a class; the caller owns it. */
+json_t *bench_classes(const json_t *cases);

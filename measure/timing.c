@@ -1,0 +1,296 @@
+/* The clock of bench: candidates in turn, round after round. */
+#include "measure/bench.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Launches timed in one round: more for short kernels, within these bounds. */
+#define LEAST_REPEATS   3
+#define MOST_REPEATS    20
+#define ROUND_TARGET_US 2000.0
+/* Bursts: after a kernel longer than this the GPU rests for REST times its time, so that power does not lower
+ * the clock.
+ */
+#define REST_ABOVE_US 50
+#define REST          3
+
+const char *bench_mode_name(BenchMode mode)
+{
+  static const char *const names[] = {"cold", "warm", "sustained"};
+  return names[mode];
+}
+
+/* ---- numbers ---- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* A quantile by linear interpolation. */
+static double quantile(const double *values, unsigned n, double q)
+{
+  if (!n) return NAN;
+  g_autofree double *sorted = g_memdup2(values, n * sizeof *values);
+  qsort(sorted, n, sizeof *sorted, compare_doubles);
+  double at = q * (n - 1);
+  unsigned i = (unsigned)at;
+  return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
+}
+
+double bench_median(const double *values, unsigned n)
+{
+  return quantile(values, n, 0.5);
+}
+
+double bench_ratio(const BenchTimings *timings, unsigned a, unsigned b)
+{
+  g_autofree double *ratios = g_new(double, timings->n_rounds);
+  for (unsigned i = 0; i < timings->n_rounds; i++)
+    ratios[i] = timings->of[b].rounds[i] / timings->of[a].rounds[i];
+  return bench_median(ratios, timings->n_rounds);
+}
+
+static BenchTimings *timings_new(unsigned n, unsigned rounds)
+{
+  BenchTimings *timings = g_new0(BenchTimings, 1);
+  timings->n = n;
+  timings->n_rounds = rounds;
+  timings->of = g_new0(BenchTiming, n + 1);
+  for (unsigned i = 0; i < n; i++) {
+    timings->of[i].rounds = g_new0(double, rounds + 1);
+    timings->of[i].clock_mhz = timings->of[i].clock_low_mhz = timings->of[i].watts = NAN;
+  }
+  return timings;
+}
+
+void bench_timings_free(BenchTimings *timings)
+{
+  if (!timings) return;
+  for (unsigned i = 0; i < timings->n; i++)
+    g_free(timings->of[i].rounds);
+  g_free(timings->of);
+  g_free(timings);
+}
+
+static void summarise(BenchTimings *timings)
+{
+  for (unsigned i = 0; i < timings->n; i++) {
+    BenchTiming *t = &timings->of[i];
+    t->median = bench_median(t->rounds, timings->n_rounds);
+    t->spread =
+        (quantile(t->rounds, timings->n_rounds, 0.75) - quantile(t->rounds, timings->n_rounds, 0.25)) /
+        t->median;
+  }
+}
+
+/* ---- one measurement ---- */
+
+typedef struct Timer {
+  BenchGpu *gpu;
+  BenchCandidate *const *candidates;
+  unsigned n, n_sets, repeats;
+  double slowest; /* us, of one launch */
+  BenchMode mode;
+  const BenchTimingOptions *options;
+  BenchEvent *events[2 * MOST_REPEATS];
+  BenchTimings *timings;
+} Timer;
+
+static bool make_events(Timer *t, GError **error)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(t->events); i++)
+    if (!(t->events[i] = bench_event_new(t->gpu, error))) return false;
+  return true;
+}
+
+/* Time of whatever is queued between two events, once it is done. */
+static bool elapsed(Timer *t, double *us, GError **error)
+{
+  return device_wait(bench_gpu_device(t->gpu), error) &&
+         bench_event_elapsed(t->events[0], t->events[1], us, error);
+}
+
+/* One launch of each, so that nothing is loaded or decided while it is timed; gives the slowest and fastest
+ * time. */
+static bool estimate(Timer *t, double *fastest, GError **error)
+{
+  *fastest = INFINITY;
+  t->slowest = 0;
+  for (unsigned i = 0; i < t->n; i++)
+    for (unsigned j = 0; j < 3; j++) {
+      double us = 0;
+      if (!bench_event_record(t->events[0], error) || !t->candidates[i]->queue(t->candidates[i], 0, error) ||
+          !bench_event_record(t->events[1], error) || !elapsed(t, &us, error))
+        return false;
+      if (j == 0) continue;
+      *fastest = MIN(*fastest, us);
+      t->slowest = MAX(t->slowest, us);
+    }
+  return true;
+}
+
+/* ---- events: for kernels that are long beside the gap between two launches ---- */
+
+static bool rest(Timer *t, GError **error)
+{
+  if (t->slowest < REST_ABOVE_US) return true;
+  if (!device_wait(bench_gpu_device(t->gpu), error)) return false;
+  g_usleep((gulong)(REST * t->slowest));
+  return true;
+}
+
+static bool queue_with_events(Timer *t, BenchCandidate *candidate, GError **error)
+{
+  for (unsigned i = 0; i < t->repeats; i++) {
+    if (!rest(t, error)) return false;
+    if ((t->mode == BENCH_COLD && !bench_gpu_flush(t->gpu, error)) ||
+        !bench_event_record(t->events[2 * i], error) || !candidate->queue(candidate, 0, error) ||
+        !bench_event_record(t->events[2 * i + 1], error))
+      return false;
+  }
+  return device_wait(bench_gpu_device(t->gpu), error);
+}
+
+static bool time_by_events(Timer *t, GError **error)
+{
+  double us[MOST_REPEATS];
+  t->timings->method = "events";
+  for (unsigned round = 0; round < t->options->rounds; round++)
+    for (unsigned i = 0; i < t->n; i++) {
+      if (!queue_with_events(t, t->candidates[i], error)) return false;
+      for (unsigned j = 0; j < t->repeats; j++)
+        if (!bench_event_elapsed(t->events[2 * j], t->events[2 * j + 1], &us[j], error)) return false;
+      t->timings->of[i].rounds[round] = bench_median(us, t->repeats);
+    }
+  return true;
+}
+
+/* ---- graphs: repeats launches in one, less the same graph without them ---- */
+
+static BenchGraph *record(Timer *t, BenchCandidate *candidate, unsigned n_sets, unsigned repeats,
+                          GError **error)
+{
+  if (!bench_graph_begin(t->gpu, error)) return NULL;
+  for (unsigned i = 0; i < repeats; i++)
+    if ((t->mode == BENCH_COLD && !bench_gpu_flush(t->gpu, error)) ||
+        (candidate && !candidate->queue(candidate, i % n_sets, error))) {
+      bench_graph_abandon(t->gpu);
+      return NULL;
+    }
+  return bench_graph_end(t->gpu, error);
+}
+
+static bool replay(Timer *t, BenchGraph *graph, double *us, GError **error)
+{
+  return bench_event_record(t->events[0], error) && bench_graph_queue(graph, error) &&
+         bench_event_record(t->events[1], error) && elapsed(t, us, error);
+}
+
+static bool replay_rounds(Timer *t, BenchGraph *const *graphs, BenchGraph *empty, GError **error)
+{
+  double base = 0, us = 0;
+  for (unsigned i = 0; i < t->n; i++) /* once each for nothing */
+    if (!replay(t, graphs[i], &us, error)) return false;
+  for (unsigned round = 0; round < t->options->rounds; round++) {
+    if (empty && !replay(t, empty, &base, error)) return false;
+    for (unsigned i = 0; i < t->n; i++) {
+      if (!replay(t, graphs[i], &us, error)) return false;
+      t->timings->of[i].rounds[round] = (us - base) / t->repeats;
+    }
+  }
+  return true;
+}
+
+static bool time_by_graphs(Timer *t, GError **error)
+{
+  g_autofree BenchGraph **graphs = g_new0(BenchGraph *, t->n + 1);
+  bool ok = true;
+  t->timings->method = "graph";
+  for (unsigned i = 0; ok && i < t->n; i++)
+    ok = (graphs[i] = record(t, t->candidates[i], 1, t->repeats, error)) != NULL;
+  /* Without a flush there is nothing to take off: a graph of nothing has no time worth the name. */
+  BenchGraph *empty = ok && t->mode == BENCH_COLD ? record(t, NULL, 1, t->repeats, error) : NULL;
+  ok = ok && (empty || t->mode != BENCH_COLD) && replay_rounds(t, graphs, empty, error);
+  for (unsigned i = 0; i < t->n; i++)
+    bench_graph_free(graphs[i]);
+  bench_graph_free(empty);
+  return ok;
+}
+
+/* ---- sustained: back to back for seconds ---- */
+
+/* Queues the graph until the time is over, at most two ahead, so that the stream is never empty and ends
+ * soon. */
+static bool run_for(Timer *t, BenchGraph *graph, double seconds, unsigned launches, double *us,
+                    GError **error)
+{
+  gint64 end = g_get_monotonic_time() + (gint64)(seconds * 1e6);
+  unsigned replays = 0;
+  if (!bench_event_record(t->events[0], error)) return false;
+  do {
+    for (unsigned i = 0; i < 2; i++, replays++)
+      if (!bench_graph_queue(graph, error)) return false;
+    if (!bench_event_record(t->events[1], error) || !device_wait(bench_gpu_device(t->gpu), error))
+      return false;
+  } while (g_get_monotonic_time() < end);
+  if (!bench_event_elapsed(t->events[0], t->events[1], us, error)) return false;
+  *us /= (double)replays * launches;
+  return true;
+}
+
+static bool time_sustained(Timer *t, GError **error)
+{
+  /* A graph of about 50 ms: the wait between two pairs of them is a thousandth. */
+  unsigned launches = (unsigned)CLAMP(50e3 / t->slowest, 4, 4000);
+  launches = (launches + t->n_sets - 1) / t->n_sets * t->n_sets;
+  t->timings->method = "back to back";
+  for (unsigned round = 0; round < t->options->rounds; round++)
+    for (unsigned i = 0; i < t->n; i++) {
+      BenchTiming *timing = &t->timings->of[i];
+      g_autoptr(BenchGraph) graph = record(t, t->candidates[i], t->n_sets, launches, error);
+      double us = 0;
+      if (!graph || !run_for(t, graph, t->options->seconds / 6, launches, &us, error))
+        return false; /* to heat up */
+      BenchSampler *sampler = bench_sampler_start(t->gpu);
+      bool ok = run_for(t, graph, t->options->seconds, launches, &us, error);
+      BenchClock clock = bench_sampler_stop(sampler);
+      if (!ok) return false;
+      timing->rounds[round] = us;
+      timing->clock_mhz = clock.median_mhz;
+      timing->clock_low_mhz = clock.low_mhz;
+      timing->watts = clock.watts;
+    }
+  return true;
+}
+
+static bool time_burst(Timer *t, double fastest, GError **error)
+{
+  BenchSampler *sampler = bench_sampler_start(t->gpu);
+  bool ok = fastest < t->options->short_us || t->mode == BENCH_WARM ? time_by_graphs(t, error)
+                                                                    : time_by_events(t, error);
+  BenchClock clock = bench_sampler_stop(sampler);
+  for (unsigned i = 0; i < t->n; i++) {
+    t->timings->of[i].clock_mhz = clock.median_mhz;
+    t->timings->of[i].clock_low_mhz = clock.low_mhz;
+    t->timings->of[i].watts = clock.watts;
+  }
+  return ok;
+}
+
+BenchTimings *bench_time(BenchGpu *gpu, BenchCandidate *const *candidates, unsigned n, unsigned n_sets,
+                         BenchMode mode, const BenchTimingOptions *options, GError **error)
+{
+  Timer t = {
+      .gpu = gpu, .candidates = candidates, .n = n, .n_sets = n_sets, .mode = mode, .options = options};
+  double fastest = 0;
+  t.timings = timings_new(n, options->rounds);
+  bool ok = make_events(&t, error) && estimate(&t, &fastest, error);
+  t.repeats = (unsigned)CLAMP(ROUND_TARGET_US / MAX(t.slowest, 1), LEAST_REPEATS, MOST_REPEATS);
+  ok = ok && (mode == BENCH_SUSTAINED ? time_sustained(&t, error) : time_burst(&t, fastest, error));
+  for (unsigned i = 0; i < G_N_ELEMENTS(t.events); i++)
+    bench_event_free(t.events[i]);
+  if (ok) summarise(t.timings);
+  if (!ok) g_clear_pointer(&t.timings, bench_timings_free);
+  return t.timings;
+}

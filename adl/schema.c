@@ -113,6 +113,8 @@ const Rule schema_rules[] = {
     NUMBER("limits", "shared_default", "B", NEEDED, UNSIGNED(shared_default), "largest without opting in"),
     NUMBER("limits", "shared_banks", "banks", NEEDED | RULE_POWER_OF_TWO, UNSIGNED(shared_banks), ""),
     NUMBER("limits", "shared_bank_width", "B", NEEDED | RULE_POWER_OF_TWO, UNSIGNED(shared_bank_bytes), ""),
+    NUMBER("limits", "global_sector", "B", NEEDED | RULE_POWER_OF_TWO, UNSIGNED(global_sector),
+           "what an access to global memory moves at least"),
     NUMBER("limits", "l1_and_shared", "B", OPTIONAL, NO_FIELD, "L1 cache and shared memory together"),
     LIST("limits", "shared_carveouts", "B", OPTIONAL, "sizes to which shared memory of an SM can be set"),
     NUMBER("limits", "cluster_portable", "blocks", NEEDED, UNSIGNED(cluster_portable), "1 = no clusters"),

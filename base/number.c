@@ -108,6 +108,15 @@ static const SmallFloat *small_float(NumberType type)
   }
 }
 
+/* 2^exponent, which must be a normal number. */
+static double power_of_two(int exponent)
+{
+  uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 static double small_decode(const SmallFloat *format, unsigned bits)
 {
   unsigned exponent_mask = (1u << format->exponent_bits) - 1,
@@ -120,11 +129,19 @@ static double small_decode(const SmallFloat *format, unsigned bits)
   else if (exponent == exponent_mask && fraction == fraction_mask)
     value = NAN;
   else if (exponent == 0)
-    value = ldexp(fraction, format->smallest_exponent - format->fraction_bits);
+    value = fraction * power_of_two(format->smallest_exponent - format->fraction_bits);
   else
-    value = ldexp(fraction + fraction_mask + 1,
-                  (int)exponent - 1 + format->smallest_exponent - format->fraction_bits);
+    value = (fraction + fraction_mask + 1) *
+            power_of_two((int)exponent - 1 + format->smallest_exponent - format->fraction_bits);
   return negative ? -value : value;
+}
+
+/* Of a positive finite number; subnormals of double count as the smallest normal one. */
+static int exponent_of(double value)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return MAX((int)(bits >> 52), 1) - 1023;
 }
 
 static unsigned small_encode(const SmallFloat *format, double value, bool saturate)
@@ -136,11 +153,12 @@ static unsigned small_encode(const SmallFloat *format, double value, bool satura
   bool overflow = isinf(value);
   unsigned bits = 0;
   if (!overflow && value != 0) {
-    int exponent = MAX(ilogb(value), format->smallest_exponent);
+    int exponent = MAX(exponent_of(value), format->smallest_exponent);
     /* Scaling by a power of two is exact, so this is the only rounding. A carry into the next power of two
      * comes out right by itself, because the exponent field follows the fraction. */
-    double fraction = nearbyint(ldexp(value, format->fraction_bits - exponent));
-    overflow = ldexp(fraction, exponent - format->fraction_bits) > format->largest;
+    double fraction = value * power_of_two(format->fraction_bits - exponent);
+    fraction = fraction + 0x1p52 - 0x1p52; /* to nearest even: what is below 2^52 has room for no more */
+    overflow = fraction * power_of_two(exponent - format->fraction_bits) > format->largest;
     if (fraction >= one)
       bits = ((unsigned)(exponent - format->smallest_exponent + 1) << format->fraction_bits) +
              (unsigned)(fraction - one);

@@ -26,7 +26,8 @@ typedef struct Subject {
   CatalogCase *cases;
   unsigned n_cases;
   unsigned failures;
-  char *problem; /* why there is nothing to run */
+  uint64_t wavefronts[2], sectors[2]; /* with counts, of the largest case: what it took, and the least */
+  char *problem;                      /* why there is nothing to run */
 } Subject;
 
 typedef struct Job {
@@ -232,6 +233,25 @@ static void explain_outputs(Job *job, const Graph *graph, const RunComparison *c
   }
 }
 
+/* Sums of the largest case; only one job touches them. */
+static void take_counts(Job *job, const ExecutionFaults *faults)
+{
+  Subject *s = job->subject;
+  size_t i = 0, k = 0;
+  json_t *launch = NULL, *row = NULL;
+  if (job->tried != &s->cases[s->n_cases - 1]) return;
+  json_array_foreach(faults->counts, i, launch)
+  {
+    json_array_foreach(json_object_get(launch, "instructions"), k, row)
+    {
+      s->wavefronts[0] += (uint64_t)json_integer_value(json_object_get(row, "wavefronts"));
+      s->wavefronts[1] += (uint64_t)json_integer_value(json_object_get(row, "least_wavefronts"));
+      s->sectors[0] += (uint64_t)json_integer_value(json_object_get(row, "sectors"));
+      s->sectors[1] += (uint64_t)json_integer_value(json_object_get(row, "least_sectors"));
+    }
+  }
+}
+
 static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, GError **error)
 {
   const CatalogSimulation *simulation = job->subject->whole->simulation;
@@ -247,6 +267,7 @@ static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, G
     explain_faults(job, faults);
     return true;
   }
+  take_counts(job, faults);
   if (!run_data_take_outputs(data, x, error)) return false;
   const RunComparison *comparisons = run_data_check(data, INFINITY, arena, error);
   if (comparisons) explain_outputs(job, graph, comparisons);
@@ -342,6 +363,30 @@ static void take_job(Whole *whole, Job *job)
   g_free(job->details);
 }
 
+static char *ratio(const uint64_t pair[2])
+{
+  return pair[1] ? g_strdup_printf("%.3f", (double)pair[0] / (double)pair[1]) : g_strdup("-");
+}
+
+/* How far each kernel's accesses are from the least they could cost, at its largest size. */
+static void print_counts(const Whole *whole)
+{
+  static const char *const headers[] = {"GPU",      "kernel",   "size",     ">wavefronts",
+                                        ">/ least", ">sectors", ">/ least", NULL};
+  g_autoptr(Table) table = table_new(headers);
+  for (guint i = 0; i < whole->subjects->len; i++) {
+    const Subject *s = &g_array_index(whole->subjects, Subject, i);
+    if (s->problem || !s->n_cases) continue;
+    g_autofree char *sizes = catalog_case_text(s->compiled->plan, &s->cases[s->n_cases - 1]);
+    g_autofree char *wavefronts = g_strdup_printf("%" G_GUINT64_FORMAT, s->wavefronts[0]);
+    g_autofree char *sectors = g_strdup_printf("%" G_GUINT64_FORMAT, s->sectors[0]);
+    g_autofree char *bank_ratio = ratio(s->wavefronts), *sector_ratio = ratio(s->sectors);
+    table_row(table, s->gpu->name, s->committed->name, sizes, wavefronts, bank_ratio, sectors, sector_ratio,
+              NULL);
+  }
+  table_print(table, whole->cli);
+}
+
 static void print_end(const Whole *whole)
 {
   if (whole->cli->json) {
@@ -351,6 +396,7 @@ static void print_end(const Whole *whole)
                              whole->failures));
     return;
   }
+  if (whole->simulation->options.counts) print_counts(whole);
   if (whole->left_out)
     printf("%u cases were left out: after %u failures a kernel's further cases are not run\n",
            whole->left_out, MAX_FAILURES);

@@ -319,6 +319,7 @@ static bool simulate(CatalogRun *run, GError **error)
       !argument_unsigned(run->arguments, "schedules", &simulation.options.schedules, error) ||
       !argument_unsigned(run->arguments, "seed", &seed, error))
     return false;
+  simulation.options.counts = argument_flag(run->arguments, "counts");
   simulation.options.seed = seed;
   return catalog_simulate(&simulation, run->cli, error);
 }

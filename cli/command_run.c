@@ -36,6 +36,8 @@ const Option run_options[] = {
     {.name = "checkers",
      .value = "LIST",
      .doc = "of the simulator: all (the default), none, or names of faults separated by commas"},
+    {.name = "counts",
+     .doc = "on sim: counts bank conflicts and sectors of each instruction that accesses memory"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
     {.name = NULL},
@@ -172,6 +174,7 @@ static bool run_on_simulator(Run *run, GError **error)
   sim_options_default(&options);
   options.seed = run->seed;
   options.strict = true; /* these are our own kernels */
+  options.counts = argument_flag(run->arguments, "counts");
   const char *checkers = argument_value(run->arguments, "checkers");
   if (checkers && !sim_options_checkers(&options, checkers, error)) return false;
   return execution_simulate(run->execution, &options, run->faults, error);
@@ -239,13 +242,16 @@ static json_t *outputs_json(const Run *run)
 static void print_result(const Run *run)
 {
   if (run->cli->json) {
-    cli_print_json(json_pack("{s:i, s:s, s:s, s:o, s:O}", "version", 1, "gpu", run->gpu->name, "on",
-                             argument_value(run->arguments, "on"), "outputs", outputs_json(run), "faults",
-                             run->faults->list));
+    json_t *object = json_pack("{s:i, s:s, s:s, s:o, s:O}", "version", 1, "gpu", run->gpu->name, "on",
+                               argument_value(run->arguments, "on"), "outputs", outputs_json(run), "faults",
+                               run->faults->list);
+    if (json_array_size(run->faults->counts)) json_object_set(object, "counts", run->faults->counts);
+    cli_print_json(object);
     return;
   }
   fputs(run->faults->notes->str, stdout);
   fputs(run->faults->text->str, stdout);
+  fputs(run->faults->tables->str, stdout);
   if (run->comparisons) print_outputs(run);
   if (run->faults->n_errors) printf("%u faults\n", run->faults->n_errors);
 }

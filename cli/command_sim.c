@@ -16,6 +16,8 @@ const Option sim_options[] = {
     {.name = "gpu", .value = "GPU", .doc = "whose limits hold; default: those of the target in general"},
     {.name = "max-instructions", .value = "N", .doc = "stops after so many warp-instructions"},
     {.name = "timeout", .value = "SECONDS", .doc = "stops after so many seconds"},
+    {.name = "counts",
+     .doc = "counts bank conflicts and sectors of each instruction that accesses memory; needs --gpu"},
     {.name = "exact", .doc = "matrix products accumulate in double"},
     {.name = NULL},
 };
@@ -47,6 +49,7 @@ static bool read_options(const Arguments *arguments, SimOptions *options, GError
   options->seed = (uint64_t)seed;
   options->max_instructions = (uint64_t)limit;
   if (argument_flag(arguments, "exact")) options->arithmetic = SIM_ARITHMETIC_EXACT;
+  options->counts = argument_flag(arguments, "counts");
   return true;
 }
 
@@ -58,6 +61,10 @@ static void print_result(const Cli *cli, const SimResult *result, const SimModul
   }
   g_autofree char *text = sim_result_to_text(result, module);
   fputs(text, stdout);
+  if (result->counts) {
+    g_autofree char *counts = sim_counts_to_text(result);
+    fputs(counts, stdout);
+  }
   printf("%llu warp-instructions in %.3f s, %u faults, %u findings\n",
          (unsigned long long)result->instructions, result->seconds, result->n_errors,
          result->n_faults - result->n_errors);

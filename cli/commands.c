@@ -98,6 +98,8 @@ static const Option catalog_options[] = {
      .value = "BYTES",
      .doc = "simulate: moves every tensor so many bytes off an aligned address, as --dim"},
     {.name = "edited", .doc = "simulate: runs also files that were changed by hand"},
+    {.name = "counts",
+     .doc = "simulate: also shows what each kernel's memory accesses cost at its largest size"},
     {.name = "list", .doc = "simulate: prints the cases, runs none"},
     {.name = "schedules", .value = "N", .doc = "simulate: as in adlgen sim; default: 2"},
     {.name = "seed", .value = "N", .doc = "simulate: seed of inputs and random orders; default: 0"},

@@ -126,6 +126,8 @@ ExecutionFaults *execution_faults_new(void)
   faults->list = json_array();
   faults->text = g_string_new(NULL);
   faults->notes = g_string_new(NULL);
+  faults->counts = json_array();
+  faults->tables = g_string_new(NULL);
   return faults;
 }
 
@@ -135,5 +137,7 @@ void execution_faults_free(ExecutionFaults *faults)
   json_decref(faults->list);
   g_string_free(faults->text, TRUE);
   g_string_free(faults->notes, TRUE);
+  json_decref(faults->counts);
+  g_string_free(faults->tables, TRUE);
   g_free(faults);
 }

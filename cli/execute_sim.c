@@ -152,6 +152,15 @@ static void report_faults(Simulation *s, const char *launch, const SimResult *re
   s->faults->n_errors += result->n_errors;
 }
 
+static void report_counts(Simulation *s, const char *launch, const char *kernel, const SimResult *result)
+{
+  if (!result->counts) return;
+  json_array_append_new(s->faults->counts, json_pack("{s:s, s:s, s:o}", "launch", launch, "kernel", kernel,
+                                                     "instructions", sim_counts_to_json(result)));
+  g_autofree char *table = sim_counts_to_text(result);
+  g_string_append_printf(s->faults->tables, "%s: %s\n%s", launch, kernel, table);
+}
+
 static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena, GError **error)
 {
   for (unsigned i = 0; i < resolved->launch->n_zero; i++)
@@ -170,6 +179,7 @@ static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena
                          resolved->grid[1], resolved->grid[2], result.instructions, result.seconds);
   s->faults->instructions += result.instructions;
   report_faults(s, resolved->launch->name, &result, module);
+  report_counts(s, resolved->launch->name, resolved->variant->kernel, &result);
   sim_result_clear(&result);
   for (unsigned i = 0; i < s->x->plan->n_tensors; i++)
     s->written[i] |= description.buffer_of[i] >= 0;

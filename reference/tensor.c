@@ -49,31 +49,67 @@ void philox(uint64_t seed, uint32_t stream, uint64_t block, uint32_t words[4])
   memcpy(words, counter, sizeof counter);
 }
 
+/* Two numbers of N(0, 1) by Box and Muller; u is in (0, 1), so that the logarithm is finite. */
+static void normal_pair(const uint32_t words[4], double normal[2])
+{
+  double u = (words[0] + 1.0) / 4294967297.0, v = words[1] / 4294967296.0, radius = sqrt(-2 * log(u));
+  normal[0] = radius * cos(2 * M_PI * v);
+  normal[1] = radius * sin(2 * M_PI * v);
+}
+
 /* Two elements a block. */
 static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, size_t first)
 {
   uint32_t words[4];
+  double normal[2];
   unsigned size = number_bytes(tensor->type);
+  NumberClass class = number_class(tensor->type);
   philox(seed, index, first / 2, words);
-  /* Box and Muller: u in (0, 1), so that the logarithm is finite. */
-  double u = (words[0] + 1.0) / 4294967297.0, v = words[1] / 4294967296.0, radius = sqrt(-2 * log(u));
-  double normal[2] = {radius * cos(2 * M_PI * v), radius * sin(2 * M_PI * v)};
+  if (class == NUMBER_FLOAT) normal_pair(words, normal);
   for (unsigned i = 0; i < 2 && first + i < tensor->n; i++) {
     uint8_t *element = tensor->data + (first + i) * size;
     uint64_t bits = words[i] | (uint64_t)words[i + 2] << 32;
-    if (number_class(tensor->type) == NUMBER_FLOAT)
+    if (class == NUMBER_FLOAT)
       number_from_double(tensor->type, normal[i], true, element);
-    else if (number_class(tensor->type) == NUMBER_BOOLEAN)
+    else if (class == NUMBER_BOOLEAN)
       *element = bits & 1;
     else
       memcpy(element, &bits, size);
   }
 }
 
+#define FILL_AT_ONCE (UINT64_C(1) << 18) /* elements: what is worth a thread; even */
+
+typedef struct Filling {
+  Tensor *tensor;
+  uint64_t seed;
+  unsigned index;
+  uint64_t next; /* atomic: the first element nobody has taken */
+} Filling;
+
+static void *fill_pieces(void *data)
+{
+  Filling *f = data;
+  for (;;) {
+    uint64_t first = __atomic_fetch_add(&f->next, FILL_AT_ONCE, __ATOMIC_RELAXED);
+    if (first >= f->tensor->n) return NULL;
+    for (uint64_t i = first; i < MIN(first + FILL_AT_ONCE, f->tensor->n); i += 2)
+      fill_pair(f->tensor, f->seed, f->index, i);
+  }
+}
+
+/* Every element is computed from its own number alone, so it does not matter which thread does. */
 void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index)
 {
-  for (size_t i = 0; i < tensor->n; i += 2)
-    fill_pair(tensor, seed, index, i);
+  Filling filling = {.tensor = tensor, .seed = seed, .index = index};
+  uint64_t pieces = (tensor->n + FILL_AT_ONCE - 1) / FILL_AT_ONCE;
+  unsigned others = (unsigned)MIN(g_get_num_processors(), MAX(pieces, 1)) - 1;
+  g_autofree GThread **threads = g_new0(GThread *, others + 1);
+  for (unsigned i = 0; i < others; i++)
+    threads[i] = g_thread_new("fill", fill_pieces, &filling);
+  fill_pieces(&filling);
+  for (unsigned i = 0; i < others; i++)
+    g_thread_join(threads[i]);
 }
 
 void tensor_fill_range(Tensor *tensor, uint64_t seed, unsigned index, int64_t low, int64_t high)

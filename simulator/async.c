@@ -1,6 +1,7 @@
 /* Asynchronous operations: when they land, bulk groups, the movement of the bytes. */
 #include "simulator/copy.h"
 #include "simulator/exec.h"
+#include "simulator/place.h"
 #include "simulator/race.h"
 #include <string.h>
 
@@ -38,6 +39,44 @@ static Place piece_place(Mover *m, uint64_t global, unsigned bytes, AccessKind k
 {
   BulkOperation *op = m->op;
   return memory_place(op->base.warp, op->base.in, op->base.lane, SPACE_GLOBAL, global, bytes, kind);
+}
+
+/* The row's bytes in global memory, if one buffer holds them all. */
+static bool row_place(const Mover *m, uint64_t global, unsigned bytes, Place *p)
+{
+  Buffer *b = memory_buffer(m->op->base.warp->block->cluster->run, global);
+  uint64_t offset = b ? global - b->address : 0;
+  if (bytes % 16 || !b || offset >= b->bytes || b->bytes - offset < bytes) return false;
+  *p = (Place){.at = b->data + offset, .buffer = b, .offset = offset, .defined = b->defined};
+  return true;
+}
+
+static bool load_row(void *user, uint32_t offset, uint64_t global, unsigned bytes)
+{
+  Mover *m = user;
+  Place p;
+  if (!row_place(m, global, bytes, &p) || !memory_is_defined(&p, bytes)) return false;
+  race_async_global(m->op, &p, bytes, ACCESS_READ);
+  for (unsigned i = 0; i < bytes; i += 16) {
+    uint32_t to = tensormap_swizzle(&m->op->map, offset + i);
+    memcpy(m->block->shared + to, p.at + i, 16);
+    define16(m->block->defined, to, true);
+  }
+  return true;
+}
+
+static bool store_row(void *user, uint32_t offset, uint64_t global, unsigned bytes)
+{
+  Mover *m = user;
+  Place p;
+  if (m->op->reduction >= 0 || !row_place(m, global, bytes, &p)) return false;
+  for (unsigned i = 0; i < bytes; i += 16)
+    if (!is_defined16(m->block->defined, tensormap_swizzle(&m->op->map, offset + i))) return false;
+  race_async_global(m->op, &p, bytes, ACCESS_WRITE);
+  for (unsigned i = 0; i < bytes; i += 16)
+    memcpy(p.at + i, m->block->shared + tensormap_swizzle(&m->op->map, offset + i), 16);
+  memory_define(&p, bytes, true);
+  return true;
 }
 
 /* valid elements of the piece come from global memory, the others are filled */
@@ -185,12 +224,12 @@ static void move_bytes(BulkOperation *op, Block *to)
   if (op->direction == COPY_SHARED_TO_GLOBAL) {
     Mover m = {.op = op, .block = op->from};
     if (op->tensor)
-      tensormap_walk(&op->map, op->coordinates, op->from_offset, store_piece, &m);
+      tensormap_walk(&op->map, op->coordinates, op->from_offset, store_row, store_piece, &m);
     else
       linear_to_global(op);
   } else if (op->tensor) {
     Mover m = {.op = op, .block = to};
-    tensormap_walk(&op->map, op->coordinates, op->to_offset, load_piece, &m);
+    tensormap_walk(&op->map, op->coordinates, op->to_offset, load_row, load_piece, &m);
   } else {
     linear_to_shared(op, to);
   }

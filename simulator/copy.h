@@ -36,15 +36,22 @@ typedef struct BulkOperation {
   uint64_t id;
 } BulkOperation;
 
+/* What a lane of cp.async (not bulk) copies: shared destination, global source, bytes read from there. */
+void copy_addresses(const Warp *w, const Inst *in, unsigned lane, uint32_t *to, uint64_t *from,
+                    unsigned *bytes);
+
 /* tensormap.c */
 bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map);
 uint64_t tensormap_box_bytes(const TensorMap *map);    /* what the transfer counts */
 uint64_t tensormap_shared_bytes(const TensorMap *map); /* what it covers in shared memory */
-/* Walks the box in 16-byte pieces of shared memory. */
+/* Walks the box in 16-byte pieces of shared memory. Where a whole row of it is inside the tensor, `row` is
+ * asked first, with the row's place in shared memory before the swizzle: true, and its pieces are skipped. */
 typedef void (*BoxPiece)(void *user, uint32_t shared_offset, uint64_t global, uint32_t valid,
                          unsigned element_bytes);
-void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset,
+typedef bool (*BoxRow)(void *user, uint32_t shared_offset, uint64_t global, unsigned bytes);
+void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset, BoxRow row,
                     BoxPiece piece, void *user);
+uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address);
 
 void bulk_land(PendingOperation *p);
 void bulk_wait(Warp *w, uint32_t mask, uint32_t keep);

@@ -107,6 +107,20 @@ static void land_copies(Warp *w, uint32_t mask, uint32_t keep, bool uncommitted)
   g_array_set_size(w->copies, out);
 }
 
+void copy_addresses(const Warp *w, const Inst *in, unsigned lane, uint32_t *to, uint64_t *from,
+                    unsigned *bytes)
+{
+  const CopyData *data = in->data;
+  uint64_t shared = value_of(w, data->to, data->to_offset, data->to_wide, lane);
+  if (data->to_wide && shared >> 32 == WINDOW_SHARED >> 32) shared -= WINDOW_SHARED;
+  *to = (uint32_t)shared;
+  *from = value_of(w, data->from, data->from_offset, data->from_wide, lane);
+  *bytes = in->bytes;
+  if (data->size == OPERAND_NONE) return;
+  *bytes =
+      in->negate ? (predicate(w, data->size) >> lane & 1 ? 0 : in->bytes) : lane_u32(w, data->size, lane);
+}
+
 static Step run_copy(Warp *w, const Inst *in, uint32_t mask)
 {
   const CopyData *data = in->data;
@@ -117,14 +131,9 @@ static Step run_copy(Warp *w, const Inst *in, uint32_t mask)
   }
   for_lanes(l, mask)
   {
-    uint64_t to = value_of(w, data->to, data->to_offset, data->to_wide, l);
-    if (data->to_wide && to >> 32 == WINDOW_SHARED >> 32) to -= WINDOW_SHARED;
-    c.to[l] = (uint32_t)to;
-    c.from[l] = value_of(w, data->from, data->from_offset, data->from_wide, l);
+    unsigned bytes;
+    copy_addresses(w, in, l, &c.to[l], &c.from[l], &bytes);
     c.group[l] = w->copy_groups[l];
-    uint32_t bytes = in->bytes;
-    if (data->size != OPERAND_NONE)
-      bytes = in->negate ? (predicate(w, data->size) >> l & 1 ? 0 : in->bytes) : lane_u32(w, data->size, l);
     if (bytes > in->bytes) {
       fault(w, in, l, SIM_FAULT_OPERAND, c.from[l], "a source size of %u bytes; the copy has %u", bytes,
             in->bytes);

@@ -14,10 +14,39 @@ static Step run_move_predicate(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
+/* two words of 32 bits into one of 64, and back */
+VECTORISED static void pack_words(const uint32_t *low, const uint32_t *high, uint64_t *out)
+{
+  uint64_t v[LANES];
+  for (unsigned l = 0; l < LANES; l++)
+    v[l] = low[l] | (uint64_t)high[l] << 32;
+  memcpy(out, v, sizeof v); /* out may overlap a source */
+}
+
+VECTORISED static void unpack_words(const uint64_t *from, uint32_t *low, uint32_t *high)
+{
+  uint32_t a[LANES], b[LANES];
+  for (unsigned l = 0; l < LANES; l++) {
+    a[l] = (uint32_t)from[l];
+    b[l] = (uint32_t)(from[l] >> 32);
+  }
+  memcpy(low, a, sizeof a);
+  memcpy(high, b, sizeof b);
+}
+
+static bool is_word_pair(const Inst *in, uint32_t mask)
+{
+  return mask == FULL && in->bytes == 8 && in->n_list == 2;
+}
+
 /* a wide register from parts, lowest first; list: parts */
 static Step run_pack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned part = in->bytes / in->n_list;
+  if (is_word_pair(in, mask)) {
+    pack_words(operand(w, in->list[0]), operand(w, in->list[1]), operand(w, in->d[0]));
+    return STEP_NEXT;
+  }
   for_lanes(l, mask)
   {
     uint64_t v[2] = {0, 0};
@@ -38,6 +67,10 @@ static Step run_pack(Warp *w, const Inst *in, uint32_t mask)
 static Step run_unpack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned part = in->bytes / in->n_list;
+  if (is_word_pair(in, mask) && in->list[0] >= 4 && in->list[1] >= 4) {
+    unpack_words(operand(w, in->a[0]), operand(w, in->list[0]), operand(w, in->list[1]));
+    return STEP_NEXT;
+  }
   for_lanes(l, mask)
   {
     uint64_t v[2] = {0, 0};

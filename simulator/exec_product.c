@@ -2,6 +2,7 @@
  * rows, so a warp executes its share alone; that all four issue the same product is checked beside it. */
 #include "simulator/check.h"
 #include "simulator/exec.h"
+#include "simulator/place.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -36,28 +37,29 @@ static uint32_t swizzled(const MatrixDescriptor *m, uint32_t address)
   return address ^ ((address - (m->base_offset << 7)) >> 3 & bits);
 }
 
-/* 16 bytes of row r along K: chunk 0 or 1 of the 32 bytes an instruction takes. */
-static uint32_t chunk_along_k(const MatrixDescriptor *m, unsigned r, unsigned chunk)
+/* Rows 8 * group ... of an operand stored along K: 16 bytes of each, chunk 0 or 1 of the 32 an instruction
+ * takes. */
+static void chunks_along_k(const MatrixDescriptor *m, unsigned group, unsigned chunk, uint32_t out[8])
 {
-  uint32_t offset = r / 8 * m->stride;
-  if (m->width == 16)
-    offset += r % 8 * 16 + chunk * m->leading;
-  else
-    offset += r % 8 * m->width + chunk * 16;
-  return swizzled(m, m->start + offset);
+  uint32_t offset = m->start + group * m->stride + chunk * (m->width == 16 ? m->leading : 16);
+  for (unsigned r = 0; r < 8; r++)
+    out[r] = swizzled(m, offset + r * m->width);
 }
 
-/* 16 bytes along M or N (eight 16-bit elements starting at 8 * group) for one k. */
-static uint32_t chunk_across_k(const MatrixDescriptor *m, unsigned group, unsigned k)
+/* Eight 16-bit elements of M or N, beginning with 8 * group, for every one of n values of k: 16 bytes each.
+ */
+static void chunks_across_k(const MatrixDescriptor *m, unsigned group, unsigned n, uint32_t *out)
 {
-  uint32_t offset;
+  uint32_t outer = m->stride, offset = m->start; /* outer: between eights of k */
   if (m->width == 16) {
-    offset = group * m->stride + k / 8 * m->leading + k % 8 * 16;
+    offset += group * m->stride;
+    outer = m->leading;
   } else {
     unsigned per_atom = m->width / 16;
-    offset = group / per_atom * m->leading + k / 8 * m->stride + k % 8 * m->width + group % per_atom * 16;
+    offset += group / per_atom * m->leading + group % per_atom * 16;
   }
-  return swizzled(m, m->start + offset);
+  for (unsigned k = 0; k < n; k++)
+    out[k] = swizzled(m, offset + k / 8 * outer + k % 8 * m->width);
 }
 
 typedef struct Loader {
@@ -67,25 +69,36 @@ typedef struct Loader {
   bool reported, check; /* check: races are looked for, at the issue */
 } Loader;
 
-/* The piece's bytes; false if they are outside of shared memory. *defined: all of them have been written. */
-static const uint8_t *load_chunk(Loader *q, uint32_t address, bool *defined)
+static void refuse_chunk(Loader *q, uint32_t address)
 {
-  static const uint8_t zeros[16] = {0};
+  const Block *b = q->w->block;
+  if (!q->reported)
+    fault(q->w, q->in, 0, SIM_FAULT_BOUNDS, address,
+          "a product reads shared address 0x%x; the block's shared memory is 0x%llx to 0x%llx", address,
+          (unsigned long long)b->shared_base, (unsigned long long)b->shared_bytes);
+  q->reported = true;
+}
+
+/* n pieces of 16 bytes; what is outside of shared memory reads as zero. Bit per piece that holds undefined
+ * bytes. */
+static uint32_t load_chunks(Loader *q, const uint32_t *addresses, unsigned n, void *to)
+{
   Block *b = q->w->block;
-  uint64_t base = b->cluster->run->kernel->shared_base;
-  address &= 0x3ffff;
-  if (address < base || address + 16ull > b->shared_bytes) {
-    if (!q->reported)
-      fault(q->w, q->in, 0, SIM_FAULT_BOUNDS, address,
-            "a product reads shared address 0x%x; the block's shared memory is 0x%llx to 0x%llx", address,
-            (unsigned long long)base, (unsigned long long)b->shared_bytes);
-    q->reported = true;
-    return zeros;
+  const uint64_t base = b->shared_base, limit = b->shared_bytes;
+  bool check = q->check && b->check;
+  uint32_t undefined = 0;
+  for (unsigned i = 0; i < n; i++) {
+    uint32_t address = addresses[i] & 0x3fff0;
+    if (address < base || address + 16ull > limit) {
+      refuse_chunk(q, address);
+      memset((uint8_t *)to + 16 * (size_t)i, 0, 16);
+      continue;
+    }
+    memcpy((uint8_t *)to + 16 * (size_t)i, b->shared + address, 16);
+    undefined |= (uint32_t)!is_defined16(b->defined, address) << i;
+    if (check) race_product_read(q->w, q->in, q->product, address);
   }
-  Place p = {.at = b->shared + address, .block = b, .offset = address, .defined = b->defined};
-  *defined &= memory_is_defined(&p, 16);
-  if (q->check) race_product_read(q->w, q->in, q->product, address);
-  return p.at;
+  return undefined;
 }
 
 static void mark_rows(uint64_t *bad, unsigned first, unsigned count)
@@ -96,14 +109,12 @@ static void mark_rows(uint64_t *bad, unsigned first, unsigned count)
 
 /* A register of an operand stored along k: 16 bytes of each of eight rows. bad: bit per row that holds
  * undefined bytes. */
-static void gather_along(Loader *q, const MatrixDescriptor *m, unsigned first, unsigned chunk,
+static void gather_along(Loader *q, const MatrixDescriptor *m, unsigned group, unsigned chunk,
                          uint32_t v[LANES], uint64_t *bad, unsigned bad_first)
 {
-  for (unsigned r = 0; r < 8; r++) {
-    bool defined = true;
-    memcpy(v + 4 * (size_t)r, load_chunk(q, chunk_along_k(m, first + r, chunk), &defined), 16);
-    if (!defined) mark_rows(bad, bad_first + r, 1);
-  }
+  uint32_t addresses[8];
+  chunks_along_k(m, group, chunk, addresses);
+  bad[bad_first >> 6] |= (uint64_t)load_chunks(q, addresses, 8, v) << (bad_first & 63);
 }
 
 static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mode)
@@ -118,18 +129,18 @@ static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mo
 static void gather_rows(Loader *q, const GroupProduct *s, uint32_t v[4][LANES], uint64_t *bad)
 {
   MatrixDescriptor m = read_descriptor(q->product->a);
-  unsigned first = 16 * (q->w->id & 3);
+  unsigned first = 2 * (q->w->id & 3);
   for (unsigned r = 0; r < 4 && !s->transpose_a; r++)
-    gather_along(q, &m, first + 8 * (r & 1), r >> 1, v[r], bad, 8 * (r & 1));
-  for (unsigned k = 0; k < s->k && s->transpose_a; k++)
-    for (unsigned g = 0; g < 2; g++) {
-      bool defined = true;
-      uint16_t row[8], *to = (uint16_t *)v[(k >> 3) * 2 + g];
-      memcpy(row, load_chunk(q, chunk_across_k(&m, first / 8 + g, k), &defined), 16);
+    gather_along(q, &m, first + (r & 1), r >> 1, v[r], bad, 8 * (r & 1));
+  for (unsigned g = 0; g < 2 && s->transpose_a; g++) {
+    uint32_t addresses[16];
+    uint16_t rows[16][8];
+    chunks_across_k(&m, first + g, s->k, addresses);
+    if (load_chunks(q, addresses, s->k, rows)) mark_rows(bad, 8 * g, 8);
+    for (unsigned k = 0; k < s->k; k++)
       for (unsigned i = 0; i < 8; i++)
-        to[8 * i + (k & 7)] = row[i];
-      if (!defined) mark_rows(bad, 8 * g, 8);
-    }
+        ((uint16_t *)v[(k >> 3) * 2 + g])[8 * i + (k & 7)] = rows[k][i];
+  }
 }
 
 static void load_columns(Loader *q, const GroupProduct *s, Accumulation mode, ProductTile *tiles,
@@ -138,20 +149,19 @@ static void load_columns(Loader *q, const GroupProduct *s, Accumulation mode, Pr
   const ProductKernels *kernels = product_kernels();
   const ProductFormat format = format_of(s, false, mode);
   MatrixDescriptor m = read_descriptor(q->product->b);
-  uint32_t v[LANES] __attribute__((aligned(64))), words[16][4] __attribute__((aligned(64)));
+  uint32_t v[LANES] __attribute__((aligned(64))), words[16][4] __attribute__((aligned(64))), addresses[16];
   for (unsigned t = 0; t < s->n / 8; t++) {
     tiles[t].special = false;
-    for (unsigned c = 0; c < 2 && !s->transpose_b; c++) {
-      gather_along(q, &m, 8 * t, c, v, bad, 8 * t);
+    if (s->transpose_b) {
+      chunks_across_k(&m, t, s->k, addresses);
+      if (load_chunks(q, addresses, s->k, words)) mark_rows(bad, 8 * t, 8);
+      kernels->load_tile_across(&tiles[t], format, words[0], s->k);
+      continue;
+    }
+    for (unsigned c = 0; c < 2; c++) {
+      gather_along(q, &m, t, c, v, bad, 8 * t);
       kernels->load_tile(&tiles[t], format, v, c * 16 / s->bytes);
     }
-    if (!s->transpose_b) continue;
-    for (unsigned k = 0; k < s->k; k++) {
-      bool defined = true;
-      memcpy(words[k], load_chunk(q, chunk_across_k(&m, t, k), &defined), 16);
-      if (!defined) mark_rows(bad, 8 * t, 8);
-    }
-    kernels->load_tile_across(&tiles[t], format, words[0], s->k);
   }
 }
 

@@ -33,6 +33,7 @@ typedef struct Cluster Cluster;
 typedef struct Run Run;
 typedef enum { CLUSTER_FINISHED, CLUSTER_STALLED, CLUSTER_STOPPED, CLUSTER_YIELD } ClusterState;
 typedef struct Inst Inst;
+typedef struct Observed Observed;
 
 typedef enum {
   STEP_NEXT,      /* go on behind the instruction */
@@ -279,7 +280,9 @@ struct Run {
   uint64_t workspace; /* of a cooperative launch: address of its buffer, 0: the kernel asks for none */
   GArray *printed;    /* Printed: print.c */
   uint64_t heap_used;
-  GHashTable *seen; /* faults already reported */
+  GHashTable *seen;   /* faults already reported */
+  const Gpu *gpu;     /* may be NULL */
+  Observed *observed; /* as kernel->code; NULL: nobody watches */
 };
 
 static inline void *operand(const Warp *w, uint32_t id)

@@ -246,7 +246,7 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
       before[p][u] = ((const Floats *)acc[p])[u];
       Ints t = simd_larger(top[p][u], accumulator_exponents((Ints)before[p][u]));
       /* all products and the accumulator zero: any scale will do */
-      bad[p][u] = (t > LARGEST_EXPONENT) | ((t < lowest) & (t > NO_EXPONENT));
+      bad[p][u] = (t > LARGEST_EXPONENT) | ((t < lowest) & (t > NO_EXPONENT / 2));
       if (special) bad[p][u] = ~(Ints){};
       any |= bad[p][u];
       t = simd_larger(t, (Ints){} + lowest);

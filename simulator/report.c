@@ -111,9 +111,18 @@ void sim_result_clear(SimResult *result)
     g_free(result->faults[i].message);
     g_free(result->faults[i].instruction);
   }
+  for (unsigned i = 0; i < result->n_counts; i++)
+    g_free(result->counts[i].instruction);
+  g_free(result->counts);
   g_free(result->faults);
   g_free(result->printed);
   *result = (SimResult){0};
+}
+
+/* Sums over all warps, which the table of sim_counts_to_text() shows. */
+static bool is_count(SimFaultKind kind)
+{
+  return kind == SIM_FAULT_BANK || kind == SIM_FAULT_SECTOR;
 }
 
 char *sim_result_to_text(const SimResult *result, const SimModule *module)
@@ -122,6 +131,7 @@ char *sim_result_to_text(const SimResult *result, const SimModule *module)
   if (out->len && out->str[out->len - 1] != '\n') g_string_append_c(out, '\n');
   for (unsigned i = 0; i < result->n_faults; i++) {
     const SimFault *f = &result->faults[i];
+    if (is_count(f->kind)) continue;
     g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", module->source->name, f->line, f->column,
                            f->finding ? "finding" : "fault", sim_fault_name(f->kind), f->message);
     g_string_append_printf(out, "  %s, block (%u,%u,%u), warp %u, lane %u", f->instruction, f->block[0],
@@ -159,6 +169,7 @@ json_t *sim_result_to_json(const SimResult *result, const SimModule *module)
   }
   json_t *out = json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",
                           (json_int_t)result->instructions, "seconds", result->seconds);
+  if (result->counts) json_object_set_new(out, "counts", sim_counts_to_json(result));
   if (result->printed) {
     g_autofree char *valid = g_utf8_make_valid(result->printed, -1);
     json_object_set_new(out, "printed", json_string(valid));

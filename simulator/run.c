@@ -1,6 +1,7 @@
 /* One launch: does it fit the kernel, memory, blocks over threads, results. */
 #include "simulator/copy.h"
 #include "simulator/flow.h"
+#include "simulator/observe.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -453,6 +454,11 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
              SimResult *result, GError **error)
 {
   *result = (SimResult){0};
+  if (options->counts && !gpu) {
+    error_set(error, ERROR_USAGE, NULL, "counts-gpu", "name a GPU",
+              "counting needs a GPU, whose description has its banks and sectors");
+    return false;
+  }
   const PtxFunction *f = find_entry(module, launch->entry, error);
   if (!f || !check_launch(f, launch, error)) return false;
   Kernel *kernel = kernel_decode(module, f, error);
@@ -475,12 +481,14 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
     ok = refuse(f, error, "%llu bytes of shared memory; a block has %u",
                 (unsigned long long)(run.shared_end - kernel->shared_base), gpu->shared_per_block);
   if (ok) {
+    observe_begin(&run, kernel, gpu);
     gint64 start = g_get_monotonic_time();
     if (options->timeout > 0) run.deadline = start + (gint64)(options->timeout * 1e6);
     run_all(&run, gpu);
     print_finish_run(&run);
     result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
     result->instructions = run.instructions;
+    observe_end(&run);
   }
   run_free(&run);
   return ok;

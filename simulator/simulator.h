@@ -81,7 +81,9 @@ typedef struct SimLaunch {
   X(CONVERGENCE, "convergence") /* lanes missing at an instruction that needs them all */                    \
   X(TRAP, "trap")               /* the kernel trapped */                                                     \
   X(LIMIT, "limit")             /* instruction or time limit reached */                                      \
-  X(OPERAND, "operand")         /* an operand whose value the instruction forbids */
+  X(OPERAND, "operand")         /* an operand whose value the instruction forbids */                         \
+  X(BANK, "bank-conflict")      /* with counts: lanes of an access meet in a bank of shared memory */        \
+  X(SECTOR, "uncoalesced")      /* with counts: an access moves more sectors than its bytes need */
 
 typedef enum {
 #define X(id, name) SIM_FAULT_##id,
@@ -127,6 +129,7 @@ typedef struct SimOptions {
   double timeout;            /* seconds, 0: none */
   unsigned jobs;             /* threads, 0: as many as the machine has */
   SimArithmetic arithmetic;
+  bool counts; /* count bank conflicts and sectors per instruction; sim_run then needs a GPU */
   bool strict; /* hold the kernel to the rules for our own: what is a finding in foreign PTX is a fault */
 } SimOptions;
 
@@ -134,12 +137,25 @@ void sim_options_default(SimOptions *options);
 /* "all", "none" or a list of fault names, comma-separated. */
 bool sim_options_checkers(SimOptions *options, const char *list, GError **error);
 
+/* One instruction that accesses shared or global memory lane by lane, over all warps of the first schedule.
+ * A wavefront is one pass through the banks of shared memory. The least: what the same accesses would take
+ * if no two lanes met in a bank, or if their bytes lay side by side from the start of a sector. */
+typedef struct SimCount {
+  char *instruction;
+  unsigned line, column;
+  uint64_t executions; /* by warps, with at least one lane */
+  uint64_t wavefronts, least_wavefronts;
+  uint64_t sectors, least_sectors;
+} SimCount;
+
 typedef struct SimResult {
   SimFault *faults;
   unsigned n_faults, n_errors; /* n_errors: without findings */
   uint64_t instructions;       /* warp-instructions executed */
   char *printed;               /* what the kernel printed (printf), block by block; NULL: nothing */
   double seconds;
+  SimCount *counts; /* with options.counts: by line; those that were never executed are left out */
+  unsigned n_counts;
 } SimResult;
 
 /* Runs one kernel. false with *error if PTX and launch do not fit each other or an instruction is unknown; a
@@ -150,6 +166,8 @@ bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, c
 void sim_result_clear(SimResult *result);
 char *sim_result_to_text(const SimResult *result, const SimModule *module); /* g_free */
 json_t *sim_result_to_json(const SimResult *result, const SimModule *module);
+char *sim_counts_to_text(const SimResult *result); /* a table; g_free */
+json_t *sim_counts_to_json(const SimResult *result);
 
 /* A launch file: buffers are read or filled, the description points into the object. */
 typedef struct SimLaunchFile SimLaunchFile;

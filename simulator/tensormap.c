@@ -52,13 +52,13 @@ uint64_t tensormap_shared_bytes(const TensorMap *map)
   return n;
 }
 
-static uint32_t swizzle(const TensorMap *map, uint32_t address)
+uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address)
 {
   static const uint32_t bits[] = {0, 0x10, 0x30, 0x70};
   return address ^ (address >> 3 & bits[map->swizzle_log & 3]);
 }
 
-void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset,
+void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset, BoxRow whole,
                     BoxPiece piece, void *user)
 {
   unsigned bytes = number_bytes((NumberType)map->type), per_piece = 16 / bytes;
@@ -76,12 +76,15 @@ void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t
       row += (uint64_t)c * map->strides[i - 1];
     }
     uint32_t start = at;
-    for (unsigned e = 0; e < count[0]; e += per_piece, at += 16) {
-      int64_t c = (int64_t)coordinates[0] + e;
+    const int64_t first = coordinates[0];
+    bool done = inside && first >= 0 && first + count[0] - 1 <= (int64_t)map->dims[0] &&
+                whole(user, at, row + (uint64_t)first * bytes, count[0] * bytes);
+    for (unsigned e = 0; !done && e < count[0]; e += per_piece, at += 16) {
+      int64_t c = first + e;
       uint32_t valid = 0;
       for (unsigned k = 0; inside && k < per_piece && e + k < count[0]; k++)
         if (c + k >= 0 && c + k <= (int64_t)map->dims[0]) valid |= 1u << k;
-      piece(user, swizzle(map, at), row + (uint64_t)c * bytes, valid, bytes);
+      piece(user, tensormap_swizzle(map, at), row + (uint64_t)c * bytes, valid, bytes);
     }
     at = start + row_bytes(map);
     unsigned i = 1;

@@ -147,6 +147,7 @@ options:
   --dim NAME=VALUE        simulate: this size instead of those that are chosen; shows the whole report
   --skew BYTES            simulate: moves every tensor so many bytes off an aligned address, as --dim
   --edited                simulate: runs also files that were changed by hand
+  --counts                simulate: also shows what each kernel's memory accesses cost at its largest size
   --list                  simulate: prints the cases, runs none
   --schedules N           simulate: as in adlgen sim; default: 2
   --seed N                simulate: seed of inputs and random orders; default: 0

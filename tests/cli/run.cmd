@@ -72,3 +72,12 @@ $ adlgen run add.json --gpu a100 --on sim --dim R=1 --checkers rase
 error: unknown checker 'rase'
 hint: did you mean 'race'?
 [exit 2]
+
+# Bank conflicts and sectors.
+$ adlgen run add.json --gpu h100 --on sim --dim R=3 --counts | grep -e executions -e all
+       line  instruction       executions  wavefronts   least     sectors   least
+in all: 0 wavefronts, least 0; 35 sectors, least 35
+
+$ adlgen run add.json --gpu h100 --on sim --dim R=3 --offset x=4 --counts --json >counts.json; validate run <counts.json; grep -c uncoalesced counts.json
+valid
+1

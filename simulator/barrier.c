@@ -137,7 +137,7 @@ static Step run_cluster_barrier(Warp *w, const Inst *in, uint32_t mask)
             "second arrival at the cluster barrier without a wait between");
     w->cluster_arrived |= mask;
     w->cluster_phase = b->generation;
-    if (!in->negate) race_cluster_arrive(w);
+    race_cluster_arrive(w, in->negate);
     b->arrived += (uint32_t)__builtin_popcount(mask);
     cluster_complete(c);
     return STEP_NEXT;
@@ -180,6 +180,7 @@ void barrier_thread_exit(Warp *w, uint32_t lanes)
   if (b->live_warps) return;
   race_block_exit(w);
   async_block_exit(b);
+  launch_triggered(b);
   c->live_blocks--;
 }
 
@@ -507,16 +508,8 @@ void decode_fence(Decoder *d, int argument)
     d->in->operation = 3;
   else if (proxy && take(d, "async::generic"))
     d->in->operation = 0;
-  static const char *const known[] = {"sc",
-                                      "acq_rel",
-                                      "acquire",
-                                      "release",
-                                      "cta",
-                                      "cluster",
-                                      "gpu",
-                                      "sys",
-                                      "gl",
-                                      "mbarrier_init",
+  take_order(d, strcmp(d->source->parts[0], "membar") == 0 ? ORDER_BOTH : ORDER_WEAK);
+  static const char *const known[] = {"mbarrier_init",
                                       "alias",
                                       "tensormap::generic",
                                       "generic",

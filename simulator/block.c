@@ -155,6 +155,7 @@ void cluster_free(Cluster *c)
       Warp *w = &b->warps[k];
       async_warp_free(w);
       call_warp_free(w);
+      poll_free(w);
       g_free(w->undefined);
       g_free(w->in_flight);
       g_free(w->write_time);

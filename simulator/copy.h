@@ -34,6 +34,7 @@ typedef struct BulkOperation {
   uint32_t barrier_offset;
   uint32_t group; /* bulk group of the issuing thread */
   uint64_t id;
+  uint32_t agent, agent_clock; /* of a load, for the race checker */
 } BulkOperation;
 
 /* What a lane of cp.async (not bulk) copies: shared destination, global source, bytes read from there. */

@@ -3,6 +3,8 @@
 #include "simulator/flow.h"
 
 Space take_space(Decoder *d);
+/* Memory order and scope of the instruction, into Inst.order and Inst.scope. */
+void take_order(Decoder *d, MemoryOrder otherwise);
 uint64_t atomic_value(PtxType type, int operation, uint64_t a, uint64_t b, uint64_t c);
 Step run_nop(Warp *w, const Inst *in, uint32_t mask);
 

@@ -515,7 +515,7 @@ static Step run_bulk_group(Warp *w, const Inst *in, uint32_t mask)
     for_lanes(l, mask) w->bulk_groups[l]++;
   } else {
     bulk_wait(w, mask, (uint32_t)in->immediate);
-    race_bulk_wait(w);
+    race_bulk_wait(w, mask, (uint32_t)in->immediate, in->negate);
   }
   return STEP_NEXT;
 }

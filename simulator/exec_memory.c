@@ -4,8 +4,6 @@
 #include "simulator/race.h"
 #include <string.h>
 
-enum { ORDER_WEAK, ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELEASE };
-#define MORE_ORDER(in)  ((in)->rounding) /* memory order of an access */
 #define MORE_LOCAL_SIZE (1u << 20)
 
 static inline uint64_t lane_address(const Warp *w, const Inst *in, unsigned lane)
@@ -34,13 +32,14 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
   for (unsigned e = 0; e < n; e++)
     out[e] = operand(w, in->list[e]);
   uint32_t undefined = 0;
-  bool changed = false;
+  bool polls = in->order != ORDER_WEAK && in->space != SPACE_LOCAL, same = true;
   for_lanes(l, mask)
   {
     uint64_t address = lane_address(w, in, l);
     Place p = memory_place(w, in, l, in->space, address, total, ACCESS_READ);
     if (p.at) {
-      race_access(w, in, l, &p, total, ACCESS_READ, MORE_ORDER(in) != ORDER_WEAK);
+      if (polls) same &= poll_same(w, in, l, &p, total);
+      race_access(w, in, l, &p, total, ACCESS_READ, in->order != ORDER_WEAK);
       if (!memory_is_defined(&p, total)) undefined |= 1u << l;
     } else {
       undefined |= 0; /* reported already: go on with zeros */
@@ -51,13 +50,10 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
         continue;
       }
       uint64_t v = p.at ? read_element(p.at + e * bytes, bytes, in->negate) : 0;
-      if (in->operation) {
-        changed |= ((uint64_t *)out[e])[l] != v;
+      if (in->operation)
         ((uint64_t *)out[e])[l] = v;
-      } else {
-        changed |= ((uint32_t *)out[e])[l] != (uint32_t)v;
+      else
         ((uint32_t *)out[e])[l] = (uint32_t)v & in->more;
-      }
     }
   }
   if (w->undefined) {
@@ -65,8 +61,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
     for (unsigned i = 0; i < in->n_writes; i++)
       set_undefined(w, in->writes[i], mask, lanes);
   }
-  if (MORE_ORDER(in) != ORDER_WEAK && in->space != SPACE_LOCAL && !changed) return poll_again(w, in);
-  return STEP_NEXT;
+  return polls ? poll_end(w, in, mask, same) : STEP_NEXT;
 }
 
 static Step run_store(Warp *w, const Inst *in, uint32_t mask)
@@ -89,7 +84,7 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
     bool same = true;
     for (unsigned e = 0; e < n && same; e++)
       same = memcmp(p.at + e * bytes, values[e] + l * stride, bytes) == 0;
-    race_access(w, in, l, &p, total, same ? ACCESS_SAME : ACCESS_WRITE, MORE_ORDER(in) != ORDER_WEAK);
+    race_access(w, in, l, &p, total, same ? ACCESS_SAME : ACCESS_WRITE, in->order != ORDER_WEAK);
     for (unsigned e = 0; e < n; e++)
       memcpy(p.at + e * bytes, values[e] + l * stride, bytes);
     if (p.defined) {
@@ -109,18 +104,23 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
-static void take_order(Decoder *d)
+static const char *const scope_names[] = {"cta", "cluster", "gpu", "sys", "gl", NULL};
+static const uint8_t scope_values[] = {SCOPE_BLOCK, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_GPU, SCOPE_GPU};
+
+void take_order(Decoder *d, MemoryOrder otherwise)
 {
-  static const char *const orders[] = {"weak",     "relaxed", "acquire", "release",
-                                       "volatile", "acq_rel", "mmio",    NULL};
-  static const char *const scopes[] = {"cta", "cluster", "gpu", "sys", "noftz", NULL};
-  static const uint8_t map[] = {ORDER_WEAK,    ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELEASE,
-                                ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELAXED};
+  static const char *const orders[] = {"weak", "relaxed",  "acquire", "release", "acq_rel",
+                                       "sc",   "volatile", "mmio",    NULL};
+  static const uint8_t map[] = {ORDER_WEAK, ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELEASE,
+                                ORDER_BOTH, ORDER_BOTH,    ORDER_RELAXED, ORDER_RELAXED};
+  Inst *in = d->in;
   int which;
+  in->order = (uint8_t)otherwise;
   while (take_one(d, orders, &which))
-    if (map[which] != ORDER_WEAK) MORE_ORDER(d->in) = map[which];
-  while (take_one(d, scopes, NULL))
-    ;
+    in->order = map[which];
+  in->scope = in->order == ORDER_WEAK ? SCOPE_NONE : SCOPE_GPU;
+  while (take_one(d, scope_names, &which))
+    if (in->order != ORDER_WEAK) in->scope = scope_values[which];
 }
 
 Space take_space(Decoder *d)
@@ -152,16 +152,17 @@ static unsigned take_vector(Decoder *d)
 void decode_load_store(Decoder *d, int is_store)
 {
   Inst *in = d->in;
-  take_order(d);
+  take_order(d, ORDER_WEAK);
   in->space = (uint8_t)take_space(d);
   take(d, "unified");
+  in->read_only = take(d, "nc");
   take_hints(d);
   in->vector = (uint8_t)take_vector(d);
   PtxType type = need_type(d);
   in->type = (uint8_t)type;
   in->bytes = (uint8_t)ptx_type_bytes(type);
   decode_address(d, is_store ? 0 : 1);
-  if (MORE_ORDER(in) != ORDER_WEAK && (in->space == SPACE_GLOBAL || in->space == SPACE_GENERIC))
+  if (in->order != ORDER_WEAK && (in->space == SPACE_GLOBAL || in->space == SPACE_GENERIC))
     d->kernel->global_order = true;
   const PtxOperand *items;
   unsigned n = elements(operand_at(d, is_store ? 1 : 0), &items), bytes = 0;
@@ -239,7 +240,7 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined) check_value(w, in, in->a[0], mask, "the address of an atomic");
   for (unsigned e = 0; e < n && w->undefined; e++)
     check_value(w, in, in->list[e], mask, "the operand of an atomic");
-  bool changed = false;
+  bool changed = false, same = true;
   uint32_t undefined = 0;
   for_lanes(l, mask)
   {
@@ -265,6 +266,7 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
       else
         ((uint32_t *)out)[l] = (uint32_t)old;
     }
+    if (in->d[0] != OPERAND_NONE) same &= poll_same(w, in, l, &p, bytes * n);
   }
   for (unsigned i = 0; i < in->n_writes; i++)
     set_undefined(w, in->writes[i], mask, undefined);
@@ -272,14 +274,15 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
     cluster_progress(w->block->cluster);
     return STEP_NEXT;
   }
-  return poll_again(w, in);
+  return poll_end(w, in, mask, same);
 }
 
 void decode_atomic(Decoder *d, int is_reduction)
 {
   Inst *in = d->in;
   int operation;
-  take_order(d);
+  take_order(d, ORDER_RELAXED);
+  take(d, "noftz");
   in->space = (uint8_t)take_space(d);
   take_hints(d);
   if (!take_one(d, atomic_names, &operation)) {

@@ -484,7 +484,7 @@ void product_bind_group(Inst *in, const Gpu *gpu)
   s->model = product_model(gpu, "product_group", s->a, s->b, s->d);
 }
 
-/* --- setmaxnreg, griddepcontrol --- */
+/* --- setmaxnreg --- */
 
 static Step run_setmaxnreg(Warp *w, const Inst *in, uint32_t mask)
 {
@@ -517,12 +517,4 @@ void decode_setmaxnreg(Decoder *d, int argument)
   d->in->immediate = n;
   d->in->flags |= INST_ALIGNED | INST_CUSTOM;
   d->in->run = run_setmaxnreg;
-}
-
-void decode_dependency(Decoder *d, int argument)
-{
-  if (!take(d, "wait") && !take(d, "launch_dependents"))
-    decode_fail(d, ".wait or .launch_dependents is missing");
-  d->in->flags |= INST_CUSTOM;
-  d->in->run = run_nop;
 }

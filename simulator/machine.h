@@ -31,6 +31,7 @@ typedef struct Warp Warp;
 typedef struct Block Block;
 typedef struct Cluster Cluster;
 typedef struct Run Run;
+typedef struct Session Session;
 typedef enum { CLUSTER_FINISHED, CLUSTER_STALLED, CLUSTER_STOPPED, CLUSTER_YIELD } ClusterState;
 typedef struct Inst Inst;
 typedef struct Observed Observed;
@@ -45,6 +46,15 @@ typedef enum {
 } Step;
 
 typedef Step (*Handler)(Warp *w, const Inst *in, uint32_t mask);
+
+/* What an access or fence orders, and towards whom. A weak access has SCOPE_NONE. */
+typedef enum { ORDER_WEAK, ORDER_RELAXED, ORDER_ACQUIRE, ORDER_RELEASE, ORDER_BOTH } MemoryOrder;
+typedef enum {
+  SCOPE_NONE,
+  SCOPE_BLOCK,
+  SCOPE_CLUSTER,
+  SCOPE_GPU
+} MemoryScope; /* the system's: as the GPU's */
 
 enum {                    /* Inst.flags */
        INST_BRANCH = 1,   /* guard decides a jump */
@@ -61,7 +71,9 @@ struct Inst {
   bool guard_negated;
   uint8_t flags, type, type2, space, vector, bytes, operation, rounding;
   bool ftz, saturate, negate, wide;
-  bool synchronises; /* an mbarrier operation: its order is that of the barrier, not of the word */
+  bool synchronises;    /* an mbarrier operation: its order is that of the barrier, not of the word */
+  uint8_t order, scope; /* of a memory access or fence: MemoryOrder, MemoryScope */
+  bool read_only;       /* a load through the path for data that no thread of the grid writes */
   uint32_t d[2], a[5];
   uint32_t *list; /* operands of variable number: vectors, fragments */
   uint16_t n_list, n_reads, n_writes;
@@ -108,7 +120,9 @@ typedef enum {
   WAIT_BARRIER,
   WAIT_CLUSTER,
   WAIT_MBARRIER,
-  WAIT_SPIN,    /* polls something: runs again when anything changed, or when nothing else can */
+  WAIT_SPIN,    /* polls several things: runs again when anything changed, or when nothing else can */
+  WAIT_MEMORY,  /* polls memory (Wait.needed: lanes): runs again when it changed, or when nothing else can */
+  WAIT_LAUNCH,  /* for the launches before it to end */
   WAIT_PRODUCT, /* for the other warps of the warpgroup to issue the same products */
   WAIT_POOL,    /* setmaxnreg.inc */
 } WaitKind;
@@ -164,9 +178,7 @@ struct Warp {
   uint32_t product_groups, product_count;
   uint32_t *write_time; /* per slot, NULL: the kernel has no asynchronous products */
   uint32_t time, fence_time, clock;
-  const Inst *spin; /* last polling instruction */
-  uint64_t spin_progress;
-  unsigned spin_count;
+  struct Polls *polls;      /* poll.c */
   uint32_t cluster_arrived; /* lanes that have arrived and not yet waited */
   uint64_t cluster_phase;
   uint32_t registers_owned; /* setmaxnreg */
@@ -218,6 +230,7 @@ struct Block {
   Barrier barriers[16];
   GArray *mbarriers; /* Mbarrier */
   unsigned live_warps;
+  bool triggered; /* it has allowed dependent launches to start, or has ended */
   int64_t register_pool;
   uint8_t *memory; /* one allocation for registers and the like */
   void *check;
@@ -240,6 +253,7 @@ struct Cluster {
   uint64_t instructions, random;
   unsigned live_blocks;
   bool stopped, finished;
+  bool give_way; /* others should run now: they may have become able to start */
   unsigned spins;
   GString *printed; /* NULL: nothing yet */
   void *check;
@@ -254,35 +268,61 @@ typedef struct Buffer {
   void *check;
 } Buffer;
 
-struct Run {
-  const Kernel *kernel;
+/* What the launches of one simulation share. Launches that may overlap are a group, numbered and ordered
+ * together; groups run one after the other. */
+struct Session {
   const SimOptions *options;
   SimResult *result;
+  Buffer *buffers;
+  unsigned n_buffers;
+  GPtrArray *memory; /* Buffer: of the launches and of their modules */
+  Run *runs;         /* of the group that runs now */
+  unsigned n_runs;
+  GMutex lock;
+  GHashTable *seen; /* faults already reported */
+  uint64_t instructions, progress, random, heap_used;
+  int stop; /* atomic */
+  int64_t deadline;
+  unsigned schedule; /* which of the schedules runs now */
+  bool ordered;      /* clusters share one thread and may meet in global memory */
+  bool threads;      /* several threads run clusters */
+  bool track_races;
+  GHashTable *locations; /* race_order.c: words of global memory used for synchronisation */
+};
+
+/* One launch. */
+struct Run {
+  Session *session;
+  const Kernel *kernel;
+  const SimOptions *options;
   uint32_t grid[3], block[3], cluster[3];
   uint64_t dynamic_shared;
-  Buffer *buffers; /* of the launch */
+  Buffer *buffers; /* of the session */
   unsigned n_buffers;
   Buffer *variables; /* of the module */
   unsigned n_variables;
+  bool owns_variables; /* it is the module's first launch */
   uint8_t *parameters, *constants;
   uint64_t parameter_bytes, constant_bytes;
   uint64_t threads, clusters, next_cluster;
   unsigned registers_per_thread, sm_count;
   uint64_t shared_end, seed;
-  unsigned schedule; /* which of the schedules runs now */
-  GMutex lock;
-  GMutex atomic_lock;
-  uint64_t instructions, progress;
-  int stop; /* atomic */
-  int64_t deadline;
+  unsigned schedule;                       /* which of the schedules runs now */
   bool track_undefined, track_races, ours; /* ours: emitted by adlgen, held to stricter rules */
   SimLanding landing;
-  uint64_t workspace; /* of a cooperative launch: address of its buffer, 0: the kernel asks for none */
-  GArray *printed;    /* Printed: print.c */
-  uint64_t heap_used;
-  GHashTable *seen;   /* faults already reported */
-  const Gpu *gpu;     /* may be NULL */
-  Observed *observed; /* as kernel->code; NULL: nobody watches */
+  uint64_t workspace;      /* of a cooperative launch: address of its buffer, 0: the kernel asks for none */
+  GArray *printed;         /* Printed: print.c */
+  const Gpu *gpu;          /* may be NULL */
+  Observed *observed;      /* as kernel->code; NULL: nobody watches */
+  const char *name;        /* of the launch, NULL: it is the only one */
+  const SimEdge *after;    /* launches it depends on, by index in the list */
+  unsigned n_after, index; /* its own index in the list */
+  uint64_t fitting;        /* clusters that are resident at once, 0: no limit is known */
+  uint64_t active, ended_clusters;          /* clusters that run; that have ended */
+  uint64_t triggered;                       /* blocks that let dependent launches start, or have ended */
+  bool starts_late;                         /* only after the end of what it may overlap with */
+  uint32_t first_uid;                       /* clusters are numbered through the launches of a group */
+  struct Knowledge *known_at_start, *ended; /* what its clusters begin with; what its end makes known */
 };
 
 static inline void *operand(const Warp *w, uint32_t id)
@@ -336,6 +376,14 @@ void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t a
            ...) G_GNUC_PRINTF(6, 7);
 void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
                  const Inst *other, const Warp *other_warp, const char *format, ...) G_GNUC_PRINTF(8, 9);
+/* The same about somebody who may have gone: where and in which launch. */
+typedef struct FaultParty {
+  const Run *run;
+  const Inst *in;
+  unsigned block[3], warp;
+} FaultParty;
+void fault_party(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding, uint64_t address,
+                 const FaultParty *other, const char *format, ...) G_GNUC_PRINTF(8, 9);
 void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
              ...) G_GNUC_PRINTF(6, 7);
 
@@ -357,10 +405,11 @@ bool memory_is_defined(const Place *p, unsigned bytes);
 void memory_define(const Place *p, unsigned bytes, bool defined);
 
 /* schedule.c */
-/* Until it has ended, stopped, cannot go on by itself, or (yield) has used its share. */
-ClusterState cluster_run(Cluster *c, bool yield);
-void cluster_deadlock(Cluster *c);
-Step poll_again(Warp *w, const Inst *in); /* a polling instruction saw nothing new */
+/* Until it has ended, stopped, cannot go on by itself, or has used its share (warp-instructions, 0: none). */
+ClusterState cluster_run(Cluster *c, uint64_t share);
+/* Nobody could run: lets something late or a polling warp go on. false: a deadlock. */
+bool cluster_unblock(Cluster *c);
+void report_deadlock(Cluster **clusters, unsigned n, const char *note);
 Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value, Step step);
 void cluster_progress(Cluster *c);
 uint32_t cluster_random(Cluster *c);
@@ -376,6 +425,20 @@ int flow_join(Warp *w, uint32_t pc, uint32_t expected, int parent, Activation *f
 /* print.c */
 void print_finish_cluster(Cluster *c);
 void print_finish_run(Run *run);
+/* poll.c: strong reads that wait for a change */
+/* Notes what a lane reads; true: as at its last time here. */
+bool poll_same(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes);
+/* After all lanes: same says whether every lane saw what it saw before. A few such rounds block the group. */
+Step poll_end(Warp *w, const Inst *in, uint32_t mask, bool same);
+bool poll_changed(const Warp *w, uint32_t id, uint32_t mask);
+void poll_describe(GString *out, const Warp *w, uint32_t id, uint32_t mask);
+void poll_free(Warp *w);
+Step poll_again(Warp *w, const Inst *in); /* something else than memory was polled and has not changed */
+
+/* session.c */
+bool launches_before_ended(const Run *run);
+void launch_triggered(Block *b);
+void session_run(Session *session, Run *runs, unsigned n);
 
 /* block.c */
 Cluster *cluster_new(Run *run, uint64_t index);

@@ -32,7 +32,7 @@ void observe_begin(Run *run, Kernel *kernel, const Gpu *gpu)
 void observe_end(Run *run)
 {
   if (!run->observed) return;
-  counts_result(run, run->result);
+  counts_result(run, run->session->result);
   for (uint32_t i = 0; i < run->kernel->n_code; i++)
     g_free(run->observed[i].access);
   g_clear_pointer(&run->observed, g_free);

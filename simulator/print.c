@@ -174,12 +174,12 @@ static Step run_malloc(Warp *w, const Inst *in, uint32_t mask)
   for_lanes(l, mask)
   {
     uint64_t bytes = local_u64(w, in, l, call->arguments[0]), result = 0;
-    g_mutex_lock(&run->lock);
-    if (bytes <= b->bytes - run->heap_used) {
-      result = b->address + run->heap_used;
-      run->heap_used = MIN((run->heap_used + MAX(bytes, 1) + 15) / 16 * 16, b->bytes);
+    g_mutex_lock(&run->session->lock);
+    if (bytes <= b->bytes - run->session->heap_used) {
+      result = b->address + run->session->heap_used;
+      run->session->heap_used = MIN((run->session->heap_used + MAX(bytes, 1) + 15) / 16 * 16, b->bytes);
     }
-    g_mutex_unlock(&run->lock);
+    g_mutex_unlock(&run->session->lock);
     set_result(w, in, l, result, 8);
   }
   return STEP_NEXT;
@@ -243,10 +243,10 @@ void print_finish_cluster(Cluster *c)
 {
   if (!c->printed) return;
   Printed p = {c->index, g_string_free(c->printed, FALSE)};
-  g_mutex_lock(&c->run->lock);
+  g_mutex_lock(&c->run->session->lock);
   if (!c->run->printed) c->run->printed = g_array_new(FALSE, FALSE, sizeof(Printed));
   g_array_append_val(c->run->printed, p);
-  g_mutex_unlock(&c->run->lock);
+  g_mutex_unlock(&c->run->session->lock);
 }
 
 static int by_cluster(const void *a, const void *b)
@@ -259,12 +259,14 @@ void print_finish_run(Run *run)
 {
   if (!run->printed) return;
   g_array_sort(run->printed, by_cluster);
-  GString *all = g_string_new(NULL);
+  SimResult *result = run->session->result;
+  GString *all = g_string_new(result->printed);
+  g_clear_pointer(&result->printed, g_free);
   for (unsigned i = 0; i < run->printed->len; i++) {
     Printed *p = &g_array_index(run->printed, Printed, i);
     if (all->len < MAX_PRINTED) g_string_append(all, p->text);
     g_free(p->text);
   }
   g_array_free(run->printed, TRUE);
-  run->result->printed = g_string_free(all, FALSE);
+  result->printed = g_string_free(all, FALSE);
 }

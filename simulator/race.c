@@ -1,9 +1,8 @@
 /* See race.h. */
-#include "simulator/race.h"
+#include "simulator/race_clock.h"
 #include <string.h>
 
-#define READERS       6
-#define BLOCK_OBJECTS 64 /* mbarriers per block with a clock of their own; more share */
+#define READERS 6
 
 enum { FLAG_ATOMIC = 1 };
 
@@ -24,49 +23,28 @@ typedef struct Cell {
 } Cell;
 G_STATIC_ASSERT(sizeof(Cell) == 64);
 
-/* A lane arrives for its warp without bar.warp.sync before: the other lanes' latest writes are not released.
- * A clock value names one release, so whoever knows a writer up to exactly this clock knows it through this
- * release. */
-#define PARTIAL_RELEASES 16
-typedef struct PartialRelease {
-  uint32_t clock, synced,
-      excluded; /* synced: what the warp wrote from this clock on concerns each lane alone */
-} PartialRelease;
-
-typedef struct Clocks {
-  uint32_t *synced; /* per warp: its clock at the last barrier of the whole warp */
-  PartialRelease (*partial)[PARTIAL_RELEASES];
-  unsigned *n_partial;
-  unsigned warps, per_block, n; /* warps of the cluster, of a block, components */
-  uint32_t *warp;               /* [warps][2 n]: clock, then fenced clock */
-  uint32_t *barrier;            /* [blocks][16][2 n] */
-  uint64_t (*waiting)[16];      /* per block and barrier: warps that will wake */
-  uint32_t *cluster, *cluster_done;
-  uint32_t
-      *remote; /* [blocks][n]: what of other blocks has touched the block's memory; its end must come after */
-  uint16_t *remote_pc;
-  GHashTable *locations; /* clocks of memory words used for synchronisation */
-} Clocks;
-
-static inline Clocks *clocks_of(const Warp *w)
+void clock_join(const Clocks *k, Clock *into, const Clock *from)
 {
-  return w->block->cluster->check;
+  into->foreign = knowledge_join(into->foreign, from->foreign);
+  for (unsigned i = 0; i < k->length; i++)
+    into->v[i] = MAX(into->v[i], from->v[i]);
 }
 
-static inline unsigned agent_of(const Clocks *k, const Warp *w)
+Clock *clock_new(const Clocks *k)
 {
-  return w->block->rank * k->per_block + w->id;
+  return g_malloc0(k->stride);
 }
 
-static inline uint32_t *clock_of(const Clocks *k, unsigned warp)
+void clock_reset(const Clocks *k, Clock *c)
 {
-  return k->warp + (size_t)warp * 2 * k->n;
+  knowledge_unref(c->foreign);
+  memset(c, 0, k->stride);
 }
 
-static void join(const Clocks *k, uint32_t *into, const uint32_t *from)
+void clock_free(Clock *c)
 {
-  for (unsigned i = 0; i < 2 * k->n; i++)
-    into[i] = MAX(into[i], from[i]);
+  if (c) knowledge_unref(c->foreign);
+  g_free(c);
 }
 
 static unsigned mbarrier_agent(const Clocks *k, const Block *b, const Mbarrier *m)
@@ -78,29 +56,50 @@ void race_cluster_init(Cluster *c)
 {
   if (!c->run->track_races) return;
   Clocks *k = g_new0(Clocks, 1);
+  k->uid = c->run->first_uid + (uint32_t)c->index;
   k->per_block = c->blocks[0].n_warps;
   k->warps = c->n_blocks * k->per_block;
-  k->n = 4 * k->warps + c->n_blocks * BLOCK_OBJECTS;
-  k->warp = g_new0(uint32_t, (size_t)k->warps * 2 * k->n);
-  for (unsigned i = 0; i < k->warps; i++)
-    clock_of(k, i)[i] = 1;
+  k->n = 5 * k->warps + c->n_blocks * BLOCK_OBJECTS;
+  k->length = 2 * k->n + k->warps;
+  k->stride = (sizeof(Clock) + k->length * sizeof(uint32_t) + 7) / 8 * 8;
+  k->warp = g_malloc0(k->warps * k->stride);
+  for (unsigned i = 0; i < k->warps; i++) {
+    clock_of(k, i)->v[i] = 1;
+    clock_of(k, i)->foreign = knowledge_ref(c->run->known_at_start);
+  }
   k->synced = g_new0(uint32_t, k->warps);
   k->partial = g_malloc0(k->warps * sizeof k->partial[0]);
   k->n_partial = g_new0(unsigned, k->warps);
-  k->barrier = g_new0(uint32_t, (size_t)c->n_blocks * 16 * 2 * k->n);
+  k->barrier = g_malloc0((size_t)c->n_blocks * 16 * k->stride);
   k->waiting = g_malloc0(c->n_blocks * sizeof k->waiting[0]);
   k->remote = g_new0(uint32_t, (size_t)c->n_blocks * k->n);
   k->remote_pc = g_new0(uint16_t, (size_t)c->n_blocks * k->n);
-  k->cluster = g_new0(uint32_t, 2 * k->n);
-  k->cluster_done = g_new0(uint32_t, 2 * k->n);
-  k->locations = g_hash_table_new_full(NULL, NULL, NULL, g_free);
+  k->cluster = clock_new(k);
+  k->cluster_done = clock_new(k);
+  k->locations = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)clock_free);
+  k->stores = g_new0(GArray *, k->warps);
   c->check = k;
+  order_init(c);
   for (unsigned i = 0; i < c->n_blocks; i++)
     c->blocks[i].check = g_new0(Cell, c->blocks[i].shared_bytes / 4 + 8);
 }
 
-void race_mbarrier_free(Mbarrier *m)
+static Clock *barrier_clock(Clocks *k, const Block *block, unsigned id)
 {
+  return (Clock *)(k->barrier + ((size_t)block->rank * 16 + id) * k->stride);
+}
+
+/* m->check: clock being gathered, then the clock of the phase completed last */
+static Clock *mbarrier_clock(const Clocks *k, const Mbarrier *m, bool completed)
+{
+  return (Clock *)((uint8_t *)m->check + (completed ? k->stride : 0));
+}
+
+static void mbarrier_free(const Clocks *k, Mbarrier *m)
+{
+  if (!m->check) return;
+  clock_reset(k, mbarrier_clock(k, m, false));
+  clock_reset(k, mbarrier_clock(k, m, true));
   g_free(m->check);
 }
 
@@ -108,11 +107,19 @@ void race_cluster_free(Cluster *c)
 {
   Clocks *k = c->check;
   if (!k) return;
+  order_free(c);
   for (unsigned i = 0; i < c->n_blocks; i++) {
     g_free(c->blocks[i].check);
     for (unsigned m = 0; m < c->blocks[i].mbarriers->len; m++)
-      race_mbarrier_free(&g_array_index(c->blocks[i].mbarriers, Mbarrier, m));
+      mbarrier_free(k, &g_array_index(c->blocks[i].mbarriers, Mbarrier, m));
+    for (unsigned id = 0; id < 16; id++)
+      clock_reset(k, barrier_clock(k, &c->blocks[i], id));
   }
+  for (unsigned i = 0; i < k->warps; i++) {
+    clock_reset(k, clock_of(k, i));
+    if (k->stores[i]) g_array_free(k->stores[i], TRUE);
+  }
+  g_free(k->stores);
   g_free(k->warp);
   g_free(k->synced);
   g_free(k->partial);
@@ -121,15 +128,13 @@ void race_cluster_free(Cluster *c)
   g_free(k->waiting);
   g_free(k->remote);
   g_free(k->remote_pc);
-  g_free(k->cluster);
-  g_free(k->cluster_done);
+  clock_free(k->cluster);
+  clock_free(k->cluster_done);
   g_hash_table_destroy(k->locations);
   g_free(k);
 }
 
 /* --- one access to shared memory --- */
-
-typedef enum { PROXY_GENERIC, PROXY_ASYNC } Proxy;
 
 typedef struct Access {
   Warp *warp; /* who issues it */
@@ -187,8 +192,7 @@ static void report(const Clocks *k, const Access *a, SimFaultKind kind, bool is_
               agent_name(k, agent), other, why);
 }
 
-/* Was a write of this lane left out by the release through which its warp is known? */
-static bool left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t clock, uint32_t lanes)
+bool clock_left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t clock, uint32_t lanes)
 {
   for (unsigned i = 0; i < MIN(k->n_partial[agent], PARTIAL_RELEASES); i++) {
     const PartialRelease *p = &k->partial[agent][i];
@@ -201,7 +205,7 @@ static bool left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t c
 static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32_t clock, uint16_t pc,
                         bool other_writes)
 {
-  const uint32_t *v = clock_of(k, agent_of(k, a->warp));
+  const uint32_t *v = clock_of(k, agent_of(k, a->warp))->v;
   if (agent == a->agent && a->proxy == PROXY_ASYNC && a->kind == ACCESS_READ && !other_writes) return;
   bool same = a->kind == ACCESS_SAME && other_writes;
   if (clock > v[agent]) {
@@ -220,7 +224,7 @@ static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32
 
 static void note_reader(const Clocks *k, Cell *cell, const Access *a)
 {
-  const uint32_t *v = clock_of(k, agent_of(k, a->warp));
+  const uint32_t *v = clock_of(k, agent_of(k, a->warp))->v;
   unsigned out = 0;
   for (unsigned i = 0; i < cell->n_readers; i++) {
     Reader *r = &cell->readers[i];
@@ -238,9 +242,9 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
 {
   if (cell->bytes & bytes && !(atomic && cell->flags & FLAG_ATOMIC)) {
     check_order(k, a, cell->agent, cell->clock, cell->pc, true);
-    const uint32_t known = clock_of(k, agent_of(k, a->warp))[cell->agent];
+    const uint32_t known = clock_of(k, agent_of(k, a->warp))->v[cell->agent];
     if (cell->agent < k->warps && cell->agent != agent_of(k, a->warp) && cell->clock <= known &&
-        left_out(k, cell->agent, known, cell->clock, cell->lanes))
+        clock_left_out(k, cell->agent, known, cell->clock, cell->lanes))
       report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
              "the writer's warp was released by another lane's arrival, without bar.warp.sync before it");
     /* lanes of one warp: ordered by barriers only, not by standing in one instruction after the other */
@@ -273,77 +277,18 @@ static void touch(const Clocks *k, const Access *a, bool atomic)
   }
 }
 
-/* --- global memory: only between clusters of kernels that never synchronise through it --- */
-
-typedef struct GlobalCell {
-  uint32_t writer, reader; /* cluster + 1; reader FULL: several */
-  uint16_t write_pc, read_pc;
-} GlobalCell;
-
-void race_global_init(Run *run)
-{
-  if (!run->track_races || run->kernel->global_order) return;
-  for (unsigned i = 0; i < run->n_buffers + run->n_variables; i++) {
-    Buffer *b = i < run->n_buffers ? &run->buffers[i] : &run->variables[i - run->n_buffers];
-    if (b->data) b->check = g_new0(GlobalCell, b->bytes / 4 + 2);
-  }
-}
-
-void race_global_free(Run *run)
-{
-  for (unsigned i = 0; i < run->n_buffers + run->n_variables; i++) {
-    Buffer *b = i < run->n_buffers ? &run->buffers[i] : &run->variables[i - run->n_buffers];
-    g_clear_pointer(&b->check, g_free);
-  }
-}
-
-static void touch_global(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
-                         AccessKind kind)
-{
-  GlobalCell *cells = p->buffer->check;
-  uint32_t self = (uint32_t)w->block->cluster->index + 1;
-  uint16_t pc = index_of(w, in);
-  for (uint64_t i = p->offset >> 2; i <= (p->offset + bytes - 1) >> 2; i++) {
-    GlobalCell *c = &cells[i];
-    uint32_t writer = __atomic_load_n(&c->writer, __ATOMIC_RELAXED);
-    uint32_t reader = __atomic_load_n(&c->reader, __ATOMIC_RELAXED);
-    bool writes = kind != ACCESS_READ;
-    /* parts of one word may belong to different blocks: told apart only for whole words */
-    bool whole = bytes >= 4;
-    if (whole && writer && writer != self && kind == ACCESS_SAME)
-      finding(w, in, lane, SIM_FAULT_RACE, p->buffer->address + i * 4,
-              "two blocks write the same value to byte %llu of buffer '%s'", (unsigned long long)i * 4,
-              p->buffer->name);
-    else if (whole && writer && writer != self && kind != ACCESS_ATOMIC)
-      fault_other(w, in, lane, SIM_FAULT_RACE, p->buffer->address + i * 4, instruction_at(w, c->write_pc),
-                  NULL, "%s of byte %llu of buffer '%s', which another block writes",
-                  writes ? "write" : "read", (unsigned long long)i * 4, p->buffer->name);
-    else if (whole && writes && reader && reader != self)
-      fault_other(w, in, lane, SIM_FAULT_RACE, p->buffer->address + i * 4, instruction_at(w, c->read_pc),
-                  NULL, "write of byte %llu of buffer '%s', which another block reads",
-                  (unsigned long long)i * 4, p->buffer->name);
-    if (writes && whole) {
-      __atomic_store_n(&c->writer, self, __ATOMIC_RELAXED);
-      c->write_pc = pc;
-    } else if (!writes && reader != self) {
-      __atomic_store_n(&c->reader, reader ? FULL : self, __ATOMIC_RELAXED);
-      c->read_pc = pc;
-    }
-  }
-}
-
 static void synchronise_location(Clocks *k, Warp *w, const Place *p, AccessKind kind)
 {
   void *key = p->at;
-  uint32_t *clock = g_hash_table_lookup(k->locations, key), *v = clock_of(k, agent_of(k, w));
-  if (kind != ACCESS_WRITE && clock) join(k, v, clock);
+  Clock *clock = g_hash_table_lookup(k->locations, key), *own = clock_of(k, agent_of(k, w));
+  if (kind != ACCESS_WRITE && clock) clock_join(k, own, clock);
   if (kind == ACCESS_READ) return;
   if (!clock) {
-    clock = g_new0(uint32_t, 2 * k->n);
+    clock = clock_new(k);
     g_hash_table_insert(k->locations, key, clock);
   }
-  join(k, clock, v);
-  v[agent_of(k, w)]++;
+  clock_join(k, clock, own);
+  own->v[agent_of(k, w)]++;
 }
 
 void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
@@ -351,7 +296,8 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
 {
   Clocks *k = clocks_of(w);
   if (!p->block) {
-    touch_global(w, in, lane, p, bytes, kind);
+    global_access(w, in, lane, bytes, p, bytes, kind);
+    if (ordered && w->block->cluster->run->session->ordered) order_access(w, in, lane, p, kind);
     return;
   }
   unsigned agent = agent_of(k, w);
@@ -359,7 +305,7 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
       .warp = w, .in = in, .lane = lane, .block = p->block, .offset = (uint32_t)p->offset, .bytes = bytes};
   a.kind = kind;
   a.agent = agent;
-  a.clock = clock_of(k, agent)[agent];
+  a.clock = clock_of(k, agent)->v[agent];
   if (p->block != w->block) race_remote(w, in, p->block);
   if (ordered && !in->synchronises) synchronise_location(k, w, p, kind);
   touch(k, &a, ordered);
@@ -369,19 +315,14 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
 
 static void warp_synced(Clocks *k, unsigned agent)
 {
-  k->synced[agent] = clock_of(k, agent)[agent];
+  k->synced[agent] = clock_of(k, agent)->v[agent];
 }
 
-static void release(Clocks *k, Warp *w, uint32_t *into)
+static void release(Clocks *k, Warp *w, Clock *into)
 {
-  uint32_t *v = clock_of(k, agent_of(k, w));
-  join(k, into, v);
-  v[agent_of(k, w)]++;
-}
-
-static uint32_t *barrier_clock(Clocks *k, const Block *block, unsigned id)
-{
-  return k->barrier + ((size_t)block->rank * 16 + id) * 2 * k->n;
+  Clock *own = clock_of(k, agent_of(k, w));
+  clock_join(k, into, own);
+  own->v[agent_of(k, w)]++;
 }
 
 void race_barrier_arrive(Warp *w, const Barrier *b, bool waits)
@@ -389,6 +330,7 @@ void race_barrier_arrive(Warp *w, const Barrier *b, bool waits)
   Clocks *k = clocks_of(w);
   if (!k) return;
   unsigned id = (unsigned)(b - w->block->barriers);
+  order_barrier(w);
   release(k, w, barrier_clock(k, w->block, id));
   warp_synced(k, agent_of(k, w));
   if (waits) k->waiting[w->block->rank][id] |= 1ull << w->id;
@@ -399,17 +341,22 @@ void race_barrier(Block *block, const Barrier *b)
   Clocks *k = block->cluster->check;
   if (!k) return;
   unsigned id = (unsigned)(b - block->barriers);
-  uint32_t *clock = barrier_clock(k, block, id);
+  Clock *clock = barrier_clock(k, block, id);
   for (unsigned i = 0; i < block->n_warps; i++)
-    if (k->waiting[block->rank][id] >> i & 1) join(k, clock_of(k, block->rank * k->per_block + i), clock);
+    if (k->waiting[block->rank][id] >> i & 1)
+      clock_join(k, clock_of(k, block->rank * k->per_block + i), clock);
   k->waiting[block->rank][id] = 0;
-  memset(clock, 0, 2 * k->n * sizeof(uint32_t));
+  clock_reset(k, clock);
 }
 
-void race_cluster_arrive(Warp *w)
+/* relaxed: only what an earlier fence of the cluster's or a wider scope has released */
+void race_cluster_arrive(Warp *w, bool relaxed)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
+  const Clock *fenced = relaxed ? order_fenced(k, w, SCOPE_CLUSTER) : NULL;
+  if (fenced) clock_join(k, k->cluster, fenced);
+  if (relaxed) return;
   release(k, w, k->cluster);
   warp_synced(k, agent_of(k, w));
 }
@@ -418,21 +365,37 @@ void race_cluster_barrier(Cluster *c)
 {
   Clocks *k = c->check;
   if (!k) return;
-  memcpy(k->cluster_done, k->cluster, 2 * k->n * sizeof(uint32_t));
-  memset(k->cluster, 0, 2 * k->n * sizeof(uint32_t));
+  Clock *done = k->cluster_done;
+  clock_reset(k, done);
+  k->cluster_done = k->cluster;
+  k->cluster = done;
 }
 
 void race_cluster_wait(Warp *w)
 {
   Clocks *k = clocks_of(w);
-  if (k) join(k, clock_of(k, agent_of(k, w)), k->cluster_done);
+  if (k) clock_join(k, clock_of(k, agent_of(k, w)), k->cluster_done);
 }
 
-/* m->check: clock being gathered, then the clock of the phase completed last */
-static uint32_t *mbarrier_clock(Clocks *k, Mbarrier *m)
+static Clock *mbarrier_gathered(Clocks *k, Mbarrier *m)
 {
-  if (!m->check) m->check = g_new0(uint32_t, 4 * k->n);
-  return m->check;
+  if (!m->check) m->check = g_malloc0(2 * k->stride);
+  return mbarrier_clock(k, m, false);
+}
+
+void clock_partial(Clocks *k, const Warp *w, uint32_t clock, uint32_t lanes)
+{
+  unsigned agent = agent_of(k, w);
+  uint32_t excluded = w->live & ~lanes;
+  for (unsigned i = 0; i < MIN(k->n_partial[agent], PARTIAL_RELEASES); i++) {
+    PartialRelease *p = &k->partial[agent][i];
+    if (p->clock != clock) continue;
+    p->excluded &= excluded; /* several lanes released at this clock */
+    return;
+  }
+  if (excluded)
+    k->partial[agent][k->n_partial[agent]++ % PARTIAL_RELEASES] =
+        (PartialRelease){clock, k->synced[agent], excluded};
 }
 
 void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m, uint32_t lanes)
@@ -445,11 +408,9 @@ void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m, uint32
   m->partial_lanes = lanes | (more ? m->partial_lanes : 0);
   m->partial_warp = w;
   m->partial_phase = m->phase;
-  uint32_t excluded = w->live & ~m->partial_lanes, clock = clock_of(k, agent)[agent];
-  release(k, w, mbarrier_clock(k, m));
-  if (excluded)
-    k->partial[agent][k->n_partial[agent]++ % PARTIAL_RELEASES] =
-        (PartialRelease){clock, k->synced[agent], excluded};
+  uint32_t clock = clock_of(k, agent)->v[agent];
+  release(k, w, mbarrier_gathered(k, m));
+  clock_partial(k, w, clock, m->partial_lanes);
 }
 
 void race_mbarrier_initialised(Warp *w, Mbarrier *m)
@@ -457,14 +418,15 @@ void race_mbarrier_initialised(Warp *w, Mbarrier *m)
   Clocks *k = clocks_of(w);
   if (!k) return;
   m->initialiser = w;
-  m->initialised_at = clock_of(k, agent_of(k, w))[agent_of(k, w)];
+  m->initialised_at = clock_of(k, agent_of(k, w))->v[agent_of(k, w)];
 }
 
 /* Whoever uses it must know that it has been initialised. */
 void race_mbarrier_used(Warp *w, const Inst *in, unsigned lane, const Mbarrier *m)
 {
   Clocks *k = clocks_of(w);
-  if (!k || !m->initialiser || clock_of(k, agent_of(k, w))[agent_of(k, m->initialiser)] >= m->initialised_at)
+  if (!k || !m->initialiser ||
+      clock_of(k, agent_of(k, w))->v[agent_of(k, m->initialiser)] >= m->initialised_at)
     return;
   fault_other(w, in, lane, SIM_FAULT_RACE, m->offset, m->initialised, m->initialiser,
               "the mbarrier at shared 0x%x is used, and nothing orders that after its initialisation",
@@ -475,34 +437,43 @@ void race_mbarrier_complete(Block *b, Mbarrier *m)
 {
   Clocks *k = b->cluster->check;
   if (!k) return;
-  uint32_t *gathered = mbarrier_clock(k, m), *done = gathered + 2 * k->n;
-  gathered[mbarrier_agent(k, b, m)] =
+  Clock *gathered = mbarrier_gathered(k, m), *done = mbarrier_clock(k, m, true);
+  gathered->v[mbarrier_agent(k, b, m)] =
       (uint32_t)m->phase; /* already the next: bulk loads of the phase are done */
-  memcpy(done, gathered, 2 * k->n * sizeof(uint32_t));
-  memset(gathered, 0, 2 * k->n * sizeof(uint32_t));
+  clock_reset(k, done);
+  memcpy(done, gathered, k->stride);
+  memset(gathered, 0, k->stride);
 }
 
 void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
 {
   Clocks *k = clocks_of(w);
-  if (k) join(k, clock_of(k, agent_of(k, w)), mbarrier_clock(k, m) + 2 * k->n);
+  if (!k) return;
+  mbarrier_gathered(k, m);
+  clock_join(k, clock_of(k, agent_of(k, w)), mbarrier_clock(k, m, true));
 }
 
 void race_fence(Warp *w, const Inst *in, uint32_t mask)
 {
   Clocks *k = clocks_of(w);
-  if (!k || !(in->operation & 1)) return;
+  if (!k) return;
+  if (in->order != ORDER_WEAK) order_fence(w, in, mask);
   unsigned agent = agent_of(k, w);
-  uint32_t *v = clock_of(k, agent);
-  v[k->n + agent] = v[agent]++;
-  v[k->n + k->warps + agent] = v[k->warps + agent];
+  Clock *own = clock_of(k, agent);
+  uint32_t *v = own->v;
+  if (in->operation & 2) order_proxy_fence(k, own);
+  if (in->operation & 1) {
+    v[k->n + agent] = v[agent];
+    v[k->n + k->warps + agent] = v[k->warps + agent];
+  }
+  if (in->operation) v[agent]++;
 }
 
 void race_warp_barrier(Warp *w)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
-  clock_of(k, agent_of(k, w))[agent_of(k, w)]++;
+  clock_of(k, agent_of(k, w))->v[agent_of(k, w)]++;
   warp_synced(k, agent_of(k, w));
 }
 
@@ -528,7 +499,7 @@ void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
-  uint32_t *v = clock_of(k, agent_of(k, w)) + k->warps + agent_of(k, w);
+  uint32_t *v = clock_of(k, agent_of(k, w))->v + k->warps + agent_of(k, w);
   uint32_t committed = FULL;
   for_lanes(l, mask) committed = MIN(committed, w->copy_groups[l]);
   uint32_t done = all ? committed + 1 : committed > keep ? committed - keep : 0;
@@ -554,7 +525,7 @@ void race_remote(Warp *w, const Inst *in, const Block *b)
   Clocks *k = clocks_of(w);
   if (!k || b == w->block) return;
   unsigned agent = agent_of(k, w);
-  note_remote(k, b, agent, clock_of(k, agent)[agent], index_of(w, in));
+  note_remote(k, b, agent, clock_of(k, agent)->v[agent], index_of(w, in));
 }
 
 void race_block_exit(Warp *last)
@@ -562,9 +533,10 @@ void race_block_exit(Warp *last)
   Clocks *k = clocks_of(last);
   const Block *b = last->block;
   if (!k) return;
-  g_autofree uint32_t *end = g_new0(uint32_t, 2 * k->n);
+  g_autofree Clock *whole = clock_new(k);
+  const uint32_t *end = whole->v;
   for (unsigned i = 0; i < k->per_block; i++)
-    join(k, end, clock_of(k, b->rank * k->per_block + i));
+    clock_join(k, whole, clock_of(k, b->rank * k->per_block + i));
   for (unsigned agent = 0; agent < k->n; agent++) {
     size_t i = (size_t)b->rank * k->n + agent;
     if (k->remote[i] <= end[agent]) continue;
@@ -591,6 +563,12 @@ void race_bulk_issue(BulkOperation *op)
               .bytes = (uint32_t)op->extent,
               .proxy = PROXY_ASYNC};
   op->id = ++w->bulk_sequence;
+  if (op->direction == COPY_SHARED_TO_GLOBAL) {
+    GArray **stores = &k->stores[agent_of(k, w)];
+    if (!*stores) *stores = g_array_new(FALSE, FALSE, sizeof(StoreGroup));
+    StoreGroup s = {op->id, w->bulk_groups[a.lane], a.lane};
+    g_array_append_val(*stores, s);
+  }
   if (op->direction != COPY_GLOBAL_TO_SHARED) {
     a.block = op->from;
     a.offset = op->from_offset;
@@ -612,28 +590,43 @@ void race_bulk_issue(BulkOperation *op)
     a.block = b;
     a.agent = mbarrier_agent(k, op->mask ? b : op->barrier_block, m);
     a.clock = (uint32_t)m->phase + 1;
+    op->agent = a.agent;
+    op->agent_clock = a.clock;
     touch(k, &a, false);
     note_remote(k, b, a.agent, a.clock, index_of(w, a.in));
   }
 }
 
-/* The oldest store that is still unfinished bounds what is done. */
-void race_bulk_wait(Warp *w)
+/* The oldest store that is still unfinished bounds what is done; its source is free before its writes are. */
+void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool source_only)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
-  uint64_t done = w->bulk_sequence;
+  unsigned agent = agent_of(k, w);
+  uint64_t done = w->bulk_sequence, written = done;
   for (unsigned i = 0; i < w->bulk->len; i++) {
     const BulkOperation *op = g_ptr_array_index(w->bulk, i);
     done = MIN(done, op->id - 1);
   }
-  uint32_t *v = clock_of(k, agent_of(k, w)) + 3 * k->warps + agent_of(k, w);
-  *v = MAX(*v, (uint32_t)done);
+  uint32_t *v = clock_of(k, agent)->v;
+  v[3 * k->warps + agent] = MAX(v[3 * k->warps + agent], (uint32_t)done);
+  GArray *stores = k->stores[agent];
+  if (source_only || !stores) return;
+  unsigned left = 0;
+  for (unsigned i = 0; i < stores->len; i++) {
+    StoreGroup s = g_array_index(stores, StoreGroup, i);
+    if (mask >> s.lane & 1 && s.group + keep < w->bulk_groups[s.lane]) continue;
+    written = MIN(written, s.id - 1);
+    g_array_index(stores, StoreGroup, left++) = s;
+  }
+  g_array_set_size(stores, left);
+  uint32_t *end = &v[bulk_write_agent(k, agent)];
+  *end = MAX(*end, (uint32_t)written);
 }
 
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind)
 {
-  if (p->buffer && p->buffer->check) touch_global(op->base.warp, op->base.in, op->base.lane, p, bytes, kind);
+  if (p->buffer && p->buffer->check) global_bulk(op, p, bytes, kind);
 }
 
 /* --- products --- */
@@ -653,6 +646,6 @@ void race_product_wait(Warp *w, uint32_t keep)
 {
   Clocks *k = clocks_of(w);
   if (!k || w->product_groups < keep) return;
-  uint32_t *v = clock_of(k, agent_of(k, w)) + 2 * k->warps + (agent_of(k, w) & ~3u);
+  uint32_t *v = clock_of(k, agent_of(k, w))->v + 2 * k->warps + (agent_of(k, w) & ~3u);
   *v = MAX(*v, w->product_groups - keep);
 }

@@ -6,17 +6,22 @@
  *   2W + w     reads by products of the warpgroup that begins with warp w, in groups
  *   3W + w     reads by bulk stores of warp w, in operations
  *   4W + m     bulk loads that complete on mbarrier m, in its phases
+ *   n - W + w  writes to global memory by bulk stores of warp w, in operations
  * A warp's clock says what has happened before its next instruction; its fenced clock says what of the
  * generic accesses has also been made visible to the async proxy by its author. Both travel with every
- * synchronisation. */
+ * synchronisation.
+ *
+ * Shared memory: race.c. Global memory: race_global.c has the shadow and the rule, race_order.c how flags,
+ * fences and atomics order blocks. Kernels that never synchronise through global memory run their clusters on
+ * several threads, and any two accesses of different clusters to the same bytes are unordered. */
 #pragma once
 #include "simulator/copy.h"
 #include "simulator/product.h"
 
 void race_cluster_init(Cluster *c);
 void race_cluster_free(Cluster *c);
-void race_global_init(Run *run);
-void race_global_free(Run *run);
+void race_global_init(Session *session);
+void race_global_free(Session *session);
 
 void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
                         AccessKind kind, bool ordered);
@@ -29,9 +34,15 @@ static inline void race_access(Warp *w, const Inst *in, unsigned lane, const Pla
     race_check_generic(w, in, lane, p, bytes, kind, ordered);
 }
 
+/* Launches: what a cluster's end and griddepcontrol.wait make known, and with what a launch begins. */
+void race_launch_start(Run *run);
+void race_launch_wait(Warp *w);
+void race_cluster_end(Cluster *c);
+void race_launch_free(Run *run);
+
 void race_barrier_arrive(Warp *w, const Barrier *b, bool waits);
 void race_barrier(Block *block, const Barrier *b);
-void race_cluster_arrive(Warp *w);
+void race_cluster_arrive(Warp *w, bool relaxed);
 void race_cluster_barrier(Cluster *c);
 void race_cluster_wait(Warp *w);
 void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m, uint32_t lanes);
@@ -39,14 +50,13 @@ void race_mbarrier_initialised(Warp *w, Mbarrier *m);
 void race_mbarrier_used(Warp *w, const Inst *in, unsigned lane, const Mbarrier *m);
 void race_mbarrier_complete(Block *b, Mbarrier *m);
 void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m);
-void race_mbarrier_free(Mbarrier *m);
 void race_warp_barrier(Warp *w);
 void race_fence(Warp *w, const Inst *in, uint32_t mask);
 void race_copy_issue(Warp *w, const Inst *in, unsigned lane, uint32_t to, unsigned bytes);
 void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all);
 void race_copy_arrive(Warp *w, const Inst *in, unsigned lane);
 void race_bulk_issue(BulkOperation *op);
-void race_bulk_wait(Warp *w);
+void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool source_only);
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
 void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t offset);
 void race_product_wait(Warp *w, uint32_t keep);

@@ -47,17 +47,17 @@ static bool always_on(SimFaultKind kind)
 }
 
 static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding,
-                   uint64_t address, const Inst *other, const Warp *other_warp, const char *message)
+                   uint64_t address, const FaultParty *other, const char *message)
 {
   Run *run = w->block->cluster->run;
   if (!always_on(kind) && !(run->options->checkers >> kind & 1)) return;
-  g_mutex_lock(&run->lock);
+  g_mutex_lock(&run->session->lock);
   g_autofree char *key = g_strdup_printf("%d %p", (int)kind * 2 + is_finding, (void *)in);
-  SimResult *r = run->result;
-  unsigned known = GPOINTER_TO_UINT(g_hash_table_lookup(run->seen, key));
+  SimResult *r = run->session->result;
+  unsigned known = GPOINTER_TO_UINT(g_hash_table_lookup(run->session->seen, key));
   if (known) {
     r->faults[known - 1].count++;
-    g_mutex_unlock(&run->lock);
+    g_mutex_unlock(&run->session->lock);
     return;
   }
   r->faults = g_renew(SimFault, r->faults, r->n_faults + 1);
@@ -69,15 +69,19 @@ static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bo
   f->column = in->source->mark.column;
   f->address = address;
   f->count = 1;
+  f->file = run->kernel->module->source->name;
+  f->launch = run->name;
   memcpy(f->block, w->block->id, sizeof f->block);
-  if (other) f->other_line = other->source->mark.line;
-  if (other_warp) {
-    f->other_warp = other_warp->id;
-    memcpy(f->other_block, other_warp->block->id, sizeof f->other_block);
+  if (other) {
+    f->other_line = other->in ? other->in->source->mark.line : 0;
+    f->other_warp = other->warp;
+    f->other_file = other->run->kernel->module->source->name;
+    f->other_launch = other->run->name;
+    memcpy(f->other_block, other->block, sizeof f->other_block);
   }
   if (!is_finding) r->n_errors++;
-  g_hash_table_insert(run->seen, g_steal_pointer(&key), GUINT_TO_POINTER(r->n_faults));
-  g_mutex_unlock(&run->lock);
+  g_hash_table_insert(run->session->seen, g_steal_pointer(&key), GUINT_TO_POINTER(r->n_faults));
+  g_mutex_unlock(&run->session->lock);
 }
 
 #define FORMATTED(call)                                                                                      \
@@ -90,19 +94,30 @@ static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bo
 void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
            ...)
 {
-  FORMATTED(record(w, in, lane, kind, false, address, NULL, NULL, text));
+  FORMATTED(record(w, in, lane, kind, false, address, NULL, text));
 }
 
 void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
              ...)
 {
-  FORMATTED(record(w, in, lane, kind, true, address, NULL, NULL, text));
+  FORMATTED(record(w, in, lane, kind, true, address, NULL, text));
 }
 
 void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
                  const Inst *other, const Warp *other_warp, const char *format, ...)
 {
-  FORMATTED(record(w, in, lane, kind, false, address, other, other_warp, text));
+  FaultParty party = {.run = w->block->cluster->run, .in = other};
+  if (other_warp) {
+    party.warp = other_warp->id;
+    memcpy(party.block, other_warp->block->id, sizeof party.block);
+  }
+  FORMATTED(record(w, in, lane, kind, false, address, &party, text));
+}
+
+void fault_party(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding, uint64_t address,
+                 const FaultParty *other, const char *format, ...)
+{
+  FORMATTED(record(w, in, lane, kind, is_finding, address, other, text));
 }
 
 void sim_result_clear(SimResult *result)
@@ -132,7 +147,7 @@ char *sim_result_to_text(const SimResult *result, const SimModule *module)
   for (unsigned i = 0; i < result->n_faults; i++) {
     const SimFault *f = &result->faults[i];
     if (is_count(f->kind)) continue;
-    g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", module->source->name, f->line, f->column,
+    g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", f->file, f->line, f->column,
                            f->finding ? "finding" : "fault", sim_fault_name(f->kind), f->message);
     g_string_append_printf(out, "  %s, block (%u,%u,%u), warp %u, lane %u", f->instruction, f->block[0],
                            f->block[1], f->block[2], f->warp, f->lane);

@@ -1,4 +1,4 @@
-/* One launch: does it fit the kernel, memory, blocks over threads, results. */
+/* Launches: do they fit their kernels, memory and parameters, how much of them fits on the machine. */
 #include "simulator/copy.h"
 #include "simulator/flow.h"
 #include "simulator/observe.h"
@@ -145,14 +145,15 @@ static uint64_t address_of(const Run *run, const PtxSymbol *s, bool generic)
 static void make_system_buffer(Run *run, unsigned index, unsigned which)
 {
   bool wanted = which == BUFFER_WORKSPACE ? run->kernel->cooperative : run->kernel->allocates;
-  if (!wanted) return;
   Buffer *b = &run->variables[index];
+  if (!wanted || b->data) return;
   uint64_t bytes = which == BUFFER_WORKSPACE ? 64 : HEAP_BYTES;
   *b = (Buffer){.name = which == BUFFER_WORKSPACE ? "grid workspace" : "heap", .bytes = bytes, .owned = true};
   b->data = g_malloc0(bytes + 16);
   b->address = (uint64_t)(VARIABLE_BUFFER + index + 1) << BUFFER_SHIFT;
   if (which == BUFFER_WORKSPACE) memcpy(b->data, &(uint32_t){64}, 4);
   if (which == BUFFER_HEAP && run->track_undefined) b->defined = all_defined(bytes, false);
+  g_ptr_array_add(run->session->memory, b);
 }
 
 /* Addresses in the initialiser of variable i. */
@@ -167,40 +168,53 @@ static void relocate(Run *run, const PtxSymbol *s, unsigned i)
   }
 }
 
-static bool make_buffers(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
+static bool make_buffers(Session *s, const PtxFunction *f, const SimLaunch *launch, bool track,
+                         GError **error)
 {
-  const PtxModule *m = run->kernel->module;
   if (launch->n_buffers > VARIABLE_BUFFER) return refuse(f, error, "%u buffers", launch->n_buffers);
-  run->n_buffers = launch->n_buffers;
-  run->buffers = g_new0(Buffer, launch->n_buffers + 1);
+  s->n_buffers = launch->n_buffers;
+  s->buffers = g_new0(Buffer, launch->n_buffers + 1);
   for (unsigned i = 0; i < launch->n_buffers; i++) {
     const SimBuffer *b = &launch->buffers[i];
     if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
-    run->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes};
-    run->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
-    if (run->track_undefined) run->buffers[i].defined = all_defined(b->bytes, !b->undefined);
+    s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes};
+    s->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
+    if (track) s->buffers[i].defined = all_defined(b->bytes, !b->undefined);
+    g_ptr_array_add(s->memory, &s->buffers[i]);
   }
+  return true;
+}
+
+/* Launches of one module share its variables. */
+static void make_variables(Session *s, Run *run, const Run *earlier, unsigned n)
+{
+  const PtxModule *m = run->kernel->module;
   run->n_variables = m->n_variables + SYSTEM_BUFFERS;
-  run->variables = g_new0(Buffer, run->n_variables + 1);
-  for (unsigned i = 0; i < SYSTEM_BUFFERS; i++)
-    make_system_buffer(run, m->n_variables + i, i);
   run->constant_bytes = m->const_bytes;
   run->constants = g_malloc0(m->const_bytes + 16);
-  for (unsigned i = 0; i < m->n_variables; i++) {
-    const PtxSymbol *s = m->variables[i];
+  for (unsigned i = 0; i < m->n_variables; i++)
+    if (m->variables[i]->space == SPACE_CONST && m->variables[i]->init)
+      memcpy(run->constants + m->variables[i]->offset, m->variables[i]->init, m->variables[i]->bytes);
+  for (unsigned i = 0; i < n && !run->variables; i++)
+    if (earlier[i].kernel->module == m) run->variables = earlier[i].variables;
+  run->owns_variables = !run->variables;
+  if (run->owns_variables) run->variables = g_new0(Buffer, run->n_variables + 1);
+  for (unsigned i = 0; i < SYSTEM_BUFFERS; i++)
+    make_system_buffer(run, m->n_variables + i, i);
+  if (run->kernel->cooperative) run->workspace = run->variables[m->n_variables].address;
+  for (unsigned i = 0; i < m->n_variables && run->owns_variables; i++) {
+    const PtxSymbol *v = m->variables[i];
     Buffer *b = &run->variables[i];
-    b->name = s->name;
-    if (s->space == SPACE_CONST && s->init) memcpy(run->constants + s->offset, s->init, s->bytes);
-    if (s->space != SPACE_GLOBAL) continue;
-    *b = (Buffer){.name = s->name, .bytes = s->bytes, .owned = true};
-    b->data = g_malloc0(s->bytes + 16);
+    b->name = v->name;
+    if (v->space != SPACE_GLOBAL) continue;
+    *b = (Buffer){.name = v->name, .bytes = v->bytes, .owned = true};
+    b->data = g_malloc0(v->bytes + 16);
     b->address = (uint64_t)(VARIABLE_BUFFER + i + 1) << BUFFER_SHIFT;
-    if (s->init) memcpy(b->data, s->init, s->bytes);
+    if (v->init) memcpy(b->data, v->init, v->bytes);
+    g_ptr_array_add(s->memory, b);
   }
   for (unsigned i = 0; i < m->n_variables; i++)
-    relocate(run, m->variables[i], i);
-  if (run->kernel->cooperative) run->workspace = run->variables[m->n_variables].address;
-  return true;
+    if (run->owns_variables || m->variables[i]->space == SPACE_CONST) relocate(run, m->variables[i], i);
 }
 
 static bool make_tensormap(Run *run, const PtxFunction *f, const SimLaunch *launch, const SimTensorMap *t,
@@ -281,154 +295,23 @@ static unsigned registers_at_entry(const PtxFunction *f, const SimLaunch *launch
   return MIN(total / (f->min_blocks * threads) / 8 * 8, 255);
 }
 
-static void finish_cluster(Cluster *c, ClusterState state)
+/* Clusters that are on the GPU at once; 0 without a description. Registers count if they are known. How
+ * clusters spread over the GPU's parts is not modelled. */
+static uint64_t fitting_clusters(const Run *run, const Gpu *gpu)
 {
-  if (state == CLUSTER_STALLED) {
-    cluster_deadlock(c);
-    g_atomic_int_set(&c->run->stop, 1);
+  if (!gpu || !gpu->warp_size) return 0;
+  unsigned warps = (unsigned)((run->threads + gpu->warp_size - 1) / gpu->warp_size);
+  uint64_t per_sm = MIN(gpu->warps_per_sm / warps, gpu->blocks_per_sm);
+  uint64_t shared = run->shared_end - run->kernel->shared_base + gpu->shared_reserved;
+  if (shared) per_sm = MIN(per_sm, gpu->shared_per_sm / shared);
+  if (run->registers_per_thread) {
+    uint64_t unit = MAX(gpu->register_unit, 1),
+             per_warp = (uint64_t)run->registers_per_thread * gpu->warp_size;
+    per_warp = (per_warp + unit - 1) / unit * unit;
+    per_sm = MIN(per_sm, gpu->registers_per_sm / per_warp / warps);
   }
-  cluster_free(c);
-}
-
-/* Blocks that do not talk to each other: any number of threads takes cluster after cluster. */
-static void *worker(void *data)
-{
-  Run *run = data;
-  while (!g_atomic_int_get(&run->stop)) {
-    uint64_t index = __atomic_fetch_add(&run->next_cluster, 1, __ATOMIC_RELAXED);
-    if (index >= run->clusters) break;
-    Cluster *c = cluster_new(run, index);
-    finish_cluster(c, cluster_run(c, false));
-  }
-  return NULL;
-}
-
-/* Blocks that meet in global memory: as many as are resident, in one thread and in a fixed order. */
-static void run_ordered(Run *run, unsigned resident)
-{
-  g_autofree Cluster **active = g_new0(Cluster *, resident);
-  uint64_t last_progress = 0;
-  unsigned n = 0, idle = 0;
-  while (!g_atomic_int_get(&run->stop)) {
-    while (n < resident && run->next_cluster < run->clusters)
-      active[n++] = cluster_new(run, run->next_cluster++);
-    if (!n) break;
-    bool finished = false;
-    for (unsigned i = 0; i < n && !g_atomic_int_get(&run->stop); i++) {
-      ClusterState state = cluster_run(active[i], true);
-      if (state != CLUSTER_FINISHED) {
-        if (state == CLUSTER_YIELD) idle = 0;
-        continue;
-      }
-      cluster_free(active[i]);
-      memmove(active + i, active + i + 1, (--n - i) * sizeof(Cluster *));
-      i--;
-      finished = true;
-    }
-    idle = finished || run->progress != last_progress ? 0 : idle + 1;
-    last_progress = run->progress;
-    if (idle > 8 && n) {
-      finish_cluster(active[0], CLUSTER_STALLED);
-      memmove(active, active + 1, --n * sizeof(Cluster *));
-    }
-  }
-  for (unsigned i = 0; i < n; i++)
-    cluster_free(active[i]);
-}
-
-static unsigned resident_clusters(const Run *run, const Gpu *gpu)
-{
-  unsigned per_cluster = run->cluster[0] * run->cluster[1] * run->cluster[2];
-  unsigned sms = gpu ? gpu->sm_count : 132;
-  unsigned threads = (unsigned)run->threads, per_sm = gpu ? gpu->threads_per_sm / threads : 2048 / threads;
-  uint64_t shared = gpu ? gpu->shared_per_sm : 228 * 1024;
-  uint64_t need = run->shared_end + 1024;
-  per_sm = MIN(per_sm, (unsigned)(shared / need));
-  if (run->registers_per_thread) per_sm = MIN(per_sm, 65536 / (run->registers_per_thread * threads));
-  return MAX(MAX(per_sm, 1) * sms / per_cluster, 1);
-}
-
-static void run_schedule(Run *run, const Gpu *gpu)
-{
-  run->next_cluster = 0;
-  unsigned jobs = run->options->jobs ? run->options->jobs : g_get_num_processors();
-  jobs = (unsigned)MIN(jobs, run->clusters);
-  if (run->kernel->global_order) {
-    run_ordered(run, (unsigned)MIN(resident_clusters(run, gpu), run->clusters));
-    return;
-  }
-  if (jobs <= 1) {
-    worker(run);
-    return;
-  }
-  g_autofree GThread **threads = g_new0(GThread *, jobs);
-  for (unsigned i = 0; i < jobs; i++)
-    threads[i] = g_thread_new("simulator", worker, run);
-  for (unsigned i = 0; i < jobs; i++)
-    g_thread_join(threads[i]);
-}
-
-/* Every schedule starts from the same memory. */
-typedef struct Snapshot {
-  uint8_t **data;
-  uint64_t **defined;
-} Snapshot;
-
-static void each_buffer(Run *run, Snapshot *s, bool restore)
-{
-  for (unsigned i = 0; i < run->n_buffers + run->n_variables; i++) {
-    Buffer *b = i < run->n_buffers ? &run->buffers[i] : &run->variables[i - run->n_buffers];
-    size_t bits = (b->bytes / 64 + 2) * 8;
-    if (!b->data) continue;
-    if (restore) {
-      memcpy(b->data, s->data[i], b->bytes);
-      if (b->defined) memcpy(b->defined, s->defined[i], bits);
-    } else {
-      s->data[i] = g_memdup2(b->data, b->bytes);
-      if (b->defined) s->defined[i] = g_memdup2(b->defined, bits);
-    }
-  }
-}
-
-static void run_all(Run *run, const Gpu *gpu)
-{
-  unsigned n = MAX(run->options->schedules, 1), total = run->n_buffers + run->n_variables;
-  g_autofree uint8_t **data = g_new0(uint8_t *, total + 1);
-  g_autofree uint64_t **defined = g_new0(uint64_t *, total + 1);
-  Snapshot s = {data, defined};
-  if (n > 1) each_buffer(run, &s, false);
-  for (unsigned i = 0; i < n && !g_atomic_int_get(&run->stop); i++) {
-    if (i) each_buffer(run, &s, true);
-    run->schedule = i;
-    run->seed = run->options->seed + i;
-    run->heap_used = 0;
-    run->landing = i == 0 ? SIM_LAND_EARLY : i == 1 ? SIM_LAND_LATE : SIM_LAND_RANDOM;
-    race_global_init(run);
-    run_schedule(run, gpu);
-    race_global_free(run);
-  }
-  for (unsigned i = 0; i < total; i++) {
-    g_free(data[i]);
-    g_free(defined[i]);
-  }
-}
-
-static void run_free(Run *run)
-{
-  for (unsigned i = 0; i < run->n_buffers && run->buffers; i++)
-    g_free(run->buffers[i].defined);
-  for (unsigned i = 0; i < run->n_variables && run->variables; i++)
-    if (run->variables[i].owned) {
-      g_free(run->variables[i].data);
-      g_free(run->variables[i].defined);
-    }
-  g_free(run->buffers);
-  g_free(run->variables);
-  g_aligned_free(run->parameters);
-  g_free(run->constants);
-  if (run->seen) g_hash_table_destroy(run->seen);
-  g_mutex_clear(&run->lock);
-  kernel_free((Kernel *)run->kernel);
+  uint64_t per_cluster = (uint64_t)run->cluster[0] * run->cluster[1] * run->cluster[2];
+  return MAX(per_sm * gpu->sm_count / per_cluster, 1);
 }
 
 static void set_sizes(Run *run, const PtxFunction *f, const SimLaunch *launch, const Gpu *gpu)
@@ -447,49 +330,107 @@ static void set_sizes(Run *run, const PtxFunction *f, const SimLaunch *launch, c
   uint64_t start = k->shared_base + k->shared_static;
   run->shared_end = launch->shared ? (start + 15) / 16 * 16 + launch->shared : start;
   run->registers_per_thread = registers_at_entry(f, launch, gpu);
-  run->sm_count = gpu ? gpu->sm_count : 132;
+  run->sm_count = gpu ? gpu->sm_count : 1;
+  run->fitting = fitting_clusters(run, gpu);
+}
+
+static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, const Gpu *gpu, GError **error)
+{
+  Run *run = &runs[i];
+  const SimOptions *options = s->options;
+  const SimLaunch *launch = step->launch;
+  const PtxFunction *f = find_entry(step->module, launch->entry, error);
+  if (!f || !check_launch(f, launch, error)) return false;
+  Kernel *kernel = kernel_decode(step->module, f, error);
+  if (!kernel) return false;
+  for (uint32_t k = 0; k < kernel->n_code; k++) {
+    product_bind(&kernel->code[k], gpu);
+    product_bind_group(&kernel->code[k], gpu);
+  }
+  *run = (Run){.session = s, .kernel = kernel, .options = options, .index = i};
+  run->name = step->name;
+  run->after = step->after;
+  run->n_after = step->n_after;
+  uint32_t value_checks = 1u << SIM_FAULT_UNDEFINED | 1u << SIM_FAULT_WGMMA;
+  run->track_races = s->track_races;
+  run->track_undefined = options->checkers & value_checks;
+  run->ours = options->strict || g_strstr_len(step->module->source->text, 1024, "adlgen") != NULL;
+  set_sizes(run, f, launch, gpu);
+  if (!i && !make_buffers(s, f, launch, run->track_undefined, error)) return false;
+  run->buffers = s->buffers;
+  run->n_buffers = s->n_buffers;
+  make_variables(s, run, runs, i);
+  uint64_t shared = run->shared_end - kernel->shared_base;
+  if (gpu && gpu->shared_per_block && shared > gpu->shared_per_block)
+    return refuse(f, error, "%llu bytes of shared memory; a block has %u", (unsigned long long)shared,
+                  gpu->shared_per_block);
+  return make_parameters(run, f, launch, error);
+}
+
+static void run_free(Run *run)
+{
+  for (unsigned i = 0; i < run->n_variables && run->owns_variables; i++)
+    if (run->variables[i].owned) {
+      g_free(run->variables[i].data);
+      g_free(run->variables[i].defined);
+    }
+  if (run->owns_variables) g_free(run->variables);
+  if (run->parameters) g_aligned_free(run->parameters);
+  g_free(run->constants);
+  kernel_free((Kernel *)run->kernel);
+}
+
+static void session_free(Session *s, Run *runs, unsigned n)
+{
+  for (unsigned i = 0; i < s->n_buffers && s->buffers; i++)
+    g_free(s->buffers[i].defined);
+  g_free(s->buffers);
+  for (unsigned i = n; i-- > 0;)
+    run_free(&runs[i]);
+  g_ptr_array_free(s->memory, TRUE);
+  g_hash_table_destroy(s->seen);
+  g_mutex_clear(&s->lock);
+}
+
+bool sim_run_steps(const SimStep *steps, unsigned n, const Gpu *gpu, const SimOptions *options,
+                   SimResult *result, GError **error)
+{
+  *result = (SimResult){0};
+  if (options->counts && (!gpu || n > 1)) {
+    error_set(error, ERROR_USAGE, NULL, "counts-gpu", gpu ? NULL : "name a GPU",
+              gpu ? "counting works for one launch, not for a list"
+                  : "counting needs a GPU, whose description has its banks and sectors");
+    return false;
+  }
+  uint32_t races = 1u << SIM_FAULT_RACE | 1u << SIM_FAULT_PROXY | 1u << SIM_FAULT_PROXY_WAR;
+  Session s = {.options = options, .result = result, .track_races = options->checkers & races};
+  g_mutex_init(&s.lock);
+  s.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  s.memory = g_ptr_array_new();
+  g_autofree Run *runs = g_new0(Run, n);
+  bool ok = true;
+  for (unsigned i = 0; i < n && ok; i++)
+    ok = make_run(&s, runs, i, &steps[i], gpu, error);
+  if (ok) {
+    for (unsigned i = 0; i < n; i++)
+      observe_begin(&runs[i], (Kernel *)runs[i].kernel, gpu);
+    gint64 start = g_get_monotonic_time();
+    if (options->timeout > 0) s.deadline = start + (gint64)(options->timeout * 1e6);
+    session_run(&s, runs, n);
+    result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
+    result->instructions = s.instructions;
+    for (unsigned i = 0; i < n; i++) {
+      print_finish_run(&runs[i]);
+      observe_end(&runs[i]);
+    }
+  }
+  session_free(&s, runs, n);
+  return ok;
 }
 
 bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, const SimOptions *options,
              SimResult *result, GError **error)
 {
-  *result = (SimResult){0};
-  if (options->counts && !gpu) {
-    error_set(error, ERROR_USAGE, NULL, "counts-gpu", "name a GPU",
-              "counting needs a GPU, whose description has its banks and sectors");
-    return false;
-  }
-  const PtxFunction *f = find_entry(module, launch->entry, error);
-  if (!f || !check_launch(f, launch, error)) return false;
-  Kernel *kernel = kernel_decode(module, f, error);
-  if (!kernel) return false;
-  for (uint32_t i = 0; i < kernel->n_code; i++) {
-    product_bind(&kernel->code[i], gpu);
-    product_bind_group(&kernel->code[i], gpu);
-  }
-  Run run = {.kernel = kernel, .options = options, .result = result};
-  g_mutex_init(&run.lock);
-  run.seen = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-  uint32_t races = 1u << SIM_FAULT_RACE | 1u << SIM_FAULT_PROXY | 1u << SIM_FAULT_PROXY_WAR;
-  run.track_races = options->checkers & races;
-  run.ours = options->strict || g_strstr_len(module->source->text, 1024, "adlgen") != NULL;
-  uint32_t value_checks = 1u << SIM_FAULT_UNDEFINED | 1u << SIM_FAULT_WGMMA;
-  run.track_undefined = options->checkers & value_checks;
-  set_sizes(&run, f, launch, gpu);
-  bool ok = make_buffers(&run, f, launch, error) && make_parameters(&run, f, launch, error);
-  if (ok && gpu && gpu->shared_per_block && run.shared_end - kernel->shared_base > gpu->shared_per_block)
-    ok = refuse(f, error, "%llu bytes of shared memory; a block has %u",
-                (unsigned long long)(run.shared_end - kernel->shared_base), gpu->shared_per_block);
-  if (ok) {
-    observe_begin(&run, kernel, gpu);
-    gint64 start = g_get_monotonic_time();
-    if (options->timeout > 0) run.deadline = start + (gint64)(options->timeout * 1e6);
-    run_all(&run, gpu);
-    print_finish_run(&run);
-    result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
-    result->instructions = run.instructions;
-    observe_end(&run);
-  }
-  run_free(&run);
-  return ok;
+  const SimStep step = {.module = module, .launch = launch};
+  return sim_run_steps(&step, 1, gpu, options, result, error);
 }

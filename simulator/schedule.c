@@ -5,7 +5,6 @@
 
 #define QUANTUM    256
 #define SPIN_LIMIT 64 /* rounds in which every spinning warp polls once and nothing changes */
-#define YIELD      (1 << 20)
 
 uint32_t cluster_random(Cluster *c)
 {
@@ -16,21 +15,8 @@ uint32_t cluster_random(Cluster *c)
 void cluster_progress(Cluster *c)
 {
   c->progress++;
-  c->run->progress++; /* of interest only when blocks share one thread */
+  if (c->run->session->ordered) c->run->session->progress++; /* clusters share one thread */
   c->spins = 0;
-}
-
-/* A loop that polls: after a few idle rounds it sleeps until something has happened in the cluster. */
-Step poll_again(Warp *w, const Inst *in)
-{
-  Cluster *c = w->block->cluster;
-  if (w->spin != in || w->spin_progress != c->progress) {
-    w->spin = in;
-    w->spin_progress = c->progress;
-    w->spin_count = 0;
-  }
-  if (++w->spin_count < 4) return STEP_NEXT;
-  return wait_for(w, WAIT_SPIN, NULL, 0, c->progress, STEP_WAIT_NEXT);
 }
 
 Group *current_group(Warp *w)
@@ -57,7 +43,11 @@ static bool wait_over(Warp *w, const Group *g)
       if (m->offset == g->wait.id) return !m->live || m->phase != g->wait.value;
     }
     return true;
+  case WAIT_MEMORY: return poll_changed(w, g->wait.id, g->wait.needed);
+  case WAIT_LAUNCH: return launches_before_ended(c->run);
   case WAIT_SPIN:
+    if (c->run->session->ordered) return c->run->session->progress != g->wait.value;
+    return c->progress != g->wait.value;
   case WAIT_PRODUCT:
   case WAIT_POOL: return c->progress != g->wait.value;
   case WAIT_JOIN:
@@ -224,7 +214,7 @@ static unsigned run_group(Warp *w, unsigned share)
     case STEP_GONE: recheck_joins(w); return count;
     case STEP_STOP:
       c->stopped = true;
-      g_atomic_int_set(&run->stop, 1);
+      g_atomic_int_set(&run->session->stop, 1);
       return count;
     }
   }
@@ -273,6 +263,8 @@ static void describe_wait(GString *out, const Warp *w, const Group *g)
     g_string_append_printf(out, "the other lanes of the warp (%08x needed)", g->wait.needed);
     break;
   case WAIT_SPIN: g_string_append(out, "polls something that does not change"); break;
+  case WAIT_MEMORY: poll_describe(out, w, g->wait.id, g->wait.needed); break;
+  case WAIT_LAUNCH: g_string_append(out, "the end of the launches before"); break;
   case WAIT_PRODUCT:
     g_string_append(out, "the other warps of the warpgroup, which have not issued the same products");
     break;
@@ -281,62 +273,80 @@ static void describe_wait(GString *out, const Warp *w, const Group *g)
   }
 }
 
-void cluster_deadlock(Cluster *c)
+/* Lists a cluster's waiting groups, all of them together at most 64 lines. */
+static Warp *list_waits(GString *text, Cluster *c, unsigned *listed)
 {
-  g_autoptr(GString) text = g_string_new("nobody can go on");
-  unsigned listed = 0;
   Warp *first = NULL;
   for (unsigned b = 0; b < c->n_blocks; b++)
     for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
       Warp *w = &c->blocks[b].warps[i];
-      for (unsigned k = 0; k < w->n_groups && listed < 64; k++, listed++) {
+      for (unsigned k = 0; k < w->n_groups; k++) {
         if (!first) {
           first = w;
           w->next_group = k;
         }
-        describe_wait(text, w, &w->groups[k]);
+        if ((*listed)++ < 64) describe_wait(text, w, &w->groups[k]);
       }
     }
+  return first;
+}
+
+void report_deadlock(Cluster **clusters, unsigned n, const char *note)
+{
+  g_autoptr(GString) text = g_string_new("nobody can go on");
+  if (note) g_string_append_printf(text, "; %s", note);
+  unsigned listed = 0;
+  Warp *first = NULL;
+  for (unsigned i = 0; i < n; i++) {
+    Warp *w = list_waits(text, clusters[i], &listed);
+    if (!first) first = w;
+  }
+  if (listed > 64) g_string_append_printf(text, "\n  and %u more", listed - 64);
   if (!first) return;
   const Group *g = current_group(first);
-  const Inst *in = &c->run->kernel->code[g->pc];
+  const Inst *in = &first->block->cluster->run->kernel->code[g->pc];
   bool behind = g->wait.kind == WAIT_BARRIER || g->wait.kind == WAIT_CLUSTER;
   fault(first, behind && g->pc ? in - 1 : in, first_lane(g->mask), SIM_FAULT_DEADLOCK, 0, "%s", text->str);
 }
 
-/* Nobody could run: let something late happen. false: a deadlock. */
-static bool unblock(Cluster *c)
+static bool wake_polling(Cluster *c)
 {
-  if (async_land_one(c)) return true;
-  bool spinning = false;
+  bool polling = false;
   for (unsigned b = 0; b < c->n_blocks; b++)
     for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
       Warp *w = &c->blocks[b].warps[i];
       for (unsigned k = 0; k < w->n_groups; k++)
-        if (w->groups[k].wait.kind == WAIT_SPIN) {
-          spinning = true;
+        if (w->groups[k].wait.kind == WAIT_SPIN || w->groups[k].wait.kind == WAIT_MEMORY) {
+          polling = true;
           w->groups[k].wait = (Wait){0};
         }
     }
+  return polling;
+}
+
+bool cluster_unblock(Cluster *c)
+{
+  if (async_land_one(c)) return true;
+  bool polling = c->spins < SPIN_LIMIT && wake_polling(c);
   /* lanes parked at the end of a branch go on alone before a spin is called endless */
   bool released = false;
-  if (!spinning || c->spins > 16)
+  if (!polling || c->spins > 16)
     for (unsigned b = 0; b < c->n_blocks; b++)
       for (unsigned i = 0; i < c->blocks[b].n_warps; i++)
         released |= release_join(&c->blocks[b].warps[i]);
-  if (released) return true;
-  return spinning && ++c->spins < SPIN_LIMIT;
+  c->spins += polling;
+  return released || polling;
 }
 
 static bool over_limit(Cluster *c, uint64_t executed)
 {
   Run *run = c->run;
   c->instructions += executed;
-  uint64_t total = __atomic_add_fetch(&run->instructions, executed, __ATOMIC_RELAXED);
+  uint64_t total = __atomic_add_fetch(&run->session->instructions, executed, __ATOMIC_RELAXED);
   bool many = run->options->max_instructions && total > run->options->max_instructions;
-  bool late = run->deadline && g_get_monotonic_time() > run->deadline;
-  if (!many && !late) return g_atomic_int_get(&run->stop);
-  if (g_atomic_int_compare_and_exchange(&run->stop, 0, 1))
+  bool late = run->session->deadline && g_get_monotonic_time() > run->session->deadline;
+  if (!many && !late) return g_atomic_int_get(&run->session->stop);
+  if (g_atomic_int_compare_and_exchange(&run->session->stop, 0, 1))
     for (unsigned b = 0; b < c->n_blocks; b++)
       for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
         Warp *w = &c->blocks[b].warps[i];
@@ -350,12 +360,12 @@ static bool over_limit(Cluster *c, uint64_t executed)
   return true;
 }
 
-ClusterState cluster_run(Cluster *c, bool yield)
+ClusterState cluster_run(Cluster *c, uint64_t share)
 {
   bool shuffled = c->run->schedule > 1;
   unsigned total = c->n_blocks * c->blocks[0].n_warps;
-  uint64_t share = 0;
-  c->spins = 0;
+  uint64_t used = 0;
+  c->give_way = false;
   while (!c->stopped && c->live_blocks) {
     uint64_t executed = 0;
     unsigned start = shuffled ? cluster_random(c) % total : 0;
@@ -367,13 +377,10 @@ ClusterState cluster_run(Cluster *c, bool yield)
       w->instructions += n;
       executed += n;
     }
-    if (executed) {
-      if (over_limit(c, executed)) return CLUSTER_STOPPED;
-      share += executed;
-      if (yield && share > YIELD) return CLUSTER_YIELD;
-    } else if (!unblock(c)) {
-      return CLUSTER_STALLED;
-    }
+    if (!executed) return CLUSTER_STALLED;
+    if (over_limit(c, executed)) return CLUSTER_STOPPED;
+    used += executed;
+    if ((share && used > share) || c->give_way) break;
   }
-  return c->live_blocks ? CLUSTER_STOPPED : CLUSTER_FINISHED;
+  return c->stopped ? CLUSTER_STOPPED : c->live_blocks ? CLUSTER_YIELD : CLUSTER_FINISHED;
 }

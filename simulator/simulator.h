@@ -63,6 +63,21 @@ typedef struct SimLaunch {
   unsigned n_arguments;
 } SimLaunch;
 
+/* A launch in a list, and what it waits for. dependent: it may start when every block of that one has allowed
+ * it or ended (programmatic dependent launch); else when that one has ended. */
+typedef struct SimEdge {
+  unsigned launch; /* index of an earlier one */
+  bool dependent;
+} SimEdge;
+
+typedef struct SimStep {
+  const char *name;
+  const SimModule *module;
+  const SimLaunch *launch;
+  const SimEdge *after; /* empty: it may overlap with everything before */
+  unsigned n_after;
+} SimStep;
+
 /* X(ENUM, "name", checker) */
 #define SIM_FAULTS(X)                                                                                        \
   X(BOUNDS, "bounds")           /* access outside every buffer, variable or window */                        \
@@ -102,6 +117,8 @@ typedef struct SimFault {
   unsigned block[3], warp, lane;
   uint64_t address;
   unsigned other_line, other_block[3], other_warp; /* the other party; other_line 0: none */
+  const char *file, *other_file;                   /* names of the PTX texts, which must outlive the fault */
+  const char *launch, *other_launch;               /* names of the steps, NULL: a launch by itself */
   uint64_t count;                                  /* occurrences */
 } SimFault;
 
@@ -163,6 +180,11 @@ typedef struct SimResult {
  * NULL. */
 bool sim_run(const SimModule *module, const SimLaunch *launch, const Gpu *gpu, const SimOptions *options,
              SimResult *result, GError **error);
+/* Runs launches that share the buffers of the first one's SimLaunch (the others' must be the same), in the
+ * order and with the overlap that their edges allow. Modules' variables keep their values from one to the
+ * next. */
+bool sim_run_steps(const SimStep *steps, unsigned n, const Gpu *gpu, const SimOptions *options,
+                   SimResult *result, GError **error);
 void sim_result_clear(SimResult *result);
 char *sim_result_to_text(const SimResult *result, const SimModule *module); /* g_free */
 json_t *sim_result_to_json(const SimResult *result, const SimModule *module);

@@ -79,14 +79,13 @@ static void refuse_chunk(Loader *q, uint32_t address)
   q->reported = true;
 }
 
-/* n pieces of 16 bytes; what is outside of shared memory reads as zero. Bit per piece that holds undefined
- * bytes. */
+/* n pieces of 16 bytes, at most 16; what is outside of shared memory reads as zero. Bit per piece that holds
+ * undefined bytes. */
 static uint32_t load_chunks(Loader *q, const uint32_t *addresses, unsigned n, void *to)
 {
   Block *b = q->w->block;
   const uint64_t base = b->shared_base, limit = b->shared_bytes;
-  bool check = q->check && b->check;
-  uint32_t undefined = 0;
+  uint32_t undefined = 0, inside[16], n_inside = 0;
   for (unsigned i = 0; i < n; i++) {
     uint32_t address = addresses[i] & 0x3fff0;
     if (address < base || address + 16ull > limit) {
@@ -96,8 +95,9 @@ static uint32_t load_chunks(Loader *q, const uint32_t *addresses, unsigned n, vo
     }
     memcpy((uint8_t *)to + 16 * (size_t)i, b->shared + address, 16);
     undefined |= (uint32_t)!is_defined16(b->defined, address) << i;
-    if (check) race_product_read(q->w, q->in, q->product, address);
+    inside[n_inside++] = address;
   }
+  if (q->check && b->check) race_product_read(q->w, q->in, q->product, inside, n_inside);
   return undefined;
 }
 

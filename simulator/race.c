@@ -1,27 +1,7 @@
 /* See race.h. */
+#include "simulator/race_cells.h"
 #include "simulator/race_clock.h"
 #include <string.h>
-
-#define READERS 6
-
-enum { FLAG_ATOMIC = 1 };
-
-typedef struct Reader {
-  uint16_t agent, pc; /* pc: index of the instruction, saturated */
-  uint32_t clock;
-} Reader;
-
-/* What is known of four bytes of shared memory. */
-typedef struct Cell {
-  uint32_t clock; /* of the last write */
-  uint16_t agent, pc;
-  uint8_t bytes, flags; /* bytes the last write covered, 0: none yet */
-  uint8_t n_readers;
-  uint8_t unused;
-  uint32_t lanes; /* that made the last write, if a warp did by itself */
-  Reader readers[READERS];
-} Cell;
-G_STATIC_ASSERT(sizeof(Cell) == 64);
 
 void clock_join(const Clocks *k, Clock *into, const Clock *from)
 {
@@ -81,7 +61,7 @@ void race_cluster_init(Cluster *c)
   c->check = k;
   order_init(c);
   for (unsigned i = 0; i < c->n_blocks; i++)
-    c->blocks[i].check = g_new0(Cell, c->blocks[i].shared_bytes / 4 + 8);
+    c->blocks[i].check = cells_new(c->blocks[i].shared_bytes);
 }
 
 static Clock *barrier_clock(Clocks *k, const Block *block, unsigned id)
@@ -109,7 +89,7 @@ void race_cluster_free(Cluster *c)
   if (!k) return;
   order_free(c);
   for (unsigned i = 0; i < c->n_blocks; i++) {
-    g_free(c->blocks[i].check);
+    cells_free(c->blocks[i].check, c->blocks[i].shared_bytes);
     for (unsigned m = 0; m < c->blocks[i].mbarriers->len; m++)
       mbarrier_free(k, &g_array_index(c->blocks[i].mbarriers, Mbarrier, m));
     for (unsigned id = 0; id < 16; id++)
@@ -134,64 +114,6 @@ void race_cluster_free(Cluster *c)
   g_free(k);
 }
 
-/* --- one access to shared memory --- */
-
-typedef struct Access {
-  Warp *warp; /* who issues it */
-  const Inst *in;
-  unsigned lane;
-  Block *block;
-  uint32_t offset, bytes;
-  AccessKind kind;
-  Proxy proxy;
-  unsigned agent;
-  uint32_t clock;
-} Access;
-
-static const Inst *instruction_at(const Warp *w, uint16_t pc)
-{
-  const Kernel *k = w->block->cluster->run->kernel;
-  return pc < k->n_code ? &k->code[pc] : NULL;
-}
-
-static uint16_t index_of(const Warp *w, const Inst *in)
-{
-  size_t i = (size_t)(in - w->block->cluster->run->kernel->code);
-  return (uint16_t)MIN(i, 65535);
-}
-
-static const Warp *author(const Clocks *k, const Access *a, unsigned agent)
-{
-  if (agent >= 4 * k->warps) return NULL;
-  const Cluster *c = a->warp->block->cluster;
-  agent %= k->warps;
-  return &c->blocks[agent / k->per_block].warps[agent % k->per_block];
-}
-
-static const char *agent_name(const Clocks *k, unsigned agent)
-{
-  static const char *const names[] = {"", "cp.async ", "wgmma ", "bulk store "};
-  return agent >= 4 * k->warps ? "bulk load " : names[agent / k->warps];
-}
-
-static void report(const Clocks *k, const Access *a, SimFaultKind kind, bool is_finding, unsigned agent,
-                   uint16_t pc, bool other_writes, const char *why)
-{
-  const char *what = a->kind == ACCESS_READ ? "read" : "write";
-  const char *other = other_writes ? "write" : "read";
-  uint32_t address = a->offset;
-  if (is_finding) {
-    const Inst *in = instruction_at(a->warp, pc);
-    finding(a->warp, a->in, a->lane, kind, address, "%s%s of shared 0x%x and %s%s at line %u: %s",
-            agent_name(k, a->agent), what, address, agent_name(k, agent), other,
-            in ? in->source->mark.line : 0, why);
-    return;
-  }
-  fault_other(a->warp, a->in, a->lane, kind, address, instruction_at(a->warp, pc), author(k, a, agent),
-              "%s%s of shared 0x%x and %s%s: %s", agent_name(k, a->agent), what, address,
-              agent_name(k, agent), other, why);
-}
-
 bool clock_left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t clock, uint32_t lanes)
 {
   for (unsigned i = 0; i < MIN(k->n_partial[agent], PARTIAL_RELEASES); i++) {
@@ -201,81 +123,7 @@ bool clock_left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t cl
   return false;
 }
 
-/* Has the access (agent, clock) happened before a, and if proxies differ, been fenced? */
-static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32_t clock, uint16_t pc,
-                        bool other_writes)
-{
-  const uint32_t *v = clock_of(k, agent_of(k, a->warp))->v;
-  if (agent == a->agent && a->proxy == PROXY_ASYNC && a->kind == ACCESS_READ && !other_writes) return;
-  bool same = a->kind == ACCESS_SAME && other_writes;
-  if (clock > v[agent]) {
-    report(k, a, SIM_FAULT_RACE, same, agent, pc, other_writes, "nothing orders them");
-    return;
-  }
-  bool generic = agent < 2 * k->warps; /* cp.async that is not bulk goes through the generic proxy, too */
-  if (a->proxy == PROXY_GENERIC || !generic || clock <= v[k->n + agent]) return;
-  if (other_writes)
-    report(k, a, SIM_FAULT_PROXY, false, agent, pc, true,
-           "the writer has not executed fence.proxy.async between its write and the synchronisation");
-  else
-    report(k, a, SIM_FAULT_PROXY_WAR, !a->warp->block->cluster->run->ours, agent, pc, false,
-           "no fence.proxy.async between the read and the refill");
-}
-
-static void note_reader(const Clocks *k, Cell *cell, const Access *a)
-{
-  const uint32_t *v = clock_of(k, agent_of(k, a->warp))->v;
-  unsigned out = 0;
-  for (unsigned i = 0; i < cell->n_readers; i++) {
-    Reader *r = &cell->readers[i];
-    /* what happened before this read need not be remembered beside it, unless a fence is still owed */
-    bool covered = r->agent == a->agent ||
-                   (r->clock <= v[r->agent] && (r->agent >= k->warps || a->agent >= 2 * k->warps));
-    if (!covered) cell->readers[out++] = *r;
-  }
-  if (out == READERS) memmove(cell->readers, cell->readers + 1, --out * sizeof(Reader));
-  cell->readers[out++] = (Reader){(uint16_t)a->agent, index_of(a->warp, a->in), a->clock};
-  cell->n_readers = (uint8_t)out;
-}
-
-static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t bytes, bool atomic)
-{
-  if (cell->bytes & bytes && !(atomic && cell->flags & FLAG_ATOMIC)) {
-    check_order(k, a, cell->agent, cell->clock, cell->pc, true);
-    const uint32_t known = clock_of(k, agent_of(k, a->warp))->v[cell->agent];
-    if (cell->agent < k->warps && cell->agent != agent_of(k, a->warp) && cell->clock <= known &&
-        clock_left_out(k, cell->agent, known, cell->clock, cell->lanes))
-      report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
-             "the writer's warp was released by another lane's arrival, without bar.warp.sync before it");
-    /* lanes of one warp: ordered by barriers only, not by standing in one instruction after the other */
-    if (cell->agent == a->agent && a->agent < k->warps && cell->clock == a->clock &&
-        cell->lanes & ~(1u << a->lane))
-      report(k, a, SIM_FAULT_RACE, a->kind == ACCESS_SAME, cell->agent, cell->pc, true,
-             "another lane of the same warp, without bar.warp.sync between");
-  }
-  if (a->kind == ACCESS_READ) {
-    note_reader(k, cell, a);
-    return;
-  }
-  for (unsigned i = 0; i < cell->n_readers; i++)
-    check_order(k, a, cell->readers[i].agent, cell->readers[i].clock, cell->readers[i].pc, false);
-  *cell =
-      (Cell){.clock = a->clock, .agent = (uint16_t)a->agent, .pc = index_of(a->warp, a->in), .bytes = bytes};
-  cell->lanes = 1u << a->lane;
-  if (atomic) cell->flags = FLAG_ATOMIC;
-}
-
-static void touch(const Clocks *k, const Access *a, bool atomic)
-{
-  Cell *cells = a->block->check;
-  uint32_t at = a->offset, end = a->offset + a->bytes;
-  while (at < end) {
-    uint32_t next = MIN((at & ~3u) + 4, end);
-    uint8_t bytes = (uint8_t)(((1u << (next - at)) - 1) << (at & 3));
-    touch_cell(k, &cells[at >> 2], a, bytes, atomic);
-    at = next;
-  }
-}
+/* --- accesses to memory --- */
 
 static void synchronise_location(Clocks *k, Warp *w, const Place *p, AccessKind kind)
 {
@@ -308,7 +156,30 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
   a.clock = clock_of(k, agent)->v[agent];
   if (p->block != w->block) race_remote(w, in, p->block);
   if (ordered && !in->synchronises) synchronise_location(k, w, p, kind);
-  touch(k, &a, ordered);
+  cells_touch(k, &a, ordered);
+}
+
+void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
+                      unsigned lane_bytes, AccessKind kind, uint32_t same)
+{
+  Clocks *k = clocks_of(w);
+  unsigned agent = agent_of(k, w);
+  if (!p->block) {
+    global_access(w, in, lane, lane_bytes, p, bytes, kind);
+    return;
+  }
+  Access a = {.warp = w,
+              .in = in,
+              .lane = lane,
+              .lane_bytes = lane_bytes,
+              .same = same,
+              .block = p->block,
+              .offset = (uint32_t)p->offset,
+              .bytes = bytes,
+              .kind = kind,
+              .agent = agent,
+              .clock = clock_of(k, agent)->v[agent]};
+  cells_touch(k, &a, false);
 }
 
 /* --- synchronisation --- */
@@ -492,7 +363,7 @@ void race_copy_issue(Warp *w, const Inst *in, unsigned lane, uint32_t to, unsign
               .kind = ACCESS_WRITE};
   a.agent = k->warps + agent_of(k, w);
   a.clock = w->copy_groups[lane] + 1;
-  touch(k, &a, false);
+  cells_touch(k, &a, false);
 }
 
 void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all)
@@ -575,7 +446,7 @@ void race_bulk_issue(BulkOperation *op)
     a.kind = ACCESS_READ;
     a.agent = 3 * k->warps + agent_of(k, w);
     a.clock = (uint32_t)op->id;
-    touch(k, &a, false);
+    cells_touch(k, &a, false);
   }
   if (op->direction == COPY_SHARED_TO_GLOBAL) return;
   Cluster *c = w->block->cluster;
@@ -592,7 +463,7 @@ void race_bulk_issue(BulkOperation *op)
     a.clock = (uint32_t)m->phase + 1;
     op->agent = a.agent;
     op->agent_clock = a.clock;
-    touch(k, &a, false);
+    cells_touch(k, &a, false);
     note_remote(k, b, a.agent, a.clock, index_of(w, a.in));
   }
 }
@@ -631,15 +502,18 @@ void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, Access
 
 /* --- products --- */
 
-void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t offset)
+void race_product_read(Warp *w, const Inst *in, const Product *p, const uint32_t *offsets, unsigned n)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
-  Access a = {.warp = w, .in = in, .block = w->block, .offset = offset, .bytes = 16, .kind = ACCESS_READ};
+  Access a = {.warp = w, .in = in, .block = w->block, .bytes = 16, .kind = ACCESS_READ};
   a.proxy = PROXY_ASYNC;
   a.agent = 2 * k->warps + (agent_of(k, w) & ~3u);
   a.clock = p->group + 1;
-  touch(k, &a, false);
+  for (unsigned i = 0; i < n; i++) {
+    a.offset = offsets[i];
+    cells_touch(k, &a, false);
+  }
 }
 
 void race_product_wait(Warp *w, uint32_t keep)

@@ -34,6 +34,11 @@ static inline void race_access(Warp *w, const Inst *in, unsigned lane, const Pla
     race_check_generic(w, in, lane, p, bytes, kind, ordered);
 }
 
+/* The same for lanes from `lane` on whose bytes lie side by side in the own block's shared memory or in one
+ * buffer: a weak read, or a write of which `same` (a bit per lane) leave what is there. */
+void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
+                      unsigned lane_bytes, AccessKind kind, uint32_t same);
+
 /* Launches: what a cluster's end and griddepcontrol.wait make known, and with what a launch begins. */
 void race_launch_start(Run *run);
 void race_launch_wait(Warp *w);
@@ -58,7 +63,8 @@ void race_copy_arrive(Warp *w, const Inst *in, unsigned lane);
 void race_bulk_issue(BulkOperation *op);
 void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool source_only);
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
-void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t offset);
+/* n pieces of 16 bytes of shared memory */
+void race_product_read(Warp *w, const Inst *in, const Product *p, const uint32_t *offsets, unsigned n);
 void race_product_wait(Warp *w, uint32_t keep);
 /* A peer's shared memory is touched: the peer must not end before. */
 void race_remote(Warp *w, const Inst *in, const Block *b);

@@ -222,14 +222,16 @@ SIMD_INLINE Floats cut(const Doubles sum[2], Ints top, unsigned bits)
 }
 
 /* The lanes marked in bad are out of range: one by one. */
-static void repair(const AlignedBlock *x, const Ints *bad, const float *before, float *after, unsigned parity)
+static __attribute__((noinline)) Floats repair(const AlignedBlock *x, Ints bad, Floats before, Floats after,
+                                               unsigned parity, unsigned vector)
 {
-  for (unsigned l = 0; l < 2 * SIMD_WIDTH; l++) {
-    unsigned lane = x->lane + l;
-    if (((const int32_t *)bad)[l])
+  for (unsigned l = 0; l < SIMD_WIDTH; l++) {
+    unsigned lane = x->lane + vector * SIMD_WIDTH + l;
+    if (bad[l])
       after[l] = product_element(&x->a->f[x->half][x->first][lane], &x->b->f[parity][x->first][lane & 3],
                                  before[l], x->n, x->bits);
   }
+  return after;
 }
 
 /* acc: even and odd accumulator, at the block's first lane. special: some values are not finite. */
@@ -237,9 +239,8 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
 {
   const int32_t lowest = (int32_t)x->bits - 126; /* scales are normal numbers then */
   Ints top[2][2], bad[2][2];
-  Floats scale[2][2], before[2][2], after[2][2];
+  Floats scale[2][2], before[2][2];
   Doubles sum[2][2][2];
-  Ints any = {};
   largest_exponents(x, top);
   for (unsigned p = 0; p < 2; p++)
     for (unsigned u = 0; u < 2; u++) {
@@ -248,7 +249,6 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
       /* all products and the accumulator zero: any scale will do */
       bad[p][u] = (t > LARGEST_EXPONENT) | ((t < lowest) & (t > NO_EXPONENT / 2));
       if (special) bad[p][u] = ~(Ints){};
-      any |= bad[p][u];
       t = simd_larger(t, (Ints){} + lowest);
       t = (t & (t <= LARGEST_EXPONENT)) | (LARGEST_EXPONENT & (t > LARGEST_EXPONENT));
       top[p][u] = t;
@@ -278,12 +278,12 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
         sum[p][u][1] += wide[1];
       }
   }
-  for (unsigned p = 0; p < 2; p++) {
-    after[p][0] = cut(sum[p][0], top[p][0], x->bits);
-    after[p][1] = cut(sum[p][1], top[p][1], x->bits);
-    if (simd_any(any)) repair(x, bad[p], (const float *)before[p], (float *)after[p], p);
-    memcpy(acc[p], after[p], sizeof after[p]);
-  }
+  for (unsigned p = 0; p < 2; p++)
+    for (unsigned u = 0; u < 2; u++) {
+      Floats after = cut(sum[p][u], top[p][u], x->bits);
+      if (simd_any(bad[p][u])) after = repair(x, bad[p][u], before[p][u], after, p, u);
+      ((Floats *)acc[p])[u] = after;
+    }
 }
 
 static void run_hardware(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,

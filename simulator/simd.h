@@ -28,9 +28,6 @@
 typedef float Floats __attribute__((vector_size(SIMD_WIDTH * 4)));
 typedef int32_t Ints __attribute__((vector_size(SIMD_WIDTH * 4)));
 typedef int16_t Shorts __attribute__((vector_size(SIMD_WIDTH * 4)));
-typedef int16_t HalfShorts __attribute__((vector_size(SIMD_WIDTH * 2)));
-typedef int32_t HalfInts __attribute__((vector_size(SIMD_WIDTH * 2)));
-typedef float HalfFloats __attribute__((vector_size(SIMD_WIDTH * 2)));
 typedef double Doubles __attribute__((vector_size(SIMD_WIDTH * 4)));
 typedef int64_t Longs __attribute__((vector_size(SIMD_WIDTH * 4)));
 
@@ -144,35 +141,57 @@ SIMD_INLINE Floats simd_fused(Floats a, Floats b, Floats c)
 #endif
 }
 
-/* The two halves of a vector, widened. */
+/* The two halves of a vector, widened; and back. */
 SIMD_INLINE void simd_widen_shorts(Shorts x, Ints out[2])
 {
-  HalfShorts half[2];
-  memcpy(half, &x, sizeof half);
-  out[0] = __builtin_convertvector(half[0], Ints);
-  out[1] = __builtin_convertvector(half[1], Ints);
+#if SIMD_WIDTH == 16
+  out[0] = (Ints)_mm512_cvtepi16_epi32(_mm512_castsi512_si256((__m512i)x));
+  out[1] = (Ints)_mm512_cvtepi16_epi32(_mm512_extracti64x4_epi64((__m512i)x, 1));
+#elif SIMD_WIDTH == 8
+  out[0] = (Ints)_mm256_cvtepi16_epi32(_mm256_castsi256_si128((__m256i)x));
+  out[1] = (Ints)_mm256_cvtepi16_epi32(_mm256_extracti128_si256((__m256i)x, 1));
+#else
+  for (unsigned i = 0; i < 2 * SIMD_WIDTH; i++)
+    out[i / SIMD_WIDTH][i % SIMD_WIDTH] = x[i];
+#endif
 }
 
 SIMD_INLINE void simd_widen_ints(Ints x, Doubles out[2])
 {
-  HalfInts half[2];
-  memcpy(half, &x, sizeof half);
-  out[0] = __builtin_convertvector(half[0], Doubles);
-  out[1] = __builtin_convertvector(half[1], Doubles);
+#if SIMD_WIDTH == 16
+  out[0] = (Doubles)_mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)x));
+  out[1] = (Doubles)_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64((__m512i)x, 1));
+#elif SIMD_WIDTH == 8
+  out[0] = (Doubles)_mm256_cvtepi32_pd(_mm256_castsi256_si128((__m256i)x));
+  out[1] = (Doubles)_mm256_cvtepi32_pd(_mm256_extracti128_si256((__m256i)x, 1));
+#else
+  for (unsigned i = 0; i < SIMD_WIDTH; i++)
+    out[i / 2][i % 2] = x[i];
+#endif
 }
 
 SIMD_INLINE void simd_widen_floats(Floats x, Doubles out[2])
 {
-  HalfFloats half[2];
-  memcpy(half, &x, sizeof half);
-  out[0] = __builtin_convertvector(half[0], Doubles);
-  out[1] = __builtin_convertvector(half[1], Doubles);
+#if SIMD_WIDTH == 16
+  out[0] = (Doubles)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)x));
+  out[1] = (Doubles)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)x, 1));
+#elif SIMD_WIDTH == 8
+  out[0] = (Doubles)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)x));
+  out[1] = (Doubles)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)x, 1));
+#else
+  for (unsigned i = 0; i < SIMD_WIDTH; i++)
+    out[i / 2][i % 2] = x[i];
+#endif
 }
 
 SIMD_INLINE Floats simd_narrow(const Doubles x[2])
 {
-  HalfFloats half[2] = {__builtin_convertvector(x[0], HalfFloats), __builtin_convertvector(x[1], HalfFloats)};
-  Floats result;
-  memcpy(&result, half, sizeof result);
-  return result;
+#if SIMD_WIDTH == 16
+  __m512 low = _mm512_castps256_ps512(_mm512_cvtpd_ps((__m512d)x[0]));
+  return (Floats)_mm512_insertf32x8(low, _mm512_cvtpd_ps((__m512d)x[1]), 1);
+#elif SIMD_WIDTH == 8
+  return (Floats)_mm256_set_m128(_mm256_cvtpd_ps((__m256d)x[1]), _mm256_cvtpd_ps((__m256d)x[0]));
+#else
+  return (Floats){(float)x[0][0], (float)x[0][1], (float)x[1][0], (float)x[1][1]};
+#endif
 }

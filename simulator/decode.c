@@ -424,7 +424,9 @@ static void layout_shared(Decoder *d)
     g_hash_table_insert(d->shared, (void *)f, start);
     end += f->shared_bytes;
   }
-  k->shared_static = end;
+  /* the assembler counts the gap before dynamic shared memory as static, so the launch need not ask for it */
+  uint64_t align = MAX(m->dynamic_align, 1);
+  k->shared_static = (end + align - 1) / align * align;
 }
 
 /* Calls that stay calls need a stack; its size is what a launch gives a thread unless told otherwise, times

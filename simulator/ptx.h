@@ -161,6 +161,7 @@ typedef struct PtxModule {
   PtxSymbol **variables; /* module scope: global, const, shared */
   unsigned n_variables;
   uint64_t shared_bytes, const_bytes;
+  uint64_t dynamic_align; /* of the shared memory that the launch adds, 0: none */
 } PtxModule;
 
 /* Parses; the module keeps a reference on source. ERROR_INPUT with the place of the first fault. */

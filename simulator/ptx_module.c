@@ -10,7 +10,10 @@ static bool layout(Reader *r, PtxSymbol *s)
   PtxFunction *f = r->function;
   switch (s->space) {
   case SPACE_SHARED:
-    if (s->is_extern) return true;
+    if (s->is_extern) {
+      r->module->dynamic_align = MAX(r->module->dynamic_align, s->align);
+      return true;
+    }
     end = f ? &f->shared_bytes : &r->module->shared_bytes;
     if (f && s->align > f->shared_align) f->shared_align = s->align;
     break;

@@ -31,6 +31,9 @@ const Option run_options[] = {
     {.name = "seed", .value = "N", .doc = "seed of random inputs; default: 0"},
     {.name = "set", .value = "PARAM=VALUE", .repeated = true, .doc = "forces a template parameter"},
     {.name = "out", .value = "DIR", .doc = "where inputs.safetensors and outputs.safetensors go"},
+    {.name = "keep",
+     .value = "DIR",
+     .doc = "with --on sim: writes each launch there as PTX, launch file and data, for adlgen sim"},
     {.name = "check", .doc = "compares every output with the reference, computed in double precision"},
     {.name = "tolerance", .value = "X", .doc = "a limit of the error below those of the types"},
     {.name = "checkers",
@@ -60,6 +63,7 @@ typedef struct Run {
   RunData *data;
   RunComparison *comparisons; /* as graph->outputs; NULL without --check */
   Output *output;             /* NULL without --out */
+  Output *keep;               /* NULL without --keep */
   unsigned seed;
   double tolerance; /* INFINITY without --tolerance */
 } Run;
@@ -75,6 +79,10 @@ static bool check_arguments(Run *run, GError **error)
                 "adlgen run needs --%s", required[i]);
       return false;
     }
+  if (argument_flag(run->arguments, "keep") && strcmp(argument_value(run->arguments, "on"), "sim")) {
+    error_set(error, ERROR_USAGE, NULL, "bad-option", NULL, "--keep is for --on sim");
+    return false;
+  }
   const char *text = argument_value(run->arguments, "tolerance");
   char *end = NULL;
   run->tolerance = text ? g_ascii_strtod(text, &end) : INFINITY;
@@ -157,7 +165,10 @@ static bool prepare(Run *run, GError **error)
 {
   const char *folder = argument_value(run->arguments, "out");
   if (folder && !(run->output = output_new(folder, error))) return false;
+  const char *keep = argument_value(run->arguments, "keep");
+  if (keep && !(run->keep = output_new(keep, error))) return false;
   run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
+  if (run->execution) run->execution->keep = run->keep;
   run->data = run->execution && apply_offsets(run, error)
                   ? run_data_new(run->graph, argument_values(run->arguments, "input"), run->seed, error)
                   : NULL;
@@ -279,6 +290,7 @@ static bool run_all(Run *run, GError **error)
     run->comparisons = run_data_check(run->data, run->tolerance, run->arena, error);
     if (!run->comparisons) return false;
   }
+  if (run->keep && !output_commit(run->keep, error)) return false;
   return !run->output || (run_data_write(run->data, run->output, error) && output_commit(run->output, error));
 }
 
@@ -291,6 +303,7 @@ bool command_run(const Cli *cli, const Arguments *arguments, GError **error)
     if (is_wrong(&run)) *cli->exit_code = ERROR_VERIFY;
   }
   output_free(run.output);
+  output_free(run.keep);
   execution_faults_free(run.faults);
   run_data_free(run.data);
   execution_free(run.execution);

@@ -18,6 +18,7 @@ const Option sim_options[] = {
     {.name = "timeout", .value = "SECONDS", .doc = "stops after so many seconds"},
     {.name = "counts",
      .doc = "counts bank conflicts and sectors of each instruction that accesses memory; needs --gpu"},
+    {.name = "strict", .doc = "what is only a finding in other people's PTX is a fault"},
     {.name = "exact", .doc = "matrix products accumulate in double"},
     {.name = NULL},
 };
@@ -48,6 +49,7 @@ static bool read_options(const Arguments *arguments, SimOptions *options, GError
     return false;
   options->seed = (uint64_t)seed;
   options->max_instructions = (uint64_t)limit;
+  options->strict = argument_flag(arguments, "strict");
   if (argument_flag(arguments, "exact")) options->arithmetic = SIM_ARITHMETIC_EXACT;
   options->counts = argument_flag(arguments, "counts");
   return true;

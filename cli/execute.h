@@ -1,5 +1,6 @@
 /* Carrying out a compiled graph: its tensors in memory, its launches on the simulator or on a GPU. */
 #pragma once
+#include "cli/output.h"
 #include "generator/compile.h"
 #include "generator/plan_resolve.h"
 #include "runtime/assembler.h"
@@ -23,6 +24,7 @@ typedef struct Execution {
   ExecutionTensor *tensors; /* as plan->tensors */
   uint64_t workspace_bytes;
   Arena *arena;
+  Output *keep; /* gets each simulated launch as files, keep_launch(); NULL: none; the caller's */
 } Execution;
 
 /* Binds every symbol of the plan and makes room for the tensors, filled with 0xff: whatever a kernel forgets

@@ -1,5 +1,6 @@
 /* A plan on the simulator: one simulated launch after the other, on memory of this process. */
 #include "cli/execute.h"
+#include "cli/keep_launch.h"
 #include <string.h>
 
 typedef struct Simulation {
@@ -171,6 +172,8 @@ static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena
   Description description = {0};
   SimResult result = {0};
   if (!module || !describe(s, arena, resolved, &description, error) ||
+      (s->x->keep &&
+       !keep_launch(s->x->keep, resolved->launch->name, &description.launch, kernel->ptx, error)) ||
       !sim_run(module, &description.launch, s->x->gpu, s->options, &result, error))
     return false;
   g_string_append_printf(s->faults->notes,

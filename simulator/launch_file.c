@@ -227,15 +227,19 @@ static bool read_scalar(Node *node, const char *type, SimArgument *a, GError **e
 static bool read_argument(SimLaunchFile *f, Node *node, Node *maps, SimArgument *a, GError **error)
 {
   if (!node_kind_is(node, NODE_MAPPING, "an argument", error)) return false;
-  if (node->n != 1) return fail(node, error, "an argument has one key: buffer, tensormap or a type");
-  const char *kind = node->keys[0], *name;
+  Node *offset = node->n == 2 && node_get(node, "buffer") ? node_get(node, "offset") : NULL;
+  if (node->n != 1 && !offset)
+    return fail(node, error, "an argument has one key: buffer, tensormap or a type");
+  const char *kind = offset ? "buffer" : node->keys[0], *name;
   Node *value = node_get(node, kind);
   if (strcmp(kind, "buffer") && strcmp(kind, "tensormap")) return read_scalar(value, kind, a, error);
   if (!node_string(value, &name, error)) return false;
   if (strcmp(kind, "buffer") == 0) {
     int index = find_buffer(f, name);
     if (index < 0) return fail(value, error, "there is no buffer '%s'", name);
-    *a = (SimArgument){.kind = SIM_ARG_BUFFER, .index = (unsigned)index};
+    int64_t bytes = 0;
+    if (offset && !read_count(offset, 0, 1ll << 40, &bytes, error)) return false;
+    *a = (SimArgument){.kind = SIM_ARG_BUFFER, .index = (unsigned)index, .offset = (uint64_t)bytes};
     return true;
   }
   for (unsigned i = 0; maps && i < maps->n; i++)

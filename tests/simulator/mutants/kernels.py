@@ -1,0 +1,83 @@
+"""The kernels that are mutated: those written by hand beside this folder, and kernels of the catalogue's kinds at small
+sizes, compiled and kept by `adlgen run --keep`."""
+import glob
+import json
+import os
+import subprocess
+
+from ptx_text import Kernel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def tensor(kind, *shape):
+    return {"type": kind, "shape": list(shape), "align": 16}
+
+
+def gemm(kind, n, k, extra=None):
+    nodes = [{"op": "Gemm", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"transB": 1}}]
+    return {"name": "gemm", "inputs": {"x": tensor(kind, "M", k), "w": tensor(kind, n, k)},
+            "dims": {"M": {"min": 1, "max": 4096}}, "nodes": nodes, "outputs": ["y"]}
+
+
+def unary(op, kind, *shape):
+    return {"name": op.lower(), "inputs": {"x": tensor(kind, "M", *shape)}, "dims": {"M": {"min": 1, "max": 4096}},
+            "nodes": [{"op": op, "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+
+
+def norm(kind, n):
+    return {"name": "norm", "inputs": {"x": tensor(kind, "M", n), "s": tensor(kind, n)},
+            "dims": {"M": {"min": 1, "max": 4096}},
+            "nodes": [{"op": "RMSNormalization", "inputs": ["x", "s"], "outputs": ["y"]}], "outputs": ["y"]}
+
+
+def layer(kind, n):
+    graph = norm(kind, n)
+    graph["inputs"]["b"] = tensor(kind, n)
+    graph["nodes"][0] = {"op": "LayerNormalization", "inputs": ["x", "s", "b"], "outputs": ["y"]}
+    return graph
+
+
+def add_row(kind, n):
+    graph = norm(kind, n)
+    graph["nodes"][0] = {"op": "Add", "inputs": ["x", "s"], "outputs": ["y"]}
+    return graph
+
+
+COMPILED = [("gemm_small", "h100", gemm("bf16", 72, 840), 3), ("gemm", "h100", gemm("bf16", 136, 832), 70),
+            ("gemm_f16", "h100", gemm("f16", 72, 904), 65), ("gemm_sm80", "a100", gemm("bf16", 72, 160), 70),
+            ("gemm_sm80_f16", "a100", gemm("f16", 40, 136), 3), ("softmax", "h100", unary("Softmax", "f32", 333), 3),
+            ("softmax_bf16", "a100", unary("Softmax", "bf16", 1024), 2), ("rms_norm", "h100", norm("bf16", 520), 3),
+            ("layer_norm", "a100", layer("f32", 300), 3), ("add_row", "h100", add_row("bf16", 264), 5),
+            ("gelu", "a100", unary("Gelu", "f16", 100), 3)]
+
+
+def by_hand(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*.launch.json"))):
+        with open(path) as f:
+            launch = json.load(f)
+        ptx = path[:-len(".launch.json")] + ".ptx"
+        if "launches" in launch or not os.path.exists(ptx):
+            continue
+        with open(ptx) as f:
+            name = os.path.basename(ptx)[:-len(".ptx")]
+            yield Kernel(name, f.read(), launch, folder), "h100" if "sm_90" in open(ptx).read(4000) else None
+
+
+def compiled(adlgen, scratch):
+    for name, gpu, graph, m in COMPILED:
+        folder = os.path.join(scratch, name)
+        os.makedirs(folder)
+        with open(os.path.join(folder, "graph.json"), "w") as f:
+            json.dump(graph, f)
+        subprocess.run([adlgen, "run", f.name, "--gpu", gpu, "--on", "sim", "--dim", f"M={m}", "--keep", folder],
+                       check=True, stdout=subprocess.DEVNULL)
+        (path,) = glob.glob(os.path.join(folder, "*.launch.json"))
+        with open(path) as f, open(path[:-len(".launch.json")] + ".ptx") as ptx:
+            yield Kernel("adlgen " + name, ptx.read(), json.load(f), folder), gpu
+
+
+def all_kernels(adlgen, scratch):
+    for folder in ("kernels", "."):
+        yield from by_hand(os.path.join(HERE, "..", folder))
+    yield from compiled(adlgen, scratch)

@@ -22,6 +22,22 @@ $ adlgen run add.json --gpu a100 --on sim --dim R=3 --offset x=4 --offset z=12 -
 
 $ sed 's/"shape": \["R", 40\]/&, "strides": [48, 1]/' add.json >strided.json; adlgen run strided.json --gpu a100 --on sim --dim R=3 --out four >/dev/null && cmp one/outputs.safetensors four/outputs.safetensors
 
+# A launch kept as files runs again by itself, to the same bytes.
+$ adlgen run add.json --gpu a100 --on sim --dim R=3 --offset x=4 --keep kept >/dev/null && ls kept
+add.launch.json
+add.ptx
+add.x.bin
+add.y.bin
+
+$ adlgen sim kept/add.ptx --launch kept/add.launch.json --gpu a100 --strict | sed 's/in .* s,/in T s,/'
+480 warp-instructions in T s, 0 faults, 0 findings
+
+$ tail -c 480 two/outputs.safetensors >a; cmp a kept/add.z.out.bin
+
+$ adlgen run add.json --gpu a100 --on gpu --dim R=3 --keep kept
+error: --keep is for --on sim
+[exit 2]
+
 # A result beyond the limit; nothing but the tolerance is wrong with it.
 $ adlgen run add.json --gpu a100 --on sim --dim R=3 --check --tolerance 0 | grep WRONG
 z       f32   2.36e-08  1.19e-07  exact  WRONG

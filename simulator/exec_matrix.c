@@ -158,6 +158,7 @@ typedef struct WarpProduct {
   unsigned na, nb, nc; /* registers */
   Accumulation mode;
   ProductModel model;
+  bool expanded; /* FP8 on a GPU that has no such warp product, see run_expanded */
 } WarpProduct;
 
 static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, Accumulation mode,
@@ -168,6 +169,8 @@ static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s,
   bool integer = mode == ACCUMULATE_INTEGER, exponents = mode == ACCUMULATE_HARDWARE;
   ProductFormat fa = {.type = s->a, .integer = integer, .exponents = exponents}, fb = fa;
   fb.type = s->b;
+  fa.lowest = s->model.lowest_a;
+  fb.lowest = s->model.lowest_b;
   a->any[0] = a->any[1] = 0;
   a->special = b->special = false;
   for (unsigned r = 0; r < s->na; r++) {
@@ -207,6 +210,33 @@ static void spread_undefined(Warp *w, const Inst *in, const WarpProduct *s)
   }
 }
 
+/* FP8 where the GPU has products of f16 only: ptxas turns the elements into f16 and makes two products, the
+ * first of the elements k with k / 2 even, into a sum of its own, to which C is added last. */
+static void run_expanded(uint32_t *const *acc, ProductRows *a, ProductTile *b, const WarpProduct *s)
+{
+  ProductRows rows = *a;
+  ProductTile tile = *b;
+  unsigned half_k = s->k / 2;
+  for (unsigned i = 0; i < s->k; i++) {
+    unsigned j = i % half_k, from = j / 2 * 4 + (j & 1) + (i < half_k ? 0 : 2);
+    for (unsigned h = 0; h < 2; h++) {
+      memcpy(a->f[h][i], rows.f[h][from], sizeof rows.f[h][from]);
+      memcpy(a->exponents[h][i], rows.exponents[h][from], sizeof rows.exponents[h][from]);
+      memcpy(b->f[h][i], tile.f[h][from], sizeof tile.f[h][from]);
+      memcpy(b->exponents[h][i], tile.exponents[h][from], sizeof tile.exponents[h][from]);
+    }
+  }
+  uint32_t sums[4][LANES] __attribute__((aligned(64))) = {{0}}, *pointers[4];
+  for (unsigned i = 0; i < s->m / 4; i++)
+    pointers[i] = sums[i];
+  product_run(pointers, a, b, 1, s->m / 8, s->k, ACCUMULATE_HARDWARE, s->model);
+  for (unsigned i = 0; i < s->m / 4; i++)
+    for (unsigned l = 0; l < LANES; l++) {
+      float sum = bits_float(sums[i][l]) + bits_float(acc[i][l]);
+      acc[i][l] = isnan(sum) ? 0x7fffffff : float_bits(sum);
+    }
+}
+
 /* list: C, A, B, D registers */
 static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
 {
@@ -224,6 +254,10 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
       pointers[i] = operand(w, list[i]);
       if (list[i] != in->list[i]) memcpy(pointers[i], operand(w, in->list[i]), SLOT_BYTES);
     }
+    if (s->expanded && mode == ACCUMULATE_HARDWARE) {
+      run_expanded(pointers, &a, &b, s);
+      return STEP_NEXT;
+    }
     product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
     return STEP_NEXT;
   }
@@ -237,8 +271,8 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
   for (unsigned i = 0; i < (s->result == TYPE_F16 ? halves : 2 * halves); i++) {
     uint32_t *d = operand(w, list[i]);
     for (unsigned l = 0; s->result == TYPE_F16 && l < LANES; l++)
-      d[l] = float_half(bits_float(acc[2 * i][l])) | (uint32_t)float_half(bits_float(acc[2 * i + 1][l]))
-                                                         << 16;
+      d[l] = product_half(bits_float(acc[2 * i][l])) | (uint32_t)product_half(bits_float(acc[2 * i + 1][l]))
+                                                           << 16;
     if (s->result != TYPE_F16) memcpy(d, acc[i], sizeof acc[i]);
   }
   return STEP_NEXT;
@@ -352,4 +386,8 @@ void product_bind(Inst *in, const Gpu *gpu)
   if (in->run != run_mma) return;
   WarpProduct *s = in->data;
   s->model = product_model(gpu, "product_warp", s->a, s->b, s->result);
+  if (s->model.bits || ptx_type_bytes(s->a) != 1 || s->result != TYPE_F32) return;
+  ProductModel wide = product_model(gpu, "product_warp", TYPE_F16, TYPE_F16, TYPE_F32);
+  s->expanded = wide.bits != 0;
+  if (s->expanded) s->model = product_model_of(wide.bits, wide.step, TYPE_F16, TYPE_F16, TYPE_F32);
 }

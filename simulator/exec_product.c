@@ -122,7 +122,8 @@ static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mo
   return (ProductFormat){.type = is_a ? s->a : s->b,
                          .integer = mode == ACCUMULATE_INTEGER,
                          .negate = is_a ? s->negate_a : s->negate_b,
-                         .exponents = mode == ACCUMULATE_HARDWARE};
+                         .exponents = mode == ACCUMULATE_HARDWARE,
+                         .lowest = is_a ? s->model.lowest_a : s->model.lowest_b};
 }
 
 /* The rows of A that belong to the warp, as the four registers in which they would be an operand. */
@@ -245,8 +246,8 @@ static void land_product(Warp *w, Product *product, bool at_issue)
   for (unsigned i = 0; scratch && i < n; i += 2) {
     uint32_t *d = operand(w, in->list[i / 2]);
     for (unsigned l = 0; l < LANES; l++)
-      d[l] = float_half(bits_float(scratch[i][l])) | (uint32_t)float_half(bits_float(scratch[i + 1][l]))
-                                                         << 16;
+      d[l] = product_half(bits_float(scratch[i][l])) | (uint32_t)product_half(bits_float(scratch[i + 1][l]))
+                                                           << 16;
   }
   g_aligned_free(scratch);
   product->landed = true;

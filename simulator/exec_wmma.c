@@ -17,6 +17,7 @@ typedef struct WmmaData {
   bool column_major;
   uint32_t stride;
   Space space;
+  ProductModel model;
 } WmmaData;
 
 static unsigned items_per_register(PtxType type)
@@ -123,10 +124,44 @@ static double value_of_item(PtxType type, uint64_t bits)
   }
 }
 
+static uint64_t result_item(PtxType type, double sum)
+{
+  switch (type) {
+  case TYPE_F16: return product_half((float)sum);
+  case TYPE_S32: return (uint32_t)(int64_t)sum;
+  case TYPE_F64: return double_bits(sum);
+  default: return float_bits((float)sum);
+  }
+}
+
+/* As wide as the hardware adds. */
+static void run_wmma_model(Warp *w, const Inst *in)
+{
+  const WmmaData *x = in->data;
+  const uint32_t *ld = in->list, *la = ld + x->d.registers, *lb = la + x->a.registers,
+                 *lc = lb + x->b.registers;
+  float a[32][16], b[16][32];
+  unsigned n = x->d.columns, depth = x->a.columns, step = x->model.step ? MIN(x->model.step, depth) : depth;
+  for (unsigned e = 0; e < x->d.rows * depth; e++)
+    a[e / depth][e % depth] = product_float(x->a.type, (uint32_t)get_item(w, &x->a, la, e));
+  for (unsigned e = 0; e < depth * n; e++)
+    b[e / n][e % n] = product_float(x->b.type, (uint32_t)get_item(w, &x->b, lb, e));
+  for (unsigned e = 0; e < x->d.rows * n; e++) {
+    float sum = product_float(x->c.type, (uint32_t)get_item(w, &x->c, lc, e));
+    for (unsigned k = 0; k < depth; k += step)
+      sum = product_element(&a[e / n][k], 1, &b[k][e % n], 32, sum, step, &x->model);
+    set_item(w, &x->d, ld, e, result_item(x->d.type, sum));
+  }
+}
+
 /* list: D, A, B, C */
 static Step run_wmma(Warp *w, const Inst *in, uint32_t mask)
 {
   const WmmaData *x = in->data;
+  if (accumulation(w, ACCUMULATE_SINGLE, x->model) == ACCUMULATE_HARDWARE) {
+    run_wmma_model(w, in);
+    return STEP_NEXT;
+  }
   const uint32_t *ld = in->list, *la = ld + x->d.registers, *lb = la + x->a.registers,
                  *lc = lb + x->b.registers;
   double a[32][16], b[16][32];
@@ -139,14 +174,7 @@ static Step run_wmma(Warp *w, const Inst *in, uint32_t mask)
     double sum = value_of_item(x->c.type, get_item(w, &x->c, lc, e));
     for (unsigned k = 0; k < depth; k++)
       sum += a[e / n][k] * b[k][e % n];
-    uint64_t v;
-    switch (x->d.type) {
-    case TYPE_F16: v = float_half((float)sum); break;
-    case TYPE_S32: v = (uint32_t)(int64_t)sum; break;
-    case TYPE_F64: v = double_bits(sum); break;
-    default: v = float_bits((float)sum); break;
-    }
-    set_item(w, &x->d, ld, e, v);
+    set_item(w, &x->d, ld, e, result_item(x->d.type, sum));
   }
   return STEP_NEXT;
 }
@@ -232,4 +260,13 @@ void decode_wmma(Decoder *d, int argument)
   in->data = x;
   in->flags |= INST_ALIGNED;
   in->run = run_wmma;
+}
+
+void product_bind_wmma(Inst *in, const Gpu *gpu)
+{
+  if (in->run != run_wmma) return;
+  WmmaData *x = in->data;
+  x->model = product_model(gpu, "product_warp", x->a.type, x->b.type, x->d.type);
+  /* ptxas makes two products of k 4 of the one of 8 */
+  if (x->a.type == TYPE_TF32) x->model.step = 4;
 }

@@ -33,12 +33,21 @@ typedef enum { ACCUMULATE_SINGLE, ACCUMULATE_EXACT, ACCUMULATE_INTEGER, ACCUMULA
 
 /* How the executing GPU adds: products and accumulator of `step` values of k are aligned to the largest
  * exponent (the sum of the factors' exponents), cut off `bits` places behind it, added exactly, and cut to
- * the result's precision. Agrees bit for bit with what was recorded on hardware. bits 0: not known. */
+ * `significand` bits. A subnormal factor counts with the smallest exponent of its type, since nothing
+ * normalises it before the alignment. Agrees bit for bit with what was recorded on hardware
+ * (tests/recordings). bits 0: not known. */
 typedef struct ProductModel {
-  unsigned bits, step; /* bits at most 26; step 0: all of k */
+  unsigned bits, step;    /* bits at most 26; step 0: all of k */
+  unsigned significand;   /* at most 24, the leading bit included */
+  int lowest_a, lowest_b; /* the smallest exponents of the factors */
+  bool odd; /* an inexact cut makes the last bit 1: a later rounding to fewer bits is then exact */
 } ProductModel;
+/* The model of a width for factors of types a and b. An f16 accumulator is rounded once, to nearest, from the
+ * sum as it is, an f32 accumulator has no more than `bits` places. */
+ProductModel product_model_of(unsigned bits, unsigned step, PtxType a, PtxType b, PtxType acc);
 ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxType b, PtxType acc);
 void product_bind(Inst *in, const Gpu *gpu);       /* exec_matrix.c: mma.sync */
+void product_bind_wmma(Inst *in, const Gpu *gpu);  /* exec_wmma.c */
 void product_bind_group(Inst *in, const Gpu *gpu); /* exec_product.c: wgmma */
 
 /* What operands are made of. */
@@ -46,6 +55,7 @@ typedef struct ProductFormat {
   PtxType type;
   bool integer, negate; /* negate: floats only */
   bool exponents;       /* are needed: the mode is ACCUMULATE_HARDWARE */
+  int lowest;           /* then: the smallest exponent, see ProductModel */
 } ProductFormat;
 
 /* One instruction set's version of the loops. All give the same bits but for `single`, which rounds once per
@@ -79,9 +89,10 @@ const ProductKernels *product_kernels(void);
 void product_run(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
                  unsigned halves, unsigned k, Accumulation mode, ProductModel model);
 
-/* One element by plain arithmetic: c + the n products a[0], a[LANES], ... times b[0], b[4], ... For values
- * beyond the range of the fast loops, infinities and NaN. */
-float product_element(const float *a, const float *b, float c, unsigned n, unsigned bits);
+/* One element by plain arithmetic: c + the n products a[0], a[step_a], ... times b[0], b[step_b], ... For
+ * values beyond the range of the fast loops, infinities and NaN. */
+float product_element(const float *a, unsigned step_a, const float *b, unsigned step_b, float c, unsigned n,
+                      const ProductModel *model);
 
 static inline Accumulation accumulation(const Warp *w, Accumulation mode, ProductModel model)
 {
@@ -95,6 +106,13 @@ static inline Accumulation accumulation(const Warp *w, Accumulation mode, Produc
 
 /* One element of an operand as a float. */
 float product_float(PtxType type, uint32_t bits);
+
+/* Sums that become zero are +0, those that are rounded to it among them. */
+static inline uint16_t product_half(float sum)
+{
+  uint16_t h = float_half(sum);
+  return h == 0x8000 ? 0 : h;
+}
 
 typedef struct Product {
   const Inst *in;

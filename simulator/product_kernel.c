@@ -58,15 +58,14 @@ static void elements_of(const ProductFormat *format, const uint32_t *restrict v,
 }
 
 /* Exponents of n floats; returns the bits of all magnitudes together. */
-static uint32_t exponents_of(const uint32_t *restrict f, unsigned n, int16_t *restrict out, bool *special)
+static uint32_t exponents_of(const uint32_t *restrict f, unsigned n, int lowest, int16_t *restrict out,
+                             bool *special)
 {
   uint32_t any = 0, largest = 0;
   for (unsigned l = 0; l < n; l++) {
     uint32_t magnitude = f[l] & 0x7fffffff, e = magnitude >> 23;
-    /* below 2^-126 the leading bit decides: the conversion finds it */
-    float whole = (float)(int32_t)(magnitude & 0x7fffff);
-    int32_t small = (int32_t)(float_bits(whole) >> 23) - 127 - 149;
-    int32_t x = e ? (int32_t)e - 127 : small;
+    int32_t x = (int32_t)e - 127;
+    x = x > lowest ? x : lowest; /* the subnormals of the type among them */
     out[l] = (int16_t)(magnitude ? x : NO_EXPONENT);
     any |= magnitude;
     largest = largest > e ? largest : e;
@@ -107,7 +106,7 @@ static void load_rows(ProductRows *p, ProductFormat format, const uint32_t *v, u
     elements_of(&format, v, LANES, h * (32 / e), f);
     spread_values(p->f[half], base + h, e, (const float *)f);
     if (!format.exponents) continue;
-    p->any[half] |= exponents_of(f, LANES, x, &p->special);
+    p->any[half] |= exponents_of(f, LANES, format.lowest, x, &p->special);
     spread_exponents(p->exponents[half], base + h, e, x);
   }
 }
@@ -128,7 +127,8 @@ static void load_tile(ProductTile *p, ProductFormat format, const uint32_t *v, u
     }
   }
   for (unsigned parity = 0; format.exponents && parity < 2; parity++)
-    exponents_of((const uint32_t *)p->i[parity][base], 16 * e, p->exponents[parity][base], &p->special);
+    exponents_of((const uint32_t *)p->i[parity][base], 16 * e, format.lowest, p->exponents[parity][base],
+                 &p->special);
 }
 
 static void load_tile_across(ProductTile *p, ProductFormat format, const uint32_t *words, unsigned k)
@@ -136,7 +136,7 @@ static void load_tile_across(ProductTile *p, ProductFormat format, const uint32_
   for (unsigned parity = 0; parity < 2; parity++) {
     uint32_t *f = (uint32_t *)p->i[parity];
     elements_of(&format, words, 4 * k, 16 * parity, f);
-    if (format.exponents) exponents_of(f, 4 * k, p->exponents[parity][0], &p->special);
+    if (format.exponents) exponents_of(f, 4 * k, format.lowest, p->exponents[parity][0], &p->special);
   }
 }
 
@@ -186,7 +186,7 @@ typedef struct AlignedBlock {
   const ProductTile *b;
   unsigned half, lane; /* lane: the first */
   unsigned first, n;   /* values of k */
-  unsigned bits;
+  const ProductModel *model;
 } AlignedBlock;
 
 /* The largest exponent of the products of every lane. */
@@ -211,13 +211,16 @@ SIMD_INLINE Ints accumulator_exponents(Ints c)
 
 /* Cuts the sum to the result's precision and scales it back. Clearing low bits of the mantissa cuts the whole
  * number towards zero. */
-SIMD_INLINE Floats cut(const Doubles sum[2], Ints top, unsigned bits)
+SIMD_INLINE Floats cut(const Doubles sum[2], Ints top, const ProductModel *model)
 {
-  const int64_t mask = ~(((int64_t)1 << (53 - MIN(24, bits + 1))) - 1);
+  const int64_t mask = ~(((int64_t)1 << (53 - model->significand)) - 1);
   Doubles back[2], result[2];
-  simd_widen_floats((Floats)((top - (int32_t)bits + 127) << 23), back);
-  for (unsigned i = 0; i < 2; i++)
-    result[i] = (Doubles)((Longs)sum[i] & mask) * back[i];
+  simd_widen_floats((Floats)((top - (int32_t)model->bits + 127) << 23), back);
+  for (unsigned i = 0; i < 2; i++) {
+    Longs whole = (Longs)sum[i], kept = whole & mask;
+    if (model->odd) kept |= (kept != whole) & (mask & -mask);
+    result[i] = (Doubles)kept * back[i];
+  }
   return simd_narrow(result);
 }
 
@@ -228,8 +231,8 @@ static __attribute__((noinline)) Floats repair(const AlignedBlock *x, Ints bad, 
   for (unsigned l = 0; l < SIMD_WIDTH; l++) {
     unsigned lane = x->lane + vector * SIMD_WIDTH + l;
     if (bad[l])
-      after[l] = product_element(&x->a->f[x->half][x->first][lane], &x->b->f[parity][x->first][lane & 3],
-                                 before[l], x->n, x->bits);
+      after[l] = product_element(&x->a->f[x->half][x->first][lane], LANES,
+                                 &x->b->f[parity][x->first][lane & 3], 4, before[l], x->n, x->model);
   }
   return after;
 }
@@ -237,7 +240,8 @@ static __attribute__((noinline)) Floats repair(const AlignedBlock *x, Ints bad, 
 /* acc: even and odd accumulator, at the block's first lane. special: some values are not finite. */
 static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special)
 {
-  const int32_t lowest = (int32_t)x->bits - 126; /* scales are normal numbers then */
+  const unsigned bits = x->model->bits;
+  const int32_t lowest = (int32_t)bits - 126; /* scales are normal numbers then */
   Ints top[2][2], bad[2][2];
   Floats scale[2][2], before[2][2];
   Doubles sum[2][2][2];
@@ -252,11 +256,11 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
       t = simd_larger(t, (Ints){} + lowest);
       t = (t & (t <= LARGEST_EXPONENT)) | (LARGEST_EXPONENT & (t > LARGEST_EXPONENT));
       top[p][u] = t;
-      scale[p][u] = (Floats)(((int32_t)x->bits + 127 - t) << 23);
+      scale[p][u] = (Floats)(((int32_t)bits + 127 - t) << 23);
       simd_widen_ints(__builtin_convertvector(before[p][u] * scale[p][u], Ints), sum[p][u]);
     }
   /* Conversion to integers cuts towards zero. A product is below 2^(bits + 2) then. */
-  const unsigned at_once = 1u << (29 - x->bits);
+  const unsigned at_once = 1u << (29 - bits);
   const float(*rows)[LANES] = x->a->f[x->half];
   for (unsigned start = x->first; start < x->first + x->n; start += at_once) {
     Ints s00 = {}, s01 = {}, s10 = {}, s11 = {};
@@ -280,7 +284,7 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
   }
   for (unsigned p = 0; p < 2; p++)
     for (unsigned u = 0; u < 2; u++) {
-      Floats after = cut(sum[p][u], top[p][u], x->bits);
+      Floats after = cut(sum[p][u], top[p][u], x->model);
       if (simd_any(bad[p][u])) after = repair(x, bad[p][u], before[p][u], after, p, u);
       ((Floats *)acc[p])[u] = after;
     }
@@ -289,7 +293,7 @@ static void add_aligned(const AlignedBlock *x, float *const acc[2], bool special
 static void run_hardware(uint32_t *const *acc, const ProductRows *a, const ProductTile *b, unsigned tiles,
                          unsigned halves, unsigned k, ProductModel model)
 {
-  AlignedBlock x = {.a = a, .bits = model.bits};
+  AlignedBlock x = {.a = a, .model = &model};
   unsigned step = model.step && model.step < k ? model.step : k;
   for (unsigned t = 0; t < tiles; t++)
     for (unsigned h = 0; h < halves; h++) {

@@ -345,6 +345,7 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   if (!kernel) return false;
   for (uint32_t k = 0; k < kernel->n_code; k++) {
     product_bind(&kernel->code[k], gpu);
+    product_bind_wmma(&kernel->code[k], gpu);
     product_bind_group(&kernel->code[k], gpu);
   }
   *run = (Run){.session = s, .kernel = kernel, .options = options, .index = i};

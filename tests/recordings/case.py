@@ -63,7 +63,9 @@ class Case:
                 # many cases share their inputs
                 file = hashlib.blake2b(data, digest_size=8).hexdigest() + ".in"
                 if not (folder / file).exists():
-                    (folder / file).write_bytes(data)
+                    part = folder / f"{stem}.{name}.part"
+                    part.write_bytes(data)
+                    part.rename(folder / file)
                 buffers[name] = {"bytes": len(data), "file": file}
         for kind, value in self.args:
             args.append({"tensormap" if kind == "map" else kind: value})

@@ -58,8 +58,9 @@ static int leading(float x)
   return e - 1;
 }
 
-static float expected_step(const float *a, const float *b, float c, unsigned n, unsigned bits)
+static float expected_step(const float *a, const float *b, float c, unsigned n, const ProductModel *model)
 {
+  const unsigned bits = model->bits;
   double plain = c;
   bool finite = isfinite(c), zero = c == 0;
   int top = c == 0 ? -10000 : MAX(leading(c), -126);
@@ -68,7 +69,7 @@ static float expected_step(const float *a, const float *b, float c, unsigned n, 
     finite &= isfinite(a[i]) && isfinite(b[i]);
     if (!finite || a[i] == 0 || b[i] == 0) continue;
     zero = false;
-    top = MAX(top, leading(a[i]) + leading(b[i]));
+    top = MAX(top, MAX(leading(a[i]), model->lowest_a) + MAX(leading(b[i]), model->lowest_b));
   }
   if (!finite) return isnan(plain) ? bits_float(0x7fffffff) : (float)plain;
   if (zero) return 0;
@@ -81,8 +82,12 @@ static float expected_step(const float *a, const float *b, float c, unsigned n, 
     sum += aligned((Wide)ma * mb, ea + eb, unit);
   }
   uint64_t magnitude = (uint64_t)(sum < 0 ? -sum : sum);
-  unsigned width = magnitude ? 64 - (unsigned)__builtin_clzll(magnitude) : 0, keep = MIN(24, bits + 1);
-  if (width > keep) magnitude = magnitude >> (width - keep) << (width - keep);
+  unsigned width = magnitude ? 64 - (unsigned)__builtin_clzll(magnitude) : 0, keep = model->significand;
+  if (width > keep) {
+    bool lost = magnitude & ((UINT64_C(1) << (width - keep)) - 1);
+    magnitude = magnitude >> (width - keep) << (width - keep);
+    if (lost && model->odd) magnitude |= UINT64_C(1) << (width - keep);
+  }
   float result = (float)ldexp((double)magnitude, unit);
   return sum < 0 ? -result : result;
 }
@@ -91,7 +96,7 @@ static float expected(const float *a, const float *b, float c, unsigned k, Produ
 {
   unsigned step = model.step && model.step < k ? model.step : k;
   for (unsigned first = 0; first < k; first += step)
-    c = expected_step(a + first, b + first, c, MIN(step, k - first), model.bits);
+    c = expected_step(a + first, b + first, c, MIN(step, k - first), &model);
   return c;
 }
 
@@ -100,13 +105,21 @@ static float expected(const float *a, const float *b, float c, unsigned k, Produ
 typedef struct Form {
   PtxType type;
   unsigned k, bits, step;
+  bool half; /* the accumulator is f16 */
 } Form;
 
 static const Form forms[] = {
-    {TYPE_F16, 16, 25, 0},  {TYPE_BF16, 16, 25, 0}, {TYPE_BF16, 16, 24, 8},  {TYPE_F16, 8, 24, 0},
-    {TYPE_TF32, 8, 25, 0},  {TYPE_TF32, 8, 24, 4},  {TYPE_E4M3, 32, 13, 0},  {TYPE_E5M2, 32, 13, 16},
-    {TYPE_BF16, 16, 26, 0}, {TYPE_E4M3, 32, 25, 0}, {TYPE_TF32, 32, 26, 16},
+    {TYPE_F16, 16, 25, 0},        {TYPE_BF16, 16, 25, 0},  {TYPE_BF16, 16, 24, 8},
+    {TYPE_F16, 8, 24, 0},         {TYPE_TF32, 8, 25, 0},   {TYPE_TF32, 8, 24, 4},
+    {TYPE_E4M3, 32, 13, 0},       {TYPE_E5M2, 32, 13, 16}, {TYPE_BF16, 16, 26, 0},
+    {TYPE_E4M3, 32, 25, 0},       {TYPE_TF32, 32, 26, 16}, {TYPE_F16, 16, 25, 0, true},
+    {TYPE_E5M2, 32, 13, 0, true},
 };
+
+static ProductModel model_of(const Form *form)
+{
+  return product_model_of(form->bits, form->step, form->type, form->type, form->half ? TYPE_F16 : TYPE_F32);
+}
 
 static unsigned width_of(PtxType type)
 {
@@ -206,7 +219,7 @@ static void place(unsigned reg, unsigned lane, unsigned *row, unsigned *column)
 
 static void load(Loaded *x, const Operands *o, const Form *form, const ProductKernels *kernels, bool across)
 {
-  ProductFormat format = {.type = form->type, .exponents = true};
+  ProductFormat format = {.type = form->type, .exponents = true, .lowest = model_of(form).lowest_a};
   unsigned per = 4 * (32 / width_of(form->type));
   memset(x, 0xa5, sizeof *x); /* what is not loaded must not matter */
   x->rows.any[0] = x->rows.any[1] = 0;
@@ -232,7 +245,7 @@ static void load(Loaded *x, const Operands *o, const Form *form, const ProductKe
 
 static void compare(const Loaded *x, const Operands *o, const Form *form, const char *name, unsigned kind)
 {
-  const ProductModel model = {form->bits, form->step};
+  const ProductModel model = model_of(form);
   for (unsigned i = 0; i < 4 * TILES; i++)
     for (unsigned l = 0; l < LANES; l++) {
       unsigned row, column;
@@ -261,8 +274,7 @@ static void test_hardware_width(void **unused)
         if (!all_kernels[i]->supported()) continue;
         bool across = width_of(form->type) == 16 && round & 1;
         load(x, o, form, all_kernels[i], across);
-        all_kernels[i]->hardware(x->pointers, &x->rows, x->tiles, TILES, 2, form->k,
-                                 (ProductModel){form->bits, form->step});
+        all_kernels[i]->hardware(x->pointers, &x->rows, x->tiles, TILES, 2, form->k, model_of(form));
         compare(x, o, form, all_kernels[i]->name, kind);
       }
     }
@@ -282,9 +294,10 @@ static void test_scalar_path(void **unused)
       fill(o, form, kind);
       load(x, o, form, &product_kernels_base, false);
       for (unsigned l = 0; l < LANES; l++) {
-        float got = product_element(&x->rows.f[0][0][l], &x->tiles[0].f[1][0][l & 3], o->c[0][0], form->k,
-                                    form->bits);
-        float want = expected_step(o->a[l / 4], o->b[2 * (l % 4) + 1], o->c[0][0], form->k, form->bits);
+        const ProductModel model = model_of(form);
+        float got = product_element(&x->rows.f[0][0][l], LANES, &x->tiles[0].f[1][0][l & 3], 4, o->c[0][0],
+                                    form->k, &model);
+        float want = expected_step(o->a[l / 4], o->b[2 * (l % 4) + 1], o->c[0][0], form->k, &model);
         assert_int_equal(float_bits(got), float_bits(want));
       }
     }

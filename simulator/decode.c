@@ -213,6 +213,7 @@ uint32_t source_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigned *by
   *bytes = ptx_type_bytes(type);
   switch (o->kind) {
   case OPERAND_REGISTER: {
+    if (o->selector && !d->takes_selectors) decode_fail(d, "'.%s' behind a register", o->selector);
     if (o->value) decode_fail(d, "register + offset stands outside an address");
     if ((o->symbol->type == TYPE_PRED) != (type == TYPE_PRED))
       decode_fail(d, "'%s' %s a predicate", o->name, type == TYPE_PRED ? "is not" : "is");
@@ -257,7 +258,7 @@ uint32_t destination_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigne
     /* a slot nobody reads; the kernel's first four slots are kept for that */
     return 0;
   }
-  if (o->kind != OPERAND_REGISTER || o->symbol->is_special) {
+  if (o->kind != OPERAND_REGISTER || o->symbol->is_special || (o->selector && !d->takes_selectors)) {
     decode_fail(d, "a register is needed as destination");
     return 0;
   }
@@ -379,6 +380,7 @@ void decode_instruction(Decoder *d, const PtxInstruction *source_, Inst *in)
   d->in = in;
   d->taken = 1;
   d->failed = false;
+  d->takes_selectors = false;
   g_array_set_size(d->reads, 0);
   g_array_set_size(d->writes, 0);
   *in = (Inst){.source = source_, .guard = OPERAND_NONE, .target = NO_PC, .reconverge = NO_PC};

@@ -25,6 +25,7 @@ typedef struct Decoder {
   GHashTable *shared;  /* PtxFunction -> uint64_t: where its own shared variables begin */
   GByteArray *slot_bytes;
   bool allocates; /* alloca */
+  bool takes_selectors; /* the instruction reads parts of registers: %r1.b2 */
 } Decoder;
 
 typedef void (*DecodeFunction)(Decoder *d, int argument);

@@ -118,6 +118,7 @@ struct PtxOperand {
   bool negated; /* !%p */
   bool single;  /* float: written as 0f........ */
   const char *name;
+  const char *selector; /* parts of a register for a video instruction: "b2", "h10"; NULL: all of it */
   PtxSymbol *symbol;
   int64_t value; /* integer; float: bits of the double; address: offset */
   double number;

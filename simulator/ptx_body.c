@@ -148,6 +148,11 @@ static bool read_number(Reader *r, PtxOperand *out)
   Reader saved = *r;
   bool minus = reader_accept(r, '-');
   reader_space(r);
+  if (minus && *r->p == '%') { /* a negated register: vmad */
+    bool ok = read_operand(r, out);
+    out->negated = true;
+    return ok;
+  }
   if (g_ascii_isdigit(*r->p)) {
     if (!reader_number(r, out)) return false;
     if (out->kind == OPERAND_FLOAT) {
@@ -182,6 +187,11 @@ static bool read_named(Reader *r, PtxOperand *out)
   if (!out->symbol && name[0] == '%')
     return reader_fail(r, &out->mark, "ptx-undeclared", "register '%s' is not declared", name);
   out->kind = out->symbol && out->symbol->kind == SYMBOL_REGISTER ? OPERAND_REGISTER : OPERAND_SYMBOL;
+  if (out->kind == OPERAND_REGISTER && *r->p == '.') {
+    const char *word = reader_name(r);
+    if (!word) return false;
+    out->selector = word + 1;
+  }
   reader_space(r);
   if (*r->p == '+' || *r->p == '-') {
     bool minus = *r->p == '-';

@@ -35,3 +35,11 @@ static inline void check_before(Warp *w, const Inst *in, uint32_t mask)
 
 /* A value that decides something: where memory is touched, what is stored to an output. */
 void check_value(Warp *w, const Inst *in, uint32_t id, uint32_t mask, const char *what);
+
+/* A register packed from parts, some of them undefined: undefined is counted per register, and compilers
+ * leave upper parts that nobody uses without a value. So in foreign code the lowest part decides. any: lanes
+ * in which some part is undefined. */
+static inline uint32_t packed_undefined(const Warp *w, uint32_t lowest, uint32_t any)
+{
+  return w->block->cluster->run->ours ? any : lowest;
+}

@@ -24,7 +24,7 @@ typedef struct Decoder {
   GPtrArray *routines; /* Routine: the entry and what it calls */
   GHashTable *shared;  /* PtxFunction -> uint64_t: where its own shared variables begin */
   GByteArray *slot_bytes;
-  bool allocates; /* alloca */
+  bool allocates;       /* alloca */
   bool takes_selectors; /* the instruction reads parts of registers: %r1.b2 */
 } Decoder;
 

@@ -1,4 +1,5 @@
 /* cvt: between all widths and formats, with PTX's rounding, saturation and NaN rules. */
+#include "simulator/check.h"
 #include "simulator/exec.h"
 #include "simulator/lanes.h"
 #include <math.h>
@@ -261,8 +262,17 @@ static uint32_t pack_lane(const Inst *in, uint32_t a, uint32_t b)
   return (uint32_t)float_result(in, high, half, r) << 16 | (uint32_t)float_result(in, low, half, r);
 }
 
+static void pack_undefined(Warp *w, const Inst *in, uint32_t mask)
+{
+  if (!w->undefined) return;
+  uint32_t high = undefined_lanes(w, in->a[0]), low = undefined_lanes(w, in->a[1]), u = high | low;
+  if (u && in->a[1] != OPERAND_NONE) u = packed_undefined(w, low, u);
+  set_undefined(w, in->d[0], mask, u);
+}
+
 static Step run_pack_convert(Warp *w, const Inst *in, uint32_t mask)
 {
+  pack_undefined(w, in, mask);
   for_lanes(l, mask)
   {
     uint32_t a = lane_u32(w, in->a[0], l), b = in->a[1] == OPERAND_NONE ? 0 : lane_u32(w, in->a[1], l);
@@ -276,6 +286,7 @@ static Step run_pack_convert(Warp *w, const Inst *in, uint32_t mask)
   {                                                                                                          \
     const float *pa = operand(w, in->a[0]), *pb = operand(w, in->a[1]);                                      \
     uint32_t *pd = operand(w, in->d[0]);                                                                     \
+    pack_undefined(w, in, mask);                                                                             \
     EACH_LANE(pd[l] = (uint32_t)F(pa[l]) << 16 | F(pb[l]));                                                  \
     return STEP_NEXT;                                                                                        \
   }
@@ -296,6 +307,7 @@ static void decode_packed(Decoder *d, PtxType to, PtxType from)
   in->d[0] = destination_at(d, 0, narrow ? TYPE_B16 : TYPE_B32);
   in->a[0] = source_at(d, 1, from == TYPE_E4M3X2 || from == TYPE_E5M2X2 ? TYPE_B16 : from);
   if (from == TYPE_F32) in->a[1] = source_at(d, 2, from);
+  in->flags |= INST_CUSTOM;
   in->run = run_pack_convert;
   bool plain = in->rounding == ROUND_NEAREST && !in->saturate && !in->negate && !in->more && from == TYPE_F32;
   if (plain && to == TYPE_F16X2) in->run = pack_half;

@@ -226,6 +226,13 @@ static Step run_logic_predicate(Warp *w, const Inst *in, uint32_t mask)
                : in->operation == OP_OR  ? a | b
                : in->operation == OP_XOR ? a ^ b
                                          : ~a;
+  if (w->undefined) {
+    /* an operand that decides alone makes the other's value irrelevant */
+    uint32_t ua = undefined_lanes(w, in->a[0]), ub = undefined_lanes(w, in->a[1]), u = ua | ub;
+    if (in->operation == OP_AND) u = (ua & ub) | (ua & b) | (ub & a);
+    if (in->operation == OP_OR) u = (ua & ub) | (ua & ~b) | (ub & ~a);
+    set_undefined(w, in->d[0], mask, u);
+  }
   set_predicate(w, in->d[0], mask, r);
   return STEP_NEXT;
 }
@@ -236,6 +243,7 @@ void decode_logic(Decoder *d, int operation)
   if (type == TYPE_PRED) {
     operands(d, type, type, operation == OP_NOT ? 1 : 2);
     d->in->operation = (uint8_t)operation;
+    d->in->flags |= INST_CUSTOM;
     d->in->run = run_logic_predicate;
   } else if (!decode_integer(d, operation, type)) {
     decode_fail(d, "type '%s'", ptx_type_name(type));

@@ -1,4 +1,5 @@
 /* mov, pack and unpack, selp, slct, setp, set, and what reads clocks. */
+#include "simulator/check.h"
 #include "simulator/exec.h"
 #include "simulator/lanes.h"
 #include <math.h>
@@ -43,6 +44,14 @@ static bool is_word_pair(const Inst *in, uint32_t mask)
 static Step run_pack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned part = in->bytes / in->n_list;
+  if (w->undefined) {
+    uint32_t u = 0;
+    for (unsigned i = 0; i < in->n_list; i++)
+      u |= undefined_lanes(w, in->list[i]);
+    if (u && part < 4) u &= packed_undefined(w, undefined_lanes(w, in->list[0]), u);
+    for (unsigned i = 0; i < in->n_writes; i++)
+      set_undefined(w, in->writes[i], mask, u);
+  }
   if (is_word_pair(in, mask)) {
     pack_words(operand(w, in->list[0]), operand(w, in->list[1]), operand(w, in->d[0]));
     return STEP_NEXT;
@@ -141,6 +150,7 @@ static void decode_pack(Decoder *d, PtxType type, const PtxOperand *vector, bool
     in->a[0] = source_at(d, 1, type);
   else
     in->d[0] = destination_at(d, 0, type);
+  if (!unpack) in->flags |= INST_CUSTOM;
   in->run = unpack ? run_unpack : run_pack;
 }
 
@@ -355,12 +365,30 @@ static uint32_t combine(const Inst *in, uint32_t value, uint32_t with)
                            : value;
 }
 
+/* Lanes whose combination is undefined: an operand that decides alone makes the other's value irrelevant. */
+static uint32_t combined_undefined(const Inst *in, uint32_t ua, uint32_t a, uint32_t ub, uint32_t b)
+{
+  if (in->vector == 1) return (ua & ub) | (ua & b) | (ub & a);
+  if (in->vector == 2) return (ua & ub) | (ua & ~b) | (ub & ~a);
+  return ua | ub;
+}
+
 static Step run_setp(Warp *w, const Inst *in, uint32_t mask)
 {
   uint32_t r = compare_lanes(w, in, 0), with = 0;
   if (in->a[2] != OPERAND_NONE) with = in->negate ? ~predicate(w, in->a[2]) : predicate(w, in->a[2]);
   bool packed = in->type == TYPE_F16X2 || in->type == TYPE_BF16X2;
   uint32_t second = packed ? compare_lanes(w, in, 16) : ~r;
+  if (w->undefined) {
+    uint32_t u = undefined_lanes(w, in->a[0]) | undefined_lanes(w, in->a[1]), first = u, other = u;
+    uint32_t p = undefined_lanes(w, in->a[2]);
+    if (in->a[2] != OPERAND_NONE) {
+      first = combined_undefined(in, u, r, p, with);
+      other = combined_undefined(in, u, second, p, with);
+    }
+    set_undefined(w, in->d[0], mask, first);
+    set_undefined(w, in->d[1], mask, other);
+  }
   set_predicate(w, in->d[0], mask, combine(in, r, with));
   if (in->d[1] != OPERAND_NONE) set_predicate(w, in->d[1], mask, combine(in, second, with));
   return STEP_NEXT;
@@ -417,5 +445,6 @@ void decode_compare(Decoder *d, int is_set)
     in->a[2] = source_at(d, 3, TYPE_PRED);
     in->negate = operand_at(d, 3)->negated;
   }
+  if (!is_set) in->flags |= INST_CUSTOM;
   in->run = is_set ? run_set : run_setp;
 }

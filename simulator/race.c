@@ -336,6 +336,11 @@ void race_fence(Warp *w, const Inst *in, uint32_t mask)
   if (in->operation & 1) {
     v[k->n + agent] = v[agent];
     v[k->n + k->warps + agent] = v[k->warps + agent];
+    /* The memory model asks for a fence anywhere on the way from one access to the other: behind the barrier,
+     * in the thread that reads, does as well. Ours keep to the author's side, where it is certain on all paths.
+     */
+    for (unsigned i = 0; i < k->n && !w->block->cluster->run->ours; i++)
+      v[k->n + i] = MAX(v[k->n + i], v[i]);
   }
   if (in->operation) v[agent]++;
 }

@@ -153,9 +153,13 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
              "the writer's warp was released by another lane's arrival, without bar.warp.sync before it");
     /* lanes of one warp: ordered by barriers only, not by standing in one instruction after the other */
     if (cell->agent == a->agent && a->agent < k->warps && cell->clock == a->clock &&
-        cell->lanes & ~(1u << a->lane))
-      report(k, a, SIM_FAULT_RACE, a->kind == ACCESS_SAME, cell->agent, cell->pc, true,
+        cell->lanes & ~(1u << a->lane)) {
+      /* lanes of one store to one place: exactly one of them takes effect, which foreign code may rely on */
+      bool one = a->kind == ACCESS_WRITE && cell->pc == index_of(a->warp, a->in) &&
+                 !a->warp->block->cluster->run->ours;
+      report(k, a, SIM_FAULT_RACE, one || a->kind == ACCESS_SAME, cell->agent, cell->pc, true,
              "another lane of the same warp, without bar.warp.sync between");
+    }
   }
   if (a->kind == ACCESS_READ) {
     note_reader(k, v, cell, a);

@@ -2,6 +2,7 @@
 #include "cli/build.h"
 #include "cli/cli.h"
 #include "cli/execute.h"
+#include "cli/observe_options.h"
 #include "cli/output.h"
 #include "cli/run_data.h"
 #include <math.h>
@@ -39,8 +40,7 @@ const Option run_options[] = {
     {.name = "checkers",
      .value = "LIST",
      .doc = "of the simulator: all (the default), none, or names of faults separated by commas"},
-    {.name = "counts",
-     .doc = "on sim: counts bank conflicts and sectors of each instruction that accesses memory"},
+    OPTIONS_OBSERVE,
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
     {.name = NULL},
@@ -185,7 +185,7 @@ static bool run_on_simulator(Run *run, GError **error)
   sim_options_default(&options);
   options.seed = run->seed;
   options.strict = true; /* these are our own kernels */
-  options.counts = argument_flag(run->arguments, "counts");
+  if (!observe_options(run->arguments, &options, error)) return false;
   const char *checkers = argument_value(run->arguments, "checkers");
   if (checkers && !sim_options_checkers(&options, checkers, error)) return false;
   return execution_simulate(run->execution, &options, run->faults, error);
@@ -257,6 +257,10 @@ static void print_result(const Run *run)
                                argument_value(run->arguments, "on"), "outputs", outputs_json(run), "faults",
                                run->faults->list);
     if (json_array_size(run->faults->counts)) json_object_set(object, "counts", run->faults->counts);
+    if (*argument_values(run->arguments, "break")) {
+      json_object_set(object, "breaks", run->faults->breaks);
+      json_object_set(object, "stops", run->faults->stops);
+    }
     cli_print_json(object);
     return;
   }

@@ -127,6 +127,8 @@ ExecutionFaults *execution_faults_new(void)
   faults->text = g_string_new(NULL);
   faults->notes = g_string_new(NULL);
   faults->counts = json_array();
+  faults->breaks = json_array();
+  faults->stops = json_array();
   faults->tables = g_string_new(NULL);
   return faults;
 }
@@ -138,6 +140,8 @@ void execution_faults_free(ExecutionFaults *faults)
   g_string_free(faults->text, TRUE);
   g_string_free(faults->notes, TRUE);
   json_decref(faults->counts);
+  json_decref(faults->breaks);
+  json_decref(faults->stops);
   g_string_free(faults->tables, TRUE);
   g_free(faults);
 }

@@ -42,13 +42,14 @@ const CompiledKernel *execution_kernel(const Execution *execution, const PlanVar
 
 /* What a run found besides its outputs. */
 typedef struct ExecutionFaults {
-  json_t *list;          /* objects for --json */
-  GString *text;         /* lines for people */
-  unsigned n_errors;     /* faults that are no mere findings */
-  json_t *counts;        /* with counting: one object a launch */
-  GString *tables;       /* the same for people */
-  GString *notes;        /* what a person may want to know: device, target, kernels */
-  uint64_t instructions; /* warp-instructions, on the simulator */
+  json_t *list;           /* objects for --json */
+  GString *text;          /* lines for people */
+  unsigned n_errors;      /* faults that are no mere findings */
+  json_t *breaks, *stops; /* as SimResult's, with the launch in each stop */
+  json_t *counts;         /* with counting: one object a launch */
+  GString *tables;        /* the same for people */
+  GString *notes;         /* what a person may want to know: device, target, kernels */
+  uint64_t instructions;  /* warp-instructions, on the simulator */
 } ExecutionFaults;
 
 ExecutionFaults *execution_faults_new(void);

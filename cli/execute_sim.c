@@ -10,6 +10,7 @@ typedef struct Simulation {
   uint8_t *workspace;
   uint64_t *addresses; /* for guards, as plan->tensors */
   bool *written;       /* outputs and workspace tensors that a launch was given already */
+  GPtrArray *launched; /* const char *: kernels, in order */
   GHashTable *modules; /* kernel name -> SimModule */
 } Simulation;
 
@@ -21,6 +22,7 @@ static void simulation_init(Simulation *s, Execution *x, const SimOptions *optio
   memset(s->workspace, 0xff, x->workspace_bytes);
   s->addresses = g_new0(uint64_t, n + 1);
   s->written = g_new0(bool, n + 1);
+  s->launched = g_ptr_array_new();
   s->modules = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)sim_module_free);
   for (unsigned i = 0; i < n; i++) {
     const PlanTensor *tensor = x->plan->tensors[i];
@@ -35,6 +37,7 @@ static void simulation_clear(Simulation *s)
   g_free(s->addresses);
   g_free(s->written);
   g_hash_table_unref(s->modules);
+  g_ptr_array_unref(s->launched);
 }
 
 static SimModule *find_module(Simulation *s, const CompiledKernel *kernel, GError **error)
@@ -162,6 +165,39 @@ static void report_counts(Simulation *s, const char *launch, const char *kernel,
   g_string_append_printf(s->faults->tables, "%s: %s\n%s", launch, kernel, table);
 }
 
+static void report_stops(Simulation *s, const char *launch, const SimResult *result)
+{
+  size_t i = 0;
+  json_t *stop = NULL;
+  if (!result->breaks) return;
+  json_array_foreach(result->stops, i, stop) json_object_set_new(stop, "launch", json_string(launch));
+  json_array_extend(s->faults->stops, result->stops);
+  json_array_extend(s->faults->breaks, result->breaks);
+  g_autofree char *text = sim_stops_to_text(result);
+  g_string_append(s->faults->tables, text);
+}
+
+/* A break that names no kernel of this run is a mistake, not a line that was never reached. */
+static bool breaks_are_known(const Simulation *s, GError **error)
+{
+  for (const char *const *text = s->options->breaks; text && *text; text++) {
+    bool known = false;
+    size_t i = 0;
+    json_t *one = NULL;
+    json_array_foreach(s->faults->breaks, i, one) known |=
+        !strcmp(json_string_value(json_object_get(one, "break")), *text);
+    if (known) continue;
+    GString *names = g_string_new("launched:");
+    for (unsigned k = 0; k < s->launched->len; k++)
+      g_string_append_printf(names, " %s.ptx", (const char *)s->launched->pdata[k]);
+    error_set(error, ERROR_USAGE, NULL, "bad-break", names->str,
+              "--break %s: no kernel of this file was launched", *text);
+    g_string_free(names, TRUE);
+    return false;
+  }
+  return true;
+}
+
 static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena, GError **error)
 {
   for (unsigned i = 0; i < resolved->launch->n_zero; i++)
@@ -182,6 +218,8 @@ static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena
                          resolved->grid[1], resolved->grid[2], result.instructions, result.seconds);
   s->faults->instructions += result.instructions;
   report_faults(s, resolved->launch->name, &result, module);
+  g_ptr_array_add(s->launched, (void *)resolved->variant->kernel);
+  report_stops(s, resolved->launch->name, &result);
   report_counts(s, resolved->launch->name, resolved->variant->kernel, &result);
   sim_result_clear(&result);
   for (unsigned i = 0; i < s->x->plan->n_tensors; i++)
@@ -216,6 +254,7 @@ bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults
     /* Nothing after a broken kernel means anything. */
     if (faults->n_errors) break;
   }
+  ok = ok && (faults->n_errors || breaks_are_known(&s, error));
   simulation_clear(&s);
   return ok;
 }

@@ -191,11 +191,13 @@ static double per(uint64_t sum, uint64_t n)
   return n ? (double)sum / (double)n : 0;
 }
 
-static void add_finding(SimResult *result, SimFaultKind kind, const SimCount *c, const char *message)
+static void add_finding(SimResult *result, const char *file, SimFaultKind kind, const SimCount *c,
+                        const char *message)
 {
   result->faults = g_renew(SimFault, result->faults, result->n_faults + 1);
   result->faults[result->n_faults++] = (SimFault){.kind = kind,
                                                   .finding = true,
+                                                  .file = file,
                                                   .message = g_strdup(message),
                                                   .instruction = g_strdup(c->instruction),
                                                   .line = c->line,
@@ -203,19 +205,19 @@ static void add_finding(SimResult *result, SimFaultKind kind, const SimCount *c,
                                                   .count = c->executions};
 }
 
-static void find(SimResult *result, const SimCount *c)
+static void find(SimResult *result, const char *file, const SimCount *c)
 {
   if (c->wavefronts > c->least_wavefronts) {
     g_autofree char *text =
         g_strdup_printf("%.2f wavefronts of shared memory an execution; %.2f without conflicts",
                         per(c->wavefronts, c->executions), per(c->least_wavefronts, c->executions));
-    add_finding(result, SIM_FAULT_BANK, c, text);
+    add_finding(result, file, SIM_FAULT_BANK, c, text);
   }
   if (c->sectors > c->least_sectors) {
     g_autofree char *text =
         g_strdup_printf("%.2f sectors of global memory an execution; its bytes would fit in %.2f",
                         per(c->sectors, c->executions), per(c->least_sectors, c->executions));
-    add_finding(result, SIM_FAULT_SECTOR, c, text);
+    add_finding(result, file, SIM_FAULT_SECTOR, c, text);
   }
 }
 
@@ -263,7 +265,7 @@ void counts_result(const Run *run, SimResult *result)
   }
   if (result->n_counts) qsort(result->counts, result->n_counts, sizeof(SimCount), compare_counts);
   for (unsigned i = 0; i < result->n_counts; i++)
-    find(result, &result->counts[i]);
+    find(result, run->kernel->module->source->name, &result->counts[i]);
 }
 
 /* Instructions in a row that do the same are one line of the table: an unrolled epilogue has hundreds. */

@@ -313,6 +313,7 @@ struct Run {
   uint64_t workspace;      /* of a cooperative launch: address of its buffer, 0: the kernel asks for none */
   GArray *printed;         /* Printed: print.c */
   const Gpu *gpu;          /* may be NULL */
+  struct Stops *watched;   /* NULL: no breaks */
   Observed *observed;      /* as kernel->code; NULL: nobody watches */
   const char *name;        /* of the launch, NULL: it is the only one */
   const SimEdge *after;    /* launches it depends on, by index in the list */

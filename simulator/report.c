@@ -129,6 +129,8 @@ void sim_result_clear(SimResult *result)
   for (unsigned i = 0; i < result->n_counts; i++)
     g_free(result->counts[i].instruction);
   g_free(result->counts);
+  json_decref(result->stops);
+  json_decref(result->breaks);
   g_free(result->faults);
   g_free(result->printed);
   *result = (SimResult){0};
@@ -184,6 +186,10 @@ json_t *sim_result_to_json(const SimResult *result, const SimModule *module)
   }
   json_t *out = json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",
                           (json_int_t)result->instructions, "seconds", result->seconds);
+  if (result->breaks) {
+    json_object_set(out, "breaks", result->breaks);
+    json_object_set(out, "stops", result->stops);
+  }
   if (result->counts) json_object_set_new(out, "counts", sim_counts_to_json(result));
   if (result->printed) {
     g_autofree char *valid = g_utf8_make_valid(result->printed, -1);

@@ -18,7 +18,8 @@ void sim_module_free(SimModule *module)
 
 void sim_options_default(SimOptions *options)
 {
-  *options = (SimOptions){.checkers = SIM_CHECK_ALL, .schedules = 1, .max_instructions = 20000000000ull};
+  *options =
+      (SimOptions){.checkers = SIM_CHECK_ALL, .schedules = 1, .hits = 1, .max_instructions = 20000000000ull};
 }
 
 static const PtxFunction *find_entry(const PtxModule *module, const char *name, GError **error)
@@ -412,19 +413,19 @@ bool sim_run_steps(const SimStep *steps, unsigned n, const Gpu *gpu, const SimOp
   bool ok = true;
   for (unsigned i = 0; i < n && ok; i++)
     ok = make_run(&s, runs, i, &steps[i], gpu, error);
+  for (unsigned i = 0; i < n && ok; i++)
+    ok = observe_begin(&runs[i], (Kernel *)runs[i].kernel, gpu, error);
   if (ok) {
-    for (unsigned i = 0; i < n; i++)
-      observe_begin(&runs[i], (Kernel *)runs[i].kernel, gpu);
     gint64 start = g_get_monotonic_time();
     if (options->timeout > 0) s.deadline = start + (gint64)(options->timeout * 1e6);
     session_run(&s, runs, n);
     result->seconds = (double)(g_get_monotonic_time() - start) * 1e-6;
     result->instructions = s.instructions;
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
       print_finish_run(&runs[i]);
-      observe_end(&runs[i]);
-    }
   }
+  for (unsigned i = 0; i < n; i++)
+    if (runs[i].kernel) observe_end(&runs[i]);
   session_free(&s, runs, n);
   return ok;
 }

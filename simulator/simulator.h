@@ -146,11 +146,18 @@ typedef struct SimOptions {
   double timeout;            /* seconds, 0: none */
   unsigned jobs;             /* threads, 0: as many as the machine has */
   SimArithmetic arithmetic;
-  bool counts; /* count bank conflicts and sectors per instruction; sim_run then needs a GPU */
+  /* Where to stop and what to show then: texts of docs/simulator.md, NULL-terminated, or NULL. The first
+   * schedule only; with jobs 1 the order of stops is always the same. */
+  const char *const *breaks, *const *watches;
+  const char *warp; /* "BLOCK:WARP" whose stops are shown; NULL: the first to reach the break */
+  unsigned hits;    /* stops shown a break, 0: all of them */
+  bool counts;      /* count bank conflicts and sectors per instruction; sim_run then needs a GPU */
   bool strict; /* hold the kernel to the rules for our own: what is a finding in foreign PTX is a fault */
 } SimOptions;
 
 void sim_options_default(SimOptions *options);
+/* Splits "[FILE.ptx:]LINE"; *file is NULL without a file, g_free. ERROR_USAGE. */
+bool sim_break_parse(const char *text, char **file, unsigned *line, GError **error);
 /* "all", "none" or a list of fault names, comma-separated. */
 bool sim_options_checkers(SimOptions *options, const char *list, GError **error);
 
@@ -173,6 +180,7 @@ typedef struct SimResult {
   double seconds;
   SimCount *counts; /* with options.counts: by line; those that were never executed are left out */
   unsigned n_counts;
+  json_t *stops, *breaks; /* with options.breaks: docs/schemas/sim.schema.json; else NULL */
 } SimResult;
 
 /* Runs one kernel. false with *error if PTX and launch do not fit each other or an instruction is unknown; a
@@ -188,8 +196,13 @@ bool sim_run_steps(const SimStep *steps, unsigned n, const Gpu *gpu, const SimOp
 void sim_result_clear(SimResult *result);
 char *sim_result_to_text(const SimResult *result, const SimModule *module); /* g_free */
 json_t *sim_result_to_json(const SimResult *result, const SimModule *module);
+char *sim_stops_to_text(const SimResult *result);  /* g_free */
 char *sim_counts_to_text(const SimResult *result); /* a table; g_free */
 json_t *sim_counts_to_json(const SimResult *result);
+
+/* A launch file to start from: one block of as many threads as the entry (NULL: the only one) allows, a buffer of
+ * random numbers for each pointer. Caller owns it; NULL with *error if there is no such entry. */
+json_t *sim_launch_template(const SimModule *module, const char *entry, GError **error);
 
 /* A launch file: buffers are read or filled, the description points into the object. */
 typedef struct SimLaunchFile SimLaunchFile;

@@ -326,6 +326,17 @@ struct Run {
   struct Knowledge *known_at_start, *ended; /* what its clusters begin with; what its end makes known */
 };
 
+/* The read with which a compare-and-swap loop begins may see an old value: the swap finds out. nvcc makes
+ * such loops with a plain load, so in foreign code a plain read beside a compare-and-swap is worth knowing
+ * only. */
+static inline bool begins_swap_loop(const Run *run, const Inst *read, const Inst *write)
+{
+  if (run->ours || read->scope || !write->source) return false;
+  for (unsigned i = 1; i < write->source->n_parts; i++)
+    if (strcmp(write->source->parts[i], "cas") == 0) return true;
+  return false;
+}
+
 static inline void *operand(const Warp *w, uint32_t id)
 {
   return id & OPERAND_CONSTANT ? (uint8_t *)w->constants + (size_t)(id & ~OPERAND_CONSTANT) * SLOT_BYTES

@@ -98,6 +98,11 @@ static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32
   if (agent == a->agent && a->proxy == PROXY_ASYNC && a->kind == ACCESS_READ && !other_writes) return;
   bool same = a->kind == ACCESS_SAME && other_writes;
   if (clock > v[agent]) {
+    const Inst *other = instruction_at(a->warp, pc);
+    const Run *run = a->warp->block->cluster->run;
+    if (other && agent < k->warps && a->agent < k->warps)
+      same |= other_writes ? a->kind == ACCESS_READ && begins_swap_loop(run, a->in, other)
+                           : begins_swap_loop(run, other, a->in);
     report(k, a, SIM_FAULT_RACE, same, agent, pc, other_writes, "nothing orders them");
     return;
   }
@@ -165,8 +170,11 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
     note_reader(k, v, cell, a);
     return;
   }
-  for (unsigned i = 0; i < cell->n_readers; i++)
+  for (unsigned i = 0; i < cell->n_readers; i++) {
+    const Inst *reader = instruction_at(a->warp, cell->readers[i].pc);
+    if (atomic && reader && reader->scope && cell->readers[i].agent < k->warps) continue; /* both strong */
     check_order(k, a, cell->readers[i].agent, cell->readers[i].clock, cell->readers[i].pc, false);
+  }
   note_writer(cell, a, a->lane, bytes, atomic);
 }
 

@@ -235,7 +235,10 @@ static void check(const Touch *t, const Party *o)
   uint32_t known = same ? t->own->v[o->agent] : s ? s->v[o->agent] : 0;
   if (o->clock > known) {
     const char *why = t->scope && o->scope ? "their scopes do not include each other" : "nothing orders them";
-    report(t, o, SIM_FAULT_RACE, t->kind == ACCESS_SAME && o->writes && !o->scope, why);
+    const Inst *other = &run_of(run->session, o->owner)->kernel->code[o->pc];
+    bool seed = o->writes ? t->kind == ACCESS_READ && begins_swap_loop(run, t->in, other)
+                          : begins_swap_loop(run, other, t->in);
+    report(t, o, SIM_FAULT_RACE, seed || (t->kind == ACCESS_SAME && o->writes && !o->scope), why);
     return;
   }
   if (!o->writes || o->agent >= (same ? k->warps : s->warps)) return;

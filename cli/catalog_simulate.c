@@ -443,9 +443,41 @@ static void order_jobs(Whole *whole)
     }
 }
 
+/* A case with its graph: what another program needs to run it elsewhere. */
+static json_t *job_json(const Job *job)
+{
+  const Subject *s = job->subject;
+  const Plan *plan = s->compiled->plan;
+  json_t *dims = json_object();
+  for (unsigned i = 0; i < plan->n_symbols; i++)
+    json_object_set_new(dims, plan->symbols[i].name, json_integer(job->tried->symbols[i]));
+  return json_pack("{s:s, s:s, s:s, s:s, s:o, s:i}", "gpu", s->gpu->name, "kernel", s->committed->name,
+                   "file", s->committed->file, "graph", s->graph->text, "dims", dims, "skew",
+                   (int)job->tried->skew);
+}
+
+static void list_jobs_json(const Whole *whole)
+{
+  json_t *cases = json_array(), *problems = json_array();
+  for (guint i = 0; i < whole->jobs->len; i++) {
+    const Job *job = &g_array_index(whole->jobs, Job, i);
+    if (job->tried)
+      json_array_append_new(cases, job_json(job));
+    else
+      json_array_append_new(problems,
+                            json_pack("{s:s, s:s, s:s}", "gpu", job->subject->gpu->name, "kernel",
+                                      job->subject->committed->name, "what", job->subject->problem));
+  }
+  cli_print_json(json_pack("{s:i, s:o, s:o}", "version", 1, "cases", cases, "problems", problems));
+}
+
 /* What would run. */
 static void list_jobs(const Whole *whole)
 {
+  if (whole->cli->json) {
+    list_jobs_json(whole);
+    return;
+  }
   for (guint i = 0; i < whole->jobs->len; i++) {
     const Job *job = &g_array_index(whole->jobs, Job, i);
     const Subject *s = job->subject;

@@ -4,6 +4,7 @@
 #include "cli/execute.h"
 #include "cli/observe_options.h"
 #include "cli/output.h"
+#include "cli/run_batch.h"
 #include "cli/run_data.h"
 #include <math.h>
 #include <string.h>
@@ -41,6 +42,9 @@ const Option run_options[] = {
      .value = "LIST",
      .doc = "of the simulator: all (the default), none, or names of faults separated by commas"},
     OPTIONS_OBSERVE,
+    {.name = "batch",
+     .value = "FILE",
+     .doc = "instead of GRAPH: a run with --check for each line of JSON, in one process (docs/cli.md)"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
     {.name = NULL},
@@ -72,6 +76,10 @@ typedef struct Run {
 
 static bool check_arguments(Run *run, GError **error)
 {
+  if (!argument_count(run->arguments)) {
+    error_set(error, ERROR_USAGE, NULL, "missing-argument", NULL, "adlgen run needs one GRAPH");
+    return false;
+  }
   static const char *const required[] = {"gpu", "on"};
   for (unsigned i = 0; i < G_N_ELEMENTS(required); i++)
     if (!argument_flag(run->arguments, required[i])) {
@@ -298,8 +306,22 @@ static bool run_all(Run *run, GError **error)
   return !run->output || (run_data_write(run->data, run->output, error) && output_commit(run->output, error));
 }
 
+static bool run_many(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  unsigned n_failed = 0;
+  if (argument_count(arguments) || !argument_flag(arguments, "on")) {
+    error_set(error, ERROR_USAGE, NULL, "missing-option", "adlgen run --help lists its options",
+              "adlgen run --batch takes no GRAPH and needs --on");
+    return false;
+  }
+  if (!run_batch(cli, arguments, &n_failed, error)) return false;
+  if (n_failed) *cli->exit_code = ERROR_VERIFY;
+  return true;
+}
+
 bool command_run(const Cli *cli, const Arguments *arguments, GError **error)
 {
+  if (argument_flag(arguments, "batch")) return run_many(cli, arguments, error);
   Run run = {.cli = cli, .arguments = arguments, .arena = arena_new(), .faults = execution_faults_new()};
   bool ok = run_all(&run, error);
   if (ok) {

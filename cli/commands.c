@@ -144,7 +144,7 @@ const Command commands[] = {
                 "as it was before."},
     {.name = "run",
      .arguments = "GRAPH",
-     .least = 1,
+     .least = 0,
      .most = 1,
      .options = run_options,
      .run = command_run,

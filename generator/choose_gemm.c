@@ -1,19 +1,22 @@
-/* GEMM: which tile, and which guards its fast copies need.
+/* GEMM: which tiles, for which M, and which guards their fast copies need.
  *
- * Tile: of the candidates, the one with the lowest estimate of
- *     waves(tiles / SMs) x tile work / shared-memory efficiency
- * at a typical M. The efficiency compares what a tile's products and copies read and write in shared memory
- * per clock with what an SM delivers: a group product of m64 reads 64 + 4096/N bytes a clock, filling (bm +
- * bn) x bk. A tile of a small M is a variant of its own. */
+ * Every legal tile is priced by the cost model (generator/cost.c). Where M is known only at launch there is a
+ * variant for each range of M whose best tile is clearly better than the next larger range's. */
 #include "generator/choose.h"
+#include "generator/cost.h"
 
 typedef struct {
   unsigned bm, bn;
 } Tile;
 
-static const Tile group_tiles[] = {{128, 256}, {128, 192}, {128, 128}, {64, 256},
-                                   {64, 128},  {64, 64},   {128, 64}};
+static const unsigned group_rows[] = {64, 128};
+static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224, 256};
 static const Tile warp_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}};
+/* Ranges of M that may have a variant of their own: up to these, and beyond. */
+static const int64_t ranges[] = {64, 128, 256, 512};
+#define WORTH_A_VARIANT                                                                                      \
+  1.08 /* a range keeps its own tile if the next range's would take this much longer                         \
+        */
 
 /* true if the GPU's group product can take the operands as they lie. */
 static bool group_possible(Chooser *chooser)
@@ -32,20 +35,82 @@ static bool warp_possible(Chooser *chooser)
   return gpu_product(chooser->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
 }
 
-static double tile_cost(Chooser *chooser, const Tile *tile, int64_t m, int64_t n, bool group)
+static unsigned sm_budget(const Chooser *chooser)
 {
-  int64_t rows = (m + tile->bm - 1) / tile->bm, columns = (n + tile->bn - 1) / tile->bn;
-  double tiles = (double)rows * (double)columns;
-  double sms =
-      chooser->options && chooser->options->sm_budget ? chooser->options->sm_budget : chooser->gpu->sm_count;
-  double waves = (double)(int64_t)((tiles + sms - 1) / sms);
-  double work = (double)tile->bm * tile->bn;
-  double delivered = (double)chooser->gpu->shared_banks * chooser->gpu->shared_bank_bytes;
-  /* bytes a clock: both fall with the tile; a warp tile of 64 x 64 reads its operands once for each warp row
-   * and column */
-  double wanted = 4096.0 * (tile->bm + tile->bn) / work + (group ? 64 + 4096.0 / tile->bn : 96);
-  return waves * work * MAX(1.0, wanted / delivered) +
-         waves * 2048; /* each wave fills and drains its pipeline */
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
+  return budget ? budget : chooser->gpu->sm_count;
+}
+
+/* A row of the widest swizzle along k; half of one where threads copy and more stages pay. */
+static unsigned tile_depth(const FusedGemm *gemm, bool group)
+{
+  return (group ? 128 : 64) / number_bytes(gemm->a_type);
+}
+
+static unsigned out_bytes(const Chooser *chooser)
+{
+  const FusedOperator *op = chooser->op;
+  return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
+}
+
+/* Shared memory that stage_stores takes: two parts of the tile, as wide as a swizzle, for each output. */
+static unsigned staging_bytes(const Chooser *chooser, Tile tile)
+{
+  return 2 * tile.bm * 128 * chooser->op->n_outputs;
+}
+
+static unsigned stage_count(const Chooser *chooser, Tile tile, bool group, bool fast)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  unsigned stage =
+      (tile.bm * number_bytes(gemm->a_type) + tile.bn * number_bytes(gemm->b_type)) * tile_depth(gemm, group);
+  unsigned room = chooser->gpu->shared_per_block - 2048; /* barriers and alignment */
+  if (!fast) return 2;
+  if (!group) return CLAMP(room / stage, 2u, 4u);
+  unsigned staging = staging_bytes(chooser, tile);
+  /* without room for three stages results go straight from registers */
+  if (room < staging + 3 * stage) staging = 0;
+  return CLAMP((room - staging) / stage, 2u, 10u);
+}
+
+/* Rows of an operand that does not lie along k are cut into panels as wide as a swizzle: whole ones of 128
+ * bytes, or one narrower one. */
+static bool is_panel(unsigned extent, NumberType type)
+{
+  unsigned bytes = extent * number_bytes(type);
+  return bytes % 128 == 0 || bytes == 64 || bytes == 32;
+}
+
+static bool group_tile_legal(const Chooser *chooser, Tile tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const GpuProduct *product =
+      gpu_product(chooser->gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
+  bool legal = false;
+  for (unsigned i = 0; product && i < product->n_count; i++)
+    legal |= product->n[i] == tile.bn;
+  if (gemm->a_m_major && !is_panel(tile.bm, gemm->a_type)) return false;
+  return legal && (!gemm->b_n_major || is_panel(tile.bn, gemm->b_type));
+}
+
+static CostReport tile_cost(const Chooser *chooser, Tile tile, int64_t m, bool group)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  Chooser *typical = (Chooser *)chooser;
+  CostGemm shape = {.batches = 1,
+                    .m = MAX(1, m),
+                    .n = MAX(1, choose_typical(typical, gemm->n)),
+                    .k = MAX(1, choose_typical(typical, gemm->k)),
+                    .a_bytes = number_bytes(gemm->a_type),
+                    .b_bytes = number_bytes(gemm->b_type),
+                    .out_bytes = out_bytes(chooser),
+                    .type = gemm->a_type,
+                    .sms = sm_budget(chooser)};
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    shape.batches *= MAX(1, choose_typical(typical, chooser->op->dims[i]));
+  CostTile priced = {tile.bm, tile.bn, tile_depth(gemm, group), stage_count(chooser, tile, group, true)};
+  return group ? cost_group_gemm(chooser->gpu, &shape, &priced)
+               : cost_warp_gemm(chooser->gpu, &shape, &priced);
 }
 
 /* Narrow elements that do not lie along k are gathered one by one: their fragments pass through registers
@@ -56,19 +121,36 @@ static bool gathers_elements(Chooser *chooser)
   return number_bytes(gemm->a_type) != 2 && (gemm->a_m_major || gemm->b_n_major);
 }
 
-static Tile best_tile(Chooser *chooser, int64_t m, int64_t n, bool group)
+static void note_cost(Chooser *chooser, Tile tile, int64_t m, const CostReport *cost)
+{
+  choose_note(
+      chooser,
+      "M = %-6d tile %3ux%-3u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f  memory %8.0f"
+      "  total %8.0f clocks",
+      (int)m, tile.bm, tile.bn, cost->step, cost->tensor, cost->shared, cost->copy, cost->waves, cost->memory,
+      cost->total);
+}
+
+/* The cheapest tile for M rows; of equal ones the larger, which comes later. */
+static Tile best_tile(Chooser *chooser, int64_t m, bool group)
 {
   static const Tile small = {64, 64};
   if (!group && gathers_elements(chooser)) return small;
-  const Tile *tiles = group ? group_tiles : warp_tiles;
-  unsigned count = group ? G_N_ELEMENTS(group_tiles) : G_N_ELEMENTS(warp_tiles);
-  const Tile *best = &tiles[0];
+  Tile best = {0, 0};
+  double least = 0;
+  unsigned count = group ? G_N_ELEMENTS(group_rows) * G_N_ELEMENTS(group_columns) : G_N_ELEMENTS(warp_tiles);
   for (unsigned i = 0; i < count; i++) {
-    double cost = tile_cost(chooser, &tiles[i], m, n, group);
-    choose_note(chooser, "tile %3ux%-3u at M = %d: cost %.0f", tiles[i].bm, tiles[i].bn, (int)m, cost);
-    if (cost < tile_cost(chooser, best, m, n, group)) best = &tiles[i];
+    Tile tile = group ? (Tile){group_rows[i / G_N_ELEMENTS(group_columns)],
+                               group_columns[i % G_N_ELEMENTS(group_columns)]}
+                      : warp_tiles[count - 1 - i];
+    if (group && !group_tile_legal(chooser, tile)) continue;
+    CostReport cost = tile_cost(chooser, tile, m, group);
+    if (best.bm && cost.total > least * 1.001) continue;
+    best = tile;
+    least = cost.total;
+    note_cost(chooser, tile, m, &cost);
   }
-  return *best;
+  return best.bm ? best : small;
 }
 
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
@@ -110,12 +192,7 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
 static void finish(Chooser *chooser, Choice *choice, Tile tile, bool group, bool fast)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  unsigned bytes = number_bytes(gemm->a_type);
-  unsigned bk =
-      (group ? 128 : 64) / bytes; /* a row of the widest swizzle, or half one where more stages pay */
-  unsigned stage = (tile.bm * number_bytes(gemm->a_type) + tile.bn * number_bytes(gemm->b_type)) * bk;
-  unsigned room = chooser->gpu->shared_per_block - 2048; /* barriers and alignment */
-  unsigned stages = fast ? CLAMP(room / stage, 2u, group ? 6u : 4u) : 2;
+  unsigned bk = tile_depth(gemm, group), stages = stage_count(chooser, tile, group, fast);
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -124,26 +201,48 @@ static void finish(Chooser *chooser, Choice *choice, Tile tile, bool group, bool
   choice_set_int(choice, "bk", bk);
   choice_set_int(choice, "stages", stages);
   choice_set_int(choice, "persistent", group);
+  choice_set_int(choice, "group", 8);
+  choice_set_int(choice, "cluster", 1);
   choice->stages = stages;
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.bm, tile.bn, bk);
   choice->suffix = arena_printf(chooser->arena, "%ux%ux%u%s", tile.bm, tile.bn, bk, fast ? "" : "_any");
   chooser->n++;
 }
 
+/* Variants for small M, each with the tile that is best there; returns the tile for all larger ones. */
+static Tile choose_ranges(Chooser *chooser, bool group, int64_t longest)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t typical = choose_typical(chooser, gemm->m);
+  Tile tiles[G_N_ELEMENTS(ranges) + 1];
+  unsigned n = 0;
+  for (; n < G_N_ELEMENTS(ranges) && ranges[n] < longest; n++)
+    tiles[n] = best_tile(chooser, ranges[n], group);
+  tiles[n] = best_tile(chooser, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), group);
+  for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
+    double own = tile_cost(chooser, tiles[i], ranges[i], group).total,
+           next = tile_cost(chooser, tiles[i + 1], ranges[i], group).total;
+    if (next < own * WORTH_A_VARIANT) tiles[i] = tiles[i + 1];
+  }
+  for (unsigned i = 0; i < n; i++) {
+    if (tiles[i].bm == tiles[i + 1].bm && tiles[i].bn == tiles[i + 1].bn) continue;
+    Choice *choice = choose_open(chooser, "gemm");
+    if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, ranges[i]))
+      finish(chooser, choice, tiles[i], group, true);
+  }
+  return tiles[n];
+}
+
 bool choose_gemm(Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  bool group = group_possible(chooser), warp = warp_possible(chooser);
-  int64_t n = choose_typical(chooser, gemm->n), longest = choose_maximum(chooser, gemm->m);
-  Tile scalar = {64, 64};
+  bool group = group_possible(chooser), warp = warp_possible(chooser), priced = group || warp;
+  int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
+  Tile scalar = {64, 64}, tile = scalar;
+  if (priced)
+    tile = symbolic_is_constant(gemm->m, NULL) ? best_tile(chooser, typical, group)
+                                               : choose_ranges(chooser, group, longest);
   Choice *choice = choose_open(chooser, "gemm");
-  if (longest > 64 && !symbolic_is_constant(gemm->m, NULL)) { /* few rows: a tile of its own */
-    if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, 64))
-      finish(chooser, choice, group || warp ? best_tile(chooser, 64, n, group) : scalar, group, true);
-    choice = choose_open(chooser, "gemm");
-  }
-  int64_t typical = choose_typical(chooser, gemm->m);
-  Tile tile = group || warp ? best_tile(chooser, MIN(typical, longest), n, group) : scalar;
   if (require_fast(chooser, choice, group))
     finish(chooser, choice, tile, group, true);
   else
@@ -151,7 +250,7 @@ bool choose_gemm(Chooser *chooser)
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool bytes = number_bytes(gemm->a_type) ==
                1; /* copied one by one: the 128 x 128 tile's copies alone fill the registers */
-  tile = warp && !bytes ? best_tile(chooser, MIN(typical, longest), n, false) : scalar;
+  tile = warp && !bytes ? best_tile(chooser, MIN(typical, longest), false) : scalar;
   finish(chooser, choose_open(chooser, "gemm"), tile, false, false);
   return true;
 }

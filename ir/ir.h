@@ -261,6 +261,8 @@ typedef struct IrOpInfo {
 const IrOpInfo *ir_op_info(IrOpcode code);
 bool ir_opcode_parse(const char *name, IrOpcode *code);
 unsigned ir_op_effects(IrOpcode code); /* IrEffect bits */
+bool ir_op_is_elementwise(
+    IrOpcode code); /* arithmetic, comparisons, selection, casts: element by element on tiles */
 const char *ir_attribute_name(IrAttributeKey key);
 const char *ir_attribute_doc(IrAttributeKey key);
 

@@ -106,6 +106,28 @@ bool layout_equal(const Layout *a, const Layout *b)
   return true;
 }
 
+const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents)
+{
+  Layout *part = arena_memdup(arena, layout, sizeof *layout);
+  for (unsigned d = 0; d < layout->rank; d++) {
+    if (extents[d] == layout->extent[d]) continue;
+    LayoutMode *slowest = NULL;
+    for (unsigned i = 0; i < part->n; i++)
+      if (part->modes[i].dim == (int)d && (!slowest || part->modes[i].step > slowest->step))
+        slowest = &part->modes[i];
+    if (!slowest || slowest->place != PLACE_REGISTER || !extents[d] || extents[d] % slowest->step ||
+        slowest->size * slowest->step != layout->extent[d])
+      return NULL;
+    slowest->size = extents[d] / slowest->step;
+    part->extent[d] = extents[d];
+  }
+  unsigned kept = 0;
+  for (unsigned i = 0; i < part->n; i++)
+    if (part->modes[i].size > 1) part->modes[kept++] = part->modes[i];
+  part->n = kept;
+  return part;
+}
+
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep)
 {
   if (layout->rank != 2 || keep > 1) return NULL;

@@ -69,12 +69,17 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
  * unswizzled). */
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
                             NumberType type, unsigned swizzle_bytes, unsigned row_pad);
+/* The widest swizzle, in bytes, that rows of so many bytes are a multiple of; 0: none. */
+unsigned layout_widest_swizzle(unsigned row_bytes);
 
 /* Operations. */
 bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the modes look like */
 /* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other
  * dimension has extent 1 and its modes replicate. Register modes that only replicate are dropped. */
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);
+/* The layout of a part of a tile with the extents given, starting where a register begins a new piece: what
+ * is cut off are registers. NULL where lanes or warps would go. */
+const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents);
 /* Exchanges the two dimensions. */
 const Layout *layout_transposed(Arena *arena, const Layout *layout);
 unsigned layout_size(const Layout *layout, LayoutPlace place); /* product of the place's mode sizes */

@@ -177,6 +177,13 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
   return layout;
 }
 
+unsigned layout_widest_swizzle(unsigned row_bytes)
+{
+  for (unsigned swizzle = 128; swizzle >= 32; swizzle /= 2)
+    if (row_bytes % swizzle == 0) return swizzle;
+  return 0;
+}
+
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
                             NumberType type, unsigned swizzle_bytes, unsigned row_pad)
 {

@@ -239,3 +239,8 @@ unsigned format_operands(const OpFormat *format, const FormatItem *item, unsigne
   default: return 1;
   }
 }
+
+bool ir_op_is_elementwise(IrOpcode code)
+{
+  return code >= OP_ADD && code <= OP_BITCAST;
+}

@@ -49,7 +49,9 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError **error);

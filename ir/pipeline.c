@@ -1,7 +1,7 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  derive_waits  allocate_resources  check_protocol  budget_registers  lower
+ *   STAGED  split_instances  derive_waits  stage_stores  allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -17,8 +17,12 @@ static const IrPass passes[] = {
      "where every element of every tile lives"},
     {"split_roles", IR_TILE, IR_STAGED, false, pass_split_roles,
      "tile loops become schedules, channels rings, warps roles"},
+    {"split_instances", IR_STAGED, IR_STAGED, true, pass_split_instances,
+     "warpgroups that multiply get rows of their own"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
+    {"stage_stores", IR_STAGED, IR_STAGED, false, pass_stage_stores,
+     "results leave through shared memory and the copy engine"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},
     {"check_protocol", IR_STAGED, IR_STAGED, true, pass_check_protocol,
      "runs the tokens of all roles: deadlock, overwrite, counts, exits"},

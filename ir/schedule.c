@@ -34,18 +34,30 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
   out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));
 }
 
-IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
-                        bool persistent, IrExpr **coordinates)
+IrExpr *schedule_cluster_rows(IrModule *module, IrExpr *rows, int64_t cluster)
+{
+  return cluster > 1 ? ir_call(module, "ceil_div", 2, rows, ir_int(module, cluster)) : rows;
+}
+
+/* block(0) or blocks(0), in clusters. */
+static IrExpr *in_clusters(IrModule *module, const char *what, int64_t cluster)
+{
+  IrExpr *blocks = ir_call(module, what, 1, ir_int(module, 0));
+  return ir_binary(module, OPERATOR_DIV, blocks, ir_int(module, cluster));
+}
+
+static IrBuilder walk(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group, bool persistent,
+                      int64_t cluster, IrExpr **coordinates)
 {
   IrModule *module = builder->module;
-  IrExpr *index = ir_call(module, "block", 1, ir_int(module, 0));
+  IrExpr *index = in_clusters(module, "block", cluster);
   IrBuilder inner = *builder;
   if (persistent) {
     IrExpr *total = ir_int(module, 1);
     for (unsigned i = 0; i < n; i++)
       total = binary(builder, OPERATOR_MUL, total, extents[i]);
     total = let(builder, "tiles", total);
-    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, ir_call(module, "blocks", 1, ir_int(module, 0)));
+    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, in_clusters(module, "blocks", cluster));
     IrRegion *region = ir_region_add(loop);
     index = ir_value(module, ir_argument_add(region, "tile", ir_scalar(NUMBER_S32)));
     inner = ir_builder_at_end(region);
@@ -73,5 +85,20 @@ IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, 
   IrExpr *columns = let(&inner, "columns", extents[n - 1]); /* one after the other: arguments have no order */
   IrExpr *rows = let(&inner, "rows", extents[n - 2]);
   raster(&inner, index, rows, columns, group, coordinates + n - 2);
+  return inner;
+}
+
+IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
+                        bool persistent, int64_t cluster, IrExpr **coordinates)
+{
+  IrModule *module = builder->module;
+  if (cluster <= 1 || n < 2) return walk(builder, extents, n, group, persistent, 1, coordinates);
+  IrExpr *shared[SCHEDULE_MAX_DIMS];
+  for (unsigned d = 0; d < n; d++)
+    shared[d] = d + 2 == n ? schedule_cluster_rows(module, extents[d], cluster) : extents[d];
+  IrBuilder inner = walk(builder, shared, n, MAX(1, group / cluster), persistent, cluster, coordinates);
+  IrExpr *first = binary(&inner, OPERATOR_MUL, coordinates[n - 2], ir_int(module, cluster));
+  IrExpr *own = binary(&inner, OPERATOR_ADD, first, ir_call(module, "cluster_rank", 0));
+  coordinates[n - 2] = let(&inner, "own_row", own);
   return inner;
 }

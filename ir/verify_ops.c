@@ -70,11 +70,6 @@ static void expect_same_tile(Verifier *verifier, const IrOp *op, const IrType *a
 
 /* ---- Elementwise arithmetic ---- */
 
-static bool is_elementwise(IrOpcode code)
-{
-  return code >= OP_ADD && code <= OP_BITCAST;
-}
-
 static bool is_comparison(IrOpcode code)
 {
   return code >= OP_LT && code <= OP_NE;
@@ -470,7 +465,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
 {
   if (verifier->module->level == IR_THREAD) check_thread(verifier, op);
   if (ir_op_effects(op->code) & EFFECT_UPDATE) check_written(verifier, op, op->operands[0]);
-  if (is_elementwise(op->code)) {
+  if (ir_op_is_elementwise(op->code)) {
     check_elementwise(verifier, op);
     return;
   }

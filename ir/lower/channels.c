@@ -185,6 +185,7 @@ static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
     when = lower_and(lower, when, lower_compare(lower, OP_EQ, warp, lower_int(lower, 0)));
   IrOp *arrive = lower_emit(lower, OP_BARRIER_ARRIVE, 1, lower_address_register(lower, barrier, NUMBER_U32));
   ir_attribute_set(arrive, ATTR_PEER, lower->lane);
+  if (ir_attribute(op, ATTR_RELAXED)) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   lower_when(arrive, when);
 }
 
@@ -202,6 +203,7 @@ void lower_arrive(Lower *lower, IrOp *op)
   IrExpr *arrivals = count ? lower_s32(lower, count) : NULL;
   IrOp *arrive = lower_emit(lower, OP_BARRIER_ARRIVE, 1, address);
   if (where) ir_attribute_set(arrive, ATTR_PEER, where);
+  if (where && ir_attribute(op, ATTR_RELAXED)) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   if (arrivals) ir_attribute_set(arrive, ATTR_COUNT, arrivals);
   lower_when(arrive, when);
 }

@@ -139,10 +139,27 @@ static void put_tile(Lower *lower, LowerTile *tile, const LowerShared *shared, b
   put_plain(lower, tile, shared, OP_STORE_SHARED);
 }
 
+/* %x, or a part of it, %x[a .. b, c .. d], in what is left of its layout. */
+static LowerTile *register_operand(Lower *lower, const IrExpr *operand)
+{
+  if (operand->kind != EXPR_INDEX || operand->items[0]->kind != EXPR_VALUE) return lower_tile(lower, operand);
+  LowerTile *whole = lower_tile(lower, operand->items[0]);
+  unsigned extent[LAYOUT_MAX_DIMS] = {0};
+  int64_t n;
+  for (unsigned d = 0; whole && d + 1 < operand->n && d < LAYOUT_MAX_DIMS; d++)
+    extent[d] = ir_range_extent(operand->items[d + 1], &n) ? (unsigned)n : 0;
+  const Layout *layout = whole ? layout_part(lower->arena, whole->layout, extent) : NULL;
+  if (layout) return lower_spread_tile(lower, operand, layout, whole->element);
+  if (whole)
+    lower_fail(lower, ERROR_INPUT, "sub-tile", NULL, "'%s' cuts through the lanes of its layout",
+               ir_expr_text(lower->module, operand));
+  return NULL;
+}
+
 void lower_put(Lower *lower, IrOp *op)
 {
   LowerShared shared;
-  LowerTile *tile = lower_tile(lower, op->operands[1]);
+  LowerTile *tile = register_operand(lower, op->operands[1]);
   if (!tile) return;
   if (!lower_shared_operand(lower, op->operands[0], &shared)) {
     lower_fail(lower, ERROR_INPUT, "put", NULL, "put writes a tile of shared memory");

@@ -35,13 +35,6 @@ static void extents_of(const IrType *type, unsigned *extent)
 
 /* ---- Shared tiles ---- */
 
-static unsigned widest_swizzle(unsigned inner_bytes)
-{
-  for (unsigned swizzle = 128; swizzle >= 32; swizzle /= 2)
-    if (inner_bytes % swizzle == 0) return swizzle;
-  return 0;
-}
-
 static int inner_dim_of_fill(const IrOp *fill)
 {
   const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
@@ -55,7 +48,7 @@ static void place_slot(Placement *placement, IrOp *slot, unsigned inner, bool sc
   unsigned extent[2];
   extents_of(slot->declared, extent);
   unsigned bytes = number_bytes(slot->declared->element);
-  unsigned swizzle = scalar_product ? 0 : widest_swizzle(extent[inner] * bytes);
+  unsigned swizzle = scalar_product ? 0 : layout_widest_swizzle(extent[inner] * bytes);
   unsigned pad = scalar_product ? 16 / bytes : 0;
   slot->declared->layout =
       layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
@@ -268,7 +261,7 @@ static void place_accesses(Placement *placement)
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     const IrType *tile = accessed_tile(op);
-    if (!tile || !tile->layout) continue;
+    if (!tile || !tile->layout || ir_attribute_is(op, ATTR_VIA, "tensor")) continue;
     unsigned vector = MIN(access_vector(placement, op), layout_vector(tile->layout, tile->rank - 1));
     ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
   }

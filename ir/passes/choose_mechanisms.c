@@ -2,7 +2,7 @@
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
- *        fills
+ *        fills, `via tensor` on stores of a group product's results that the copy engine may take
  * breaks nothing
  *
  * Only what the description lists is considered, best first:
@@ -24,7 +24,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  GPtrArray *fills, *products;
+  GPtrArray *fills, *products, *stores, *channels;
   GError **error;
   bool failed;
 } Choice;
@@ -34,6 +34,8 @@ static void collect(IrOp *op, void *data)
   Choice *choice = data;
   if (op->code == OP_FILL) g_ptr_array_add(choice->fills, op);
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
+  if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
+  if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
 }
 
 static const IrType *tensor_of(const IrExpr *access)
@@ -167,19 +169,81 @@ static void choose_product(Choice *choice, IrOp *mma)
   choose_thread_copy(choice, &b, "B");
 }
 
+/* ---- Stores ---- */
+
+#define STAGING_SLOTS  2    /* as stage_stores makes them */
+#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
+
+static uint64_t channel_bytes(const Choice *choice)
+{
+  uint64_t bytes = 0;
+  for (unsigned i = 0; i < choice->channels->len; i++) {
+    const IrOp *channel = choice->channels->pdata[i];
+    uint64_t slot_bytes = 0;
+    for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
+      slot_bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
+    bytes += slot_bytes * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
+  }
+  return bytes;
+}
+
+/* Why the copy engine cannot take a store, or NULL; its staging tiles are added to the bytes used. */
+static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint64_t *used)
+{
+  const Gpu *gpu = choice->context->gpu;
+  const IrType *tensor = tensor_of(store->operands[0]);
+  if (!tensor || store->operands[1]->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE))
+    return "it is no plain store of a tile";
+  const IrType *tile = &store->operands[1]->value->type;
+  if (tile->kind != TYPE_TILE || tile->rank != 2 || tensor->rank < 2 || tile->element != tensor->element)
+    return "it is no plain store of a tile";
+  if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "the tensor's rows are not contiguous";
+  if (!ir_tensor_map_possible(choice->kernel, tensor))
+    return "base or strides are not known to be multiples of 16 bytes";
+  unsigned rows = (unsigned)ir_tile_extent(tile, 0);
+  unsigned swizzle = layout_widest_swizzle((unsigned)ir_tile_extent(tile, 1) * number_bytes(tensor->element));
+  if (!swizzle || rows > 256 || number_bits(tensor->element) % 8) return "the tile's rows fit no swizzle";
+  uint64_t staging = (uint64_t)STAGING_SLOTS * rows * swizzle;
+  if (*used + staging + RESERVED_BYTES > gpu->shared_per_block) return "no shared memory is left to stage it";
+  *used += staging;
+  return NULL;
+}
+
+static void choose_stores(Choice *choice)
+{
+  bool group = false;
+  for (unsigned i = 0; i < choice->products->len; i++)
+    group |= ir_attribute_is(choice->products->pdata[i], ATTR_VIA, "group");
+  if (!group) return; /* elsewhere the threads that compute are also those that copy */
+  uint64_t used = channel_bytes(choice);
+  for (unsigned i = 0; i < choice->stores->len; i++) {
+    IrOp *store = choice->stores->pdata[i];
+    const char *refusal = tensor_store_refusal(choice, store, &used);
+    const IrExpr *base = ir_access_base(store->operands[0]);
+    if (!refusal) set_name(store, ATTR_VIA, "tensor", choice->module);
+    ir_remark(choice->context, "stores of %s: %s%s", base->kind == EXPR_VALUE ? base->value->name : "a tile",
+              refusal ? "tensor copies rejected: " : "tensor copies", refusal ? refusal : "");
+  }
+}
+
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
   g_autoptr(GPtrArray) products = g_ptr_array_new();
+  g_autoptr(GPtrArray) stores = g_ptr_array_new();
+  g_autoptr(GPtrArray) channels = g_ptr_array_new();
   Choice choice = {.context = context,
                    .module = module,
                    .kernel = ir_kernel(module),
                    .fills = fills,
                    .products = products,
+                   .stores = stores,
+                   .channels = channels,
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
   for (unsigned i = 0; i < products->len && !choice.failed; i++)
     choose_product(&choice, products->pdata[i]);
+  if (!choice.failed) choose_stores(&choice);
   return !choice.failed;
 }

@@ -136,6 +136,12 @@ static IrExpr *trailing_cursor(Waits *waits, const IrExpr *reader)
   return ir_value(waits->module, value);
 }
 
+static void copy_attributes(IrOp *to, const IrOp *from)
+{
+  for (unsigned i = 0; i < from->n_attributes; i++)
+    ir_attribute_set(to, from->attributes[i].key, from->attributes[i].value);
+}
+
 /* The release moves behind the wait of the next iteration; the last one behind the loop. */
 static void release_late(Waits *waits, IrOp *loop, IrOp *release)
 {
@@ -151,7 +157,7 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
   IrBuilder inner = ir_builder_at_end(ir_region_add(later));
   inner.mark = release->mark;
   IrOp *arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
-  ir_attribute_set(arrive, ATTR_BY, ir_attribute_value(release, ATTR_BY));
+  copy_attributes(arrive, release);
   ir_emit(&inner, OP_ADVANCE, 1, trailing);
   ir_op_remove(release);
 
@@ -161,7 +167,7 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
   inner = ir_builder_at_end(ir_region_add(any));
   inner.mark = loop->mark;
   arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
-  ir_attribute_set(arrive, ATTR_BY, ir_attribute_value(release, ATTR_BY));
+  copy_attributes(arrive, release);
   ir_emit(&inner, OP_ADVANCE, 1, trailing);
 }
 

@@ -22,6 +22,8 @@ typedef struct {
   GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
+  int64_t cluster;         /* blocks that take tiles below one another and share what these have in common */
+  const IrValue *tile_row; /* the coordinate in which they differ */
   GError **error;
   bool failed;
 } Split;
@@ -143,6 +145,55 @@ static int64_t slot_bytes(const IrOp *channel)
   return bytes;
 }
 
+/* ---- What the blocks of a cluster share ---- */
+
+static bool depends_on(const IrExpr *expr, const IrValue *value)
+{
+  if (expr->kind == EXPR_VALUE) {
+    if (expr->value == value) return true;
+    const IrOp *def = expr->value->def;
+    return def && def->code == OP_LET && depends_on(def->operands[0], value);
+  }
+  for (unsigned i = 0; i < expr->n; i++)
+    if (depends_on(expr->items[i], value)) return true;
+  return false;
+}
+
+/* The dimension along which the blocks of a cluster divide a fill that is the same for all, or -1. Parts
+ * begin on a panel of the swizzle, or after 8 rows. */
+static int shared_dim(const Split *split, const IrOp *fill)
+{
+  if (split->cluster <= 1 || depends_on(fill->operands[1], split->tile_row)) return -1;
+  const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
+  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
+  int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
+  if (inner < 0 || slot->declared->rank != 2 || !slot->declared->layout->swizzle_bits) return -1;
+  int64_t panel = (16 << slot->declared->layout->swizzle_bits) / (int64_t)number_bytes(tensor->element);
+  if (ir_tile_extent(slot->declared, (unsigned)inner) % (panel * split->cluster) == 0) return inner;
+  if (ir_tile_extent(slot->declared, (unsigned)(1 - inner)) % (8 * split->cluster) == 0) return 1 - inner;
+  return -1;
+}
+
+/* Each block copies its part to the same place in all of them. */
+static void share_copy(const Split *split, IrOp *copy, const IrOp *slot, unsigned dim)
+{
+  IrModule *module = split->module;
+  IrExpr *ranges[2], *corner[IR_MAX_RANK];
+  int64_t part = ir_tile_extent(slot->declared, dim) / split->cluster;
+  IrExpr *low = ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0), ir_int(module, part));
+  for (unsigned d = 0; d < 2; d++)
+    ranges[d] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(slot->declared, d)));
+  ranges[dim] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, part)));
+  copy->operands[0] = ir_index_array(module, copy->operands[0], 2, ranges);
+  const IrExpr *access = copy->operands[1];
+  for (unsigned i = 1; i < access->n; i++)
+    corner[i - 1] = access->items[i];
+  unsigned at = access->n - 3 + dim;
+  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
+  copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  ir_attribute_set(copy, ATTR_MULTICAST, ir_int(module, (1 << split->cluster) - 1));
+}
+
 /* The copy that fills a tile of the slot under the cursor. */
 static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor)
 {
@@ -157,6 +208,14 @@ static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr 
   return copy;
 }
 
+static void emit_await_empty(Split *split, IrBuilder *builder, const char *channel, IrExpr *cursor)
+{
+  IrModule *module = split->module;
+  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel, "empty", cursor));
+  ir_attribute_set(await, ATTR_PARITY,
+                   ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
+}
+
 /* The producer's turn of the ring: fills that follow one another for one channel fill one slot. */
 static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
 {
@@ -165,9 +224,7 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   IrOp *channel = channel_of(split, fill->operands[0]);
   IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
   builder->mark = fill->mark;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel->symbol, "empty", cursor));
-  ir_attribute_set(await, ATTR_PARITY,
-                   ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
+  emit_await_empty(split, builder, channel->symbol, cursor);
   IrOp *expect = ir_emit(builder, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
   ir_attribute_set(expect, ATTR_BYTES, ir_int(module, slot_bytes(channel)));
   const IrOp *last = fill;
@@ -178,6 +235,8 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
     ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
     ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
+    int dim = shared_dim(split, op);
+    if (dim >= 0) share_copy(split, copy, ir_slot_of(split->kernel, op->operands[0], NULL), (unsigned)dim);
     last = op;
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
@@ -196,7 +255,13 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   copy_region(role, builder, take->regions[0]);
   builder->mark = take->mark;
   IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
-  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, "warp"));
+  /* arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have
+   * waited for one product together */
+  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, split->cluster > 1 ? "warpgroup" : "warp"));
+  if (split->cluster > 1) {
+    ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
+    ir_attribute_set(arrive, ATTR_RELAXED, NULL); /* products have read the slot, nobody has written it */
+  }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
 
@@ -279,7 +344,8 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
     extents[n++] = rewrite(role, tiles->operands[i]);
   int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1),
           persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, coordinates);
+  IrBuilder inner =
+      schedule_open(builder, extents, n, group, persistent != 0, role->split->cluster, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   copy_region(role, &inner, tiles->regions[0]);
@@ -358,8 +424,10 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   unsigned swizzle = 16u << slot->declared->layout->swizzle_bits;
   if (!slot->declared->layout->swizzle_bits) swizzle = 0;
   IrExpr *box[IR_MAX_RANK];
+  int divided = shared_dim(split, fill);
   for (unsigned d = 0; d < tensor->rank; d++) {
     int64_t extent = d < lead ? 1 : ir_tile_extent(slot->declared, d - lead);
+    if (d >= lead && (int)(d - lead) == divided) extent /= split->cluster;
     if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
     box[d] = ir_int(module, extent);
   }
@@ -369,6 +437,12 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   ir_attribute_set(map, ATTR_BOX, ir_list(module, tensor->rank, box));
   ir_attribute_set(map, ATTR_SWIZZLE, ir_int(module, swizzle));
   g_hash_table_insert(split->maps, base->value, (gpointer)map->symbol);
+}
+
+/* Arrivals that free a slot: see consume(). */
+static int64_t empty_arrivals(const Split *split)
+{
+  return split->cluster > 1 ? split->consumer_warps / 4 * split->cluster : split->consumer_warps;
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -381,7 +455,7 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
   if (barriers) {
     ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, 1));
     ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, slot_bytes(channel)));
-    ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, split->consumer_warps));
+    ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split)));
   }
   IrBuilder inner = ir_builder_at_end(ir_region_add(copy));
   for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
@@ -390,6 +464,23 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
     tile->symbol = slot->symbol;
     tile->declared = slot->declared;
   }
+}
+
+/* The peers' consumers still arrive at this block's barriers: it leaves only when they all have. */
+static void drain(Role *role, IrBuilder *builder, const IrOp *channel)
+{
+  Split *split = role->split;
+  IrModule *module = split->module;
+  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
+  builder->mark = channel->mark;
+  IrOp *loop = ir_emit(builder, OP_FOR, 3, ir_int(module, 0), ir_attribute_value(channel, ATTR_SLOTS),
+                       ir_int(module, 1));
+  IrRegion *region = ir_region_add(loop);
+  ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
+  IrBuilder inner = ir_builder_at_end(region);
+  inner.mark = channel->mark;
+  emit_await_empty(split, &inner, channel->symbol, cursor);
+  ir_emit(&inner, OP_ADVANCE, 1, cursor);
 }
 
 static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const char *name, unsigned first,
@@ -418,6 +509,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
                         cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
   copy_region(&role, &inner, body);
+  for (unsigned i = 0; kind == ROLE_PRODUCER && split->cluster > 1 && i < channels->len; i++)
+    drain(&role, &inner, channels->pdata[i]);
 }
 
 /* Blocks of the launch: all tiles, or as many as the SMs hold at once. */
@@ -427,9 +520,15 @@ static void set_grid(Split *split, const GPtrArray *tiles)
   IrExpr *blocks = ir_int(module, 1);
   if (tiles->len) {
     const IrOp *op = tiles->pdata[0];
-    for (unsigned i = 1; i < op->n_operands; i++)
-      blocks = ir_binary(module, OPERATOR_MUL, blocks, op->operands[i]);
+    for (unsigned i = 1; i < op->n_operands; i++) {
+      bool rows = i + 2 == op->n_operands;
+      blocks =
+          ir_binary(module, OPERATOR_MUL, blocks,
+                    rows ? schedule_cluster_rows(module, op->operands[i], split->cluster) : op->operands[i]);
+    }
+    blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
+    sms = MAX(1, sms / split->cluster) * split->cluster;
     if (ir_attribute_int(op, ATTR_PERSISTENT, 0))
       blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
@@ -445,6 +544,34 @@ static unsigned launch_threads(const IrFunction *kernel)
   return (unsigned)threads;
 }
 
+/* Clusters pay where the blocks have a fill in common and the copy engine can give it to all of them. */
+static void form_clusters(Split *split, const Survey *survey, bool engine)
+{
+  split->cluster = 1;
+  if (!survey->tiles->len) return;
+  const IrOp *tiles = survey->tiles->pdata[0];
+  int64_t wanted = ir_attribute_int(tiles, ATTR_CLUSTER, 1);
+  unsigned arguments = tiles->regions[0]->n_arguments;
+  if (wanted <= 1) return;
+  const Gpu *gpu = split->context->gpu;
+  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2) {
+    ir_remark(split->context, "clusters rejected: %s",
+              engine ? "the GPU has none" : "threads copy, so blocks share nothing");
+    return;
+  }
+  split->cluster = wanted;
+  split->tile_row = tiles->regions[0]->arguments[arguments - 2];
+  bool shares = false;
+  for (unsigned i = 0; i < survey->fills->len; i++)
+    shares |= shared_dim(split, survey->fills->pdata[i]) >= 0;
+  if (!shares) split->cluster = 1;
+  ir_remark(split->context,
+            shares ? "clusters of %d blocks, tiles below one another"
+                   : "clusters of %d rejected: no fill is the same for all blocks",
+            (int)wanted);
+  if (shares) ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, wanted));
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
@@ -456,6 +583,7 @@ static void split_kernel(Split *split, const Survey *survey)
   for (unsigned i = 0; i < survey->fills->len; i++)
     engine |= ir_attribute_is(survey->fills->pdata[i], ATTR_VIA, "tensor");
   split->consumer_warps = warps;
+  form_clusters(split, survey, engine);
   IrBuilder builder = ir_builder_at_end(body);
   for (unsigned i = 0; engine && i < survey->fills->len; i++)
     declare_map(split, &builder, survey->fills->pdata[i]);
@@ -469,7 +597,13 @@ static void split_kernel(Split *split, const Survey *survey)
   if (engine) {
     builder.mark = split->kernel->mark;
     ir_emit(&builder, OP_INIT_BARRIERS, 0);
-    ir_emit(&builder, OP_SYNC, 0);
+    if (split->cluster > 1) { /* no block is signalled before its barriers exist */
+      IrOp *arrive = ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
+      ir_attribute_set(arrive, ATTR_RELAXED, NULL);
+      ir_emit(&builder, OP_CLUSTER_WAIT, 0);
+    } else {
+      ir_emit(&builder, OP_SYNC, 0);
+    }
     write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey->channels);
     write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey->channels);
     ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (4 + warps) * 32));

@@ -86,6 +86,16 @@ static void test_split_roles(void **state)
   check_pass("split_roles");
 }
 
+static void test_split_instances(void **state)
+{
+  check_pass("split_instances");
+}
+
+static void test_stage_stores(void **state)
+{
+  check_pass("stage_stores");
+}
+
 static void test_derive_waits(void **state)
 {
   check_pass("derive_waits");
@@ -132,7 +142,9 @@ int main(void)
       cmocka_unit_test(test_choose_mechanisms),
       cmocka_unit_test(test_choose_layouts),
       cmocka_unit_test(test_split_roles),
+      cmocka_unit_test(test_split_instances),
       cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_allocate_resources),
       cmocka_unit_test(test_budget_registers),
       cmocka_unit_test(test_lower),

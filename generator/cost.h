@@ -1,0 +1,27 @@
+/* What a GEMM tile is expected to take, from the GPU's description alone. Pure functions; thread-safe. */
+#pragma once
+#include "adl/gpu.h"
+
+typedef struct CostGemm { /* extents; batches merge into one number */
+  int64_t batches, m, n, k;
+  unsigned a_bytes, b_bytes, out_bytes; /* of an element */
+  NumberType type;                      /* of the operands: which peak counts */
+  unsigned sms;                         /* SMs the kernel may use */
+} CostGemm;
+
+typedef struct CostTile {
+  unsigned bm, bn, bk, stages;
+} CostTile;
+
+typedef struct CostReport {             /* clocks */
+  double tensor, shared, copy, latency; /* of one k step, each alone */
+  double step;   /* of one k step: the slowest of these, or what a step costs at least */
+  double waves;  /* tiles that the busiest SM works on */
+  double memory; /* of all bytes through device memory, each once */
+  double total;  /* of the kernel, launch excluded */
+} CostReport;
+
+/* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
+CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+/* A kernel of per-thread copies and warp products; only the order of totals means something. */
+CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

@@ -1,0 +1,185 @@
+/* split_instances: each warpgroup of a role that multiplies becomes an instance with rows of its own.
+ *
+ * needs  STAGED from split_roles, layouts chosen
+ * gives  `instances` on roles whose group products several warpgroups share; their tiles have the rows of one
+ *        instance, and what they read and write of tensors and slots starts at the instance's first row
+ * breaks nothing; a role with a tile or an op that is not cut by rows stays as it is
+ *
+ * Instances meet nobody but the producer, so one may store its rows while the other already multiplies for
+ * the next tile: the ring of slots lets them drift apart, and the tensor cores stay busy. Named barriers
+ * behind it need the threads of one warpgroup, not of all. */
+#include "ir/pass.h"
+
+typedef struct {
+  IrModule *module;
+  IrOp *role, *product;
+  int64_t m, n, rows; /* the accumulator's extents; rows of an instance */
+  unsigned instances;
+  const Layout *layout; /* accumulator of one instance */
+  bool possible;
+} Instances;
+
+static bool is_group_product(const IrOp *op)
+{
+  return op->code == OP_MMA && ir_attribute_is(op, ATTR_VIA, "group");
+}
+
+static void find_product(IrOp *op, void *data)
+{
+  Instances *split = data;
+  if (is_group_product(op) && !split->product) split->product = op;
+}
+
+/* Tiles may be the accumulator's shape, or a row, a column or one element of it. */
+static bool is_cut_by_rows(const Instances *split, const IrType *type)
+{
+  if (type->rank != 2) return false;
+  int64_t rows = ir_tile_extent(type, 0), columns = ir_tile_extent(type, 1);
+  return (rows == split->m || rows == 1) && (columns == split->n || columns == 1);
+}
+
+static bool has_corner(const IrExpr *access)
+{
+  return access->kind == EXPR_INDEX && access->n >= 3;
+}
+
+/* Can the op be taken by instances? */
+static void check_op(IrOp *op, void *data)
+{
+  Instances *split = data;
+  for (unsigned i = 0; i < op->n_results; i++)
+    if (op->results[i]->type.kind == TYPE_TILE && !is_cut_by_rows(split, &op->results[i]->type))
+      split->possible = false;
+  switch (op->code) {
+  case OP_MMA:
+    if (!is_group_product(op) || op->operands[0]->kind != EXPR_VALUE ||
+        !is_cut_by_rows(split, &op->operands[0]->value->type))
+      split->possible = false;
+    break;
+  case OP_LOAD:
+  case OP_STORE:
+    if (!has_corner(op->operands[0])) split->possible = false;
+    break;
+  case OP_REDUCE:
+  case OP_IOTA:
+    if (ir_attribute_int(op, ATTR_DIM, 0) == 0) split->possible = false;
+    break;
+  case OP_GATHER:
+  case OP_SCATTER:
+  case OP_PUT:
+  case OP_GET:
+  case OP_CONVERT:
+  case OP_SYNC:
+  case OP_COPY: split->possible = false; break;
+  default: break;
+  }
+}
+
+static IrExpr *first_row(Instances *split)
+{
+  IrModule *module = split->module;
+  return ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, split->rows));
+}
+
+/* The instance's rows of the product's first operand. */
+static IrExpr *own_rows(Instances *split, const IrExpr *access)
+{
+  IrModule *module = split->module;
+  bool transposed = access->kind == EXPR_TRANSPOSED;
+  IrExpr *slot = (IrExpr *)(transposed ? access->items[0] : access);
+  IrType type = ir_expr_type(split->role->regions[0]->function, slot);
+  unsigned across = transposed ? 0 : 1; /* the slot's dimension along k */
+  IrExpr *low = first_row(split);
+  IrExpr *rows = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, split->rows)));
+  IrExpr *k = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(&type, across)));
+  IrExpr *part = ir_index(module, slot, 2, transposed ? k : rows, transposed ? rows : k);
+  return transposed ? ir_transposed(module, part) : part;
+}
+
+/* The corner of a tensor, its row moved to the instance's. */
+static IrExpr *own_corner(Instances *split, const IrExpr *access)
+{
+  IrModule *module = split->module;
+  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
+  for (unsigned i = 1; i < access->n; i++)
+    corner[i - 1] = access->items[i];
+  unsigned row = access->n - 3;
+  corner[row] = ir_binary(module, OPERATOR_ADD, corner[row], first_row(split));
+  return ir_index_array(module, access->items[0], access->n - 1, corner);
+}
+
+static const IrType *accessed_tile(const IrOp *op)
+{
+  if (op->code == OP_LOAD) return &op->results[0]->type;
+  return op->operands[1]->kind == EXPR_VALUE ? &op->operands[1]->value->type : NULL;
+}
+
+/* Corners and operands, while the tiles still have all rows. */
+static void move_access(IrOp *op, void *data)
+{
+  Instances *split = data;
+  if (op->code == OP_MMA) op->operands[1] = own_rows(split, op->operands[1]);
+  if (op->code != OP_LOAD && op->code != OP_STORE) return;
+  const IrType *tile = accessed_tile(op);
+  if (tile && tile->kind == TYPE_TILE && ir_tile_extent(tile, 0) == split->m)
+    op->operands[0] = own_corner(split, op->operands[0]);
+}
+
+static void cut_tiles(IrOp *op, void *data)
+{
+  Instances *split = data;
+  Arena *arena = split->module->arena;
+  for (unsigned i = 0; i < op->n_results; i++) {
+    IrType *type = &op->results[i]->type;
+    if (type->kind != TYPE_TILE) continue;
+    int64_t extent[2] = {ir_tile_extent(type, 0), ir_tile_extent(type, 1)};
+    const Layout *layout = split->layout;
+    if (extent[0] != split->m) layout = layout_slice(arena, layout, 1);
+    if (extent[1] != split->n) layout = layout_slice(arena, layout, 0);
+    if (extent[0] == split->m) extent[0] = split->rows;
+    *type = ir_tile(split->module, type->element, 2, extent, layout);
+  }
+}
+
+static unsigned role_warps(const IrOp *role)
+{
+  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
+  int64_t first, last;
+  bool known = range && range->n == 2 && ir_expr_is_int(range->items[0], &first) &&
+               ir_expr_is_int(range->items[1], &last);
+  return known ? (unsigned)(last - first) : 0;
+}
+
+static void split_role(IrModule *module, const IrPassContext *context, IrOp *role)
+{
+  Instances split = {.module = module, .role = role, .possible = true};
+  ir_region_visit(role->regions[0], find_product, &split);
+  unsigned warps = role_warps(role);
+  if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 8 || warps % 4) return;
+  const IrType *acc = &split.product->operands[0]->value->type;
+  split.m = ir_tile_extent(acc, 0);
+  split.n = ir_tile_extent(acc, 1);
+  split.instances = warps / 4;
+  split.rows = split.m / split.instances;
+  split.layout = layout_group_d(module->arena, (unsigned)split.rows, (unsigned)split.n, 1);
+  if (!split.layout || split.m % split.instances) return;
+  ir_region_visit(role->regions[0], check_op, &split);
+  if (!split.possible) {
+    ir_remark(context, "instances: role %s stays whole: one of its ops is not cut by rows", role->symbol);
+    return;
+  }
+  ir_region_visit(role->regions[0], move_access, &split);
+  ir_region_visit(role->regions[0], cut_tiles, &split);
+  ir_attribute_set(role, ATTR_INSTANCES, ir_int(module, split.instances));
+  ir_remark(context, "instances: role %s is %u warpgroups with %d rows each", role->symbol, split.instances,
+            (int)split.rows);
+}
+
+bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (!kernel) return true;
+  for (IrOp *op = kernel->body->first; op; op = op->next)
+    if (op->code == OP_ROLE) split_role(module, context, op);
+  return true;
+}

@@ -1,0 +1,376 @@
+/* stage_stores: results leave through shared memory and the copy engine.
+ *
+ * needs  STAGED with instances split and waits derived; `via tensor` on the stores that may go this way
+ * gives  for each such store a channel of two small tiles, a tensor map, and in the role, part by part: what
+ * the part's value is computed from, wait until the tile written before last has been read, put the part,
+ *        fence, one thread starts the copy
+ * breaks nothing
+ *
+ * Registers hold a result in pairs of columns, which would reach memory as 16-byte pieces of 32-byte sectors.
+ * A part is as wide as the swizzle, so that puts have no bank conflicts and the engine writes whole lines,
+ * clips at the tensor's end, and goes on while the next tile's products run. Arithmetic and loads in front of
+ * a store are done for one part at a time, back to the accumulator, so that few of their results live at
+ * once; stores behind one another share them. */
+#include "ir/facts.h"
+#include "ir/pass.h"
+
+#define STAGING_SLOTS 2
+#define FIRST_BARRIER 1 /* named barrier 0 is the block's */
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  unsigned next_barrier; /* the first named barrier that is free */
+} Staging;
+
+/* Stores of one shape that follow one another; they are cut into the same columns. */
+typedef struct {
+  Staging *staging;
+  IrOp *role;
+  int64_t rows, columns, width; /* of an instance's tile; columns of a part */
+  int64_t instances, threads;
+  GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
+  GPtrArray *originals; /* IrOp* whose parts have been computed */
+} Parts;
+
+typedef struct {
+  Parts *parts;
+  IrOp *store;
+  const char *channel, *map;
+  IrExpr *cursor;
+} Store;
+
+static void collect_stores(IrOp *op, void *data)
+{
+  if (op->code == OP_STORE && ir_attribute_is(op, ATTR_VIA, "tensor")) g_ptr_array_add(data, op);
+}
+
+static void note_barrier(IrOp *op, void *data)
+{
+  Staging *staging = data;
+  int64_t last = -1;
+  if (op->code == OP_TURN) {
+    const IrExpr *ids = ir_attribute_value(op, ATTR_IDS);
+    for (unsigned i = 0; ids && i < ids->n; i++)
+      if (ir_expr_is_int(ids->items[i], &last)) staging->next_barrier = MAX(staging->next_barrier, last + 1);
+  } else if (ir_attribute(op, ATTR_ID) && ir_expr_is_int(ir_attribute_value(op, ATTR_ID), &last)) {
+    staging->next_barrier = MAX(staging->next_barrier, last + 1);
+  }
+}
+
+static IrExpr *instance_rows(const Parts *parts)
+{
+  IrModule *module = parts->staging->module;
+  if (parts->instances == 1) return ir_int(module, 0);
+  return ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, parts->rows));
+}
+
+/* ---- Declarations ---- */
+
+static void declare_channel(Store *store, IrBuilder *builder, NumberType element)
+{
+  const Parts *parts = store->parts;
+  IrModule *module = parts->staging->module;
+  int64_t extent[2] = {parts->rows * parts->instances, parts->width};
+  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
+  unsigned swizzle = (unsigned)parts->width * number_bytes(element);
+  IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
+  channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, STAGING_SLOTS));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
+  inner.mark = builder->mark;
+  IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
+  slot->symbol = "part";
+  slot->declared = arena_new_object(module->arena, IrType);
+  *slot->declared =
+      ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, swizzle, 0));
+  store->channel = channel->symbol;
+}
+
+static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
+{
+  const Parts *parts = store->parts;
+  IrModule *module = parts->staging->module;
+  const IrType *type = &tensor->type;
+  IrExpr *box[IR_MAX_RANK];
+  for (unsigned d = 0; d < type->rank; d++)
+    box[d] = ir_int(module, d + 2 == type->rank ? parts->rows : d + 1 == type->rank ? parts->width : 1);
+  IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, (IrValue *)tensor));
+  map->symbol = ir_symbol_unique(parts->staging->kernel, arena_printf(module->arena, "map_%s", tensor->name));
+  ir_attribute_set(map, ATTR_BOX, ir_list(module, type->rank, box));
+  ir_attribute_set(map, ATTR_SWIZZLE, ir_int(module, parts->width * (int64_t)number_bytes(type->element)));
+  store->map = map->symbol;
+}
+
+static void declare_cursor(Store *store)
+{
+  IrModule *module = store->parts->staging->module;
+  IrRegion *body = store->parts->role->regions[0];
+  IrBuilder builder = body->first ? ir_builder_before(body->first) : ir_builder_at_end(body);
+  builder.mark = store->store->mark;
+  IrOp *op = ir_emit(&builder, OP_CURSOR, 1, ir_symbol(module, store->channel));
+  IrType type = {.kind = TYPE_CURSOR, .count = 1};
+  IrValue *value = ir_result(op, "staged", type);
+  value->variable = true;
+  store->cursor = ir_value(module, value);
+}
+
+static void declare(Store *store)
+{
+  Staging *staging = store->parts->staging;
+  const IrValue *tensor = ir_access_base(store->store->operands[0])->value;
+  IrBuilder builder = ir_builder_before(staging->kernel->body->first);
+  builder.mark = store->store->mark;
+  declare_map(store, &builder, tensor);
+  declare_channel(store, &builder, tensor->type.element);
+  declare_cursor(store);
+  ir_remark(staging->context, "stores of %s: through shared memory, %d x %d at a time, by the copy engine",
+            tensor->name, (int)store->parts->rows, (int)store->parts->width);
+}
+
+/* ---- What a part is computed from ---- */
+
+static bool is_wide(const Parts *parts, const IrType *type)
+{
+  return type->kind == TYPE_TILE && type->rank == 2 && ir_tile_extent(type, 1) == parts->columns;
+}
+
+/* An access to a tensor, its last coordinate moved. */
+static IrExpr *moved_corner(const Parts *parts, const IrExpr *access, int64_t column)
+{
+  IrModule *module = parts->staging->module;
+  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
+  for (unsigned i = 1; i < access->n; i++)
+    corner[i - 1] = access->items[i];
+  unsigned last = access->n - 2;
+  corner[last] = ir_binary(module, OPERATOR_ADD, corner[last], ir_int(module, column));
+  return ir_index_array(module, access->items[0], access->n - 1, corner);
+}
+
+static bool can_recompute(const IrOp *op)
+{
+  return op && op->n_results == 1 && (ir_op_is_elementwise(op->code) || op->code == OP_LOAD);
+}
+
+/* Columns `column` .. + width of an operand: recomputed where arithmetic or a load gave it, else a part of
+ * it.
+ */
+static IrExpr *part_of(Parts *parts, IrBuilder *builder, IrExpr *operand, int64_t column)
+{
+  IrModule *module = parts->staging->module;
+  if (operand->kind != EXPR_VALUE || !is_wide(parts, &operand->value->type)) return operand;
+  IrValue *value = operand->value;
+  IrExpr *known = g_hash_table_lookup(parts->parts, value);
+  if (known) return known;
+  int64_t extent[2] = {ir_tile_extent(&value->type, 0), parts->width};
+  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
+  const Layout *layout = layout_part(module->arena, value->type.layout, shape);
+  const IrOp *op = value->def;
+  IrExpr *part;
+  if (layout && !value->variable && can_recompute(op)) {
+    IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
+    for (unsigned i = 0; i < op->n_operands; i++)
+      operands[i] = op->code == OP_LOAD ? moved_corner(parts, op->operands[i], column)
+                                        : part_of(parts, builder, op->operands[i], column);
+    builder->mark = op->mark;
+    IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
+    for (unsigned i = 0; i < op->n_attributes; i++)
+      ir_attribute_set(copy, op->attributes[i].key, op->attributes[i].value);
+    IrType type = ir_tile(module, value->type.element, 2, extent, layout);
+    part = ir_value(module, ir_result(copy, value->name, type));
+    if (column == 0) g_ptr_array_add(parts->originals, (gpointer)op);
+  } else {
+    part = ir_index(module, operand, 2, ir_range(module, ir_int(module, 0), ir_int(module, extent[0])),
+                    ir_range(module, ir_int(module, column), ir_int(module, column + parts->width)));
+  }
+  g_hash_table_insert(parts->parts, value, part);
+  return part;
+}
+
+/* ---- One part ---- */
+
+/* The instance's rows of the slot under the cursor. */
+static IrExpr *slot_rows(const Store *store)
+{
+  const Parts *parts = store->parts;
+  IrModule *module = parts->staging->module;
+  IrExpr *slot =
+      ir_index(module, ir_field(module, ir_symbol(module, store->channel), "part"), 1, store->cursor);
+  if (parts->instances == 1) return slot;
+  IrExpr *low = instance_rows(parts);
+  IrExpr *rows = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, parts->rows)));
+  return ir_index(module, slot, 2, rows, ir_range(module, ir_int(module, 0), ir_int(module, parts->width)));
+}
+
+static IrBuilder one_thread(const Staging *staging, IrBuilder *builder)
+{
+  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(staging->module, "elected", 0));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
+  inner.mark = builder->mark;
+  return inner;
+}
+
+static void emit_wait(const Staging *staging, IrBuilder *builder, int pending, bool read)
+{
+  IrBuilder inner = one_thread(staging, builder);
+  IrOp *wait = ir_emit(&inner, OP_WAIT_GROUP, 1, ir_name(staging->module, "stores"));
+  ir_attribute_set(wait, ATTR_PENDING, ir_int(staging->module, pending));
+  if (read) ir_attribute_set(wait, ATTR_READ, NULL);
+}
+
+/* All threads of the instance meet. */
+static void emit_sync(const Parts *parts, IrBuilder *builder)
+{
+  IrModule *module = parts->staging->module;
+  IrExpr *id = ir_int(module, parts->staging->next_barrier);
+  if (parts->instances > 1) id = ir_binary(module, OPERATOR_ADD, ir_call(module, "instance", 0), id);
+  IrOp *sync = ir_emit(builder, OP_SYNC, 0);
+  ir_attribute_set(sync, ATTR_ID, id);
+  ir_attribute_set(sync, ATTR_THREADS, ir_int(module, parts->threads));
+}
+
+/* `pending`: groups of stores that may still read when the slot is written again. */
+static void emit_part(const Store *store, IrBuilder *builder, int64_t column, int pending)
+{
+  Parts *parts = store->parts;
+  IrModule *module = parts->staging->module;
+  IrExpr *part = part_of(parts, builder, store->store->operands[1], column);
+  builder->mark = store->store->mark;
+  emit_wait(parts->staging, builder, pending, true);
+  emit_sync(parts, builder);
+  IrOp *put = ir_emit(builder, OP_PUT, 2, slot_rows(store), part);
+  ir_attribute_set(put, ATTR_VIA, ir_name(module, "matrix"));
+  ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
+  emit_sync(parts, builder);
+  IrBuilder inner = one_thread(parts->staging, builder);
+  IrOp *copy =
+      ir_emit(&inner, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
+  ir_attribute_set(copy, ATTR_VIA, ir_name(module, "tensor"));
+  ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->map));
+  if (ir_attribute(store->store, ATTR_CACHE))
+    ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
+  ir_emit(&inner, OP_COMMIT, 1, ir_name(module, "stores"));
+  ir_emit(builder, OP_ADVANCE, 1, store->cursor);
+}
+
+/* ---- The kernel ---- */
+
+static int64_t role_threads(const IrOp *role)
+{
+  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
+  int64_t first = 0, last = 0;
+  if (range && range->n == 2 && ir_expr_is_int(range->items[0], &first))
+    ir_expr_is_int(range->items[1], &last);
+  return (last - first) * 32;
+}
+
+typedef struct {
+  const IrValue *value;
+  bool found;
+} Use;
+
+static void find_use_in_expr(const IrExpr *expr, void *data)
+{
+  Use *use = data;
+  if (expr->kind == EXPR_VALUE && expr->value == use->value) use->found = true;
+}
+
+static void find_use(IrOp *op, void *data)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], find_use_in_expr, data);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, find_use_in_expr, data);
+}
+
+/* What was recomputed part by part and nobody reads as a whole. Users were entered behind what they use. */
+static void remove_originals(Parts *parts)
+{
+  for (unsigned i = parts->originals->len; i-- > 0;) {
+    IrOp *op = parts->originals->pdata[i];
+    Use use = {op->results[0], false};
+    ir_region_visit(parts->role->regions[0], find_use, &use);
+    if (!use.found) ir_op_remove(op);
+  }
+}
+
+/* The narrowest of the widths that the stores' elements would take. */
+static int64_t common_width(Store *const *stores, unsigned n, int64_t columns)
+{
+  int64_t width = columns;
+  for (unsigned i = 0; i < n; i++) {
+    unsigned bytes = number_bytes(stores[i]->store->operands[1]->value->type.element);
+    width = MIN(width, layout_widest_swizzle((unsigned)columns * bytes) / bytes);
+  }
+  return width;
+}
+
+static bool same_shape(const IrOp *a, const IrOp *b)
+{
+  const IrType *x = &a->operands[1]->value->type, *y = &b->operands[1]->value->type;
+  return a->parent == b->parent && ir_tile_extent(x, 0) == ir_tile_extent(y, 0) &&
+         ir_tile_extent(x, 1) == ir_tile_extent(y, 1);
+}
+
+static void stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsigned n)
+{
+  g_autoptr(GHashTable) memo = g_hash_table_new(NULL, NULL);
+  g_autoptr(GPtrArray) originals = g_ptr_array_new();
+  const IrType *tile = &ops[0]->operands[1]->value->type;
+  Parts parts = {.staging = staging,
+                 .role = role,
+                 .rows = ir_tile_extent(tile, 0),
+                 .columns = ir_tile_extent(tile, 1),
+                 .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
+                 .parts = memo,
+                 .originals = originals};
+  parts.threads = role_threads(role) / parts.instances;
+  Store **stores = arena_new_array(staging->module->arena, Store *, n);
+  for (unsigned i = 0; i < n; i++) {
+    stores[i] = arena_new_object(staging->module->arena, Store);
+    *stores[i] = (Store){.parts = &parts, .store = ops[i]};
+  }
+  parts.width = common_width(stores, n, parts.columns);
+  for (unsigned i = 0; i < n; i++)
+    declare(stores[i]);
+  IrBuilder builder = ir_builder_before(ops[n - 1]);
+  for (int64_t column = 0; column < parts.columns; column += parts.width) {
+    g_hash_table_remove_all(memo);
+    /* each store has a ring of its own; the groups of all count */
+    for (unsigned i = 0; i < n; i++)
+      emit_part(stores[i], &builder, column, (int)(STAGING_SLOTS * n) - 1);
+  }
+  for (unsigned i = 0; i < n; i++)
+    ir_op_remove(ops[i]);
+  remove_originals(&parts);
+}
+
+static void stage_role(Staging *staging, IrOp *role)
+{
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  ir_region_visit(role->regions[0], collect_stores, ops);
+  if (!ops->len) return;
+  for (unsigned first = 0, n; first < ops->len; first += n) {
+    for (n = 1; first + n < ops->len && same_shape(ops->pdata[first], ops->pdata[first + n]);)
+      n++;
+    stage_together(staging, role, (IrOp *const *)(ops->pdata + first), n);
+  }
+  IrBuilder end = ir_builder_at_end(role->regions[0]);
+  end.mark = role->mark;
+  emit_wait(staging, &end, 0, false); /* shared memory must live until the last part has been read */
+  staging->next_barrier += (unsigned)ir_attribute_int(role, ATTR_INSTANCES, 1);
+}
+
+bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (!kernel) return true;
+  Staging staging = {.context = context, .module = module, .kernel = kernel, .next_barrier = FIRST_BARRIER};
+  ir_region_visit(kernel->body, note_barrier, &staging);
+  for (IrOp *op = kernel->body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->code == OP_ROLE) stage_role(&staging, op);
+  }
+  return true;
+}

@@ -215,8 +215,9 @@ static Tile choose_ranges(Chooser *chooser, bool group, int64_t longest)
   const FusedGemm *gemm = &chooser->op->gemm;
   int64_t typical = choose_typical(chooser, gemm->m);
   Tile tiles[G_N_ELEMENTS(ranges) + 1];
-  unsigned n = 0;
-  for (; n < G_N_ELEMENTS(ranges) && ranges[n] < longest; n++)
+  /* blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart */
+  unsigned n = 0, most = group ? G_N_ELEMENTS(ranges) : 2;
+  for (; n < most && ranges[n] < longest; n++)
     tiles[n] = best_tile(chooser, ranges[n], group);
   tiles[n] = best_tile(chooser, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), group);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */

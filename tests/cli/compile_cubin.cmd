@@ -34,6 +34,7 @@ status -2
 status 0
 tensor map: type 9, address 10000, dims ..., strides ..., box ..., interleave 0, swizzle ..., l2 3, fill 0
 tensor map: type 9, address 20000, dims ..., strides ..., box ..., interleave 0, swizzle ..., l2 3, fill 0
+tensor map: type 9, address 40000, dims ..., strides ..., box ..., interleave 0, swizzle ..., l2 3, fill 0
 unload module ...
 
 $ cc -std=c11 -pedantic -Wall -Wextra -Werror -I out/a100 main.c out/a100/gemm.c driver.c -o use && ./use | grep -c launch

@@ -12,7 +12,8 @@
  * STORES_A_GROUP stores need are issued together, for their number in flight is what hides memory latency. (A
  * tensor may be updated in place, element by element: each chain reads its element before it writes it.)
  * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
- * regions, so no value is read after it changed. */
+ * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
+ * there needs (what is put into shared memory behind a barrier, say). */
 #include "ir/pass.h"
 
 #define STORES_A_GROUP                                                                                       \
@@ -99,11 +100,107 @@ static void place_group(Stretch *stretch)
   g_ptr_array_set_size(stretch->stores, 0);
 }
 
+/* ---- In front of a wall: two orders, of which the one that keeps fewer values alive is taken ---- */
+
+static void note_used(const IrExpr *expr, void *data)
+{
+  if (expr->kind == EXPR_VALUE && expr->value->def) g_hash_table_add(data, expr->value->def);
+}
+
+static void visit_operands(const IrOp *op, void (*visit)(const IrExpr *, void *), void *data)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], visit, data);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, visit, data);
+}
+
+typedef struct {
+  GHashTable *waiting; /* of the stretch's operations, those not in the sequence yet */
+  GPtrArray *sequence;
+} Chain;
+
+static void append_chain(Chain *chain, IrOp *op);
+
+static void append_definition(const IrExpr *expr, void *data)
+{
+  Chain *chain = data;
+  if (expr->kind == EXPR_VALUE && expr->value->def && g_hash_table_contains(chain->waiting, expr->value->def))
+    append_chain(chain, expr->value->def);
+}
+
+static void append_chain(Chain *chain, IrOp *op)
+{
+  g_hash_table_remove(chain->waiting, op);
+  visit_operands(op, append_definition, chain);
+  g_ptr_array_add(chain->sequence, op);
+}
+
+/* Chain by chain: each operation that nothing else here needs, behind all that it needs. Loads come first,
+ * since their number in flight is what hides memory latency. */
+static GPtrArray *chain_order(const GPtrArray *pending)
+{
+  g_autoptr(GHashTable) used = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) waiting = g_hash_table_new(NULL, NULL);
+  GPtrArray *sequence = g_ptr_array_new();
+  Chain chain = {waiting, sequence};
+  for (unsigned i = 0; i < pending->len; i++) {
+    g_hash_table_add(waiting, pending->pdata[i]);
+    visit_operands(pending->pdata[i], note_used, used);
+  }
+  for (unsigned i = 0; i < pending->len; i++) {
+    IrOp *op = pending->pdata[i];
+    if (op->code == OP_LOAD_GLOBAL && g_hash_table_contains(waiting, op)) append_chain(&chain, op);
+  }
+  for (unsigned i = 0; i < pending->len; i++)
+    if (g_hash_table_contains(waiting, pending->pdata[i]) && !g_hash_table_contains(used, pending->pdata[i]))
+      append_chain(&chain, pending->pdata[i]);
+  return sequence;
+}
+
+typedef struct {
+  GHashTable *last; /* IrOp* -> 1 + place of its last user in the sequence */
+  unsigned at;
+} Liveness;
+
+static void note_last(const IrExpr *expr, void *data)
+{
+  Liveness *liveness = data;
+  if (expr->kind == EXPR_VALUE && expr->value->def)
+    g_hash_table_insert(liveness->last, expr->value->def, GUINT_TO_POINTER(liveness->at + 1));
+}
+
+/* Most values alive at once; those without a user in the sequence live on. */
+static unsigned peak(const GPtrArray *sequence)
+{
+  g_autoptr(GHashTable) last = g_hash_table_new(NULL, NULL);
+  Liveness liveness = {last, 0};
+  for (; liveness.at < sequence->len; liveness.at++)
+    visit_operands(sequence->pdata[liveness.at], note_last, &liveness);
+  g_autofree unsigned *ending = g_new0(unsigned, sequence->len + 1);
+  for (unsigned i = 0; i < sequence->len; i++)
+    ending[GPOINTER_TO_UINT(g_hash_table_lookup(last, sequence->pdata[i]))]++; /* 0: never */
+  unsigned alive = 0, most = 0;
+  for (unsigned i = 0; i < sequence->len; i++) {
+    alive++;
+    most = MAX(most, alive);
+    alive -= ending[i + 1];
+  }
+  return most;
+}
+
 static void place_all(Stretch *stretch, IrOp *before)
 {
+  g_autoptr(GPtrArray) written = g_ptr_array_new();
   for (unsigned i = 0; i < stretch->order->len; i++)
     if (g_hash_table_contains(stretch->pending, stretch->order->pdata[i]))
-      place_before(stretch, stretch->order->pdata[i], before);
+      g_ptr_array_add(written, stretch->order->pdata[i]);
+  g_autoptr(GPtrArray) chains = chain_order(written);
+  const GPtrArray *order = peak(chains) < peak(written) ? chains : written;
+  for (unsigned i = 0; i < order->len; i++) {
+    g_hash_table_remove(stretch->pending, order->pdata[i]);
+    ir_op_move(order->pdata[i], before->parent, before);
+  }
   g_ptr_array_set_size(stretch->order, 0);
 }
 

@@ -2,6 +2,7 @@
  * rows, so a warp executes its share alone; that all four issue the same product is checked beside it. */
 #include "simulator/check.h"
 #include "simulator/exec.h"
+#include "simulator/lanes.h"
 #include "simulator/place.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
@@ -358,6 +359,13 @@ static bool land_group(Warp *w, uint32_t index)
   return true;
 }
 
+/* Registers that carry the token, be it by a copy, are free again. */
+VECTORISED static void clear_token(uint8_t *restrict in_flight, uint32_t n_slots, uint8_t token)
+{
+  for (uint32_t k = 0; k < n_slots; k++)
+    in_flight[k] = in_flight[k] == token ? 0 : in_flight[k];
+}
+
 /* false: some warp of the warpgroup has not come so far */
 static bool finish_products(Warp *w, uint32_t keep)
 {
@@ -374,8 +382,7 @@ static bool finish_products(Warp *w, uint32_t keep)
       out++;
       continue;
     }
-    for (uint32_t k = 0; w->in_flight && k < n_slots; k++)
-      if (w->in_flight[k] == p->token) w->in_flight[k] = 0;
+    if (w->in_flight) clear_token(w->in_flight, n_slots, p->token);
   }
   g_array_set_size(w->products, out);
   return true;

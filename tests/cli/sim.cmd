@@ -239,3 +239,8 @@ hint: entries: mma reverse
 $ adlgen sim both.ptx --print-launch --entry mma | head -2
 {"version": 1,
  "entry": "mma",
+
+# docs/simulator.md shows what is printed.
+$ (adlgen sim reverse.ptx --launch reverse.launch.json --jobs 1; adlgen sim mma.ptx --launch mma.launch.json --counts --gpu a100; adlgen sim mma.ptx --launch mma.launch.json --break mma.ptx:50 --watch %r13:u32 --watch shared:%r2+512:4x8:bf16 --watch fragment:m16n8:f32:%d0..%d3 | head -15) | sed 's/in [0-9.]* s/in .../' | grep -v '^37 ' >shown; wc -l <shown; grep -vxFf $SRC/docs/simulator.md shown
+29
+[exit 1]

@@ -174,5 +174,6 @@ void cluster_free(Cluster *c)
   }
   g_queue_clear_full(&c->pending, g_free);
   g_free(c->blocks);
+  g_aligned_free(c->operands);
   g_free(c);
 }

@@ -161,24 +161,93 @@ typedef struct WarpProduct {
   bool expanded; /* FP8 on a GPU that has no such warp product, see run_expanded */
 } WarpProduct;
 
-static void spread_operands(const Warp *w, const Inst *in, const WarpProduct *s, Accumulation mode,
-                            ProductRows *a, ProductTile *b)
+/* Operands already spread out. Instructions in a row share them, so they are kept and found by what the
+ * registers hold; which place is looked at is the first register's choice. */
+#define CACHED_ROWS  4
+#define CACHED_TILES 16
+
+typedef struct CachedRows {
+  ProductRows spread;
+  uint32_t registers[4][LANES];
+  ProductFormat format;
+  unsigned m, k; /* 0: empty */
+} CachedRows;
+
+typedef struct CachedTile {
+  ProductTile spread;
+  uint32_t registers[2][LANES];
+  ProductFormat format;
+  unsigned k;
+} CachedTile;
+
+typedef struct OperandCache {
+  CachedRows rows[CACHED_ROWS];
+  CachedTile tiles[CACHED_TILES];
+} OperandCache;
+
+static OperandCache *operand_cache(Cluster *c)
 {
+  if (c->operands) return c->operands;
+  c->operands = g_aligned_alloc(1, sizeof(OperandCache), 64);
+  for (unsigned i = 0; i < CACHED_ROWS; i++)
+    c->operands->rows[i].k = 0;
+  for (unsigned i = 0; i < CACHED_TILES; i++)
+    c->operands->tiles[i].k = 0;
+  return c->operands;
+}
+
+static bool same_format(ProductFormat a, ProductFormat b)
+{
+  return a.type == b.type && a.integer == b.integer && a.negate == b.negate && a.exponents == b.exponents;
+}
+
+/* Copies registers into `kept`; false: they hold it already. */
+static bool take_registers(const Warp *w, const uint32_t *list, unsigned n, uint32_t (*kept)[LANES])
+{
+  uint64_t different = 0;
+  for (unsigned r = 0; r < n; r++) {
+    const uint64_t *v = operand(w, list[r]);
+    uint64_t *to = (uint64_t *)kept[r];
+    for (unsigned l = 0; l < LANES / 2; l++) {
+      different |= v[l] ^ to[l];
+      to[l] = v[l];
+    }
+  }
+  return different != 0;
+}
+
+static const ProductRows *spread_rows(Warp *w, const Inst *in, const WarpProduct *s, ProductFormat format)
+{
+  const uint32_t *list = in->list + s->nc;
+  CachedRows *c = &operand_cache(w->block->cluster)->rows[list[0] / 4 % CACHED_ROWS];
+  bool fresh = c->k != s->k || c->m != s->m || !same_format(c->format, format);
+  if (!take_registers(w, list, s->na, c->registers) && !fresh) return &c->spread;
   const ProductKernels *kernels = product_kernels();
   unsigned e = s->per_register;
-  bool integer = mode == ACCUMULATE_INTEGER, exponents = mode == ACCUMULATE_HARDWARE;
-  ProductFormat fa = {.type = s->a, .integer = integer, .exponents = exponents}, fb = fa;
-  fb.type = s->b;
-  fa.lowest = s->model.lowest_a;
-  fb.lowest = s->model.lowest_b;
-  a->any[0] = a->any[1] = 0;
-  a->special = b->special = false;
+  c->spread.any[0] = c->spread.any[1] = 0;
+  c->spread.special = false;
   for (unsigned r = 0; r < s->na; r++) {
     unsigned half = s->m == 16 ? r & 1 : 0, base = s->m == 16 ? 4 * e * (r >> 1) : 4 * e * r;
-    kernels->load_rows(a, fa, operand(w, in->list[s->nc + r]), half, base);
+    kernels->load_rows(&c->spread, format, c->registers[r], half, base);
   }
+  c->format = format;
+  c->m = s->m;
+  c->k = s->k;
+  return &c->spread;
+}
+
+static const ProductTile *spread_tile(Warp *w, const Inst *in, const WarpProduct *s, ProductFormat format)
+{
+  const uint32_t *list = in->list + s->nc + s->na;
+  CachedTile *c = &operand_cache(w->block->cluster)->tiles[list[0] / 2 % CACHED_TILES];
+  bool fresh = c->k != s->k || !same_format(c->format, format);
+  if (!take_registers(w, list, s->nb, c->registers) && !fresh) return &c->spread;
+  c->spread.special = false;
   for (unsigned r = 0; r < s->nb; r++)
-    kernels->load_tile(b, fb, operand(w, in->list[s->nc + s->na + r]), 4 * e * r);
+    product_kernels()->load_tile(&c->spread, format, c->registers[r], 4 * s->per_register * r);
+  c->format = format;
+  c->k = s->k;
+  return &c->spread;
 }
 
 /* Row of A and column of B make an element of D undefined. */
@@ -212,7 +281,8 @@ static void spread_undefined(Warp *w, const Inst *in, const WarpProduct *s)
 
 /* FP8 where the GPU has products of f16 only: ptxas turns the elements into f16 and makes two products, the
  * first of the elements k with k / 2 even, into a sum of its own, to which C is added last. */
-static void run_expanded(uint32_t *const *acc, ProductRows *a, ProductTile *b, const WarpProduct *s)
+static void run_expanded(uint32_t *const *acc, const ProductRows *a, const ProductTile *b,
+                         const WarpProduct *s)
 {
   ProductRows rows = *a;
   ProductTile tile = *b;
@@ -220,16 +290,16 @@ static void run_expanded(uint32_t *const *acc, ProductRows *a, ProductTile *b, c
   for (unsigned i = 0; i < s->k; i++) {
     unsigned j = i % half_k, from = j / 2 * 4 + (j & 1) + (i < half_k ? 0 : 2);
     for (unsigned h = 0; h < 2; h++) {
-      memcpy(a->f[h][i], rows.f[h][from], sizeof rows.f[h][from]);
-      memcpy(a->exponents[h][i], rows.exponents[h][from], sizeof rows.exponents[h][from]);
-      memcpy(b->f[h][i], tile.f[h][from], sizeof tile.f[h][from]);
-      memcpy(b->exponents[h][i], tile.exponents[h][from], sizeof tile.exponents[h][from]);
+      memcpy(rows.f[h][i], a->f[h][from], sizeof a->f[h][from]);
+      memcpy(rows.exponents[h][i], a->exponents[h][from], sizeof a->exponents[h][from]);
+      memcpy(tile.f[h][i], b->f[h][from], sizeof b->f[h][from]);
+      memcpy(tile.exponents[h][i], b->exponents[h][from], sizeof b->exponents[h][from]);
     }
   }
   uint32_t sums[4][LANES] __attribute__((aligned(64))) = {{0}}, *pointers[4];
   for (unsigned i = 0; i < s->m / 4; i++)
     pointers[i] = sums[i];
-  product_run(pointers, a, b, 1, s->m / 8, s->k, ACCUMULATE_HARDWARE, s->model);
+  product_run(pointers, &rows, &tile, 1, s->m / 8, s->k, ACCUMULATE_HARDWARE, s->model);
   for (unsigned i = 0; i < s->m / 4; i++)
     for (unsigned l = 0; l < LANES; l++) {
       float sum = bits_float(sums[i][l]) + bits_float(acc[i][l]);
@@ -242,9 +312,11 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
 {
   const WarpProduct *s = in->data;
   Accumulation mode = accumulation(w, s->mode, s->model);
-  ProductRows a; /* large: only what is used is set */
-  ProductTile b;
-  spread_operands(w, in, s, mode, &a, &b);
+  ProductFormat format = {
+      .type = s->a, .integer = mode == ACCUMULATE_INTEGER, .exponents = mode == ACCUMULATE_HARDWARE};
+  const ProductRows *a = spread_rows(w, in, s, format);
+  format.type = s->b;
+  const ProductTile *b = spread_tile(w, in, s, format);
   spread_undefined(w, in, s);
   unsigned halves = s->m / 8;
   uint32_t acc[4][LANES] __attribute__((aligned(64))), *pointers[4];
@@ -255,10 +327,10 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
       if (list[i] != in->list[i]) memcpy(pointers[i], operand(w, in->list[i]), SLOT_BYTES);
     }
     if (s->expanded && mode == ACCUMULATE_HARDWARE) {
-      run_expanded(pointers, &a, &b, s);
+      run_expanded(pointers, a, b, s);
       return STEP_NEXT;
     }
-    product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
+    product_run(pointers, a, b, 1, halves, s->k, mode, s->model);
     return STEP_NEXT;
   }
   for (unsigned i = 0; i < 2 * halves; i++) {
@@ -267,7 +339,7 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
       acc[i][l] = s->acc == TYPE_F16 ? float_bits(half_float((uint16_t)(c[l] >> (i & 1) * 16))) : c[l];
     pointers[i] = acc[i];
   }
-  product_run(pointers, &a, &b, 1, halves, s->k, mode, s->model);
+  product_run(pointers, a, b, 1, halves, s->k, mode, s->model);
   for (unsigned i = 0; i < (s->result == TYPE_F16 ? halves : 2 * halves); i++) {
     uint32_t *d = operand(w, list[i]);
     for (unsigned l = 0; s->result == TYPE_F16 && l < LANES; l++)
@@ -371,6 +443,10 @@ void decode_mma(Decoder *d, int argument)
   }
   s->per_register = bits >= 32 ? 1 : 32 / bits;
   unsigned groups = s->k / (4 * s->per_register); /* of k per register */
+  if (groups > 2 && !doubles) {
+    decode_fail(d, "this shape and these types do not exist");
+    return;
+  }
   s->na = groups * (s->m / 8);
   s->nb = groups;
   s->nc = s->acc == TYPE_F16 ? s->m / 8 : s->m / 4;

@@ -255,7 +255,8 @@ struct Cluster {
   bool stopped, finished;
   bool give_way; /* others should run now: they may have become able to start */
   unsigned spins;
-  GString *printed; /* NULL: nothing yet */
+  GString *printed;              /* NULL: nothing yet */
+  struct OperandCache *operands; /* of products of one warp: exec_matrix.c; NULL: none yet */
   void *check;
 };
 

@@ -198,7 +198,8 @@ static OperandCache *operand_cache(Cluster *c)
 
 static bool same_format(ProductFormat a, ProductFormat b)
 {
-  return a.type == b.type && a.integer == b.integer && a.negate == b.negate && a.exponents == b.exponents;
+  return a.type == b.type && a.integer == b.integer && a.negate == b.negate && a.exponents == b.exponents &&
+         a.lowest == b.lowest;
 }
 
 /* Copies registers into `kept`; false: they hold it already. */
@@ -312,10 +313,13 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
 {
   const WarpProduct *s = in->data;
   Accumulation mode = accumulation(w, s->mode, s->model);
-  ProductFormat format = {
-      .type = s->a, .integer = mode == ACCUMULATE_INTEGER, .exponents = mode == ACCUMULATE_HARDWARE};
+  ProductFormat format = {.type = s->a,
+                          .integer = mode == ACCUMULATE_INTEGER,
+                          .exponents = mode == ACCUMULATE_HARDWARE,
+                          .lowest = s->model.lowest_a};
   const ProductRows *a = spread_rows(w, in, s, format);
   format.type = s->b;
+  format.lowest = s->model.lowest_b;
   const ProductTile *b = spread_tile(w, in, s, format);
   spread_undefined(w, in, s);
   unsigned halves = s->m / 8;

@@ -9,10 +9,24 @@
 #include "base/number.h"
 #include <stdint.h>
 
+/* What the driver says of a GPU. */
+typedef struct DeviceFigures {
+  char name[256];
+  unsigned capability; /* compute capability as assemblers count it: major * 10 + minor */
+  unsigned sm_count;
+  unsigned shared_per_block; /* bytes: the most a block may ask for */
+  uint64_t memory_bytes, l2_bytes;
+} DeviceFigures;
+
+/* The target to assemble text of another target for, so that it runs on a GPU of these figures: the same one
+ * if the GPU is of that capability, else the GPU's own. ERROR_UNSUPPORTED "wrong-device" if the text is for a
+ * newer one, or for features of one capability alone. g_free. */
+char *figures_target(const DeviceFigures *figures, const char *target, GError **error);
+
 typedef struct Device Device;
 
-/* Loads the driver (libcuda.so.1) and opens a GPU by its number. ERROR_MISSING_TOOL "no-driver" says where
- * it looked, "no-gpu" how many there are. */
+/* Loads the driver (libcuda.so.1, or what ADLGEN_CUDA_LIBRARY names) and opens a GPU by its number.
+ * ERROR_MISSING_TOOL "no-driver" says where it looked, "no-gpu" how many there are. */
 Device *device_open(unsigned number, GError **error);
 void device_close(Device *device);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Device, device_close)
@@ -20,9 +34,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Device, device_close)
 const char *device_name(const Device *device);
 /* Compute capability as assemblers count it: major * 10 + minor. */
 unsigned device_capability(const Device *device);
-/* The target to assemble text of another target for, so that it runs on this device: the same one if the
- * device is of that capability, else the device's own. ERROR_UNSUPPORTED if the text is for a newer device,
- * or for features of one capability alone. g_free. */
+/* figures_target() of the device. */
 char *device_target(const Device *device, const char *target, GError **error);
 
 /* For programs that use more of the driver than this layer offers, such as bench: the driver's stream

@@ -83,6 +83,33 @@ int cuCtxSetCurrent(void *context)
   return 0;
 }
 
+int cuCtxGetCurrent(void **context)
+{
+  *context = NULL;
+  return 0;
+}
+
+int cuCtxPushCurrent_v2(void *context)
+{
+  return 0;
+}
+
+int cuCtxPopCurrent_v2(void **context)
+{
+  return 0;
+}
+
+int cuCtxGetDevice(int *device)
+{
+  return 201;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+  *bytes = (size_t)1 << 36;
+  return 0;
+}
+
 int cuStreamCreate(void **stream, unsigned flags)
 {
   *stream = &broken;
@@ -121,6 +148,12 @@ int cuMemcpyHtoDAsync_v2(uint64_t address, const void *data, size_t bytes, void 
 int cuMemcpyDtoHAsync_v2(void *data, uint64_t address, size_t bytes, void *stream)
 {
   memcpy(data, (void *)(uintptr_t)address, bytes);
+  return 0;
+}
+
+int cuMemcpyHtoD_v2(uint64_t address, const void *data, size_t bytes)
+{
+  memcpy((void *)(uintptr_t)address, data, bytes);
   return 0;
 }
 

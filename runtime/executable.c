@@ -1,0 +1,246 @@
+#include "runtime/executable_private.h"
+#include <string.h>
+
+/* ---- kernels ---- */
+
+/* The most dynamic shared memory and the largest cluster that a kernel is launched with. */
+static void needs_of_kernel(const Plan *plan, const char *name, unsigned *shared, unsigned *cluster)
+{
+  *shared = 0;
+  *cluster = 1;
+  for (unsigned i = 0; i < plan->n_launches; i++)
+    for (unsigned j = 0; j < plan->launches[i]->n_variants; j++) {
+      const PlanVariant *variant = plan->launches[i]->variants[j];
+      if (strcmp(variant->kernel, name)) continue;
+      *shared = MAX(*shared, variant->shared);
+      *cluster = MAX(*cluster, variant->cluster[0] * variant->cluster[1] * variant->cluster[2]);
+    }
+}
+
+static bool refuse_shared(const Executable *x, const char *name, unsigned shared, GError **error)
+{
+  const DeviceFigures *figures = &x->context->figures;
+  if (!figures->shared_per_block || shared <= figures->shared_per_block) return false;
+  error_set(error, ERROR_UNSUPPORTED, NULL, "shared-memory", "a description of this GPU gives smaller tiles",
+            "%s needs %u bytes of shared memory per block, this %s has %u", name, shared, figures->name,
+            figures->shared_per_block);
+  return true;
+}
+
+static bool load_kernel(Executable *x, const ExecutableKernel *kernel, void **function, GError **error)
+{
+  const Driver *driver = &x->context->driver;
+  unsigned shared, cluster;
+  needs_of_kernel(x->plan, kernel->name, &shared, &cluster);
+  if (refuse_shared(x, kernel->name, shared, error)) return false;
+  void **module = &x->modules[x->n_modules];
+  int status = driver->module_load(module, g_bytes_get_data(kernel->cubin, NULL));
+  if (!status) {
+    x->n_modules++;
+    status = driver->module_function(function, *module, kernel->entry);
+  }
+  if (!status) status = driver->function_set(*function, FUNCTION_MAX_DYNAMIC_SHARED, (int)shared);
+  if (!status && cluster > PORTABLE_CLUSTER)
+    status = driver->function_set(*function, FUNCTION_NON_PORTABLE_CLUSTER, 1);
+  if (!status) return true;
+  g_autofree char *what =
+      g_strdup_printf("cannot load %s with %u bytes of shared memory", kernel->name, shared);
+  return driver_failed(driver, status, ERROR_VERIFY, "load-refused", what, error);
+}
+
+static void give_function(Executable *x, const ExecutableKernel *kernel, void *function)
+{
+  for (unsigned i = 0; i < x->plan->n_launches; i++)
+    for (unsigned j = 0; j < x->plan->launches[i]->n_variants; j++) {
+      LoadedVariant *variant = &x->launches[i].variants[j];
+      if (!strcmp(variant->plan->kernel, kernel->name)) variant->function = function;
+    }
+}
+
+static bool load_kernels(Executable *x, const ExecutableKernel *kernels, unsigned n, GError **error)
+{
+  bool pushed = false, ok = context_enter(x->context, &pushed, error);
+  x->modules = arena_new_array(x->arena, void *, n);
+  for (unsigned i = 0; ok && i < n; i++) {
+    void *function = NULL;
+    if (!kernels[i].cubin) continue;
+    ok = load_kernel(x, &kernels[i], &function, error);
+    if (ok) give_function(x, &kernels[i], function);
+  }
+  context_leave(x->context, pushed);
+  return ok;
+}
+
+/* ---- expressions ---- */
+
+static PlanArgument bind_argument(const Executable *x, const PlanArgument *argument)
+{
+  PlanArgument bound = *argument;
+  bound.offset = expression_bind(x->plan, x->arena, argument->offset);
+  bound.value = expression_bind(x->plan, x->arena, argument->value);
+  if (argument->kind != PLAN_ARGUMENT_TENSOR_MAP) return bound;
+  for (unsigned i = 0; i < argument->map.rank; i++)
+    bound.map.dims[i] = expression_bind(x->plan, x->arena, argument->map.dims[i]);
+  for (unsigned i = 0; i + 1 < argument->map.rank; i++)
+    bound.map.strides[i] = expression_bind(x->plan, x->arena, argument->map.strides[i]);
+  return bound;
+}
+
+static void bind_variant(const Executable *x, const PlanVariant *plan, LoadedVariant *variant)
+{
+  variant->plan = plan;
+  variant->guard = expression_bind(x->plan, x->arena, plan->guard);
+  for (unsigned i = 0; i < 3; i++)
+    variant->grid[i] = expression_bind(x->plan, x->arena, plan->grid[i]);
+  variant->n_arguments = plan->n_arguments;
+  variant->arguments = arena_new_array(x->arena, PlanArgument, plan->n_arguments);
+  for (unsigned i = 0; i < plan->n_arguments; i++)
+    variant->arguments[i] = bind_argument(x, &plan->arguments[i]);
+}
+
+static void bind_launch(const Executable *x, const PlanLaunch *plan, LoadedLaunch *launch)
+{
+  launch->plan = plan;
+  launch->variants = arena_new_array(x->arena, LoadedVariant, plan->n_variants);
+  for (unsigned i = 0; i < plan->n_variants; i++)
+    bind_variant(x, plan->variants[i], &launch->variants[i]);
+  launch->zero = arena_new_array(x->arena, PlanRegion, plan->n_zero);
+  for (unsigned i = 0; i < plan->n_zero; i++)
+    launch->zero[i] = (PlanRegion){expression_bind(x->plan, x->arena, plan->zero[i].offset),
+                                   expression_bind(x->plan, x->arena, plan->zero[i].bytes)};
+  for (unsigned i = 0; i < plan->n_depends; i++)
+    launch->dependent |= plan->depends_on[i].dependent;
+}
+
+static void bind_plan(Executable *x)
+{
+  const Plan *plan = x->plan;
+  x->launches = arena_new_array(x->arena, LoadedLaunch, plan->n_launches);
+  for (unsigned i = 0; i < plan->n_launches; i++)
+    bind_launch(x, plan->launches[i], &x->launches[i]);
+  x->workspace_bytes = expression_bind(plan, x->arena, plan->workspace_bytes);
+  x->workspace_offsets = arena_new_array(x->arena, const Symbolic *, plan->n_tensors);
+  x->constants = arena_new_array(x->arena, uint64_t, plan->n_tensors);
+  x->tensors = arena_new_array(x->arena, unsigned, plan->n_tensors);
+  static const PlanTensorKind order[] = {PLAN_INPUT, PLAN_CONSTANT, PLAN_OUTPUT};
+  for (unsigned kind = 0; kind < G_N_ELEMENTS(order); kind++)
+    for (unsigned i = 0; i < plan->n_tensors; i++)
+      if (plan->tensors[i]->kind == order[kind]) x->tensors[x->n_tensors++] = i;
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    if (plan->tensors[i]->kind == PLAN_WORKSPACE)
+      x->workspace_offsets[i] = expression_bind(plan, x->arena, plan->tensors[i]->offset);
+}
+
+/* ---- slots ---- */
+
+/* Zeroed memory of the arena aligned for tensor maps, which is more than an arena gives. */
+static ParameterValue *new_values(Arena *arena, unsigned n)
+{
+  const size_t align = _Alignof(ParameterValue);
+  uintptr_t memory = (uintptr_t)arena_alloc(arena, n * sizeof(ParameterValue) + align);
+  return (ParameterValue *)((memory + align - 1) / align * align);
+}
+
+static void make_slot_launch(const Executable *x, const LoadedLaunch *loaded, SlotLaunch *launch)
+{
+  unsigned most = 0;
+  for (unsigned i = 0; i < loaded->plan->n_variants; i++)
+    most = MAX(most, loaded->variants[i].n_arguments);
+  launch->values = new_values(x->arena, most);
+  launch->parameters = arena_new_array(x->arena, void *, most + 1);
+  for (unsigned i = 0; i < most; i++)
+    launch->parameters[i] = &launch->values[i];
+  launch->boxes = arena_new_array(x->arena, DeviceBox, most);
+  launch->zero_offset = arena_new_array(x->arena, uint64_t, loaded->plan->n_zero);
+  launch->zero_bytes = arena_new_array(x->arena, uint64_t, loaded->plan->n_zero);
+}
+
+static void make_slots(Executable *x)
+{
+  for (unsigned i = 0; i < EXECUTABLE_SLOTS; i++) {
+    Slot *slot = &x->slots[i];
+    atomic_flag_clear(&slot->busy);
+    slot->tensors = arena_new_array(x->arena, const void *, x->n_tensors);
+    slot->dims = arena_new_array(x->arena, int64_t, x->plan->n_symbols);
+    slot->addresses = arena_new_array(x->arena, uint64_t, x->plan->n_tensors);
+    slot->launches = arena_new_array(x->arena, SlotLaunch, x->plan->n_launches);
+    for (unsigned j = 0; j < x->plan->n_launches; j++)
+      make_slot_launch(x, &x->launches[j], &slot->launches[j]);
+  }
+}
+
+/* ---- the door ---- */
+
+Executable *executable_new(Plan *plan, Context *context, const ExecutableKernel *kernels, unsigned n_kernels,
+                           GError **error)
+{
+  Executable *x = g_new0(Executable, 1);
+  x->plan = plan;
+  x->context = context;
+  x->arena = arena_new();
+  bind_plan(x);
+  make_slots(x);
+  if (load_kernels(x, kernels, n_kernels, error)) return x;
+  x->plan = NULL; /* the caller keeps it */
+  executable_free(x);
+  return NULL;
+}
+
+void executable_free(Executable *x)
+{
+  if (!x) return;
+  const Driver *driver = &x->context->driver;
+  bool pushed = false;
+  /* A context that is gone has taken its modules and memory along. */
+  if (context_enter(x->context, &pushed, NULL)) {
+    for (unsigned i = 0; i < x->n_modules; i++)
+      driver->module_unload(x->modules[i]);
+    for (unsigned i = 0; x->plan && i < x->plan->n_tensors; i++)
+      if (x->constants[i]) driver->release(x->constants[i]);
+    context_leave(x->context, pushed);
+  }
+  context_close(x->context);
+  plan_free(x->plan);
+  arena_free(x->arena);
+  g_free(x);
+}
+
+const Plan *executable_plan(const Executable *x)
+{
+  return x->plan;
+}
+
+unsigned executable_tensor_count(const Executable *x)
+{
+  return x->n_tensors;
+}
+
+const PlanTensor *executable_tensor(const Executable *x, unsigned i)
+{
+  return i < x->n_tensors ? x->plan->tensors[x->tensors[i]] : NULL;
+}
+
+bool executable_set_constant(Executable *x, unsigned i, const void *data, uint64_t bytes, GError **error)
+{
+  const Driver *driver = &x->context->driver;
+  uint64_t *address = &x->constants[x->tensors[i]];
+  bool pushed = false;
+  if (*address || !context_enter(x->context, &pushed, error)) return *address != 0;
+  bool ok = driver_check(driver, driver->allocate(address, MAX(bytes, 1)),
+                         "cannot make room for a constant on the GPU", error) &&
+            (!bytes || driver_check(driver, driver->write_now(*address, data, bytes),
+                                    "cannot copy a constant to the GPU", error));
+  context_leave(x->context, pushed);
+  return ok;
+}
+
+bool executable_workspace(const Executable *x, const int64_t *dims, uint64_t *bytes, GError **error)
+{
+  const PlanBindings bindings = {dims, NULL};
+  int64_t value = 0;
+  if (!plan_check_bindings(x->plan, &bindings, error) ||
+      !plan_evaluate(x->plan, x->plan->workspace_bytes, &bindings, &value, error))
+    return false;
+  *bytes = (uint64_t)value;
+  return true;
+}

@@ -1,0 +1,82 @@
+/* Between executable.c and launch.c only. */
+#pragma once
+#include "runtime/context_private.h"
+#include "runtime/executable.h"
+#include <stdatomic.h>
+
+/* Sets of arguments that are remembered. */
+#define EXECUTABLE_SLOTS 8
+
+/* An argument as the kernel's parameter: large enough for each kind. */
+typedef DeviceTensorMap ParameterValue;
+
+/* A variant of a launch, ready to be launched. Expressions are the plan's with names replaced by positions.
+ */
+typedef struct LoadedVariant {
+  const PlanVariant *plan;
+  const Symbolic *guard, *grid[3]; /* NULL: always; constant 1 */
+  PlanArgument *arguments;         /* copies with such expressions */
+  unsigned n_arguments;
+  void *function; /* CUfunction; NULL: not loaded */
+} LoadedVariant;
+
+typedef struct LoadedLaunch {
+  const PlanLaunch *plan;
+  LoadedVariant *variants;
+  PlanRegion *zero; /* a copy with such expressions */
+  bool dependent;   /* may start before the launch before it has ended */
+} LoadedLaunch;
+
+/* One launch of a slot. */
+typedef struct SlotLaunch {
+  const LoadedVariant *variant; /* of the last fill; NULL: none yet */
+  bool empty;                   /* the grid is */
+  unsigned grid[3];
+  unsigned n_attributes;
+  LaunchAttribute attributes[2];
+  ParameterValue *values; /* one an argument of the largest variant */
+  void **parameters;      /* addresses of the values */
+  DeviceBox *boxes;       /* what tensor maps were last encoded from; rank 0: none */
+  uint64_t *zero_offset, *zero_bytes;
+} SlotLaunch;
+
+typedef struct Slot {
+  atomic_flag busy;
+  bool valid;
+  uint64_t age; /* of the last fill */
+  /* what it was filled for */
+  const void **tensors;
+  int64_t *dims;
+  void *workspace;
+  /* what came of it */
+  uint64_t workspace_bytes;
+  uint64_t *addresses; /* as plan->tensors */
+  SlotLaunch *launches;
+} Slot;
+
+struct Executable {
+  Plan *plan;
+  Context *context;
+  Arena *arena;
+  void **modules;
+  unsigned n_modules;
+  unsigned *tensors; /* position in plan->tensors of each tensor the caller passes */
+  unsigned n_tensors;
+  uint64_t *constants; /* address of the executable's own copy, by plan->tensors; 0: none */
+  const Symbolic *workspace_bytes, **workspace_offsets; /* by plan->tensors; NULL: not of the workspace */
+  LoadedLaunch *launches;                               /* as plan->launches */
+  Slot slots[EXECUTABLE_SLOTS];
+  atomic_ullong fills;
+};
+
+/* A copy of an expression whose leaves hold the position of their symbol or tensor in `value`. NULL gives
+ * NULL.
+ */
+const Symbolic *expression_bind(const Plan *plan, Arena *arena, const Symbolic *expression);
+typedef struct ExpressionValues {
+  const int64_t *symbols;    /* as plan->symbols */
+  const uint64_t *addresses; /* as plan->tensors; NULL: align() has no value */
+} ExpressionValues;
+/* Value of a bound expression: false on overflow or division by zero. NULL gives `absent`. */
+bool expression_value(const Symbolic *expression, const ExpressionValues *values, int64_t absent,
+                      int64_t *value);

@@ -1,18 +1,8 @@
 /* The public C API (include/adlgen/adlgen.h) over the compile door. */
+#include "cli/api_private.h"
 #include "cli/build.h"
-#include "include/adlgen/adlgen.h"
 #include "version.h"
 #include <string.h>
-
-struct adlgen_gpu {
-  Gpu *gpu;
-};
-
-struct adlgen_result {
-  CompileResult *result;
-  GPtrArray *assemblies; /* Assembly *, as the kernels; NULL if not assembled */
-  char *plan;
-};
 
 const char *adlgen_version(void)
 {
@@ -43,29 +33,40 @@ static void take_fault(adlgen_error *error, const GError *fault)
   error->column = first->column;
 }
 
-/* Takes the fault; always gives NULL, for `return fail(...)`. */
-static void *fail(adlgen_error *error, GError *fault)
+void *api_fail(adlgen_error *error, GError *fault)
 {
   if (error) take_fault(error, fault);
   g_error_free(fault);
   return NULL;
 }
 
+int api_fail_code(adlgen_error *error, GError *fault)
+{
+  int code = error_exit_code(fault);
+  api_fail(error, fault);
+  return code;
+}
+
 /* ---- GPUs ---- */
+
+adlgen_gpu *api_gpu(Gpu *gpu)
+{
+  adlgen_gpu *handle = g_new0(adlgen_gpu, 1);
+  g_atomic_ref_count_init(&handle->references);
+  handle->gpu = gpu;
+  return handle;
+}
 
 adlgen_gpu *adlgen_gpu_load(const char *name_or_path, adlgen_error *error)
 {
   GError *fault = NULL;
   Gpu *gpu = gpu_load(name_or_path, &fault);
-  if (!gpu) return fail(error, fault);
-  adlgen_gpu *handle = g_new0(adlgen_gpu, 1);
-  handle->gpu = gpu;
-  return handle;
+  return gpu ? api_gpu(gpu) : api_fail(error, fault);
 }
 
 void adlgen_gpu_free(adlgen_gpu *gpu)
 {
-  if (!gpu) return;
+  if (!gpu || !g_atomic_ref_count_dec(&gpu->references)) return;
   gpu_free(gpu->gpu);
   g_free(gpu);
 }
@@ -92,8 +93,7 @@ void adlgen_names_free(char **names)
 
 /* ---- compiling ---- */
 
-/* Fields beyond what the caller's struct has keep their default. */
-static adlgen_options read_options(const adlgen_options *options)
+adlgen_options api_options(const adlgen_options *options)
 {
   adlgen_options result = {0};
   if (options) memcpy(&result, options, MIN(options->size, sizeof result));
@@ -107,7 +107,8 @@ static void assembly_destroy(void *assembly)
 
 static bool assemble(adlgen_result *result, const Gpu *gpu, const adlgen_options *options, GError **error)
 {
-  g_autoptr(Assembler) assembler = assembler_find(options->ptxas, NULL, error);
+  g_autoptr(Cache) cache = cache_open(options->cache_dir, 0);
+  g_autoptr(Assembler) assembler = assembler_find_cached(options->ptxas, NULL, cache, error);
   if (!assembler) return false;
   unsigned n = result->result->kernels->len;
   g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);
@@ -127,23 +128,26 @@ static bool assemble(adlgen_result *result, const Gpu *gpu, const adlgen_options
   return ok;
 }
 
-static adlgen_result *compile(Source *source, const adlgen_gpu *gpu, const adlgen_options *given,
+static adlgen_result *compile(Source *source, adlgen_gpu *gpu, const adlgen_options *given,
                               adlgen_error *error)
 {
-  adlgen_options options = read_options(given);
+  adlgen_options options = api_options(given);
   GError *fault = NULL;
   g_autoptr(Graph) graph = build_graph(source, options.dims, &fault);
-  if (!graph) return fail(error, fault);
+  if (!graph) return api_fail(error, fault);
   CompileOptions compile_options = {
       .fast_math = options.fast_math != 0, .sm_budget = options.sm_budget, .sets = options.sets};
   CompileResult *compiled = generator_compile(graph, gpu->gpu, &compile_options, &fault);
-  if (!compiled) return fail(error, fault);
+  if (!compiled) return api_fail(error, fault);
   adlgen_result *result = g_new0(adlgen_result, 1);
   result->result = compiled;
+  result->graph = g_steal_pointer(&graph);
+  g_atomic_ref_count_inc(&gpu->references);
+  result->gpu = gpu;
   result->plan = plan_text(compiled->plan);
   if (!options.assemble || assemble(result, gpu->gpu, &options, &fault)) return result;
   adlgen_result_free(result);
-  return fail(error, fault);
+  return api_fail(error, fault);
 }
 
 adlgen_result *adlgen_compile_file(const char *path, const adlgen_gpu *gpu, const adlgen_options *options,
@@ -151,20 +155,22 @@ adlgen_result *adlgen_compile_file(const char *path, const adlgen_gpu *gpu, cons
 {
   GError *fault = NULL;
   g_autoptr(Source) source = source_load(path, &fault);
-  return source ? compile(source, gpu, options, error) : fail(error, fault);
+  return source ? compile(source, (adlgen_gpu *)gpu, options, error) : api_fail(error, fault);
 }
 
 adlgen_result *adlgen_compile_text(const char *name, const char *text, size_t length, const adlgen_gpu *gpu,
                                    const adlgen_options *options, adlgen_error *error)
 {
   g_autoptr(Source) source = source_new(name, text, length);
-  return compile(source, gpu, options, error);
+  return compile(source, (adlgen_gpu *)gpu, options, error); /* counts a reference */
 }
 
 void adlgen_result_free(adlgen_result *result)
 {
   if (!result) return;
   compile_result_free(result->result);
+  graph_free(result->graph);
+  adlgen_gpu_free(result->gpu);
   if (result->assemblies) g_ptr_array_unref(result->assemblies);
   g_free(result->plan);
   g_free(result);

@@ -1,4 +1,4 @@
-#include "runtime/assembler.h"
+#include "runtime/assembler_private.h"
 #include "runtime/assembler_search.h"
 #include <glib/gstdio.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static char **read_targets(const char *help)
   return (char **)g_ptr_array_steal(targets, NULL);
 }
 
-static bool read_version(Assembler *assembler, GError **error)
+static bool ask_tool(Assembler *assembler, GError **error)
 {
   int status = 0;
   g_autofree char *text =
@@ -75,6 +75,14 @@ static bool read_version(Assembler *assembler, GError **error)
   return true;
 }
 
+static bool read_version(Assembler *assembler, GError **error)
+{
+  if (tool_recall(assembler->cache, assembler)) return true;
+  if (!ask_tool(assembler, error)) return false;
+  tool_remember(assembler->cache, assembler);
+  return true;
+}
+
 static char *describe_places(const GPtrArray *tried)
 {
   g_autoptr(GString) text = g_string_new("looked in");
@@ -85,9 +93,11 @@ static char *describe_places(const GPtrArray *tried)
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-Assembler *assembler_search(const char *explicit_path, const char *near, GError **error)
+static Assembler *search(const char *explicit_path, const char *near, Cache *cache, GError **error)
 {
   Assembler *assembler = g_new0(Assembler, 1);
+  assembler->tool = "ptxas";
+  assembler->cache = cache;
   assembler->tried = assembler_places(explicit_path, near);
   for (guint i = 0; i < assembler->tried->len && !assembler->path; i++) {
     const AssemblerPlace *place = assembler->tried->pdata[i];
@@ -112,10 +122,32 @@ Assembler *assembler_search(const char *explicit_path, const char *near, GError 
   return assembler;
 }
 
+Assembler *assembler_search(const char *explicit_path, const char *near, GError **error)
+{
+  return search(explicit_path, near, NULL, error);
+}
+
+Assembler *assembler_find_cached(const char *explicit_path, const char *near, Cache *cache, GError **error)
+{
+  Assembler *assembler = search(explicit_path, near, cache, error);
+  if (assembler->path) return assembler;
+  assembler_free(assembler);
+  return NULL;
+}
+
 Assembler *assembler_find(const char *explicit_path, const char *near, GError **error)
 {
-  Assembler *assembler = assembler_search(explicit_path, near, error);
-  if (assembler->path) return assembler;
+  return assembler_find_cached(explicit_path, near, NULL, error);
+}
+
+Assembler *assembler_load_nvjitlink(Cache *cache, GError **error)
+{
+  Assembler *assembler = g_new0(Assembler, 1);
+  assembler->tool = "nvJitLink";
+  assembler->cache = cache;
+  assembler->tried = g_ptr_array_new();
+  assembler->library = nvjitlink_open(&assembler->path, &assembler->version, error);
+  if (assembler->library) return assembler;
   assembler_free(assembler);
   return NULL;
 }
@@ -128,6 +160,7 @@ void assembler_free(Assembler *assembler)
   g_free(assembler->version);
   g_strfreev(assembler->targets);
   g_ptr_array_unref(assembler->tried);
+  nvjitlink_free(assembler->library);
   g_free(assembler);
 }
 
@@ -261,6 +294,17 @@ const AssembledEntry *assembly_entry(const Assembly *assembly, const char *name)
   return NULL;
 }
 
+Assembly *assembly_new(GBytes *cubin, char *log)
+{
+  Assembly *assembly = g_new0(Assembly, 1);
+  assembly->entries = g_ptr_array_new_with_free_func(entry_free);
+  assembly->findings = g_ptr_array_new_with_free_func(g_free);
+  assembly->cubin = cubin;
+  assembly->log = log;
+  assembly_read_log(assembly, log);
+  return assembly;
+}
+
 void assembly_free(Assembly *assembly)
 {
   if (!assembly) return;
@@ -329,25 +373,12 @@ static Assembly *run_in(const Assembler *assembler, const char *folder, const ch
               assembler->version, name, target, *reasons ? reasons : " it was stopped");
     return NULL;
   }
-  Assembly *assembly = g_new0(Assembly, 1);
-  assembly->entries = g_ptr_array_new_with_free_func(entry_free);
-  assembly->findings = g_ptr_array_new_with_free_func(g_free);
-  assembly->cubin = g_steal_pointer(&cubin);
-  assembly_read_log(assembly, log);
-  assembly->log = g_steal_pointer(&log);
-  return assembly;
+  return assembly_new(g_steal_pointer(&cubin), g_steal_pointer(&log));
 }
 
-Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
-                        GError **error)
+static Assembly *run_program(const Assembler *assembler, const char *name, const char *ptx,
+                             const char *target, GError **error)
 {
-  if (!assembler_knows_target(assembler, target)) {
-    const char *newest = assembler_newest_target(assembler);
-    error_set(error, ERROR_MISSING_TOOL, NULL, "assembler-too-old", "adlgen doctor shows what was found",
-              "%s (ptxas %s) cannot assemble for %s; its newest target is %s", assembler->path,
-              assembler->version, target, newest ? newest : "not known");
-    return NULL;
-  }
   g_autofree char *folder = make_scratch(error);
   if (!folder) return NULL;
   g_autofree char *path = g_build_filename(folder, "kernel.ptx", NULL);
@@ -359,6 +390,26 @@ Assembly *assembler_run(const Assembler *assembler, const char *name, const char
   else
     assembly = run_in(assembler, folder, name, target, error);
   remove_scratch(folder);
+  return assembly;
+}
+
+Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
+                        GError **error)
+{
+  if (!assembler->library && !assembler_knows_target(assembler, target)) {
+    const char *newest = assembler_newest_target(assembler);
+    error_set(error, ERROR_MISSING_TOOL, NULL, "assembler-too-old", "adlgen doctor shows what was found",
+              "%s (ptxas %s) cannot assemble for %s; its newest target is %s", assembler->path,
+              assembler->version, target, newest ? newest : "not known");
+    return NULL;
+  }
+  char hash[CACHE_KEY_LENGTH + 1];
+  ptx_hash(ptx, hash);
+  Assembly *assembly = assembly_recall(assembler, hash, target);
+  if (assembly) return assembly;
+  assembly = assembler->library ? nvjitlink_run(assembler->library, name, ptx, target, error)
+                                : run_program(assembler, name, ptx, target, error);
+  if (assembly) assembly_remember(assembler, hash, target, assembly);
   return assembly;
 }
 

@@ -1,9 +1,10 @@
-/* Assembler: finds ptxas, runs it on PTX text and reads its report.
+/* Assembler: finds ptxas (or nvJitLink), runs it on PTX text and reads its report.
  *
  * The tool is looked for in a fixed order and every place tried is kept, so that a message (or `doctor`) can
  * say where it looked. An Assembler is immutable once found; assembler_run is thread-safe. */
 #pragma once
 #include "base/diagnostic.h"
+#include "runtime/cache.h"
 #include <gio/gio.h>
 #include <stdint.h>
 
@@ -14,11 +15,14 @@ typedef struct AssemblerPlace {
 } AssemblerPlace;
 
 typedef struct Assembler {
-  char *path;       /* NULL if none was found */
-  char *origin;     /* origin of the place that had it */
-  char *version;    /* "13.0.88" */
-  char **targets;   /* what it can assemble for, oldest first; NULL-terminated */
-  GPtrArray *tried; /* AssemblerPlace *, in order; those after the one found are listed too */
+  const char *tool;          /* "ptxas" or "nvJitLink": they give different code */
+  char *path;                /* NULL if none was found */
+  char *origin;              /* origin of the place that had it */
+  char *version;             /* "13.0.88" */
+  char **targets;            /* what it can assemble for, oldest first; NULL-terminated */
+  GPtrArray *tried;          /* AssemblerPlace *, in order; those after the one found are listed too */
+  Cache *cache;              /* where machine code is looked for and put; NULL: nowhere. Not owned */
+  struct NvJitLink *library; /* NULL: a program */
 } Assembler;
 
 /* Finds the tool. explicit_path (the --ptxas flag) may be NULL; near is a folder, that of the program: a
@@ -26,6 +30,12 @@ typedef struct Assembler {
  * the flag or by ADLGEN_PTXAS is taken or refused, never replaced by another. ERROR_MISSING_TOOL
  * "no-assembler" lists the places. */
 Assembler *assembler_find(const char *explicit_path, const char *near, GError **error);
+/* As assembler_find, with a cache that outlives the assembler (NULL: none): where it knows the tool, no
+ * process is started. */
+Assembler *assembler_find_cached(const char *explicit_path, const char *near, Cache *cache, GError **error);
+/* nvJitLink, loaded into this process: ADLGEN_NVJITLINK, or where the system's loader and the toolkit have
+ * it. ERROR_MISSING_TOOL "no-nvjitlink". */
+Assembler *assembler_load_nvjitlink(Cache *cache, GError **error);
 /* The search alone: never fails, path is NULL if nothing was found; *error (if not NULL) says why. For
  * `doctor`. */
 Assembler *assembler_search(const char *explicit_path, const char *near, GError **error);
@@ -48,6 +58,7 @@ typedef struct Assembly {
   char *log;           /* the tool's report, as it wrote it */
   GPtrArray *entries;  /* AssembledEntry *, sorted by name */
   GPtrArray *findings; /* char *: costly remarks (docs/cli.md, "Costly findings"), empty if there are none */
+  bool recalled;       /* it was in the cache */
 } Assembly;
 
 /* Assembles PTX text for a target. name is used for messages only. ERROR_MISSING_TOOL if the tool is too old
@@ -55,6 +66,10 @@ typedef struct Assembly {
 Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
                         GError **error);
 void assembly_free(Assembly *assembly);
+/* What the cache files a text under, beside assembler, version and target. */
+void ptx_hash(const char *ptx, char hash[CACHE_KEY_LENGTH + 1]);
+/* What the assembler made of a text before, by its hash: NULL if that is not in the cache. */
+Assembly *assembly_recall(const Assembler *assembler, const char *hash, const char *target);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assembly, assembly_free)
 const AssembledEntry *assembly_entry(const Assembly *assembly, const char *name); /* NULL if absent */
 

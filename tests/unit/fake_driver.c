@@ -1,6 +1,8 @@
 /* A stand-in for the CUDA driver: device memory is host memory, and a kernel writes what it was launched with
  * to its first argument. A module whose text starts with "broken" is refused; a kernel named "crash" breaks
- * the stream. */
+ * the stream. Kernels of real machine code do nothing. Calls are counted in `fake` (fake_driver.h). */
+#include "fake_driver.h"
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,15 @@ typedef struct Config {
 } Config;
 
 static int broken;
+Fake fake = {.devices = 2, .sm_count = 132, .capability = 90, .shared = 232448, .memory = (size_t)1 << 37};
+static int contexts[2][2]; /* of each device: the primary one, and one of the caller's own */
+static _Thread_local void *stack[8];
+static _Thread_local unsigned depth;
+
+void *fake_context(int device, int own)
+{
+  return &contexts[device][own];
+}
 
 int cuInit(unsigned flags)
 {
@@ -44,7 +55,7 @@ int cuGetErrorString(int status, const char **text)
 
 int cuDeviceGetCount(int *n)
 {
-  *n = 1;
+  *n = fake.devices;
   return 0;
 }
 
@@ -62,51 +73,68 @@ int cuDeviceGetName(char *name, int length, int device)
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-  *value = attribute == 75 ? 9 : 0;
-  return 0;
+  switch (attribute) {
+  case 16: *value = fake.sm_count; return 0;
+  case 38: *value = 50 << 20; return 0;
+  case 75: *value = fake.capability / 10; return 0;
+  case 76: *value = fake.capability % 10; return 0;
+  case 97: *value = fake.shared; return 0;
+  default: *value = 0; return 0;
+  }
 }
 
 int cuDevicePrimaryCtxRetain(void **context, int device)
 {
-  *context = &broken;
+  *context = fake_context(device, 0);
+  atomic_fetch_add(&fake.retained, 1);
   return 0;
 }
 
 int cuDevicePrimaryCtxRelease_v2(int device)
 {
+  atomic_fetch_sub(&fake.retained, 1);
   broken = 0;
   return 0;
 }
 
 int cuCtxSetCurrent(void *context)
 {
+  depth = context != NULL;
+  stack[0] = context;
   return 0;
 }
 
 int cuCtxGetCurrent(void **context)
 {
-  *context = NULL;
+  *context = depth ? stack[depth - 1] : NULL;
   return 0;
 }
 
 int cuCtxPushCurrent_v2(void *context)
 {
+  if (depth == sizeof stack / sizeof *stack) return 1;
+  stack[depth++] = context;
+  atomic_fetch_add(&fake.pushes, 1);
   return 0;
 }
 
 int cuCtxPopCurrent_v2(void **context)
 {
+  if (!depth) return 201;
+  *context = stack[--depth];
   return 0;
 }
 
 int cuCtxGetDevice(int *device)
 {
-  return 201;
+  if (!depth) return 201;
+  *device = stack[depth - 1] >= (void *)contexts[1];
+  return 0;
 }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device)
 {
-  *bytes = (size_t)1 << 36;
+  *bytes = fake.memory;
   return 0;
 }
 
@@ -128,6 +156,7 @@ int cuStreamSynchronize(void *stream)
 
 int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
+  atomic_fetch_add(&fake.allocations, 1);
   *address =
       bytes > UINT64_C(1) << 40 ? 0 : (uint64_t)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
   return *address ? 0 : 2;
@@ -135,6 +164,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 
 int cuMemFree_v2(uint64_t address)
 {
+  atomic_fetch_sub(&fake.allocations, 1);
   free((void *)(uintptr_t)address);
   return 0;
 }
@@ -159,6 +189,7 @@ int cuMemcpyHtoD_v2(uint64_t address, const void *data, size_t bytes)
 
 int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void *stream)
 {
+  atomic_fetch_add(&fake.fills, 1);
   memset((void *)(uintptr_t)address, value, bytes);
   return 0;
 }
@@ -167,12 +198,14 @@ int cuModuleLoadData(void **module, const void *image)
 {
   if (!strncmp(image, "broken", 6)) return INVALID;
   *module = strdup(image);
+  atomic_fetch_add(&fake.modules, 1);
   return 0;
 }
 
 int cuModuleUnload(void *module)
 {
   free(module);
+  atomic_fetch_sub(&fake.modules, 1);
   return 0;
 }
 
@@ -193,11 +226,19 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address
                            int interleave, int swizzle, int l2_promotion, int fill)
 {
   if (rank > 1 && strides[0] % 16) return 1;
+  atomic_fetch_add(&fake.encodes, 1);
   const uint64_t words[16] = {
       (uint64_t)type, rank,      (uint64_t)(uintptr_t)address, dims[0],           dims[rank - 1],
       box[0],         steps[0],  (uint64_t)interleave,         (uint64_t)swizzle, (uint64_t)l2_promotion,
       (uint64_t)fill, strides[0]};
   memcpy(map, words, sizeof words);
+  return 0;
+}
+
+int cuTensorMapReplaceAddress(uint64_t *map, void *address)
+{
+  atomic_fetch_add(&fake.replaces, 1);
+  map[2] = (uint64_t)(uintptr_t)address;
   return 0;
 }
 
@@ -219,6 +260,13 @@ int cuLaunchKernelEx(const Config *config, void *function, void **arguments, voi
       memcpy(words + 6, config->attributes[i].value.cluster, 12);
     else if (config->attributes[i].id == 6)
       words[10] = (unsigned)config->attributes[i].value.allowed;
+  FakeLaunch *record = &fake.launched[atomic_fetch_add(&fake.launches, 1) % FAKE_LAUNCHES];
+  memcpy(record->words, words, sizeof words);
+  record->stream = config->stream;
+  record->context = depth ? stack[depth - 1] : NULL;
+  memcpy(record->first, arguments ? arguments[0] : words, sizeof record->first);
+  if (fake.refuse) return fake.refuse;
+  if (!memcmp(function, "\177ELF", 4)) return 0;
   if (!strncmp(function, "crash", 5))
     broken = LAUNCH_FAILED;
   else

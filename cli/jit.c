@@ -1,0 +1,311 @@
+#include "cli/jit.h"
+#include "base/data.h"
+#include "cli/build.h"
+#include "cli/build_id.h"
+#include "cli/evaluate.h"
+#include "version.h"
+#include <string.h>
+
+void loaded_free(Loaded *loaded)
+{
+  if (!loaded) return;
+  executable_free(loaded->executable);
+  g_ptr_array_unref(loaded->warnings);
+  g_free(loaded->gpu);
+  g_free(loaded);
+}
+
+/* One call on its way. */
+typedef struct Jit {
+  const JitOptions *options;
+  Context *context; /* NULL once the executable has it */
+  Cache *cache;
+  Assembler *assembler;
+  const Gpu *gpu;
+  Gpu *own_gpu;
+  char *target;
+  Loaded *loaded;
+} Jit;
+
+static void jit_clear(Jit *jit)
+{
+  context_close(jit->context);
+  assembler_free(jit->assembler);
+  cache_close(jit->cache);
+  gpu_free(jit->own_gpu);
+  g_free(jit->target);
+  loaded_free(jit->loaded);
+}
+
+static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
+{
+  const JitOptions *options = jit->options;
+  jit->context = context_open(options->device, error);
+  if (!jit->context) return false;
+  const DeviceFigures *figures = context_figures(jit->context);
+  jit->own_gpu = gpu ? NULL : figures_find_gpu(figures, error);
+  jit->gpu = gpu ? gpu : jit->own_gpu;
+  jit->target = jit->gpu ? figures_target(figures, jit->gpu->target, error) : NULL;
+  if (!jit->target) return false;
+  jit->cache = cache_open(options->cache_dir, 0);
+  jit->assembler = options->nvjitlink
+                       ? assembler_load_nvjitlink(jit->cache, error)
+                       : assembler_find_cached(options->ptxas, options->near, jit->cache, error);
+  if (!jit->assembler) return false;
+  jit->loaded = g_new0(Loaded, 1);
+  jit->loaded->warnings = g_ptr_array_new_with_free_func(g_free);
+  jit->loaded->gpu = g_strdup(jit->gpu->name);
+  figures_compare(figures, jit->gpu, jit->target, jit->loaded->warnings);
+  return true;
+}
+
+/* ---- a compiled graph in the cache ----
+ *
+ * An entry is a line of JSON, [[name, entry, hash of the PTX], ...], and behind it the plan. Machine code has
+ * entries of its own. */
+
+static void add_list(GString *text, const char *title, const char *const *list)
+{
+  g_string_append_printf(text, "%s\n", title);
+  for (; list && *list; list++)
+    g_string_append_printf(text, "%zu %s\n", strlen(*list), *list);
+}
+
+/* Templates may come from the user's folders, which the build's identity does not cover. */
+static bool add_templates(GString *text)
+{
+  g_auto(GStrv) names = data_list("templates");
+  for (char **name = names; *name; name++) {
+    g_autofree char *path = g_build_filename("templates", *name, NULL);
+    g_autoptr(Source) source = data_load(path, NULL);
+    if (!source) return false;
+    char hash[CACHE_KEY_LENGTH + 1];
+    cache_key(hash, source->text, NULL);
+    g_string_append_printf(text, "%s %s\n", *name, hash);
+  }
+  return true;
+}
+
+/* Everything the compiler's result depends on. false: that is not known, so nothing is kept. */
+static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY_LENGTH + 1])
+{
+  g_autofree char *build = build_id();
+  g_autoptr(GString) options = g_string_new(NULL);
+  const CompileOptions *compile = &jit->options->compile;
+  if (!build || compile->skip || !add_templates(options)) return false;
+  add_list(options, "dims", jit->options->dims);
+  add_list(options, "sets", compile->sets);
+  g_string_append_printf(options, "fast %d sms %u\n", compile->fast_math, compile->sm_budget);
+  cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->target,
+            source->text, options->str, NULL);
+  return true;
+}
+
+typedef struct Program {
+  Plan *plan;
+  ExecutableKernel *kernels; /* names belong to `list` */
+  unsigned n;
+  json_t *list;
+  GPtrArray *assemblies; /* Assembly *, owned */
+} Program;
+
+static void program_clear(Program *program)
+{
+  plan_free(program->plan);
+  g_free(program->kernels);
+  json_decref(program->list);
+  if (program->assemblies) g_ptr_array_unref(program->assemblies);
+}
+
+static void assembly_destroy(void *assembly)
+{
+  assembly_free(assembly);
+}
+
+static bool recall_kernel(const Jit *jit, Program *program, json_t *row)
+{
+  const char *name = NULL, *entry = NULL, *hash = NULL;
+  if (json_unpack(row, "[sss]", &name, &entry, &hash)) return false;
+  Assembly *assembly = assembly_recall(jit->assembler, hash, jit->target);
+  if (!assembly) return false;
+  g_ptr_array_add(program->assemblies, assembly);
+  program->kernels[program->n++] = (ExecutableKernel){name, entry, assembly->cubin};
+  return true;
+}
+
+static bool read_program(const Jit *jit, Program *program, const char *data, gsize size)
+{
+  const char *end = memchr(data, '\n', size);
+  if (!end) return false;
+  program->list = json_loadb(data, (size_t)(end - data), 0, NULL);
+  if (!json_is_array(program->list)) return false;
+  program->kernels = g_new0(ExecutableKernel, json_array_size(program->list) + 1);
+  program->assemblies = g_ptr_array_new_with_free_func(assembly_destroy);
+  for (size_t i = 0; i < json_array_size(program->list); i++)
+    if (!recall_kernel(jit, program, json_array_get(program->list, i))) return false;
+  g_autoptr(Source) source = source_new("<cache>/plan.json", end + 1, size - (size_t)(end + 1 - data));
+  program->plan = plan_read(source, NULL);
+  return program->plan != NULL;
+}
+
+/* true if plan and machine code of every kernel were there. */
+static bool recall_program(const Jit *jit, const char *key, Program *program)
+{
+  g_autoptr(GBytes) content = cache_get(jit->cache, key);
+  gsize size = 0;
+  const char *data = content ? g_bytes_get_data(content, &size) : NULL;
+  return data && read_program(jit, program, data, size);
+}
+
+static void remember_program(const Jit *jit, const char *key, const CompileResult *result)
+{
+  json_t *list = json_array();
+  for (guint i = 0; i < result->kernels->len; i++) {
+    const CompiledKernel *kernel = result->kernels->pdata[i];
+    char hash[CACHE_KEY_LENGTH + 1];
+    ptx_hash(kernel->ptx, hash);
+    json_array_append_new(list, json_pack("[sss]", kernel->name, kernel->entry, hash));
+  }
+  g_autofree char *rows = json_dumps(list, JSON_COMPACT), *plan = plan_text(result->plan);
+  json_decref(list);
+  char *text = g_strconcat(rows, "\n", plan, NULL);
+  g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
+  cache_put(jit->cache, key, content);
+}
+
+/* ---- assembling and loading ---- */
+
+static bool take_jobs(Jit *jit, AssemblyJob *jobs, const unsigned *kernel_of, unsigned n,
+                      ExecutableKernel *kernels, GError **error)
+{
+  for (unsigned i = 0; i < n; i++) {
+    if (jobs[i].error) {
+      g_propagate_error(error, g_steal_pointer(&jobs[i].error));
+      return false;
+    }
+    kernels[kernel_of[i]].cubin = jobs[i].result->cubin;
+    jit->loaded->assembled += !jobs[i].result->recalled;
+  }
+  return true;
+}
+
+/* Takes the plan. */
+static bool load(Jit *jit, Plan *plan, const ExecutableKernel *kernels, unsigned n, GError **error)
+{
+  Context *context = g_steal_pointer(&jit->context);
+  jit->loaded->executable = executable_new(plan, context, kernels, n, error);
+  if (!jit->loaded->executable) plan_free(plan);
+  return jit->loaded->executable != NULL;
+}
+
+/* The plan is read back from its text, since the executable has one of its own. */
+static Plan *copy_plan(const Plan *plan, GError **error)
+{
+  g_autofree char *text = plan_text(plan);
+  g_autoptr(Source) source = source_new("<plan>", text, strlen(text));
+  return plan_read(source, error);
+}
+
+static bool assemble_and_load(Jit *jit, const CompileResult *result, const bool *wanted, GError **error)
+{
+  unsigned n = result->kernels->len, n_jobs = 0;
+  g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);
+  g_autofree unsigned *kernel_of = g_new0(unsigned, n + 1);
+  g_autofree ExecutableKernel *kernels = g_new0(ExecutableKernel, n + 1);
+  for (unsigned i = 0; i < n; i++) {
+    const CompiledKernel *kernel = result->kernels->pdata[i];
+    kernels[i] = (ExecutableKernel){kernel->name, kernel->entry, NULL};
+    if (wanted && !wanted[i]) continue;
+    kernel_of[n_jobs] = i;
+    jobs[n_jobs++] = (AssemblyJob){kernel->name, kernel->ptx, jit->target, NULL, NULL};
+  }
+  if (n_jobs) assembler_run_all(jit->assembler, jobs, n_jobs, jit->options->jobs, NULL, NULL);
+  bool ok = take_jobs(jit, jobs, kernel_of, n_jobs, kernels, error);
+  Plan *plan = ok ? copy_plan(result->plan, error) : NULL;
+  ok = plan && load(jit, plan, kernels, n, error);
+  for (unsigned i = 0; i < n_jobs; i++) {
+    assembly_free(jobs[i].result);
+    g_clear_error(&jobs[i].error);
+  }
+  return ok;
+}
+
+/* ---- constants ---- */
+
+static bool load_constant(Executable *executable, const Graph *graph, unsigned i, GError **error)
+{
+  const PlanTensor *wanted = executable_tensor(executable, i);
+  for (unsigned j = 0; j < graph->n_constants; j++) {
+    if (strcmp(graph->constants[j]->name, wanted->name)) continue;
+    g_autoptr(Tensor) tensor = evaluate_constant(graph, j, error);
+    return tensor && executable_set_constant(executable, i, tensor->data, tensor->bytes, error);
+  }
+  error_set(error, ERROR_INTERNAL, NULL, "constant", NULL, "the graph has no constant %s", wanted->name);
+  return false;
+}
+
+static bool has_constants(const Executable *executable)
+{
+  for (unsigned i = 0; i < executable_tensor_count(executable); i++)
+    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT) return true;
+  return false;
+}
+
+static bool load_constants(Executable *executable, const Graph *graph, GError **error)
+{
+  for (unsigned i = 0; i < executable_tensor_count(executable); i++)
+    if (executable_tensor(executable, i)->kind == PLAN_CONSTANT &&
+        !load_constant(executable, graph, i, error))
+      return false;
+  return true;
+}
+
+/* ---- the doors ---- */
+
+/* What was loaded, or NULL; the rest is given back. */
+static Loaded *finish(Jit *jit, bool ok)
+{
+  Loaded *loaded = ok ? g_steal_pointer(&jit->loaded) : NULL;
+  const char *warning = loaded ? cache_warning(jit->cache) : NULL;
+  if (warning) g_ptr_array_add(loaded->warnings, g_strdup(warning));
+  jit_clear(jit);
+  return loaded;
+}
+
+static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **graph, GError **error)
+{
+  *graph = build_graph(source, jit->options->dims, error);
+  g_autoptr(CompileResult) result =
+      *graph ? generator_compile(*graph, jit->gpu, &jit->options->compile, error) : NULL;
+  if (!result || !assemble_and_load(jit, result, NULL, error)) return false;
+  if (key) remember_program(jit, key, result);
+  return true;
+}
+
+Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GError **error)
+{
+  Jit jit = {.options = options};
+  Program program = {NULL};
+  g_autoptr(Graph) graph = NULL;
+  char key[CACHE_KEY_LENGTH + 1];
+  bool ok = jit_open(&jit, gpu, error), known = ok && program_key(&jit, source, key);
+  if (known && recall_program(&jit, key, &program))
+    ok = load(&jit, g_steal_pointer(&program.plan), program.kernels, program.n, error);
+  else
+    ok = ok && compile_and_load(&jit, source, known ? key : NULL, &graph, error);
+  program_clear(&program);
+  if (ok && has_constants(jit.loaded->executable)) {
+    if (!graph) graph = build_graph(source, options->dims, error);
+    ok = graph && load_constants(jit.loaded->executable, graph, error);
+  }
+  return finish(&jit, ok);
+}
+
+Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const bool *wanted,
+                   const JitOptions *options, GError **error)
+{
+  Jit jit = {.options = options};
+  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, wanted, error) &&
+            (!graph || load_constants(jit.loaded->executable, graph, error));
+  return finish(&jit, ok);
+}

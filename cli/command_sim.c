@@ -135,7 +135,7 @@ bool command_sim(const Cli *cli, const Arguments *arguments, GError **error)
   if (gpu_name && !gpu) return false;
   g_autoptr(SimLaunchFile) file = sim_launch_file_load(launch, error);
   SimResult result;
-  if (!file || !sim_run(module, sim_launch_file_launch(file), gpu, &options, &result, error)) return false;
+  if (!file || !sim_launch_file_run(file, module, gpu, &options, &result, error)) return false;
   print_result(cli, &result, module);
   if (result.n_errors) *cli->exit_code = ERROR_VERIFY;
   sim_result_clear(&result);

@@ -438,7 +438,6 @@ void decode_mbarrier(Decoder *d, int argument)
 {
   static const char *const names[] = {"init",        "inval",     "arrive",   "arrive_drop",   "expect_tx",
                                       "complete_tx", "test_wait", "try_wait", "pending_count", NULL};
-  static const char *const ignored[] = {"release", "acquire", "relaxed", "cta", "cluster", NULL};
   Inst *in = d->in;
   int which = -1;
   for (int i = 0; names[i]; i++)
@@ -450,8 +449,7 @@ void decode_mbarrier(Decoder *d, int argument)
   d->taken |= 2;
   in->operation = (uint8_t)which;
   in->synchronises = true;
-  while (take_one(d, ignored, NULL))
-    ;
+  take_order(d, ORDER_BOTH);
   in->space = (uint8_t)take_space(d);
   take(d, "b64");
   in->run = run_mbarrier;

@@ -61,7 +61,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
     for (unsigned i = 0; i < in->n_writes; i++)
       set_undefined(w, in->writes[i], mask, lanes);
   }
-  return polls ? poll_end(w, in, mask, same) : STEP_NEXT;
+  return polls ? session_switch(w, poll_end(w, in, mask, same)) : STEP_NEXT;
 }
 
 static Step run_store(Warp *w, const Inst *in, uint32_t mask)
@@ -101,7 +101,7 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
             p.buffer->name);
   }
   if (in->space != SPACE_LOCAL) cluster_progress(w->block->cluster);
-  return STEP_NEXT;
+  return in->order != ORDER_WEAK ? session_switch(w, STEP_NEXT) : STEP_NEXT;
 }
 
 static const char *const scope_names[] = {"cta", "cluster", "gpu", "sys", "gl", NULL};
@@ -272,7 +272,7 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
     set_undefined(w, in->writes[i], mask, undefined);
   if (changed || in->d[0] == OPERAND_NONE) {
     cluster_progress(w->block->cluster);
-    return STEP_NEXT;
+    return session_switch(w, STEP_NEXT);
   }
   return poll_end(w, in, mask, same);
 }

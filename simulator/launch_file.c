@@ -4,17 +4,30 @@
 #include "simulator/simulator.h"
 #include <string.h>
 
-#define MAX_BUFFER (1ull << 34)
+#define MAX_BUFFER   (1ull << 34)
+#define MAX_LAUNCHES 256u
 
 typedef struct FileOutput {
   unsigned buffer;
   char *path;
 } FileOutput;
 
+/* One of the launches of a list; a file without a list has one. */
+typedef struct FileLaunch {
+  SimLaunch launch;
+  const char *name;
+  char *ptx; /* path, NULL: the text that the caller gives */
+  SimEdge *after;
+  unsigned n_after;
+} FileLaunch;
+
 struct SimLaunchFile {
   Document *document;
   char *folder;
-  SimLaunch launch;
+  SimLaunch launch; /* buffers and tensor maps; its own launch if there is no list */
+  FileLaunch *launches;
+  unsigned n_launches;
+  GHashTable *modules; /* path -> SimModule: of launches that name a file */
   BufferShape *shapes; /* per buffer: element type and shape, for output files */
   FileOutput *outputs;
   unsigned n_outputs;
@@ -266,7 +279,7 @@ static bool read_outputs(SimLaunchFile *f, Node *node, GError **error)
   return true;
 }
 
-static bool read_parts(SimLaunchFile *f, Node *root, GError **error)
+static bool read_data(SimLaunchFile *f, Node *root, GError **error)
 {
   SimLaunch *l = &f->launch;
   Node *buffers = node_get(root, "buffers"), *maps = node_get(root, "tensormaps");
@@ -287,38 +300,98 @@ static bool read_parts(SimLaunchFile *f, Node *root, GError **error)
     maps->taken[i] = true;
     if (!read_map(f, maps->items[i], &l->tensormaps[i], error)) return false;
   }
-  Node *arguments = node_require(root, "args", error);
+  return read_outputs(f, node_get(root, "outputs"), error);
+}
+
+/* Entry, sizes and arguments, which stand in the root or in an item of the list. */
+static bool read_launch(SimLaunchFile *f, Node *node, Node *maps, SimLaunch *l, GError **error)
+{
+  int64_t value = 0;
+  Node *entry = node_get(node, "entry"), *shared = node_get(node, "shared"),
+       *registers = node_get(node, "registers");
+  if (entry && !node_string(entry, &l->entry, error)) return false;
+  if (!read_triple(node, "grid", true, l->grid, error) ||
+      !read_triple(node, "block", true, l->block, error) ||
+      !read_triple(node, "cluster", false, l->cluster, error))
+    return false;
+  if (shared && !read_count(shared, 0, 1 << 20, &value, error)) return false;
+  l->shared = (uint64_t)value;
+  value = 0;
+  if (registers && !read_count(registers, 1, 255, &value, error)) return false;
+  l->registers = (unsigned)value;
+  Node *arguments = node_require(node, "args", error);
   if (!arguments || !node_kind_is(arguments, NODE_SEQUENCE, "a list of arguments", error)) return false;
   l->n_arguments = arguments->n;
   l->arguments = g_new0(SimArgument, l->n_arguments + 1);
   for (unsigned i = 0; i < l->n_arguments; i++)
     if (!read_argument(f, arguments->items[i], maps, &l->arguments[i], error)) return false;
-  return read_outputs(f, node_get(root, "outputs"), error);
+  return true;
+}
+
+/* Without the key a launch follows the one before it, as in one stream. */
+static bool read_edges(Node *node, FileLaunch *l, unsigned index, GError **error)
+{
+  static const char *const known[] = {"launch", "dependent", NULL};
+  Node *list = node_get(node, "depends_on");
+  l->n_after = list ? list->n : index > 0;
+  l->after = g_new0(SimEdge, l->n_after + 1);
+  if (!list && index) l->after[0].launch = index - 1;
+  if (list && !node_kind_is(list, NODE_SEQUENCE, "a list of edges", error)) return false;
+  for (unsigned i = 0; list && i < list->n; i++) {
+    Node *edge = list->items[i];
+    int64_t launch;
+    if (!node_kind_is(edge, NODE_MAPPING, "an edge", error)) return false;
+    Node *target = node_require(edge, "launch", error), *dependent = node_get(edge, "dependent");
+    if (!target || !node_integer(target, &launch, error)) return false;
+    if (launch < 0 || launch >= index)
+      return fail(target, error, "launch %lld is not an earlier one of the list", (long long)launch);
+    if (dependent && !node_boolean(dependent, &l->after[i].dependent, error)) return false;
+    l->after[i].launch = (unsigned)launch;
+    if (!node_finish(edge, known, error)) return false;
+  }
+  return true;
+}
+
+static bool read_launches(SimLaunchFile *f, Node *root, Node *list, GError **error)
+{
+  static const char *const known[] = {"name",   "ptx",       "entry", "grid",       "block", "cluster",
+                                      "shared", "registers", "args",  "depends_on", NULL};
+  if (!node_kind_is(list, NODE_SEQUENCE, "a list of launches", error)) return false;
+  if (!list->n || list->n > MAX_LAUNCHES)
+    return fail(list, error, "%u launches; 1 to %u are possible", list->n, MAX_LAUNCHES);
+  f->n_launches = list->n;
+  f->launches = g_new0(FileLaunch, list->n);
+  for (unsigned i = 0; i < list->n; i++) {
+    FileLaunch *l = &f->launches[i];
+    Node *item = list->items[i];
+    l->launch = f->launch;
+    if (!node_kind_is(item, NODE_MAPPING, "a launch", error)) return false;
+    Node *name = node_get(item, "name"), *ptx = node_get(item, "ptx");
+    const char *path;
+    if (name && !node_string(name, &l->name, error)) return false;
+    if (ptx && !node_string(ptx, &path, error)) return false;
+    if (ptx) l->ptx = path_of(f, path);
+    if (!read_launch(f, item, node_get(root, "tensormaps"), &l->launch, error) ||
+        !read_edges(item, l, i, error) || !node_finish(item, known, error))
+      return false;
+    if (!l->name) l->name = l->launch.entry ? l->launch.entry : "unnamed";
+  }
+  return true;
 }
 
 static bool read_root(SimLaunchFile *f, Node *root, GError **error)
 {
   static const char *const known[] = {"version",   "entry", "grid",    "block",      "cluster", "shared",
                                       "registers", "args",  "buffers", "tensormaps", "outputs", NULL};
-  SimLaunch *l = &f->launch;
+  static const char *const known_list[] = {"version", "launches", "buffers", "tensormaps", "outputs", NULL};
   int64_t value = 0;
   if (!node_kind_is(root, NODE_MAPPING, "a launch", error)) return false;
-  Node *version = node_require(root, "version", error);
+  Node *version = node_require(root, "version", error), *list = node_get(root, "launches");
   if (!version || !read_count(version, 1, 1, &value, error)) return false;
-  Node *entry = node_get(root, "entry"), *shared = node_get(root, "shared"),
-       *registers = node_get(root, "registers");
-  if (entry && !node_string(entry, &l->entry, error)) return false;
-  if (!read_triple(root, "grid", true, l->grid, error) ||
-      !read_triple(root, "block", true, l->block, error) ||
-      !read_triple(root, "cluster", false, l->cluster, error))
-    return false;
-  value = 0;
-  if (shared && !read_count(shared, 0, 1 << 20, &value, error)) return false;
-  l->shared = (uint64_t)value;
-  value = 0;
-  if (registers && !read_count(registers, 1, 255, &value, error)) return false;
-  l->registers = (unsigned)value;
-  return read_parts(f, root, error) && node_finish(root, known, error);
+  if (!read_data(f, root, error)) return false;
+  if (list) return read_launches(f, root, list, error) && node_finish(root, known_list, error);
+  return read_launch(f, root, node_get(root, "tensormaps"), &f->launch, error) &&
+         node_finish(root, known, error);
 }
 
 SimLaunchFile *sim_launch_file_load(const char *path, GError **error)
@@ -335,6 +408,36 @@ SimLaunchFile *sim_launch_file_load(const char *path, GError **error)
 SimLaunch *sim_launch_file_launch(SimLaunchFile *file)
 {
   return &file->launch;
+}
+
+/* Each file is read once: launches of one module share its variables. */
+static const SimModule *module_of(SimLaunchFile *f, const char *path, GError **error)
+{
+  SimModule *known = g_hash_table_lookup(f->modules, path);
+  if (known) return known;
+  g_autoptr(Source) source = source_load(path, error);
+  SimModule *module = source ? sim_module_parse(source, error) : NULL;
+  if (module) g_hash_table_insert(f->modules, (char *)path, module);
+  return module;
+}
+
+bool sim_launch_file_run(SimLaunchFile *file, const SimModule *module, const Gpu *gpu,
+                         const SimOptions *options, SimResult *result, GError **error)
+{
+  if (!file->n_launches) return sim_run(module, &file->launch, gpu, options, result, error);
+  g_autofree SimStep *steps = g_new0(SimStep, file->n_launches);
+  if (!file->modules)
+    file->modules = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)sim_module_free);
+  for (unsigned i = 0; i < file->n_launches; i++) {
+    const FileLaunch *l = &file->launches[i];
+    steps[i] = (SimStep){.name = l->name,
+                         .module = l->ptx ? module_of(file, l->ptx, error) : module,
+                         .launch = &l->launch,
+                         .after = l->after,
+                         .n_after = l->n_after};
+    if (!steps[i].module) return false;
+  }
+  return sim_run_steps(steps, file->n_launches, gpu, options, result, error);
 }
 
 bool sim_launch_file_write_outputs(const SimLaunchFile *file, GError **error)
@@ -355,6 +458,13 @@ void sim_launch_file_free(SimLaunchFile *file)
     g_free(file->launch.buffers[i].data);
   for (unsigned i = 0; i < file->n_outputs; i++)
     g_free(file->outputs[i].path);
+  if (file->modules) g_hash_table_destroy(file->modules);
+  for (unsigned i = 0; i < file->n_launches; i++) {
+    g_free(file->launches[i].launch.arguments);
+    g_free(file->launches[i].ptx);
+    g_free(file->launches[i].after);
+  }
+  g_free(file->launches);
   g_free(file->launch.buffers);
   g_free(file->launch.tensormaps);
   g_free(file->launch.arguments);

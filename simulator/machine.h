@@ -254,7 +254,7 @@ struct Cluster {
   unsigned live_blocks;
   bool stopped, finished;
   bool give_way; /* others should run now: they may have become able to start */
-  unsigned spins;
+  unsigned spins, switches;
   GString *printed;              /* NULL: nothing yet */
   struct OperandCache *operands; /* of products of one warp: exec_matrix.c; NULL: none yet */
   void *check;
@@ -288,6 +288,7 @@ struct Session {
   bool ordered;      /* clusters share one thread and may meet in global memory */
   bool threads;      /* several threads run clusters */
   bool track_races;
+  bool may_start;        /* a launch has been allowed to start */
   GHashTable *locations; /* race_order.c: words of global memory used for synchronisation */
 };
 
@@ -451,6 +452,9 @@ Step poll_again(Warp *w, const Inst *in); /* something else than memory was poll
 /* session.c */
 bool launches_before_ended(const Run *run);
 void launch_triggered(Block *b);
+/* After an access that may synchronise blocks: by chance the others run now, so that missing waits show.
+ * step: what the access gave. */
+Step session_switch(Warp *w, Step step);
 void session_run(Session *session, Run *runs, unsigned n);
 
 /* block.c */

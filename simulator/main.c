@@ -23,8 +23,7 @@ static int run(const char *kernel, const char *launch, SimOptions *options, cons
   if (error) return complain(error);
   g_autoptr(SimLaunchFile) file = sim_launch_file_load(launch, &error);
   SimResult result = {0};
-  if (!file || !sim_run(module, sim_launch_file_launch(file), gpu, options, &result, &error))
-    return complain(error);
+  if (!file || !sim_launch_file_run(file, module, gpu, options, &result, &error)) return complain(error);
   if (json) {
     json_t *object = sim_result_to_json(&result, module);
     json_dumpf(object, stdout, JSON_INDENT(2));

@@ -274,6 +274,11 @@ void race_mbarrier_arrive(Warp *w, const Inst *in, Block *b, Mbarrier *m, uint32
   Clocks *k = clocks_of(w);
   if (!k) return;
   unsigned agent = agent_of(k, w);
+  if (in->order == ORDER_RELAXED) {
+    const Clock *fenced = order_fenced(k, w, SCOPE_BLOCK);
+    if (fenced) clock_join(k, mbarrier_gathered(k, m), fenced);
+    return;
+  }
   /* lanes that arrive one after the other at one barrier add up */
   bool more = m->partial_warp == w && m->partial_phase == m->phase;
   m->partial_lanes = lanes | (more ? m->partial_lanes : 0);
@@ -321,7 +326,11 @@ void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
   Clocks *k = clocks_of(w);
   if (!k) return;
   mbarrier_gathered(k, m);
-  clock_join(k, clock_of(k, agent_of(k, w)), mbarrier_clock(k, m, true));
+  const Clock *done = mbarrier_clock(k, m, true);
+  if (in->order == ORDER_RELAXED)
+    order_met(k, w, done);
+  else
+    clock_join(k, clock_of(k, agent_of(k, w)), done);
 }
 
 void race_fence(Warp *w, const Inst *in, uint32_t mask)

@@ -25,6 +25,7 @@ typedef struct PartialRelease {
 typedef struct WarpOrder {
   Clock *released[3];    /* its clock at its last fence of at least this scope */
   Knowledge *pending[3]; /* what relaxed reads have met: known after a fence of at least this scope */
+  Clock *met;            /* what relaxed waits at mbarriers have met */
   Knowledge *exchanged;  /* what relaxed atomics with a result have met: a barrier of the block will do */
 } WarpOrder;
 
@@ -95,6 +96,8 @@ void order_init(Cluster *c);
 void order_free(Cluster *c);
 void order_access(Warp *w, const Inst *in, unsigned lane, const Place *p, AccessKind kind);
 void order_fence(Warp *w, const Inst *in, uint32_t mask);
+/* A relaxed wait: known after the next fence. */
+void order_met(const Clocks *k, const Warp *w, const Clock *what);
 /* The clock that a relaxed arrival publishes: of the last fence of the scope, NULL: none. */
 const Clock *order_fenced(const Clocks *k, const Warp *w, MemoryScope scope);
 void order_barrier(Warp *w); /* the warp arrives at a barrier of its block */

@@ -44,6 +44,7 @@ void order_free(Cluster *c)
       clock_free(o->released[s]);
       knowledge_unref(o->pending[s]);
     }
+    clock_free(o->met);
     knowledge_unref(o->exchanged);
   }
   g_free(k->orders);
@@ -179,6 +180,10 @@ void order_fence(Warp *w, const Inst *in, uint32_t mask)
     learn(k, w, o->pending[s - 1]);
     knowledge_unref(g_steal_pointer(&o->pending[s - 1]));
   }
+  if (o->met && in->order != ORDER_RELEASE) {
+    clock_join(k, own, o->met);
+    clock_free(g_steal_pointer(&o->met));
+  }
   if (in->order == ORDER_ACQUIRE) return;
   for (MemoryScope s = SCOPE_BLOCK; s <= (MemoryScope)in->scope; s++) {
     Clock **c = &o->released[s - 1];
@@ -193,6 +198,13 @@ void order_fence(Warp *w, const Inst *in, uint32_t mask)
 const Clock *order_fenced(const Clocks *k, const Warp *w, MemoryScope scope)
 {
   return k->orders[agent_of(k, w)].released[scope - 1];
+}
+
+void order_met(const Clocks *k, const Warp *w, const Clock *what)
+{
+  WarpOrder *o = &k->orders[agent_of(k, w)];
+  if (!o->met) o->met = clock_new(k);
+  clock_join(k, o->met, what);
 }
 
 /* --- proxies --- */

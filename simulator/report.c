@@ -69,14 +69,14 @@ static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bo
   f->column = in->source->mark.column;
   f->address = address;
   f->count = 1;
-  f->file = run->kernel->module->source->name;
-  f->launch = run->name;
+  f->file = g_strdup(run->kernel->module->source->name);
+  f->launch = g_strdup(run->name);
   memcpy(f->block, w->block->id, sizeof f->block);
   if (other) {
     f->other_line = other->in ? other->in->source->mark.line : 0;
     f->other_warp = other->warp;
-    f->other_file = other->run->kernel->module->source->name;
-    f->other_launch = other->run->name;
+    f->other_file = g_strdup(other->run->kernel->module->source->name);
+    f->other_launch = g_strdup(other->run->name);
     memcpy(f->other_block, other->block, sizeof f->other_block);
   }
   if (!is_finding) r->n_errors++;
@@ -125,6 +125,10 @@ void sim_result_clear(SimResult *result)
   for (unsigned i = 0; i < result->n_faults; i++) {
     g_free(result->faults[i].message);
     g_free(result->faults[i].instruction);
+    g_free(result->faults[i].file);
+    g_free(result->faults[i].launch);
+    g_free(result->faults[i].other_file);
+    g_free(result->faults[i].other_launch);
   }
   for (unsigned i = 0; i < result->n_counts; i++)
     g_free(result->counts[i].instruction);
@@ -142,6 +146,15 @@ static bool is_count(SimFaultKind kind)
   return kind == SIM_FAULT_BANK || kind == SIM_FAULT_SECTOR;
 }
 
+static void print_other(GString *out, const SimFault *f)
+{
+  g_string_append(out, "; other party: ");
+  if (g_strcmp0(f->launch, f->other_launch))
+    g_string_append_printf(out, "launch '%s', %s ", f->other_launch, f->other_file);
+  g_string_append_printf(out, "line %u, block (%u,%u,%u), warp %u", f->other_line, f->other_block[0],
+                         f->other_block[1], f->other_block[2], f->other_warp);
+}
+
 char *sim_result_to_text(const SimResult *result, const SimModule *module)
 {
   GString *out = g_string_new(result->printed);
@@ -151,11 +164,11 @@ char *sim_result_to_text(const SimResult *result, const SimModule *module)
     if (is_count(f->kind)) continue;
     g_string_append_printf(out, "%s:%u:%u: %s: %s: %s\n", f->file, f->line, f->column,
                            f->finding ? "finding" : "fault", sim_fault_name(f->kind), f->message);
-    g_string_append_printf(out, "  %s, block (%u,%u,%u), warp %u, lane %u", f->instruction, f->block[0],
-                           f->block[1], f->block[2], f->warp, f->lane);
-    if (f->other_line)
-      g_string_append_printf(out, "; other party: line %u, block (%u,%u,%u), warp %u", f->other_line,
-                             f->other_block[0], f->other_block[1], f->other_block[2], f->other_warp);
+    g_string_append_printf(out, "  %s, ", f->instruction);
+    if (f->launch) g_string_append_printf(out, "launch '%s', ", f->launch);
+    g_string_append_printf(out, "block (%u,%u,%u), warp %u, lane %u", f->block[0], f->block[1], f->block[2],
+                           f->warp, f->lane);
+    if (f->other_line) print_other(out, f);
     if (f->count > 1) g_string_append_printf(out, "; %llu times", (unsigned long long)f->count);
     g_string_append_c(out, '\n');
   }
@@ -172,16 +185,19 @@ json_t *sim_result_to_json(const SimResult *result, const SimModule *module)
   json_t *faults = json_array();
   for (unsigned i = 0; i < result->n_faults; i++) {
     const SimFault *f = &result->faults[i];
-    json_t *o =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:i, s:i, s:I, s:I}", "kind",
-                  sim_fault_name(f->kind), "severity", f->finding ? "finding" : "error", "message",
-                  f->message, "instruction", f->instruction, "file", module->source->name, "line",
-                  (int)f->line, "column", (int)f->column, "block", triple(f->block), "warp", (int)f->warp,
-                  "lane", (int)f->lane, "address", (json_int_t)f->address, "count", (json_int_t)f->count);
-    if (f->other_line)
-      json_object_set_new(o, "other",
-                          json_pack("{s:i, s:o, s:i}", "line", (int)f->other_line, "block",
-                                    triple(f->other_block), "warp", (int)f->other_warp));
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:o, s:i, s:i, s:I, s:I}", "kind",
+                          sim_fault_name(f->kind), "severity", f->finding ? "finding" : "error", "message",
+                          f->message, "instruction", f->instruction, "file", f->file, "line", (int)f->line,
+                          "column", (int)f->column, "block", triple(f->block), "warp", (int)f->warp, "lane",
+                          (int)f->lane, "address", (json_int_t)f->address, "count", (json_int_t)f->count);
+    if (f->launch) json_object_set_new(o, "launch", json_string(f->launch));
+    if (f->other_line) {
+      json_t *other = json_pack("{s:i, s:o, s:i}", "line", (int)f->other_line, "block",
+                                triple(f->other_block), "warp", (int)f->other_warp);
+      json_object_set_new(o, "other", other);
+      if (f->other_launch) json_object_set_new(other, "launch", json_string(f->other_launch));
+      if (g_strcmp0(f->file, f->other_file)) json_object_set_new(other, "file", json_string(f->other_file));
+    }
     json_array_append_new(faults, o);
   }
   json_t *out = json_pack("{s:i, s:o, s:I, s:f}", "version", 1, "faults", faults, "instructions",

@@ -232,17 +232,24 @@ static bool pick_group(Warp *w)
   return false;
 }
 
-static void describe_wait(GString *out, const Warp *w, const Group *g)
+/* The instruction that made the group wait: most waits leave it behind. */
+static const Inst *waiting_instruction(const Warp *w, const Group *g)
 {
   const Inst *in = &w->block->cluster->run->kernel->code[g->pc];
-  const Inst *previous = g->pc ? in - 1 : in;
+  bool behind = g->wait.kind == WAIT_BARRIER || g->wait.kind == WAIT_SPIN || g->wait.kind == WAIT_MEMORY;
+  return behind && g->pc ? in - 1 : in;
+}
+
+static void describe_wait(GString *out, const Warp *w, const Group *g)
+{
+  const Inst *in = waiting_instruction(w, g);
   g_string_append_printf(out, "\n  block (%u,%u,%u) warp %u lanes %08x at line %u: ", w->block->id[0],
                          w->block->id[1], w->block->id[2], w->id, g->mask, in->source->mark.line);
   switch (g->wait.kind) {
   case WAIT_BARRIER: {
     const Barrier *b = &w->block->barriers[g->wait.id];
-    g_string_append_printf(out, "barrier %u (line %u), %u of %u threads have arrived", g->wait.id,
-                           previous->source->mark.line, b->arrived, b->expected);
+    g_string_append_printf(out, "barrier %u, %u of %u threads have arrived", g->wait.id, b->arrived,
+                           b->expected);
     break;
   }
   case WAIT_CLUSTER:
@@ -304,9 +311,7 @@ void report_deadlock(Cluster **clusters, unsigned n, const char *note)
   if (listed > 64) g_string_append_printf(text, "\n  and %u more", listed - 64);
   if (!first) return;
   const Group *g = current_group(first);
-  const Inst *in = &first->block->cluster->run->kernel->code[g->pc];
-  bool behind = g->wait.kind == WAIT_BARRIER || g->wait.kind == WAIT_CLUSTER;
-  fault(first, behind && g->pc ? in - 1 : in, first_lane(g->mask), SIM_FAULT_DEADLOCK, 0, "%s", text->str);
+  fault(first, waiting_instruction(first, g), first_lane(g->mask), SIM_FAULT_DEADLOCK, 0, "%s", text->str);
 }
 
 static bool wake_polling(Cluster *c)

@@ -4,9 +4,11 @@
 #include "simulator/race.h"
 #include <string.h>
 
-#define SHARE       (1u << 20) /* warp-instructions a cluster runs before another one's turn */
+#define SHARE       (1u << 14) /* warp-instructions a cluster runs before another one's turn */
 #define SMALL_SHARE 2048       /* ... at most, where the order is random */
-#define DEPENDENTS  64         /* clusters of a dependent launch that start as soon as they may */
+#define LONG        (1u << 20) /* ... before it is asked whether it has done anything visible */
+#define SWITCHES    4096       /* times that a cluster gives way at an access that synchronises */
+#define WINDOW      32         /* clusters that are there before any runs, if they fit */
 #define PARKED      64         /* clusters of one thread that have run long without doing anything visible */
 
 static uint32_t session_random(Session *s, uint32_t n)
@@ -73,7 +75,18 @@ void launch_triggered(Block *b)
   if (b->triggered) return;
   b->triggered = true;
   if (!run->session->ordered) return;
-  if (++run->triggered == blocks_of(run)) b->cluster->give_way = true;
+  if (++run->triggered == blocks_of(run)) b->cluster->give_way = run->session->may_start = true;
+}
+
+Step session_switch(Warp *w, Step step)
+{
+  Cluster *c = w->block->cluster;
+  Session *s = c->run->session;
+  if (!s->ordered || s->schedule == 1 || step != STEP_NEXT || c->switches > SWITCHES) return step;
+  c->switches++;
+  if (session_random(s, 2)) return step;
+  c->give_way = true;
+  return wait_for(w, WAIT_NONE, NULL, 0, 0, STEP_WAIT_NEXT);
 }
 
 /* --- clusters in one thread, in an order that the schedule decides --- */
@@ -104,8 +117,7 @@ static bool start_one(Session *s, GPtrArray *active)
   if (!run) return false;
   if (!run->next_cluster && run->track_races) race_launch_start(run);
   run->active++;
-  /* dependents first, so that they see the state of things when they were allowed to start */
-  g_ptr_array_insert(active, run->index == s->runs[0].index ? -1 : 0, cluster_new(run, run->next_cluster++));
+  g_ptr_array_add(active, cluster_new(run, run->next_cluster++));
   return true;
 }
 
@@ -119,12 +131,13 @@ static void end_cluster(Cluster *c)
   cluster_free(c);
 }
 
+/* First the latest comers, who depend on the others and must wait for them; then the opposite; then any. */
 static GPtrArray *turns(Session *s, const GPtrArray *active)
 {
   GPtrArray *order = g_ptr_array_new();
   unsigned n = active->len, first = s->schedule > 1 && n ? session_random(s, n) : 0;
   for (unsigned i = 0; i < n; i++)
-    g_ptr_array_add(order, active->pdata[s->schedule == 1 ? n - 1 - i : (first + i) % n]);
+    g_ptr_array_add(order, active->pdata[s->schedule == 0 ? n - 1 - i : (first + i) % n]);
   return order;
 }
 
@@ -133,23 +146,18 @@ static bool run_round(Session *s, GPtrArray *active, bool *spent)
 {
   g_autoptr(GPtrArray) order = turns(s, active);
   bool moved = false;
-  *spent = false;
+  *spent = s->may_start = false;
   for (unsigned i = 0; i < order->len && !g_atomic_int_get(&s->stop); i++) {
     Cluster *c = order->pdata[i];
     uint64_t before = c->instructions;
     ClusterState state = cluster_run(c, s->schedule > 1 ? 1 + session_random(s, SMALL_SHARE) : SHARE);
     moved |= c->instructions != before || state == CLUSTER_FINISHED;
-    *spent |= state == CLUSTER_YIELD;
-    bool give_way = c->give_way;
+    *spent |= state == CLUSTER_YIELD && !c->give_way;
     if (state == CLUSTER_FINISHED) {
       g_ptr_array_remove(active, c);
       end_cluster(c);
     }
-    if (give_way) {
-      for (unsigned k = 0; k < DEPENDENTS && start_one(s, active); k++)
-        ;
-      break;
-    }
+    if (s->may_start) break;
   }
   return moved;
 }
@@ -174,9 +182,11 @@ static void run_ordered(Session *s)
 {
   g_autoptr(GPtrArray) active = g_ptr_array_new();
   while (!g_atomic_int_get(&s->stop)) {
-    if (!active->len && !start_one(s, active)) break;
+    while (active->len < (s->schedule == 1 ? 1 : WINDOW) && start_one(s, active))
+      ;
+    if (!active->len) break;
     bool spent, moved = run_round(s, active, &spent);
-    /* clusters start when the others cannot go on, which keeps few alive, or by chance */
+    /* further clusters start when these cannot go on, which keeps few alive, or by chance */
     bool more = !moved || spent || (s->schedule > 1 && session_random(s, 2));
     if ((more && start_one(s, active)) || moved || g_atomic_int_get(&s->stop)) continue;
     bool unblocked = false;
@@ -196,7 +206,7 @@ static bool run_alone(Cluster *c, bool may_park)
   Run *run = c->run;
   for (;;) {
     uint64_t progress = c->progress;
-    ClusterState state = cluster_run(c, SHARE);
+    ClusterState state = cluster_run(c, LONG);
     if (state == CLUSTER_YIELD && may_park && c->progress == progress) return false;
     if (state == CLUSTER_YIELD || (state == CLUSTER_STALLED && cluster_unblock(c))) continue;
     if (state == CLUSTER_STALLED) {

@@ -117,8 +117,8 @@ typedef struct SimFault {
   unsigned block[3], warp, lane;
   uint64_t address;
   unsigned other_line, other_block[3], other_warp; /* the other party; other_line 0: none */
-  const char *file, *other_file;                   /* names of the PTX texts, which must outlive the fault */
-  const char *launch, *other_launch;               /* names of the steps, NULL: a launch by itself */
+  char *file, *other_file;                         /* names of the PTX texts */
+  char *launch, *other_launch;                     /* names of the steps, NULL: a launch by itself */
   uint64_t count;                                  /* occurrences */
 } SimFault;
 
@@ -207,7 +207,11 @@ json_t *sim_launch_template(const SimModule *module, const char *entry, GError *
 /* A launch file: buffers are read or filled, the description points into the object. */
 typedef struct SimLaunchFile SimLaunchFile;
 SimLaunchFile *sim_launch_file_load(const char *path, GError **error);
+/* Its launch, or what the launches of a list share: buffers and tensor maps. */
 SimLaunch *sim_launch_file_launch(SimLaunchFile *file);
+/* Runs the launch, or all of the list: those that name no PTX file take the module. */
+bool sim_launch_file_run(SimLaunchFile *file, const SimModule *module, const Gpu *gpu,
+                         const SimOptions *options, SimResult *result, GError **error);
 bool sim_launch_file_write_outputs(const SimLaunchFile *file, GError **error);
 void sim_launch_file_free(SimLaunchFile *file);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimLaunchFile, sim_launch_file_free)

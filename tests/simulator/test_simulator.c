@@ -10,6 +10,7 @@
 // clang-format on
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FOLDER TEST_FOLDER "/"
 
@@ -123,14 +124,115 @@ static void expect_call(const SimLaunch *l)
     assert_int_equal(c[i], mix(i) * 1000 + mix(i + 101));
 }
 
+static void expect_ticket(const SimLaunch *l)
+{
+  const float *a = buffer(l, "a"), *c = buffer(l, "c");
+  double sum = 0;
+  for (unsigned i = 0; i < 256; i++)
+    sum += a[i];
+  near(c[0], sum, 1e-4);
+  assert_int_equal(*(const uint32_t *)buffer(l, "count"), 0);
+}
+
+static void expect_lookback(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  uint32_t sum = 0;
+  for (unsigned i = 0; i < 256; i++)
+    assert_int_equal(c[i], sum += a[i]);
+}
+
+/* In round r (0, 500, 1000) x[i] = i + r; the last round's is not read. */
+static void expect_gridbar(const SimLaunch *l)
+{
+  const uint32_t *c = buffer(l, "c");
+  for (unsigned i = 0; i < 384; i++) {
+    uint32_t next = (i + 64) % 384;
+    assert_int_equal(c[i], next * 3 + next + 500);
+  }
+}
+
+static void expect_splitk(const SimLaunch *l)
+{
+  const float *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 128; i++) {
+    float sum = 0;
+    for (unsigned k = 0; k < 4; k++)
+      sum += a[k * 128 + i];
+    assert_true(c[i] == sum);
+  }
+}
+
+static void expect_ring(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  uint32_t sum = 0;
+  for (unsigned i = 0; i < 7; i++)
+    sum += a[i];
+  assert_int_equal(c[0], sum);
+}
+
+static void expect_lock(const SimLaunch *l)
+{
+  assert_int_equal(*(const uint32_t *)buffer(l, "c"), 36);
+}
+
+static void expect_dependent(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *b = buffer(l, "b"), *w = buffer(l, "w"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 192; i++) {
+    assert_int_equal(a[i], 0);
+    assert_int_equal(b[i] & 1, 1);
+    assert_int_equal(c[i], b[i] + w[i]);
+  }
+}
+
+static void expect_peers(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 256; i++)
+    assert_int_equal(c[i], a[i ^ 32] + a[i ^ 64]);
+}
+
+static void expect_bounce(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 192; i++)
+    assert_int_equal(c[i], a[i] + 7);
+}
+
+static void expect_bytes(const SimLaunch *l)
+{
+  const uint8_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 15; i++) {
+    unsigned other = i / 5 * 5 + MIN((i % 5) ^ 1, 4);
+    assert_int_equal(c[i], (uint8_t)(a[i] + a[other] + 2));
+  }
+}
+
 static const struct {
   const char *name;
   void (*expect)(const SimLaunch *l);
-} kernels[] = {{"add", expect_add},           {"collatz", expect_collatz},
-               {"reduce", expect_reduce},     {"histogram", expect_histogram},
-               {"product", expect_product},   {"group", expect_group},
-               {"cluster", expect_cluster},   {"call", expect_call},
-               {"exchange", expect_exchange}, {"handoff", expect_handoff}};
+} kernels[] = {{"add", expect_add},
+               {"collatz", expect_collatz},
+               {"reduce", expect_reduce},
+               {"histogram", expect_histogram},
+               {"product", expect_product},
+               {"group", expect_group},
+               {"cluster", expect_cluster},
+               {"call", expect_call},
+               {"exchange", expect_exchange},
+               {"handoff", expect_handoff},
+               {"ticket", expect_ticket},
+               {"lookback", expect_lookback},
+               {"gridbar", expect_gridbar},
+               {"splitk", expect_splitk},
+               {"ring", expect_ring},
+               {"lock", expect_lock},
+               {"dependent", expect_dependent},
+               {"peers", expect_peers},
+               {"bounce", expect_bounce},
+               {"bytes", expect_bytes}};
 
 /* --- running --- */
 
@@ -149,7 +251,7 @@ static bool run_text(const char *name, const char *text, unsigned schedules, Sim
   options.schedules = schedules;
   options.max_instructions = 200000;
   options.timeout = 60;
-  if (!sim_run(module, sim_launch_file_launch(launch), NULL, &options, result, error)) return false;
+  if (!sim_launch_file_run(launch, module, NULL, &options, result, error)) return false;
   if (expect) expect(sim_launch_file_launch(launch));
   return true;
 }
@@ -202,7 +304,8 @@ static bool names(const SimFault *f, const char *text, const char *what)
   return strstr(own, what) || strstr(other, what);
 }
 
-static bool planted(const char *kernel, const char *from, const char *to, const char *kind, const char *where)
+static bool planted(const char *kernel, const char *from, const char *to, const char *kind, const char *where,
+                    unsigned schedules)
 {
   g_autofree char *text = load(kernel);
   g_autofree char *pattern = g_strcompress(from), *replacement = g_strcompress(to);
@@ -215,7 +318,7 @@ static bool planted(const char *kernel, const char *from, const char *to, const 
       g_strdup_printf("%.*s%s%s", (int)(at - text), text, replacement, at + strlen(pattern));
   SimResult result = {0};
   GError *error = NULL;
-  if (!run_text(kernel, changed, 2, &result, NULL, &error)) {
+  if (!run_text(kernel, changed, schedules, &result, NULL, &error)) {
     print_message("%s: '%s': %s\n", kernel, from, error->message);
     g_error_free(error);
     return false;
@@ -233,10 +336,10 @@ static bool planted(const char *kernel, const char *from, const char *to, const 
   return caught;
 }
 
-static void planted_faults(void **state)
+static void planted_in(const char *file, unsigned schedules)
 {
   g_autofree char *text = NULL;
-  assert_true(g_file_get_contents(FOLDER "faults.txt", &text, NULL, NULL));
+  assert_true(g_file_get_contents(file, &text, NULL, NULL));
   g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
   unsigned missed = 0, total = 0;
   for (unsigned i = 0; lines[i]; i++) {
@@ -244,13 +347,92 @@ static void planted_faults(void **state)
     g_auto(GStrv) fields = g_strsplit(lines[i], " | ", -1);
     assert_int_equal(g_strv_length(fields), 5);
     total++;
-    missed += !planted(fields[0], fields[1], fields[2], fields[3], fields[4]);
+    missed += !planted(fields[0], fields[1], fields[2], fields[3], fields[4], schedules);
   }
   print_message("%u of %u planted faults reported\n", total - missed, total);
   assert_int_equal(missed, 0);
 }
 
+static void planted_faults(void **state)
+{
+  planted_in(FOLDER "faults.txt", 2);
+}
+
+static void planted_order(void **state)
+{
+  planted_in(FOLDER "faults-order.txt", 2);
+}
+
+/* --- residency: a barrier of the grid needs all its blocks on the GPU at once --- */
+
+static unsigned deadlocks(unsigned blocks, unsigned registers, unsigned shared, const char *what)
+{
+  g_autofree char *text = load("gridbar"), *path = g_strdup(FOLDER "gridbar.launch.json");
+  g_autoptr(Source) source = source_new("gridbar.ptx", text, strlen(text));
+  g_autoptr(SimModule) module = sim_module_parse(source, NULL);
+  g_autoptr(SimLaunchFile) file = sim_launch_file_load(path, NULL);
+  g_autoptr(Gpu) gpu = gpu_load("h100", NULL);
+  assert_true(module && file && gpu);
+  SimLaunch launch = *sim_launch_file_launch(file);
+  launch.grid[0] = blocks;
+  launch.block[0] = 1;
+  launch.registers = registers;
+  launch.shared = shared;
+  SimOptions options;
+  sim_options_default(&options);
+  options.max_instructions = 2000000;
+  SimResult result;
+  GError *error = NULL;
+  if (!sim_run(module, &launch, gpu, &options, &result, &error)) fail_msg("%s", error->message);
+  unsigned n = 0;
+  for (unsigned i = 0; i < result.n_faults; i++)
+    n += result.faults[i].kind == SIM_FAULT_DEADLOCK && strstr(result.faults[i].message, what) != NULL;
+  if (result.n_errors != n) print_faults(&result);
+  assert_int_equal(result.n_errors, n);
+  sim_result_clear(&result);
+  return n;
+}
+
+static void residency(void **state)
+{
+  /* 132 SMs; 227 KB of 228 KB: one block each */
+  assert_int_equal(deadlocks(132, 32, 227 * 1024, ""), 0);
+  assert_int_equal(deadlocks(133, 32, 227 * 1024, "0 blocks of 133 have ended, 132 fit on the GPU at once"),
+                   1);
+  assert_int_equal(deadlocks(264, 32, 113 * 1024, ""), 0);
+  assert_int_equal(deadlocks(265, 32, 113 * 1024, "264 fit on the GPU at once"), 1);
+}
+
 /* --- bad input --- */
+
+static void refused_launch(const char *from, const char *to, unsigned line, const char *what)
+{
+  g_autofree char *text = NULL;
+  assert_true(g_file_get_contents(FOLDER "dependent.launch.json", &text, NULL, NULL));
+  char *at = strstr(text, from);
+  assert_non_null(at);
+  g_autofree char *changed = g_strdup_printf("%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  g_autofree char *path = NULL;
+  GError *error = NULL;
+  int fd = g_file_open_tmp("launch-XXXXXX.json", &path, NULL);
+  assert_true(fd >= 0 && close(fd) == 0 && g_file_set_contents(path, changed, -1, NULL));
+  SimLaunchFile *file = sim_launch_file_load(path, &error);
+  remove(path);
+  assert_null(file);
+  const Diagnostic *d = error_diagnostics(error)->pdata[0];
+  if (d->line != line || strcmp(d->message, what))
+    fail_msg("%u: '%s' instead of '%s' at line %u", d->line, d->message, what, line);
+  g_error_free(error);
+}
+
+static void bad_lists(void **state)
+{
+  refused_launch("\"launch\": 0", "\"launch\": 1", 6, "launch 1 is not an earlier one of the list");
+  refused_launch("\"launch\": 0", "\"launch\": -1", 6, "launch -1 is not an earlier one of the list");
+  refused_launch("\"dependent\": true", "\"dependant\": true", 6, "unknown key `dependant`");
+  refused_launch("\"grid\": [3], ", "", 3, "missing key `grid`");
+  refused_launch("{\"version\": 1,", "{\"version\": 1, \"grid\": [1],", 1, "unknown key `grid`");
+}
 
 static void refused(const char *text, ErrorCode code, unsigned line, const char *what)
 {
@@ -286,7 +468,8 @@ static void bad_input(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels), cmocka_unit_test(planted_faults),
-                                     cmocka_unit_test(bad_input)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(good_kernels),  cmocka_unit_test(planted_faults),
+                                     cmocka_unit_test(planted_order), cmocka_unit_test(residency),
+                                     cmocka_unit_test(bad_lists),     cmocka_unit_test(bad_input)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

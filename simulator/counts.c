@@ -197,7 +197,7 @@ static void add_finding(SimResult *result, const char *file, SimFaultKind kind, 
   result->faults = g_renew(SimFault, result->faults, result->n_faults + 1);
   result->faults[result->n_faults++] = (SimFault){.kind = kind,
                                                   .finding = true,
-                                                  .file = file,
+                                                  .file = g_strdup(file),
                                                   .message = g_strdup(message),
                                                   .instruction = g_strdup(c->instruction),
                                                   .line = c->line,

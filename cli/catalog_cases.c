@@ -6,9 +6,9 @@
 #define MAX_SYMBOLS 8
 #define MAX_VALUES  32
 
-/* How far beyond its tile a size may lie until the guard admits the kernel: a kernel for rows longer than
- * another's tile starts at two of its own. */
-#define MAX_TILES 4
+/* How far beyond its tile a size may lie until the guard admits the kernel: one for many rows starts where
+ * those for fewer end. */
+#define MAX_TILES 40
 
 typedef struct Chooser {
   const Plan *plan;
@@ -114,7 +114,8 @@ static void add_case(Chooser *c, const int64_t *symbols, unsigned skew)
 static bool find_base(Chooser *c)
 {
   static const unsigned skews[] = {0, 1};
-  unsigned n = c->plan->n_symbols, choices = 2 + MAX_TILES, total = 1;
+  static const unsigned tiles[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33};
+  unsigned n = c->plan->n_symbols, choices = 2 + G_N_ELEMENTS(tiles), total = 1;
   for (unsigned i = 0; i < n; i++)
     total *= choices;
   for (unsigned s = 0; s < G_N_ELEMENTS(skews); s++)
@@ -122,7 +123,8 @@ static bool find_base(Chooser *c)
       for (unsigned i = 0, rest = index; i < n; i++, rest /= choices) {
         const PlanSymbol *symbol = &c->plan->symbols[i];
         unsigned k = rest % choices;
-        int64_t m = MAX(symbol->multiple, 1), value = k < 2 ? (k ? 16 : 1) : (int64_t)(k - 1) * c->tile[i];
+        int64_t m = MAX(symbol->multiple, 1),
+                value = k < 2 ? (k ? 16 : 1) : (int64_t)tiles[k - 2] * c->tile[i];
         value = MAX(value, symbol->min);
         c->base[i] = (value + m - 1) / m * m;
       }
@@ -166,7 +168,7 @@ static unsigned candidates(const Chooser *c, unsigned symbol, int64_t *values)
   values[n++] = prime;
   values[n++] = 16 * prime_from(prime / 16 + 1); /* odd in steps of 16, where vectors are asked for */
   if (is_k) values[n++] = (ring + 16) / m * m;
-  for (int64_t k = 1; k <= MAX_TILES; k++)
+  for (int64_t k = 1; k <= MAX_TILES && n + 5 <= MAX_VALUES; k++)
     if (cross_tile(c, symbol, k * tile, values, &n)) break;
   return n;
 }

@@ -370,7 +370,7 @@ static unsigned build_nodes(Kernel *k, Node *nodes, int *node_of, GArray *edges)
   }
   unsigned at = 0;
   for (unsigned i = 0; i < n; at += nodes[i++].n_next)
-    nodes[i].next = &g_array_index(edges, int, at);
+    nodes[i].next = nodes[i].n_next ? &g_array_index(edges, int, at) : NULL;
   return n;
 }
 

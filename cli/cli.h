@@ -32,6 +32,7 @@ typedef struct Command {
   const char *arguments; /* positional arguments as --help shows them, "" if none */
   const char *doc;       /* one line */
   const char *details;   /* paragraphs for --help and the man page; may be NULL */
+  const char *examples;  /* lines shown as they stand, each ended by \n; may be NULL */
   const Action *actions; /* ended by a NULL name; NULL if the command has none */
   bool action_required;
   unsigned least, most;  /* positional arguments, without the action; ignored if there are actions */

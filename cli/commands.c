@@ -173,7 +173,16 @@ const Command commands[] = {
      .most = 1,
      .options = sim_options,
      .run = command_sim,
-     .doc = "runs a PTX file on the CPU and reports its faults"},
+     .doc = "runs a PTX file on the CPU and reports its faults",
+     .details =
+         "Without a fault it exits with 0, with faults with 5; with 3 if there is an instruction it does "
+         "not know, before anything runs. docs/simulator.md describes launch files, reports and what "
+         "--watch takes.",
+     .examples = "  adlgen sim kernel.ptx --print-launch >launch.json\n"
+                 "  adlgen sim kernel.ptx --launch launch.json --schedules 4\n"
+                 "  adlgen sim kernel.ptx --launch launch.json --gpu h100 --counts\n"
+                 "  adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \\\n"
+                 "      --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128\n"},
     {.name = "catalog",
      .arguments = "build|check|simulate",
      .actions = catalog_actions,

@@ -116,6 +116,7 @@ char *help_command(const Command *command)
   g_string_append(text, "\noptions:\n");
   append_options(text, command->options);
   append_options(text, common_options);
+  if (command->examples) g_string_append_printf(text, "\nexamples:\n%s", command->examples);
   return g_string_free(text, FALSE);
 }
 
@@ -163,6 +164,10 @@ static void append_man_command(GString *page, const Command *command)
     append_item(page, g_strchomp(left), action->doc);
   }
   append_man_options(page, command->options);
+  if (!command->examples) return;
+  g_string_append(page, ".PP\nExamples:\n.PP\n.nf\n");
+  append_roff(page, command->examples);
+  g_string_append(page, ".fi\n");
 }
 
 char *help_man_page(const char *version)

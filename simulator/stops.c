@@ -159,14 +159,15 @@ void stops_see(Stops *stops, unsigned which, Warp *w, const Inst *in, uint32_t m
   g_mutex_lock(&run->session->lock);
   if (is_chosen(stops, b, w)) {
     b->hits++;
-    if (!run->options->hits || b->hits <= run->options->hits)
-      json_array_append_new(stops->list,
-                            json_pack("{s:s, s:i, s:s, s:I, s:[i,i,i], s:i, s:I, s:o}", "file",
-                                      base_name(run->kernel->module->source->name), "line", (int)b->line,
-                                      "instruction", in->source->text, "hit", (json_int_t)b->hits, "block",
-                                      (int)b->block[0], (int)b->block[1], (int)b->block[2], "warp",
-                                      (int)b->warp, "lanes", (json_int_t)mask, "values",
-                                      values(stops, w, in, first_lane(mask))));
+    if (!run->options->hits || b->hits <= run->options->hits) {
+      json_t *stop = json_pack("{s:s, s:i, s:s, s:I, s:[i,i,i], s:i, s:I, s:o}", "file",
+                               base_name(run->kernel->module->source->name), "line", (int)b->line,
+                               "instruction", in->source->text, "hit", (json_int_t)b->hits, "block",
+                               (int)b->block[0], (int)b->block[1], (int)b->block[2], "warp", (int)b->warp,
+                               "lanes", (json_int_t)mask, "values", values(stops, w, in, first_lane(mask)));
+      if (run->name) json_object_set_new(stop, "launch", json_string(run->name));
+      json_array_append_new(stops->list, stop);
+    }
   }
   g_mutex_unlock(&run->session->lock);
 }

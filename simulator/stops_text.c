@@ -107,6 +107,8 @@ static void print_matrix(GString *out, const json_t *value)
 static void print_stop(GString *out, const json_t *stop)
 {
   const json_t *block = json_object_get(stop, "block");
+  const char *launch = json_string_value(json_object_get(stop, "launch"));
+  if (launch) g_string_append_printf(out, "%s: ", launch);
   g_string_append_printf(
       out, "%s:%d: hit %" JSON_INTEGER_FORMAT ": block (%d,%d,%d), warp %d, lanes %08x, before %s\n",
       json_string_value(json_object_get(stop, "file")),

@@ -219,6 +219,7 @@ $ adlgen sim reverse.ptx --print-launch >first.json; adlgen sim good.ptx --launc
 64 warp-instructions in ..., 0 faults, 0 findings
 
 $ adlgen sim $SRC/generated/h100-h800/gemm_bf16_nt.ptx --print-launch | grep -o '"tensormap": "[^"]*"'
+"tensormap": "arg_map_D"
 "tensormap": "arg_map_A"
 "tensormap": "arg_map_B"
 
@@ -244,3 +245,20 @@ $ adlgen sim both.ptx --print-launch --entry mma | head -2
 $ (adlgen sim reverse.ptx --launch reverse.launch.json --jobs 1; adlgen sim mma.ptx --launch mma.launch.json --counts --gpu a100; adlgen sim mma.ptx --launch mma.launch.json --break mma.ptx:50 --watch %r13:u32 --watch shared:%r2+512:4x8:bf16 --watch fragment:m16n8:f32:%d0..%d3 | head -15) | sed 's/in [0-9.]* s/in .../' | grep -v '^37 ' >shown; wc -l <shown; grep -vxFf $SRC/docs/simulator.md shown
 29
 [exit 1]
+
+$ adlgen sim --help | sed -n '1,9p; /^examples/,$p'
+usage: adlgen sim KERNEL.ptx [OPTION]...
+
+adlgen sim runs a PTX file on the CPU and reports its faults.
+
+Without a fault it exits with 0, with faults with 5; with 3 if there is an instruction it does not
+know, before anything runs. docs/simulator.md describes launch files, reports and what --watch
+takes.
+
+options:
+examples:
+  adlgen sim kernel.ptx --print-launch >launch.json
+  adlgen sim kernel.ptx --launch launch.json --schedules 4
+  adlgen sim kernel.ptx --launch launch.json --gpu h100 --counts
+  adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \
+      --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128

@@ -100,7 +100,7 @@ valid
 
 # Breaks in the kernels of a graph.
 $ adlgen compile add.json --gpu h100 --emit ptx --out ptx >/dev/null; line=$(grep -n st.global ptx/h100/add_v4.ptx | head -1 | cut -d: -f1); adlgen run add.json --gpu h100 --on sim --dim R=3 --break add_v4.ptx:$line --watch global:z:1x4:f32 | grep -A3 hit | sed 's/v4.ptx:[0-9]*/v4.ptx:LINE/; s/line [0-9]*/line LINE/'
-add_v4.ptx:LINE: hit 1: block (0,0,0), warp 0, lanes 3fffffff, before st.global.v4.f32
+add: add_v4.ptx:LINE: hit 1: block (0,0,0), warp 0, lanes 3fffffff, before st.global.v4.f32
   global:z:1x4:f32
         0 1 2 3
      0: ? ? ? ?

@@ -8,6 +8,10 @@ void take_order(Decoder *d, MemoryOrder otherwise);
 uint64_t atomic_value(PtxType type, int operation, uint64_t a, uint64_t b, uint64_t c);
 Step run_nop(Warp *w, const Inst *in, uint32_t mask);
 
+/* exec_span.c: an access of all 32 lanes at once; false: nothing has been done, it must go lane by lane */
+bool load_span(Warp *w, const Inst *in);
+bool store_span(Warp *w, const Inst *in);
+
 /* exec_memory.c */
 void decode_load_store(Decoder *d, int is_store);
 void decode_atomic(Decoder *d, int is_reduction);

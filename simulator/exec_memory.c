@@ -1,6 +1,7 @@
 /* Loads, stores, atomics, address conversions. */
 #include "simulator/check.h"
 #include "simulator/exec.h"
+#include "simulator/place.h"
 #include "simulator/race.h"
 #include <string.h>
 
@@ -23,26 +24,73 @@ static inline uint64_t read_element(const uint8_t *at, unsigned bytes, bool is_s
   }
 }
 
+/* Lanes whose bytes lie one behind the other are looked at together for races, those that read what the lane
+ * before them reads not again: a reader is remembered by its warp. */
+typedef struct ReadRun {
+  Place p; /* of the first lane; at NULL: empty */
+  unsigned lane, lanes;
+  uint64_t last; /* offset of the latest lane's bytes */
+} ReadRun;
+
+static void end_run(Warp *w, const Inst *in, ReadRun *run, unsigned bytes)
+{
+  if (run->p.at && run->lanes > 1)
+    race_check_lanes(w, in, run->lane, &run->p, run->lanes * bytes, bytes, ACCESS_READ, 0);
+  else if (run->p.at)
+    race_access(w, in, run->lane, &run->p, bytes, ACCESS_READ, false);
+  run->p.at = NULL;
+}
+
+static inline void extend_run(Warp *w, const Inst *in, ReadRun *run, unsigned lane, const Place *p,
+                              unsigned bytes)
+{
+  bool watched = p->block ? p->block->check != NULL : p->buffer && p->buffer->check;
+  if (!watched) return;
+  bool near = run->p.at && run->p.block == p->block && run->p.buffer == p->buffer;
+  if (near && p->offset == run->last) return;
+  run->last = p->offset;
+  if (near && lane == run->lane + run->lanes && p->at == run->p.at + run->lanes * bytes && bytes >= 4 &&
+      (!p->block || p->block == w->block)) {
+    run->lanes++;
+    return;
+  }
+  end_run(w, in, run, bytes);
+  run->p = *p;
+  run->lane = lane;
+  run->lanes = 1;
+}
+
 /* in->list: destinations; in->operation: destination registers are 64 bits wide; in->negate: sign-extend */
 static Step run_load(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned n = in->n_list, bytes = in->bytes, total = n * bytes;
+  if (mask == FULL && load_span(w, in)) return STEP_NEXT;
   if (w->undefined) check_value(w, in, in->a[0], mask, "the address of a load");
   void *out[8];
   for (unsigned e = 0; e < n; e++)
     out[e] = operand(w, in->list[e]);
   uint32_t undefined = 0;
   bool polls = in->order != ORDER_WEAK && in->space != SPACE_LOCAL, same = true;
+  bool word = n == 1 && bytes == 4 && !in->operation;
+  ReadRun run = {{0}};
   for_lanes(l, mask)
   {
     uint64_t address = lane_address(w, in, l);
-    Place p = memory_place(w, in, l, in->space, address, total, ACCESS_READ);
+    Place p = place_at(w, in, l, (Space)in->space, address, total, ACCESS_READ);
     if (p.at) {
       if (polls) same &= poll_same(w, in, l, &p, total);
-      race_access(w, in, l, &p, total, ACCESS_READ, in->order != ORDER_WEAK);
-      if (!memory_is_defined(&p, total)) undefined |= 1u << l;
-    } else {
-      undefined |= 0; /* reported already: go on with zeros */
+      if (in->order == ORDER_WEAK)
+        extend_run(w, in, &run, l, &p, total);
+      else
+        race_access(w, in, l, &p, total, ACCESS_READ, true);
+      if (!is_defined_near(&p, total)) undefined |= 1u << l;
+    }
+    /* what was refused is reported already: go on with zeros */
+    if (word) {
+      uint32_t v = 0;
+      if (p.at) memcpy(&v, p.at, 4);
+      ((uint32_t *)out[0])[l] = v;
+      continue;
     }
     for (unsigned e = 0; e < n; e++) {
       if (bytes == 16) {
@@ -56,6 +104,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
         ((uint32_t *)out[e])[l] = (uint32_t)v & in->more;
     }
   }
+  end_run(w, in, &run, total);
   if (w->undefined) {
     uint32_t lanes = undefined;
     for (unsigned i = 0; i < in->n_writes; i++)
@@ -67,6 +116,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
 static Step run_store(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned n = in->n_list, bytes = in->bytes, total = n * bytes;
+  if (mask == FULL && store_span(w, in)) return STEP_NEXT;
   if (w->undefined) check_value(w, in, in->a[0], mask, "the address of a store");
   const uint8_t *values[8];
   unsigned stride = in->operation ? 8 : 4;
@@ -79,7 +129,7 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
   for_lanes(l, mask)
   {
     uint64_t address = lane_address(w, in, l);
-    Place p = memory_place(w, in, l, in->space, address, total, ACCESS_WRITE);
+    Place p = place_at(w, in, l, (Space)in->space, address, total, ACCESS_WRITE);
     if (!p.at) continue;
     bool same = true;
     for (unsigned e = 0; e < n && same; e++)

@@ -30,6 +30,16 @@ static inline Place place_at(Warp *w, const Inst *in, unsigned lane, Space space
   return memory_place(w, in, lane, space, address, bytes, kind);
 }
 
+/* memory_is_defined for bytes that do not straddle 64 of them, as aligned accesses never do. */
+static inline bool is_defined_near(const Place *p, unsigned bytes)
+{
+  unsigned at = (unsigned)(p->offset & 63);
+  if (!p->defined) return true;
+  if (at + bytes > 63) return memory_is_defined(p, bytes);
+  uint64_t want = (1ull << bytes) - 1;
+  return (p->defined[p->offset >> 6] >> at & want) == want;
+}
+
 /* Whether 16 bytes at an offset that is a multiple of 16 have been written; defined: a bit per byte. */
 static inline bool is_defined16(const uint64_t *defined, uint64_t offset)
 {

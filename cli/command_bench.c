@@ -5,6 +5,7 @@
 #include "measure/report.h"
 #include "measure/session.h"
 #include "measure/suite.h"
+#include "version.h"
 #include <string.h>
 
 static const char *const mode_choices[] = {"cold", "warm", "sustained", NULL};
@@ -248,6 +249,7 @@ static bool measure(Bench *bench, GError **error)
   s->description = bench->gpu;
   s->cases = (BenchCase **)(void *)bench->cases->pdata;
   s->n_cases = bench->cases->len;
+  s->version = ADLGEN_VERSION;
   s->reference = evaluate_graph;
   s->line = print_line;
   s->note = print_note;

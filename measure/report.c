@@ -1,6 +1,193 @@
+/* docs/performance.md and its charts, from the results that are committed. */
 #include "measure/report.h"
+#include "measure/bench.h"
+#include "measure/chart.h"
+#include <string.h>
+
+typedef struct Report {
+  char *docs;
+  GString *page;
+} Report;
+
+static const char *text_of(const json_t *object, const char *key)
+{
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "unknown";
+}
+
+static double number_of(const json_t *object, const char *key)
+{
+  return json_number_value(json_object_get(object, key));
+}
+
+static bool write_file(const Report *report, const char *name, const char *text, GError **error)
+{
+  g_autofree char *path = g_build_filename(report->docs, name, NULL);
+  GError *cause = NULL;
+  if (g_file_set_contents(path, text, -1, &cause)) return true;
+  error_set(error, ERROR_INPUT, NULL, "unwritable", NULL, "cannot write %s: %s", path, cause->message);
+  g_error_free(cause);
+  return false;
+}
+
+/* ---- one result ---- */
+
+static void add_machine(GString *page, const char *name, const json_t *result)
+{
+  const json_t *machine = json_object_get(result, "machine"), *versions = json_object_get(result, "versions");
+  const json_t *ceilings = json_object_get(result, "ceilings"), *method = json_object_get(result, "method");
+  static const char *const families[] = {"product_warp", "product_group"};
+  g_string_append_printf(page, "\n## %s\n\n", name);
+  g_string_append_printf(page, "%s on one %s (%d SMs, driver %s), for `%s`; ptxas %s",
+                         text_of(result, "date"), text_of(machine, "name"), (int)number_of(machine, "sms"),
+                         text_of(machine, "driver"), text_of(result, "gpu"), text_of(versions, "ptxas"));
+  if (json_is_string(json_object_get(versions, "cublaslt")))
+    g_string_append_printf(page, ", cuBLASLt %s (workspace 32 MiB)", text_of(versions, "cublaslt"));
+  g_string_append_printf(page, "; %d rounds. From `bench/results/%s.json`.\n\n",
+                         (int)number_of(method, "rounds"), name);
+  g_string_append_printf(page, "Ceilings of that run: read %.0f GB/s, copy %.0f GB/s",
+                         number_of(ceilings, "read") * 1e-9, number_of(ceilings, "copy") * 1e-9);
+  for (unsigned i = 0; i < G_N_ELEMENTS(families); i++) {
+    const char *type;
+    json_t *rate;
+    json_object_foreach(json_object_get(ceilings, families[i]), type, rate) g_string_append_printf(
+        page, ", %s %s %.0f TFLOP/s", families[i], type, json_number_value(rate) * 1e-12);
+  }
+  g_string_append(page, ".\n");
+}
+
+static void add_classes(GString *page, const json_t *result)
+{
+  size_t i;
+  json_t *class_;
+  g_string_append(page, "\n| class | mode | cases | roof / time | best peer / ours | worst | worst case |\n"
+                        "|---|---|---|---|---|---|---|\n");
+  json_array_foreach(json_object_get(result, "classes"), i, class_)
+  {
+    g_string_append_printf(page, "| %s | %s | %d | %.3f |", text_of(class_, "class"), text_of(class_, "mode"),
+                           (int)number_of(class_, "cases"), number_of(class_, "roof_fraction"));
+    if (json_object_get(class_, "peer_ratio"))
+      g_string_append_printf(page, " %.3f | %.3f | %s |\n", number_of(class_, "peer_ratio"),
+                             number_of(class_, "worst_ratio"), text_of(class_, "worst_case"));
+    else
+      g_string_append(page, " | | |\n");
+  }
+}
+
+static void add_case(GString *page, const json_t *c, const char *mode)
+{
+  const json_t *ours = bench_ours(c, mode), *peer = bench_best_peer(c, mode);
+  if (!ours) return;
+  double us = number_of(ours, "us"), flops = number_of(c, "flops");
+  g_string_append_printf(page, "| %s | %s | %.2f | ", text_of(c, "name"), mode, us);
+  if (flops > 0)
+    g_string_append_printf(page, "%.1f TFLOP/s", flops / us * 1e-6);
+  else
+    g_string_append_printf(page, "%.0f GB/s", number_of(c, "bytes") / us * 1e-3);
+  g_string_append_printf(page, " | %.1f %% | %.3f | ", number_of(ours, "spread") * 100,
+                         number_of(ours, "roof_fraction"));
+  if (peer)
+    g_string_append_printf(page, "%.2f (%s) | %.3f |\n", number_of(peer, "us"), text_of(peer, "candidate"),
+                           number_of(peer, "ratio"));
+  else
+    g_string_append(page, " | |\n");
+}
+
+static void add_cases(GString *page, const json_t *result)
+{
+  size_t i;
+  json_t *c;
+  g_string_append(page, "\n| case | mode | us | rate | spread | roof / time | best peer, us | peer / ours |\n"
+                        "|---|---|---|---|---|---|---|---|\n");
+  json_array_foreach(json_object_get(result, "cases"), i, c) for (unsigned mode = 0; mode < BENCH_MODE_COUNT;
+                                                                  mode++)
+      add_case(page, c, bench_mode_name(mode));
+}
+
+static void add_failures(GString *page, const json_t *result)
+{
+  size_t i, j;
+  json_t *c, *failure;
+  json_array_foreach(json_object_get(result, "cases"), i, c)
+      json_array_foreach(json_object_get(c, "failures"), j, failure)
+          g_string_append_printf(page, "\nNot measured: %s, %s: %s\n", text_of(c, "name"),
+                                 text_of(failure, "candidate"), text_of(failure, "message"));
+}
+
+static bool add_chart(Report *report, const char *name, const char *kind, const char *about, char *chart,
+                      GError **error)
+{
+  if (!chart) return true;
+  g_autofree char *file = g_strdup_printf("performance-%s-%s.svg", name, kind);
+  g_string_append_printf(report->page, "\n![%s](%s)\n", about, file);
+  bool ok = write_file(report, file, chart, error);
+  g_free(chart);
+  return ok;
+}
+
+static bool add_result(Report *report, const char *folder, const char *file, GError **error)
+{
+  g_autofree char *path = g_build_filename(folder, file, NULL),
+                  *name = g_strndup(file, strlen(file) - strlen(".json"));
+  json_error_t fault;
+  json_t *result = json_load_file(path, 0, &fault);
+  if (!result || json_integer_value(json_object_get(result, "version")) != 1) {
+    error_set(error, ERROR_INPUT, NULL, "bad-result", NULL, "%s is no result of adlgen bench%s%s", path,
+              result ? "" : ": ", result ? "" : fault.text);
+    json_decref(result);
+    return false;
+  }
+  add_machine(report->page, name, result);
+  add_classes(report->page, result);
+  bool ok = add_chart(report, name, "bars", "best peer's time over ours", bench_chart_bars(result, "cold"),
+                      error) &&
+            add_chart(report, name, "roofline", "roofline", bench_chart_roofline(result, "cold"), error);
+  add_cases(report->page, result);
+  add_failures(report->page, result);
+  json_decref(result);
+  return ok;
+}
+
+/* ---- all ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static GPtrArray *list_results(const char *folder)
+{
+  GPtrArray *names = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GDir) dir = g_dir_open(folder, 0, NULL);
+  const char *name;
+  while (dir && (name = g_dir_read_name(dir)))
+    if (g_str_has_suffix(name, ".json")) g_ptr_array_add(names, g_strdup(name));
+  if (names->len) qsort(names->pdata, names->len, sizeof(char *), compare_names);
+  return names;
+}
+
 bool bench_report(const char *root, GError **error)
 {
-  error_set(error, ERROR_UNSUPPORTED, NULL, "x", NULL, "not yet");
-  return false;
+  static const char head[] = "# Performance\n\nWritten by `adlgen bench report` from the results under "
+                             "`bench/results`; [bench.md](bench.md) "
+                             "describes the method.\nRatios were taken in one run each, interleaved; "
+                             "absolute times are for orientation. roof is "
+                             "max(bytes / read ceiling,\nFLOP / tensor ceiling) + 3 us; above 1 means that "
+                             "outputs were still in L2 when the "
+                             "kernel ended.\n";
+  g_autofree char *folder = g_build_filename(root ? root : ".", "bench", "results", NULL);
+  g_autofree char *docs = g_build_filename(root ? root : ".", "docs", NULL);
+  g_autoptr(GPtrArray) names = list_results(folder);
+  if (!names->len) {
+    error_set(error, ERROR_INPUT, NULL, "no-results", "adlgen bench --out FILE writes one",
+              "%s holds no results", folder);
+    return false;
+  }
+  Report report = {.docs = docs, .page = g_string_new(head)};
+  bool ok = true;
+  for (unsigned i = 0; ok && i < names->len; i++)
+    ok = add_result(&report, folder, names->pdata[i], error);
+  ok = ok && write_file(&report, "performance.md", report.page->str, error);
+  g_string_free(report.page, TRUE);
+  return ok;
 }

@@ -345,7 +345,8 @@ static json_t *head_json(const BenchSession *session, const BenchCeilings *ceili
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();
   g_autofree char *date = g_date_time_format(now, "%Y-%m-%d");
   g_autofree char *cublaslt = session->cublaslt ? cublaslt_version(session->cublaslt) : NULL;
-  json_t *versions = json_pack("{s:s?, s:s?}", "ptxas", session->assembler->version, "cublaslt", cublaslt);
+  json_t *versions = json_pack("{s:s?, s:s?, s:s?}", "adlgen", session->version, "ptxas",
+                               session->assembler->version, "cublaslt", cublaslt);
   json_t *method = json_pack("{s:i, s:f, s:f, s:I, s:I, s:b}", "rounds", (int)session->timing.rounds,
                              "seconds", session->timing.seconds, "short_us", session->timing.short_us,
                              "flush_bytes", (json_int_t)session->gpu->flush_bytes, "cublaslt_workspace",

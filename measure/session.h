@@ -25,6 +25,7 @@ typedef struct BenchSession {
   BenchTimingOptions timing;
   bool fast_accumulation, all_algorithms, fixed;
   double seconds;         /* no case is begun after so many; 0: no limit */
+  const char *version;    /* of this program, for the result */
   double ceiling_seconds; /* of each product loop */
   unsigned threads;
   BenchReference reference;

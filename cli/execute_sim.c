@@ -53,17 +53,24 @@ static SimModule *find_module(Simulation *s, const CompiledKernel *kernel, GErro
 
 /* ---- one launch ---- */
 
+/* Buffers of the launches that run together. */
+typedef struct Memory {
+  SimBuffer *buffers;
+  unsigned n_buffers;
+  int *buffer_of; /* tensor -> index of its buffer, or -1 */
+} Memory;
+
 typedef struct Description {
   SimLaunch launch;
-  int *buffer_of; /* tensor -> index of its buffer, or -1 */
+  Memory *memory;
 } Description;
 
-static void describe_buffer(const Simulation *s, Description *d, const PlanTensor *tensor)
+static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *tensor)
 {
   const ExecutionTensor *memory = &s->x->tensors[tensor->index];
-  if (d->buffer_of[tensor->index] >= 0) return;
-  d->buffer_of[tensor->index] = (int)d->launch.n_buffers;
-  d->launch.buffers[d->launch.n_buffers++] = (SimBuffer){
+  if (m->buffer_of[tensor->index] >= 0) return;
+  m->buffer_of[tensor->index] = (int)m->n_buffers;
+  m->buffers[m->n_buffers++] = (SimBuffer){
       .name = tensor->name,
       .data = memory->data ? memory->data : s->workspace + memory->resolved.offset,
       .bytes = memory->resolved.bytes,
@@ -83,7 +90,7 @@ static bool describe_map(Description *d, const ResolvedArgument *resolved, GErro
   }
   SimTensorMap *out = &d->launch.tensormaps[d->launch.n_tensormaps++];
   *out = (SimTensorMap){.name = argument->name,
-                        .buffer = (unsigned)d->buffer_of[argument->tensor->index],
+                        .buffer = (unsigned)d->memory->buffer_of[argument->tensor->index],
                         .buffer_offset = resolved->offset,
                         .type = map->element,
                         .rank = map->rank,
@@ -101,11 +108,11 @@ static bool describe_argument(const Simulation *s, Description *d, const Resolve
 {
   const PlanArgument *argument = resolved->argument;
   SimArgument *out = &d->launch.arguments[d->launch.n_arguments++];
-  if (argument->tensor) describe_buffer(s, d, argument->tensor);
+  if (argument->tensor) describe_buffer(s, d->memory, argument->tensor);
   switch (argument->kind) {
   case PLAN_ARGUMENT_POINTER:
     out->kind = SIM_ARG_BUFFER;
-    out->index = (unsigned)d->buffer_of[argument->tensor->index];
+    out->index = (unsigned)d->memory->buffer_of[argument->tensor->index];
     out->offset = resolved->offset;
     return true;
   case PLAN_ARGUMENT_TENSOR_MAP:
@@ -124,17 +131,14 @@ static bool describe(const Simulation *s, Arena *arena, const ResolvedLaunch *re
                      GError **error)
 {
   const PlanVariant *variant = resolved->variant;
-  unsigned n = variant->n_arguments, n_tensors = s->x->plan->n_tensors;
+  unsigned n = variant->n_arguments;
   d->launch = (SimLaunch){.entry = variant->entry, .shared = variant->shared};
   memcpy(d->launch.grid, resolved->grid, sizeof d->launch.grid);
   memcpy(d->launch.block, variant->block, sizeof d->launch.block);
   memcpy(d->launch.cluster, variant->cluster, sizeof d->launch.cluster);
-  d->launch.buffers = arena_new_array(arena, SimBuffer, n);
+  d->launch.buffers = d->memory->buffers;
   d->launch.tensormaps = arena_new_array(arena, SimTensorMap, n);
   d->launch.arguments = arena_new_array(arena, SimArgument, n);
-  d->buffer_of = arena_new_array(arena, int, n_tensors);
-  for (unsigned i = 0; i < n_tensors; i++)
-    d->buffer_of[i] = -1;
   for (unsigned i = 0; i < n; i++)
     if (!describe_argument(s, d, &resolved->arguments[i], error)) return false;
   return true;
@@ -147,7 +151,7 @@ static void report_faults(Simulation *s, const char *launch, const SimResult *re
   json_t *fault = NULL;
   json_array_foreach(list, i, fault)
   {
-    json_object_set_new(fault, "launch", json_string(launch));
+    if (!json_object_get(fault, "launch")) json_object_set_new(fault, "launch", json_string(launch));
     json_array_append(s->faults->list, fault);
   }
   json_decref(object);
@@ -198,32 +202,70 @@ static bool breaks_are_known(const Simulation *s, GError **error)
   return true;
 }
 
-static bool simulate(Simulation *s, const ResolvedLaunch *resolved, Arena *arena, GError **error)
+/* ---- launches that may overlap ---- */
+
+static void report(Simulation *s, const ResolvedLaunch *const *launches, unsigned n, const SimModule *module,
+                   const SimResult *result)
 {
-  for (unsigned i = 0; i < resolved->launch->n_zero; i++)
-    memset(s->workspace + resolved->zero[i].offset, 0, resolved->zero[i].bytes);
-  if (resolved->empty) return true;
-  const CompiledKernel *kernel = execution_kernel(s->x, resolved->variant);
-  SimModule *module = find_module(s, kernel, error);
-  Description description = {0};
+  g_autoptr(GString) names = g_string_new(NULL);
+  for (unsigned i = 0; i < n; i++) {
+    const ResolvedLaunch *l = launches[i];
+    g_string_append_printf(names, "%s%s: %s, grid %u x %u x %u", i ? "; " : "", l->launch->name,
+                           l->variant->kernel, l->grid[0], l->grid[1], l->grid[2]);
+    g_ptr_array_add(s->launched, (void *)l->variant->kernel);
+  }
+  g_string_append_printf(s->faults->notes, "%s, %" G_GUINT64_FORMAT " warp-instructions in %.2f s\n",
+                         names->str, result->instructions, result->seconds);
+  s->faults->instructions += result->instructions;
+  const char *name = launches[0]->launch->name;
+  report_faults(s, name, result, module);
+  report_stops(s, name, result);
+  report_counts(s, name, launches[0]->variant->kernel, result);
+}
+
+/* Edges to launches of the same group; the others have ended. */
+static void describe_edges(const ResolvedLaunch *const *launches, unsigned i, Arena *arena, SimStep *step)
+{
+  const PlanLaunch *launch = launches[i]->launch;
+  unsigned first = launches[0]->launch->index;
+  SimEdge *after = arena_new_array(arena, SimEdge, launch->n_depends);
+  step->after = after;
+  for (unsigned e = 0; e < launch->n_depends; e++)
+    if (launch->depends_on[e].launch >= first)
+      after[step->n_after++] =
+          (SimEdge){launch->depends_on[e].launch - first, launch->depends_on[e].dependent};
+}
+
+/* One launch, or several that follow each other and whose edges let them overlap. */
+static bool simulate(Simulation *s, const ResolvedLaunch *const *launches, unsigned n, Arena *arena,
+                     GError **error)
+{
+  unsigned n_tensors = s->x->plan->n_tensors;
+  Memory memory = {.buffers = arena_new_array(arena, SimBuffer, n_tensors),
+                   .buffer_of = arena_new_array(arena, int, n_tensors)};
+  Description *d = arena_new_array(arena, Description, n);
+  SimStep *steps = arena_new_array(arena, SimStep, n);
+  for (unsigned i = 0; i < n_tensors; i++)
+    memory.buffer_of[i] = -1;
+  for (unsigned i = 0; i < n; i++) {
+    const CompiledKernel *kernel = execution_kernel(s->x, launches[i]->variant);
+    const char *name = launches[i]->launch->name;
+    SimModule *module = find_module(s, kernel, error);
+    d[i].memory = &memory;
+    if (!module || !describe(s, arena, launches[i], &d[i], error)) return false;
+    d[i].launch.n_buffers = memory.n_buffers;
+    steps[i] = (SimStep){.name = n > 1 ? name : NULL, .module = module, .launch = &d[i].launch};
+    describe_edges(launches, i, arena, &steps[i]);
+    if (s->x->keep && !i && !keep_launch(s->x->keep, name, &d[i].launch, kernel->ptx, error)) return false;
+  }
+  for (unsigned i = 0; i < n; i++)
+    d[i].launch.n_buffers = memory.n_buffers;
   SimResult result = {0};
-  if (!module || !describe(s, arena, resolved, &description, error) ||
-      (s->x->keep &&
-       !keep_launch(s->x->keep, resolved->launch->name, &description.launch, kernel->ptx, error)) ||
-      !sim_run(module, &description.launch, s->x->gpu, s->options, &result, error))
-    return false;
-  g_string_append_printf(s->faults->notes,
-                         "%s: %s, grid %u x %u x %u, %" G_GUINT64_FORMAT " warp-instructions in %.2f s\n",
-                         resolved->launch->name, resolved->variant->kernel, resolved->grid[0],
-                         resolved->grid[1], resolved->grid[2], result.instructions, result.seconds);
-  s->faults->instructions += result.instructions;
-  report_faults(s, resolved->launch->name, &result, module);
-  g_ptr_array_add(s->launched, (void *)resolved->variant->kernel);
-  report_stops(s, resolved->launch->name, &result);
-  report_counts(s, resolved->launch->name, resolved->variant->kernel, &result);
+  if (!sim_run_steps(steps, n, s->x->gpu, s->options, &result, error)) return false;
+  report(s, launches, n, steps[0].module, &result);
   sim_result_clear(&result);
-  for (unsigned i = 0; i < s->x->plan->n_tensors; i++)
-    s->written[i] |= description.buffer_of[i] >= 0;
+  for (unsigned i = 0; i < n_tensors; i++)
+    s->written[i] |= memory.buffer_of[i] >= 0;
   return true;
 }
 
@@ -240,20 +282,46 @@ static void note_cleared(Simulation *s, const ResolvedLaunch *resolved)
     }
 }
 
+/* May it overlap with a launch from `first` on? What is cleared before it would come between. */
+static bool overlaps(const ResolvedLaunch *l, unsigned first)
+{
+  bool dependent = false;
+  for (unsigned i = 0; i < l->launch->n_depends; i++)
+    dependent |= l->launch->depends_on[i].dependent && l->launch->depends_on[i].launch >= first;
+  return dependent && !l->launch->n_zero && !l->empty;
+}
+
+/* The launch at *next and those behind it that may overlap; *next: behind them. */
+static bool simulate_next(Simulation *s, unsigned *next, const PlanBindings *bindings, GError **error)
+{
+  const Plan *plan = s->x->plan;
+  g_autoptr(Arena) arena = arena_new();
+  g_autoptr(GPtrArray) group = g_ptr_array_new();
+  unsigned first = *next;
+  for (unsigned i = first; i < plan->n_launches; i++) {
+    ResolvedLaunch *resolved = plan_resolve(plan, plan->launches[i], bindings, arena, error);
+    if (!resolved) return false;
+    if (i > first && !overlaps(resolved, first)) break;
+    g_ptr_array_add(group, resolved);
+    *next = i + 1;
+    if (resolved->empty) break;
+  }
+  const ResolvedLaunch *head = group->pdata[0];
+  note_cleared(s, head);
+  for (unsigned i = 0; i < head->launch->n_zero; i++)
+    memset(s->workspace + head->zero[i].offset, 0, head->zero[i].bytes);
+  return head->empty || simulate(s, (const ResolvedLaunch *const *)group->pdata, group->len, arena, error);
+}
+
 bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults *faults, GError **error)
 {
   Simulation s;
   simulation_init(&s, x, options, faults);
   const PlanBindings bindings = {x->symbols, s.addresses};
   bool ok = true;
-  for (unsigned i = 0; ok && i < x->plan->n_launches; i++) {
-    g_autoptr(Arena) arena = arena_new();
-    const ResolvedLaunch *resolved = plan_resolve(x->plan, x->plan->launches[i], &bindings, arena, error);
-    if (resolved) note_cleared(&s, resolved);
-    ok = resolved && simulate(&s, resolved, arena, error);
-    /* Nothing after a broken kernel means anything. */
-    if (faults->n_errors) break;
-  }
+  /* nothing after a broken kernel means anything */
+  for (unsigned next = 0; ok && next < x->plan->n_launches && !faults->n_errors;)
+    ok = simulate_next(&s, &next, &bindings, error);
   ok = ok && (faults->n_errors || breaks_are_known(&s, error));
   simulation_clear(&s);
   return ok;

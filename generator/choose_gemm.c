@@ -4,14 +4,17 @@
  * variant for each range of M whose best tile is clearly better than the next larger range's. */
 #include "generator/choose.h"
 #include "generator/cost.h"
+#include <string.h>
 
 typedef struct {
   unsigned bm, bn;
+  unsigned split; /* blocks of a cluster that share it; 1: none */
 } Tile;
 
 static const unsigned group_rows[] = {64, 128};
 static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224, 256};
-static const Tile warp_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}};
+static const unsigned splits[] = {1, 2, 4, 8};
+static const Tile warp_tiles[] = {{128, 128, 1}, {64, 128, 1}, {128, 64, 1}, {64, 64, 1}};
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
 static const int64_t ranges[] = {64, 128, 256, 512};
 #define WORTH_A_VARIANT                                                                                      \
@@ -59,15 +62,27 @@ static unsigned staging_bytes(const Chooser *chooser, Tile tile)
   return 2 * tile.bm * 128 * chooser->op->n_outputs;
 }
 
-static unsigned stage_count(const Chooser *chooser, Tile tile, bool group, bool fast)
+static unsigned stage_bytes(const Chooser *chooser, Tile tile, bool group)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  unsigned stage =
-      (tile.bm * number_bytes(gemm->a_type) + tile.bn * number_bytes(gemm->b_type)) * tile_depth(gemm, group);
+  return (tile.bm * number_bytes(gemm->a_type) + tile.bn * number_bytes(gemm->b_type)) *
+         tile_depth(gemm, group);
+}
+
+/* Shared memory in which the blocks that share a tile exchange their parts (combine_blocks). */
+static unsigned exchange_bytes(Tile tile)
+{
+  return tile.split > 1 ? tile.bm * (tile.bn * 4 + tile.split * 32) : 0;
+}
+
+static unsigned stage_count(const Chooser *chooser, Tile tile, bool group, bool fast)
+{
+  unsigned stage = stage_bytes(chooser, tile, group);
   unsigned room = chooser->gpu->shared_per_block - 2048; /* barriers and alignment */
   if (!fast) return 2;
   if (!group) return CLAMP(room / stage, 2u, 4u);
   unsigned staging = staging_bytes(chooser, tile);
+  room -= exchange_bytes(tile);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u, 10u);
@@ -81,6 +96,22 @@ static bool is_panel(unsigned extent, NumberType type)
   return bytes % 128 == 0 || bytes == 64 || bytes == 32;
 }
 
+/* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell; each
+ * then has whole pieces of the tile's columns. */
+static bool split_legal(const Chooser *chooser, Tile tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const Gpu *gpu = chooser->gpu;
+  if (tile.split <= 1) return true;
+  unsigned columns = tile.bn / tile.split;
+  bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    known &= symbolic_is_constant(chooser->op->dims[i], NULL);
+  return known && gpu_has(gpu, "cluster") && tile.split <= gpu->cluster_portable && columns % 16 == 0 &&
+         columns * out_bytes(chooser) % 32 == 0 &&
+         exchange_bytes(tile) + 3 * stage_bytes(chooser, tile, true) < gpu->shared_per_block;
+}
+
 static bool group_tile_legal(const Chooser *chooser, Tile tile)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
@@ -89,6 +120,7 @@ static bool group_tile_legal(const Chooser *chooser, Tile tile)
   bool legal = false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == tile.bn;
+  if (!split_legal(chooser, tile)) return false;
   if (gemm->a_m_major && !is_panel(tile.bm, gemm->a_type)) return false;
   return legal && (!gemm->b_n_major || is_panel(tile.bn, gemm->b_type));
 }
@@ -108,7 +140,8 @@ static CostReport tile_cost(const Chooser *chooser, Tile tile, int64_t m, bool g
                     .sms = sm_budget(chooser)};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     shape.batches *= MAX(1, choose_typical(typical, chooser->op->dims[i]));
-  CostTile priced = {tile.bm, tile.bn, tile_depth(gemm, group), stage_count(chooser, tile, group, true)};
+  CostTile priced = {tile.bm, tile.bn, tile_depth(gemm, group), stage_count(chooser, tile, group, true),
+                     tile.split};
   return group ? cost_group_gemm(chooser->gpu, &shape, &priced)
                : cost_warp_gemm(chooser->gpu, &shape, &priced);
 }
@@ -125,32 +158,40 @@ static void note_cost(Chooser *chooser, Tile tile, int64_t m, const CostReport *
 {
   choose_note(
       chooser,
-      "M = %-6d tile %3ux%-3u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f  memory %8.0f"
-      "  total %8.0f clocks",
-      (int)m, tile.bm, tile.bn, cost->step, cost->tensor, cost->shared, cost->copy, cost->waves, cost->memory,
-      cost->total);
+      "M = %-6d tile %3ux%-3u split %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
+      "  memory %8.0f  total %8.0f clocks",
+      (int)m, tile.bm, tile.bn, tile.split, cost->step, cost->tensor, cost->shared, cost->copy, cost->waves,
+      cost->memory, cost->total);
 }
 
-/* The cheapest tile for M rows; of equal ones the larger, which comes later. */
-static Tile best_tile(Chooser *chooser, int64_t m, bool group)
+typedef struct {
+  Tile tile;
+  double total;
+} Best;
+
+static void consider(Chooser *chooser, Best *best, Tile tile, int64_t m, bool group)
 {
-  static const Tile small = {64, 64};
+  if (group && !group_tile_legal(chooser, tile)) return;
+  CostReport cost = tile_cost(chooser, tile, m, group);
+  if (tile.split > 1 && cost.waves > 1) return; /* a split kernel starts anew for each wave */
+  if (best->tile.bm && cost.total > best->total * 1.001) return;
+  *best = (Best){tile, cost.total};
+  note_cost(chooser, tile, m, &cost);
+}
+
+/* The cheapest tile for M rows; of equal ones the larger, which comes later. `bounded`: M cannot be more. */
+static Tile best_tile(Chooser *chooser, int64_t m, bool group, bool bounded)
+{
+  static const Tile small = {64, 64, 1};
   if (!group && gathers_elements(chooser)) return small;
-  Tile best = {0, 0};
-  double least = 0;
-  unsigned count = group ? G_N_ELEMENTS(group_rows) * G_N_ELEMENTS(group_columns) : G_N_ELEMENTS(warp_tiles);
-  for (unsigned i = 0; i < count; i++) {
-    Tile tile = group ? (Tile){group_rows[i / G_N_ELEMENTS(group_columns)],
-                               group_columns[i % G_N_ELEMENTS(group_columns)]}
-                      : warp_tiles[count - 1 - i];
-    if (group && !group_tile_legal(chooser, tile)) continue;
-    CostReport cost = tile_cost(chooser, tile, m, group);
-    if (best.bm && cost.total > least * 1.001) continue;
-    best = tile;
-    least = cost.total;
-    note_cost(chooser, tile, m, &cost);
-  }
-  return best.bm ? best : small;
+  Best best = {0};
+  for (unsigned i = G_N_ELEMENTS(warp_tiles); !group && i-- > 0;)
+    consider(chooser, &best, warp_tiles[i], m, false);
+  for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
+    for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
+      for (unsigned c = 0; c < G_N_ELEMENTS(group_columns); c++)
+        consider(chooser, &best, (Tile){group_rows[r], group_columns[c], splits[s]}, m, true);
+  return best.tile.bm ? best.tile : small;
 }
 
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
@@ -200,12 +241,15 @@ static void finish(Chooser *chooser, Choice *choice, Tile tile, bool group, bool
   choice_set_int(choice, "bn", tile.bn);
   choice_set_int(choice, "bk", bk);
   choice_set_int(choice, "stages", stages);
-  choice_set_int(choice, "persistent", group);
+  choice_set_int(choice, "persistent", group && tile.split == 1);
   choice_set_int(choice, "group", 8);
   choice_set_int(choice, "cluster", 1);
+  choice_set_int(choice, "split", tile.split);
   choice->stages = stages;
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.bm, tile.bn, bk);
-  choice->suffix = arena_printf(chooser->arena, "%ux%ux%u%s", tile.bm, tile.bn, bk, fast ? "" : "_any");
+  const char *shared = tile.split > 1 ? arena_printf(chooser->arena, "_split%u", tile.split) : "";
+  choice->suffix =
+      arena_printf(chooser->arena, "%ux%ux%u%s%s", tile.bm, tile.bn, bk, shared, fast ? "" : "_any");
   chooser->n++;
 }
 
@@ -218,15 +262,16 @@ static Tile choose_ranges(Chooser *chooser, bool group, int64_t longest)
   /* blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart */
   unsigned n = 0, most = group ? G_N_ELEMENTS(ranges) : 2;
   for (; n < most && ranges[n] < longest; n++)
-    tiles[n] = best_tile(chooser, ranges[n], group);
-  tiles[n] = best_tile(chooser, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), group);
+    tiles[n] = best_tile(chooser, ranges[n], group, true);
+  bool bounded = longest <= typical;
+  tiles[n] = best_tile(chooser, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), group, bounded);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     double own = tile_cost(chooser, tiles[i], ranges[i], group).total,
            next = tile_cost(chooser, tiles[i + 1], ranges[i], group).total;
     if (next < own * WORTH_A_VARIANT) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
-    if (tiles[i].bm == tiles[i + 1].bm && tiles[i].bn == tiles[i + 1].bn) continue;
+    if (!memcmp(&tiles[i], &tiles[i + 1], sizeof tiles[i])) continue;
     Choice *choice = choose_open(chooser, "gemm");
     if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, ranges[i]))
       finish(chooser, choice, tiles[i], group, true);
@@ -239,9 +284,9 @@ bool choose_gemm(Chooser *chooser)
   const FusedGemm *gemm = &chooser->op->gemm;
   bool group = group_possible(chooser), warp = warp_possible(chooser), priced = group || warp;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
-  Tile scalar = {64, 64}, tile = scalar;
+  Tile scalar = {64, 64, 1}, tile = scalar;
   if (priced)
-    tile = symbolic_is_constant(gemm->m, NULL) ? best_tile(chooser, typical, group)
+    tile = symbolic_is_constant(gemm->m, NULL) ? best_tile(chooser, typical, group, true)
                                                : choose_ranges(chooser, group, longest);
   Choice *choice = choose_open(chooser, "gemm");
   if (require_fast(chooser, choice, group))
@@ -251,7 +296,7 @@ bool choose_gemm(Chooser *chooser)
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool bytes = number_bytes(gemm->a_type) ==
                1; /* copied one by one: the 128 x 128 tile's copies alone fill the registers */
-  tile = warp && !bytes ? best_tile(chooser, MIN(typical, longest), false) : scalar;
+  tile = warp && !bytes ? best_tile(chooser, MIN(typical, longest), false, false) : scalar;
   finish(chooser, choose_open(chooser, "gemm"), tile, false, false);
   return true;
 }

@@ -14,6 +14,7 @@
 #define FILL           1500.0 /* clocks: launch of the block, barriers, the first slots */
 #define DEFAULT_COPY   64.0   /* bytes a clock an SM, where the description does not say */
 #define EPILOGUE_SPEED 12.0   /* outputs a clock: registers to shared memory to the engine */
+#define COMBINE_BLOCK  450.0  /* clocks for each block of a cluster that adds up a tile */
 #define WARP_STEP      100.0  /* clocks: wait, block barrier, addresses of a k step of warp products */
 
 static double divide_up(int64_t x, int64_t by)
@@ -68,10 +69,12 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   cost.copy = filled / rate;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
-  cost.waves = ceil(tile_count(gemm, tile) / gemm->sms);
+  unsigned split = tile->split > 1 ? tile->split : 1;
+  cost.waves = ceil(tile_count(gemm, tile) * split / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm);
-  double steps = cost.waves * divide_up(gemm->k, tile->bk);
-  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / EPILOGUE_SPEED;
+  double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
+  double combine = split > 1 ? COMBINE_BLOCK * split : 0;
+  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / split / EPILOGUE_SPEED + combine;
   return cost;
 }
 

@@ -11,6 +11,7 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
+  unsigned split; /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

@@ -89,14 +89,15 @@ static IrBuilder walk(IrBuilder *builder, IrExpr *const *extents, unsigned n, in
 }
 
 IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
-                        bool persistent, int64_t cluster, IrExpr **coordinates)
+                        bool persistent, int64_t cluster, bool shared, IrExpr **coordinates)
 {
   IrModule *module = builder->module;
   if (cluster <= 1 || n < 2) return walk(builder, extents, n, group, persistent, 1, coordinates);
-  IrExpr *shared[SCHEDULE_MAX_DIMS];
+  if (shared) return walk(builder, extents, n, group, persistent, cluster, coordinates);
+  IrExpr *walked[SCHEDULE_MAX_DIMS];
   for (unsigned d = 0; d < n; d++)
-    shared[d] = d + 2 == n ? schedule_cluster_rows(module, extents[d], cluster) : extents[d];
-  IrBuilder inner = walk(builder, shared, n, MAX(1, group / cluster), persistent, cluster, coordinates);
+    walked[d] = d + 2 == n ? schedule_cluster_rows(module, extents[d], cluster) : extents[d];
+  IrBuilder inner = walk(builder, walked, n, MAX(1, group / cluster), persistent, cluster, coordinates);
   IrExpr *first = binary(&inner, OPERATOR_MUL, coordinates[n - 2], ir_int(module, cluster));
   IrExpr *own = binary(&inner, OPERATOR_ADD, first, ir_call(module, "cluster_rank", 0));
   coordinates[n - 2] = let(&inner, "own_row", own);

@@ -7,29 +7,29 @@ static IrType none(void)
   return (IrType){.kind = TYPE_NONE};
 }
 
-/* x + 64 into x and 64. */
+/* x + 64 into x and 64, 128 + x + 64 into x and 192; NULL: nothing but a constant. */
 static const IrExpr *split_constant(const IrExpr *expr, int64_t *constant)
 {
   *constant = 0;
-  if (expr->kind == EXPR_INT) {
-    *constant = expr->integer;
-    return NULL;
+  while (expr->kind == EXPR_BINARY && (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB)) {
+    const IrExpr *a = expr->items[0], *b = expr->items[1];
+    bool add = expr->operator_ == OPERATOR_ADD;
+    if (add && a->kind == EXPR_INT) {
+      const IrExpr *exchange = a;
+      a = b;
+      b = exchange;
+    }
+    int64_t sum;
+    if (b->kind != EXPR_INT || (add ? __builtin_add_overflow(*constant, b->integer, &sum)
+                                    : __builtin_sub_overflow(*constant, b->integer, &sum)))
+      return expr;
+    *constant = sum;
+    expr = a;
   }
-  if (expr->kind != EXPR_BINARY) return expr;
-  const IrExpr *a = expr->items[0], *b = expr->items[1];
-  if (expr->operator_ == OPERATOR_ADD && b->kind == EXPR_INT) {
-    *constant = b->integer;
-    return a;
-  }
-  if (expr->operator_ == OPERATOR_ADD && a->kind == EXPR_INT) {
-    *constant = a->integer;
-    return b;
-  }
-  if (expr->operator_ == OPERATOR_SUB && b->kind == EXPR_INT && b->integer != INT64_MIN) {
-    *constant = -b->integer;
-    return a;
-  }
-  return expr;
+  int64_t sum;
+  if (expr->kind != EXPR_INT || __builtin_add_overflow(*constant, expr->integer, &sum)) return expr;
+  *constant = sum;
+  return NULL;
 }
 
 bool ir_range_extent(const IrExpr *range, int64_t *extent)

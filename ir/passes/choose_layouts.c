@@ -220,6 +220,18 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   return NULL;
 }
 
+/* What a block keeps of a tile that a cluster adds up lies as in the whole tile. */
+static void place_combination(Placement *placement, const IrOp *op)
+{
+  unsigned extent[LAYOUT_MAX_DIMS];
+  const IrType *type = &op->results[0]->type;
+  const Layout *whole = layout_for(placement, &op->operands[0]->value->type);
+  if (layout_for(placement, type) || type->rank != 2 || !whole) return;
+  extents_of(type, extent);
+  const Layout *part = layout_part(placement->module->arena, whole, extent);
+  if (part) g_ptr_array_add(placement->anchors, (gpointer)part);
+}
+
 /* The largest tile shape that no anchor covers. */
 static const IrType *largest_unplaced(Placement *placement)
 {
@@ -337,6 +349,8 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
     if (!check_threads(&placement, op)) return false;
     g_ptr_array_add(anchors, (gpointer)layout);
   }
+  for (unsigned i = 0; i < ops->len; i++)
+    if (((IrOp *)ops->pdata[i])->code == OP_COMBINE) place_combination(&placement, ops->pdata[i]);
   if (!place_registers(&placement)) return false;
   place_accesses(&placement);
   for (unsigned i = 0; i < ops->len; i++)

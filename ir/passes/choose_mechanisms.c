@@ -24,7 +24,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  GPtrArray *fills, *products, *stores, *channels;
+  GPtrArray *fills, *products, *stores, *channels, *combinations;
   GError **error;
   bool failed;
 } Choice;
@@ -36,6 +36,7 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
   if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
+  if (op->code == OP_COMBINE) g_ptr_array_add(choice->combinations, op);
 }
 
 static const IrType *tensor_of(const IrExpr *access)
@@ -171,12 +172,21 @@ static void choose_product(Choice *choice, IrOp *mma)
 
 /* ---- Stores ---- */
 
-#define STAGING_SLOTS  2    /* as stage_stores makes them */
-#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
+#define STAGING_SLOTS    2    /* as stage_stores makes them */
+#define EXCHANGE_PADDING 32   /* bytes a row, as combine_blocks makes it */
+#define RESERVED_BYTES   2048 /* barriers, and what alignment loses */
 
-static uint64_t channel_bytes(const Choice *choice)
+/* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
+static uint64_t bytes_taken(const Choice *choice)
 {
   uint64_t bytes = 0;
+  for (unsigned i = 0; i < choice->combinations->len; i++) {
+    const IrOp *op = choice->combinations->pdata[i];
+    const IrType *whole = &op->operands[0]->value->type, *part = &op->results[0]->type;
+    uint64_t blocks = (uint64_t)(ir_tile_extent(whole, 1) / ir_tile_extent(part, 1));
+    bytes += (uint64_t)ir_tile_elements(whole) * number_bytes(whole->element) +
+             blocks * (uint64_t)ir_tile_extent(whole, 0) * EXCHANGE_PADDING;
+  }
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
     uint64_t slot_bytes = 0;
@@ -215,7 +225,7 @@ static void choose_stores(Choice *choice)
   for (unsigned i = 0; i < choice->products->len; i++)
     group |= ir_attribute_is(choice->products->pdata[i], ATTR_VIA, "group");
   if (!group) return; /* elsewhere the threads that compute are also those that copy */
-  uint64_t used = channel_bytes(choice);
+  uint64_t used = bytes_taken(choice);
   for (unsigned i = 0; i < choice->stores->len; i++) {
     IrOp *store = choice->stores->pdata[i];
     const char *refusal = tensor_store_refusal(choice, store, &used);
@@ -232,6 +242,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
   g_autoptr(GPtrArray) products = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
   g_autoptr(GPtrArray) channels = g_ptr_array_new();
+  g_autoptr(GPtrArray) combinations = g_ptr_array_new();
   Choice choice = {.context = context,
                    .module = module,
                    .kernel = ir_kernel(module),
@@ -239,6 +250,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .products = products,
                    .stores = stores,
                    .channels = channels,
+                   .combinations = combinations,
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);

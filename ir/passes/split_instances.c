@@ -30,12 +30,14 @@ static void find_product(IrOp *op, void *data)
   if (is_group_product(op) && !split->product) split->product = op;
 }
 
-/* Tiles may be the accumulator's shape, or a row, a column or one element of it. */
+/* Tiles may be the accumulator's shape, some columns of it, or a row, a column or one element of these. */
 static bool is_cut_by_rows(const Instances *split, const IrType *type)
 {
   if (type->rank != 2) return false;
   int64_t rows = ir_tile_extent(type, 0), columns = ir_tile_extent(type, 1);
-  return (rows == split->m || rows == 1) && (columns == split->n || columns == 1);
+  unsigned part[2] = {(unsigned)split->rows, (unsigned)columns};
+  return (rows == split->m || rows == 1) &&
+         (columns == 1 || layout_part(split->module->arena, split->layout, part));
 }
 
 static bool has_corner(const IrExpr *access)
@@ -134,8 +136,10 @@ static void cut_tiles(IrOp *op, void *data)
     if (type->kind != TYPE_TILE) continue;
     int64_t extent[2] = {ir_tile_extent(type, 0), ir_tile_extent(type, 1)};
     const Layout *layout = split->layout;
+    unsigned part[2] = {(unsigned)split->rows, (unsigned)extent[1]};
+    if (extent[1] != 1) layout = layout_part(arena, layout, part);
     if (extent[0] != split->m) layout = layout_slice(arena, layout, 1);
-    if (extent[1] != split->n) layout = layout_slice(arena, layout, 0);
+    if (extent[1] == 1) layout = layout_slice(arena, layout, 0);
     if (extent[0] == split->m) extent[0] = split->rows;
     *type = ir_tile(split->module, type->element, 2, extent, layout);
   }

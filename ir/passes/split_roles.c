@@ -23,6 +23,7 @@ typedef struct {
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
   int64_t cluster;         /* blocks that take tiles below one another and share what these have in common */
+  bool shared_tile;        /* they take the same tile, each a part of k */
   const IrValue *tile_row; /* the coordinate in which they differ */
   GError **error;
   bool failed;
@@ -159,11 +160,17 @@ static bool depends_on(const IrExpr *expr, const IrValue *value)
   return false;
 }
 
+/* Do blocks copy into each other's slots? */
+static bool shares_slots(const Split *split)
+{
+  return split->cluster > 1 && !split->shared_tile;
+}
+
 /* The dimension along which the blocks of a cluster divide a fill that is the same for all, or -1. Parts
  * begin on a panel of the swizzle, or after 8 rows. */
 static int shared_dim(const Split *split, const IrOp *fill)
 {
-  if (split->cluster <= 1 || depends_on(fill->operands[1], split->tile_row)) return -1;
+  if (!shares_slots(split) || depends_on(fill->operands[1], split->tile_row)) return -1;
   const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
   const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
   int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
@@ -257,8 +264,8 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
   /* arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have
    * waited for one product together */
-  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, split->cluster > 1 ? "warpgroup" : "warp"));
-  if (split->cluster > 1) {
+  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, shares_slots(split) ? "warpgroup" : "warp"));
+  if (shares_slots(split)) {
     ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
     ir_attribute_set(arrive, ATTR_RELAXED, NULL); /* products have read the slot, nobody has written it */
   }
@@ -344,8 +351,8 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
     extents[n++] = rewrite(role, tiles->operands[i]);
   int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1),
           persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  IrBuilder inner =
-      schedule_open(builder, extents, n, group, persistent != 0, role->split->cluster, coordinates);
+  IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, role->split->cluster,
+                                  role->split->shared_tile, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   copy_region(role, &inner, tiles->regions[0]);
@@ -442,7 +449,7 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
 /* Arrivals that free a slot: see consume(). */
 static int64_t empty_arrivals(const Split *split)
 {
-  return split->cluster > 1 ? split->consumer_warps / 4 * split->cluster : split->consumer_warps;
+  return shares_slots(split) ? split->consumer_warps / 4 * split->cluster : split->consumer_warps;
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -509,7 +516,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
                         cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
   copy_region(&role, &inner, body);
-  for (unsigned i = 0; kind == ROLE_PRODUCER && split->cluster > 1 && i < channels->len; i++)
+  for (unsigned i = 0; kind == ROLE_PRODUCER && shares_slots(split) && i < channels->len; i++)
     drain(&role, &inner, channels->pdata[i]);
 }
 
@@ -522,9 +529,10 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     const IrOp *op = tiles->pdata[0];
     for (unsigned i = 1; i < op->n_operands; i++) {
       bool rows = i + 2 == op->n_operands;
-      blocks =
-          ir_binary(module, OPERATOR_MUL, blocks,
-                    rows ? schedule_cluster_rows(module, op->operands[i], split->cluster) : op->operands[i]);
+      blocks = ir_binary(module, OPERATOR_MUL, blocks,
+                         rows && !split->shared_tile
+                             ? schedule_cluster_rows(module, op->operands[i], split->cluster)
+                             : op->operands[i]);
     }
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
@@ -552,6 +560,13 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   const IrOp *tiles = survey->tiles->pdata[0];
   int64_t wanted = ir_attribute_int(tiles, ATTR_CLUSTER, 1);
   unsigned arguments = tiles->regions[0]->n_arguments;
+  int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
+  if (sharing > 1) { /* without clusters or an engine combine_blocks refuses the kernel */
+    split->shared_tile = true;
+    split->cluster = sharing;
+    ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, sharing));
+    return;
+  }
   if (wanted <= 1) return;
   const Gpu *gpu = split->context->gpu;
   if (!engine || !gpu_has(gpu, "cluster") || arguments < 2) {

@@ -91,6 +91,11 @@ static void test_split_instances(void **state)
   check_pass("split_instances");
 }
 
+static void test_combine_blocks(void **state)
+{
+  check_pass("combine_blocks");
+}
+
 static void test_stage_stores(void **state)
 {
   check_pass("stage_stores");
@@ -144,6 +149,7 @@ int main(void)
       cmocka_unit_test(test_split_roles),
       cmocka_unit_test(test_split_instances),
       cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_combine_blocks),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_allocate_resources),
       cmocka_unit_test(test_budget_registers),

@@ -107,8 +107,8 @@ static void assembly_destroy(void *assembly)
 
 static bool assemble(adlgen_result *result, const Gpu *gpu, const adlgen_options *options, GError **error)
 {
-  g_autoptr(Cache) cache = cache_open(options->cache_dir, 0);
-  g_autoptr(Assembler) assembler = assembler_find_cached(options->ptxas, NULL, cache, error);
+  g_autoptr(Assembler) assembler =
+      assembler_find_cached(options->ptxas, NULL, cache_open(options->cache_dir, 0), error);
   if (!assembler) return false;
   unsigned n = result->result->kernels->len;
   g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);

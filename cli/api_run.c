@@ -80,7 +80,7 @@ adlgen_executable *adlgen_load(const adlgen_result *result, const adlgen_options
   JitOptions jit;
   GError *fault = NULL;
   Loaded *loaded = jit_options(&options, &jit, &fault)
-                       ? jit_result(result->result, result->graph, result->gpu->gpu, NULL, &jit, &fault)
+                       ? jit_result(result->result, result->graph, result->gpu->gpu, &jit, &fault)
                        : NULL;
   return give(loaded, fault, error);
 }

@@ -1,4 +1,5 @@
 /* adlgen compile: a graph, or pseudo-assembly, to files for one or several GPUs. */
+#include "cli/assembler_option.h"
 #include "cli/build.h"
 #include "cli/cli.h"
 #include "cli/constants.h"
@@ -180,7 +181,7 @@ static bool generate(CompileRun *run, GError **error)
 static bool find_assembler(CompileRun *run, GError **error)
 {
   if (!emits(run, "cubin") && !emits(run, "sass") && !emits(run, "c")) return true;
-  run->assembler = assembler_find(argument_value(run->arguments, "ptxas"), run->cli->program_folder, error);
+  run->assembler = assembler_of_options(run->cli, run->arguments, error);
   return run->assembler != NULL;
 }
 

@@ -1,4 +1,5 @@
 /* adlgen run: compiles a graph, runs it on the simulator or on a GPU, compares it with its reference. */
+#include "cli/assembler_option.h"
 #include "cli/build.h"
 #include "cli/cli.h"
 #include "cli/execute.h"
@@ -47,6 +48,8 @@ const Option run_options[] = {
      .doc = "instead of GRAPH: a run with --check for each line of JSON, in one process (docs/cli.md)"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
+    OPTION_ASSEMBLER,
+    OPTION_NO_CACHE,
     {.name = NULL},
 };
 
@@ -203,10 +206,11 @@ static bool run_on_gpu(Run *run, GError **error)
 {
   unsigned number = 0;
   if (!argument_unsigned(run->arguments, "device", &number, error)) return false;
-  g_autoptr(Assembler) assembler =
-      assembler_find(argument_value(run->arguments, "ptxas"), run->cli->program_folder, error);
+  g_autoptr(Assembler) assembler = assembler_of_options(run->cli, run->arguments, error);
   g_autoptr(Device) device = assembler ? device_open(number, error) : NULL;
-  return device && execution_run(run->execution, device, assembler, run->faults, error);
+  bool ok = device && execution_run(run->execution, device, assembler, run->faults, error);
+  assembler_report_cache(run->cli, assembler);
+  return ok;
 }
 
 /* ---- results ---- */

@@ -1,4 +1,5 @@
 /* The option table. One row a command; --help, the man page and the completion are printed from it. */
+#include "cli/assembler_option.h"
 #include "cli/cli.h"
 
 static const char *const emit_choices[] = {"ir", "ptx", "cubin", "sass", "c", NULL};
@@ -63,6 +64,8 @@ static const Option compile_options[] = {
     {.name = "time-passes", .doc = "shows how long each pass took"},
     {.name = "explain", .doc = "says which template, tile and path was chosen, what was rejected, and why"},
     OPTION_PTXAS,
+    OPTION_ASSEMBLER,
+    OPTION_NO_CACHE,
     OPTION_JOBS,
     OPTIONS_END,
 };

@@ -1,6 +1,6 @@
-/* A plan on a GPU: memory with margins around every tensor, machine code for the device, launches in order on
- * one stream. */
+/* A plan on a GPU: memory with margins around every tensor, then one launch of the whole by the runtime. */
 #include "cli/execute.h"
+#include "cli/jit.h"
 #include <string.h>
 
 /* Bytes before and behind every tensor that no kernel may touch. */
@@ -20,7 +20,7 @@ typedef struct GpuRun {
   GpuRegion *regions; /* as plan->tensors (empty for the workspace's), then the workspace */
   uint64_t *addresses;
   ResolvedLaunch **launches; /* as plan->launches */
-  DeviceKernel **kernels;    /* as compiled->kernels; NULL where not launched */
+  Executable *executable;
   Arena *arena;
 } GpuRun;
 
@@ -118,143 +118,63 @@ static unsigned kernel_index(const GpuRun *run, const PlanVariant *variant)
   return index;
 }
 
-/* The most dynamic shared memory each kernel is launched with; -1 for those that are not. */
-static int64_t *shared_of_kernels(const GpuRun *run)
+/* The kernels that these sizes and addresses launch, as compiled->kernels. */
+static bool *wanted_kernels(const GpuRun *run)
 {
-  unsigned n = run->x->compiled->kernels->len;
-  int64_t *shared = arena_new_array(run->arena, int64_t, n);
-  for (unsigned i = 0; i < n; i++)
-    shared[i] = -1;
-  for (unsigned i = 0; i < run->x->plan->n_launches; i++) {
-    const ResolvedLaunch *launch = run->launches[i];
-    if (launch->empty) continue;
-    int64_t *most = &shared[kernel_index(run, launch->variant)];
-    *most = MAX(*most, (int64_t)launch->variant->shared);
-  }
-  return shared;
+  bool *wanted = arena_new_array(run->arena, bool, run->x->compiled->kernels->len);
+  for (unsigned i = 0; i < run->x->plan->n_launches; i++)
+    if (!run->launches[i]->empty) wanted[kernel_index(run, run->launches[i]->variant)] = true;
+  return wanted;
 }
 
-static bool load_kernels(GpuRun *run, const AssemblyJob *jobs, unsigned n, const unsigned *kernel_of,
-                         const int64_t *shared, GError **error)
+static void note_differences(const GpuRun *run, const Context *context, const char *target)
 {
-  for (unsigned i = 0; i < n; i++) {
-    const CompiledKernel *kernel = run->x->compiled->kernels->pdata[kernel_of[i]];
-    if (jobs[i].error) {
-      g_propagate_error(error, g_error_copy(jobs[i].error));
-      return false;
-    }
-    run->kernels[kernel_of[i]] = device_load(run->device, kernel->name, jobs[i].result->cubin, kernel->entry,
-                                             (unsigned)shared[kernel_of[i]], error);
-    if (!run->kernels[kernel_of[i]]) return false;
-  }
-  return true;
+  g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+  figures_compare(context_figures(context), run->x->gpu, target, lines);
+  for (guint i = 0; i < lines->len; i++)
+    g_string_append_printf(run->faults->notes, "%s\n", (const char *)lines->pdata[i]);
 }
 
-static bool assemble_kernels(GpuRun *run, const Assembler *assembler, GError **error)
+static bool load_kernels(GpuRun *run, const Assembler *assembler, GError **error)
 {
-  const GPtrArray *kernels = run->x->compiled->kernels;
-  const int64_t *shared = shared_of_kernels(run);
-  AssemblyJob *jobs = arena_new_array(run->arena, AssemblyJob, kernels->len);
-  unsigned *kernel_of = arena_new_array(run->arena, unsigned, kernels->len), n = 0;
-  run->kernels = arena_new_array(run->arena, DeviceKernel *, kernels->len);
   g_autofree char *target = device_target(run->device, run->x->gpu->target, error);
-  if (!target) return false;
-  if (strcmp(target, run->x->gpu->target))
-    g_string_append_printf(run->faults->notes, "kernels for %s (%s) are assembled for %s to run on %s\n",
-                           run->x->gpu->name, run->x->gpu->target, target, device_name(run->device));
-  for (unsigned i = 0; i < kernels->len; i++) {
-    const CompiledKernel *kernel = kernels->pdata[i];
-    if (shared[i] < 0) continue;
-    kernel_of[n] = i;
-    jobs[n++] = (AssemblyJob){kernel->name, kernel->ptx, target, NULL, NULL};
-  }
-  if (n) assembler_run_all(assembler, jobs, n, 0, NULL, NULL);
-  bool ok = load_kernels(run, jobs, n, kernel_of, shared, error);
-  for (unsigned i = 0; i < n; i++) {
-    assembly_free(jobs[i].result);
-    g_clear_error(&jobs[i].error);
-  }
-  return ok;
+  Context *context = target ? context_open(0, error) : NULL; /* the device's, which is current */
+  if (!context) return false;
+  note_differences(run, context, target);
+  const JitScope scope = {wanted_kernels(run), 0};
+  unsigned assembled = 0;
+  run->executable = jit_kernels(run->x->compiled, context, assembler, target, &scope, &assembled, error);
+  return run->executable != NULL;
 }
 
 /* ---- launching ---- */
 
-typedef struct ArgumentValue {
-  DeviceTensorMap map;
-  uint8_t bytes[8];
-} ArgumentValue;
-
-static bool make_argument(GpuRun *run, const ResolvedArgument *resolved, ArgumentValue *value, void **address,
-                          GError **error)
+static void *pointer_of(uint64_t address)
 {
-  const PlanArgument *argument = resolved->argument;
-  *address = value->bytes;
-  uint64_t place = argument->tensor ? run->addresses[argument->tensor->index] + resolved->offset : 0;
-  if (argument->kind == PLAN_ARGUMENT_POINTER) {
-    memcpy(value->bytes, &place, sizeof place);
-    return true;
-  }
-  if (argument->kind != PLAN_ARGUMENT_TENSOR_MAP) {
-    memcpy(value->bytes, resolved->bytes, sizeof value->bytes);
-    return true;
-  }
-  const PlanTensorMap *map = &argument->map;
-  DeviceBox box = {.element = map->element,
-                   .rank = map->rank,
-                   .address = place,
-                   .swizzle = map->swizzle,
-                   .interleave = (unsigned)map->interleave * 16,
-                   .l2_promotion = map->l2_promotion,
-                   .fill_nan = map->fill == PLAN_FILL_NAN};
-  memcpy(box.dims, resolved->dims, sizeof box.dims);
-  memcpy(box.strides, resolved->strides, sizeof box.strides);
-  memcpy(box.box, map->box, sizeof box.box);
-  memcpy(box.element_strides, map->element_strides, sizeof box.element_strides);
-  *address = &value->map;
-  return device_encode(run->device, argument->name ? argument->name : argument->tensor->name, &box,
-                       &value->map, error);
-}
-
-static bool launch_kernel(GpuRun *run, const ResolvedLaunch *resolved, ArgumentValue *values, GError **error)
-{
-  const PlanVariant *variant = resolved->variant;
-  g_autofree void **addresses = g_new0(void *, variant->n_arguments + 1);
-  DeviceLaunch launch = {.shared = variant->shared, .dependent = resolved->dependent, .arguments = addresses};
-  memcpy(launch.grid, resolved->grid, sizeof launch.grid);
-  memcpy(launch.block, variant->block, sizeof launch.block);
-  memcpy(launch.cluster, variant->cluster, sizeof launch.cluster);
-  for (unsigned i = 0; i < variant->n_arguments; i++)
-    if (!make_argument(run, &resolved->arguments[i], &values[i], &addresses[i], error)) return false;
-  g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", resolved->launch->name,
-                         variant->kernel, resolved->grid[0], resolved->grid[1], resolved->grid[2]);
-  return device_launch(run->device, run->kernels[kernel_index(run, variant)], &launch, error);
-}
-
-static bool launch_one(GpuRun *run, const ResolvedLaunch *resolved, GError **error)
-{
-  uint64_t workspace = run->regions[run->x->plan->n_tensors].address;
-  for (unsigned i = 0; i < resolved->launch->n_zero; i++)
-    if (!device_fill(run->device, workspace + resolved->zero[i].offset, 0, resolved->zero[i].bytes, error))
-      return false;
-  if (resolved->empty) return true;
-  /* Tensor maps need more alignment than an allocation has. */
-  ArgumentValue *values = g_aligned_alloc0(resolved->variant->n_arguments + 1, sizeof *values, 64);
-  bool ok = launch_kernel(run, resolved, values, error);
-  g_aligned_free(values);
-  return ok;
+  return (void *)(uintptr_t)address; // NOLINT: of the device
 }
 
 static bool launch_all(GpuRun *run, GError **error)
 {
-  for (unsigned i = 0; i < run->x->plan->n_launches; i++)
-    if (!launch_one(run, run->launches[i], error)) return false;
-  return device_wait(run->device, error);
+  const GpuRegion *workspace = &run->regions[run->x->plan->n_tensors];
+  unsigned n = executable_tensor_count(run->executable);
+  const void **tensors = arena_new_array(run->arena, const void *, n);
+  for (unsigned i = 0; i < n; i++)
+    tensors[i] = pointer_of(run->addresses[executable_tensor(run->executable, i)->index]);
+  for (unsigned i = 0; i < run->x->plan->n_launches; i++) {
+    const ResolvedLaunch *launch = run->launches[i];
+    if (!launch->empty)
+      g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
+                             launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
+  }
+  return executable_launch(run->executable, device_stream(run->device), tensors, run->x->symbols,
+                           pointer_of(workspace->address), workspace->bytes, error) &&
+         device_wait(run->device, error);
 }
 
 static void run_clear(GpuRun *run)
 {
-  for (unsigned i = 0; run->kernels && i < run->x->compiled->kernels->len; i++)
-    device_unload(run->kernels[i]);
+  executable_free(run->executable);
   for (unsigned i = 0; run->regions && i <= run->x->plan->n_tensors; i++)
     device_release(run->device, run->regions[i].allocation);
   arena_free(run->arena);
@@ -265,7 +185,7 @@ bool execution_run(Execution *x, Device *device, const Assembler *assembler, Exe
 {
   GpuRun run = {.x = x, .device = device, .faults = faults, .arena = arena_new()};
   bool ok = make_memory(&run, error) && resolve_launches(&run, error) &&
-            assemble_kernels(&run, assembler, error) && launch_all(&run, error) && read_back(&run, error);
+            load_kernels(&run, assembler, error) && launch_all(&run, error) && read_back(&run, error);
   run_clear(&run);
   return ok;
 }

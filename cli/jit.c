@@ -18,9 +18,8 @@ void loaded_free(Loaded *loaded)
 /* One call on its way. */
 typedef struct Jit {
   const JitOptions *options;
-  Context *context; /* NULL once the executable has it */
-  Cache *cache;
-  Assembler *assembler;
+  Context *context;     /* NULL once the executable has it */
+  Assembler *assembler; /* and the cache in it */
   const Gpu *gpu;
   Gpu *own_gpu;
   char *target;
@@ -31,7 +30,6 @@ static void jit_clear(Jit *jit)
 {
   context_close(jit->context);
   assembler_free(jit->assembler);
-  cache_close(jit->cache);
   gpu_free(jit->own_gpu);
   g_free(jit->target);
   loaded_free(jit->loaded);
@@ -47,10 +45,9 @@ static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
   jit->gpu = gpu ? gpu : jit->own_gpu;
   jit->target = jit->gpu ? figures_target(figures, jit->gpu->target, error) : NULL;
   if (!jit->target) return false;
-  jit->cache = cache_open(options->cache_dir, 0);
-  jit->assembler = options->nvjitlink
-                       ? assembler_load_nvjitlink(jit->cache, error)
-                       : assembler_find_cached(options->ptxas, options->near, jit->cache, error);
+  Cache *cache = cache_open(options->cache_dir, 0);
+  jit->assembler = options->nvjitlink ? assembler_load_nvjitlink(cache, error)
+                                      : assembler_find_cached(options->ptxas, options->near, cache, error);
   if (!jit->assembler) return false;
   jit->loaded = g_new0(Loaded, 1);
   jit->loaded->warnings = g_ptr_array_new_with_free_func(g_free);
@@ -151,7 +148,7 @@ static bool read_program(const Jit *jit, Program *program, const char *data, gsi
 /* true if plan and machine code of every kernel were there. */
 static bool recall_program(const Jit *jit, const char *key, Program *program)
 {
-  g_autoptr(GBytes) content = cache_get(jit->cache, key);
+  g_autoptr(GBytes) content = cache_get(jit->assembler->cache, key);
   gsize size = 0;
   const char *data = content ? g_bytes_get_data(content, &size) : NULL;
   return data && read_program(jit, program, data, size);
@@ -170,43 +167,43 @@ static void remember_program(const Jit *jit, const char *key, const CompileResul
   json_decref(list);
   char *text = g_strconcat(rows, "\n", plan, NULL);
   g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
-  cache_put(jit->cache, key, content);
+  cache_put(jit->assembler->cache, key, content);
 }
 
 /* ---- assembling and loading ---- */
 
-static bool take_jobs(Jit *jit, AssemblyJob *jobs, const unsigned *kernel_of, unsigned n,
-                      ExecutableKernel *kernels, GError **error)
+static bool take_jobs(const AssemblyJob *jobs, const unsigned *kernel_of, unsigned n,
+                      ExecutableKernel *kernels, unsigned *assembled, GError **error)
 {
   for (unsigned i = 0; i < n; i++) {
     if (jobs[i].error) {
-      g_propagate_error(error, g_steal_pointer(&jobs[i].error));
+      g_propagate_error(error, g_error_copy(jobs[i].error));
       return false;
     }
     kernels[kernel_of[i]].cubin = jobs[i].result->cubin;
-    jit->loaded->assembled += !jobs[i].result->recalled;
+    *assembled += !jobs[i].result->recalled;
   }
   return true;
 }
 
-/* Takes the plan. */
-static bool load(Jit *jit, Plan *plan, const ExecutableKernel *kernels, unsigned n, GError **error)
-{
-  Context *context = g_steal_pointer(&jit->context);
-  jit->loaded->executable = executable_new(plan, context, kernels, n, error);
-  if (!jit->loaded->executable) plan_free(plan);
-  return jit->loaded->executable != NULL;
-}
-
-/* The plan is read back from its text, since the executable has one of its own. */
-static Plan *copy_plan(const Plan *plan, GError **error)
+/* The plan is read back from its text, since the executable has one of its own. Takes the context. */
+static Executable *make_executable(const Plan *plan, Context *context, const ExecutableKernel *kernels,
+                                   unsigned n, GError **error)
 {
   g_autofree char *text = plan_text(plan);
   g_autoptr(Source) source = source_new("<plan>", text, strlen(text));
-  return plan_read(source, error);
+  Plan *copy = plan_read(source, error);
+  if (!copy) {
+    context_close(context);
+    return NULL;
+  }
+  Executable *executable = executable_new(copy, context, kernels, n, error);
+  if (!executable) plan_free(copy);
+  return executable;
 }
 
-static bool assemble_and_load(Jit *jit, const CompileResult *result, const bool *wanted, GError **error)
+Executable *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
+                        const char *target, const JitScope *scope, unsigned *assembled, GError **error)
 {
   unsigned n = result->kernels->len, n_jobs = 0;
   g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);
@@ -215,19 +212,37 @@ static bool assemble_and_load(Jit *jit, const CompileResult *result, const bool 
   for (unsigned i = 0; i < n; i++) {
     const CompiledKernel *kernel = result->kernels->pdata[i];
     kernels[i] = (ExecutableKernel){kernel->name, kernel->entry, NULL};
-    if (wanted && !wanted[i]) continue;
+    if (scope->wanted && !scope->wanted[i]) continue;
     kernel_of[n_jobs] = i;
-    jobs[n_jobs++] = (AssemblyJob){kernel->name, kernel->ptx, jit->target, NULL, NULL};
+    jobs[n_jobs++] = (AssemblyJob){kernel->name, kernel->ptx, target, NULL, NULL};
   }
-  if (n_jobs) assembler_run_all(jit->assembler, jobs, n_jobs, jit->options->jobs, NULL, NULL);
-  bool ok = take_jobs(jit, jobs, kernel_of, n_jobs, kernels, error);
-  Plan *plan = ok ? copy_plan(result->plan, error) : NULL;
-  ok = plan && load(jit, plan, kernels, n, error);
+  if (n_jobs) assembler_run_all(assembler, jobs, n_jobs, scope->jobs, NULL, NULL);
+  Executable *executable = NULL;
+  if (take_jobs(jobs, kernel_of, n_jobs, kernels, assembled, error))
+    executable = make_executable(result->plan, context, kernels, n, error);
+  else
+    context_close(context);
   for (unsigned i = 0; i < n_jobs; i++) {
     assembly_free(jobs[i].result);
     g_clear_error(&jobs[i].error);
   }
-  return ok;
+  return executable;
+}
+
+static bool assemble_and_load(Jit *jit, const CompileResult *result, GError **error)
+{
+  const JitScope scope = {NULL, jit->options->jobs};
+  jit->loaded->executable = jit_kernels(result, g_steal_pointer(&jit->context), jit->assembler, jit->target,
+                                        &scope, &jit->loaded->assembled, error);
+  return jit->loaded->executable != NULL;
+}
+
+static bool load_program(Jit *jit, Program *program, GError **error)
+{
+  Context *context = g_steal_pointer(&jit->context);
+  jit->loaded->executable = executable_new(program->plan, context, program->kernels, program->n, error);
+  if (jit->loaded->executable) program->plan = NULL; /* the executable has it */
+  return jit->loaded->executable != NULL;
 }
 
 /* ---- constants ---- */
@@ -266,7 +281,7 @@ static bool load_constants(Executable *executable, const Graph *graph, GError **
 static Loaded *finish(Jit *jit, bool ok)
 {
   Loaded *loaded = ok ? g_steal_pointer(&jit->loaded) : NULL;
-  const char *warning = loaded ? cache_warning(jit->cache) : NULL;
+  const char *warning = loaded ? cache_warning(jit->assembler->cache) : NULL;
   if (warning) g_ptr_array_add(loaded->warnings, g_strdup(warning));
   jit_clear(jit);
   return loaded;
@@ -277,7 +292,7 @@ static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **
   *graph = build_graph(source, jit->options->dims, error);
   g_autoptr(CompileResult) result =
       *graph ? generator_compile(*graph, jit->gpu, &jit->options->compile, error) : NULL;
-  if (!result || !assemble_and_load(jit, result, NULL, error)) return false;
+  if (!result || !assemble_and_load(jit, result, error)) return false;
   if (key) remember_program(jit, key, result);
   return true;
 }
@@ -290,7 +305,7 @@ Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GE
   char key[CACHE_KEY_LENGTH + 1];
   bool ok = jit_open(&jit, gpu, error), known = ok && program_key(&jit, source, key);
   if (known && recall_program(&jit, key, &program))
-    ok = load(&jit, g_steal_pointer(&program.plan), program.kernels, program.n, error);
+    ok = load_program(&jit, &program, error);
   else
     ok = ok && compile_and_load(&jit, source, known ? key : NULL, &graph, error);
   program_clear(&program);
@@ -301,11 +316,11 @@ Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GE
   return finish(&jit, ok);
 }
 
-Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const bool *wanted,
-                   const JitOptions *options, GError **error)
+Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const JitOptions *options,
+                   GError **error)
 {
   Jit jit = {.options = options};
-  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, wanted, error) &&
-            (!graph || load_constants(jit.loaded->executable, graph, error));
+  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, error) &&
+            load_constants(jit.loaded->executable, graph, error);
   return finish(&jit, ok);
 }

@@ -29,7 +29,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loaded, loaded_free)
 /* Compiles a graph for a GPU (NULL: the description nearest to the device) and loads it, or finds all of it
  * in the cache. */
 Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GError **error);
-/* Loads what was compiled: its kernels, or only those marked in `wanted` (as result->kernels) if that is not
- * NULL. graph: where constants are found; NULL: the caller passes their addresses to each launch. */
-Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const bool *wanted,
-                   const JitOptions *options, GError **error);
+/* Loads what was compiled from the graph. */
+Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const JitOptions *options,
+                   GError **error);
+
+typedef struct JitScope {
+  const bool *wanted; /* kernels to load, as result->kernels; NULL: all */
+  unsigned jobs;      /* threads that assemble; 0: one per processor */
+} JitScope;
+/* The step in the middle: assembles for a target and loads. Takes the context. The caller passes addresses of
+ * constants to each launch. *assembled grows by the number of kernels the assembler was run for. */
+Executable *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
+                        const char *target, const JitScope *scope, unsigned *assembled, GError **error);

@@ -1,4 +1,5 @@
 #include "cli/run_batch.h"
+#include "cli/assembler_option.h"
 #include "cli/catalog_cases.h"
 #include "cli/execute.h"
 #include "cli/run_data.h"
@@ -239,7 +240,7 @@ static bool open_place(Batch *batch, const Cli *cli, GError **error)
   unsigned number = 0;
   if (strcmp(argument_value(batch->arguments, "on"), "gpu") != 0) return true;
   if (!argument_unsigned(batch->arguments, "device", &number, error)) return false;
-  batch->assembler = assembler_find(argument_value(batch->arguments, "ptxas"), cli->program_folder, error);
+  batch->assembler = assembler_of_options(cli, batch->arguments, error);
   batch->device = batch->assembler ? device_open(number, error) : NULL;
   return batch->device != NULL;
 }

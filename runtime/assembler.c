@@ -161,6 +161,7 @@ void assembler_free(Assembler *assembler)
   g_strfreev(assembler->targets);
   g_ptr_array_unref(assembler->tried);
   nvjitlink_free(assembler->library);
+  cache_close(assembler->cache);
   g_free(assembler);
 }
 

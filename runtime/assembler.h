@@ -21,7 +21,7 @@ typedef struct Assembler {
   char *version;             /* "13.0.88" */
   char **targets;            /* what it can assemble for, oldest first; NULL-terminated */
   GPtrArray *tried;          /* AssemblerPlace *, in order; those after the one found are listed too */
-  Cache *cache;              /* where machine code is looked for and put; NULL: nowhere. Not owned */
+  Cache *cache;              /* where machine code is looked for and put; NULL: nowhere. Owned */
   struct NvJitLink *library; /* NULL: a program */
 } Assembler;
 
@@ -30,11 +30,11 @@ typedef struct Assembler {
  * the flag or by ADLGEN_PTXAS is taken or refused, never replaced by another. ERROR_MISSING_TOOL
  * "no-assembler" lists the places. */
 Assembler *assembler_find(const char *explicit_path, const char *near, GError **error);
-/* As assembler_find, with a cache that outlives the assembler (NULL: none): where it knows the tool, no
- * process is started. */
+/* As assembler_find, with a cache (NULL: none), which it takes: where that knows the tool, no process is
+ * started. */
 Assembler *assembler_find_cached(const char *explicit_path, const char *near, Cache *cache, GError **error);
 /* nvJitLink, loaded into this process: ADLGEN_NVJITLINK, or where the system's loader and the toolkit have
- * it. ERROR_MISSING_TOOL "no-nvjitlink". */
+ * it. Takes the cache, which may be NULL. ERROR_MISSING_TOOL "no-nvjitlink". */
 Assembler *assembler_load_nvjitlink(Cache *cache, GError **error);
 /* The search alone: never fails, path is NULL if nothing was found; *error (if not NULL) says why. For
  * `doctor`. */

@@ -191,8 +191,10 @@ static bool assemble(CompileRun *run, GError **error)
   unsigned jobs = 0;
   argument_unsigned(run->arguments, "jobs", &jobs, NULL);
   bool shows = run->cli->error_terminal && !run->cli->json;
-  return build_assemble(run->build, run->assembler, jobs, shows ? report_progress : NULL, "assembling",
-                        error);
+  bool ok =
+      build_assemble(run->build, run->assembler, jobs, shows ? report_progress : NULL, "assembling", error);
+  assembler_report_cache(run->cli, run->assembler);
+  return ok;
 }
 
 /* ---- writing ---- */

@@ -70,6 +70,13 @@ static const Option compile_options[] = {
     OPTIONS_END,
 };
 
+static const Action cache_actions[] = {
+    {"show", "", "the folder, its entries and their size; the default"},
+    {"path", "", "the folder alone"},
+    {"clear", "", "removes every entry"},
+    {NULL},
+};
+
 static const Action catalog_actions[] = {
     {"build", "", "writes generated/ anew from catalog.json"},
     {"check", "",
@@ -186,6 +193,15 @@ const Command commands[] = {
                  "  adlgen sim kernel.ptx --launch launch.json --gpu h100 --counts\n"
                  "  adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \\\n"
                  "      --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128\n"},
+    {.name = "cache",
+     .arguments = "[show | path | clear]",
+     .actions = cache_actions,
+     .options = no_options,
+     .run = command_cache,
+     .doc = "shows or empties the folder of compiled graphs and machine code",
+     .details = "The folder is $ADLGEN_CACHE_DIR, else $XDG_CACHE_HOME/adlgen, else $HOME/.cache/adlgen. It "
+                "keeps at most "
+                "$ADLGEN_CACHE_LIMIT MiB (1024): what was used longest ago goes first."},
     {.name = "catalog",
      .arguments = "build|check|simulate",
      .actions = catalog_actions,

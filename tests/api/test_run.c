@@ -3,7 +3,6 @@
 #include "../unit/fake_driver.h"
 #include <adlgen/adlgen.h>
 #include <dlfcn.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +28,39 @@ static const char scaled[] =
     "{name: scaled, inputs: {X: {type: f32, shape: [N]}}, constants: {s: {type: f32, shape: [4], data: "
     "[1, 2, 3, 4]}, t: {type: f32, shape: [1], data: [2]}}, dims: {N: {min: 4, max: 4}},"
     " nodes: [{op: Mul, inputs: [X, s], outputs: [Y]}], outputs: [Y]}";
+
+/* Allocations of this thread. A sanitizer has an allocator of its own, which cannot be counted so. */
+static _Thread_local unsigned allocated;
+#if defined(__SANITIZE_ADDRESS__)
+#define COUNTS 0
+#elif defined(__has_feature)
+#define COUNTS !__has_feature(address_sanitizer)
+#else
+#define COUNTS 1
+#endif
+#if COUNTS
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+
+void *malloc(size_t size)
+{
+  allocated++;
+  return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+  allocated++;
+  return __libc_calloc(n, size);
+}
+
+void *realloc(void *memory, size_t size)
+{
+  allocated++;
+  return __libc_realloc(memory, size);
+}
+#endif
 
 static Fake *seen;
 static void *(*context_of)(int device, int own);
@@ -88,7 +120,7 @@ static void test_nearest_gpu(void **state)
     const char *name;
   } cases[] = {{90, 132, 80, "h100"},    {90, 114, 80, "h100-pcie"},     {90, 132, 141, "h200"},
                {90, 78, 96, "h20"},      {80, 108, 40, "a100-sxm-40gb"}, {80, 100, 80, "a100"},
-               {89, 128, 24, "rtx4090"}, {86, 82, 24, "a100-sxm-40gb"},           {100, 148, 180, "l40s"}};
+               {89, 128, 24, "rtx4090"}, {86, 82, 24, "a100-sxm-40gb"},  {100, 148, 180, "l40s"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     seen->capability = cases[i].capability;
     seen->sm_count = cases[i].sms;
@@ -159,14 +191,20 @@ static void test_launch(void **state)
   assert_ptr_equal(first->stream, (void *)77);
   assert_ptr_equal(first->context, context_of(0, 0));
   assert_true(first->words[0] >= 1 && first->words[3] >= 128 && first->words[9] > 0);
-  unsigned encodes = seen->encodes, replaces = seen->replaces;
+  unsigned encodes = seen->encodes;
   assert_true(encodes > 0); /* the tensors are aligned: by tensor maps */
-  struct mallinfo2 heap = mallinfo2();
+  free(malloc(1));
+  assert_true(!COUNTS || allocated); /* the count counts */
+  unsigned heap = allocated;
   for (int i = 0; i < 100; i++)
     assert_int_equal(launch(x, tensors, m, workspace, bytes, NULL), 0);
-  assert_int_equal(mallinfo2().uordblks, heap.uordblks);
-  assert_int_equal(seen->launches - before, 202);
-  assert_int_equal(seen->encodes, encodes);
+  const void *others[] = {memory[4], memory[1], memory[2], memory[3]};
+  assert_int_equal(launch(x, others, m, workspace, bytes, NULL), 0); /* nor does another set allocate */
+  assert_int_equal(allocated, heap);
+  unsigned replaced = seen->encodes - encodes;
+  assert_int_equal(launch(x, tensors, m, workspace, bytes, NULL), 0);
+  assert_int_equal(seen->launches - before, 206);
+  assert_int_equal(seen->encodes, encodes + replaced);
   assert_int_equal(seen->allocations, allocations);
   assert_int_equal(seen->fills, 0);
   /* With the same context current nothing is pushed, and what was current stays so. */
@@ -177,7 +215,6 @@ static void test_launch(void **state)
   set_current(NULL);
   free(workspace);
   adlgen_executable_free(x);
-  (void)replaces;
 }
 
 /* Other addresses re-encode nothing but the addresses; each set of the last few stays. */
@@ -265,6 +302,58 @@ static void test_constants(void **state)
   assert_int_equal(launch(x, tensors, 4, NULL, 0, NULL), 0);
   adlgen_executable_free(x);
   assert_int_equal(seen->allocations, 0);
+}
+
+/* A warm start assembles nothing; other options, another GPU or another text are other entries. */
+static void test_cache(void **state)
+{
+  char folder[] = "adlgen-test-cache-XXXXXX";
+  adlgen_options options = {.size = sizeof options, .cache_dir = mkdtemp(folder)};
+  adlgen_executable *x = jit(product, "h100", &options, NULL);
+  assert_non_null(x);
+  size_t kernels = adlgen_executable_assembled(x);
+  assert_true(kernels > 0);
+  adlgen_executable_free(x);
+  x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_assembled(x), 0);
+  assert_int_equal(adlgen_executable_warning_count(x), 0);
+  const void *tensors[] = {memory[0], memory[1], memory[2]};
+  unsigned launches = seen->launches;
+  assert_int_equal(launch(x, tensors, 64, NULL, 0, NULL), 0);
+  assert_int_equal(seen->launches, launches + 1);
+  adlgen_executable_free(x);
+  const char *dims[] = {"M=64", NULL};
+  options.dims = dims;
+  x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_dim_count(x), 0);
+  adlgen_executable_free(x);
+  options.dims = NULL;
+  x = jit(product, "a100", &options, NULL);
+  assert_true(adlgen_executable_assembled(x) > 0);
+  adlgen_executable_free(x);
+  options.cache_dir = "";
+  x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_assembled(x), kernels);
+  adlgen_executable_free(x);
+  options.cache_dir = "/proc/adlgen";
+  x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_assembled(x), kernels);
+  assert_non_null(
+      strstr(adlgen_executable_warning(x, 0), "the cache is not used: cannot make /proc/adlgen/"));
+  adlgen_executable_free(x);
+  adlgen_error error = {0};
+  options.assembler = 7;
+  assert_null(jit(product, "h100", &options, &error));
+  assert_message(&error, 2, "there is no assembler 7");
+  options.assembler = ADLGEN_ASSEMBLER_NVJITLINK;
+  setenv("ADLGEN_NVJITLINK", "/does/not/exist", 1);
+  assert_null(jit(product, "h100", &options, &error));
+  assert_message(&error, 4, "libnvJitLink was not found; looked for /does/not/exist by the system's loader");
+  unsetenv("ADLGEN_NVJITLINK");
+  adlgen_error_clear(&error);
+  char command[100];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
 }
 
 static void test_contexts(void **state)
@@ -387,7 +476,8 @@ int main(void)
       cmocka_unit_test_setup(test_description, reset), cmocka_unit_test_setup(test_launch, reset),
       cmocka_unit_test_setup(test_slots, reset),       cmocka_unit_test_setup(test_refusals, reset),
       cmocka_unit_test_setup(test_constants, reset),   cmocka_unit_test_setup(test_contexts, reset),
-      cmocka_unit_test_setup(test_warnings, reset),    cmocka_unit_test_setup(test_threads, reset),
+      cmocka_unit_test_setup(test_cache, reset),       cmocka_unit_test_setup(test_warnings, reset),
+      cmocka_unit_test_setup(test_threads, reset),
   };
   return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ commands:
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
   sim                     runs a PTX file on the CPU and reports its faults
+  cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/
 
 options:
@@ -41,6 +42,7 @@ commands:
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
   sim                     runs a PTX file on the CPU and reports its faults
+  cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/
 
 options:
@@ -125,6 +127,8 @@ options:
   --time-passes           shows how long each pass took
   --explain               says which template, tile and path was chosen, what was rejected, and why
   --ptxas FILE            the assembler to use; default: see adlgen doctor
+  --assembler NAME        ptxas (default), or nvjitlink: a library, which gives other code (ptxas | nvjitlink)
+  --no-cache              assembles anew what the cache has, and keeps nothing there
   --jobs N                threads to use; default: one per processor
   --json                  prints one JSON object on standard output; errors too
   --help                  shows this text

@@ -418,7 +418,7 @@ void race_block_exit(Warp *last)
   Clocks *k = clocks_of(last);
   const Block *b = last->block;
   if (!k) return;
-  g_autofree Clock *whole = clock_new(k);
+  g_autoptr(Clock) whole = clock_new(k);
   const uint32_t *end = whole->v;
   for (unsigned i = 0; i < k->per_block; i++)
     clock_join(k, whole, clock_of(k, b->rank * k->per_block + i));

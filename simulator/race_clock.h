@@ -85,6 +85,7 @@ void clock_join(const Clocks *k, Clock *into, const Clock *from);
 Clock *clock_new(const Clocks *k);
 void clock_reset(const Clocks *k, Clock *c);
 void clock_free(Clock *c);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Clock, clock_free)
 /* Lanes whose latest writes a release by `lanes` of the warp leaves out, and from which clock on. */
 void clock_partial(Clocks *k, const Warp *w, uint32_t clock, uint32_t lanes);
 

@@ -45,6 +45,7 @@ static int split(float x, int64_t *mantissa)
 /* mantissa * 2^exponent in units of 2^unit, cut towards zero */
 static int64_t aligned(Wide mantissa, int exponent, int unit)
 {
+  if (mantissa == 0) return 0;
   Wide magnitude = mantissa < 0 ? -mantissa : mantissa;
   int shift = exponent - unit;
   magnitude = shift >= 0 ? magnitude << shift : shift > -100 ? magnitude >> -shift : 0;

@@ -165,6 +165,19 @@ void decode_cluster_barrier(Decoder *d, int argument)
   d->in->run = run_cluster_barrier;
 }
 
+/* What is still expected may be of copies in flight, which are reported; what came too much is wrong. */
+static void mbarrier_block_exit(Warp *last)
+{
+  const Block *b = last->block;
+  for (unsigned i = 0; i < b->mbarriers->len; i++) {
+    const Mbarrier *m = &g_array_index(b->mbarriers, Mbarrier, i);
+    if (m->live && m->transactions < 0)
+      fault(last, m->initialised, 0, SIM_FAULT_MBARRIER, m->offset,
+            "the block ends, and %lld bytes came to the mbarrier at shared 0x%x that no expect_tx announced",
+            (long long)-m->transactions, m->offset);
+  }
+}
+
 void barrier_thread_exit(Warp *w, uint32_t lanes)
 {
   Cluster *c = w->block->cluster;
@@ -178,6 +191,7 @@ void barrier_thread_exit(Warp *w, uint32_t lanes)
   for (unsigned i = 0; i < 16; i++)
     if (b->barriers[i].full) barrier_complete(w, NULL, &b->barriers[i]);
   if (b->live_warps) return;
+  mbarrier_block_exit(w);
   race_block_exit(w);
   async_block_exit(b);
   launch_triggered(b);
@@ -207,6 +221,19 @@ Mbarrier *mbarrier_find(Warp *w, const Inst *in, unsigned lane, Block *b, uint32
   }
   fault(w, in, lane, SIM_FAULT_MBARRIER, offset, "there is no initialised mbarrier at shared 0x%x", offset);
   return NULL;
+}
+
+void mbarrier_ordinary_access(Warp *w, const Inst *in, unsigned lane, const Block *b, uint64_t offset,
+                              unsigned bytes, AccessKind kind)
+{
+  for (unsigned i = 0; i < b->mbarriers->len; i++) {
+    const Mbarrier *m = &g_array_index(b->mbarriers, Mbarrier, i);
+    if (!m->live || offset >= m->offset + 8ull || offset + bytes <= m->offset) continue;
+    fault_other(w, in, lane, SIM_FAULT_MBARRIER, offset, m->initialised, NULL,
+                "%s of the mbarrier at shared 0x%x: only mbarrier instructions may touch one that is alive",
+                kind == ACCESS_READ ? "read" : "write", m->offset);
+    return;
+  }
 }
 
 static void mbarrier_complete(Warp *w, Mbarrier *m, Block *b)
@@ -289,6 +316,8 @@ static void mbarrier_init(Warp *w, const Inst *in, unsigned lane, Block *b, uint
     m = &g_array_index(b->mbarriers, Mbarrier, b->mbarriers->len - 1);
     m->index = b->mbarriers->len - 1;
   }
+  b->mbarrier_begin = b->mbarrier_end ? MIN(b->mbarrier_begin, offset) : offset;
+  b->mbarrier_end = MAX(b->mbarrier_end, offset + 8ull);
   uint64_t base = m->phase + (m->phase & 1); /* phases go on counting, so that clocks never run back */
   *m = (Mbarrier){.offset = offset,
                   .count = count,
@@ -492,8 +521,20 @@ void decode_mbarrier(Decoder *d, int argument)
 
 /* --- fences --- */
 
+/* Makes the mbarriers that the warp has initialised visible to copies. in->wide: fence.mbarrier_init */
+static void fence_mbarriers(Warp *w, const Inst *in)
+{
+  if (!in->wide && !(in->operation & 1)) return;
+  GArray *all = w->block->mbarriers;
+  for (unsigned i = 0; i < all->len; i++) {
+    Mbarrier *m = &g_array_index(all, Mbarrier, i);
+    if (m->initialiser == w) m->fenced = true;
+  }
+}
+
 static Step run_fence(Warp *w, const Inst *in, uint32_t mask)
 {
+  fence_mbarriers(w, in);
   race_fence(w, in, mask);
   return STEP_NEXT;
 }
@@ -507,8 +548,8 @@ void decode_fence(Decoder *d, int argument)
   else if (proxy && take(d, "async::generic"))
     d->in->operation = 0;
   take_order(d, strcmp(d->source->parts[0], "membar") == 0 ? ORDER_BOTH : ORDER_WEAK);
-  static const char *const known[] = {"mbarrier_init",
-                                      "alias",
+  d->in->wide = take(d, "mbarrier_init");
+  static const char *const known[] = {"alias",
                                       "tensormap::generic",
                                       "generic",
                                       "sync_restrict::shared::cluster",

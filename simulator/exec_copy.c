@@ -531,6 +531,25 @@ void decode_bulk_group(Decoder *d, int operation)
 
 /* --- st.async: a store to a peer that signals its mbarrier --- */
 
+typedef struct StoreAsync {
+  PendingOperation base;
+  Place to;
+  Block *barrier_block;
+  uint32_t barrier_offset, bytes;
+  bool defined;
+  uint8_t data[16];
+} StoreAsync;
+
+static void land_store(PendingOperation *p)
+{
+  StoreAsync *s = (StoreAsync *)p;
+  memcpy(s->to.at, s->data, s->bytes);
+  memory_define(&s->to, s->bytes, s->defined);
+  Mbarrier *m = mbarrier_find(p->warp, p->in, p->lane, s->barrier_block, s->barrier_offset);
+  if (m) mbarrier_transactions(p->warp, p->in, m, s->barrier_block, -(int64_t)s->bytes);
+  g_free(s);
+}
+
 static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
 {
   const CopyData *data = in->data;
@@ -542,13 +561,17 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
     uint64_t at = value_of(w, data->barrier, data->barrier_offset, data->barrier_wide, l);
     Place q = memory_place(w, in, l, SPACE_CLUSTER, at, 8, ACCESS_ATOMIC);
     if (!p.at || !q.block) continue;
+    Mbarrier *m = mbarrier_find(w, in, l, q.block, (uint32_t)q.offset);
+    if (!m) continue;
+    StoreAsync *s = g_new0(StoreAsync, 1);
+    *s = (StoreAsync){{land_store, w, in, l}, p, q.block, (uint32_t)q.offset, total, true, {0}};
     for (unsigned e = 0; e < in->n_list; e++) {
       uint64_t v = in->bytes == 8 ? lane_u64(w, in->list[e], l) : lane_u32(w, in->list[e], l);
-      memcpy(p.at + e * in->bytes, &v, in->bytes);
+      memcpy(s->data + e * in->bytes, &v, in->bytes);
+      s->defined &= !(undefined_lanes(w, in->list[e]) >> l & 1);
     }
-    memory_define(&p, total, true);
-    Mbarrier *m = mbarrier_find(w, in, l, q.block, (uint32_t)q.offset);
-    if (m) mbarrier_transactions(w, in, m, q.block, -(int64_t)total);
+    race_store_async(w, in, l, &p, total, q.block, m);
+    async_submit(&s->base);
   }
   cluster_progress(w->block->cluster);
   return STEP_NEXT;
@@ -572,4 +595,5 @@ void decode_store_async(Decoder *d, int argument)
     list[i] = source(d, &items[i], type);
   data->barrier = take_address(d, 2, &data->barrier_offset, &data->barrier_wide);
   d->in->run = run_store_async;
+  d->in->flags |= INST_CUSTOM;
 }

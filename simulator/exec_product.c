@@ -68,6 +68,7 @@ typedef struct Loader {
   const Inst *in;
   const Product *product;
   bool reported, check; /* check: races are looked for, at the issue */
+  uint32_t width;       /* the swizzle that the descriptor names */
 } Loader;
 
 static void refuse_chunk(Loader *q, uint32_t address)
@@ -98,7 +99,7 @@ static uint32_t load_chunks(Loader *q, const uint32_t *addresses, unsigned n, vo
     undefined |= (uint32_t)!is_defined16(b->defined, address) << i;
     inside[n_inside++] = address;
   }
-  if (q->check && b->check) race_product_read(q->w, q->in, q->product, inside, n_inside);
+  if (q->check && b->check) race_product_read(q->w, q->in, q->product, q->width, inside, n_inside);
   return undefined;
 }
 
@@ -131,6 +132,7 @@ static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mo
 static void gather_rows(Loader *q, const GroupProduct *s, uint32_t v[4][LANES], uint64_t *bad)
 {
   MatrixDescriptor m = read_descriptor(q->product->a);
+  q->width = m.width;
   unsigned first = 2 * (q->w->id & 3);
   for (unsigned r = 0; r < 4 && !s->transpose_a; r++)
     gather_along(q, &m, first + (r & 1), r >> 1, v[r], bad, 8 * (r & 1));
@@ -151,6 +153,7 @@ static void load_columns(Loader *q, const GroupProduct *s, Accumulation mode, Pr
   const ProductKernels *kernels = product_kernels();
   const ProductFormat format = format_of(s, false, mode);
   MatrixDescriptor m = read_descriptor(q->product->b);
+  q->width = m.width;
   uint32_t v[LANES] __attribute__((aligned(64))), words[16][4] __attribute__((aligned(64))), addresses[16];
   for (unsigned t = 0; t < s->n / 8; t++) {
     tiles[t].special = false;

@@ -202,6 +202,7 @@ typedef struct Mbarrier {
   Warp *partial_warp; /* who arrived last, for which phase, with which lanes */
   Warp *initialiser;
   uint32_t initialised_at; /* its clock then */
+  bool fenced;             /* the initialiser has made it visible to the async proxy */
   uint64_t partial_phase;
   uint32_t partial_lanes;
   void *check;
@@ -228,7 +229,9 @@ struct Block {
   Warp *warps;
   unsigned n_warps, threads;
   Barrier barriers[16];
-  GArray *mbarriers; /* Mbarrier */
+  GArray *mbarriers;                     /* Mbarrier */
+  uint64_t mbarrier_begin, mbarrier_end; /* between them they all lie */
+  uint8_t *layouts; /* per 16 bytes of shared: 1 + swizzle of the box loaded there last, NULL: no boxes */
   unsigned live_warps;
   bool triggered; /* it has allowed dependent launches to start, or has ended */
   int64_t register_pool;
@@ -465,6 +468,9 @@ void cluster_free(Cluster *c);
 void barrier_thread_exit(Warp *w, uint32_t lanes);
 Mbarrier *mbarrier_find(Warp *w, const Inst *in, unsigned lane, Block *b, uint32_t offset);
 void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t count, uint32_t lanes);
+/* An access by an instruction that is not for mbarriers: a fault where one lives. */
+void mbarrier_ordinary_access(Warp *w, const Inst *in, unsigned lane, const Block *b, uint64_t offset,
+                              unsigned bytes, AccessKind kind);
 void mbarrier_transactions(Warp *w, const Inst *in, Mbarrier *m, Block *b, int64_t bytes);
 
 /* async.c: operations that land later */

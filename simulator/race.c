@@ -139,6 +139,13 @@ static void synchronise_location(Clocks *k, Warp *w, const Place *p, AccessKind 
   own->v[agent_of(k, w)]++;
 }
 
+static inline void check_mbarriers(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
+                                   AccessKind kind)
+{
+  if (p->offset < p->block->mbarrier_end && p->offset + bytes > p->block->mbarrier_begin)
+    mbarrier_ordinary_access(w, in, lane, p->block, p->offset, bytes, kind);
+}
+
 void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
                         AccessKind kind, bool ordered)
 {
@@ -155,6 +162,7 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
   a.agent = agent;
   a.clock = clock_of(k, agent)->v[agent];
   if (p->block != w->block) race_remote(w, in, p->block);
+  if (!in->synchronises) check_mbarriers(w, in, lane, p, bytes, kind);
   if (ordered && !in->synchronises) synchronise_location(k, w, p, kind);
   cells_touch(k, &a, ordered);
 }
@@ -179,6 +187,7 @@ void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, un
               .kind = kind,
               .agent = agent,
               .clock = clock_of(k, agent)->v[agent]};
+  check_mbarriers(w, in, lane, p, bytes, kind);
   cells_touch(k, &a, false);
 }
 
@@ -346,7 +355,8 @@ void race_fence(Warp *w, const Inst *in, uint32_t mask)
     v[k->n + agent] = v[agent];
     v[k->n + k->warps + agent] = v[k->warps + agent];
     /* The memory model asks for a fence anywhere on the way from one access to the other: behind the barrier,
-     * in the thread that reads, does as well. Ours keep to the author's side, where it is certain on all paths.
+     * in the thread that reads, does as well. Ours keep to the author's side, where it is certain on all
+     * paths.
      */
     for (unsigned i = 0; i < k->n && !w->block->cluster->run->ours; i++)
       v[k->n + i] = MAX(v[k->n + i], v[i]);
@@ -391,19 +401,34 @@ void race_copy_wait(Warp *w, uint32_t mask, uint32_t keep, bool all)
   *v = MAX(*v, done);
 }
 
-void race_copy_arrive(Warp *w, const Inst *in, unsigned lane)
-{
-  race_copy_wait(w, 1u << lane, 0, true);
-}
-
-/* --- the end of a block --- */
-
 static void note_remote(Clocks *k, const Block *b, unsigned agent, uint32_t clock, uint16_t pc)
 {
   size_t i = (size_t)b->rank * k->n + agent;
   k->remote[i] = MAX(k->remote[i], clock);
   k->remote_pc[i] = pc;
 }
+
+/* A store to shared memory that is known through the next phase of an mbarrier, as bulk loads are. */
+void race_store_async(Warp *w, const Inst *in, unsigned lane, const Place *to, unsigned bytes, Block *b,
+                      const Mbarrier *m)
+{
+  Clocks *k = clocks_of(w);
+  if (!k) return;
+  Access a = {.warp = w, .in = in, .lane = lane, .block = to->block, .offset = (uint32_t)to->offset};
+  a.bytes = bytes;
+  a.kind = ACCESS_WRITE;
+  a.agent = mbarrier_agent(k, b, m);
+  a.clock = (uint32_t)m->phase + 1;
+  cells_touch(k, &a, false);
+  note_remote(k, b, a.agent, a.clock, index_of(w, in));
+}
+
+void race_copy_arrive(Warp *w, const Inst *in, unsigned lane)
+{
+  race_copy_wait(w, 1u << lane, 0, true);
+}
+
+/* --- the end of a block --- */
 
 void race_remote(Warp *w, const Inst *in, const Block *b)
 {
@@ -436,6 +461,23 @@ void race_block_exit(Warp *last)
 }
 
 /* --- bulk copies --- */
+
+/* mbarrier.init goes through the generic proxy, the signal of a copy does not. */
+static void check_initialised(const BulkOperation *op, Mbarrier *m)
+{
+  Warp *w = op->base.warp;
+  if (m->fenced) return;
+  m->fenced = true;
+  static const char why[] = "no fence.mbarrier_init or fence.proxy.async by the thread that initialised the "
+                            "mbarrier at shared 0x%x%s, which this copy signals";
+  if (w->block->cluster->run->ours) {
+    fault_other(w, op->base.in, op->base.lane, SIM_FAULT_PROXY, m->offset, m->initialised, m->initialiser,
+                why, m->offset, "");
+    return;
+  }
+  g_autofree char *where = g_strdup_printf(" (line %u)", m->initialised->source->mark.line);
+  finding(w, op->base.in, op->base.lane, SIM_FAULT_PROXY, m->offset, why, m->offset, where);
+}
 
 void race_bulk_issue(BulkOperation *op)
 {
@@ -472,6 +514,8 @@ void race_bulk_issue(BulkOperation *op)
     Mbarrier *m =
         mbarrier_find(w, op->base.in, op->base.lane, op->mask ? b : op->barrier_block, op->barrier_offset);
     if (!m) continue;
+    check_initialised(op, m);
+    layout_loaded(b, op);
     a.block = b;
     a.agent = mbarrier_agent(k, op->mask ? b : op->barrier_block, m);
     a.clock = (uint32_t)m->phase + 1;
@@ -516,10 +560,12 @@ void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, Access
 
 /* --- products --- */
 
-void race_product_read(Warp *w, const Inst *in, const Product *p, const uint32_t *offsets, unsigned n)
+void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width, const uint32_t *offsets,
+                       unsigned n)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
+  if (n) layout_product(w, in, width, offsets[0]);
   Access a = {.warp = w, .in = in, .block = w->block, .bytes = 16, .kind = ACCESS_READ};
   a.proxy = PROXY_ASYNC;
   a.agent = 2 * k->warps + (agent_of(k, w) & ~3u);

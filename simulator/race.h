@@ -63,8 +63,11 @@ void race_copy_arrive(Warp *w, const Inst *in, unsigned lane);
 void race_bulk_issue(BulkOperation *op);
 void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool source_only);
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
-/* n pieces of 16 bytes of shared memory */
-void race_product_read(Warp *w, const Inst *in, const Product *p, const uint32_t *offsets, unsigned n);
+void race_store_async(Warp *w, const Inst *in, unsigned lane, const Place *to, unsigned bytes, Block *b,
+                      const Mbarrier *m);
+/* n pieces of 16 bytes of shared memory, swizzled by width bytes (16: not) */
+void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width, const uint32_t *offsets,
+                       unsigned n);
 void race_product_wait(Warp *w, uint32_t keep);
 /* A peer's shared memory is touched: the peer must not end before. */
 void race_remote(Warp *w, const Inst *in, const Block *b);

@@ -264,3 +264,14 @@ void cells_touch(const Clocks *k, const Access *a, bool atomic)
     if (whole && a->kind != ACCESS_READ) join_row(*slot, a, row, lane, atomic);
   }
 }
+
+const Inst *cells_writer(const Warp *w, const Block *b, uint32_t offset, unsigned *agent)
+{
+  CellPage *const *pages = b->check;
+  const CellPage *page = pages[offset / PAGE_BYTES];
+  if (!page) return NULL;
+  unsigned row = offset % PAGE_BYTES / ROW;
+  const Cell *cell = page->split >> row & 1 ? &page->words[offset % PAGE_BYTES / 4] : &page->rows[row];
+  *agent = cell->agent;
+  return cell->bytes ? instruction_at(w, cell->pc) : NULL;
+}

@@ -23,6 +23,12 @@ CellPage **cells_new(uint64_t shared_bytes);
 void cells_free(CellPage **pages, uint64_t shared_bytes);
 /* Checks the access against what is remembered, reports, and remembers it. */
 void cells_touch(const Clocks *k, const Access *a, bool atomic);
+/* Who wrote the byte last: its agent in *agent. NULL if nobody has. */
+const Inst *cells_writer(const Warp *w, const Block *b, uint32_t offset, unsigned *agent);
+
+/* layout.c: boxes that were loaded with one swizzle and are read by products with another */
+void layout_loaded(Block *b, const BulkOperation *op);
+void layout_product(Warp *w, const Inst *in, uint32_t width, uint32_t offset);
 
 static inline const Inst *instruction_at(const Warp *w, uint16_t pc)
 {

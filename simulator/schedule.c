@@ -123,10 +123,10 @@ static Step run_together(Warp *w, const Inst *in, uint32_t needed)
     }
   }
   if ((together & needed & w->live) != (needed & w->live)) return STEP_WAIT;
-  if (running != (together & needed & w->live) && in->flags & INST_ALIGNED)
+  if (running != (together & needed & w->live) && in->flags & (INST_ALIGNED | INST_MEMBERS))
     fault(w, in, first_lane(together), SIM_FAULT_CONVERGENCE, 0,
-          "lanes %08x of %08x skip an instruction that the whole warp must execute", together & ~running,
-          w->live);
+          "lanes %08x of %08x skip an instruction that all of these must execute",
+          together & needed & ~running, needed & w->live);
   unsigned n = 0, own = w->next_group;
   unsigned members[LANES];
   for (unsigned i = 0; i < w->n_groups; i++)

@@ -35,6 +35,10 @@ static Step run_barrier(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned lane = first_lane(mask);
   uint32_t id = lane_u32(w, in->a[0], lane);
+  if (w->undefined) {
+    check_value(w, in, in->a[0], mask, "the number of a barrier");
+    check_value(w, in, in->a[1], mask, "the thread count of a barrier");
+  }
   if (id > 15) {
     fault(w, in, lane, SIM_FAULT_OPERAND, 0, "barrier %u; there are 16", id);
     return STEP_STOP;
@@ -351,6 +355,10 @@ static uint32_t same_barrier(const Warp *w, const Inst *in, uint32_t mask, unsig
 
 static Step run_mbarrier(Warp *w, const Inst *in, uint32_t mask)
 {
+  if (w->undefined) {
+    check_value(w, in, in->a[0], mask, "the address of an mbarrier");
+    check_value(w, in, in->a[1], mask, "a count or a number of bytes");
+  }
   for_lanes(l, mask)
   {
     Block *b;
@@ -403,6 +411,10 @@ static bool same_wait(const Warp *w, const Inst *in, uint32_t mask)
 static Step run_mbarrier_wait(Warp *w, const Inst *in, uint32_t mask)
 {
   Cluster *c = w->block->cluster;
+  if (w->undefined) {
+    check_value(w, in, in->a[0], mask, "the address of an mbarrier");
+    check_value(w, in, in->a[1], mask, "the phase that is waited for");
+  }
   uint32_t done = 0;
   Block *block = NULL;
   uint32_t at = 0;

@@ -128,6 +128,7 @@ static Step run_copy(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined) {
     check_value(w, in, data->to, mask, "the destination address of a copy");
     check_value(w, in, data->from, mask, "the source address of a copy");
+    check_value(w, in, data->size, mask, "the source size of a copy");
   }
   for_lanes(l, mask)
   {
@@ -389,6 +390,9 @@ static Step run_bulk(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined) {
     check_value(w, in, data->to, mask, "the destination of a bulk copy");
     check_value(w, in, data->from, mask, "the source of a bulk copy");
+    check_value(w, in, data->size, mask, "the size of a bulk copy");
+    check_value(w, in, data->barrier, mask, "the mbarrier of a bulk copy");
+    check_value(w, in, data->mask, mask, "the multicast mask of a bulk copy");
     for (unsigned i = 0; i < in->n_list; i++)
       check_value(w, in, in->list[i], mask, "a coordinate");
   }
@@ -554,6 +558,10 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
 {
   const CopyData *data = in->data;
   unsigned total = in->bytes * in->n_list;
+  if (w->undefined) {
+    check_value(w, in, data->to, mask, "the destination of a store");
+    check_value(w, in, data->barrier, mask, "the mbarrier of a store");
+  }
   for_lanes(l, mask)
   {
     uint64_t to = value_of(w, data->to, data->to_offset, data->to_wide, l);
@@ -561,6 +569,8 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
     uint64_t at = value_of(w, data->barrier, data->barrier_offset, data->barrier_wide, l);
     Place q = memory_place(w, in, l, SPACE_CLUSTER, at, 8, ACCESS_ATOMIC);
     if (!p.at || !q.block) continue;
+    if (p.block != q.block)
+      fault(w, in, l, SIM_FAULT_MBARRIER, at, "the mbarrier is not in the block that receives the data");
     Mbarrier *m = mbarrier_find(w, in, l, q.block, (uint32_t)q.offset);
     if (!m) continue;
     StoreAsync *s = g_new0(StoreAsync, 1);

@@ -320,6 +320,7 @@ static Step run_group_product(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined) {
     if (!s->a_in_registers) check_value(w, in, in->a[0], mask, "a descriptor");
     check_value(w, in, in->a[1], mask, "a descriptor");
+    check_value(w, in, in->a[2], mask, "scale-d");
   }
   Product p = {.in = in, .group = w->product_groups};
   if (!s->a_in_registers) p.a = uniform(w, in, in->a[0], "A");

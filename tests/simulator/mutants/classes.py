@@ -43,7 +43,7 @@ def _(kernel):
     return drop(kernel.find(r"(bar|barrier)(\.cta)?\.sync"))
 
 
-@rule("barrier count or number", WAITS)
+@rule("barrier count or number", f"{SHARED}|{WAITS}")
 def _(kernel):
     """bar.sync or bar.arrive for 32 threads more (without a count: than the block has); another barrier, where
     the number is in a register or some threads only arrive"""
@@ -308,11 +308,16 @@ def _(kernel):
         yield from moved(i, 1 << 20)
 
 
-@rule("slot size", f"{SHARED}|{ASYNC}")
+@rule("slot size", f"{SHARED}|{ASYNC}|st")
 def _(kernel):
-    """slots of a ring half as far apart, or 16 bytes further"""
+    """slots of a ring half as far apart, or 16 bytes further (the number of a slot: what is set back by a guarded
+    instruction or flipped)"""
+    slots = {i.operands()[0] for i in kernel.instructions if i.guard and re.match(r"mov|sub", i.op)}
+    slots |= {i.operands()[0] for i in kernel.find(r"xor") if i.operands()[0] == i.operands()[1] and i.operands()[2] == "1"}
     for i in kernel.find(r"mad\.lo\.[usb]32"):
         operands = i.operands()
+        if operands[1] not in slots:
+            continue
         if immediate(operands[2]) and int(operands[2], 0) >= 512 and int(operands[2], 0) % 128 == 0 and operands[3].startswith("%"):
             for size in (int(operands[2], 0) // 2, int(operands[2], 0) + 16):
                 yield [(i, i.text(args=", ".join(operands[:2] + [str(size), operands[3]])))]
@@ -372,7 +377,7 @@ def _(kernel):
     for i in kernel.find(r"cp\.async\.bulk\S*multicast"):
         operands = i.operands()
         for mask in (1, 2, 7, 0x8003):
-            replaced = ", ".join(operands[:3] + ["mutant_m"] + operands[4:])
+            replaced = ", ".join(operands[:-1] + ["mutant_m"])
             yield [(i, scoped([".reg .b16 mutant_m;"], f"mov.u16 mutant_m, {mask};", i.text(args=replaced)))]
 
 

@@ -57,7 +57,7 @@ def by_hand(folder):
         with open(path) as f:
             launch = json.load(f)
         ptx = path[:-len(".launch.json")] + ".ptx"
-        if "launches" in launch or not os.path.exists(ptx):
+        if "launches" in launch or not os.path.exists(ptx) or ptx.endswith("/counts.ptx"):
             continue
         with open(ptx) as f:
             name = os.path.basename(ptx)[:-len(".ptx")]
@@ -74,7 +74,10 @@ def compiled(adlgen, scratch):
                        check=True, stdout=subprocess.DEVNULL)
         (path,) = glob.glob(os.path.join(folder, "*.launch.json"))
         with open(path) as f, open(path[:-len(".launch.json")] + ".ptx") as ptx:
-            yield Kernel("adlgen " + name, ptx.read(), json.load(f), folder), gpu
+            launch = json.load(f)
+            if name.startswith("gemm") and gpu == "h100":
+                launch["grid"] = [1, 1, 1]  # its loop over tiles runs more than once
+            yield Kernel("adlgen " + name, ptx.read(), launch, folder), gpu
 
 
 def all_kernels(adlgen, scratch):

@@ -29,6 +29,7 @@ from classes import CLASSES, SHARED  # noqa: E402
 from kernels import all_kernels  # noqa: E402
 
 Mutant = collections.namedtuple("Mutant", "kernel gpu name number changes partners")
+GENERIC = re.compile(r"(ld|st|atom|red)\S*\.shared|ldmatrix|stmatrix|st\.async|cp\.async\.c|mbarrier\.arrive")
 TIMEOUT = 20  # seconds of one run; the limit of instructions comes first
 
 
@@ -97,6 +98,36 @@ def overwritten(runner, mutant):
     return code == 0 and found == digest
 
 
+def compares(runner, mutant, text):
+    """Is this comparison ever true?"""
+    instruction = mutant.changes[0][0]
+    probe = mutant.kernel.replaced([(instruction, f"{text} @{instruction.operands()[0]} trap;")])
+    code, report, _ = runner.run(mutant.kernel, mutant.gpu, probe, 1, 20 * runner.good[mutant.kernel.name][1])
+    return code == 5 and any(f["kind"] == "trap" for f in report["faults"])
+
+
+def since_barrier(kernel, instruction):
+    """What stands between a label or a barrier and this barrier, last first."""
+    out = []
+    for i in kernel.instructions[:instruction.index][::-1]:
+        if re.match(r"(bar|barrier)\.", i.op):
+            break
+        out.append(i)
+        if kernel.labels_at(i.index):
+            break
+    return out
+
+
+def up_to_barrier(kernel, instruction):
+    """What stands between the barrier before and this one, in the order of the text."""
+    out = []
+    for i in kernel.instructions[:instruction.index][::-1]:
+        if re.match(r"(bar|barrier)\.", i.op):
+            break
+        out.append(i)
+    return out
+
+
 def next_of(kernel, instruction, pattern):
     """The first instruction behind this one, in the order of the text, that matches."""
     expression = re.compile(pattern)
@@ -114,6 +145,15 @@ def equivalent(runner, mutant):
         return "guard never false"
     if overwritten(runner, mutant):
         return "value never used"
+    if mutant.name == "copy missing" and instruction.op.startswith("cp.async.c"):
+        zeros = instruction.text(args=", ".join((instruction.operands() + ["0"])[:3] + ["0"]))
+        code, _, found = runner.run(kernel, mutant.gpu, kernel.replaced([(instruction, zeros)]), 1)
+        if code == 0 and found == runner.good[kernel.name][0]:
+            return "value never used"
+    if mutant.name == "mbarrier fence dropped" and not kernel.find(r"cp\.async\.bulk\S*mbarrier"):
+        return "only instructions of the generic proxy signal the mbarrier"
+    if mutant.name == "slot count" and not any(compares(runner, mutant, i) for i in (instruction.text(), new)):
+        return "never true, before or after"
     access = re.compile(SHARED)
     behind = [kernel.instructions[i] for i in kernel.behind(instruction.index)]
     if mutant.name in ("block barrier dropped", "cp.async not waited for", "cp.async group not closed"):
@@ -127,10 +167,15 @@ def equivalent(runner, mutant):
                     return "another barrier without an access between"
                 if re.match(r"ld|st|red|atom|cp|mbarrier|wgmma|bra|ret|setmaxnreg", i.op):
                     break
+        before = since_barrier(kernel, instruction)
+        if any(i.op.startswith("wgmma.wait") for i in before) and not any(GENERIC.match(i.op) for i in before):
+            return "between the barriers only products, which the warpgroup has waited for"
     if mutant.name == "warp barrier dropped":
         following = next_of(kernel, instruction, r"ld|st|red|atom|cp|mbarrier|shfl|match|vote|bar|ret")
         if following and re.match(r"shfl|match|vote|bar", following.op):
             return "what follows waits for the lanes itself"
+        if not any(GENERIC.match(i.op) for i in up_to_barrier(kernel, instruction)):
+            return "no access to shared memory since the barrier before"
     if mutant.name == "cp.async group not closed":
         following = next_of(kernel, instruction, r"cp\.async\.(commit|wait)")
         wait = next_of(kernel, instruction, r"cp\.async\.wait")

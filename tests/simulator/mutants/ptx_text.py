@@ -42,6 +42,9 @@ class Kernel:
         expression = re.compile(pattern)
         return [i for i in self.instructions if expression.match(i.op)]
 
+    def labels_at(self, index):
+        return [name for name, at in self.labels.items() if at == index]
+
     def behind(self, index):
         """Indices of the instructions that may run after the one at index."""
         seen, open_ = set(), [index + 1]

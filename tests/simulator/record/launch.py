@@ -75,15 +75,27 @@ class Buffer:
             self.data = bytes([0 if fill == "zero" else 0xFF]) * self.bytes
 
 
+def triple(values):
+    return (list(values) + [1, 1, 1])[:3]
+
+
+class Step:
+    """One launch of a list; overlaps: it may start before the one before it has ended."""
+
+    def __init__(self, text):
+        self.entry, self.args, self.shared = text.get("entry"), text["args"], text.get("shared", 0)
+        self.grid, self.block = triple(text["grid"]), triple(text["block"])
+        self.cluster = triple(text.get("cluster", [1]))
+        self.overlaps = any(d.get("dependent") for d in text.get("depends_on", []))
+
+
 class Launch:
     def __init__(self, path):
         with open(path) as f:
             self.text = text = json.load(f)
         self.folder = os.path.dirname(path)
-        pad = lambda v: (list(v) + [1, 1, 1])[:3]
-        self.grid, self.block = pad(text["grid"]), pad(text["block"])
-        self.cluster, self.shared = pad(text.get("cluster", [1])), text.get("shared", 0)
-        self.entry, self.args, self.maps = text.get("entry"), text["args"], text.get("tensormaps", {})
+        self.steps = [Step(s) for s in text.get("launches", [text])]
+        self.maps = text.get("tensormaps", {})
         self.buffers = {n: Buffer(n, i, b, self.folder) for i, (n, b) in enumerate(text["buffers"].items())}
         self.outputs = text.get("outputs", {})
 

@@ -57,12 +57,16 @@ class Driver:
         self.call("cuDriverGetVersion", ctypes.byref(version))
         return text.value.decode(), f"{version.value // 1000}.{version.value % 1000 // 10}"
 
-    def function(self, ptx, entry):
+    def module(self, ptx):
         cubin = ptx[:-len(".ptx")] + ".cubin"
         with open(cubin if os.path.exists(cubin) else ptx, "rb") as f:
             image = f.read() + b"\0"
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        module = ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), image)
+        return module
+
+    def function(self, module, entry):
+        function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, entry.encode())
         return function
 
@@ -118,18 +122,31 @@ def argument_bytes(driver, launch, memory, argument):
     return (value & (1 << 8 * SIZES[kind]) - 1).to_bytes(SIZES[kind], "little")
 
 
-def run(driver, function, launch):
-    """Bytes of every output."""
-    memory = Memory(driver, launch)
-    values = [argument_bytes(driver, launch, memory, a) for a in launch.args]
+def start(driver, function, launch, step, memory):
+    values = [argument_bytes(driver, launch, memory, a) for a in step.args]
     rooms = [ctypes.create_string_buffer(v, len(v)) for v in values]
     pointers = (ctypes.c_void_p * len(rooms))(*[ctypes.addressof(r) for r in rooms])
-    attribute = LaunchAttribute(id=4)  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    attribute.value[0:3] = launch.cluster
-    config = LaunchConfig((ctypes.c_uint * 3)(*launch.grid), (ctypes.c_uint * 3)(*launch.block), launch.shared, None,
-                          ctypes.pointer(attribute), int(launch.cluster != [1, 1, 1]))
-    driver.call("cuFuncSetAttribute", function, SHARED_LIMIT_ATTRIBUTE, launch.shared)
+    attributes = (LaunchAttribute * 2)()
+    n = 0
+    if step.cluster != [1, 1, 1]:
+        attributes[n].id = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attributes[n].value[0:3] = step.cluster
+        n += 1
+    if step.overlaps:
+        attributes[n].id = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attributes[n].value[0] = 1
+        n += 1
+    config = LaunchConfig((ctypes.c_uint * 3)(*step.grid), (ctypes.c_uint * 3)(*step.block), step.shared, None,
+                          attributes, n)
+    driver.call("cuFuncSetAttribute", function, SHARED_LIMIT_ATTRIBUTE, step.shared)
     driver.call("cuLaunchKernelEx", ctypes.byref(config), function, pointers, None)
+
+
+def run(driver, functions, launch):
+    """Bytes of every output."""
+    memory = Memory(driver, launch)
+    for function, step in zip(functions, launch.steps):
+        start(driver, function, launch, step, memory)
     driver.call("cuCtxSynchronize")
     outputs = {n: memory.read(n, launch.buffers[n].bytes) for n in launch.outputs}
     memory.free()
@@ -141,8 +158,9 @@ def record(driver, folder, out):
     for path in sorted(glob.glob(os.path.join(folder, "*.launch.json"))):
         name = os.path.basename(path)[:-len(".launch.json")]
         launch = Launch(path)
-        function = driver.function(os.path.join(folder, name + ".ptx"), launch.entry or name)
-        runs = [run(driver, function, launch) for _ in range(5)]
+        module = driver.module(os.path.join(folder, name + ".ptx"))
+        functions = [driver.function(module, step.entry or name) for step in launch.steps]
+        runs = [run(driver, functions, launch) for _ in range(5)]
         if any(r != runs[0] for r in runs):
             raise RuntimeError(f"{name}: the outputs differ from run to run")
         results[name] = {n: hashlib.sha256(b).hexdigest() for n, b in runs[0].items()}

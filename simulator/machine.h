@@ -179,6 +179,7 @@ struct Warp {
   uint32_t *write_time; /* per slot, NULL: the kernel has no asynchronous products */
   uint32_t time, fence_time, clock;
   struct Polls *polls;      /* poll.c */
+  uint32_t collectives;     /* instructions of all its lanes together, so far */
   uint32_t cluster_arrived; /* lanes that have arrived and not yet waited */
   uint64_t cluster_phase;
   uint32_t registers_owned; /* setmaxnreg */

@@ -48,6 +48,7 @@ void race_cluster_init(Cluster *c)
     clock_of(k, i)->foreign = knowledge_ref(c->run->known_at_start);
   }
   k->synced = g_new0(uint32_t, k->warps);
+  k->copies_synced = g_new0(uint32_t, k->warps);
   k->partial = g_malloc0(k->warps * sizeof k->partial[0]);
   k->n_partial = g_new0(unsigned, k->warps);
   k->barrier = g_malloc0((size_t)c->n_blocks * 16 * k->stride);
@@ -102,6 +103,7 @@ void race_cluster_free(Cluster *c)
   g_free(k->stores);
   g_free(k->warp);
   g_free(k->synced);
+  g_free(k->copies_synced);
   g_free(k->partial);
   g_free(k->n_partial);
   g_free(k->barrier);
@@ -196,6 +198,7 @@ void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, un
 static void warp_synced(Clocks *k, unsigned agent)
 {
   k->synced[agent] = clock_of(k, agent)->v[agent];
+  k->copies_synced[agent] = clock_of(k, agent)->v[k->warps + agent];
 }
 
 static void release(Clocks *k, Warp *w, Clock *into)
@@ -213,6 +216,7 @@ void race_barrier_arrive(Warp *w, const Barrier *b, bool waits)
   order_barrier(w);
   release(k, w, barrier_clock(k, w->block, id));
   warp_synced(k, agent_of(k, w));
+  w->collectives++;
   if (waits) k->waiting[w->block->rank][id] |= 1ull << w->id;
 }
 
@@ -239,6 +243,7 @@ void race_cluster_arrive(Warp *w, bool relaxed)
   if (relaxed) return;
   release(k, w, k->cluster);
   warp_synced(k, agent_of(k, w));
+  w->collectives++;
 }
 
 void race_cluster_barrier(Cluster *c)
@@ -335,6 +340,7 @@ void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
   Clocks *k = clocks_of(w);
   if (!k) return;
   mbarrier_gathered(k, m);
+  w->collectives++; /* its lanes may have arrived one by one */
   const Clock *done = mbarrier_clock(k, m, true);
   if (in->order == ORDER_RELAXED)
     order_met(k, w, done);

@@ -7,7 +7,7 @@
 #include "simulator/race_cells.h"
 #include <string.h>
 
-#define READERS    6
+#define READERS    5
 #define ROW        16
 #define PAGE_BYTES 1024
 #define PAGE_ROWS  (PAGE_BYTES / ROW)
@@ -26,6 +26,10 @@ typedef struct Cell {
   uint8_t n_readers;
   uint8_t lane_bytes; /* of a row: as in Access */
   uint32_t lanes;     /* that made the last write, if a warp did by itself; of a row: of its first word */
+  /* lanes of the latest reader's warp that have read, of a row: its first word, and the others by read_bytes
+   */
+  uint32_t read_lanes;
+  uint32_t read_bytes : 8, read_at : 24; /* read_at: the warp's collectives then */
   Reader readers[READERS];
 } Cell;
 G_STATIC_ASSERT(sizeof(Cell) == 64);
@@ -118,6 +122,36 @@ static void check_order(const Clocks *k, const Access *a, unsigned agent, uint32
 
 /* --- cells --- */
 
+#define COLLECTIVES(a) ((a)->warp->collectives & 0xffffff)
+
+/* Lanes that read by themselves: what the whole warp executes together comes after all its reads. */
+static void note_lanes(const Clocks *k, Cell *cell, const Access *a, unsigned lane, bool is_row)
+{
+  bool alone = a->agent < k->warps && !(a->in->flags & (INST_ALIGNED | INST_MEMBERS));
+  bool more = cell->n_readers && cell->readers[cell->n_readers - 1].agent == a->agent &&
+              cell->read_at == COLLECTIVES(a);
+  uint32_t before = more && !is_row ? cell->read_lanes : 0;
+  cell->read_lanes = before | (alone ? 1u << lane : 0);
+  cell->read_bytes = MIN(a->lane_bytes, ROW);
+  cell->read_at = COLLECTIVES(a);
+}
+
+/* Have other lanes of the writing warp just read this? lane_bytes: of a row that is written side by side */
+static bool read_by_others(const Clocks *k, const Cell *cell, const Access *a, unsigned lane, bool is_row)
+{
+  if (!cell->n_readers || cell->readers[cell->n_readers - 1].agent != a->agent || a->agent >= k->warps ||
+      cell->read_at != COLLECTIVES(a) || !cell->read_lanes)
+    return false;
+  return cell->read_lanes & ~(1u << lane) || (is_row && cell->read_bytes != MIN(a->lane_bytes, ROW));
+}
+
+/* A lane's wait for its cp.async says nothing to the other lanes. */
+static bool copied_by_others(const Clocks *k, const Cell *cell, const Access *a, unsigned lane)
+{
+  return a->agent < k->warps && cell->agent == k->warps + a->agent &&
+         cell->clock > k->copies_synced[a->agent] && cell->lanes & ~(1u << lane);
+}
+
 static void note_reader(const Clocks *k, const uint32_t *v, Cell *cell, const Access *a)
 {
   const Reader self = {(uint16_t)a->agent, index_of(a->warp, a->in), a->clock};
@@ -166,10 +200,18 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
              "another lane of the same warp, without bar.warp.sync between");
     }
   }
+  if (cell->bytes & bytes && copied_by_others(k, cell, a, a->lane) && cell->clock <= v[cell->agent])
+    report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
+           "another lane has made and awaited it, without bar.warp.sync between");
   if (a->kind == ACCESS_READ) {
+    if (!atomic) note_lanes(k, cell, a, a->lane, false);
     note_reader(k, v, cell, a);
     return;
   }
+  if (!atomic && read_by_others(k, cell, a, a->lane, false))
+    report(k, a, SIM_FAULT_RACE, a->kind == ACCESS_SAME || !a->warp->block->cluster->run->ours, a->agent,
+           cell->readers[cell->n_readers - 1].pc, false,
+           "another lane of the same warp, without bar.warp.sync between");
   for (unsigned i = 0; i < cell->n_readers; i++) {
     const Inst *reader = instruction_at(a->warp, cell->readers[i].pc);
     if (atomic && reader && reader->scope && cell->readers[i].agent < k->warps) continue; /* both strong */
@@ -197,10 +239,13 @@ static bool touch_row(const Clocks *k, Cell *row, const Access *a, unsigned lane
     if (row->agent == a->agent && a->agent < k->warps && row->clock == a->clock && other_lanes) return false;
     if (row->agent < k->warps && row->agent != self && k->n_partial[row->agent]) return false;
   }
+  if (row->bytes && copied_by_others(k, row, a, lane)) return false;
   if (a->kind == ACCESS_READ) {
+    if (!atomic) note_lanes(k, row, a, lane, true);
     note_reader(k, v, row, a);
     return true;
   }
+  if (!atomic && read_by_others(k, row, a, lane, true)) return false;
   for (unsigned i = 0; i < row->n_readers; i++)
     if (!is_ordered(k, v, a, row->readers[i].agent, row->readers[i].clock)) return false;
   note_writer(row, a, lane, 15, atomic);
@@ -215,6 +260,7 @@ static void split_row(CellPage *page, unsigned row)
     Cell *word = &page->words[4 * row + i];
     *word = *from;
     if (from->lane_bytes) word->lanes = from->lanes << 4 * i / from->lane_bytes;
+    if (from->read_bytes) word->read_lanes = from->read_lanes << 4 * i / from->read_bytes;
   }
   page->split |= 1ull << row;
 }

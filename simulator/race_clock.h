@@ -35,8 +35,9 @@ typedef struct StoreGroup {
 } StoreGroup;
 
 typedef struct Clocks {
-  uint32_t uid;     /* of the cluster, among all launches that may overlap */
-  uint32_t *synced; /* per warp: its clock at the last barrier of the whole warp */
+  uint32_t uid;            /* of the cluster, among all launches that may overlap */
+  uint32_t *synced;        /* per warp: its clock at the last barrier of the whole warp */
+  uint32_t *copies_synced; /* per warp: what it knew then of its cp.async */
   PartialRelease (*partial)[PARTIAL_RELEASES];
   unsigned *n_partial;
   unsigned warps, per_block; /* warps of the cluster, of a block */

@@ -182,6 +182,7 @@ static unsigned run_group(Warp *w, unsigned share)
     if (in->flags & INST_MEMBERS && mask & ~needed)
       fault(w, in, first_lane(mask & ~needed), SIM_FAULT_CONVERGENCE, 0,
             "lanes %08x execute this without being named in its member mask %08x", mask & ~needed, needed);
+    if (needed) w->collectives++;
     if (needed & w->live & ~mask) {
       /* a uniformly false guard skips it; anything else must come together */
       if (!mask && !(g->mask & ~needed) && g->mask == w->live) {

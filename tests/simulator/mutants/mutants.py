@@ -150,6 +150,10 @@ def equivalent(runner, mutant):
         code, _, found = runner.run(kernel, mutant.gpu, kernel.replaced([(instruction, zeros)]), 1)
         if code == 0 and found == runner.good[kernel.name][0]:
             return "value never used"
+    if instruction.op.startswith("elect"):
+        guarded = next_of(kernel, instruction, r"ld|st|red|atom|cp|mbarrier|ret")
+        if guarded and guarded.op.startswith("cp.async.bulk.wait"):
+            return "only waits are guarded"
     if mutant.name == "mbarrier fence dropped" and not kernel.find(r"cp\.async\.bulk\S*mbarrier"):
         return "only instructions of the generic proxy signal the mbarrier"
     if mutant.name == "slot count" and not any(compares(runner, mutant, i) for i in (instruction.text(), new)):

@@ -97,12 +97,20 @@ void decode_copy_arrive(Decoder *d, int argument);
 void decode_bulk(Decoder *d, int is_reduction);
 void decode_bulk_tensor(Decoder *d, int is_reduction);
 void decode_bulk_group(Decoder *d, int operation);
-void decode_store_async(Decoder *d, int argument);
+void decode_store_async(Decoder *d, int is_reduction);
+
+/* exec_video.c */
+void decode_video(Decoder *d, int argument);
+
+/* tensormap_replace.c */
+void decode_tensormap_replace(Decoder *d, int argument);
+void decode_tensormap_copy(Decoder *d, int argument);
 
 /* exec_matrix.c, exec_product.c */
 void decode_matrix_move(Decoder *d, int is_store);
 void decode_movmatrix(Decoder *d, int argument);
 void decode_mma(Decoder *d, int argument);
+void decode_mma_general(Decoder *d, int is_sparse); /* exec_mma_general.c */
 void decode_group_product(Decoder *d, int argument);
 void decode_product_group(Decoder *d, int operation);
 /* exec_wmma.c */

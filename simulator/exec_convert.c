@@ -127,6 +127,12 @@ static uint64_t nan_result(const Inst *in, PtxType from, PtxType to, uint64_t bi
   if (in->saturate) return float_result(in, nan, to, ROUND_NEAREST);
   if (from == TYPE_F64 && to == TYPE_F32)
     return (uint32_t)(bits >> 63) << 31 | 0x7fc00000 | (uint32_t)(bits >> 29 & 0x3fffff);
+  if (from == to && ptx_type_bytes(to) >= 4 && !in->operation && !in->ftz) return bits;
+  if (from == TYPE_BF16 && to == TYPE_F32 && !in->ftz) return bits << 16;
+  if (from == TYPE_F64 && to == TYPE_BF16)
+    return (uint32_t)(bits >> 63) << 15 | 0x7fc0 | (uint32_t)(bits >> 45 & 0x3f);
+  if (from == TYPE_BF16 && to == TYPE_F64)
+    return (bits >> 15 & 1) << 63 | 0x7ff8000000000000ull | (bits & 0x7f) << 45;
   if (from == TYPE_F64 && to == TYPE_F16)
     return (uint32_t)(bits >> 63) << 15 | 0x7e00 | (uint32_t)(bits >> 42 & 0x1ff);
   if (to == TYPE_F64) {
@@ -146,9 +152,12 @@ static uint64_t convert_lane(const Inst *in, uint64_t bits)
   Rounding rounding = (Rounding)in->rounding;
   if (a == CLASS_FLOAT) {
     double x = float_value(from, bits);
-    if (in->ftz && from == TYPE_F32) x = flush((float)x);
+    if (in->ftz && from == TYPE_F32 && to != TYPE_F16) x = flush((float)x);
     bool wide = from == TYPE_F64 || ptx_type_bytes(to) == 8;
-    if (b != CLASS_FLOAT && isnan(x)) return wide ? 1ull << (ptx_type_bytes(to) * 8 - 1) : 0;
+    if (b != CLASS_FLOAT && isnan(x)) {
+      uint64_t top = 1ull << (ptx_type_bytes(to) * 8 - 1);
+      return !wide ? 0 : b == CLASS_SIGNED ? 0 - top : top;
+    }
     if (b != CLASS_FLOAT) return to_integer(x, to, rounding);
     if (isnan(x)) return nan_result(in, from, to, bits);
     if (in->operation && !isnan(x)) x = round_integral(x, rounding); /* .rni and the like between floats */
@@ -160,6 +169,7 @@ static uint64_t convert_lane(const Inst *in, uint64_t bits)
     v = a == CLASS_SIGNED ? (int64_t)(bits << (64 - width)) >> (64 - width)
                           : (int64_t)(bits & ((1ull << width) - 1));
   if (b != CLASS_FLOAT) return integer_to_integer(v, a == CLASS_SIGNED, to, in->saturate);
+  if (to == TYPE_F64 && in->saturate) return double_bits(v <= 0 && a == CLASS_SIGNED ? 0 : v ? 1 : 0);
   if (to == TYPE_F64) {
     if (rounding == ROUND_NEAREST) return double_bits(a == CLASS_SIGNED ? (double)v : (double)(uint64_t)v);
     return double_bits(
@@ -351,6 +361,7 @@ void decode_convert(Decoder *d, int argument)
 static Step run_convert_pack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned bits = in->type2 == TYPE_U16 || in->type2 == TYPE_S16 ? 16 : 8;
+  if (in->bytes) bits = in->bytes;
   for_lanes(l, mask)
   {
     int64_t a = (int32_t)lane_u32(w, in->a[0], l), b = (int32_t)lane_u32(w, in->a[1], l);
@@ -359,10 +370,11 @@ static Step run_convert_pack(Warp *w, const Inst *in, uint32_t mask)
       b = (uint32_t)b;
     }
     uint32_t m = (1u << bits) - 1;
-    uint32_t high = (uint32_t)integer_to_integer(a, true, (PtxType)in->type2, true) & m;
-    uint32_t low = (uint32_t)integer_to_integer(b, true, (PtxType)in->type2, true) & m;
+    bool is_signed = class_of((PtxType)in->type2) == CLASS_SIGNED;
+    int64_t least = is_signed ? -(1 << (bits - 1)) : 0, most = (1 << (bits - is_signed)) - 1;
+    uint32_t high = (uint32_t)CLAMP(a, least, most) & m, low = (uint32_t)CLAMP(b, least, most) & m;
     uint32_t rest = in->a[2] == OPERAND_NONE ? 0 : lane_u32(w, in->a[2], l);
-    ((uint32_t *)operand(w, in->d[0]))[l] = bits == 16 ? high << 16 | low : rest << 16 | high << 8 | low;
+    ((uint32_t *)operand(w, in->d[0]))[l] = (bits == 16 ? 0 : rest << (2 * bits)) | high << bits | low;
   }
   return STEP_NEXT;
 }
@@ -370,8 +382,15 @@ static Step run_convert_pack(Warp *w, const Inst *in, uint32_t mask)
 void decode_convert_pack(Decoder *d, int argument)
 {
   Inst *in = d->in;
+  static const char *const narrow[] = {"u4", "s4", "u2", "s2", NULL};
+  int which;
   take(d, "sat");
-  in->type2 = (uint8_t)need_type(d);
+  if (take_one(d, narrow, &which)) {
+    in->type2 = which & 1 ? TYPE_S8 : TYPE_U8;
+    in->bytes = which < 2 ? 4 : 2; /* bits of a part */
+  } else {
+    in->type2 = (uint8_t)need_type(d);
+  }
   in->type = (uint8_t)need_type(d);
   take(d, "b32");
   in->d[0] = destination_at(d, 0, TYPE_B32);

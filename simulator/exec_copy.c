@@ -547,6 +547,16 @@ typedef struct StoreAsync {
 static void land_store(PendingOperation *p)
 {
   StoreAsync *s = (StoreAsync *)p;
+  const CopyData *data = p->in->data;
+  unsigned size = p->in->bytes;
+  for (unsigned i = 0; i < s->bytes && data->reduction >= 0; i += size) {
+    uint64_t old = 0, v = 0;
+    memcpy(&old, s->to.at + i, size);
+    memcpy(&v, s->data + i, size);
+    v = atomic_value((PtxType)p->in->type, data->reduction, old, v, 0);
+    memcpy(s->data + i, &v, size);
+    s->defined &= memory_is_defined(&s->to, s->bytes);
+  }
   memcpy(s->to.at, s->data, s->bytes);
   memory_define(&s->to, s->bytes, s->defined);
   Mbarrier *m = mbarrier_find(p->warp, p->in, p->lane, s->barrier_block, s->barrier_offset);
@@ -587,15 +597,25 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
-void decode_store_async(Decoder *d, int argument)
+void decode_store_async(Decoder *d, int is_reduction)
 {
   CopyData *data = new_data(d);
+  int operation;
   take(d, "weak");
+  if (is_reduction) {
+    if (!take(d, "relaxed") || !take(d, "cluster") || !take_one(d, reductions, &operation)) {
+      decode_fail(d, ".relaxed.cluster or the reduction is missing");
+      return;
+    }
+    data->reduction = reduction_operation[operation];
+    d->in->negate = true; /* an atomic operation for the race checker */
+  }
   take(d, "shared::cluster");
   if (!take(d, "mbarrier::complete_tx::bytes")) decode_fail(d, "the completion mechanism is missing");
   take(d, "v2");
   take(d, "v4");
   PtxType type = need_type(d);
+  d->in->type = (uint8_t)type;
   d->in->bytes = (uint8_t)ptx_type_bytes(type);
   data->to = take_address(d, 0, &data->to_offset, &data->to_wide);
   const PtxOperand *items;

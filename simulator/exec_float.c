@@ -42,8 +42,11 @@ BINARY(max_f32, float, float, float, a != a ? b : b != b ? a : LESS(a, b) ? b : 
 #define NAN32(a) (((a)&0x7fffffff) > 0x7f800000)
 UNARY(neg_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a ^ 0x80000000u)
 UNARY(abs_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a & 0x7fffffffu)
-UNARY(neg_f64, uint64_t, uint64_t, uint64_t, a ^ 0x8000000000000000ull)
-UNARY(abs_f64, uint64_t, uint64_t, uint64_t, a & 0x7fffffffffffffffull)
+/* a NaN becomes a quiet one with the sign cleared */
+#define NAN64(a)   (((a)&0x7fffffffffffffffull) > 0x7ff0000000000000ull)
+#define QUIET64(a) (((a) | 0x0008000000000000ull) & 0x7fffffffffffffffull)
+UNARY(neg_f64, uint64_t, uint64_t, uint64_t, NAN64(a) ? QUIET64(a) : a ^ 0x8000000000000000ull)
+UNARY(abs_f64, uint64_t, uint64_t, uint64_t, NAN64(a) ? QUIET64(a) : a & 0x7fffffffffffffffull)
 /* sign operations on halves make a NaN canonical, too */
 #define SIGN16(a, limit, E) (((a)&0x7fff) > (limit) ? 0x7fffu : (E))
 #define SIGNS(name, limit)                                                                                   \
@@ -192,6 +195,8 @@ static uint16_t half_lane(const Inst *in, bool bf, const uint16_t v[3])
     x[i] = bf ? bfloat_float(v[i]) : half_float(v[i]);
     if (in->ftz && !bf && (v[i] & 0x7c00) == 0) x[i] = copysignf(0, x[i]);
   }
+  /* .oob: the NaN that fills what is outside of a tensor makes the result 0 */
+  if (in->more & 4 && ((v[0] & 0x7fff) == 0x7ff7 || (v[1] & 0x7fff) == 0x7ff7)) return 0;
   if (in->more & 1 && (isnan(x[0]) || isnan(x[1]))) return 0x7fff;
   float r;
   if (in->more & 2)
@@ -327,6 +332,7 @@ static void take_float_modifiers(Decoder *d)
   in->saturate = take(d, "sat");
   in->negate = take(d, "relu");
   if (take(d, "NaN")) in->more |= 1;
+  if (strcmp(d->source->parts[0], "fma") == 0 && take(d, "oob")) in->more |= 4;
   if (take(d, "xorsign") && take(d, "abs")) in->more |= 2;
   take(d, "approx");
   take(d, "full");

@@ -97,6 +97,11 @@ BINARY(mul24_u, uint32_t, uint32_t, uint32_t, U24(a) * U24(b))
 BINARY(mul24_s, uint32_t, uint32_t, uint32_t, S24(a) * S24(b))
 BINARY(mul24hi_u, uint32_t, uint32_t, uint32_t, U24(a) * U24(b) >> 16)
 BINARY(mul24hi_s, uint32_t, uint32_t, uint32_t, S24(a) * S24(b) >> 16)
+TERNARY(mad24hi_u, uint32_t, uint32_t, uint32_t, (U24(a) * U24(b) >> 16) + c)
+TERNARY(mad24hi_s, uint32_t, uint32_t, uint32_t, (uint64_t)(S24(a) * S24(b) >> 16) + c)
+TERNARY(mad24hisat, uint32_t, uint32_t, uint32_t, clamp32((S24(a) * S24(b) >> 16) + (int32_t)c))
+BINARY(minrelu, uint32_t, int32_t, uint32_t, MAX(MIN(a, b), 0))
+BINARY(maxrelu, uint32_t, int32_t, uint32_t, MAX(MAX(a, b), 0))
 TERNARY(mad24_u, uint32_t, uint32_t, uint32_t, U24(a) * U24(b) + c)
 TERNARY(mad24_s, uint32_t, uint32_t, uint32_t, S24(a) * S24(b) + c)
 
@@ -215,6 +220,8 @@ bool decode_integer(Decoder *d, int operation, PtxType type)
   }
   in->run = grid[operation][k];
   if (k == K_S32 && operation == OP_ADD && take(d, "sat")) in->run = addsat;
+  if (k == K_S32 && operation == OP_MIN && take(d, "relu")) in->run = minrelu;
+  if (k == K_S32 && operation == OP_MAX && take(d, "relu")) in->run = maxrelu;
   if (k == K_S32 && operation == OP_SUB && take(d, "sat")) in->run = subsat;
   return true;
 }
@@ -259,7 +266,9 @@ void decode_mul24(Decoder *d, int has_addend)
   operands(d, type, type, has_addend ? 3 : 2);
   if (!has_addend)
     d->in->run = high ? (s ? mul24hi_s : mul24hi_u) : (s ? mul24_s : mul24_u);
-  else if (!high)
+  else if (high)
+    d->in->run = !s ? mad24hi_u : take(d, "sat") ? mad24hisat : mad24hi_s;
+  else
     d->in->run = s ? mad24_s : mad24_u;
 }
 
@@ -337,6 +346,8 @@ BITS(popc32, uint32_t, uint32_t, __builtin_popcount(a))
 BITS(popc64, uint64_t, uint64_t, __builtin_popcountll(a))
 BITS(clz32, uint32_t, uint32_t, a ? __builtin_clz(a) : 32)
 BITS(clz64, uint64_t, uint64_t, a ? __builtin_clzll(a) : 64)
+BITS(shift_s32, int32_t, uint32_t, (a < 0 ? ~a : a) ? __builtin_clz((uint32_t)(a < 0 ? ~a : a)) : -1)
+BITS(shift_s64, int64_t, uint64_t, (a < 0 ? ~a : a) ? __builtin_clzll((uint64_t)(a < 0 ? ~a : a)) : -1)
 BITS(shift32, uint32_t, uint32_t, a ? __builtin_clz(a) : -1)
 BITS(shift64, uint64_t, uint64_t, a ? __builtin_clzll(a) : -1)
 BITS(bfind_u32, uint32_t, uint32_t, a ? 31 - __builtin_clz(a) : -1)
@@ -368,9 +379,9 @@ void decode_bits(Decoder *d, int operation)
   default: d->in->run = s ? (is64 ? bfind_s64 : bfind_s32) : (is64 ? bfind_u64 : bfind_u32); break;
   }
   if (!shift) return;
-  if (s) decode_fail(d, "modifier '.shiftamt' on a signed type");
-  d->in->run =
-      is64 ? shift64 : shift32; /* distance of the highest one from the top: no bit gives 32, as all ones */
+  d->in->run = s      ? (is64 ? shift_s64 : shift_s32)
+               : is64 ? shift64
+                      : shift32; /* distance of the highest one from the top: no bit gives 32, as all ones */
 }
 
 static uint64_t extract(uint64_t a, uint32_t position, uint32_t length, unsigned bits, bool is_signed)
@@ -466,6 +477,41 @@ VECTORISED static Step run_lop3(Warp *w, const Inst *in, uint32_t mask)
   return STEP_NEXT;
 }
 
+/* lop3.or and lop3.and: the word, and whether any of its bits is set, combined with a predicate */
+static Step run_lop3_predicate(Warp *w, const Inst *in, uint32_t mask)
+{
+  uint32_t p = predicate(w, in->a[3]), q = 0;
+  if (in->negate) p = ~p;
+  for_lanes(l, mask)
+  {
+    uint32_t r = lookup3(lane_u32(w, in->a[0], l), lane_u32(w, in->a[1], l), lane_u32(w, in->a[2], l),
+                         (unsigned)in->immediate);
+    if (in->d[0]) ((uint32_t *)operand(w, in->d[0]))[l] = r;
+    q |= (uint32_t)(r != 0) << l;
+  }
+  set_predicate(w, in->d[1], mask, in->operation == OP_OR ? q | p : q & p);
+  return STEP_NEXT;
+}
+
+static void decode_lop3_predicate(Decoder *d, bool is_or)
+{
+  Inst *in = d->in;
+  const PtxOperand *o = operand_at(d, 0);
+  if (!take(d, "b32") || o->kind != OPERAND_PAIR) {
+    decode_fail(d, "the destination must be register|predicate");
+    return;
+  }
+  in->operation = is_or ? OP_OR : OP_AND;
+  in->d[0] = destination(d, &o->items[0], TYPE_B32);
+  in->d[1] = destination(d, &o->items[1], TYPE_PRED);
+  for (unsigned i = 0; i < 3; i++)
+    in->a[i] = source_at(d, i + 1, TYPE_B32);
+  in->immediate = immediate_at(d, 4) & 0xff;
+  in->a[3] = source_at(d, 5, TYPE_PRED);
+  in->negate = operand_at(d, 5)->negated;
+  in->run = run_lop3_predicate;
+}
+
 static Step run_field(Warp *w, const Inst *in, uint32_t mask)
 {
   bool is64 = in->bytes == 8;
@@ -528,6 +574,12 @@ void decode_field(Decoder *d, int operation)
   static const char *const modes[] = {"none", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16", NULL};
   Inst *in = d->in;
   int mode = 0;
+  bool is_or = operation == FIELD_LOP3 && take(d, "or");
+  if (is_or || (operation == FIELD_LOP3 && take(d, "and"))) {
+    decode_lop3_predicate(d, is_or);
+    return;
+  }
+  if (operation == FIELD_LOP3 && operand_count(d) != 5) decode_fail(d, "%u operands", operand_count(d));
   if (operation == FIELD_PRMT) {
     PtxType type = need_type(d);
     in->bytes = (uint8_t)ptx_type_bytes(type);

@@ -414,8 +414,24 @@ static void mma_lists(Decoder *d, WarpProduct *s)
     list[at++] = destination(d, &items[0][i], acc);
 }
 
+/* Forms that are rare or have no loop of their own here. */
+static bool needs_general(const Decoder *d)
+{
+  static const char *const rare[] = {"satfinite", "b1", "rn", "rz", "rm", "rp", "m8n8k4", "m16n8k64", NULL};
+  bool found = false, doubles = false;
+  for (unsigned i = 1; i < d->source->n_parts; i++) {
+    found |= g_strv_contains(rare, d->source->parts[i]);
+    doubles |= strcmp(d->source->parts[i], "f64") == 0;
+  }
+  return found && !(doubles && d->source->n_parts == 10);
+}
+
 void decode_mma(Decoder *d, int argument)
 {
+  if (needs_general(d)) {
+    decode_mma_general(d, 0);
+    return;
+  }
   Inst *in = d->in;
   WarpProduct *s = arena_new_object(d->kernel->arena, WarpProduct);
   bool shape = false;

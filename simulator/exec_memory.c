@@ -252,7 +252,11 @@ static uint16_t half_operation(PtxType type, int operation, uint16_t a, uint16_t
 {
   bool bf = type == TYPE_BF16 || type == TYPE_BF16X2;
   float x = bf ? bfloat_float(a) : half_float(a), y = bf ? bfloat_float(b) : half_float(b);
-  float r = operation == ATOM_ADD ? x + y : operation == ATOM_MIN ? fminf(x, y) : fmaxf(x, y);
+  float r = operation == ATOM_ADD                                          ? x + y
+            : isnan(x)                                                     ? y
+            : isnan(y)                                                     ? x
+            : (operation == ATOM_MIN) == (x < y || (x == y && signbit(x))) ? x
+                                                                           : y;
   return bf ? float_bfloat(r) : float_half(r);
 }
 
@@ -262,7 +266,11 @@ uint64_t atomic_value(PtxType type, int operation, uint64_t a, uint64_t b, uint6
   int64_t sa = is32 ? (int32_t)a : (int64_t)a, sb = is32 ? (int32_t)b : (int64_t)b;
   switch (operation) {
   case ATOM_ADD:
-    if (type == TYPE_F32) return float_bits(bits_float((uint32_t)a) + bits_float((uint32_t)b));
+    if (type == TYPE_F32) {
+      float r = bits_float((uint32_t)a) + bits_float((uint32_t)b);
+      return isnan(r) ? 0x7fffffff : float_bits(r);
+    }
+    if (type == TYPE_F64 && isnan(bits_double(a))) return a;
     if (type == TYPE_F64) return double_bits(bits_double(a) + bits_double(b));
     break;
   case ATOM_EXCH: return b;
@@ -281,6 +289,33 @@ uint64_t atomic_value(PtxType type, int operation, uint64_t a, uint64_t b, uint6
   if (operation == ATOM_ADD) return a + b;
   bool less = is_signed ? sa < sb : a < b;
   return less == (operation == ATOM_MIN) ? a : b;
+}
+
+/* 128 bits: exch and cas. list[0] compare value of cas or new value; a[2] new value of cas */
+static Step run_atomic128(Warp *w, const Inst *in, uint32_t mask)
+{
+  if (w->undefined) check_value(w, in, in->a[0], mask, "the address of an atomic");
+  bool cas = in->operation == ATOM_CAS;
+  uint32_t undefined = 0;
+  for_lanes(l, mask)
+  {
+    Place p = memory_place(w, in, l, in->space, lane_address(w, in, l), 16, ACCESS_ATOMIC);
+    if (!p.at) continue;
+    race_access(w, in, l, &p, 16, ACCESS_ATOMIC, true);
+    if (!memory_is_defined(&p, 16)) undefined |= 1u << l;
+    uint8_t old[16];
+    const uint8_t *first = (const uint8_t *)operand(w, in->list[0]) + (size_t)l * 16;
+    memcpy(old, p.at, 16);
+    if (!cas)
+      memcpy(p.at, first, 16);
+    else if (memcmp(old, first, 16) == 0)
+      memcpy(p.at, (const uint8_t *)operand(w, in->a[2]) + (size_t)l * 16, 16);
+    if (in->d[0] != OPERAND_NONE) memcpy((uint8_t *)operand(w, in->d[0]) + (size_t)l * 16, old, 16);
+  }
+  for (unsigned i = 0; i < in->n_writes; i++)
+    set_undefined(w, in->writes[i], mask, undefined);
+  cluster_progress(w->block->cluster);
+  return session_switch(w, STEP_NEXT);
 }
 
 /* list: values (vector of in->vector); a[1]: compare value of cas is list[0], new value a[2] */
@@ -307,6 +342,11 @@ static Step run_atomic(Warp *w, const Inst *in, uint32_t mask)
                                             : lane_u32(w, in->a[2], l);
       if (bytes == 2) b &= 0xffff;
       uint64_t value = atomic_value((PtxType)in->type, in->operation, old, b, c);
+      /* seen on hardware: sums of f32 in global memory flush subnormals, those in shared memory do not */
+      if (in->type == TYPE_F32 && in->operation == ATOM_ADD && p.buffer)
+        value = float_bits(flush(bits_float(
+            (uint32_t)atomic_value(TYPE_F32, ATOM_ADD, float_bits(flush(bits_float((uint32_t)old))),
+                                   float_bits(flush(bits_float((uint32_t)b))), 0))));
       memcpy(p.at + e * bytes, &value, bytes);
       changed |= memcmp(&old, &value, bytes) != 0;
       if (in->d[0] == OPERAND_NONE) continue;
@@ -347,7 +387,8 @@ void decode_atomic(Decoder *d, int is_reduction)
   bool known = in->bytes == 2 || in->bytes == 4 || in->bytes == 8;
   bool small =
       type == TYPE_F16 || type == TYPE_BF16 || type == TYPE_B16 || type == TYPE_U16 || type == TYPE_S16;
-  if (!known || (in->bytes == 2 && !small)) decode_fail(d, "type '%s'", ptx_type_name(type));
+  bool wide = type == TYPE_B128 && (operation == ATOM_CAS || operation == ATOM_EXCH) && in->vector == 1;
+  if (!(known || wide) || (in->bytes == 2 && !small)) decode_fail(d, "type '%s'", ptx_type_name(type));
   decode_address(d, is_reduction ? 0 : 1);
   if (in->space == SPACE_GLOBAL || in->space == SPACE_GENERIC) d->kernel->global_order = true;
   unsigned first = is_reduction ? 1 : 2;
@@ -367,7 +408,7 @@ void decode_atomic(Decoder *d, int is_reduction)
   }
   if (operation == ATOM_CAS) in->a[2] = source_at(d, first + 1, type);
   in->flags |= INST_CUSTOM;
-  in->run = run_atomic;
+  in->run = wide ? run_atomic128 : run_atomic;
 }
 
 /* --- addresses --- */

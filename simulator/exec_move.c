@@ -342,8 +342,10 @@ static uint32_t compare_lanes(Warp *w, const Inst *in, unsigned half)
   case TYPE_F16:
   case TYPE_F16X2:
     for (unsigned l = 0; l < LANES; l++) {
-      fa[l] = half_float((uint16_t)(((const uint32_t *)a)[l] >> half));
-      fb[l] = half_float((uint16_t)(((const uint32_t *)b)[l] >> half));
+      uint16_t x = (uint16_t)(((const uint32_t *)a)[l] >> half),
+               y = (uint16_t)(((const uint32_t *)b)[l] >> half);
+      fa[l] = half_float(in->ftz && !(x & 0x7c00) ? x & 0x8000 : x);
+      fb[l] = half_float(in->ftz && !(y & 0x7c00) ? y & 0x8000 : y);
     }
     return compare_f32(fa, fb, in->operation);
   case TYPE_BF16:

@@ -4,6 +4,7 @@
 #include "simulator/exec.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct Fragment {
@@ -12,8 +13,13 @@ typedef struct Fragment {
   unsigned per_register;
 } Fragment;
 
+#define MAX_DEPTH 128
+typedef enum { COMBINE_PRODUCT, COMBINE_XOR, COMBINE_AND } Combination; /* the latter two: of single bits */
+
 typedef struct WmmaData {
   Fragment a, b, c, d; /* load and store use d */
+  Combination combination;
+  bool saturate;
   bool column_major;
   uint32_t stride;
   Space space;
@@ -27,6 +33,9 @@ static unsigned items_per_register(PtxType type)
   case TYPE_BF16: return 2;
   case TYPE_S8:
   case TYPE_U8: return 4;
+  case TYPE_S4:
+  case TYPE_U4: return 8;
+  case TYPE_B1: return 32;
   default: return 1;
   }
 }
@@ -36,7 +45,7 @@ static bool decode_shape(Decoder *d, unsigned *m, unsigned *n, unsigned *k)
   for (unsigned i = 1; i < d->source->n_parts; i++)
     if (sscanf(d->source->parts[i], "m%un%uk%u", m, n, k) == 3) {
       d->taken |= 1ull << i;
-      return *m <= 32 && *n <= 32 && *k <= 16;
+      return *m <= 32 && *n <= 32 && *k <= MAX_DEPTH;
     }
   return false;
 }
@@ -83,7 +92,7 @@ static Step run_wmma_memory(Warp *w, const Inst *in, uint32_t mask)
 {
   const WmmaData *x = in->data;
   const Fragment *f = &x->d;
-  unsigned bytes = f->type == TYPE_F64 ? 8 : 4 / f->per_register;
+  unsigned bits = f->type == TYPE_F64 ? 64 : 32 / f->per_register, bytes = MAX(bits / 8, 1);
   uint64_t base = in->wide ? lane_u64(w, in->a[0], 0) + (uint64_t)in->immediate
                            : (uint32_t)(lane_u32(w, in->a[0], 0) + (uint32_t)in->immediate);
   uint32_t stride =
@@ -93,7 +102,7 @@ static Step run_wmma_memory(Warp *w, const Inst *in, uint32_t mask)
     unsigned r = e / f->columns, c = e % f->columns;
     uint64_t offset = x->column_major ? (uint64_t)c * stride + r : (uint64_t)r * stride + c;
     AccessKind kind = in->operation ? ACCESS_WRITE : ACCESS_READ;
-    Place p = memory_place(w, in, e % 32, x->space, base + offset * bytes, bytes, kind);
+    Place p = memory_place(w, in, e % 32, x->space, base + offset * bits / 8, bytes, kind);
     if (!p.at) continue;
     race_access(w, in, e % 32, &p, bytes, kind, false);
     uint64_t v = 0;
@@ -103,6 +112,7 @@ static Step run_wmma_memory(Warp *w, const Inst *in, uint32_t mask)
       memory_define(&p, bytes, true);
     } else {
       memcpy(&v, p.at, bytes);
+      if (bits < 8) v = v >> (offset * bits % 8) & ((1u << bits) - 1);
       set_item(w, f, in->list, e, v);
       if (!memory_is_defined(&p, bytes)) undefined |= 1u << e % 32;
     }
@@ -119,6 +129,9 @@ static double value_of_item(PtxType type, uint64_t bits)
   case TYPE_F64: return bits_double(bits);
   case TYPE_S8: return (int8_t)bits;
   case TYPE_U8: return (uint8_t)bits;
+  case TYPE_S4: return (int)(bits & 15) - (bits & 8 ? 16 : 0);
+  case TYPE_U4: return (double)(bits & 15);
+  case TYPE_B1: return (double)(bits & 1);
   case TYPE_S32: return (int32_t)bits;
   default: return product_float(type, (uint32_t)bits);
   }
@@ -164,7 +177,7 @@ static Step run_wmma(Warp *w, const Inst *in, uint32_t mask)
   }
   const uint32_t *ld = in->list, *la = ld + x->d.registers, *lb = la + x->a.registers,
                  *lc = lb + x->b.registers;
-  double a[32][16], b[16][32];
+  double a[32][MAX_DEPTH], b[MAX_DEPTH][32];
   unsigned m = x->d.rows, n = x->d.columns, depth = x->a.columns;
   for (unsigned e = 0; e < m * depth; e++)
     a[e / depth][e % depth] = value_of_item(x->a.type, get_item(w, &x->a, la, e));
@@ -172,8 +185,16 @@ static Step run_wmma(Warp *w, const Inst *in, uint32_t mask)
     b[e / n][e % n] = value_of_item(x->b.type, get_item(w, &x->b, lb, e));
   for (unsigned e = 0; e < m * n; e++) {
     double sum = value_of_item(x->c.type, get_item(w, &x->c, lc, e));
-    for (unsigned k = 0; k < depth; k++)
-      sum += a[e / n][k] * b[k][e % n];
+    for (unsigned k = 0; k < depth; k++) {
+      double p = a[e / n][k], q = b[k][e % n];
+      if (x->combination == COMBINE_XOR)
+        sum += p != q;
+      else if (x->d.type == TYPE_F64)
+        sum = fma(p, q, sum);
+      else
+        sum += p * q;
+    }
+    if (x->saturate) sum = CLAMP(sum, INT32_MIN, INT32_MAX);
     set_item(w, &x->d, ld, e, result_item(x->d.type, sum));
   }
   return STEP_NEXT;
@@ -248,6 +269,14 @@ void decode_wmma(Decoder *d, int argument)
     decode_fail(d, "%u types", count);
     return;
   }
+  x->saturate = take(d, "satfinite");
+  static const char *const bit_operations[] = {"xor", "and", NULL};
+  int which = -1;
+  if (take_one(d, bit_operations, &which)) x->combination = which ? COMBINE_AND : COMBINE_XOR;
+  bool bits = count == 4 && types[1] == TYPE_B1 && types[2] == TYPE_B1;
+  if (bits != (which >= 0) || bits != take(d, "popc")) decode_fail(d, "these types");
+  if (types[0] == TYPE_F64 && take_rounding(d, ROUND_NEAREST) != ROUND_NEAREST)
+    decode_fail(d, "rounding other than .rn");
   x->d = fragment(d, 'c', types[0], m, n, k);
   x->c = fragment(d, 'c', types[count - 1], m, n, k);
   x->a = fragment(d, 'a', count == 2 ? TYPE_F16 : types[1], m, n, k);

@@ -46,9 +46,10 @@ typedef struct ProductModel {
  * sum as it is, an f32 accumulator has no more than `bits` places. */
 ProductModel product_model_of(unsigned bits, unsigned step, PtxType a, PtxType b, PtxType acc);
 ProductModel product_model(const Gpu *gpu, const char *family, PtxType a, PtxType b, PtxType acc);
-void product_bind(Inst *in, const Gpu *gpu);       /* exec_matrix.c: mma.sync */
-void product_bind_wmma(Inst *in, const Gpu *gpu);  /* exec_wmma.c */
-void product_bind_group(Inst *in, const Gpu *gpu); /* exec_product.c: wgmma */
+void product_bind(Inst *in, const Gpu *gpu);         /* exec_matrix.c: mma.sync */
+void product_bind_wmma(Inst *in, const Gpu *gpu);    /* exec_wmma.c */
+void product_bind_group(Inst *in, const Gpu *gpu);   /* exec_product.c: wgmma */
+void product_bind_general(Inst *in, const Gpu *gpu); /* exec_mma_general.c */
 
 /* What operands are made of. */
 typedef struct ProductFormat {

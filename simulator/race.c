@@ -422,10 +422,10 @@ void race_store_async(Warp *w, const Inst *in, unsigned lane, const Place *to, u
   if (!k) return;
   Access a = {.warp = w, .in = in, .lane = lane, .block = to->block, .offset = (uint32_t)to->offset};
   a.bytes = bytes;
-  a.kind = ACCESS_WRITE;
+  a.kind = in->negate ? ACCESS_ATOMIC : ACCESS_WRITE; /* red.async */
   a.agent = mbarrier_agent(k, b, m);
   a.clock = (uint32_t)m->phase + 1;
-  cells_touch(k, &a, false);
+  cells_touch(k, &a, in->negate);
   note_remote(k, b, a.agent, a.clock, index_of(w, in));
 }
 

@@ -348,6 +348,7 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
     product_bind(&kernel->code[k], gpu);
     product_bind_wmma(&kernel->code[k], gpu);
     product_bind_group(&kernel->code[k], gpu);
+    product_bind_general(&kernel->code[k], gpu);
   }
   *run = (Run){.session = s, .kernel = kernel, .options = options, .index = i};
   run->name = step->name;

@@ -15,6 +15,15 @@ bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, un
     fault(w, in, lane, SIM_FAULT_OPERAND, address, "there is no tensor map at this address");
     return false;
   }
+  bool whole = map->rank >= 1 && map->rank <= 5 && map->type < NUMBER_TYPE_COUNT && !(map->address & 15);
+  for (unsigned i = 0; i < map->rank && whole; i++)
+    whole = map->box[i] && map->box[i] <= 256 && map->element_strides[i];
+  unsigned bytes = whole ? number_bytes((NumberType)map->type) : 0;
+  if (!bytes || 16 % bytes || map->box[0] * bytes % 16) {
+    fault(w, in, lane, SIM_FAULT_OPERAND, address,
+          "the tensor map at this address is not complete, or its box does not fit");
+    return false;
+  }
   if (map->rank != rank) {
     fault(w, in, lane, SIM_FAULT_OPERAND, address, "the tensor map has %u dimensions, the instruction %u",
           map->rank, rank);

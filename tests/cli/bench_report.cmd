@@ -10,35 +10,36 @@ $ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name"
 
 $ adlgen bench report
 
-$ cat docs/performance.md
+$ sed 's/^/  /' docs/performance.md
+  # Performance
+  
+  Written by `adlgen bench report` from the results under `bench/results`; [bench.md](bench.md) describes the method.
+  Ratios were taken in one run each, interleaved; absolute times are for orientation. roof is max(bytes / read ceiling,
+  FLOP / tensor ceiling) + 3 us; above 1 means that outputs were still in L2 when the kernel ended.
+  
+  ## one
+  
+  2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0; 3 rounds. From `bench/results/one.json`.
+  
+  Ceilings of that run: read 2000 GB/s, copy 1000 GB/s, product_warp bf16 500 TFLOP/s.
+  
+  | class | mode | cases | roof / time | best peer / ours | worst | worst case |
+  |---|---|---|---|---|---|---|
+  | c <1> | cold | 1 | 0.500 | 0.800 | 0.800 | p M=1 |
+  | rows | cold | 1 | 0.900 | | | |
+  
+  ![best peer's time over ours](performance-one-bars.svg)
+  
+  ![roofline](performance-one-roofline.svg)
+  
+  | case | mode | us | rate | spread | roof / time | best peer, us | peer / ours |
+  |---|---|---|---|---|---|---|---|
+  | p M=1 <a> | cold | 10.00 | 100.0 TFLOP/s | 1.0 % | 0.500 | 8.00 (cublaslt#0) | 0.800 |
+  | row R=9 | cold | 5.00 | 200 GB/s | 2.0 % | 0.900 |  | |
+  
+  Not measured: p M=1 <a>, bm=3: no
+
 # Performance
-
-Written by `adlgen bench report` from the results under `bench/results`; [bench.md](bench.md) describes the method.
-Ratios were taken in one run each, interleaved; absolute times are for orientation. roof is max(bytes / read ceiling,
-FLOP / tensor ceiling) + 3 us; above 1 means that outputs were still in L2 when the kernel ended.
-
-## one
-
-2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0; 3 rounds. From `bench/results/one.json`.
-
-Ceilings of that run: read 2000 GB/s, copy 1000 GB/s, product_warp bf16 500 TFLOP/s.
-
-| class | mode | cases | roof / time | best peer / ours | worst | worst case |
-|---|---|---|---|---|---|---|
-| c <1> | cold | 1 | 0.500 | 0.800 | 0.800 | p M=1 |
-| rows | cold | 1 | 0.900 | | | |
-
-![best peer's time over ours](performance-one-bars.svg)
-
-![roofline](performance-one-roofline.svg)
-
-| case | mode | us | rate | spread | roof / time | best peer, us | peer / ours |
-|---|---|---|---|---|---|---|---|
-| p M=1 <a> | cold | 10.00 | 100.0 TFLOP/s | 1.0 % | 0.500 | 8.00 (cublaslt#0) | 0.800 |
-| row R=9 | cold | 5.00 | 200 GB/s | 2.0 % | 0.900 |  | |
-
-Not measured: p M=1 <a>, bm=3: no
-
 # Performance
 # Performance
 $ ls docs

@@ -4,14 +4,14 @@
 #include <string.h>
 
 /* Launches timed in one round: more for short kernels, within these bounds. */
-#define LEAST_REPEATS   3
+#define LEAST_REPEATS   2
 #define MOST_REPEATS    20
 #define ROUND_TARGET_US 2000.0
 /* Bursts: after a kernel longer than this the GPU rests for REST times its time, so that power does not lower
  * the clock.
  */
 #define REST_ABOVE_US 50
-#define REST          3
+#define REST          8
 
 const char *bench_mode_name(BenchMode mode)
 {

@@ -311,14 +311,16 @@ static bool simulate(CatalogRun *run, GError **error)
                                   .list = argument_flag(run->arguments, "list"),
                                   .edited = argument_flag(run->arguments, "edited"),
                                   .has_skew = argument_flag(run->arguments, "skew")};
-  unsigned seed = 0;
+  unsigned seed = 0, timeout = 60;
   sim_options_default(&simulation.options);
   simulation.options.schedules = CATALOG_SCHEDULES;
   if (!argument_unsigned(run->arguments, "jobs", &simulation.jobs, error) ||
       !argument_unsigned(run->arguments, "skew", &simulation.skew, error) ||
       !argument_unsigned(run->arguments, "schedules", &simulation.options.schedules, error) ||
+      !argument_unsigned(run->arguments, "timeout", &timeout, error) ||
       !argument_unsigned(run->arguments, "seed", &seed, error))
     return false;
+  simulation.options.timeout = timeout;
   simulation.options.counts = argument_flag(run->arguments, "counts");
   simulation.options.seed = seed;
   return catalog_simulate(&simulation, run->cli, error);

@@ -112,6 +112,7 @@ static const Option catalog_options[] = {
      .doc = "simulate: also shows what each kernel's memory accesses cost at its largest size"},
     {.name = "list", .doc = "simulate: prints the cases, runs none"},
     {.name = "schedules", .value = "N", .doc = "simulate: as in adlgen sim; default: 2"},
+    {.name = "timeout", .value = "SECONDS", .doc = "simulate: a case may take so long; default: 60"},
     {.name = "seed", .value = "N", .doc = "simulate: seed of inputs and random orders; default: 0"},
     OPTION_PTXAS,
     OPTION_JOBS,

@@ -154,6 +154,7 @@ options:
   --counts                simulate: also shows what each kernel's memory accesses cost at its largest size
   --list                  simulate: prints the cases, runs none
   --schedules N           simulate: as in adlgen sim; default: 2
+  --timeout SECONDS       simulate: a case may take so long; default: 60
   --seed N                simulate: seed of inputs and random orders; default: 0
   --ptxas FILE            the assembler to use; default: see adlgen doctor
   --jobs N                threads to use; default: one per processor

@@ -4,6 +4,7 @@
 #include "simulator/observe.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
+#include "simulator/sparse_copy.h"
 #include <string.h>
 
 SimModule *sim_module_parse(Source *source, GError **error)
@@ -119,12 +120,9 @@ static bool check_launch(const PtxFunction *f, const SimLaunch *launch, GError *
   return true;
 }
 
-static uint64_t *all_defined(uint64_t bytes, bool defined)
+static uint64_t *nothing_defined(uint64_t bytes)
 {
-  uint64_t words = bytes / 64 + 2;
-  uint64_t *bits = g_new(uint64_t, words);
-  memset(bits, defined ? 0xff : 0, words * 8);
-  return bits;
+  return g_new0(uint64_t, bytes / 64 + 2);
 }
 
 #define HEAP_BYTES (8u << 20) /* the driver's default */
@@ -153,7 +151,7 @@ static void make_system_buffer(Run *run, unsigned index, unsigned which)
   b->data = g_malloc0(bytes + 16);
   b->address = (uint64_t)(VARIABLE_BUFFER + index + 1) << BUFFER_SHIFT;
   if (which == BUFFER_WORKSPACE) memcpy(b->data, &(uint32_t){64}, 4);
-  if (which == BUFFER_HEAP && run->track_undefined) b->defined = all_defined(bytes, false);
+  if (which == BUFFER_HEAP && run->track_undefined) b->defined = nothing_defined(bytes);
   g_ptr_array_add(run->session->memory, b);
 }
 
@@ -180,7 +178,7 @@ static bool make_buffers(Session *s, const PtxFunction *f, const SimLaunch *laun
     if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
     s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes};
     s->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
-    if (track) s->buffers[i].defined = all_defined(b->bytes, !b->undefined);
+    if (track && b->undefined) s->buffers[i].defined = nothing_defined(b->bytes);
     g_ptr_array_add(s->memory, &s->buffers[i]);
   }
   return true;
@@ -397,7 +395,7 @@ static void session_free(Session *s, Run *runs, unsigned n)
 
 /* What the caller's buffers held before the first of several threads wrote to them. */
 typedef struct Before {
-  uint8_t **data; /* NULL: one thread does it all */
+  SparseCopy **data; /* NULL: one thread does it all */
   unsigned n;
 } Before;
 
@@ -408,22 +406,22 @@ static void keep_buffers(Before *before, const Session *s, const Run *runs, unsi
   for (unsigned i = 0; i < n; i++)
     threads |= jobs > 1 && runs[i].clusters > 1 && !runs[i].kernel->global_order;
   if (!threads) return;
-  before->data = g_new0(uint8_t *, s->n_buffers + 1);
+  before->data = g_new0(SparseCopy *, s->n_buffers + 1);
   before->n = s->n_buffers;
   for (unsigned i = 0; i < s->n_buffers; i++)
-    before->data[i] = g_memdup2(s->buffers[i].data, s->buffers[i].bytes);
+    before->data[i] = sparse_copy_new(s->buffers[i].data, s->buffers[i].bytes);
 }
 
 static void put_back(const Before *before, const SimLaunch *launch)
 {
   for (unsigned i = 0; i < before->n; i++)
-    if (launch->buffers[i].bytes) memcpy(launch->buffers[i].data, before->data[i], launch->buffers[i].bytes);
+    sparse_copy_restore(before->data[i], launch->buffers[i].data);
 }
 
 static void forget_buffers(Before *before)
 {
   for (unsigned i = 0; i < before->n; i++)
-    g_free(before->data[i]);
+    sparse_copy_free(before->data[i]);
   g_free(before->data);
 }
 

@@ -2,6 +2,7 @@
  * per schedule. Lanes, warps and the blocks of one cluster are schedule.c's. */
 #include "simulator/machine.h"
 #include "simulator/race.h"
+#include "simulator/sparse_copy.h"
 #include <string.h>
 
 #define SHARE       (1u << 14) /* warp-instructions a cluster runs before another one's turn */
@@ -312,16 +313,20 @@ static void run_schedule(Session *s, Run *runs, unsigned n)
 
 /* Every schedule starts from the same memory. */
 typedef struct MemorySnapshot {
-  uint8_t *data;
-  uint64_t *defined;
+  SparseCopy *data, *defined;
 } MemorySnapshot;
+
+static uint64_t defined_bytes(const Buffer *b)
+{
+  return (b->bytes / 64 + 2) * 8;
+}
 
 static void keep(const Session *s, MemorySnapshot *all)
 {
   for (unsigned i = 0; i < s->memory->len; i++) {
     const Buffer *b = s->memory->pdata[i];
-    if (b->data) all[i].data = g_memdup2(b->data, b->bytes);
-    if (b->data && b->defined) all[i].defined = g_memdup2(b->defined, (b->bytes / 64 + 2) * 8);
+    if (b->data) all[i].data = sparse_copy_new(b->data, b->bytes);
+    if (b->data && b->defined) all[i].defined = sparse_copy_new(b->defined, defined_bytes(b));
   }
 }
 
@@ -329,8 +334,8 @@ static void restore(const Session *s, const MemorySnapshot *all)
 {
   for (unsigned i = 0; i < s->memory->len; i++) {
     const Buffer *b = s->memory->pdata[i];
-    if (all[i].data) memcpy(b->data, all[i].data, b->bytes);
-    if (all[i].defined) memcpy(b->defined, all[i].defined, (b->bytes / 64 + 2) * 8);
+    if (all[i].data) sparse_copy_restore(all[i].data, b->data);
+    if (all[i].defined) sparse_copy_restore(all[i].defined, b->defined);
   }
 }
 
@@ -352,7 +357,7 @@ void session_run(Session *s, Run *runs, unsigned n)
     run_schedule(s, runs, n);
   }
   for (unsigned i = 0; i < s->memory->len; i++) {
-    g_free(all[i].data);
-    g_free(all[i].defined);
+    sparse_copy_free(all[i].data);
+    sparse_copy_free(all[i].defined);
   }
 }

@@ -1,6 +1,7 @@
 /* The report of a bad kernel is the same whatever the number of threads, and so are the outputs of a good
  * one. */
 #include "simulator/simulator.h"
+#include "simulator/sparse_copy.h"
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -80,8 +81,30 @@ static void test_outputs(void **unused)
   }
 }
 
+/* Pieces that were zero, that are zero still, and a last one that is no whole page. */
+static void test_copy(void **unused)
+{
+  enum { BYTES = 5 * 4096 + 7 };
+  g_autofree uint8_t *data = g_malloc0(BYTES), *want = NULL;
+  for (unsigned i = 0; i < BYTES; i++)
+    if (i / 4096 != 1 && i / 4096 != 3) data[i] = (uint8_t)(i * 7 + 1);
+  want = g_memdup2(data, BYTES);
+  SparseCopy *copy = sparse_copy_new(data, BYTES);
+  sparse_copy_restore(copy, data);
+  assert_memory_equal(data, want, BYTES);
+  for (unsigned i = 0; i < BYTES; i++)
+    if (i / 4096 != 3) data[i] ^= 0x5a;
+  sparse_copy_restore(copy, data);
+  assert_memory_equal(data, want, BYTES);
+  sparse_copy_free(copy);
+  copy = sparse_copy_new(NULL, 0);
+  sparse_copy_restore(copy, NULL);
+  sparse_copy_free(copy);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_outputs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_outputs),
+                                     cmocka_unit_test(test_copy)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

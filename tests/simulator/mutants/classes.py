@@ -47,7 +47,7 @@ def _(kernel):
 def _(kernel):
     """bar.sync or bar.arrive for 32 threads more (without a count: than the block has); another barrier, where
     the number is in a register or some threads only arrive"""
-    threads = kernel.launch["block"][0]
+    threads = kernel.launch.get("launches", [kernel.launch])[0]["block"][0]
     for i in kernel.find(r"(bar|barrier)(\.cta)?\.(sync|arrive)"):
         operands = i.operands()
         count = int(operands[1]) if len(operands) > 1 else threads
@@ -338,7 +338,7 @@ def _(kernel):
 
 # --- registers ---
 
-@rule("register not set", r"")
+@rule("register not set", r"st|red|atom|cp\.(reduce\.)?async\.bulk|bra")
 def _(kernel):
     """the first write of a register removed, where it is a plain mov or setp"""
     seen = set()
@@ -401,6 +401,20 @@ def _(kernel):
             continue
         yield [(i, scoped([".reg .b32 mutant_r;"], f"add.u32 mutant_r, {operands[2]}, 1;",
                           i.text(args=", ".join(operands[:2] + ["mutant_r"]))))]
+
+
+# --- launches that overlap ---
+
+@rule("dependent launch", f"{GLOBAL}|griddepcontrol|cp\\.async")
+def _(kernel):
+    """griddepcontrol.wait removed, or one, two or three accesses to global memory too late"""
+    for i in kernel.find(r"griddepcontrol\.wait"):
+        yield [(i, "")]
+        accesses = [j for j in kernel.instructions[i.index + 1:] if re.match(f"{GLOBAL}|ret", j.op)]
+        for j in accesses[:3]:
+            if j.op.startswith("ret"):
+                break
+            yield [(i, ""), (j, j.text() + " " + i.text())]
 
 
 # --- order through memory ---

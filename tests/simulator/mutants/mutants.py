@@ -63,7 +63,7 @@ class Runner:
                 if os.path.exists(path):
                     with open(path, "rb") as f:
                         digest.update(f.read())
-            report = json.loads(result.stdout) if result.returncode in (0, 5) else {"error": result.stderr}
+            report = json.loads(result.stdout) if result.returncode in (0, 5) else {"error": result.stdout + result.stderr}
             return result.returncode, report, digest.hexdigest()
 
     def learn(self, kernel, gpu):
@@ -154,6 +154,10 @@ def equivalent(runner, mutant):
         guarded = next_of(kernel, instruction, r"ld|st|red|atom|cp|mbarrier|ret")
         if guarded and guarded.op.startswith("cp.async.bulk.wait"):
             return "only waits are guarded"
+    if mutant.name == "bulk store not waited for":
+        commits = kernel.find(r"cp\.async\.bulk\.commit")
+        if not any(instruction.index in kernel.behind(i.index) for i in commits):
+            return "no group is open there"
     if mutant.name == "mbarrier fence dropped" and not kernel.find(r"cp\.async\.bulk\S*mbarrier"):
         return "only instructions of the generic proxy signal the mbarrier"
     if mutant.name == "slot count" and not any(compares(runner, mutant, i) for i in (instruction.text(), new)):
@@ -214,7 +218,7 @@ def judge(runner, mutant):
     digest, length = runner.good[kernel.name]
     code, report, found = runner.run(kernel, mutant.gpu, kernel.replaced(mutant.changes), limit=20 * length + 100000)
     if "error" in report:
-        return mutant, "equivalent", "refused: " + report["error"].strip().split("\n")[0]
+        return mutant, "equivalent", "refused: " + report["error"].strip()[:200]
     lines = set().union(*[i.lines | kernel.flow(i) for i, _ in mutant.changes])
     partner = re.compile(mutant.partners) if mutant.partners else None
     for line, kind in named_lines(kernel, report):

@@ -21,6 +21,8 @@
 
 #define BATCHES 200
 #define BATCH   100 /* launches */
+/* Bytes behind each tensor, so that it can be read at somewhat larger addresses too. */
+#define SLACK 65536
 
 typedef int (*CaptureBegin)(void *stream, int mode);
 typedef int (*CaptureEnd)(void *stream, void **graph);
@@ -63,11 +65,12 @@ static double median(double *values, unsigned n)
   return values[n / 2];
 }
 
-static void must(bool ok, GError *error)
+/* Takes the address, since arguments are evaluated in any order. */
+static void must(bool ok, GError **error)
 {
   if (ok) return;
-  error_print(error, stderr, false);
-  exit(error_exit_code(error));
+  error_print(*error, stderr, false);
+  exit(error_exit_code(*error));
 }
 
 static void expect(Bench *bench, bool ok, const char *what)
@@ -96,11 +99,11 @@ static Loaded *start(const Bench *bench, const char *cache, bool nvjitlink, doub
   GError *error = NULL;
   double begin = now_us();
   g_autoptr(Gpu) gpu = bench->gpu_name ? gpu_load(bench->gpu_name, &error) : NULL;
-  must(gpu || !bench->gpu_name, error);
+  must(gpu || !bench->gpu_name, &error);
   const JitOptions options = {.cache_dir = cache, .nvjitlink = nvjitlink};
   Loaded *loaded = jit_source(bench->source, gpu, &options, &error);
   *ms = (now_us() - begin) / 1e3;
-  must(loaded != NULL, error);
+  must(loaded != NULL, &error);
   return loaded;
 }
 
@@ -139,7 +142,7 @@ static void fill_tensor(Bench *bench, unsigned i, const PlanTensor *plan, uint32
   for (uint64_t at = 0; at + size <= bytes; at += size)
     number_from_double(plan->type, g_rand_double_range(random, -1, 1), true, data + at);
   GError *error = NULL;
-  must(device_write(bench->device, (uint64_t)(uintptr_t)bench->tensors[i], data, bytes, &error), error);
+  must(device_write(bench->device, (uint64_t)(uintptr_t)bench->tensors[i], data, bytes, &error), &error);
 }
 
 static void make_memory(Bench *bench)
@@ -154,16 +157,16 @@ static void make_memory(Bench *bench)
   for (unsigned i = 0; i < bench->n; i++) {
     ResolvedTensor resolved;
     const PlanTensor *tensor = executable_tensor(x, i);
-    must(plan_resolve_tensor(plan, tensor, &bindings, &resolved, &error), error);
+    must(plan_resolve_tensor(plan, tensor, &bindings, &resolved, &error), &error);
     bench->bytes[i] = resolved.bytes;
-    uint64_t address = device_allocate(bench->device, resolved.bytes, &error);
-    must(address != 0, error);
+    uint64_t address = device_allocate(bench->device, resolved.bytes + SLACK, &error);
+    must(address != 0, &error);
     bench->tensors[i] = pointer_of(address);
     fill_tensor(bench, i, tensor, 7);
   }
-  must(executable_workspace(x, bench->dims, &bench->workspace_bytes, &error), error);
+  must(executable_workspace(x, bench->dims, &bench->workspace_bytes, &error), &error);
   bench->workspace = pointer_of(device_allocate(bench->device, bench->workspace_bytes, &error));
-  must(bench->workspace != NULL, error);
+  must(bench->workspace != NULL, &error);
 }
 
 static void launch(Bench *bench, void *stream)
@@ -171,13 +174,13 @@ static void launch(Bench *bench, void *stream)
   GError *error = NULL;
   must(executable_launch(bench->loaded->executable, stream, bench->tensors, bench->dims, bench->workspace,
                          bench->workspace_bytes, &error),
-       error);
+       &error);
 }
 
 static void wait_for(Bench *bench)
 {
   GError *error = NULL;
-  must(device_wait(bench->device, &error), error);
+  must(device_wait(bench->device, &error), &error);
 }
 
 /* The outputs' bytes, one behind the other; then fills the outputs with a value. g_free. */
@@ -191,7 +194,7 @@ static uint8_t *take_outputs(Bench *bench, uint64_t *size)
     g_autofree uint8_t *data = g_malloc(bench->bytes[i] + 1);
     must(device_read(bench->device, data, address, bench->bytes[i], &error) &&
              device_fill(bench->device, address, 0xff, bench->bytes[i], &error),
-         error);
+         &error);
     g_byte_array_append(all, data, (guint)bench->bytes[i]);
   }
   wait_for(bench);
@@ -320,7 +323,7 @@ static Bench other_outputs(const Bench *bench)
     if (executable_tensor(bench->loaded->executable, i)->kind == PLAN_OUTPUT)
       copy.tensors[i] = pointer_of(device_allocate(bench->device, bench->bytes[i], &error));
   copy.workspace = pointer_of(device_allocate(bench->device, bench->workspace_bytes, &error));
-  must(!error && copy.workspace, error);
+  must(!error && copy.workspace, &error);
   return copy;
 }
 
@@ -360,26 +363,26 @@ static void check_dependent(Bench *bench, const char *folder)
   g_autofree char *ptx_path = g_build_filename(folder, "dependent.ptx", NULL);
   g_autoptr(Source) plan_source = source_load(plan_path, &error), ptx = source_load(ptx_path, NULL);
   Plan *plan = plan_source && ptx ? plan_read(plan_source, &error) : NULL;
-  must(plan != NULL, error);
+  must(plan != NULL, &error);
   g_autoptr(Assembler) assembler = assembler_find(NULL, NULL, &error);
   g_autofree char *target = device_target(bench->device, plan->gpu_target, &error);
-  must(target != NULL, error);
+  must(target != NULL, &error);
   Assembly *assembly = assembler ? assembler_run(assembler, "dependent", ptx->text, target, &error) : NULL;
-  must(assembly != NULL, error);
+  must(assembly != NULL, &error);
   const ExecutableKernel kernels[] = {{"first", "first", assembly->cubin},
                                       {"second", "second", assembly->cubin}};
   Executable *x = executable_new(plan, context_open(0, NULL), kernels, 2, &error);
-  must(x != NULL, error);
+  must(x != NULL, &error);
   const int64_t dims[] = {N};
   void *workspace = pointer_of(device_allocate(bench->device, 4 * N, &error));
   const void *tensors[] = {pointer_of(device_allocate(bench->device, 4 * N, &error))};
-  must(!error, error);
+  must(!error, &error);
   g_autofree int32_t *result = g_new0(int32_t, N);
   bool ok = true;
   for (unsigned round = 0; round < 20; round++) {
     must(executable_launch(x, device_stream(bench->device), tensors, dims, workspace, 4 * N, &error) &&
              device_read(bench->device, result, (uint64_t)(uintptr_t)tensors[0], 4 * N, &error),
-         error);
+         &error);
     for (int i = 0; i < N; i++)
       ok = ok && result[i] == 3 * i + 1;
   }
@@ -395,12 +398,13 @@ int main(int argc, char **argv)
     fputs("launch GRAPH GPU DIMS DEPENDENT\n", stderr);
     return ERROR_USAGE;
   }
+  setvbuf(stdout, NULL, _IOLBF, 0);
   GError *error = NULL;
   Bench bench = {.gpu_name = strcmp(argv[2], "-") ? argv[2] : NULL};
   bench.device = device_open(0, &error);
-  must(bench.device != NULL, error);
+  must(bench.device != NULL, &error);
   bench.source = source_load(argv[1], &error);
-  must(bench.source != NULL, error);
+  must(bench.source != NULL, &error);
   for (unsigned i = 0; i < G_N_ELEMENTS(bench.dims); i++)
     bench.dims[i] = g_ascii_strtoll(argv[3], NULL, 10);
   time_start(&bench, false);

@@ -392,10 +392,9 @@ static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLa
 
 static bool queue(const Executable *x, Slot *slot, void *stream, GError **error)
 {
-  bool pushed = false, ok = context_enter(x->context, &pushed, error);
+  bool ok = true;
   for (unsigned i = 0; ok && i < x->plan->n_launches; i++)
     ok = queue_launch(x, &x->launches[i], &slot->launches[i], slot->workspace, stream, error);
-  context_leave(x->context, pushed);
   return ok;
 }
 
@@ -409,10 +408,13 @@ bool executable_launch(Executable *x, void *stream, const void *const *tensors, 
     return false;
   }
   const Call call = {tensors, dims ? dims : no_dims, workspace, workspace_bytes};
+  bool pushed = false;
+  if (!context_enter(x->context, &pushed, error)) return false;
   Slot *slot = take_slot(x, &call);
   bool ok = (is_filled_for(x, slot, &call) && slot->workspace_bytes <= workspace_bytes) ||
             fill(x, slot, &call, error);
   ok = ok && queue(x, slot, stream, error);
   release(slot);
+  context_leave(x->context, pushed);
   return ok;
 }

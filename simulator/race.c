@@ -127,18 +127,33 @@ bool clock_left_out(const Clocks *k, unsigned agent, uint32_t known, uint32_t cl
 
 /* --- accesses to memory --- */
 
-static void synchronise_location(Clocks *k, Warp *w, const Place *p, AccessKind kind)
+/* Strong accesses to words of shared memory, by the rules of race_order.c. An access to a peer's word needs
+ * the scope of the cluster to order anything. */
+static void synchronise_location(Clocks *k, Warp *w, const Inst *in, unsigned lane, const Place *p,
+                                 AccessKind kind)
 {
   void *key = p->at;
+  MemoryScope scope = p->block == w->block ? SCOPE_BLOCK : SCOPE_CLUSTER;
+  if ((MemoryScope)in->scope < scope) return;
   Clock *clock = g_hash_table_lookup(k->locations, key), *own = clock_of(k, agent_of(k, w));
-  if (kind != ACCESS_WRITE && clock) clock_join(k, own, clock);
+  if (clock && (kind == ACCESS_READ || (kind == ACCESS_ATOMIC && in->d[0] != OPERAND_NONE))) {
+    if (in->order == ORDER_ACQUIRE || in->order == ORDER_BOTH)
+      clock_join(k, own, clock);
+    else
+      order_met(k, w, clock);
+  }
   if (kind == ACCESS_READ) return;
+  bool releases = in->order == ORDER_RELEASE || in->order == ORDER_BOTH;
+  const Clock *what = releases ? own : order_fenced(k, w, scope);
+  if (clock && kind != ACCESS_ATOMIC) clock_reset(k, clock);
+  if (!what) return;
   if (!clock) {
     clock = clock_new(k);
     g_hash_table_insert(k->locations, key, clock);
   }
-  clock_join(k, clock, own);
-  own->v[agent_of(k, w)]++;
+  clock_join(k, clock, what);
+  clock_partial(k, w, what->v[agent_of(k, w)], 1u << lane);
+  if (releases) own->v[agent_of(k, w)]++;
 }
 
 static inline void check_mbarriers(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
@@ -165,7 +180,7 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
   a.clock = clock_of(k, agent)->v[agent];
   if (p->block != w->block) race_remote(w, in, p->block);
   if (!in->synchronises) check_mbarriers(w, in, lane, p, bytes, kind);
-  if (ordered && !in->synchronises) synchronise_location(k, w, p, kind);
+  if (ordered && !in->synchronises) synchronise_location(k, w, in, lane, p, kind);
   cells_touch(k, &a, ordered);
 }
 

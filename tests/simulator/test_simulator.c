@@ -201,6 +201,12 @@ static void expect_bounce(const SimLaunch *l)
     assert_int_equal(c[i], a[i] + 7);
 }
 
+static void expect_inbox(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a");
+  assert_int_equal(*(const uint32_t *)buffer(l, "c"), (uint32_t)(a[0] + a[1]));
+}
+
 static void expect_bytes(const SimLaunch *l)
 {
   const uint8_t *a = buffer(l, "a"), *c = buffer(l, "c");
@@ -232,7 +238,8 @@ static const struct {
                {"dependent", expect_dependent},
                {"peers", expect_peers},
                {"bounce", expect_bounce},
-               {"bytes", expect_bytes}};
+               {"bytes", expect_bytes},
+               {"inbox", expect_inbox}};
 
 /* --- running --- */
 

@@ -49,8 +49,9 @@ static void elements_of(const ProductFormat *format, const uint32_t *restrict v,
     for (unsigned l = 0; l < n; l++)
       out[l] = float_bits(tf32_float(v[l]));
   } else {
+    const float *table = type == TYPE_E4M3 ? e4m3_table : e5m2_table;
     for (unsigned l = 0; l < n; l++)
-      out[l] = float_bits(product_float(type, v[l] >> shift));
+      out[l] = float_bits(table[v[l] >> shift & 255]);
   }
   if (format->negate)
     for (unsigned l = 0; l < n; l++)

@@ -357,6 +357,8 @@ void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
   mbarrier_gathered(k, m);
   w->collectives++; /* its lanes may have arrived one by one */
   const Clock *done = mbarrier_clock(k, m, true);
+  unsigned own = agent_of(k, w);
+  k->copies_synced[own] = MAX(k->copies_synced[own], done->v[k->warps + own]);
   if (in->order == ORDER_RELAXED)
     order_met(k, w, done);
   else

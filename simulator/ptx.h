@@ -89,6 +89,7 @@ struct PtxSymbol {
   /* variable */
   Space space;
   uint64_t bytes, align;
+  unsigned vector; /* elements of its type side by side: .v2, .v4 */
   bool is_extern, is_parameter, is_special;
   uint8_t *init;              /* bytes of the initialiser, NULL: zero */
   uint64_t offset;            /* laid out by the reader: shared, const, param and local variables */

@@ -341,8 +341,8 @@ static bool read_directive(Reader *r)
                 {".const", SPACE_CONST}};
   for (unsigned i = 0; i < G_N_ELEMENTS(spaces); i++)
     if (strcmp(word, spaces[i].name) == 0) {
+      PtxSymbol *symbol = NULL;
       do {
-        PtxSymbol *symbol;
         if (!reader_variable(r, spaces[i].space, false, false, &symbol)) return false;
       } while (reader_accept(r, ','));
       return reader_expect(r, ';');

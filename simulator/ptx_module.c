@@ -117,6 +117,7 @@ static bool variable_type(Reader *r, PtxSymbol *s, unsigned *vector)
   return true;
 }
 
+/* *out: the variable before it in a list, NULL: none */
 bool reader_variable(Reader *r, Space space, bool is_extern, bool parameter, PtxSymbol **out)
 {
   PtxSymbol *s = arena_new_object(r->module->arena, PtxSymbol);
@@ -124,7 +125,14 @@ bool reader_variable(Reader *r, Space space, bool is_extern, bool parameter, Ptx
   s->is_parameter = parameter;
   s->function = r->function;
   unsigned vector = 1;
-  if (!variable_type(r, s, &vector)) return false;
+  reader_space(r);
+  if (*out && *r->p != '.') { /* a further name of a list: ".u32 a, b" */
+    s->type = (*out)->type;
+    vector = (*out)->vector;
+  } else if (!variable_type(r, s, &vector)) {
+    return false;
+  }
+  s->vector = vector;
   reader_space(r);
   s->mark = reader_mark(r);
   if (!(s->name = reader_name(r))) return false;
@@ -328,8 +336,8 @@ static bool module_item(Reader *r, GPtrArray *variables)
     } spaces[] = {{".shared", SPACE_SHARED}, {".global", SPACE_GLOBAL}, {".const", SPACE_CONST}};
     for (unsigned i = 0; i < G_N_ELEMENTS(spaces); i++)
       if (strcmp(word, spaces[i].name) == 0) {
+        PtxSymbol *s = NULL;
         do {
-          PtxSymbol *s;
           if (!reader_variable(r, spaces[i].space, is_extern, false, &s)) return false;
           g_ptr_array_add(variables, s);
         } while (reader_accept(r, ','));

@@ -363,6 +363,9 @@ void race_mbarrier_wait(Warp *w, const Inst *in, Block *b, Mbarrier *m)
     order_met(k, w, done);
   else
     clock_join(k, clock_of(k, agent_of(k, w)), done);
+  /* copies of the warp's own lanes that arrived there (cp.async.mbarrier.arrive) are known to all who wait */
+  const unsigned agent = agent_of(k, w);
+  k->copies_synced[agent] = MAX(k->copies_synced[agent], done->v[k->warps + agent]);
 }
 
 void race_fence(Warp *w, const Inst *in, uint32_t mask)

@@ -1,5 +1,6 @@
 /* adlgen bench: how fast kernels are on the GPU of this machine, beside competitors and the machine's
  * ceilings. */
+#include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/evaluate.h"
 #include "measure/report.h"
@@ -48,6 +49,8 @@ const Option bench_options[] = {
     {.name = "out", .value = "FILE", .doc = "file that gets the result as JSON"},
     {.name = "root", .value = "DIR", .doc = "report: folder with bench/results and docs; default: here"},
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
+    OPTION_ASSEMBLER,
+    OPTION_NO_CACHE,
     {.name = "jobs", .value = "N", .doc = "threads to use; default: one per processor"},
     {.name = NULL},
 };
@@ -228,8 +231,7 @@ static bool open_machine(Bench *bench, GError **error)
   BenchSession *s = &bench->session;
   unsigned number = 0;
   if (!argument_unsigned(bench->arguments, "device", &number, error)) return false;
-  bench->assembler =
-      assembler_find(argument_value(bench->arguments, "ptxas"), bench->cli->program_folder, error);
+  bench->assembler = assembler_of_options(bench->cli, bench->arguments, error);
   s->assembler = bench->assembler;
   s->gpu = bench->assembler ? bench_gpu_open(number, error) : NULL;
   if (!s->gpu) return false;

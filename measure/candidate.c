@@ -1,12 +1,12 @@
 /* Kernels of ours as candidates: compiled, or read from a folder that `adlgen compile` wrote. */
 #include "measure/bench.h"
+#include "runtime/executable.h"
 #include <string.h>
 
 typedef struct Kernel {
   const char *name, *entry;
-  char *ptx;       /* text; NULL if there is machine code alone */
-  GBytes *cubin;   /* read from the folder; NULL: ptx is assembled */
-  unsigned shared; /* most dynamic bytes it is launched with */
+  char *ptx;     /* text; NULL if there is machine code alone */
+  GBytes *cubin; /* read from the folder; NULL: ptx is assembled */
   bool launched;
 } Kernel;
 
@@ -24,20 +24,12 @@ struct BenchBuild {
   json_t *facts;
 };
 
-typedef struct Launch {
-  DeviceLaunch launch;
-  const DeviceKernel *kernel;
-  ResolvedLaunch *resolved;
-} Launch;
-
 typedef struct Ours {
   BenchBuild *build;
   Device *device;
-  DeviceKernel **kernels; /* as build->kernels; NULL where not launched */
-  uint64_t workspace;
-  unsigned n_sets;
-  Launch **sets;     /* [set][launch] */
-  GPtrArray *memory; /* aligned blocks of arguments */
+  Executable *executable; /* has the build's plan */
+  uint64_t workspace, workspace_bytes;
+  const void ***sets; /* [set][tensor of the executable]: addresses */
 } Ours;
 
 static GraphTensor *tensor_of_plan(const BenchCase *c, const PlanTensor *tensor)
@@ -187,7 +179,6 @@ static bool mark_launched(BenchBuild *build, GError **error)
     if (launch->empty) continue;
     Kernel *kernel = find_kernel(build, launch->variant->kernel);
     kernel->launched = true;
-    kernel->shared = MAX(kernel->shared, launch->variant->shared);
     json_array_append_new(
         list,
         json_pack("{s:s, s:[i,i,i], s:i, s:i}", "name", kernel->name, "grid", (int)launch->grid[0],
@@ -303,143 +294,60 @@ void bench_code_add(BenchCode *code, BenchBuild *const *builds, unsigned n, unsi
 static void ours_release(BenchCandidate *candidate)
 {
   Ours *ours = candidate->data;
-  for (unsigned i = 0; ours->kernels && i < ours->build->kernels->len; i++)
-    device_unload(ours->kernels[i]);
+  executable_free(ours->executable);
   device_release(ours->device, ours->workspace);
-  g_ptr_array_unref(ours->memory);
-  g_free(ours->kernels);
   bench_build_free(ours->build);
   g_free(ours);
 }
 
 static bool ours_queue(BenchCandidate *candidate, unsigned set, GError **error)
 {
-  Ours *ours = candidate->data;
-  for (unsigned i = 0; i < ours->build->plan->n_launches; i++) {
-    const Launch *launch = &ours->sets[set][i];
-    const ResolvedLaunch *resolved = launch->resolved;
-    for (unsigned j = 0; j < resolved->launch->n_zero; j++)
-      if (!device_fill(ours->device, ours->workspace + resolved->zero[j].offset, 0, resolved->zero[j].bytes,
-                       error))
-        return false;
-    if (!resolved->empty && !device_launch(ours->device, launch->kernel, &launch->launch, error))
-      return false;
-  }
-  return true;
+  const Ours *ours = candidate->data;
+  void *workspace = (void *)(uintptr_t)ours->workspace; // NOLINT: of the device
+  return executable_launch(ours->executable, device_stream(ours->device), ours->sets[set],
+                           ours->build->symbols, workspace, ours->workspace_bytes, error);
 }
 
-static bool load_kernels(Ours *ours, BenchCode *code, GError **error)
-{
-  const BenchBuild *build = ours->build;
-  ours->kernels = g_new0(DeviceKernel *, build->kernels->len + 1);
-  for (unsigned i = 0; i < build->kernels->len; i++) {
-    const Kernel *kernel = build->kernels->pdata[i];
-    if (!kernel->launched) continue;
-    g_autoptr(GBytes) cubin = code_get(code, build, kernel, error);
-    ours->kernels[i] =
-        cubin ? device_load(ours->device, kernel->name, cubin, kernel->entry, kernel->shared, error) : NULL;
-    if (!ours->kernels[i]) return false;
-  }
-  return true;
-}
-
-typedef struct ArgumentValue {
-  DeviceTensorMap map;
-  uint8_t bytes[8];
-} ArgumentValue;
-
-static bool make_argument(Ours *ours, const ResolvedArgument *resolved, uint64_t place, ArgumentValue *value,
-                          void **address, GError **error)
-{
-  const PlanArgument *argument = resolved->argument;
-  *address = value->bytes;
-  if (argument->kind == PLAN_ARGUMENT_POINTER) {
-    memcpy(value->bytes, &place, sizeof place);
-    return true;
-  }
-  if (argument->kind != PLAN_ARGUMENT_TENSOR_MAP) {
-    memcpy(value->bytes, resolved->bytes, sizeof value->bytes);
-    return true;
-  }
-  const PlanTensorMap *map = &argument->map;
-  DeviceBox box = {.element = map->element,
-                   .rank = map->rank,
-                   .address = place,
-                   .swizzle = map->swizzle,
-                   .interleave = (unsigned)map->interleave * 16,
-                   .l2_promotion = map->l2_promotion,
-                   .fill_nan = map->fill == PLAN_FILL_NAN};
-  memcpy(box.dims, resolved->dims, sizeof box.dims);
-  memcpy(box.strides, resolved->strides, sizeof box.strides);
-  memcpy(box.box, map->box, sizeof box.box);
-  memcpy(box.element_strides, map->element_strides, sizeof box.element_strides);
-  *address = &value->map;
-  return device_encode(ours->device, argument->tensor->name, &box, &value->map, error);
-}
-
-static bool make_launch(Ours *ours, Launch *launch, const uint64_t *addresses, GError **error)
-{
-  const ResolvedLaunch *resolved = launch->resolved;
-  if (resolved->empty) return true;
-  const PlanVariant *variant = resolved->variant;
-  const BenchBuild *build = ours->build;
-  unsigned index = 0, n = variant->n_arguments;
-  g_ptr_array_find(build->kernels, find_kernel(build, variant->kernel), &index);
-  ArgumentValue *values = g_aligned_alloc0(n + 1, sizeof *values, 64);
-  g_ptr_array_add(ours->memory, values);
-  void **pointers = arena_new_array(build->arena, void *, n + 1);
-  for (unsigned i = 0; i < n; i++) {
-    const ResolvedArgument *argument = &resolved->arguments[i];
-    const PlanTensor *tensor = argument->argument->tensor;
-    uint64_t place = tensor ? addresses[tensor->index] + argument->offset : 0;
-    if (!make_argument(ours, argument, place, &values[i], &pointers[i], error)) return false;
-  }
-  launch->kernel = ours->kernels[index];
-  launch->launch =
-      (DeviceLaunch){.shared = variant->shared, .dependent = resolved->dependent, .arguments = pointers};
-  memcpy(launch->launch.grid, resolved->grid, sizeof launch->launch.grid);
-  memcpy(launch->launch.block, variant->block, sizeof launch->launch.block);
-  memcpy(launch->launch.cluster, variant->cluster, sizeof launch->launch.cluster);
-  return true;
-}
-
-static bool make_set(Ours *ours, const BenchTensors *tensors, unsigned set, GError **error)
+/* The executable takes the plan, which the build goes on reading. */
+static bool load(Ours *ours, BenchCode *code, GError **error)
 {
   BenchBuild *build = ours->build;
-  const Plan *plan = build->plan;
-  uint64_t *addresses = arena_new_array(build->arena, uint64_t, plan->n_tensors);
-  for (unsigned i = 0; i < plan->n_tensors; i++) {
-    const PlanTensor *tensor = plan->tensors[i];
-    ResolvedTensor resolved;
-    const PlanBindings bindings = {build->symbols, NULL};
-    if (!plan_resolve_tensor(plan, tensor, &bindings, &resolved, error)) return false;
-    addresses[i] = tensor->kind == PLAN_WORKSPACE
-                       ? ours->workspace + resolved.offset
-                       : bench_tensor_address(tensors, set, tensor_of_plan(build->c, tensor));
+  ExecutableKernel *kernels = arena_new_array(build->arena, ExecutableKernel, build->kernels->len);
+  g_autoptr(GPtrArray) cubins = g_ptr_array_new_with_free_func((GDestroyNotify)g_bytes_unref);
+  for (unsigned i = 0; i < build->kernels->len; i++) {
+    const Kernel *kernel = build->kernels->pdata[i];
+    kernels[i] = (ExecutableKernel){.name = kernel->name, .entry = kernel->entry};
+    if (!kernel->launched) continue;
+    GBytes *cubin = code_get(code, build, kernel, error);
+    if (!cubin) return false;
+    g_ptr_array_add(cubins, cubin);
+    kernels[i].cubin = cubin;
   }
-  const PlanBindings bindings = {build->symbols, addresses};
-  ours->sets[set] = arena_new_array(build->arena, Launch, plan->n_launches);
-  for (unsigned i = 0; i < plan->n_launches; i++) {
-    Launch *launch = &ours->sets[set][i];
-    launch->resolved = plan_resolve(plan, plan->launches[i], &bindings, build->arena, error);
-    if (!launch->resolved || !make_launch(ours, launch, addresses, error)) return false;
-  }
-  return true;
+  Context *context = context_open(0, error); /* the device's, which is current */
+  Plan **plan = build->compiled ? &build->compiled->plan : &build->own_plan;
+  ours->executable = context ? executable_new(*plan, context, kernels, build->kernels->len, error) : NULL;
+  if (ours->executable) *plan = NULL;
+  return ours->executable != NULL;
 }
 
 static bool prepare(Ours *ours, BenchCode *code, const BenchTensors *tensors, GError **error)
 {
   BenchBuild *build = ours->build;
-  const PlanBindings bindings = {build->symbols, NULL};
-  uint64_t bytes = 0;
-  if (!plan_resolve_workspace(build->plan, &bindings, &bytes, error)) return false;
-  ours->workspace = device_allocate(ours->device, bytes, error);
-  if (!ours->workspace || !load_kernels(ours, code, error)) return false;
-  ours->n_sets = tensors->n_sets;
-  ours->sets = arena_new_array(build->arena, Launch *, ours->n_sets);
-  for (unsigned i = 0; i < ours->n_sets; i++)
-    if (!make_set(ours, tensors, i, error)) return false;
-  return true;
+  if (!load(ours, code, error) ||
+      !executable_workspace(ours->executable, build->symbols, &ours->workspace_bytes, error))
+    return false;
+  ours->workspace = device_allocate(ours->device, ours->workspace_bytes, error);
+  unsigned n = executable_tensor_count(ours->executable);
+  ours->sets = arena_new_array(build->arena, const void **, tensors->n_sets);
+  for (unsigned set = 0; set < tensors->n_sets; set++) {
+    ours->sets[set] = arena_new_array(build->arena, const void *, n);
+    for (unsigned i = 0; i < n; i++) {
+      const GraphTensor *tensor = tensor_of_plan(build->c, executable_tensor(ours->executable, i));
+      ours->sets[set][i] =
+          (const void *)(uintptr_t)bench_tensor_address(tensors, set, tensor); // NOLINT: of the device
+    }
+  }
+  return ours->workspace != 0;
 }
 
 BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const BenchTensors *tensors,
@@ -448,7 +356,6 @@ BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const Be
   Ours *ours = g_new0(Ours, 1);
   ours->build = build;
   ours->device = bench_gpu_device(tensors->gpu);
-  ours->memory = g_ptr_array_new_with_free_func(g_aligned_free);
   g_autoptr(BenchCandidate) candidate = g_new0(BenchCandidate, 1);
   candidate->name = g_strdup(build->name);
   candidate->facts = json_incref(build->facts);

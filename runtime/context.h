@@ -1,4 +1,4 @@
-/* One GPU in one CUDA context: where kernels are loaded and launched. Private to runtime/ and cli/.
+/* One GPU in one CUDA context: where kernels are loaded and launched. Private to runtime/, measure/ and cli/.
  *
  * Immutable once open; thread-safe. The caller's own context is left as it is: context_enter() makes this one
  * current only where another is, and context_leave() puts that back. */

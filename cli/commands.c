@@ -191,7 +191,7 @@ const Command commands[] = {
          "--watch takes.",
      .examples = "  adlgen sim kernel.ptx --print-launch >launch.json\n"
                  "  adlgen sim kernel.ptx --launch launch.json --schedules 4\n"
-                 "  adlgen sim kernel.ptx --launch launch.json --gpu h100 --counts\n"
+                 "  adlgen sim kernel.ptx --launch launch.json --gpu GPU --counts\n"
                  "  adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \\\n"
                  "      --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128\n"},
     {.name = "cache",

@@ -259,7 +259,7 @@ options:
 examples:
   adlgen sim kernel.ptx --print-launch >launch.json
   adlgen sim kernel.ptx --launch launch.json --schedules 4
-  adlgen sim kernel.ptx --launch launch.json --gpu h100 --counts
+  adlgen sim kernel.ptx --launch launch.json --gpu GPU --counts
   adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \
       --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128
 

@@ -19,8 +19,8 @@
 #include <string.h>
 #include <time.h>
 
-#define BATCHES 200
-#define BATCH   100 /* launches */
+#define BATCHES 100
+#define BATCH   50 /* launches */
 /* Bytes behind each tensor, so that it can be read at somewhat larger addresses too. */
 #define SLACK 65536
 
@@ -308,7 +308,7 @@ typedef struct Worker {
 static void *work(void *data)
 {
   Worker *worker = data;
-  for (unsigned i = 0; i < 500; i++)
+  for (unsigned i = 0; i < 100; i++)
     launch(worker->bench, worker->stream);
   return NULL;
 }

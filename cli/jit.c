@@ -35,20 +35,64 @@ static void jit_clear(Jit *jit)
   loaded_free(jit->loaded);
 }
 
-static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
+/* ---- the description nearest to a device, in the cache ---- */
+
+static bool add_texts(GString *text, const char *folder)
+{
+  g_auto(GStrv) names = data_list(folder);
+  for (char **name = names; *name; name++) {
+    g_autofree char *path = g_build_filename(folder, *name, NULL);
+    g_autoptr(Source) source = data_load(path, NULL);
+    if (!source) return false;
+    char hash[CACHE_KEY_LENGTH + 1];
+    cache_key(hash, source->text, NULL);
+    g_string_append_printf(text, "%s %s\n", *name, hash);
+  }
+  return true;
+}
+
+/* Reading every description takes longer than all else of a warm start. */
+static Gpu *nearest_gpu(const DeviceFigures *figures, Cache *cache, GError **error)
+{
+  g_autoptr(GString) texts = g_string_new(NULL);
+  g_autofree char *build = build_id();
+  char key[CACHE_KEY_LENGTH + 1];
+  bool known = build && add_texts(texts, "adl/gpu") && add_texts(texts, "adl/arch");
+  if (!known) return figures_find_gpu(figures, error);
+  g_string_append_printf(texts, "%u %u %u %" G_GUINT64_FORMAT, figures->capability, figures->sm_count,
+                         figures->shared_per_block, figures->memory_bytes);
+  cache_key(key, "nearest", ADLGEN_VERSION, build, figures->name, texts->str, NULL);
+  g_autoptr(GBytes) content = cache_get(cache, key);
+  gsize size = 0;
+  const char *data = content ? g_bytes_get_data(content, &size) : NULL;
+  g_autofree char *name = data ? g_strndup(data, size) : NULL;
+  Gpu *gpu = name ? gpu_load(name, NULL) : NULL;
+  if (gpu) return gpu;
+  gpu = figures_find_gpu(figures, error);
+  if (!gpu) return NULL;
+  g_autoptr(GBytes) found = g_bytes_new(gpu->name, strlen(gpu->name));
+  cache_put(cache, key, found);
+  return gpu;
+}
+
+static bool open_assembler(Jit *jit, GError **error)
 {
   const JitOptions *options = jit->options;
-  jit->context = context_open(options->device, error);
-  if (!jit->context) return false;
-  const DeviceFigures *figures = context_figures(jit->context);
-  jit->own_gpu = gpu ? NULL : figures_find_gpu(figures, error);
-  jit->gpu = gpu ? gpu : jit->own_gpu;
-  jit->target = jit->gpu ? figures_target(figures, jit->gpu->target, error) : NULL;
-  if (!jit->target) return false;
   Cache *cache = cache_open(options->cache_dir, 0);
   jit->assembler = options->nvjitlink ? assembler_load_nvjitlink(cache, error)
                                       : assembler_find_cached(options->ptxas, options->near, cache, error);
-  if (!jit->assembler) return false;
+  return jit->assembler != NULL;
+}
+
+static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
+{
+  jit->context = context_open(jit->options->device, error);
+  if (!jit->context || !open_assembler(jit, error)) return false;
+  const DeviceFigures *figures = context_figures(jit->context);
+  jit->own_gpu = gpu ? NULL : nearest_gpu(figures, jit->assembler->cache, error);
+  jit->gpu = gpu ? gpu : jit->own_gpu;
+  jit->target = jit->gpu ? figures_target(figures, jit->gpu->target, error) : NULL;
+  if (!jit->target) return false;
   jit->loaded = g_new0(Loaded, 1);
   jit->loaded->warnings = g_ptr_array_new_with_free_func(g_free);
   jit->loaded->gpu = g_strdup(jit->gpu->name);
@@ -68,28 +112,14 @@ static void add_list(GString *text, const char *title, const char *const *list)
     g_string_append_printf(text, "%zu %s\n", strlen(*list), *list);
 }
 
-/* Templates may come from the user's folders, which the build's identity does not cover. */
-static bool add_templates(GString *text)
-{
-  g_auto(GStrv) names = data_list("templates");
-  for (char **name = names; *name; name++) {
-    g_autofree char *path = g_build_filename("templates", *name, NULL);
-    g_autoptr(Source) source = data_load(path, NULL);
-    if (!source) return false;
-    char hash[CACHE_KEY_LENGTH + 1];
-    cache_key(hash, source->text, NULL);
-    g_string_append_printf(text, "%s %s\n", *name, hash);
-  }
-  return true;
-}
-
 /* Everything the compiler's result depends on. false: that is not known, so nothing is kept. */
 static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY_LENGTH + 1])
 {
   g_autofree char *build = build_id();
   g_autoptr(GString) options = g_string_new(NULL);
   const CompileOptions *compile = &jit->options->compile;
-  if (!build || compile->skip || !add_templates(options)) return false;
+  /* Templates may come from the user's folders, which the build's identity does not cover. */
+  if (!build || compile->skip || !add_texts(options, "templates")) return false;
   add_list(options, "dims", jit->options->dims);
   add_list(options, "sets", compile->sets);
   g_string_append_printf(options, "fast %d sms %u\n", compile->fast_math, compile->sm_budget);

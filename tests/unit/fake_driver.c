@@ -181,6 +181,19 @@ int cuMemcpyDtoHAsync_v2(void *data, uint64_t address, size_t bytes, void *strea
   return 0;
 }
 
+int cuMemcpyDtoH_v2(void *data, uint64_t address, size_t bytes)
+{
+  memcpy(data, (void *)(uintptr_t)address, bytes);
+  return 0;
+}
+
+int cuMemsetD16_v2(uint64_t address, unsigned short value, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    ((unsigned short *)(uintptr_t)address)[i] = value;
+  return 0;
+}
+
 int cuMemcpyHtoD_v2(uint64_t address, const void *data, size_t bytes)
 {
   memcpy((void *)(uintptr_t)address, data, bytes);

@@ -200,8 +200,8 @@ char *sim_stops_to_text(const SimResult *result);  /* g_free */
 char *sim_counts_to_text(const SimResult *result); /* a table; g_free */
 json_t *sim_counts_to_json(const SimResult *result);
 
-/* A launch file to start from: one block of as many threads as the entry (NULL: the only one) allows, a buffer of
- * random numbers for each pointer. Caller owns it; NULL with *error if there is no such entry. */
+/* A launch file to start from: one block of as many threads as the entry (NULL: the only one) allows, a
+ * buffer of random numbers for each pointer. Caller owns it; NULL with *error if there is no such entry. */
 json_t *sim_launch_template(const SimModule *module, const char *entry, GError **error);
 
 /* A launch file: buffers are read or filled, the description points into the object. */

@@ -60,7 +60,7 @@ def _(kernel):
 def _(kernel):
     """one lane of each warp goes around an instruction that all need"""
     declarations = [".reg .pred mutant_p;", ".reg .b32 mutant_r;", "mov.u32 mutant_r, %laneid;",
-                    "setp.ne.u32 mutant_p, mutant_r, 5;"]
+                    "setp.ne.u32 mutant_p, mutant_r, 0;"]
     for i in kernel.find(r"(bar|barrier)(\.cta)?\.sync|bar\.warp|ldmatrix|stmatrix|mma|wgmma|shfl|setmaxnreg"):
         if not i.guard:
             yield [(i, scoped(declarations, i.text(guard="@mutant_p")))]

@@ -60,11 +60,12 @@ def by_hand(folder):
         with open(path) as f:
             launch = json.load(f)
         ptx = path[:-len(".launch.json")] + ".ptx"
-        if not os.path.exists(ptx) or ptx.endswith("/counts.ptx"):  # (there is nothing to get wrong in counts)
+        if not os.path.exists(ptx) or ptx.endswith("/counts.ptx"):
             continue
         with open(ptx) as f:
-            name = os.path.basename(ptx)[:-len(".ptx")]
-            yield Kernel(name, f.read(), launch, folder), "h100" if "sm_90" in open(ptx).read(4000) else None
+            text = f.read()
+        name = os.path.relpath(ptx, os.path.join(HERE, ".."))[:-len(".ptx")]
+        yield Kernel(name, text, launch, folder), "h100" if ".target sm_90" in text else None
 
 
 def compiled(adlgen, scratch):

@@ -86,13 +86,14 @@ def negated(guard):
 
 
 def overwritten(runner, mutant):
-    """Does another value in place of the dropped constant change nothing?"""
+    """Does another value in place of the dropped one change nothing?"""
     instruction, new = mutant.changes[0]
-    constant = re.fullmatch(r"mov\.[bufs](32|64)", instruction.op) and not instruction.operands()[1].startswith("%")
-    if mutant.name != "register not set" or not constant or not re.match(r"[-\d]", instruction.operands()[1]):
+    kind = re.fullmatch(r"mov\.[bufs](16|32|64)", instruction.op)
+    if mutant.name != "register not set" or not kind:
         return False
-    value = "0f42f6e979" if instruction.op == "mov.f32" else "0x42f6e979"
-    text = mutant.kernel.replaced([(instruction, instruction.text(args=f"{instruction.operands()[0]}, {value}"))])
+    value = {"16": "0x42f6", "32": "0x42f6e979", "64": "0x405edd2f1a9fbe77"}[kind[1]]
+    moved = f"mov.b{kind[1]} {instruction.operands()[0]}, {value};"
+    text = mutant.kernel.replaced([(instruction, moved)])
     digest, length = runner.good[mutant.kernel.name]
     code, _, found = runner.run(mutant.kernel, mutant.gpu, text, 1, 2 * length)
     return code == 0 and found == digest

@@ -130,7 +130,8 @@ static bool read_buffer(SimLaunchFile *f, Node *node, unsigned index, GError **e
   int64_t value = 0;
   if (offset && !read_count(offset, 0, 1 << 20, &value, error)) return false;
   b->offset = (uint64_t)value;
-  b->data = g_malloc0(b->bytes + 16);
+  b->data = g_try_malloc0(b->bytes + 16);
+  if (!b->data) return fail(node, error, "there is no memory for %llu bytes", (unsigned long long)b->bytes);
   int64_t seed_value = 0;
   if (seed && !node_integer(seed, &seed_value, error)) return false;
   if (file && fill) return fail(fill, error, "give 'file' or 'fill', not both");
@@ -397,9 +398,13 @@ static bool read_root(SimLaunchFile *f, Node *root, GError **error)
 SimLaunchFile *sim_launch_file_load(const char *path, GError **error)
 {
   g_autoptr(Source) source = source_load(path, error);
-  if (!source) return NULL;
+  return source ? sim_launch_file_read(source, error) : NULL;
+}
+
+SimLaunchFile *sim_launch_file_read(Source *source, GError **error)
+{
   g_autoptr(SimLaunchFile) f = g_new0(SimLaunchFile, 1);
-  f->folder = g_path_get_dirname(path);
+  f->folder = g_path_get_dirname(source->name);
   f->document = document_parse(source, error);
   if (!f->document || !read_root(f, document_root(f->document), error)) return NULL;
   return g_steal_pointer(&f);

@@ -207,6 +207,8 @@ json_t *sim_launch_template(const SimModule *module, const char *entry, GError *
 /* A launch file: buffers are read or filled, the description points into the object. */
 typedef struct SimLaunchFile SimLaunchFile;
 SimLaunchFile *sim_launch_file_load(const char *path, GError **error);
+/* From text: files it names are looked for in the folder of the source's name. */
+SimLaunchFile *sim_launch_file_read(Source *source, GError **error);
 /* Its launch, or what the launches of a list share: buffers and tensor maps. */
 SimLaunch *sim_launch_file_launch(SimLaunchFile *file);
 /* Runs the launch, or all of the list: those that name no PTX file take the module. */

@@ -352,17 +352,16 @@ static bool over_limit(Cluster *c, uint64_t executed)
   bool many = run->options->max_instructions && total > run->options->max_instructions;
   bool late = run->session->deadline && g_get_monotonic_time() > run->session->deadline;
   if (!many && !late) return g_atomic_int_get(&run->session->stop);
-  if (g_atomic_int_compare_and_exchange(&run->session->stop, 0, 1))
-    for (unsigned b = 0; b < c->n_blocks; b++)
-      for (unsigned i = 0; i < c->blocks[b].n_warps; i++) {
-        Warp *w = &c->blocks[b].warps[i];
-        if (!w->n_groups) continue;
-        w->next_group = 0;
-        fault(w, &run->kernel->code[w->groups[0].pc], first_lane(w->groups[0].mask), SIM_FAULT_LIMIT, 0,
-              many ? "the limit of %llu instructions is reached" : "the time limit is reached",
-              (unsigned long long)run->options->max_instructions);
-        return true;
-      }
+  if (!g_atomic_int_compare_and_exchange(&run->session->stop, 0, 1)) return true;
+  Warp *found = &c->blocks[0].warps[0]; /* when all have just ended: any of them */
+  for (unsigned b = 0; b < c->n_blocks && !found->n_groups; b++)
+    for (unsigned i = 0; i < c->blocks[b].n_warps && !found->n_groups; i++)
+      if (c->blocks[b].warps[i].n_groups) found = &c->blocks[b].warps[i];
+  const Group *g = found->n_groups ? &found->groups[0] : NULL;
+  found->next_group = 0;
+  fault(found, &run->kernel->code[g ? g->pc : run->kernel->n_code - 1], g ? first_lane(g->mask) : 0,
+        SIM_FAULT_LIMIT, 0, many ? "the limit of %llu instructions is reached" : "the time limit is reached",
+        (unsigned long long)run->options->max_instructions);
   return true;
 }
 

@@ -180,9 +180,27 @@ static void wrong_calls(void **state)
   }
 }
 
+/* The limit is told also when it is reached between blocks that end at once. */
+static void huge_grid(void **state)
+{
+  static const char text[] = HEAD ".entry k()\n{\nret;\n}\n";
+  GError *error = NULL;
+  g_autoptr(Source) source = source_new("grid.ptx", text, strlen(text));
+  g_autoptr(SimModule) module = sim_module_parse(source, &error);
+  SimLaunch launch = {.grid = {1u << 31, 1, 1}, .block = {32, 1, 1}};
+  SimOptions options;
+  sim_options_default(&options);
+  options.max_instructions = 1000;
+  SimResult result = {0};
+  if (!module || !sim_run(module, &launch, NULL, &options, &result, &error)) fail_msg("%s", error->message);
+  assert_int_equal(result.n_errors, 1);
+  assert_int_equal(result.faults[0].kind, SIM_FAULT_LIMIT);
+  sim_result_clear(&result);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(foreign_kernels), cmocka_unit_test(wrong_text),
-                                     cmocka_unit_test(wrong_calls)};
+                                     cmocka_unit_test(wrong_calls), cmocka_unit_test(huge_grid)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

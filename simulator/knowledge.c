@@ -72,7 +72,6 @@ static Knowledge *writable(Knowledge *k, uint32_t n)
 {
   if (k && k->references == 1) {
     if (n <= k->n) return k;
-    n = MAX(n, k->n + k->n / 2);
     k->of = g_renew(Snapshot *, k->of, n);
     memset(k->of + k->n, 0, (n - k->n) * sizeof(Snapshot *));
     k->n = n;

@@ -12,14 +12,14 @@
 
 typedef struct Location {
   Knowledge *gpu;     /* released at the GPU's or a wider scope */
-  GHashTable *narrow; /* of a block or cluster: Narrow key -> Knowledge */
+  GHashTable *narrow; /* at a narrower scope: block or cluster -> Knowledge; NULL: never */
 } Location;
 
 static void location_free(void *data)
 {
   Location *l = data;
   knowledge_unref(l->gpu);
-  g_hash_table_destroy(l->narrow);
+  if (l->narrow) g_hash_table_destroy(l->narrow);
   g_free(l);
 }
 
@@ -57,7 +57,6 @@ static Location *location_of(const Warp *w, const Place *p, bool make)
   Location *l = g_hash_table_lookup(all, key);
   if (l || !make) return l;
   l = g_new0(Location, 1);
-  l->narrow = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)knowledge_unref);
   g_hash_table_insert(all, key, l);
   return l;
 }
@@ -76,13 +75,22 @@ static void learn(Clocks *k, const Warp *w, Knowledge *what)
 
 static Knowledge *visible(const Clocks *k, const Warp *w, const Location *l, MemoryScope scope)
 {
-  return scope == SCOPE_GPU ? l->gpu : g_hash_table_lookup(l->narrow, narrow_key(k, w, scope));
+  if (scope == SCOPE_GPU) return l->gpu;
+  return l->narrow ? g_hash_table_lookup(l->narrow, narrow_key(k, w, scope)) : NULL;
 }
 
 static void acquire(Clocks *k, Warp *w, const Inst *in, const Location *l, bool is_atomic)
 {
   bool now = in->order == ORDER_ACQUIRE || in->order == ORDER_BOTH;
   WarpOrder *o = &k->orders[agent_of(k, w)];
+  /* a narrow acquire of what the own cluster has released widely: its own accesses */
+  Snapshot *mine = in->scope == SCOPE_GPU ? NULL : snapshot_ref(knowledge_of(l->gpu, k->uid));
+  if (mine) {
+    Knowledge *own = knowledge_add(NULL, k->uid, mine);
+    if (now) learn(k, w, own);
+    if (!now) o->pending[0] = knowledge_join(o->pending[0], own);
+    knowledge_unref(own);
+  }
   for (MemoryScope s = SCOPE_BLOCK; s <= (MemoryScope)in->scope; s++) {
     Knowledge *what = visible(k, w, l, s);
     if (now)
@@ -121,6 +129,7 @@ static void put(const Clocks *k, const Warp *w, Location *l, MemoryScope scope, 
     return;
   }
   void *key = narrow_key(k, w, scope);
+  if (!l->narrow) l->narrow = g_hash_table_new_full(NULL, NULL, NULL, (GDestroyNotify)knowledge_unref);
   Knowledge *old = knowledge_ref(g_hash_table_lookup(l->narrow, key));
   g_hash_table_insert(l->narrow, key, knowledge_join(old, what));
 }
@@ -137,18 +146,17 @@ static void release(Clocks *k, Warp *w, const Inst *in, unsigned lane, const Pla
   if (!l) return;
   if (replace) {
     knowledge_unref(g_steal_pointer(&l->gpu));
-    g_hash_table_remove_all(l->narrow);
+    if (l->narrow) g_hash_table_remove_all(l->narrow);
   }
   const Clock *last = NULL;
   Knowledge *what = NULL;
-  for (MemoryScope s = SCOPE_BLOCK; s <= (MemoryScope)in->scope; s++) {
+  for (MemoryScope s = (MemoryScope)in->scope; s >= SCOPE_BLOCK; s--) {
     const Clock *c = now ? own : o->released[s - 1];
-    if (!c) break;
-    if (c != last) {
-      knowledge_unref(what);
-      what = published(k, w, c, 1u << lane);
-      clock_partial(k, w, c->v[agent], 1u << lane);
-    }
+    if (!c || c == last) continue;
+    if (last && c->v[agent] <= last->v[agent]) break; /* nothing that the wider scope has not */
+    knowledge_unref(what);
+    what = published(k, w, c, 1u << lane);
+    clock_partial(k, w, c->v[agent], 1u << lane);
     last = c;
     put(k, w, l, s, what);
   }

@@ -29,22 +29,24 @@ BINARY(add_f32, float, float, float, canonical(a + b))
 BINARY(sub_f32, float, float, float, canonical(a - b))
 BINARY(mul_f32, float, float, float, canonical(a *b))
 TERNARY(fma_f32, float, float, float, canonical(__builtin_fmaf(a, b, c)))
-BINARY(add_f64, double, double, double, a + b)
-BINARY(sub_f64, double, double, double, a - b)
-BINARY(mul_f64, double, double, double, a *b)
+/* of two NaNs the second is the result, made quiet */
+#define TWO_NANS(a, b) (isnan(a) && isnan(b))
+BINARY(add_f64, double, double, double, TWO_NANS(a, b) ? b + b : a + b)
+BINARY(sub_f64, double, double, double, TWO_NANS(a, b) ? b + b : a - b)
+BINARY(mul_f64, double, double, double, TWO_NANS(a, b) ? b + b : a *b)
 TERNARY(fma_f64, double, double, double, __builtin_fma(a, b, c))
 BINARY(div_f32, float, float, float, canonical(a / b))
 BINARY(div_f64, double, double, double, a / b)
 /* one NaN gives the other operand; -0 < +0 */
 #define LESS(a, b) ((a) < (b) || ((a) == (b) && signbit(a) && !signbit(b)))
-BINARY(min_f32, float, float, float, a != a ? b : b != b ? a : LESS(a, b) ? a : b)
-BINARY(max_f32, float, float, float, a != a ? b : b != b ? a : LESS(a, b) ? b : a)
+BINARY(min_f32, float, float, float, a != a ? canonical(b) : b != b ? a : LESS(a, b) ? a : b)
+BINARY(max_f32, float, float, float, a != a ? canonical(b) : b != b ? a : LESS(a, b) ? b : a)
 #define NAN32(a) (((a)&0x7fffffff) > 0x7f800000)
 UNARY(neg_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a ^ 0x80000000u)
 UNARY(abs_f32, uint32_t, uint32_t, uint32_t, NAN32(a) ? 0x7fffffff : a & 0x7fffffffu)
-/* a NaN becomes a quiet one with the sign cleared */
+/* a NaN becomes a quiet one, with the sign it had */
 #define NAN64(a)   (((a)&0x7fffffffffffffffull) > 0x7ff0000000000000ull)
-#define QUIET64(a) (((a) | 0x0008000000000000ull) & 0x7fffffffffffffffull)
+#define QUIET64(a) ((a) | 0x0008000000000000ull)
 UNARY(neg_f64, uint64_t, uint64_t, uint64_t, NAN64(a) ? QUIET64(a) : a ^ 0x8000000000000000ull)
 UNARY(abs_f64, uint64_t, uint64_t, uint64_t, NAN64(a) ? QUIET64(a) : a & 0x7fffffffffffffffull)
 /* sign operations on halves make a NaN canonical, too */
@@ -151,6 +153,8 @@ static Step run_single(Warp *w, const Inst *in, uint32_t mask)
     else
       r = signed_zero(in, single_value(in->operation, v[0], v[1], v[2]), v);
     float f = double_to_float(r, (Rounding)in->rounding);
+    /* fma is flushed after rounding, products and quotients before; sums cannot be inexact there */
+    if (in->ftz && in->operation != FLOAT_FMA && fabs(r) < 0x1p-126) f = copysignf(0, (float)r);
     if (in->ftz) f = flush(f);
     if (in->saturate) f = !(f > 0) ? 0 : f > 1 ? 1 : f;
     if (in->negate && !(f > 0) && !isnan(f)) f = 0;
@@ -170,16 +174,17 @@ static Step run_double(Warp *w, const Inst *in, uint32_t mask)
     volatile double a = bits_double(lane_u64(w, in->a[0], l)), b = 0, c = 0, r;
     if (in->a[1] != OPERAND_NONE) b = bits_double(lane_u64(w, in->a[1], l));
     if (in->a[2] != OPERAND_NONE) c = bits_double(lane_u64(w, in->a[2], l));
+    bool nans = TWO_NANS(a, b);
     switch (in->operation) {
-    case OP_ADD: r = a + b; break;
-    case OP_SUB: r = a - b; break;
-    case OP_MUL: r = a * b; break;
+    case OP_ADD: r = nans ? b + b : a + b; break;
+    case OP_SUB: r = nans ? b + b : a - b; break;
+    case OP_MUL: r = nans ? b + b : a * b; break;
     case OP_DIV: r = a / b; break;
     case FLOAT_FMA: r = fma(a, b, c); break;
     case FLOAT_RCP: r = 1 / a; break;
     case FLOAT_SQRT: r = sqrt(a); break;
-    case OP_MIN: r = isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? a : b; break;
-    case OP_MAX: r = isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? b : a; break;
+    case OP_MIN: r = nans ? b + b : isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? a : b; break;
+    case OP_MAX: r = nans ? b + b : isnan(a) ? b : isnan(b) ? a : LESS(a, b) ? b : a; break;
     default: r = function(in->operation, a); break;
     }
     ((double *)operand(w, in->d[0]))[l] = r;

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, field
 
 HEADER = ".version 8.6\n.target sm_90a\n.address_size 64\n\n"
-CHUNK = 256  # bytes that one checksum of a result kept as checksums covers
+CHUNK = 4096  # bytes that one checksum of a result kept as checksums covers
 
 
 def noise(label, n):
@@ -18,7 +18,8 @@ def noise(label, n):
 class Segment:
     """A stretch of an output buffer that one instruction made.
 
-    how: "exact", or ("ulp", type, bound): floats of the type whose patterns differ by at most bound places;
+    how: "exact", or ("ulp", type, bound, absolute, (operand, least, most)): floats of the type that differ by at most
+    bound places, or by an absolute distance, wherever the operand's magnitude is in the range;
     keep: "all" stores every byte, "crc" a checksum per CHUNK bytes;
     where: gives the words that tell what element i was made from."""
     label: str
@@ -29,6 +30,7 @@ class Segment:
     how: object = "exact"
     keep: str = "all"
     where: object = None
+    operand: object = None  # gives the value of a named operand of element i as bytes
 
 
 @dataclass
@@ -136,7 +138,7 @@ def one_kernel(family, name, inputs, variants, n, entry, module, keep):
         body += ["    " + line.strip() for line in text.strip().split("\n")]
         body += [f"    st.global.b{v.bits} [%o{v.bits}+{offset}], %d;", "  }"]
         segments.append(Segment(v.label, "out", offset, n * v.bits // 8, v.bits // 8, v.how, keep,
-                                lambda i, inputs=inputs: words(inputs, i)))
+                                lambda i, inputs=inputs: words(inputs, i), lambda x, i, inputs=inputs: value(inputs, x, i)))
         offset += n * v.bits // 8
     text = f".visible .entry {entry}(\n  {params})\n.maxntid 256\n{{\n" + "\n".join(body) + "\n  ret;\n}\n"
     buffers = {i.name: i.data for i in real}
@@ -145,6 +147,11 @@ def one_kernel(family, name, inputs, variants, n, entry, module, keep):
     buffers["out"] = offset
     return Case(f"{family}.{name}", text, entry, [("buffer", i.name) for i in real] + [("buffer", "out")], buffers,
                 segments, grid=((n + 255) // 256, 1, 1), block=(min(n, 256), 1, 1), module=module)
+
+
+def value(inputs, name, i):
+    x = next(x for x in inputs if x.name == name)
+    return x.data[i * x.bits // 8:(i + 1) * x.bits // 8] if x.bits else i.to_bytes(2, "little")
 
 
 def words(inputs, i):

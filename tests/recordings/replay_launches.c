@@ -1,5 +1,5 @@
-/* Runs launches on the simulator, many in one process: lines "FILE.ptx LAUNCH.json" from standard input. Prints a line
- * of "ok" or what is wrong for each; the outputs go where the launch files say. */
+/* Runs launches on the simulator, many in one process: lines "FILE.ptx LAUNCH.json" from standard input.
+ * Prints a line of "ok" or what is wrong for each; the outputs go where the launch files say. */
 #include "simulator/simulator.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,7 +29,9 @@ def unplane(data, width):
 
 
 def checksums(data):
-    return b"".join(zlib.crc32(data[i:i + CHUNK]).to_bytes(4, "little") for i in range(0, len(data), CHUNK))
+    """One checksum per CHUNK bytes: of those of its 16 parts."""
+    parts = b"".join(zlib.crc32(data[i:i + CHUNK // 16]).to_bytes(4, "little") for i in range(0, len(data), CHUNK // 16))
+    return b"".join(zlib.crc32(parts[i:i + 64]).to_bytes(4, "little") for i in range(0, len(parts), 64))
 
 
 def keep(segment, data):

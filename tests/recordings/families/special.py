@@ -1,11 +1,23 @@
 """The approximate functions, with the largest distance between simulator and GPU that is allowed."""
 from case import SPECIAL32, SPECIAL64, Input, Variant, elementwise, near_one, operands, pack
 
-BOUNDS = {}
+# Places between simulator and GPU; absolute distance that is as good; (operand number, smallest, largest magnitude) of
+# the operand for which the bound is meant. Ranges are those for which the PTX ISA promises something.
+WIDE = ("a", 0, float("inf"))
+ANGLE, DIVISOR = ("a", 0, 3.14159), ("b", 2.0 ** -126, 2.0 ** 126)
+BOUNDS = {
+    "ex2.approx.f32": (2, 0, WIDE), "ex2.approx.ftz.f32": (2, 0, WIDE),
+    "lg2.approx.f32": (3, 2.0 ** -22, WIDE), "lg2.approx.ftz.f32": (3, 2.0 ** -22, WIDE),
+    "sin.approx.f32": (3, 2.0 ** -20.5, ANGLE), "sin.approx.ftz.f32": (3, 2.0 ** -20.5, ANGLE),
+    "cos.approx.f32": (3, 2.0 ** -20.5, ANGLE), "cos.approx.ftz.f32": (3, 2.0 ** -20.5, ANGLE),
+    "tanh.approx.f32": (124, 0, WIDE),
+    "div.approx.f32": (2, 0, DIVISOR), "div.approx.ftz.f32": (2, 0, DIVISOR),
+    "div.full.f32": (2, 0, WIDE), "div.full.ftz.f32": (2, 0, WIDE),
+    "ex2.approx.ftz.bf16": (1, 2.0 ** -126, WIDE)}
 
 
 def v(label, bits, kind, operands="{a}"):
-    return Variant(label, f"{label} {{d}}, {operands};", bits, ("ulp", kind, BOUNDS.get(label, 0)))
+    return Variant(label, f"{label} {{d}}, {operands};", bits, ("ulp", kind, *BOUNDS.get(label, (1, 0, WIDE))))
 
 
 def ramp(first, last, n):

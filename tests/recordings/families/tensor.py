@@ -122,7 +122,23 @@ def multicast(mask, kind="f16"):
                   buffers={"tensor": content(kind, total)}, width=2)
 
 
+def legal(case):
+    """Boxes whose first element is no multiple of 16 bytes along the rows, or lies before them, end a kernel with an
+    illegal instruction on an H100; loads go through such coordinates, too, and wait for kernels of their own."""
+    if case.name.startswith("tensor.load"):
+        return False
+    if case.name.startswith("tensor.reduce.or.s64"):
+        return False
+    x = int.from_bytes(case.buffers.get("in0", bytes(4))[:4], "little", signed=True)
+    kind = case.maps["map"]["type"]
+    return case.name.startswith("tensor.multicast") or (x >= 0 and x * SIZE[kind] % 16 == 0)
+
+
 def cases():
+    return [case for case in everything() if legal(case)]
+
+
+def everything():
     out = []
     for kind, size in SIZE.items():
         for oob in ("zero", "nan") if kind in ("f16", "bf16", "f32", "f64", "tf32") else ("zero",):

@@ -85,8 +85,7 @@ typedef struct adlgen_options {
   int assemble;            /* make cubins too: needs the assembler */
   const char *ptxas;       /* path of the assembler; NULL: it is searched for as the command line does */
   unsigned jobs;           /* threads that assemble; 0: one per processor */
-  /* Since 0.2. For adlgen_load() and adlgen_jit_*(), except cache_dir, which all compiling functions use when
-   * they assemble. */
+  /* Of adlgen_load() and adlgen_jit_*(); cache_dir also of adlgen_compile_*() when it assembles. */
   const char *cache_dir; /* folder of machine code already made; NULL: the default (docs/runtime.md); "": none
                           */
   int assembler;         /* ADLGEN_ASSEMBLER_*; 0: ptxas */

@@ -295,11 +295,10 @@ static Step run_carry(Warp *w, const Inst *in, uint32_t mask)
     }
     if (in->operation == OP_SUB) {
       b = is64 ? ~b : (uint32_t)~b;
-      in_bit = !in_bit; /* the flag is a borrow */
+      if (!in->wide) in_bit = 1; /* the flag is the carry of a + ~b + 1: no borrow sets it, as on hardware */
     }
     unsigned __int128 sum = (unsigned __int128)a + b + in_bit;
     unsigned out = (unsigned)(sum >> (in->bytes * 8)) & 1;
-    if (in->operation == OP_SUB) out = !out;
     if (is64)
       ((uint64_t *)operand(w, in->d[0]))[l] = (uint64_t)sum;
     else

@@ -344,6 +344,8 @@ static bool read_directive(Reader *r)
       PtxSymbol *symbol = NULL;
       do {
         if (!reader_variable(r, spaces[i].space, false, false, &symbol)) return false;
+        bool is_static = spaces[i].space == SPACE_GLOBAL || spaces[i].space == SPACE_CONST;
+        if (is_static) g_ptr_array_add(r->variables, symbol);
       } while (reader_accept(r, ','));
       return reader_expect(r, ';');
     }

@@ -401,6 +401,7 @@ PtxModule *ptx_parse(Source *source, GError **error)
   Scope global = {.names = g_hash_table_new(g_str_hash, g_str_equal)};
   r.scope = &global;
   g_autoptr(GPtrArray) variables = g_ptr_array_new();
+  r.variables = variables;
   bool ok = read_header(&r);
   while (ok) {
     reader_space(&r);

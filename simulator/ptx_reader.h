@@ -21,7 +21,8 @@ typedef struct Reader {
   GByteArray *slot_bytes;  /* PtxFunction.slot_bytes */
   GPtrArray *target_lists; /* TargetList: names to be resolved at the end of the function */
   PtxSymbol *last_label;
-  GPtrArray *aliases; /* PtxAlias */
+  GPtrArray *aliases;   /* PtxAlias */
+  GPtrArray *variables; /* PtxSymbol: of the module, also those that stand in functions */
   unsigned depth;
   GError **error;
 } Reader;

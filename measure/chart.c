@@ -207,8 +207,7 @@ static void draw_point(GString *svg, const Axes *axes, const json_t *c, const js
   double flops = number_of(c, "flops"), rate = flops / number_of(time, "us") * 1e6;
   g_autofree char *name = g_markup_escape_text(text_of(c, "name"), -1);
   draw(svg, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>%s: %.1f TFLOP/s</title></circle>\n",
-       place_x(axes, flops / number_of(c, "bytes")), place_y(axes, rate), colour, name,
-       rate * 1e-12);
+       place_x(axes, flops / number_of(c, "bytes")), place_y(axes, rate), colour, name, rate * 1e-12);
 }
 
 char *bench_chart_roofline(const json_t *result, const char *mode)

@@ -241,6 +241,12 @@ static void test_slots(void **state)
   assert_int_equal(launch(x, other, 64, NULL, 0, NULL), 0);
   assert_int_equal(seen->encodes, encodes);
   assert_true(seen->replaces > replaces);
+  /* The same addresses with other dimensions are another set. */
+  unsigned at = seen->launches;
+  assert_int_equal(launch(x, other, 4000, NULL, 0, NULL), 0);
+  assert_int_equal(launch(x, other, 64, NULL, 0, NULL), 0);
+  assert_int_not_equal(seen->launched[at % FAKE_LAUNCHES].words[0],
+                       seen->launched[(at + 1) % FAKE_LAUNCHES].words[0]);
   /* Unaligned addresses take another variant, dimensions of 0 launch nothing. */
   unsigned launches = seen->launches;
   const void *odd[] = {memory[0] + 2, memory[1], memory[2]};

@@ -133,9 +133,41 @@ Inst *flow_append(Decoder *d, const PtxInstruction *source, Handler run)
 
 static void inline_function(Decoder *d, Frame *f, unsigned depth);
 
+/* A parameter in a register. */
+static Step run_copy_register(Warp *w, const Inst *in, uint32_t mask)
+{
+  unsigned bytes = (unsigned)in->immediate;
+  if (bytes == 1) {
+    set_predicate(w, in->d[0], mask, predicate(w, in->a[0]));
+  } else {
+    for_lanes(l, mask) memcpy((uint8_t *)operand(w, in->d[0]) + (size_t)l * bytes,
+                              (const uint8_t *)operand(w, in->a[0]) + (size_t)l * bytes, bytes);
+  }
+  for (unsigned i = 0; i < MAX(bytes / 4, 1); i++)
+    set_undefined(w, in->d[0] + i, mask, undefined_lanes(w, in->a[0]));
+  return STEP_NEXT;
+}
+
+static void copy_register(Decoder *d, const PtxInstruction *call, const PtxOperand *actual, Frame *caller,
+                          const PtxSymbol *formal, Frame *callee, bool back)
+{
+  Inst copy = *flow_append(d, call, run_copy_register);
+  uint32_t index = d->code->len - 1;
+  d->frame = caller;
+  d->in = &copy;
+  copy.immediate = formal->type == TYPE_PRED ? 1 : MAX((int)ptx_type_bytes(formal->type), 4);
+  copy.a[0] = back ? frame_slot(callee, formal) : source(d, actual, formal->type);
+  copy.d[0] = back ? destination(d, actual, formal->type) : frame_slot(callee, formal);
+  g_array_index(d->code, Inst, index) = copy;
+}
+
 static void copy_parameter(Decoder *d, const PtxInstruction *call, const PtxOperand *actual, Frame *caller,
                            const PtxSymbol *formal, Frame *callee, bool back)
 {
+  if (formal->kind == SYMBOL_REGISTER) {
+    copy_register(d, call, actual, caller, formal, callee, back);
+    return;
+  }
   if (actual->kind != OPERAND_SYMBOL || actual->symbol->kind != SYMBOL_VARIABLE ||
       actual->symbol->bytes != formal->bytes) {
     decode_fail(d, "the arguments do not fit '%s'", callee->function->name);

@@ -73,6 +73,24 @@ PtxSymbol *reader_lookup(Reader *r, const char *name)
   return symbol;
 }
 
+PtxSymbol *reader_register(Reader *r)
+{
+  const char *word = reader_name(r);
+  if (!word) return NULL;
+  PtxType type = word[0] == '.' ? ptx_type_parse(word + 1) : TYPE_NONE;
+  if (type == TYPE_NONE) {
+    reader_fail(r, NULL, "ptx-type", "'%s' is no register type", word);
+    return NULL;
+  }
+  Mark mark = reader_mark(r);
+  const char *name = reader_name(r);
+  if (!name) return NULL;
+  PtxSymbol *s = arena_new_object(r->module->arena, PtxSymbol);
+  *s = (PtxSymbol){.kind = SYMBOL_REGISTER, .name = name, .type = type, .mark = mark, .count = 1};
+  s->slot = take_slots(r, type);
+  return reader_declare(r, s) ? s : NULL;
+}
+
 static bool read_registers(Reader *r)
 {
   const char *word = reader_name(r);

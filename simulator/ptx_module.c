@@ -175,6 +175,8 @@ static bool read_parameters(Reader *r, PtxSymbol ***list, unsigned *n)
         ok = false;
       } else if (strcmp(word, ".param") == 0) {
         ok = reader_variable(r, SPACE_PARAM, false, true, &s);
+      } else if (strcmp(word, ".reg") == 0 && !r->function->is_entry) {
+        ok = (s = reader_register(r)) != NULL;
       } else {
         ok = reader_fail(r, NULL, "ptx-parameter", "parameters in '%s' are not supported", word);
       }

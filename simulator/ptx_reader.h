@@ -52,6 +52,9 @@ bool reader_alias(Reader *r);                            /* behind .alias */
 bool reader_link(Reader *r, const GPtrArray *variables); /* at the end of the module */
 PtxType reader_special_type(const char *name);           /* TYPE_NONE: no special register */
 
+/* One register of a parameter list, behind ".reg": NULL and an error if there is none. */
+PtxSymbol *reader_register(Reader *r);
+
 /* body of a function, after its '{' */
 bool reader_body(Reader *r);
 bool reader_variable(Reader *r, Space space, bool is_extern, bool parameter, PtxSymbol **out);

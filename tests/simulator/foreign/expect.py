@@ -162,6 +162,8 @@ def forms():
     value = {0: lambda t: 1000, 1: lambda t: t + 2000, 2: lambda t: 3 * t, 3: lambda t: t + 2000}
     write("forms", "tables", {"out": out(32, "u32")}, [{"buffer": "out"}],
           expect={"out": [320000 + (value[t % 4](t) if t < 28 else 7) for t in range(32)]})
+    write("forms", "registers", {"out": out(32, "u32")}, [{"buffer": "out"}],
+          expect={"out": [t + 5 + (1000 if t + 5 > 20 else 0) for t in range(32)]})
     write("forms", "names", {"out": out(5, "u32")}, [{"buffer": "out"}], 1, expect={"out": [33, 11, 11, 33 * 33 + 1, 55]})
     x, y = 0x81FE7F02, 0x01020304
     write("forms", "parts", {"out": out(10, "u32")}, [{"buffer": "out"}], 1,

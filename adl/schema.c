@@ -165,6 +165,10 @@ const Rule schema_rules[] = {
     NUMBER("chip", "memory_bandwidth", "B/s", OPEN, DOUBLE(memory_bandwidth), "as specified"),
     NUMBER("chip", "nvlink_bandwidth", "B/s", OPEN, DOUBLE(nvlink_bandwidth),
            "both directions; 0 B/s = none"),
+    NUMBER("chip", "clusters_of_2", "clusters", OPTIONAL, NO_FIELD,
+           "that run at once where a block fills an SM: their SMs must lie together"),
+    NUMBER("chip", "clusters_of_4", "clusters", OPTIONAL, NO_FIELD, ""),
+    NUMBER("chip", "clusters_of_8", "clusters", OPTIONAL, NO_FIELD, ""),
     NUMBER("chip", "power", "W", OPEN, DOUBLE(power_watts), "limit"),
 
 #define PEAK(type, doc) NUMBER("peaks", type, "FLOP/s", OPTIONAL, NO_FIELD, doc)

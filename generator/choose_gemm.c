@@ -4,6 +4,7 @@
  * variant for each range of M whose best tile is clearly better than the next larger range's. */
 #include "generator/choose.h"
 #include "generator/cost.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -16,10 +17,9 @@ static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224
 static const unsigned splits[] = {1, 2, 4, 8};
 static const Tile warp_tiles[] = {{128, 128, 1}, {64, 128, 1}, {128, 64, 1}, {64, 64, 1}};
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t ranges[] = {64, 128, 256, 512};
-#define WORTH_A_VARIANT                                                                                      \
-  1.08 /* a range keeps its own tile if the next range's would take this much longer                         \
-        */
+static const int64_t ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
+/* A range keeps its own tile if the next range's would take this much longer. */
+#define WORTH_A_VARIANT 1.05
 
 /* true if the GPU's group product can take the operands as they lie. */
 static bool group_possible(Chooser *chooser)
@@ -164,6 +164,17 @@ static void note_cost(Chooser *chooser, Tile tile, int64_t m, const CostReport *
       cost->memory, cost->total);
 }
 
+/* Blocks in clusters of `size` that run at once, one an SM. */
+static double resident_blocks(const Chooser *chooser, unsigned size)
+{
+  char path[32];
+  g_snprintf(path, sizeof path, "chip.clusters_of_%u", size);
+  double clusters = gpu_fact(chooser->gpu, path), most = floor((double)sm_budget(chooser) / size);
+  /* not every SM has partners: where the description does not say how many clusters fit, a tenth is left out
+   */
+  return size * (clusters > 0 ? fmin(clusters, most) : floor(0.9 * most));
+}
+
 typedef struct {
   Tile tile;
   double total;
@@ -173,7 +184,8 @@ static void consider(Chooser *chooser, Best *best, Tile tile, int64_t m, bool gr
 {
   if (group && !group_tile_legal(chooser, tile)) return;
   CostReport cost = tile_cost(chooser, tile, m, group);
-  if (tile.split > 1 && cost.waves > 1) return; /* a split kernel starts anew for each wave */
+  /* a split kernel starts anew for each wave */
+  if (tile.split > 1 && cost.tiles * tile.split > resident_blocks(chooser, tile.split)) return;
   if (best->tile.bm && cost.total > best->total * 1.001) return;
   *best = (Best){tile, cost.total};
   note_cost(chooser, tile, m, &cost);
@@ -243,8 +255,10 @@ static void finish(Chooser *chooser, Choice *choice, Tile tile, bool group, bool
   choice_set_int(choice, "stages", stages);
   choice_set_int(choice, "persistent", group && tile.split == 1);
   choice_set_int(choice, "group", 8);
-  choice_set_int(choice, "cluster", 1);
-  choice_set_int(choice, "split", tile.split);
+  if (group && fast) {
+    choice_set_int(choice, "cluster", 1);
+    choice_set_int(choice, "split", tile.split);
+  }
   choice->stages = stages;
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.bm, tile.bn, bk);
   const char *shared = tile.split > 1 ? arena_printf(chooser->arena, "_split%u", tile.split) : "";

@@ -4,18 +4,32 @@
  * is written into it by copies and read by products, the copies on their way from the second-level cache, and
  * the latency that the stages in flight do not hide. All tiles of the busiest SM follow one another (waves);
  * against that stands the time in which device memory delivers every operand once. The two overlap
- * imperfectly, which the cubic norm says. Constants without a source in the description were fitted to the
- * runs in docs/performance-log.md. */
+ * imperfectly, which the norm of fourth powers says. Constants without a source in the description were
+ * fitted to the runs in docs/performance-log.md. */
 #include "generator/cost.h"
 #include <math.h>
 
-#define LEAST_STEP     180.0 /* clocks: barrier, four group products in flight one behind the other, release */
+/* Clocks of a step of 128 bytes of k at least: barrier, group products behind one another, release. */
+#define LEAST_STEP     180.0
 #define COPY_LATENCY   1000.0 /* clocks from a copy's issue to its barrier, from device memory */
 #define FILL           1500.0 /* clocks: launch of the block, barriers, the first slots */
 #define DEFAULT_COPY   64.0   /* bytes a clock an SM, where the description does not say */
+#define ALL_COPY       58.0   /* bytes a clock an SM, where all SMs copy at once */
 #define EPILOGUE_SPEED 12.0   /* outputs a clock: registers to shared memory to the engine */
-#define COMBINE_BLOCK  450.0  /* clocks for each block of a cluster that adds up a tile */
-#define WARP_STEP      100.0  /* clocks: wait, block barrier, addresses of a k step of warp products */
+#define TURN           1000.0 /* clocks between the last product of a tile and the first of the next, */
+#define STORE_PART     150.0  /* for each part of the result that goes through shared memory, */
+#define COMBINE        2000.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT 0.6    /* and for each output of the tile */
+/* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
+ * seem to be fetched all from one place. */
+#define OUTSIDE_ROW 0.055
+#define WARP_STEP   100.0 /* clocks: wait, block barrier, addresses of a k step of warp products */
+/* Bytes that a k step moves through shared memory, over what its banks would deliver in the measured time:
+ * one warpgroup's products hide some of what they read, two get into each other's way. */
+#define SHARED_ONE_GROUP   1.33
+#define SHARED_TWO_GROUPS  1.08
+#define EXPOSED_TWO_GROUPS 0.3  /* of an epilogue, where the other warpgroup goes on multiplying */
+#define TENSOR_EFFICIENCY  0.93 /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
 {
@@ -52,7 +66,15 @@ static double tile_count(const CostGemm *gemm, const CostTile *tile)
 
 static double overlapped(double a, double b)
 {
-  return cbrt(a * a * a + b * b * b);
+  double larger = fmax(a, b), ratio = larger > 0 ? fmin(a, b) / larger : 0;
+  return larger * sqrt(sqrt(1 + ratio * ratio * ratio * ratio));
+}
+
+/* Parts of the columns, each as wide as a swizzle (stage_stores). */
+static double store_parts(unsigned columns, unsigned bytes)
+{
+  unsigned row = columns * bytes, width = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
+  return (double)row / width;
 }
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -64,17 +86,27 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
   if (!(rate > 0)) rate = DEFAULT_COPY;
-  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type);
-  cost.shared = (filled + read) / banks;
+  unsigned split = tile->split > 1 ? tile->split : 1;
+  cost.tiles = tile_count(gemm, tile);
+  double busy = fmin(cost.tiles * split, gemm->sms);
+  rate = fmin(rate, ALL_COPY * gpu->sm_count / busy);
+  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
+  cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
   cost.copy = filled / rate;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
-  unsigned split = tile->split > 1 ? tile->split : 1;
-  cost.waves = ceil(tile_count(gemm, tile) * split / gemm->sms);
+  double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
+  cost.waves = ceil(cost.tiles * split / gemm->sms);
+  cost.step += OUTSIDE_ROW * outside * busy / tall;
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
-  double combine = split > 1 ? COMBINE_BLOCK * split : 0;
-  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / split / EPILOGUE_SPEED + combine;
+  double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn : 0;
+  /* the last epilogue, and what of the others the next tile's products do not hide */
+  double epilogue = bm * bn / split / EPILOGUE_SPEED;
+  double turn = TURN + STORE_PART * store_parts(tile->bn / split, gemm->out_bytes) +
+                epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
+  double exposed = (cost.waves - 1) * turn;
+  cost.total = FILL + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
   return cost;
 }
 
@@ -91,7 +123,8 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.copy = filled / DEFAULT_COPY;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(cost.tensor, cost.shared), cost.copy) + WARP_STEP;
-  cost.waves = ceil(tile_count(gemm, tile) / gemm->sms);
+  cost.tiles = tile_count(gemm, tile);
+  cost.waves = ceil(cost.tiles / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * divide_up(gemm->k, tile->bk);
   cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / EPILOGUE_SPEED;

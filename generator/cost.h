@@ -17,6 +17,7 @@ typedef struct CostTile {
 typedef struct CostReport {             /* clocks */
   double tensor, shared, copy, latency; /* of one k step, each alone */
   double step;   /* of one k step: the slowest of these, or what a step costs at least */
+  double tiles;  /* of the output */
   double waves;  /* tiles that the busiest SM works on */
   double memory; /* of all bytes through device memory, each once */
   double total;  /* of the kernel, launch excluded */

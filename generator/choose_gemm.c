@@ -17,7 +17,9 @@ static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224
 static const unsigned splits[] = {1, 2, 4, 8};
 static const Tile warp_tiles[] = {{128, 128, 1}, {64, 128, 1}, {128, 64, 1}, {64, 64, 1}};
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
+static const int64_t group_ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
+/* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
+static const int64_t warp_ranges[] = {64, 128};
 /* A range keeps its own tile if the next range's would take this much longer. */
 #define WORTH_A_VARIANT 1.05
 
@@ -272,9 +274,9 @@ static Tile choose_ranges(Chooser *chooser, bool group, int64_t longest)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   int64_t typical = choose_typical(chooser, gemm->m);
-  Tile tiles[G_N_ELEMENTS(ranges) + 1];
-  /* blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart */
-  unsigned n = 0, most = group ? G_N_ELEMENTS(ranges) : 2;
+  const int64_t *ranges = group ? group_ranges : warp_ranges;
+  unsigned n = 0, most = group ? G_N_ELEMENTS(group_ranges) : G_N_ELEMENTS(warp_ranges);
+  Tile tiles[G_N_ELEMENTS(group_ranges) + 1];
   for (; n < most && ranges[n] < longest; n++)
     tiles[n] = best_tile(chooser, ranges[n], group, true);
   bool bounded = longest <= typical;

@@ -71,7 +71,7 @@ static unsigned check_folder(const char *folder, bool golden)
 
 static void test_golden(void **state)
 {
-  assert_int_equal(check_folder("tests/ir/roundtrip", true), 4);
+  assert_int_equal(check_folder("tests/ir/roundtrip", true), 3);
 }
 
 static void test_templates(void **state)

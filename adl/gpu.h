@@ -66,7 +66,7 @@ typedef struct Gpu {
       register_unit; /* unit: registers a warp allocates at a time */
   unsigned shared_per_block, shared_per_sm, shared_reserved, shared_default; /* bytes */
   unsigned shared_banks, shared_bank_bytes;
-  unsigned global_sector; /* bytes that an access to global memory moves at least */
+  unsigned global_sector;                 /* bytes that an access to global memory moves at least */
   unsigned cluster_portable, cluster_max; /* blocks; 1 = no clusters */
   unsigned named_barriers;
 

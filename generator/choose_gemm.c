@@ -20,6 +20,7 @@ static const Tile warp_tiles[] = {{128, 128, 1}, {64, 128, 1}, {128, 64, 1}, {64
 static const int64_t group_ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
 /* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
 static const int64_t warp_ranges[] = {64, 128};
+#define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
 /* A range keeps its own tile if the next range's would take this much longer. */
 #define WORTH_A_VARIANT 1.05
 
@@ -278,12 +279,13 @@ static Tile choose_ranges(Chooser *chooser, bool group, int64_t longest)
   unsigned n = 0, most = group ? G_N_ELEMENTS(group_ranges) : G_N_ELEMENTS(warp_ranges);
   Tile tiles[G_N_ELEMENTS(group_ranges) + 1];
   for (; n < most && ranges[n] < longest; n++)
-    tiles[n] = best_tile(chooser, ranges[n], group, true);
+    tiles[n] = best_tile(chooser, n ? ranges[n] : FEW_ROWS, group, true);
   bool bounded = longest <= typical;
   tiles[n] = best_tile(chooser, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), group, bounded);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
-    double own = tile_cost(chooser, tiles[i], ranges[i], group).total,
-           next = tile_cost(chooser, tiles[i + 1], ranges[i], group).total;
+    int64_t rows = i ? ranges[i] : FEW_ROWS;
+    double own = tile_cost(chooser, tiles[i], rows, group).total,
+           next = tile_cost(chooser, tiles[i + 1], rows, group).total;
     if (next < own * WORTH_A_VARIANT) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {

@@ -10,8 +10,10 @@
 #include <math.h>
 
 /* Clocks of a step of 128 bytes of k at least: barrier, group products behind one another, release. */
-#define LEAST_STEP     180.0
-#define COPY_LATENCY   1000.0 /* clocks from a copy's issue to its barrier, from device memory */
+#define LEAST_STEP 180.0
+#define COPY_LATENCY                                                                                         \
+  2200.0                      /* clocks from a copy's issue to its barrier, with all SMs copying from memory \
+                               */
 #define FILL           1500.0 /* clocks: launch of the block, barriers, the first slots */
 #define DEFAULT_COPY   64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY       58.0   /* bytes a clock an SM, where all SMs copy at once */
@@ -33,7 +35,7 @@
 
 static double divide_up(int64_t x, int64_t by)
 {
-  return (double)((x + by - 1) / by);
+  return ceil((double)x / (double)by);
 }
 
 static double clock_hertz(const Gpu *gpu)
@@ -97,7 +99,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
   cost.waves = ceil(cost.tiles * split / gemm->sms);
-  cost.step += OUTSIDE_ROW * outside * busy / tall;
+  cost.step += OUTSIDE_ROW * outside * busy / tall / split; /* those that share a tile read other k */
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn : 0;

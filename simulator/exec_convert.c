@@ -63,7 +63,7 @@ static uint64_t integer_to_integer(int64_t v, bool source_signed, PtxType type, 
   unsigned bits = ptx_type_bytes(type) * 8;
   bool to_signed = class_of(type) == CLASS_SIGNED;
   if (saturate) {
-    int64_t low = to_signed ? -(int64_t)(1ull << (bits - 1)) : 0;
+    int64_t low = to_signed ? (int64_t)(0 - (1ull << (bits - 1))) : 0;
     uint64_t high = to_signed ? (1ull << (bits - 1)) - 1 : bits == 64 ? ~0ull : (1ull << bits) - 1;
     if (source_signed && v < low) return (uint64_t)low;
     if (!(source_signed && v < 0) && (uint64_t)v > high) return high;

@@ -549,7 +549,8 @@ static Step run_field(Warp *w, const Inst *in, uint32_t mask)
       if (offset == 0) {
         if (at < 32 && (uint32_t)a >> at & 1) r = (uint32_t)at;
       } else {
-        int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
+        int step = offset > 0 ? 1 : -1;
+        int64_t left = offset > 0 ? offset : -(int64_t)offset;
         for (int p = at; p >= 0 && p < 32; p += step)
           if ((uint32_t)a >> p & 1 && --left == 0) {
             r = (uint32_t)p;

@@ -1,4 +1,5 @@
-/* Any text as PTX: refused with a message, or read, decoded and, if it is small, run with few instructions. */
+/* Any text as PTX: refused with a message, or read, decoded and, if it is small, run with few instructions.
+ */
 #include "simulator/simulator.h"
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* What examples/c/launch_gemm.c uses of the driver's header, so that it is compiled where there is no toolkit. */
+/* What examples/c/launch_gemm.c uses of the driver's header, so that it is compiled where there is no
+ * toolkit. */
 #pragma once
 #include <stddef.h>
 

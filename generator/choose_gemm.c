@@ -20,7 +20,8 @@ static const Tile warp_tiles[] = {{128, 128, 1}, {64, 128, 1}, {128, 64, 1}, {64
 static const int64_t group_ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
 /* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
 static const int64_t warp_ranges[] = {64, 128};
-#define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
+#define FEW_ROWS   8 /* what the first range is priced for: a batch of tokens being decoded */
+#define MANY_WAVES 8
 /* A range keeps its own tile if the next range's would take this much longer. */
 #define WORTH_A_VARIANT 1.05
 
@@ -180,7 +181,7 @@ static double resident_blocks(const Chooser *chooser, unsigned size)
 
 typedef struct {
   Tile tile;
-  double total;
+  double total, waves;
 } Best;
 
 static void consider(Chooser *chooser, Best *best, Tile tile, int64_t m, bool group)
@@ -189,8 +190,10 @@ static void consider(Chooser *chooser, Best *best, Tile tile, int64_t m, bool gr
   CostReport cost = tile_cost(chooser, tile, m, group);
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 && cost.tiles * tile.split > resident_blocks(chooser, tile.split)) return;
-  if (best->tile.bm && cost.total > best->total * 1.001) return;
-  *best = (Best){tile, cost.total};
+  /* over many waves a larger tile reads less, which the model does not see: it may look a little worse */
+  double worse = fmin(cost.waves, best->waves) >= MANY_WAVES ? 1.03 : 1.001;
+  if (best->tile.bm && cost.total > best->total * worse) return;
+  *best = (Best){tile, cost.total, cost.waves};
   note_cost(chooser, tile, m, &cost);
 }
 

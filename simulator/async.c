@@ -32,7 +32,8 @@ bool async_land_one(Cluster *c)
 typedef struct Mover {
   BulkOperation *op;
   Block *block;
-  bool reported;
+  bool reported; /* once an operation: bytes outside the buffer, undefined bytes */
+  bool beyond;   /* and bytes beyond a row */
 } Mover;
 
 static Place piece_place(Mover *m, uint64_t global, unsigned bytes, AccessKind kind)
@@ -51,6 +52,19 @@ static bool row_place(const Mover *m, uint64_t global, unsigned bytes, Place *p)
   return true;
 }
 
+/* What a load does to the words of a tensor of type tf32, as recorded on the hardware: round to nearest, ties
+ * to even; subnormals stay, every NaN becomes one. Maps of type tf32.ftz do the same; stores leave the words
+ * alone. */
+static void round_to_tf32(uint8_t *at, unsigned bytes)
+{
+  for (unsigned i = 0; i < bytes; i += 4) {
+    uint32_t u;
+    memcpy(&u, at + i, 4);
+    u = (u & 0x7fffffff) > 0x7f800000 ? 0x7fffe000 : (u + 0xfff + (u >> 13 & 1)) & ~0x1fffu;
+    memcpy(at + i, &u, 4);
+  }
+}
+
 static bool load_row(void *user, uint32_t offset, uint64_t global, unsigned bytes)
 {
   Mover *m = user;
@@ -60,6 +74,7 @@ static bool load_row(void *user, uint32_t offset, uint64_t global, unsigned byte
   for (unsigned i = 0; i < bytes; i += 16) {
     uint32_t to = tensormap_swizzle(&m->op->map, offset + i);
     memcpy(m->block->shared + to, p.at + i, 16);
+    if (m->op->map.type == NUMBER_TF32) round_to_tf32(m->block->shared + to, 16);
     define16(m->block->defined, to, true);
   }
   return true;
@@ -87,16 +102,15 @@ static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t va
   uint8_t piece[16] = {0};
   bool all_defined = true;
   unsigned n = 16 / element;
-  if (op->map.fill_nan)
-    for (unsigned i = 0; i < n; i++) {
-      static const uint8_t nan[4] = {0xf7, 0x7f, 0xf7, 0x7f}; /* the hardware's pattern */
-      memcpy(piece + i * element, nan, MIN(element, 4));
-    }
+  if (op->map.fill_nan) /* the hardware's pattern, for f64 as well */
+    for (unsigned i = 0; i < 16; i++)
+      piece[i] = i & 1 ? 0x7f : 0xf7;
   bool whole = valid == (n == 32 ? FULL : (1u << n) - 1);
   Buffer *b = valid ? memory_buffer(op->base.warp->block->cluster->run, global) : NULL;
   if (whole && b && global - b->address + 16 <= b->bytes) {
     Place p = {.buffer = b, .offset = global - b->address, .defined = b->defined};
     memcpy(piece, b->data + p.offset, 16);
+    if (op->map.type == NUMBER_TF32) round_to_tf32(piece, 16);
     all_defined = memory_is_defined(&p, 16);
     race_async_global(op, &p, 16, ACCESS_READ);
   } else {
@@ -106,6 +120,7 @@ static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t va
                              ACCESS_READ);
       if (p.at && p.buffer->bytes - p.offset >= element) {
         memcpy(piece + i * element, p.at, element);
+        if (op->map.type == NUMBER_TF32) round_to_tf32(piece + i * element, element);
         all_defined &= memory_is_defined(&p, element);
         race_async_global(op, &p, element, ACCESS_READ);
       } else if (p.at) {
@@ -127,17 +142,39 @@ static void reduce_bytes(BulkOperation *op, uint8_t *to, const uint8_t *from, un
     uint64_t a = 0, b = 0;
     memcpy(&a, to + i, size);
     memcpy(&b, from + i, size);
+    if (op->map.ftz) {
+      a = float_bits(flush(bits_float((uint32_t)a)));
+      b = float_bits(flush(bits_float((uint32_t)b)));
+    }
     a = atomic_value(type, op->reduction, a, b, 0);
+    if (op->map.ftz) a = float_bits(flush(bits_float((uint32_t)a)));
     memcpy(to + i, &a, size);
   }
+}
+
+/* Observed on the hardware: stores and reductions write 16 bytes where the tensor's row ends within them. */
+static void store_beyond(Mover *m, uint64_t global, uint32_t valid, unsigned element)
+{
+  BulkOperation *op = m->op;
+  Warp *w = op->base.warp;
+  const unsigned beyond = 16 - element * (unsigned)__builtin_popcount(valid);
+  if (!beyond || m->beyond) return;
+  m->beyond = true;
+  fault_party(
+      w, op->base.in, op->base.lane, SIM_FAULT_BOUNDS, !w->block->cluster->run->ours, global + 16 - beyond,
+      NULL,
+      "the box ends with the tensor's row, but a tensor store writes whole 16 bytes: %u bytes beyond the "
+      "row, whose %llu bytes are no multiple of 16",
+      beyond, (unsigned long long)(op->map.dims[0] + 1ull) * element);
 }
 
 static void store_piece(void *user, uint32_t offset, uint64_t global, uint32_t valid, unsigned element)
 {
   Mover *m = user;
   BulkOperation *op = m->op;
+  if (!valid) return;
+  store_beyond(m, global, valid, element);
   for (unsigned i = 0; i < 16 / element; i++) {
-    if (!(valid >> i & 1)) continue;
     Place from = {.at = m->block->shared + offset + i * element,
                   .offset = offset + i * element,
                   .defined = m->block->defined};

@@ -12,6 +12,7 @@ typedef struct TensorMap {
   uint16_t box[5];
   uint8_t element_strides[5];
   uint8_t interleave;
+  uint8_t ftz; /* reductions flush subnormals to zero */
 } TensorMap;
 #define TENSORMAP_MAGIC 0x54536d61u
 G_STATIC_ASSERT(sizeof(TensorMap) <= 128);

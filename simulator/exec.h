@@ -5,6 +5,8 @@
 Space take_space(Decoder *d);
 /* Memory order and scope of the instruction, into Inst.order and Inst.scope. */
 void take_order(Decoder *d, MemoryOrder otherwise);
+/* operations of atomics and reductions */
+enum { ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC };
 uint64_t atomic_value(PtxType type, int operation, uint64_t a, uint64_t b, uint64_t c);
 Step run_nop(Warp *w, const Inst *in, uint32_t mask);
 

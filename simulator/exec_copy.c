@@ -288,6 +288,48 @@ static bool shared_range(Warp *w, const Inst *in, unsigned lane, Space space, ui
   return true;
 }
 
+/* What cp.reduce takes by the map's type; observed on the hardware, everything else ended as an illegal
+ * instruction. The driver has no types of bits: they go by as unsigned integers. */
+static bool reduction_fits(NumberType type, int operation)
+{
+  const unsigned bits = number_bits(type);
+  const NumberClass class = number_class(type);
+  if (bits == 8 || (bits == 16 && class != NUMBER_FLOAT)) return false;
+  switch (operation) {
+  case ATOM_ADD: return type != NUMBER_S64;
+  case ATOM_MIN:
+  case ATOM_MAX: return class != NUMBER_FLOAT || bits == 16;
+  case ATOM_INC:
+  case ATOM_DEC: return bits == 32 && (class == NUMBER_UNSIGNED || class == NUMBER_BITS);
+  default: return class != NUMBER_FLOAT && type != NUMBER_S64;
+  }
+}
+
+/* Limits of tensor copies observed on the hardware, which ends as an illegal instruction beyond them: the
+ * first coordinate, the coordinates of a store, the types of a reduction. */
+static bool tensor_fits(Warp *w, const Inst *in, unsigned l, const BulkOperation *op, uint64_t map)
+{
+  const NumberType type = (NumberType)op->map.type;
+  if ((int64_t)op->coordinates[0] * number_bytes(type) % 16) {
+    fault(w, in, l, SIM_FAULT_ALIGNMENT, map,
+          "the box begins at element %d of its rows: not a multiple of 16 bytes", op->coordinates[0]);
+    return false;
+  }
+  if (op->direction != COPY_SHARED_TO_GLOBAL) return true;
+  for (unsigned i = 0; i < op->map.rank; i++)
+    if (op->coordinates[i] < 0) {
+      fault(w, in, l, SIM_FAULT_BOUNDS, map,
+            "the box of a tensor store begins at %d of dimension %u: only loads may begin before the tensor",
+            op->coordinates[i], i);
+      return false;
+    }
+  if (op->reduction >= 0 && !reduction_fits(type, op->reduction)) {
+    fault(w, in, l, SIM_FAULT_OPERAND, map, "no such reduction into a tensor of type %s", number_name(type));
+    return false;
+  }
+  return true;
+}
+
 static bool issue_operands(Warp *w, const Inst *in, unsigned l, BulkOperation *op)
 {
   const CopyData *data = in->data;
@@ -298,16 +340,12 @@ static bool issue_operands(Warp *w, const Inst *in, unsigned l, BulkOperation *o
     if (!tensormap_read(w, in, l, store ? to : from, data->rank, &op->map)) return false;
     for (unsigned i = 0; i < data->rank; i++)
       op->coordinates[i] = (int32_t)lane_u32(w, in->list[i], l);
-    /* observed on the hardware: anything else ends as an illegal instruction */
-    if ((int64_t)op->coordinates[0] * number_bytes((NumberType)op->map.type) % 16) {
-      fault(w, in, l, SIM_FAULT_ALIGNMENT, to,
-            "the box begins at element %d of its rows: not a multiple of 16 bytes", op->coordinates[0]);
-      return false;
-    }
+    if (!tensor_fits(w, in, l, op, store ? to : from)) return false;
     op->bytes = tensormap_box_bytes(&op->map);
     op->extent = tensormap_shared_bytes(&op->map);
     if (op->reduction >= 0) op->element_type = (uint8_t)ptx_type_parse(number_name((NumberType)op->map.type));
     if (op->element_type == TYPE_NONE) op->element_type = TYPE_B32;
+    if (op->element_type == TYPE_TF32) op->element_type = TYPE_F32; /* only loads know tf32 */
   } else {
     op->bytes = op->extent = lane_u32(w, data->size, l);
     if (op->bytes & 15 || (data->direction != COPY_SHARED_TO_SHARED &&
@@ -339,12 +377,27 @@ static bool issue_operands(Warp *w, const Inst *in, unsigned l, BulkOperation *o
   return true;
 }
 
+static bool no_rows(void *user, uint32_t offset, uint64_t global, unsigned bytes)
+{
+  return false;
+}
+
+static void mark_piece(void *user, uint32_t offset, uint64_t global, uint32_t valid, unsigned element)
+{
+  Block *b = user;
+  define16(b->defined, offset, false);
+}
+
 static void mark_in_flux(BulkOperation *op)
 {
   Cluster *c = op->base.warp->block->cluster;
   for (unsigned i = 0; i < c->n_blocks; i++) {
     Block *b = &c->blocks[i];
     if (op->mask ? !(op->mask >> i & 1) : b != op->to) continue;
+    if (op->extent != op->bytes) { /* rows narrower than the swizzle: what lies between them stays as it is */
+      tensormap_walk(&op->map, op->coordinates, op->to_offset, no_rows, mark_piece, b);
+      continue;
+    }
     Place p = {.block = b, .offset = op->to_offset, .defined = b->defined};
     memory_define(&p, (unsigned)op->extent, false);
   }
@@ -450,7 +503,8 @@ static void decode_tensor_address(Decoder *d, CopyData *data, unsigned i, uint32
 }
 
 static const char *const reductions[] = {"add", "min", "max", "and", "or", "xor", "inc", "dec", NULL};
-static const int reduction_operation[] = {0, 1, 2, 3, 4, 5, 8, 9};
+static const int reduction_operation[] = {ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND,
+                                          ATOM_OR,  ATOM_XOR, ATOM_INC, ATOM_DEC};
 
 static void decode_completion(Decoder *d, CopyData *data, unsigned i)
 {

@@ -246,7 +246,6 @@ void decode_load_store(Decoder *d, int is_store)
 
 static const char *const atomic_names[] = {"add",  "min", "max", "and", "or", "xor",
                                            "exch", "cas", "inc", "dec", NULL};
-enum { ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH, ATOM_CAS, ATOM_INC, ATOM_DEC };
 
 static uint16_t half_operation(PtxType type, int operation, uint16_t a, uint16_t b)
 {

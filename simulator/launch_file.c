@@ -163,7 +163,7 @@ static int find_buffer(const SimLaunchFile *f, const char *name)
 static bool read_map(SimLaunchFile *f, Node *node, SimTensorMap *m, GError **error)
 {
   static const char *const known[] = {"buffer",  "type",       "dims", "strides", "box", "element_strides",
-                                      "swizzle", "interleave", "oob",  "offset",  NULL};
+                                      "swizzle", "interleave", "oob",  "offset",  "ftz", NULL};
   const char *name, *oob = "zero";
   uint64_t box[5], strides[5] = {1, 1, 1, 1, 1};
   unsigned n_dims, n_strides, n_box, n_element = 0;
@@ -203,6 +203,10 @@ static bool read_map(SimLaunchFile *f, Node *node, SimTensorMap *m, GError **err
   if (oob_node && !node_string(oob_node, &oob, error)) return false;
   m->fill_nan = strcmp(oob, "nan") == 0;
   if (strcmp(oob, "nan") && strcmp(oob, "zero")) return fail(oob_node, error, "oob is zero or nan");
+  Node *ftz = node_get(node, "ftz");
+  if (ftz && !node_boolean(ftz, &m->ftz, error)) return false;
+  if (m->ftz && m->type != NUMBER_F32 && m->type != NUMBER_TF32)
+    return fail(ftz, error, "only tensor maps of f32 and tf32 have ftz");
   if (interleave && strcmp(interleave->text ? interleave->text : "", "none") &&
       strcmp(interleave->text ? interleave->text : "", "0"))
     return fail(interleave, error, "interleaved layouts are not supported");

@@ -225,6 +225,7 @@ static bool make_tensormap(Run *run, const PtxFunction *f, const SimLaunch *laun
     return refuse(f, error, "tensor map '%s' has no buffer or a bad rank", t->name);
   m.address = run->buffers[t->buffer].address + t->buffer_offset;
   m.fill_nan = t->fill_nan;
+  m.ftz = t->ftz;
   m.swizzle_log = t->swizzle == 128 ? 3 : t->swizzle == 64 ? 2 : t->swizzle == 32 ? 1 : 0;
   if (m.address & 15)
     return refuse(f, error, "tensor map '%s': the address is not a multiple of 16", t->name);

@@ -39,6 +39,7 @@ typedef struct SimTensorMap {
   uint32_t box[5], element_strides[5];
   unsigned swizzle; /* bytes: 0, 32, 64, 128 */
   bool fill_nan;
+  bool ftz; /* of f32 and tf32: reductions flush subnormals to zero */
 } SimTensorMap;
 
 typedef enum { SIM_ARG_BUFFER, SIM_ARG_TENSORMAP, SIM_ARG_BYTES } SimArgumentKind;

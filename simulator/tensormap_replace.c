@@ -65,6 +65,7 @@ static bool set_field(TensorMap *m, MapField field, unsigned index, uint64_t v)
   case FIELD_TYPE:
     if (v >= G_N_ELEMENTS(element_types)) return false;
     m->type = (uint8_t)element_types[v];
+    m->ftz = v == 8 || v == 12; /* .f32.ftz, .tf32.ftz */
     return true;
   case FIELD_INTERLEAVE: m->interleave = (uint8_t)v; return v == 0;
   case FIELD_SWIZZLE: m->swizzle_log = (uint8_t)v; return v <= 3;

@@ -51,7 +51,7 @@ class Driver:
         array = lambda kind, values: (kind * len(values))(*values)
         buffer = ctypes.create_string_buffer(128 + 64)
         at = (ctypes.addressof(buffer) + 63) // 64 * 64
-        self.call("cuTensorMapEncodeTiled", c_void_p(at), c_int(TYPES[description["type"]]), c_uint(rank),
+        self.call("cuTensorMapEncodeTiled", c_void_p(at), c_int(TYPES[description["type"] + ("_ftz" if description.get("ftz") else "")]), c_uint(rank),
                   c_void_p(address + description.get("offset", 0)), array(c_uint64, description["dims"]),
                   array(c_uint64, description["strides"] or [0]), array(c_uint, description["box"]),
                   array(c_uint, description.get("element_strides", [1] * rank)), c_int(0),

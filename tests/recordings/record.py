@@ -4,7 +4,8 @@
   record.py [FAMILY...] [--cubins DIR] [--assemble] [--out DIR] [--ptxas FILE] [--only TEXT]
 
 --assemble only makes the cubins (ptxas is enough for that, a GPU is not needed); without --cubins they go to a folder
-for this run alone. A kernel that fails or does not end is reported and left out; the rest goes on."""
+for this run alone. A kernel that ends with an
+error of CUDA is recorded with its text; one that does not end is reported and left out; the rest goes on."""
 import argparse
 import concurrent.futures
 import datetime
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import families
 import store
@@ -34,6 +36,7 @@ def parse():
     p.add_argument("--ptxas", default=os.environ.get("ADLGEN_PTXAS") or shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas")
     p.add_argument("--only")
     p.add_argument("--timeout", type=float, default=8, help="seconds a kernel may take")
+    p.add_argument("--stop", type=float, default=1e9, help="seconds after which a family's remaining cases are left out")
     return p.parse_args()
 
 
@@ -99,7 +102,8 @@ def select(name, only):
 
 def record_family(name, options, folder):
     cases, results, machine, number = select(name, options.only), {}, {}, -1
-    while number + 1 < len(cases):
+    end = time.monotonic() + options.stop
+    while number + 1 < len(cases) and time.monotonic() < end:
         here, there = multiprocessing.Pipe(False)
         process = multiprocessing.Process(target=worker, args=(name, options.only, folder, number + 1, there))
         process.start()

@@ -4,7 +4,7 @@
   replay.py REPLAY-LAUNCHES [FAMILY...] [--gpu NAME] [--jobs N] [--sample N] [--only TEXT] [--checkers LIST]
             [--schedules N] [--keep DIR] [--bounds]
 
-REPLAY-LAUNCHES is the program beside this file. --sample N takes one of N cases of a family of 200 and more, evenly; --bounds prints the largest
+REPLAY-LAUNCHES is the program beside this file. --sample N takes one of N cases of a family of 500 and more, evenly; --bounds prints the largest
 distance of every approximate instruction. Results agree bit for bit unless the case says otherwise. The last line is
 `N passed, N failed`."""
 import argparse
@@ -101,7 +101,9 @@ def compare(segment, stored, got, bounds):
     return f"{worst} ulp, bound {bound}, element {-at}{place(-at)}: GPU 0x{want[-at]:0{2 * width}x}, simulator 0x{got[-at]:0{2 * width}x}"
 
 
-def check(case, recorded, folder, verdict, bounds):
+def check(case, recorded, error, folder, verdict, bounds):
+    if error:
+        return [] if verdict.startswith("fault ") else [f"{case.name}: GPU {error}, simulator {verdict}"]
     if verdict != "ok":
         return [f"{case.name}: {verdict}"]
     wrong = []
@@ -148,18 +150,18 @@ def main():
         folder = pathlib.Path(options.keep or scratch)
         folder.mkdir(parents=True, exist_ok=True)
 
-        def one(case, recorded):
+        def one(case, recorded, error):
             if not hasattr(local, "simulator"):
                 local.simulator = Simulator(options)
             case.launch(folder, case.name)
-            return check(case, recorded, folder, local.simulator.run(folder, case.name), bounds)
+            return check(case, recorded, error, folder, local.simulator.run(folder, case.name), bounds)
 
         for name in options.families or families.NAMES:
-            machine, recorded = store.read(pathlib.Path(options.data) / f"{name}.xz")
-            cases = [c for i, c in enumerate(families.cases(name)) if i % options.sample == 0 or len(families.cases(name)) < 200]
+            machine, recorded, errors = store.read(pathlib.Path(options.data) / f"{name}.xz")
+            cases = [c for i, c in enumerate(families.cases(name)) if i % options.sample == 0 or len(families.cases(name)) < 500]
             cases = [c for c in cases if not options.only or options.only in c.name]
             with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-                wrong = list(pool.map(lambda c: one(c, recorded), cases))
+                wrong = list(pool.map(lambda c: one(c, recorded, errors.get(c.name)), cases))
             bad = [w for w in wrong if w]
             passed, failed = passed + len(wrong) - len(bad), failed + bad
             print(f"{name}: {len(wrong) - len(bad)} of {len(wrong)} cases as recorded on {machine['gpu']}", flush=True)

@@ -25,9 +25,10 @@ static char *run(const char *ptx, const char *launch, const Gpu *gpu, const SimO
   SimResult result = {0};
   if (!sim_run(module, sim_launch_file_launch(file), gpu, options, &result, &error)) return explain(error);
   char *text = NULL;
-  if (result.n_faults)
-    text = g_strdup_printf("fault %s at line %u: %s", sim_fault_name(result.faults[0].kind),
-                           result.faults[0].line, result.faults[0].message);
+  for (unsigned i = 0; i < result.n_faults && !text; i++)
+    if (!result.faults[i].finding)
+      text = g_strdup_printf("fault %s at line %u: %s", sim_fault_name(result.faults[i].kind),
+                             result.faults[i].line, result.faults[i].message);
   sim_result_clear(&result);
   if (!text && !sim_launch_file_write_outputs(file, &error)) text = explain(error);
   return text;

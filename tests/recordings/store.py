@@ -41,20 +41,22 @@ def keep(segment, data):
 
 def write(path, machine, cases, results):
     """results: case name -> list of bytes as kept, or a text that says why there are none."""
-    head, payload = [], []
+    head, payload, errors = [], [], {}
     for case in cases:
         result = results.get(case.name)
+        if isinstance(result, str) and result.startswith("cu"):
+            errors[case.name] = result
         if isinstance(result, str) or result is None:
             continue
         for segment, data in zip(case.segments, result):
             head.append([case.name, segment.label, segment.keep, segment.width, len(data)])
             payload.append(data)
-    text = json.dumps({"machine": machine, "results": head}, separators=(",", ":")).encode()
+    text = json.dumps({"machine": machine, "errors": errors, "results": head}, separators=(",", ":")).encode()
     path.write_bytes(lzma.compress(len(text).to_bytes(8, "little") + text + b"".join(payload), preset=9 | lzma.PRESET_EXTREME))
 
 
 def read(path):
-    """(machine, {(case, label): (keep, width, bytes)}), the bytes still in planes."""
+    """(machine, {(case, label): (keep, width, bytes)}, {case: error on the GPU}), the bytes still in planes."""
     data = lzma.decompress(path.read_bytes())
     at = 8 + int.from_bytes(data[:8], "little")
     head = json.loads(data[8:at])
@@ -62,4 +64,4 @@ def read(path):
     for case, label, how, width, n in head["results"]:
         results[case, label] = (how, width, data[at:at + n])
         at += n
-    return head["machine"], results
+    return head["machine"], results, head.get("errors", {})

@@ -238,6 +238,10 @@ static bool read_scalar(Node *node, const char *type, SimArgument *a, GError **e
   }
   int64_t v;
   if (!node_integer(node, &v, error)) return false;
+  /* Either sign is taken: 0xffffffff and -1 are the same bits. */
+  unsigned bits = 8 * (unsigned)MIN(a->n_bytes, 8);
+  if (bits < 64 && (v >= 1ll << bits || v < -(1ll << (bits - 1))))
+    return fail(node, error, "%lld does not fit %s", (long long)v, type);
   memcpy(a->bytes, &v, MIN(a->n_bytes, 8));
   return true;
 }

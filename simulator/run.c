@@ -101,7 +101,8 @@ static bool check_launch(const PtxFunction *f, const SimLaunch *launch, GError *
     if (f->cluster[0] && f->cluster[i] != c)
       return refuse(f, error, "it requires clusters of %u x %u x %u", f->cluster[0], f->cluster[1],
                     f->cluster[2]);
-    if (launch->block[i] > 1024) return refuse(f, error, "%u threads in one dimension", launch->block[i]);
+    if (launch->block[i] > (i == 2 ? 64 : 1024))
+      return refuse(f, error, "%u threads in one dimension", launch->block[i]);
     threads *= launch->block[i];
     blocks *= launch->grid[i];
     per_cluster *= c;

@@ -241,6 +241,13 @@ $ adlgen sim both.ptx --print-launch --entry mma | head -2
 {"version": 1,
  "entry": "mma",
 
+# A number that its type cannot hold, and a block deeper than a GPU takes, are refused; a negative number means its bits.
+$ for n in 4294967296 -2147483649 -1; do sed "s/\"args\": \[/&{\"u32\": $n}, /" reverse.launch.json >u32.json; adlgen sim reverse.ptx --launch u32.json 2>&1 | grep -o 'error.*'; done; sed 's/"block": \[[^]]*\]/"block": [1, 1, 65]/' reverse.launch.json >deep.json; adlgen sim reverse.ptx --launch deep.json 2>&1 | grep -o 'error.*'
+error: 4294967296 does not fit u32
+error: -2147483649 does not fit u32
+error: the launch does not fit 'reverse': 3 arguments for 2 parameters
+error: the launch does not fit 'reverse': 65 threads in one dimension
+
 # docs/simulator.md shows what is printed.
 $ (adlgen sim reverse.ptx --launch reverse.launch.json --jobs 1; adlgen sim mma.ptx --launch mma.launch.json --counts --gpu a100; adlgen sim mma.ptx --launch mma.launch.json --break mma.ptx:50 --watch %r13:u32 --watch shared:%r2+512:4x8:bf16 --watch fragment:m16n8:f32:%d0..%d3 | head -15) | sed 's/in [0-9.]* s/in .../' | grep -v '^37 ' >shown; wc -l <shown; grep -vxFf $SRC/docs/simulator.md shown
 29

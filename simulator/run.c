@@ -121,6 +121,14 @@ static bool check_launch(const PtxFunction *f, const SimLaunch *launch, GError *
   return true;
 }
 
+/* The number of a target such as sm_NN or compute_NN, whatever letters stand behind it; 0: none. */
+static unsigned target_number(const char *target)
+{
+  while (target && *target && !g_ascii_isdigit(*target))
+    target++;
+  return target ? (unsigned)g_ascii_strtoull(target, NULL, 10) : 0;
+}
+
 static uint64_t *nothing_defined(uint64_t bytes)
 {
   return g_new0(uint64_t, bytes / 64 + 2);
@@ -364,6 +372,9 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   run->n_buffers = s->n_buffers;
   make_variables(s, run, runs, i);
   uint64_t shared = run->shared_end - kernel->shared_base;
+  const char *target = step->module->target;
+  if (gpu && gpu->target && target_number(target) > target_number(gpu->target))
+    return refuse(f, error, "it is for %s; %s takes %s", target, gpu->name, gpu->target);
   if (gpu && gpu->shared_per_block && shared > gpu->shared_per_block)
     return refuse(f, error, "%llu bytes of shared memory; a block has %u", (unsigned long long)shared,
                   gpu->shared_per_block);

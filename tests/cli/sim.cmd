@@ -248,6 +248,10 @@ error: -2147483649 does not fit u32
 error: the launch does not fit 'reverse': 3 arguments for 2 parameters
 error: the launch does not fit 'reverse': 65 threads in one dimension
 
+# PTX for a newer GPU than the one that is named.
+$ adlgen sim $SRC/tests/simulator/group.ptx --launch $SRC/tests/simulator/group.launch.json --gpu a100 2>&1 | grep -o 'error.*'
+error: the launch does not fit 'group': it is for sm_90a; a100 takes sm_80
+
 # docs/simulator.md shows what is printed.
 $ (adlgen sim reverse.ptx --launch reverse.launch.json --jobs 1; adlgen sim mma.ptx --launch mma.launch.json --counts --gpu a100; adlgen sim mma.ptx --launch mma.launch.json --break mma.ptx:50 --watch %r13:u32 --watch shared:%r2+512:4x8:bf16 --watch fragment:m16n8:f32:%d0..%d3 | head -15) | sed 's/in [0-9.]* s/in .../' | grep -v '^37 ' >shown; wc -l <shown; grep -vxFf $SRC/docs/simulator.md shown
 29

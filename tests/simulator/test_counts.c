@@ -105,7 +105,7 @@ static void findings(void **state)
 {
   SimResult result;
   GError *error = NULL;
-  run(&result, true, "a100", &error);
+  run(&result, true, "h100", &error);
   assert_null(error);
   unsigned banks = 0, sectors = 0;
   for (unsigned i = 0; i < result.n_faults; i++) {

@@ -15,9 +15,12 @@
  * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
  * there needs (what is put into shared memory behind a barrier, say). */
 #include "ir/pass.h"
+#include <string.h>
 
 #define STORES_A_GROUP                                                                                       \
   16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
+
+#define FEW 2 /* values in front of a wall that have an order */
 
 typedef struct {
   GHashTable *pending; /* IrOp* that wait for a use -> whether the loads they need have been issued */
@@ -102,104 +105,117 @@ static void place_group(Stretch *stretch)
 
 /* ---- In front of a wall: two orders, of which the one that keeps fewer values alive is taken ---- */
 
-static void note_used(const IrExpr *expr, void *data)
-{
-  if (expr->kind == EXPR_VALUE && expr->value->def) g_hash_table_add(data, expr->value->def);
-}
-
-static void visit_operands(const IrOp *op, void (*visit)(const IrExpr *, void *), void *data)
-{
-  for (unsigned i = 0; i < op->n_operands; i++)
-    ir_expr_visit(op->operands[i], visit, data);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, visit, data);
-}
-
+/* Operations that wait, by index, and which of them each needs. */
 typedef struct {
-  GHashTable *waiting; /* of the stretch's operations, those not in the sequence yet */
-  GPtrArray *sequence;
-} Chain;
+  GPtrArray *ops;    /* IrOp*, as written */
+  GHashTable *index; /* IrOp* -> 1 + index */
+  GArray *needs;     /* unsigned: indices that operation i needs, from first[i] up to first[i + 1] */
+  unsigned *first;
+} Waiting;
 
-static void append_chain(Chain *chain, IrOp *op);
-
-static void append_definition(const IrExpr *expr, void *data)
+static void note_need(const IrExpr *expr, void *data)
 {
-  Chain *chain = data;
-  if (expr->kind == EXPR_VALUE && expr->value->def && g_hash_table_contains(chain->waiting, expr->value->def))
-    append_chain(chain, expr->value->def);
+  Waiting *waiting = data;
+  if (expr->kind != EXPR_VALUE || !expr->value->def) return;
+  unsigned found = GPOINTER_TO_UINT(g_hash_table_lookup(waiting->index, expr->value->def));
+  if (!found) return;
+  found--;
+  g_array_append_val(waiting->needs, found);
 }
 
-static void append_chain(Chain *chain, IrOp *op)
+static void survey(Waiting *waiting)
 {
-  g_hash_table_remove(chain->waiting, op);
-  visit_operands(op, append_definition, chain);
-  g_ptr_array_add(chain->sequence, op);
+  for (unsigned i = 0; i < waiting->ops->len; i++)
+    g_hash_table_insert(waiting->index, waiting->ops->pdata[i], GUINT_TO_POINTER(i + 1));
+  for (unsigned i = 0; i < waiting->ops->len; i++) {
+    const IrOp *op = waiting->ops->pdata[i];
+    waiting->first[i] = waiting->needs->len;
+    for (unsigned j = 0; j < op->n_operands; j++)
+      ir_expr_visit(op->operands[j], note_need, waiting);
+    for (unsigned j = 0; j < op->n_attributes; j++)
+      if (op->attributes[j].value) ir_expr_visit(op->attributes[j].value, note_need, waiting);
+  }
+  waiting->first[waiting->ops->len] = waiting->needs->len;
+}
+
+static unsigned need(const Waiting *waiting, unsigned i)
+{
+  return g_array_index(waiting->needs, unsigned, i);
+}
+
+static unsigned append_chain(const Waiting *waiting, unsigned op, bool *placed, unsigned *order, unsigned n)
+{
+  placed[op] = true;
+  for (unsigned i = waiting->first[op]; i < waiting->first[op + 1]; i++)
+    if (!placed[need(waiting, i)]) n = append_chain(waiting, need(waiting, i), placed, order, n);
+  order[n] = op;
+  return n + 1;
 }
 
 /* Chain by chain: each operation that nothing else here needs, behind all that it needs. Loads come first,
  * since their number in flight is what hides memory latency. */
-static GPtrArray *chain_order(const GPtrArray *pending)
+static void chain_order(const Waiting *waiting, unsigned *order)
 {
-  g_autoptr(GHashTable) used = g_hash_table_new(NULL, NULL);
-  g_autoptr(GHashTable) waiting = g_hash_table_new(NULL, NULL);
-  GPtrArray *sequence = g_ptr_array_new();
-  Chain chain = {waiting, sequence};
-  for (unsigned i = 0; i < pending->len; i++) {
-    g_hash_table_add(waiting, pending->pdata[i]);
-    visit_operands(pending->pdata[i], note_used, used);
-  }
-  for (unsigned i = 0; i < pending->len; i++) {
-    IrOp *op = pending->pdata[i];
-    if (op->code == OP_LOAD_GLOBAL && g_hash_table_contains(waiting, op)) append_chain(&chain, op);
-  }
-  for (unsigned i = 0; i < pending->len; i++)
-    if (g_hash_table_contains(waiting, pending->pdata[i]) && !g_hash_table_contains(used, pending->pdata[i]))
-      append_chain(&chain, pending->pdata[i]);
-  return sequence;
-}
-
-typedef struct {
-  GHashTable *last; /* IrOp* -> 1 + place of its last user in the sequence */
-  unsigned at;
-} Liveness;
-
-static void note_last(const IrExpr *expr, void *data)
-{
-  Liveness *liveness = data;
-  if (expr->kind == EXPR_VALUE && expr->value->def)
-    g_hash_table_insert(liveness->last, expr->value->def, GUINT_TO_POINTER(liveness->at + 1));
+  unsigned count = waiting->ops->len, n = 0;
+  g_autofree bool *used = g_new0(bool, count + 1);
+  g_autofree bool *placed = g_new0(bool, count + 1);
+  for (unsigned i = 0; i < waiting->needs->len; i++)
+    used[need(waiting, i)] = true;
+  for (unsigned i = 0; i < count; i++)
+    if (((IrOp *)waiting->ops->pdata[i])->code == OP_LOAD_GLOBAL && !placed[i])
+      n = append_chain(waiting, i, placed, order, n);
+  for (unsigned i = 0; i < count; i++)
+    if (!placed[i] && !used[i]) n = append_chain(waiting, i, placed, order, n);
 }
 
 /* Most values alive at once; those without a user in the sequence live on. */
-static unsigned peak(const GPtrArray *sequence)
+static unsigned peak(const Waiting *waiting, const unsigned *order)
 {
-  g_autoptr(GHashTable) last = g_hash_table_new(NULL, NULL);
-  Liveness liveness = {last, 0};
-  for (; liveness.at < sequence->len; liveness.at++)
-    visit_operands(sequence->pdata[liveness.at], note_last, &liveness);
-  g_autofree unsigned *ending = g_new0(unsigned, sequence->len + 1);
-  for (unsigned i = 0; i < sequence->len; i++)
-    ending[GPOINTER_TO_UINT(g_hash_table_lookup(last, sequence->pdata[i]))]++; /* 0: never */
-  unsigned alive = 0, most = 0;
-  for (unsigned i = 0; i < sequence->len; i++) {
+  unsigned count = waiting->ops->len, alive = 0, most = 0;
+  g_autofree unsigned *last = g_new0(unsigned, count + 1); /* 1 + place of the last user; 0: none */
+  g_autofree unsigned *ending = g_new0(unsigned, count + 1);
+  for (unsigned at = 0; at < count; at++)
+    for (unsigned i = waiting->first[order[at]]; i < waiting->first[order[at] + 1]; i++)
+      last[need(waiting, i)] = at + 1;
+  for (unsigned i = 0; i < count; i++)
+    ending[last[i]]++;
+  for (unsigned at = 0; at < count; at++) {
     alive++;
     most = MAX(most, alive);
-    alive -= ending[i + 1];
+    alive -= ending[at + 1];
   }
   return most;
 }
 
+static void place_in_order(const Waiting *waiting, unsigned *order)
+{
+  unsigned count = waiting->ops->len;
+  g_autofree unsigned *chains = g_new(unsigned, count + 1);
+  chain_order(waiting, chains);
+  if (peak(waiting, chains) < peak(waiting, order)) memcpy(order, chains, count * sizeof *order);
+}
+
 static void place_all(Stretch *stretch, IrOp *before)
 {
-  g_autoptr(GPtrArray) written = g_ptr_array_new();
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
   for (unsigned i = 0; i < stretch->order->len; i++)
     if (g_hash_table_contains(stretch->pending, stretch->order->pdata[i]))
-      g_ptr_array_add(written, stretch->order->pdata[i]);
-  g_autoptr(GPtrArray) chains = chain_order(written);
-  const GPtrArray *order = peak(chains) < peak(written) ? chains : written;
-  for (unsigned i = 0; i < order->len; i++) {
-    g_hash_table_remove(stretch->pending, order->pdata[i]);
-    ir_op_move(order->pdata[i], before->parent, before);
+      g_ptr_array_add(ops, stretch->order->pdata[i]);
+  g_autofree unsigned *order = g_new(unsigned, ops->len + 1);
+  g_autofree unsigned *first = g_new(unsigned, ops->len + 1);
+  for (unsigned i = 0; i < ops->len; i++)
+    order[i] = i;
+  if (ops->len >= FEW) {
+    g_autoptr(GHashTable) index = g_hash_table_new(NULL, NULL);
+    g_autoptr(GArray) needs = g_array_new(false, false, sizeof(unsigned));
+    Waiting waiting = {ops, index, needs, first};
+    survey(&waiting);
+    place_in_order(&waiting, order);
+  }
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[order[i]];
+    g_hash_table_remove(stretch->pending, op);
+    ir_op_move(op, before->parent, before);
   }
   g_ptr_array_set_size(stretch->order, 0);
 }

@@ -149,7 +149,7 @@ static Step run_single(Warp *w, const Inst *in, uint32_t mask)
       r = NAN;
     else if (in->more & 2)
       r = copysign(single_value(in->operation, fabsf(v[0]), fabsf(v[1]), 0),
-                   v[0] * 1.0 * (signbit(v[1]) ? -1 : 1));
+                   !signbit(v[0]) != !signbit(v[1]) ? -1.0 : 1.0); /* a NaN's sign counts too */
     else
       r = signed_zero(in, single_value(in->operation, v[0], v[1], v[2]), v);
     float f = double_to_float(r, (Rounding)in->rounding);

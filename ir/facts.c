@@ -166,3 +166,12 @@ IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channe
     if (slot->symbol && g_str_equal(slot->symbol, access->name)) return slot;
   return NULL;
 }
+
+unsigned ir_role_warps(const IrOp *role)
+{
+  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
+  int64_t first, last;
+  bool known = range && range->n == 2 && ir_expr_is_int(range->items[0], &first) &&
+               ir_expr_is_int(range->items[1], &last);
+  return known ? (unsigned)(last - first) : 0;
+}

@@ -22,5 +22,7 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor);
 /* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
+/* Warps of a role, or 0 if its range is not constant. */
+unsigned ir_role_warps(const IrOp *role);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

@@ -8,6 +8,7 @@
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
  * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups
  * and in steps of 8, and the sum must not exceed what the block entered with. */
+#include "ir/facts.h"
 #include "ir/pass.h"
 
 #define HANDOVER_STEP 8
@@ -31,16 +32,6 @@ static void largest_variable(IrOp *op, void *data)
   unsigned *largest = data;
   for (unsigned i = 0; op->code == OP_VAR && i < op->n_results; i++)
     *largest = MAX(*largest, tile_registers(&op->results[i]->type));
-}
-
-static unsigned role_warps(const IrOp *role)
-{
-  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
-  int64_t first, last;
-  if (!range || range->n != 2 || !ir_expr_is_int(range->items[0], &first) ||
-      !ir_expr_is_int(range->items[1], &last))
-    return 0;
-  return (unsigned)(last - first);
 }
 
 static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
@@ -78,7 +69,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   unsigned n = 0;
   for (IrOp *op = kernel->body->first; op && n < G_N_ELEMENTS(roles); op = op->next) {
     if (op->code != OP_ROLE) continue;
-    roles[n] = (RoleBudget){.role = op, .warps = role_warps(op)};
+    roles[n] = (RoleBudget){.role = op, .warps = ir_role_warps(op)};
     ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
     n++;
   }

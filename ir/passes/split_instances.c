@@ -8,6 +8,7 @@
  * Instances meet nobody but the producer, so one may store its rows while the other already multiplies for
  * the next tile: the ring of slots lets them drift apart, and the tensor cores stay busy. Named barriers
  * behind it need the threads of one warpgroup, not of all. */
+#include "ir/facts.h"
 #include "ir/pass.h"
 
 typedef struct {
@@ -145,20 +146,11 @@ static void cut_tiles(IrOp *op, void *data)
   }
 }
 
-static unsigned role_warps(const IrOp *role)
-{
-  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
-  int64_t first, last;
-  bool known = range && range->n == 2 && ir_expr_is_int(range->items[0], &first) &&
-               ir_expr_is_int(range->items[1], &last);
-  return known ? (unsigned)(last - first) : 0;
-}
-
 static void split_role(IrModule *module, const IrPassContext *context, IrOp *role)
 {
   Instances split = {.module = module, .role = role, .possible = true};
   ir_region_visit(role->regions[0], find_product, &split);
-  unsigned warps = role_warps(role);
+  unsigned warps = ir_role_warps(role);
   if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 8 || warps % 4) return;
   const IrType *acc = &split.product->operands[0]->value->type;
   split.m = ir_tile_extent(acc, 0);

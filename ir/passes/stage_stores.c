@@ -256,15 +256,6 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
 
 /* ---- The kernel ---- */
 
-static int64_t role_threads(const IrOp *role)
-{
-  const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);
-  int64_t first = 0, last = 0;
-  if (range && range->n == 2 && ir_expr_is_int(range->items[0], &first))
-    ir_expr_is_int(range->items[1], &last);
-  return (last - first) * 32;
-}
-
 typedef struct {
   const IrValue *value;
   bool found;
@@ -325,7 +316,7 @@ static void stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsig
                  .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
                  .parts = memo,
                  .originals = originals};
-  parts.threads = role_threads(role) / parts.instances;
+  parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);

@@ -102,17 +102,17 @@ int64_t choose_maximum(Chooser *chooser, const Symbolic *expression)
 
 static bool typical_leaf(const Symbolic *leaf, int64_t *value, void *data)
 {
-  Chooser *chooser = data;
+  const Chooser *chooser = data;
   int64_t least, most;
   symbolic_range(leaf, &chooser->graph->facts, &least, &most);
   *value = CLAMP(TYPICAL_EXTENT, least, MAX(least, most));
   return true;
 }
 
-int64_t choose_typical(Chooser *chooser, const Symbolic *expression)
+int64_t choose_typical(const Chooser *chooser, const Symbolic *expression)
 {
   int64_t value;
-  return symbolic_evaluate(expression, typical_leaf, chooser, &value, NULL) ? value : TYPICAL_EXTENT;
+  return symbolic_evaluate(expression, typical_leaf, (void *)chooser, &value, NULL) ? value : TYPICAL_EXTENT;
 }
 
 /* --set name=value: overrides a template parameter in every variant that has it. */

@@ -36,4 +36,4 @@ void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *t
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(Chooser *chooser, const Symbolic *expression);
-int64_t choose_typical(Chooser *chooser, const Symbolic *expression);
+int64_t choose_typical(const Chooser *chooser, const Symbolic *expression);

@@ -1,0 +1,33 @@
+/* Ways to compute a matrix product: mechanism, tile, and how blocks share the work; which are legal, and what
+ * the cost model says of them. Everything comes from the fused operator and the GPU's description.
+ *
+ * A Chooser is used by one thread at a time; these functions only read it. */
+#pragma once
+#include "generator/choose.h"
+#include "generator/cost.h"
+
+typedef struct GemmCandidate {
+  bool group;          /* tensor copies and group products; else threads copy and warps multiply */
+  unsigned bm, bn, bk; /* elements */
+  unsigned stages;     /* slots of the ring */
+  unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
+  unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
+} GemmCandidate;
+
+typedef struct PricedCandidate {
+  GemmCandidate candidate;
+  CostReport cost;
+} PricedCandidate;
+
+/* Can the GPU multiply the operands as they lie, with group products, with warp products? */
+bool gemm_group_possible(const Chooser *chooser);
+bool gemm_warp_possible(const Chooser *chooser);
+/* Completes depth and stages. `fast`: with copies that need guards. */
+GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
+bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
+CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+/* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
+ * Elements are PricedCandidate; the caller owns the array. */
+GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
+/* The cheapest for m rows; notes how it was found. */
+GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded);

@@ -51,6 +51,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);

@@ -1,8 +1,8 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  derive_waits  combine_blocks  stage_stores  allocate_resources  check_protocol
- * budget_registers  lower THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges
+ *   STAGED  split_instances  derive_waits  pipeline_fragments  combine_blocks  stage_stores  allocate_resources
+ * check_protocol  budget_registers  lower THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges
  * measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -22,6 +22,8 @@ static const IrPass passes[] = {
      "warpgroups that multiply get rows of their own"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
+    {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
+     "operands of warp products are loaded a step ahead, across the barrier too"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,
      "blocks that share a tile add up what each has of it"},
     {"stage_stores", IR_STAGED, IR_STAGED, false, pass_stage_stores,

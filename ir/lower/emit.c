@@ -437,7 +437,7 @@ static void touch_written(IrOp *op, void *data)
     touch_value(lower, ir_value(lower->module, cursor->phase));
   }
   LowerTile *tile = g_hash_table_lookup(lower->tiles, target->value);
-  for (unsigned i = 0; tile && i < (tile->packed ? tile->n / 2 : tile->n); i++)
+  for (unsigned i = 0; tile && i < (tile->packed ? lower_tile_words(tile) : tile->n); i++)
     touch_value(lower, tile->packed ? tile->pair[i] : tile->reg[i]);
 }
 

@@ -131,6 +131,15 @@ const unsigned *lower_registers(Lower *lower, const Layout *layout)
   return at;
 }
 
+unsigned lower_register_at(Lower *lower, const Layout *layout, unsigned row, unsigned column)
+{
+  const unsigned *at = lower_registers(lower, layout);
+  unsigned n = layout_registers(layout);
+  for (unsigned r = 0; r < n; r++)
+    if (at[(size_t)r * LAYOUT_MAX_DIMS] == row && at[(size_t)r * LAYOUT_MAX_DIMS + 1] == column) return r;
+  return n;
+}
+
 IrExpr *lower_map_owner(Lower *lower, const Layout *layout)
 {
   IrExpr *owner = NULL;

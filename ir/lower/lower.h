@@ -35,7 +35,8 @@ typedef struct LowerCursor {
   unsigned slots;
 } LowerCursor;
 
-/* Registers of a tile. `pair[i]`, where known, is one 32-bit register that holds registers 2i and 2i+1. */
+/* Registers of a tile. `pair[i]`, where known, is one 32-bit register that holds registers 2i and 2i+1; of
+ * packed 8-bit elements it holds four. */
 typedef struct LowerTile {
   const Layout *layout;
   NumberType element;
@@ -43,7 +44,8 @@ typedef struct LowerTile {
   IrExpr **reg;
   IrExpr **pair;
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
-  bool packed; /* a variable of 16-bit floats: the array holds pairs, registers come from lower_tile_read() */
+  bool packed; /* a variable of 16-bit floats, or the fragments of a product: only the words of `pair` exist
+                  (the variable's array is these), registers come from lower_tile_read() */
 } LowerTile;
 
 typedef struct Lower {
@@ -158,6 +160,9 @@ IrExpr *lower_map_coordinate(Lower *lower, const LowerMap *map, unsigned dim);
 IrExpr *lower_weighted_sum(Lower *lower, const LowerMap *map, const unsigned *weight);
 /* Coordinates of register r at lane 0 of warp 0: [r * LAYOUT_MAX_DIMS + dim]. */
 const unsigned *lower_registers(Lower *lower, const Layout *layout);
+/* The register whose element at lane 0 of warp 0 has these coordinates; the count of registers if none has.
+ */
+unsigned lower_register_at(Lower *lower, const Layout *layout, unsigned row, unsigned column);
 /* Predicate that is true in one of the threads that hold the same elements; NULL if no two do. */
 IrExpr *lower_map_owner(Lower *lower, const Layout *layout);
 /* For each register of `to`, the register of `from` with the same element (an extent of 1 in `from` stands
@@ -201,6 +206,20 @@ unsigned lower_shared_vector(const LowerShared *shared, unsigned dim);
 unsigned lower_shared_inner(const LowerShared *shared);
 unsigned lower_swizzle_bytes(const Layout *layout);
 
+/* ---- fragments.c: operands of warp products ---- */
+
+/* The four registers of A at (row, k), rows 0 and 8 at k, then at k + half an instruction's k; the two, or
+ * with two neighbouring `pieces` of eight columns four, registers of B at (k, column). b32, or of the
+ * element's register type where elements of 32 bits are read one by one. */
+void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned row,
+                      unsigned k, IrExpr **out);
+void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
+                      unsigned column, unsigned pieces, IrExpr **out);
+/* Is it the layout of a warp product's operand (mma.a, mma.b)? */
+bool lower_is_fragment(NumberType element, const Layout *layout);
+/* A tile in such a layout. */
+LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
+
 void lower_put(Lower *lower, IrOp *op);
 void lower_get(Lower *lower, IrOp *op);
 void lower_convert(Lower *lower, IrOp *op);
@@ -210,8 +229,11 @@ void lower_block_barrier(Lower *lower, const IrOp *op); /* all threads of the ro
 
 NumberType lower_register_type(NumberType element); /* what one element is held in */
 LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout);
-LowerTile *lower_tile(Lower *lower, const IrExpr *expr);   /* of a STAGED value; fails if it is none */
+LowerTile *lower_tile(Lower *lower, const IrExpr *expr); /* of a STAGED value; fails if it is none */
+/* The same, packed if it is kept so. */
+LowerTile *lower_tile_as_kept(Lower *lower, const IrExpr *expr);
 LowerTile *lower_tile_read(Lower *lower, LowerTile *tile); /* with its registers as they are now */
+unsigned lower_tile_words(const LowerTile *tile);          /* how many words of `pair` a packed tile has */
 /* Names a value. Registers of variables are copied, so that later writes do not show. */
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile);
 void lower_scalar_bind(Lower *lower, const IrValue *value, IrExpr *x);

@@ -17,7 +17,7 @@ static bool take_operand(Lower *lower, const IrExpr *expr, bool *in_shared, Lowe
     extent[1] = shared->extent[1];
     return true;
   }
-  *tile = lower_tile(lower, expr);
+  *tile = lower_tile_as_kept(lower, expr);
   if (!*tile) return false;
   *type = (*tile)->element;
   extent[0] = (*tile)->layout->extent[0];
@@ -81,10 +81,14 @@ void lower_mma(Lower *lower, IrOp *op)
                a[0], a[1], b[0], b[1], product.m, product.n);
     return;
   }
+  if (ir_attribute_is(op, ATTR_VIA, "warp")) {
+    lower_mma_warp(lower, &product);
+    return;
+  }
+  product.a_tile = lower_tile_read(lower, product.a_tile);
+  product.b_tile = lower_tile_read(lower, product.b_tile);
   if (ir_attribute_is(op, ATTR_VIA, "group"))
     lower_mma_group(lower, &product);
-  else if (ir_attribute_is(op, ATTR_VIA, "warp"))
-    lower_mma_warp(lower, &product);
   else
     lower_mma_fma(lower, &product);
 }

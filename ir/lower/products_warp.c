@@ -1,10 +1,6 @@
 /* Warp products: fragments of A and B are loaded from shared memory (or are registers already), then one
  * instruction a 16 x 8 piece of the accumulator and step of k. The fragments of step k + 1 are loaded before
- * the products of step k.
- *
- * Shared operands come by 8x8 matrices of 16-bit cells: rows of 16 bytes. A K-contiguous operand of any
- * element size fits as it is; a 16-bit one that is contiguous along m or n is transposed on the way; others
- * are read element by element. */
+ * the products of step k. */
 #include "ir/lower/lower.h"
 
 typedef struct Fragment {
@@ -38,84 +34,34 @@ static LowerMap operand_map(const Layout *acc, unsigned acc_dim, unsigned dim)
   return map;
 }
 
-static bool is_matrix_loadable(Lower *lower, const Warp *warp, const LowerShared *shared, unsigned k_dim)
-{
-  unsigned inner = lower_shared_inner(shared);
-  if (!gpu_has(lower->context->gpu, "matrix_load")) return false;
-  if (inner != k_dim && warp->bytes != 2) return false;
-  return lower_shared_vector(shared, inner) * warp->bytes >= 16;
-}
-
 static IrExpr *rounded(Lower *lower, const Warp *warp, IrExpr *x)
 {
   if (!warp->round) return x;
-  IrExpr *y = lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_F32), "x", 1, x);
+  IrExpr *y = x;
+  if (x->kind != EXPR_VALUE || x->value->type.element != NUMBER_F32)
+    y = lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_F32), "x", 1, x);
   return lower_value(lower, OP_CAST, ir_scalar(NUMBER_TF32), "x", 1, y);
 }
 
-/* `matrices` 8x8 matrices; `at` is the coordinate of the first. Lanes 8 i .. 8 i + 7 give the rows of matrix
- * i: it lies `k_first` ? (i & 1) : (i >> 1) steps along k and the other bit along m or n. */
-static void load_matrices(Lower *lower, const Warp *warp, const LowerShared *shared, const LowerMap *warps,
-                          unsigned k_dim, bool k_first, unsigned matrices, const unsigned *at, IrExpr **out)
-{
-  unsigned other = 1 - k_dim, inner = lower_shared_inner(shared), k_step = 4 * warp->per;
-  LowerMap map = *warps;
-  bool transposed = inner != k_dim;
-  lower_map_add(&map, SOURCE_LANE, 1, 8, 32, transposed ? k_dim : other, 1);
-  lower_map_add(&map, SOURCE_LANE, 8, 2, 32, k_first ? k_dim : other, k_first ? k_step : 8);
-  if (matrices == 4)
-    lower_map_add(&map, SOURCE_LANE, 16, 2, 32, k_first ? other : k_dim, k_first ? 8 : k_step);
-  LowerAddress address = lower_shared_at(lower, shared, &map, at);
-  IrOp *load = lower_emit(lower, OP_LOAD_MATRIX, 1, lower_address(lower, address));
-  for (unsigned i = 0; i < matrices; i++)
-    out[i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
-  if (transposed) ir_attribute_set(load, ATTR_TRANSPOSED, NULL);
-  for (unsigned i = 0; i < matrices; i++)
-    out[i] = rounded(lower, warp, out[i]);
-}
-
-/* One 32-bit register of a fragment, element by element: rows (columns of B) lane / 4, k from per * (lane %
- * 4). */
-static IrExpr *load_elements(Lower *lower, const Warp *warp, const LowerShared *shared, const LowerMap *warps,
-                             unsigned k_dim, const unsigned *at)
-{
-  LowerMap map = *warps;
-  lower_map_add(&map, SOURCE_LANE, 1, 4, 32, k_dim, warp->per);
-  lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1 - k_dim, 1);
-  LowerTile tile = {.element = shared->element, .n = warp->per};
-  unsigned reg[4] = {0, 1, 2, 3};
-  tile.reg = arena_new_array(lower->arena, IrExpr *, 4);
-  for (unsigned i = 0; i < warp->per; i++) {
-    unsigned here[LAYOUT_MAX_DIMS] = {at[0], at[1]};
-    here[k_dim] += i;
-    lower_load_vector(lower, OP_LOAD_SHARED, lower_shared_at(lower, shared, &map, here), &tile, &reg[i], 1,
-                      NULL, NULL, NULL);
-  }
-  if (warp->per == 1) return rounded(lower, warp, tile.reg[0]);
-  return warp->per == 2 ? lower_pair(lower, &tile, 0, 1) : lower_byte_quad(lower, &tile, reg);
-}
-
 /* ---- Operands that are registers ---- */
-
-static unsigned tile_register(Lower *lower, LowerTile *tile, unsigned row, unsigned column)
-{
-  const unsigned *at = lower_registers(lower, tile->layout);
-  for (unsigned r = 0; r < tile->n; r++)
-    if (at[(size_t)r * LAYOUT_MAX_DIMS] == row && at[(size_t)r * LAYOUT_MAX_DIMS + 1] == column) return r;
-  lower_fail(lower, ERROR_INPUT, "mma", NULL, "a register operand of mma is not in the fragment's layout");
-  return 0;
-}
 
 static IrExpr *register_word(Lower *lower, const Warp *warp, LowerTile *tile, unsigned k_dim,
                              const unsigned *at)
 {
   unsigned reg[4];
+  bool word = tile->packed;
   for (unsigned i = 0; i < warp->per; i++) {
     unsigned here[2] = {at[0], at[1]};
     here[k_dim] += i;
-    reg[i] = tile_register(lower, tile, here[0], here[1]);
+    reg[i] = lower_register_at(lower, tile->layout, here[0], here[1]);
+    word &= reg[i] == reg[0] + i;
+    if (reg[i] < tile->n) continue;
+    return lower_fail(lower, ERROR_INPUT, "mma", NULL,
+                      "a register operand of mma is not in the fragment's layout");
   }
-  if (warp->per == 1) return rounded(lower, warp, tile->reg[reg[0]]);
+  if (word && reg[0] % warp->per == 0) return tile->pair[reg[0] / warp->per];
+  tile = lower_tile_read(lower, tile);
+  if (warp->per == 1) return tile->reg[reg[0]];
   return warp->per == 2 ? lower_pair(lower, tile, reg[0], reg[1]) : lower_byte_quad(lower, tile, reg);
 }
 
@@ -125,42 +71,36 @@ static IrExpr *register_word(Lower *lower, const Warp *warp, LowerTile *tile, un
 static void load_a(Lower *lower, const Warp *warp, unsigned k, Fragment *a)
 {
   const LowerProduct *product = warp->product;
-  bool matrices = product->a_shared && is_matrix_loadable(lower, warp, &product->a, 1);
   for (unsigned i = 0; i < warp->rows && !lower->failed; i++) {
-    unsigned at[LAYOUT_MAX_DIMS] = {warp->row[i], k};
-    if (matrices) {
-      load_matrices(lower, warp, &product->a, &warp->a_map, 1, false, 4, at, a[i].reg);
-      continue;
-    }
+    if (product->a_shared) lower_fragment_a(lower, &product->a, &warp->a_map, warp->row[i], k, a[i].reg);
     for (unsigned r = 0; r < 4; r++) {
-      unsigned here[LAYOUT_MAX_DIMS] = {at[0] + r % 2 * 8, at[1] + r / 2 * 4 * warp->per};
-      a[i].reg[r] = product->a_shared ? load_elements(lower, warp, &product->a, &warp->a_map, 1, here)
-                                      : register_word(lower, warp, product->a_tile, 1, here);
+      unsigned here[2] = {warp->row[i] + r % 2 * 8, k + r / 2 * 4 * warp->per};
+      if (!product->a_shared) a[i].reg[r] = register_word(lower, warp, product->a_tile, 1, here);
+      a[i].reg[r] = rounded(lower, warp, a[i].reg[r]);
     }
   }
 }
 
-/* B: registers are k and k + half; one load of four matrices serves two neighbouring pieces. */
+/* B: registers are k and k + half; two neighbouring pieces are loaded together. */
 static void load_b(Lower *lower, const Warp *warp, unsigned k, Fragment *b)
 {
   const LowerProduct *product = warp->product;
-  bool matrices = product->b_shared && is_matrix_loadable(lower, warp, &product->b, 0);
   for (unsigned j = 0; j < warp->columns && !lower->failed; j++) {
-    unsigned at[LAYOUT_MAX_DIMS] = {k, warp->column[j]};
-    if (matrices) {
-      bool two = j + 1 < warp->columns && warp->column[j + 1] == warp->column[j] + 8;
-      IrExpr *x[4];
-      load_matrices(lower, warp, &product->b, &warp->b_map, 0, true, two ? 4 : 2, at, x);
-      b[j] = (Fragment){{x[0], x[1]}};
-      if (two) b[++j] = (Fragment){{x[2], x[3]}};
+    if (!product->b_shared) {
+      for (unsigned r = 0; r < 2; r++)
+        b[j].reg[r] = register_word(lower, warp, product->b_tile, 0,
+                                    (unsigned[2]){k + r * 4 * warp->per, warp->column[j]});
       continue;
     }
-    for (unsigned r = 0; r < 2; r++) {
-      unsigned here[LAYOUT_MAX_DIMS] = {at[0] + r * 4 * warp->per, at[1]};
-      b[j].reg[r] = product->b_shared ? load_elements(lower, warp, &product->b, &warp->b_map, 0, here)
-                                      : register_word(lower, warp, product->b_tile, 0, here);
-    }
+    IrExpr *x[4];
+    bool two = j + 1 < warp->columns && warp->column[j + 1] == warp->column[j] + 8;
+    lower_fragment_b(lower, &product->b, &warp->b_map, k, warp->column[j], two ? 2 : 1, x);
+    b[j] = (Fragment){{x[0], x[1]}};
+    if (two) b[++j] = (Fragment){{x[2], x[3]}};
   }
+  for (unsigned j = 0; j < warp->columns && !lower->failed; j++)
+    for (unsigned r = 0; r < 2; r++)
+      b[j].reg[r] = rounded(lower, warp, b[j].reg[r]);
 }
 
 /* ---- Products ---- */

@@ -34,12 +34,22 @@ LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout
   return tile;
 }
 
+unsigned lower_tile_words(const LowerTile *tile)
+{
+  return tile->n * number_bytes(tile->element) / 4;
+}
+
+static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsigned index);
+
 LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
 {
   if (!tile || !tile->packed) return tile;
   LowerTile *now = lower_tile_new(lower, tile->element, tile->layout);
-  lower_make_pairs(lower, now);
-  for (unsigned i = 0; i < tile->n / 2; i++) {
+  bool pairs = number_bytes(tile->element) == 2;
+  if (pairs) lower_make_pairs(lower, now);
+  for (unsigned i = 0; i < tile->n && !pairs; i++)
+    now->reg[i] = integer_at(lower, tile->pair[i / 4], tile->element, i % 4);
+  for (unsigned i = 0; i < tile->n / 2 && pairs; i++) {
     now->pair[i] = tile->pair[i];
     IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, tile->pair[i]);
     now->reg[2 * i] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
@@ -48,13 +58,18 @@ LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
   return now;
 }
 
-LowerTile *lower_tile(Lower *lower, const IrExpr *expr)
+LowerTile *lower_tile_as_kept(Lower *lower, const IrExpr *expr)
 {
   LowerTile *tile = expr->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, expr->value) : NULL;
   if (!tile)
     lower_fail(lower, ERROR_UNSUPPORTED, "tile-operand", NULL, "'%s' is no tile in registers",
                ir_expr_text(lower->module, expr));
-  return lower_tile_read(lower, tile);
+  return tile;
+}
+
+LowerTile *lower_tile(Lower *lower, const IrExpr *expr)
+{
+  return lower_tile_read(lower, lower_tile_as_kept(lower, expr));
 }
 
 static IrExpr *value_now(Lower *lower, IrExpr *x, IrType type)
@@ -66,8 +81,10 @@ static IrExpr *value_now(Lower *lower, IrExpr *x, IrType type)
 
 void lower_tile_bind(Lower *lower, const IrValue *value, LowerTile *tile)
 {
-  for (unsigned r = 0; r < tile->n && !lower->failed; r++)
+  for (unsigned r = 0; r < tile->n && !tile->packed && !lower->failed; r++)
     tile->reg[r] = value_now(lower, tile->reg[r], register_of(tile->element));
+  for (unsigned i = 0; tile->packed && i < lower_tile_words(tile) && !lower->failed; i++)
+    tile->pair[i] = value_now(lower, tile->pair[i], ir_scalar(NUMBER_B32));
   g_hash_table_insert(lower->tiles, (gpointer)value, tile);
 }
 
@@ -145,27 +162,56 @@ static IrExpr *element_of(Lower *lower, IrValue *array, unsigned i)
   return ir_index(lower->module, ir_value(lower->module, array), 1, lower_int(lower, i));
 }
 
-static IrExpr *pair_constant(Lower *lower, const IrExpr *start, NumberType element)
+static IrExpr *word_constant(Lower *lower, const IrExpr *start, NumberType element)
 {
   if (!start) return NULL;
-  uint16_t bits;
+  uint64_t bits = 0, word = 0;
   number_from_double(element, start->kind == EXPR_FLOAT ? start->number : (double)start->integer, false,
                      &bits);
-  return lower_int(lower, (int64_t)((uint32_t)bits << 16 | bits));
+  for (unsigned at = 0; at < 32; at += number_bits(element))
+    word |= bits << at;
+  return lower_int(lower, (int64_t)(uint32_t)word);
 }
 
-/* Pairs of halves share a register, as instructions want them. */
+static IrExpr *word_of(Lower *lower, LowerTile *from, unsigned i)
+{
+  if (number_bytes(from->element) == 2) return lower_pair(lower, from, 2 * i, 2 * i + 1);
+  return lower_byte_quad(lower, from, (unsigned[4]){4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3});
+}
+
+/* Do elements share 32-bit registers, as instructions want them? Pairs of halves, and bytes of fragments. */
+static bool is_packed_variable(const LowerTile *tile)
+{
+  NumberType element = tile->element;
+  if (element == NUMBER_F16 || element == NUMBER_BF16) return tile->n % 2 == 0;
+  return (element == NUMBER_S8 || element == NUMBER_U8) && tile->n % 4 == 0 &&
+         lower_is_fragment(element, tile->layout);
+}
+
+/* A tile whose words can be taken as they are; NULL otherwise. */
+static LowerTile *packed_source(Lower *lower, const IrExpr *expr, const Layout *layout)
+{
+  LowerTile *kept = expr->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, expr->value) : NULL;
+  return kept && kept->packed && layout_equal(kept->layout, layout) ? kept : NULL;
+}
+
+static void set_words(Lower *lower, LowerTile *tile, LowerTile *from)
+{
+  for (unsigned i = 0; i < lower_tile_words(tile) && !lower->failed; i++)
+    lower_set(lower, tile->pair[i], from->packed ? from->pair[i] : word_of(lower, from, i));
+}
+
 static void packed_variable(Lower *lower, const IrValue *value, LowerTile *tile, const IrExpr *start,
                             LowerTile *from)
 {
   tile->packed = true;
-  lower_make_pairs(lower, tile);
-  tile->array = lower_variable(lower, value->name, ir_registers(NUMBER_B32, tile->n / 2),
-                               pair_constant(lower, start, tile->element));
-  for (unsigned i = 0; i < tile->n / 2; i++) {
+  unsigned words = lower_tile_words(tile);
+  tile->pair = arena_new_array(lower->arena, IrExpr *, words);
+  tile->array = lower_variable(lower, value->name, ir_registers(NUMBER_B32, words),
+                               word_constant(lower, start, tile->element));
+  for (unsigned i = 0; i < words; i++)
     tile->pair[i] = element_of(lower, tile->array, i);
-    if (from) lower_set(lower, tile->pair[i], lower_pair(lower, from, 2 * i, 2 * i + 1));
-  }
+  if (from) set_words(lower, tile, from);
 }
 
 /* A register array; truth values have a variable each, since predicates form no arrays. */
@@ -176,12 +222,13 @@ void lower_tile_var(Lower *lower, IrOp *op)
   const IrExpr *initial = op->n_operands ? op->operands[0] : NULL;
   bool constant = initial && (initial->kind == EXPR_INT || initial->kind == EXPR_FLOAT);
   IrExpr *start = constant ? lower_literal(lower, initial, tile->element) : NULL;
-  if (initial && !constant) from = lower_spread_tile(lower, initial, tile->layout, tile->element);
+  if (initial && !constant && is_packed_variable(tile)) from = packed_source(lower, initial, tile->layout);
+  if (initial && !constant && !from) from = lower_spread_tile(lower, initial, tile->layout, tile->element);
   if (tile->element == NUMBER_BOOL) {
     for (unsigned i = 0; i < tile->n; i++)
       tile->reg[i] = ir_value(
           lower->module, lower_variable(lower, value->name, ir_predicate(), from ? from->reg[i] : start));
-  } else if ((tile->element == NUMBER_F16 || tile->element == NUMBER_BF16) && tile->n % 2 == 0) {
+  } else if (is_packed_variable(tile)) {
     packed_variable(lower, value, tile, start, from);
   } else {
     IrType type = ir_registers(lower_register_type(tile->element), tile->n);
@@ -201,9 +248,10 @@ void lower_tile_set(Lower *lower, IrOp *op)
     lower_tile(lower, op->operands[0]);
     return;
   }
-  LowerTile *from = lower_spread_tile(lower, op->operands[1], tile->layout, tile->element);
-  for (unsigned i = 0; i < tile->n / 2 && tile->packed && !lower->failed; i++)
-    lower_set(lower, tile->pair[i], lower_pair(lower, from, 2 * i, 2 * i + 1));
+  const IrExpr *value = op->operands[1];
+  LowerTile *from = tile->packed ? packed_source(lower, value, tile->layout) : NULL;
+  if (!from) from = lower_spread_tile(lower, value, tile->layout, tile->element);
+  if (tile->packed) set_words(lower, tile, from);
   for (unsigned i = 0; i < tile->n && !tile->packed && !lower->failed; i++)
     lower_set(lower, tile->reg[i], from->reg[i]);
 }

@@ -63,15 +63,6 @@ static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, 
 
 /* ---- 8x8 matrices ---- */
 
-/* Register at a coordinate, or the count of registers if there is none. */
-static unsigned register_at(Lower *lower, const LowerTile *tile, unsigned row, unsigned column)
-{
-  const unsigned *at = lower_registers(lower, tile->layout);
-  for (unsigned r = 0; r < tile->n; r++)
-    if (at[(size_t)r * LAYOUT_MAX_DIMS] == row && at[(size_t)r * LAYOUT_MAX_DIMS + 1] == column) return r;
-  return tile->n;
-}
-
 /* Is the tile made of the accumulator's 16 x 8 pieces (rows lane / 4, pairs of columns lane % 4)? */
 static bool is_fragment(const LowerTile *tile)
 {
@@ -108,7 +99,7 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
     if (row % 16 || column % 16) continue;
     IrExpr *operands[5] = {NULL};
     for (unsigned i = 0; i < 4; i++) {
-      unsigned reg = register_at(lower, tile, row + i % 2 * 8, column + i / 2 * 8);
+      unsigned reg = lower_register_at(lower, tile->layout, row + i % 2 * 8, column + i / 2 * 8);
       if (reg + 1 >= tile->n) return false; /* an odd number of column blocks */
       operands[1 + i] = lower_pair(lower, tile, reg, reg + 1);
     }
@@ -126,8 +117,8 @@ static bool columns_pair_up(Lower *lower, const LowerTile *tile)
   const unsigned *at = lower_registers(lower, tile->layout);
   for (unsigned r = 0; r < tile->n; r++) {
     unsigned column = at[(size_t)r * LAYOUT_MAX_DIMS + 1] / 16 * 16, row = at[(size_t)r * LAYOUT_MAX_DIMS];
-    if (register_at(lower, tile, row, column) == tile->n ||
-        register_at(lower, tile, row, column + 8) == tile->n)
+    if (lower_register_at(lower, tile->layout, row, column) == tile->n ||
+        lower_register_at(lower, tile->layout, row, column + 8) == tile->n)
       return false;
   }
   return true;
@@ -205,9 +196,13 @@ void lower_get(Lower *lower, IrOp *op)
   if (peer)
     shared.base = lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, shared.base,
                                lower_s32(lower, peer));
-  lower_tile_bind(lower, result,
-                  get_tile(lower, result->type.element, result->type.layout, &shared,
-                           peer ? OP_LOAD_PEER : OP_LOAD_SHARED));
+  const Layout *layout = result->type.layout;
+  bool fragments =
+      !peer && ir_attribute_is(op, ATTR_VIA, "matrix") && lower_is_fragment(result->type.element, layout);
+  LowerTile *tile = fragments ? lower_fragments(lower, result->type.element, layout, &shared)
+                              : get_tile(lower, result->type.element, layout, &shared,
+                                         peer ? OP_LOAD_PEER : OP_LOAD_SHARED);
+  lower_tile_bind(lower, result, tile);
 }
 
 /* ---- Convert ---- */

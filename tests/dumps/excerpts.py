@@ -2,7 +2,7 @@
 """Excerpts in docs/gemm-walkthrough.md are real: excerpts.py ADLGEN SOURCE_ROOT
 
 A fenced block behind `<!-- from FILE -->` must be found in that file, which is a source or written by compiling the
-example: its lines in order, one right behind the other unless `...` stands between them. Blanks at line ends and
+example: its lines in order, one right behind the other unless `...` stands between them. A `*` in FILE is the number of a pass. Blanks at line ends and
 beginnings do not count."""
 import os
 import pathlib
@@ -36,7 +36,7 @@ def main():
                         "--print-after", "all", "--out", out], check=True, stdout=subprocess.DEVNULL, timeout=60)
         blocks = BLOCK.findall(PAGE.read_text())
         for name, excerpt in blocks:
-            file = next((f for f in (pathlib.Path(out) / name, ROOT / name) if f.is_file()), None)
+            file = next((f for f in (*pathlib.Path(out).glob(name), ROOT / name) if f.is_file()), None)
             missing = first_missing(excerpt, [line.strip() for line in file.read_text().splitlines()]) if file else excerpt
             if missing:
                 print(f"{PAGE.name}: not in {name}:\n{missing}\n")

@@ -106,6 +106,11 @@ static void test_derive_waits(void **state)
   check_pass("derive_waits");
 }
 
+static void test_pipeline_fragments(void **state)
+{
+  check_pass("pipeline_fragments");
+}
+
 static void test_allocate_resources(void **state)
 {
   check_pass("allocate_resources");
@@ -146,7 +151,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_choose_mechanisms), cmocka_unit_test(test_choose_layouts),
       cmocka_unit_test(test_split_roles),       cmocka_unit_test(test_split_instances),
-      cmocka_unit_test(test_derive_waits),      cmocka_unit_test(test_combine_blocks),
+      cmocka_unit_test(test_derive_waits),      cmocka_unit_test(test_pipeline_fragments),
+      cmocka_unit_test(test_combine_blocks),
       cmocka_unit_test(test_stage_stores),      cmocka_unit_test(test_allocate_resources),
       cmocka_unit_test(test_budget_registers),  cmocka_unit_test(test_lower),
       cmocka_unit_test(test_induce_addresses),  cmocka_unit_test(test_fold_constants),

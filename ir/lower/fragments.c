@@ -1,0 +1,157 @@
+/* Fragments: what a warp product takes of a tile in shared memory, as 32-bit registers.
+ *
+ * They come by 8x8 matrices of 16-bit cells: rows of 16 bytes. An operand of any element size that is
+ * contiguous along k fits as it is; a 16-bit one that is contiguous along m or n is transposed on the way;
+ * others are read element by element. */
+#include "ir/lower/lower.h"
+
+typedef struct Operand {
+  const LowerShared *shared;
+  const LowerMap *warps; /* the warps' part of the coordinates */
+  unsigned k_dim;        /* dimension of the tile along k: 1 of A, 0 of B */
+  unsigned per;          /* elements in a 32-bit register */
+} Operand;
+
+static Operand operand_of(const LowerShared *shared, const LowerMap *warps, unsigned k_dim)
+{
+  return (Operand){shared, warps, k_dim, 4 / number_bytes(shared->element)};
+}
+
+static bool is_matrix_loadable(Lower *lower, const Operand *operand)
+{
+  unsigned inner = lower_shared_inner(operand->shared), bytes = number_bytes(operand->shared->element);
+  if (!gpu_has(lower->context->gpu, "matrix_load")) return false;
+  if (inner != operand->k_dim && bytes != 2) return false;
+  return lower_shared_vector(operand->shared, inner) * bytes >= 16;
+}
+
+/* `matrices` 8x8 matrices; `at` is the coordinate of the first. Lanes 8 i .. 8 i + 7 give the rows of matrix
+ * i: it lies `k_first` ? (i & 1) : (i >> 1) steps along k and the other bit along m or n. */
+static void load_matrices(Lower *lower, const Operand *operand, bool k_first, unsigned matrices,
+                          const unsigned *at, IrExpr **out)
+{
+  unsigned k_dim = operand->k_dim, other = 1 - k_dim, k_step = 4 * operand->per;
+  LowerMap map = *operand->warps;
+  bool transposed = lower_shared_inner(operand->shared) != k_dim;
+  lower_map_add(&map, SOURCE_LANE, 1, 8, 32, transposed ? k_dim : other, 1);
+  lower_map_add(&map, SOURCE_LANE, 8, 2, 32, k_first ? k_dim : other, k_first ? k_step : 8);
+  if (matrices == 4)
+    lower_map_add(&map, SOURCE_LANE, 16, 2, 32, k_first ? other : k_dim, k_first ? 8 : k_step);
+  LowerAddress address = lower_shared_at(lower, operand->shared, &map, at);
+  IrOp *load = lower_emit(lower, OP_LOAD_MATRIX, 1, lower_address(lower, address));
+  for (unsigned i = 0; i < matrices; i++)
+    out[i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
+  if (transposed) ir_attribute_set(load, ATTR_TRANSPOSED, NULL);
+}
+
+/* One 32-bit register, element by element: rows (columns of B) lane / 4, k from per * (lane % 4). */
+static IrExpr *load_elements(Lower *lower, const Operand *operand, const unsigned *at)
+{
+  LowerMap map = *operand->warps;
+  lower_map_add(&map, SOURCE_LANE, 1, 4, 32, operand->k_dim, operand->per);
+  lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1 - operand->k_dim, 1);
+  LowerTile tile = {.element = operand->shared->element, .n = operand->per};
+  unsigned reg[4] = {0, 1, 2, 3};
+  tile.reg = arena_new_array(lower->arena, IrExpr *, 4);
+  for (unsigned i = 0; i < operand->per; i++) {
+    unsigned here[LAYOUT_MAX_DIMS] = {at[0], at[1]};
+    here[operand->k_dim] += i;
+    lower_load_vector(lower, OP_LOAD_SHARED, lower_shared_at(lower, operand->shared, &map, here), &tile,
+                      &reg[i], 1, NULL, NULL, NULL);
+  }
+  if (operand->per == 1) return tile.reg[0];
+  return operand->per == 2 ? lower_pair(lower, &tile, 0, 1) : lower_byte_quad(lower, &tile, reg);
+}
+
+void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned row,
+                      unsigned k, IrExpr **out)
+{
+  Operand operand = operand_of(shared, warps, 1);
+  if (is_matrix_loadable(lower, &operand)) {
+    load_matrices(lower, &operand, false, 4, (unsigned[LAYOUT_MAX_DIMS]){row, k}, out);
+    return;
+  }
+  for (unsigned r = 0; r < 4; r++)
+    out[r] = load_elements(lower, &operand,
+                           (unsigned[LAYOUT_MAX_DIMS]){row + r % 2 * 8, k + r / 2 * 4 * operand.per});
+}
+
+void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
+                      unsigned column, unsigned pieces, IrExpr **out)
+{
+  Operand operand = operand_of(shared, warps, 0);
+  if (is_matrix_loadable(lower, &operand)) {
+    load_matrices(lower, &operand, true, 2 * pieces, (unsigned[LAYOUT_MAX_DIMS]){k, column}, out);
+    return;
+  }
+  for (unsigned i = 0; i < 2 * pieces; i++)
+    out[i] = load_elements(lower, &operand,
+                           (unsigned[LAYOUT_MAX_DIMS]){k + i % 2 * 4 * operand.per, column + i / 2 * 8});
+}
+
+/* ---- Whole tiles ---- */
+
+/* The dimension of a fragment layout along k, in which neighbouring lanes are a register's elements apart;
+ * -1 of any other layout. */
+static int fragment_k_dim(const Layout *layout, unsigned per)
+{
+  unsigned next[LAYOUT_MAX_DIMS], below[LAYOUT_MAX_DIMS];
+  if (layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32) return -1;
+  layout_at(layout, 0, 0, 1, 0, next);
+  layout_at(layout, 0, 0, 4, 0, below);
+  for (unsigned k = 0; k < 2; k++) {
+    bool lanes = next[k] == per && next[1 - k] == 0 && below[k] == 0 && below[1 - k] == 1;
+    if (lanes && (per == 1 || layout_vector(layout, k) >= per)) return (int)k;
+  }
+  return -1;
+}
+
+bool lower_is_fragment(NumberType element, const Layout *layout)
+{
+  unsigned bytes = number_bytes(element);
+  return (bytes == 1 || bytes == 2 || bytes == 4) && fragment_k_dim(layout, 4 / bytes) >= 0;
+}
+
+/* A word into the registers that start at a coordinate. */
+static void set_word(Lower *lower, LowerTile *tile, unsigned per, unsigned row, unsigned column, IrExpr *word)
+{
+  unsigned reg = lower_register_at(lower, tile->layout, row, column);
+  if (reg >= tile->n) {
+    lower_fail(lower, ERROR_INPUT, "get", NULL, "the tile is not made of whole fragments");
+    return;
+  }
+  NumberType type = lower_register_type(tile->element);
+  if (tile->packed)
+    tile->pair[reg / per] = word;
+  else
+    tile->reg[reg] = word->kind == EXPR_VALUE && word->value->type.element == type
+                         ? word
+                         : lower_value(lower, OP_BITCAST, ir_scalar(type), "x", 1, word);
+}
+
+LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared)
+{
+  unsigned per = 4 / number_bytes(element), k_step = 8 * per;
+  LowerTile *tile = lower_tile_new(lower, element, layout);
+  LowerMap warps = lower_map_of_warps(layout);
+  const unsigned *at = lower_registers(lower, layout);
+  bool is_a = fragment_k_dim(layout, per) == 1;
+  tile->packed = per > 1;
+  if (tile->packed) tile->pair = arena_new_array(lower->arena, IrExpr *, tile->n / per);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
+    IrExpr *x[4];
+    if (is_a && row % 16 == 0 && column % k_step == 0) {
+      lower_fragment_a(lower, shared, &warps, row, column, x);
+      for (unsigned i = 0; i < 4; i++)
+        set_word(lower, tile, per, row + i % 2 * 8, column + i / 2 * 4 * per, x[i]);
+    }
+    if (is_a || row % k_step || column % 8) continue;
+    bool two = lower_register_at(lower, layout, row, column ^ 8) < tile->n;
+    if (two && column % 16) continue; /* came with the piece before it */
+    lower_fragment_b(lower, shared, &warps, row, column, two ? 2 : 1, x);
+    for (unsigned i = 0; i < (two ? 4 : 2); i++)
+      set_word(lower, tile, per, row + i % 2 * 4 * per, column + i / 2 * 8, x[i]);
+  }
+  return tile;
+}

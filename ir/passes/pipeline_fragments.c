@@ -1,0 +1,203 @@
+/* pipeline_fragments: operands of warp products are loaded a step of k ahead of their product.
+ *
+ * needs  STAGED from derive_waits: a loop that waits for its slot, meets, copies ahead and multiplies
+ * gives  the loop turned round: fragments are `get`s of their own, those of step k + 1 in front of the
+ * products of step k; the wait and the barrier for the next slot stand in front of the last step's products,
+ * and behind them the next slot's first fragments are loaded breaks nothing; loops that plain copies fill, or
+ * with other ops in them, stay as they are
+ *
+ * So products always have something to do while fragments arrive, also across the barrier. A slot is filled
+ * again behind the barrier of the iteration after the one that read it, as before: all its fragments have
+ * been loaded in front of that barrier. Behind the last iteration the first fragments of one more slot are
+ * loaded and not used; it holds zeros. (Software pipelining: Lam, "Software pipelining: an effective
+ * scheduling technique for VLIW machines", PLDI 1988.) */
+#include "ir/facts.h"
+#include "ir/pass.h"
+
+typedef struct Pipeline {
+  const IrPassContext *context;
+  IrModule *module;
+  IrOp *loop;
+  IrOp *wait, *sync, *product,
+      *advance;                      /* of the body; `advance` moves the cursor that the product reads by */
+  GPtrArray *copies;                 /* IrOp*: what fills the slot ahead: copies, commit, advance */
+  int64_t m, n, depth, step;         /* extents of the product; k of one instruction */
+  const Layout *a_layout, *b_layout; /* of the fragments of one step */
+  IrExpr *a, *b;                     /* variables: the first fragments of the next slot */
+} Pipeline;
+
+/* ---- Which loops ---- */
+
+static bool is_slot(const IrExpr *access)
+{
+  return access->kind == EXPR_INDEX && access->n == 2 && access->items[0]->kind == EXPR_FIELD;
+}
+
+static bool same_cursor(const IrExpr *a, const IrExpr *b)
+{
+  return a->kind == EXPR_VALUE && b->kind == EXPR_VALUE && a->value == b->value;
+}
+
+/* wait, sync, { copy | commit | advance of another cursor }, mma, advance: nothing else. */
+static bool match_body(Pipeline *pipeline)
+{
+  IrOp *op = pipeline->loop->regions[0]->first;
+  if (!op || op->code != OP_WAIT_GROUP || !op->next || op->next->code != OP_SYNC) return false;
+  pipeline->wait = op;
+  pipeline->sync = op->next;
+  for (op = op->next->next; op && op->code != OP_MMA; op = op->next) {
+    bool copy = op->code == OP_COPY && ir_attribute_is(op, ATTR_VIA, "async");
+    if (!copy && op->code != OP_COMMIT && op->code != OP_ADVANCE) return false;
+    g_ptr_array_add(pipeline->copies, op);
+  }
+  if (!op || !ir_attribute_is(op, ATTR_VIA, "warp") || ir_attribute(op, ATTR_FIRST) ||
+      !is_slot(op->operands[1]) || !is_slot(op->operands[2]))
+    return false;
+  pipeline->product = op;
+  pipeline->advance = op->next;
+  const IrExpr *cursor = op->operands[1]->items[1];
+  return op->next && op->next->code == OP_ADVANCE && !op->next->next &&
+         same_cursor(op->next->operands[0], cursor) && same_cursor(op->operands[2]->items[1], cursor);
+}
+
+static bool find_fragments(Pipeline *pipeline)
+{
+  const IrFunction *kernel = pipeline->loop->parent->function;
+  IrOp *product = pipeline->product;
+  const IrType *acc = &product->operands[0]->value->type;
+  IrType a = ir_expr_type(kernel, product->operands[1]), b = ir_expr_type(kernel, product->operands[2]);
+  const IrExpr *warps = ir_attribute_value(product, ATTR_WARPS);
+  int64_t wm, wn;
+  if (a.kind != TYPE_TILE || b.kind != TYPE_TILE || number_bytes(a.element) != number_bytes(b.element) ||
+      number_bytes(a.element) > 4 || !warps || !ir_expr_is_int(warps->items[0], &wm) ||
+      !ir_expr_is_int(warps->items[1], &wn))
+    return false;
+  pipeline->m = ir_tile_extent(acc, 0);
+  pipeline->n = ir_tile_extent(acc, 1);
+  pipeline->depth = ir_tile_extent(&a, 1);
+  pipeline->step = 32 / number_bytes(a.element);
+  if (pipeline->depth % pipeline->step || pipeline->depth < 2 * pipeline->step) return false;
+  Arena *arena = pipeline->module->arena;
+  pipeline->a_layout = layout_mma_a(arena, a.element, (unsigned)pipeline->m, (unsigned)pipeline->step,
+                                    (unsigned)wm, (unsigned)wn);
+  pipeline->b_layout = layout_mma_b(arena, b.element, (unsigned)pipeline->step, (unsigned)pipeline->n,
+                                    (unsigned)wm, (unsigned)wn);
+  return pipeline->a_layout && pipeline->b_layout;
+}
+
+/* ---- The loop, turned round ---- */
+
+/* Step `s` of operand `which` (1: A, 2: B), loaded from the slot under the cursor. */
+static IrExpr *load(const Pipeline *pipeline, IrBuilder *builder, unsigned which, int64_t s)
+{
+  IrModule *module = pipeline->module;
+  IrExpr *slot = pipeline->product->operands[which];
+  IrType whole = ir_expr_type(pipeline->loop->parent->function, slot);
+  bool is_a = which == 1;
+  IrExpr *all = ir_range(module, ir_int(module, 0), ir_int(module, is_a ? pipeline->m : pipeline->n));
+  IrExpr *k = ir_range(module, ir_int(module, s * pipeline->step), ir_int(module, (s + 1) * pipeline->step));
+  int64_t extent[2] = {is_a ? pipeline->m : pipeline->step, is_a ? pipeline->step : pipeline->n};
+  IrType type = ir_tile(module, whole.element, 2, extent, is_a ? pipeline->a_layout : pipeline->b_layout);
+  IrExpr *part = ir_index(module, slot, 2, is_a ? all : k, is_a ? k : all);
+  IrOp *get = ir_emit(builder, OP_GET, 1, part);
+  ir_attribute_set(get, ATTR_VIA, ir_name(module, "matrix"));
+  return ir_value(module, ir_result(get, is_a ? "a" : "b", type));
+}
+
+static IrExpr *declare(const Pipeline *pipeline, IrBuilder *builder, IrExpr *start)
+{
+  IrOp *op = ir_emit(builder, OP_VAR, 1, start);
+  IrValue *value = ir_result(op, start->value->name, start->value->type);
+  value->variable = true;
+  return ir_value(pipeline->module, value);
+}
+
+/* The slot at hand is filled and everyone has left the one before it. */
+static void await_slot(const Pipeline *pipeline, IrBuilder *builder)
+{
+  IrModule *module = pipeline->module;
+  IrOp *wait = ir_emit(builder, OP_WAIT_GROUP, 1, pipeline->wait->operands[0]);
+  ir_attribute_set(wait, ATTR_PENDING, ir_int(module, ir_attribute_int(pipeline->wait, ATTR_PENDING, 0)));
+  ir_emit(builder, OP_SYNC, 0);
+}
+
+static void multiply(const Pipeline *pipeline, IrBuilder *builder, IrExpr *a, IrExpr *b)
+{
+  const IrOp *product = pipeline->product;
+  IrOp *op = ir_emit(builder, OP_MMA, 3, product->operands[0], a, b);
+  for (unsigned i = 0; i < product->n_attributes; i++)
+    ir_attribute_set(op, product->attributes[i].key, product->attributes[i].value);
+}
+
+static void before_loop(Pipeline *pipeline)
+{
+  IrBuilder builder = ir_builder_before(pipeline->loop);
+  builder.mark = pipeline->loop->mark;
+  await_slot(pipeline, &builder);
+  pipeline->a = declare(pipeline, &builder, load(pipeline, &builder, 1, 0));
+  pipeline->b = declare(pipeline, &builder, load(pipeline, &builder, 2, 0));
+}
+
+/* Copies are spread over the steps but the last, so that they do not hold up the fragments behind them. */
+static void move_copies(const Pipeline *pipeline, int64_t s, int64_t steps, unsigned *next)
+{
+  unsigned n = pipeline->copies->len;
+  unsigned until = s + 2 >= steps ? n : (unsigned)(((unsigned)s + 1) * n / ((unsigned)steps - 1));
+  for (; *next < until; ++*next)
+    ir_op_move(pipeline->copies->pdata[*next], pipeline->loop->regions[0], NULL);
+}
+
+static void turn_round(Pipeline *pipeline)
+{
+  int64_t steps = pipeline->depth / pipeline->step;
+  IrExpr *a = pipeline->a, *b = pipeline->b, *next_a = NULL, *next_b = NULL;
+  unsigned copied = 0;
+  for (int64_t s = 0; s < steps; s++) {
+    bool last = s + 1 == steps;
+    IrBuilder builder = ir_builder_at_end(pipeline->loop->regions[0]);
+    builder.mark = pipeline->product->mark;
+    if (last) {
+      ir_op_move(pipeline->advance, pipeline->loop->regions[0], NULL);
+      builder = ir_builder_at_end(pipeline->loop->regions[0]);
+      builder.mark = pipeline->product->mark;
+      await_slot(pipeline, &builder);
+    }
+    next_a = load(pipeline, &builder, 1, last ? 0 : s + 1);
+    next_b = load(pipeline, &builder, 2, last ? 0 : s + 1);
+    if (!last) move_copies(pipeline, s, steps, &copied);
+    builder = ir_builder_at_end(pipeline->loop->regions[0]);
+    builder.mark = pipeline->product->mark;
+    multiply(pipeline, &builder, a, b);
+    a = next_a;
+    b = next_b;
+  }
+  IrBuilder builder = ir_builder_at_end(pipeline->loop->regions[0]);
+  builder.mark = pipeline->product->mark;
+  ir_emit(&builder, OP_SET, 2, pipeline->a, next_a);
+  ir_emit(&builder, OP_SET, 2, pipeline->b, next_b);
+  ir_op_remove(pipeline->wait);
+  ir_op_remove(pipeline->sync);
+  ir_op_remove(pipeline->product);
+  ir_remark(pipeline->context, "fragments: loaded a step of %d ahead of their products", (int)pipeline->step);
+}
+
+static void visit_region(IrModule *module, const IrPassContext *context, IrRegion *region)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_regions; i++)
+      visit_region(module, context, op->regions[i]);
+    if (op->code != OP_FOR) continue;
+    g_autoptr(GPtrArray) copies = g_ptr_array_new();
+    Pipeline pipeline = {.context = context, .module = module, .loop = op, .copies = copies};
+    if (!match_body(&pipeline) || !find_fragments(&pipeline)) continue;
+    before_loop(&pipeline);
+    turn_round(&pipeline);
+  }
+}
+
+bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  if (kernel) visit_region(module, context, kernel->body);
+  return true;
+}

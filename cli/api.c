@@ -135,8 +135,13 @@ static adlgen_result *compile(Source *source, adlgen_gpu *gpu, const adlgen_opti
   GError *fault = NULL;
   g_autoptr(Graph) graph = build_graph(source, options.dims, &fault);
   if (!graph) return api_fail(error, fault);
-  CompileOptions compile_options = {
-      .fast_math = options.fast_math != 0, .sm_budget = options.sm_budget, .sets = options.sets};
+  g_autoptr(TunedDatabase) tuned = NULL;
+  if (!options.no_tuned && !(tuned = tuned_database_open(gpu->gpu, options.tuned, &fault)))
+    return api_fail(error, fault);
+  CompileOptions compile_options = {.fast_math = options.fast_math != 0,
+                                    .sm_budget = options.sm_budget,
+                                    .sets = options.sets,
+                                    .tuned = tuned};
   CompileResult *compiled = generator_compile(graph, gpu->gpu, &compile_options, &fault);
   if (!compiled) return api_fail(error, fault);
   adlgen_result *result = g_new0(adlgen_result, 1);

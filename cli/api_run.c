@@ -58,6 +58,8 @@ static bool jit_options(const adlgen_options *options, JitOptions *jit, GError *
                                   .sm_budget = options->sm_budget,
                                   .sets = options->sets},
                       .dims = options->dims,
+                      .tuned = options->tuned,
+                      .no_tuned = options->no_tuned != 0,
                       .ptxas = options->ptxas,
                       .cache_dir = options->cache_dir,
                       .nvjitlink = options->assembler == ADLGEN_ASSEMBLER_NVJITLINK,

@@ -107,5 +107,7 @@ bool command_run(const Cli *cli, const Arguments *arguments, GError **error);
 extern const Option run_options[];
 bool command_bench(const Cli *cli, const Arguments *arguments, GError **error);
 extern const Option bench_options[];
+bool command_tune(const Cli *cli, const Arguments *arguments, GError **error);
+extern const Option tune_options[];
 bool command_cache(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_catalog(const Cli *cli, const Arguments *arguments, GError **error);

@@ -3,6 +3,7 @@
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/evaluate.h"
+#include "cli/tuned_option.h"
 #include "measure/report.h"
 #include "measure/session.h"
 #include "measure/suite.h"
@@ -32,6 +33,9 @@ const Option bench_options[] = {
      .doc = "one more candidate: template parameters (bm=128), gpu=FILE, sms=N, fixed=1, or plan=DIR of a "
             "compiled "
             "graph"},
+    {.name = "sms", .value = "N", .doc = "SMs that our own kernels may use at most; default: all of the GPU"},
+    OPTION_TUNED,
+    OPTION_NO_TUNED,
     {.name = "mode",
      .value = "MODE",
      .choices = mode_choices,
@@ -61,6 +65,7 @@ typedef struct Bench {
   BenchSession session;
   Gpu *gpu;
   Assembler *assembler;
+  TunedDatabase *tuned;
   GPtrArray *variants, *cases;
   bool head_printed;
 } Bench;
@@ -136,7 +141,11 @@ static bool read_work(Bench *bench, GError **error)
   if (!suite == !argument_count(bench->arguments))
     return usage("adlgen bench takes a GRAPH or --suite", error);
   bench->gpu = gpu_load(argument_value(bench->arguments, "gpu"), error);
-  if (!bench->gpu || !read_options(bench, error)) return false;
+  if (!bench->gpu || !read_options(bench, error) ||
+      !sms_of_options(bench->arguments, &bench->session.sms, error) ||
+      !tuned_of_options(bench->arguments, bench->gpu, &bench->tuned, error))
+    return false;
+  bench->session.tuned = bench->tuned;
   if (!suite) return read_case(bench, error);
   bench->cases = bench_suite_load(suite, argument_value(bench->arguments, "only"), error);
   return bench->cases != NULL;
@@ -282,6 +291,7 @@ bool command_bench(const Cli *cli, const Arguments *arguments, GError **error)
   assembler_free(bench.assembler);
   g_clear_pointer(&bench.cases, g_ptr_array_unref);
   g_ptr_array_unref(bench.variants);
+  tuned_database_free(bench.tuned);
   gpu_free(bench.gpu);
   return ok;
 }

@@ -8,6 +8,7 @@
 #include "cli/pass_log.h"
 #include "cli/report.h"
 #include "cli/reproducer.h"
+#include "cli/tuned_option.h"
 #include <string.h>
 
 /* Everything one run of the command needs. */
@@ -47,14 +48,10 @@ static bool check_arguments(const CompileRun *run, GError **error)
                 "adlgen compile needs --%s", required[i]);
       return false;
     }
-  unsigned sms = 1, jobs = 0;
-  if (!argument_unsigned(arguments, "sms", &sms, error) ||
+  unsigned sms = 0, jobs = 0;
+  if (!sms_of_options(arguments, &sms, error) || !tuned_check_options(arguments, error) ||
       !argument_unsigned(arguments, "jobs", &jobs, error))
     return false;
-  if (sms == 0) {
-    error_set(error, ERROR_USAGE, NULL, "wrong-value", NULL, "--sms must be at least 1");
-    return false;
-  }
   for (const char *const *set = argument_values(arguments, "set"); *set; set++) {
     g_autofree char *name = NULL, *value = NULL;
     if (!argument_split("set", *set, &name, &value, error)) return false;
@@ -68,7 +65,7 @@ static bool check_arguments(const CompileRun *run, GError **error)
 /* Options that mean nothing for the kind of file that was given are refused, not ignored. */
 static bool check_kind(const CompileRun *run, GError **error)
 {
-  static const char *const of_graphs[] = {"dim", "set", "explain", NULL};
+  static const char *const of_graphs[] = {"dim", "set", "explain", "tuned", "no-tuned", NULL};
   static const char *const of_ir[] = {"start-after", NULL};
   bool ir = is_ir(run->source);
   for (const char *const *name = ir ? of_graphs : of_ir; *name; name++)
@@ -97,7 +94,7 @@ static CompileOptions compile_options(const CompileRun *run)
       .report = pass_log_report,
       .data = run->passes,
   };
-  argument_unsigned(arguments, "sms", &options.sm_budget, NULL);
+  sms_of_options(arguments, &options.sm_budget, NULL);
   return options;
 }
 
@@ -124,12 +121,15 @@ static bool check_distinct(const Build *build, const Gpu *gpu, GError **error)
   return true;
 }
 
-static bool generate_for(CompileRun *run, const char *gpu_name, const CompileOptions *options, GError **error)
+static bool generate_for(CompileRun *run, const char *gpu_name, CompileOptions options, GError **error)
 {
   g_autoptr(Gpu) gpu = gpu_load(gpu_name, error);
   if (!gpu || !check_distinct(run->build, gpu, error)) return false;
   if (run->graph) {
-    CompileResult *result = generator_compile(run->graph, gpu, options, error);
+    g_autoptr(TunedDatabase) tuned = NULL;
+    if (!tuned_of_options(run->arguments, gpu, &tuned, error)) return false;
+    options.tuned = tuned;
+    CompileResult *result = generator_compile(run->graph, gpu, &options, error);
     if (!result) return false;
     if (!write_dumps(run, gpu, error)) {
       compile_result_free(result);
@@ -139,7 +139,7 @@ static bool generate_for(CompileRun *run, const char *gpu_name, const CompileOpt
     return true;
   }
   const char *start_after = argument_value(run->arguments, "start-after");
-  CompiledKernel *kernel = generator_compile_ir(run->source, gpu, start_after, options, error);
+  CompiledKernel *kernel = generator_compile_ir(run->source, gpu, start_after, &options, error);
   if (!kernel) return false;
   if (!write_dumps(run, gpu, error)) {
     compiled_kernel_free(kernel);
@@ -172,7 +172,7 @@ static bool generate(CompileRun *run, GError **error)
     if (!run->graph) return false;
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)
-    if (!generate_for(run, *name, &options, error)) return false;
+    if (!generate_for(run, *name, options, error)) return false;
   return is_ir(run->source) || check_sets(run, used, error);
 }
 

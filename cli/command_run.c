@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/run_batch.h"
 #include "cli/run_data.h"
+#include "cli/tuned_option.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ const Option run_options[] = {
      .doc = "moves a tensor so many bytes off an aligned address"},
     {.name = "seed", .value = "N", .doc = "seed of random inputs; default: 0"},
     {.name = "set", .value = "PARAM=VALUE", .repeated = true, .doc = "forces a template parameter"},
+    {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
     {.name = "out", .value = "DIR", .doc = "where inputs.safetensors and outputs.safetensors go"},
     {.name = "keep",
      .value = "DIR",
@@ -47,6 +49,8 @@ const Option run_options[] = {
      .value = "FILE",
      .doc = "instead of GRAPH: a run with --check for each line of JSON, in one process (docs/cli.md)"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
+    OPTION_TUNED,
+    OPTION_NO_TUNED,
     {.name = "ptxas", .value = "FILE", .doc = "the assembler to use; default: see adlgen doctor"},
     OPTION_ASSEMBLER,
     OPTION_NO_CACHE,
@@ -138,7 +142,12 @@ static bool compile(Run *run, GError **error)
   if (!fixed) run->plain = graph_read(run->source, NULL, 0, error);
   run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
   if (!run->gpu) return false;
+  g_autoptr(TunedDatabase) tuned = NULL;
   CompileOptions options = {.sets = argument_values(run->arguments, "set")};
+  if (!sms_of_options(run->arguments, &options.sm_budget, error) ||
+      !tuned_of_options(run->arguments, run->gpu, &tuned, error))
+    return false;
+  options.tuned = tuned;
   run->compiled = generator_compile(fixed ? run->graph : run->plain, run->gpu, &options, error);
   return run->compiled != NULL;
 }

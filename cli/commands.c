@@ -1,6 +1,7 @@
 /* The option table. One row a command; --help, the man page and the completion are printed from it. */
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
+#include "cli/tuned_option.h"
 
 static const char *const emit_choices[] = {"ir", "ptx", "cubin", "sass", "c", NULL};
 static const char *const math_choices[] = {"precise", "fast", NULL};
@@ -48,7 +49,7 @@ static const Option compile_options[] = {
      .value = "NAME=VALUE",
      .repeated = true,
      .doc = "fixes a symbolic dimension of the graph"},
-    {.name = "sms", .value = "N", .doc = "SMs that persistent kernels may use; default: all of the GPU"},
+    {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
     {.name = "math",
      .value = "MODE",
      .choices = math_choices,
@@ -63,6 +64,8 @@ static const Option compile_options[] = {
     {.name = "skip", .value = "PASS", .repeated = true, .doc = "leaves out an optional pass, for bisection"},
     {.name = "time-passes", .doc = "shows how long each pass took"},
     {.name = "explain", .doc = "says which template, tile and path was chosen, what was rejected, and why"},
+    OPTION_TUNED,
+    OPTION_NO_TUNED,
     OPTION_PTXAS,
     OPTION_ASSEMBLER,
     OPTION_NO_CACHE,
@@ -178,6 +181,21 @@ const Command commands[] = {
          "(max(bytes / read ceiling, FLOP / tensor ceiling) + 3 us) / time; `/ ours` is the candidate's time "
          "over that of the first, so above 1 ours is the faster. Exits with 5 if a result is wrong. report "
          "writes docs/performance.md and its charts from bench/results."},
+    {.name = "tune",
+     .arguments = "GRAPH | --suite SUITE",
+     .least = 0,
+     .most = 1,
+     .options = tune_options,
+     .run = command_tune,
+     .doc = "measures the cost model's best proposals on the GPU and keeps the fastest for compile",
+     .details =
+         "For each matrix product the proposals are compiled, checked and timed in turn, clean-cold as bench "
+         "does. The winners go to a file of measured choices, which compile, run and bench consult before the "
+         "cost model; docs/tune.md describes it. Columns: `gain` is the time of the model's choice over the "
+         "best.",
+     .examples = "  adlgen tune graph.json --gpu GPU --dim M=4096\n"
+                 "  adlgen tune --suite gemm-bf16 --gpu GPU --top 32 --budget 600 --out choices.json\n"
+                 "  adlgen compile graph.json --gpu GPU --out out --tuned choices.json --explain\n"},
     {.name = "sim",
      .arguments = "KERNEL.ptx",
      .least = 1,

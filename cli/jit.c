@@ -122,6 +122,10 @@ static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY
   if (!build || compile->skip || !add_texts(options, "templates")) return false;
   add_list(options, "dims", jit->options->dims);
   add_list(options, "sets", compile->sets);
+  if (jit->options->no_tuned)
+    g_string_append(options, "no tuned\n");
+  else if (!tuned_database_digest(jit->gpu->name, jit->options->tuned, options))
+    return false;
   g_string_append_printf(options, "fast %d sms %u\n", compile->fast_math, compile->sm_budget);
   cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->target,
             source->text, options->str, NULL);
@@ -319,9 +323,16 @@ static Loaded *finish(Jit *jit, bool ok)
 
 static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **graph, GError **error)
 {
+  CompileOptions options = jit->options->compile;
+  g_autoptr(TunedDatabase) tuned = NULL;
   *graph = build_graph(source, jit->options->dims, error);
+  if (*graph && !jit->options->no_tuned) {
+    tuned = tuned_database_open(jit->gpu, jit->options->tuned, error);
+    if (!tuned) return false;
+  }
+  options.tuned = tuned;
   g_autoptr(CompileResult) result =
-      *graph ? generator_compile(*graph, jit->gpu, &jit->options->compile, error) : NULL;
+      *graph ? generator_compile(*graph, jit->gpu, &options, error) : NULL;
   if (!result || !assemble_and_load(jit, result, error)) return false;
   if (key) remember_program(jit, key, result);
   return true;

@@ -1,8 +1,9 @@
 /* GEMM: which tiles, for which M, and which guards their fast copies need.
  *
- * Every legal tile is priced by the cost model (generator/cost.c). Where M is known only at launch there is a
+ * What was measured decides (generator/tuned.h), else every legal tile is priced by the cost model
+ * (generator/cost.c). Where M is known only at launch there is a
  * variant for each range of M whose best tile is clearly better than the next larger range's. */
-#include "generator/gemm_candidate.h"
+#include "generator/tuned_gemm.h"
 #include <string.h>
 
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
@@ -81,6 +82,25 @@ static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
          a->split == b->split;
 }
 
+static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
+{
+  GemmCandidate candidate;
+  *tuned = tuned_gemm_find(chooser, group, m, bounded, &candidate);
+  return *tuned ? candidate : gemm_best_candidate(chooser, group, m, bounded);
+}
+
+void gemm_range(int64_t m, int64_t *least, int64_t *most)
+{
+  *least = 1;
+  for (unsigned i = 0; i < G_N_ELEMENTS(group_ranges); i++) {
+    *most = group_ranges[i];
+    if (m <= *most) return;
+    *least = *most + 1;
+  }
+  *least = MAX(*least, m - m / 8);
+  *most = m + m / 8;
+}
+
 /* Variants for small M, each with the tile that is best there; returns the tile for all larger ones. */
 static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest)
 {
@@ -89,16 +109,17 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   const int64_t *ranges = group ? group_ranges : warp_ranges;
   unsigned n = 0, most = group ? G_N_ELEMENTS(group_ranges) : G_N_ELEMENTS(warp_ranges);
   GemmCandidate tiles[G_N_ELEMENTS(group_ranges) + 1];
+  bool tuned[G_N_ELEMENTS(group_ranges) + 1];
   for (; n < most && ranges[n] < longest; n++)
-    tiles[n] = gemm_best_candidate(chooser, group, n ? ranges[n] : FEW_ROWS, true);
+    tiles[n] = pick(chooser, group, n ? ranges[n] : FEW_ROWS, true, &tuned[n]);
   bool bounded = longest <= typical;
   tiles[n] =
-      gemm_best_candidate(chooser, group, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), bounded);
+      pick(chooser, group, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), bounded, &tuned[n]);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     int64_t rows = i ? ranges[i] : FEW_ROWS;
     double own = gemm_candidate_cost(chooser, &tiles[i], rows).total,
            next = gemm_candidate_cost(chooser, &tiles[i + 1], rows).total;
-    if (next < own * WORTH_A_VARIANT) tiles[i] = tiles[i + 1];
+    if (next < own * WORTH_A_VARIANT && !tuned[i]) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;
@@ -113,10 +134,11 @@ bool choose_gemm(Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   bool group = gemm_group_possible(chooser), warp = gemm_warp_possible(chooser), priced = group || warp;
+  bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
   GemmCandidate scalar = {.bm = 64, .bn = 64, .cluster = 1, .split = 1}, tile = scalar;
   if (priced)
-    tile = symbolic_is_constant(gemm->m, NULL) ? gemm_best_candidate(chooser, group, typical, true)
+    tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);
   Choice *choice = choose_open(chooser, "gemm");
   if (require_fast(chooser, choice, group))

@@ -364,6 +364,9 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   Compilation compilation = {graph, gpu, options, fusion, result, explain, names, libraries};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
+  const TunedDatabase *tuned = options ? options->tuned : NULL;
+  for (const char *const *note = tuned ? tuned_database_notes(tuned) : NULL; note && *note; note++)
+    g_string_append_printf(explain, "%s\n", *note);
   declare_tensors(&compilation);
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
   for (unsigned i = 0; i < fusion->n; i++)

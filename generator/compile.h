@@ -9,14 +9,16 @@
 #include "adl/gpu.h"
 #include "generator/graph.h"
 #include "generator/plan.h"
+#include "generator/tuned.h"
 #include "ir/pass.h"
 
 typedef struct CompileOptions {
   bool fast_math;          /* --math fast */
-  unsigned sm_budget;      /* --sms; 0 = all */
+  unsigned sm_budget;      /* --sms: SMs that kernels may use at most; 0 = all */
   const char *const *sets; /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
   bool *set_used;          /* one for each of sets, or NULL: set to true where a kernel has that parameter */
   const char *const *skip; /* passes skipped by name, NULL-terminated, or NULL */
+  const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
   bool keep_tile;          /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);

@@ -31,3 +31,6 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
 /* The cheapest for m rows; notes how it was found. */
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded);
+/* The range of rows whose variant serves m: what is measured at m answers for them. Beyond the last range, an
+ * eighth of m to both sides. */
+void gemm_range(int64_t m, int64_t *least, int64_t *most);

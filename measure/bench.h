@@ -89,6 +89,9 @@ typedef struct BenchVariant {
   char **sets;  /* template parameters, ended by NULL */
   unsigned sms; /* 0: all */
   bool fixed;   /* every dimension is compiled in */
+  /* Measured choices for the GPU of the command, not owned; a description or parameters of its own come
+   * without. */
+  const TunedDatabase *tuned;
 } BenchVariant;
 
 /* Reads a variant's text. ERROR_USAGE "bad-variant". */
@@ -111,6 +114,11 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchCode, bench_code_free)
 /* Assembles, on several threads, every kernel that the builds (NULL entries are skipped) will launch. A
  * kernel that the assembler refuses is reported when its candidate is made. */
 void bench_code_add(BenchCode *code, BenchBuild *const *builds, unsigned n, unsigned threads);
+
+/* Assembles what the builds will launch, for their plans' own targets: into the assembler's cache, without a
+ * device. Both counts grow. */
+void bench_build_assemble(BenchBuild *const *builds, unsigned n, const Assembler *assembler, unsigned threads,
+                          unsigned *n_assembled, unsigned *n_failed);
 
 /* A candidate of a build, which it takes. */
 BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const BenchTensors *tensors,
@@ -161,6 +169,7 @@ typedef struct BenchTimingOptions {
   unsigned rounds; /* >= 1 */
   double seconds;  /* SUSTAINED: of one candidate in one round */
   double short_us; /* kernels below are timed in graphs */
+  double round_us; /* a candidate is launched so often in a round that it takes about as long; 0: 2 ms */
 } BenchTimingOptions;
 
 /* Times the candidates in turn. Both cold modes queue a flush of L2 (memset, then a read of the flush buffer)

@@ -106,7 +106,8 @@ static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *g
     gpu = build->own_gpu;
   }
   CompileOptions options = {.sm_budget = variant ? variant->sms : 0,
-                            .sets = variant ? (const char *const *)variant->sets : NULL};
+                            .sets = variant ? (const char *const *)variant->sets : NULL,
+                            .tuned = variant && !variant->gpu ? variant->tuned : NULL};
   unsigned n_sets = variant && variant->sets ? g_strv_length(variant->sets) : 0;
   options.set_used = arena_new_array(build->arena, bool, n_sets);
   build->graph = graph_read(c->source, bound, n_bound, error);
@@ -261,32 +262,60 @@ static GBytes *code_get(BenchCode *code, const BenchBuild *build, const Kernel *
   return g_bytes_ref(assembly->cubin);
 }
 
-void bench_code_add(BenchCode *code, BenchBuild *const *builds, unsigned n, unsigned threads)
+/* Kernels that the builds launch and that are not made yet, each text once; targets: as jobs, owned. */
+static GArray *jobs_of(BenchBuild *const *builds, unsigned n, const BenchCode *code, GPtrArray *texts)
 {
-  g_autoptr(GArray) jobs = g_array_new(FALSE, TRUE, sizeof(AssemblyJob));
-  g_autoptr(GPtrArray) digests = g_ptr_array_new_with_free_func(g_free);
-  g_autoptr(GPtrArray) targets = g_ptr_array_new_with_free_func(g_free);
+  GArray *jobs = g_array_new(FALSE, TRUE, sizeof(AssemblyJob));
   g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
   for (unsigned i = 0; i < n; i++)
     for (unsigned j = 0; builds[i] && j < builds[i]->kernels->len; j++) {
       const Kernel *kernel = builds[i]->kernels->pdata[j];
-      char *target = device_target(code->device, builds[i]->plan->gpu_target, NULL);
-      if (target) g_ptr_array_add(targets, target);
-      if (!kernel->launched || !kernel->ptx || !target) continue;
+      if (!kernel->launched || !kernel->ptx) continue;
+      const char *own = builds[i]->plan->gpu_target;
+      char *target = code ? device_target(code->device, own, NULL) : g_strdup(own);
+      if (!target) continue;
       char *digest = digest_of(kernel->ptx, target);
-      g_ptr_array_add(digests, digest);
-      if (g_hash_table_contains(code->cubins, digest) || !g_hash_table_add(seen, digest)) continue;
+      g_ptr_array_add(texts, target);
+      g_ptr_array_add(texts, digest);
+      if ((code && g_hash_table_contains(code->cubins, digest)) || !g_hash_table_add(seen, digest)) continue;
       AssemblyJob job = {.name = kernel->name, .ptx = kernel->ptx, .target = target};
       g_array_append_val(jobs, job);
     }
-  assembler_run_all(code->assembler, (AssemblyJob *)(void *)jobs->data, jobs->len, threads, NULL, NULL);
+  return jobs;
+}
+
+static void clear_jobs(GArray *jobs)
+{
   for (unsigned i = 0; i < jobs->len; i++) {
     AssemblyJob *job = &g_array_index(jobs, AssemblyJob, i);
-    if (job->result)
-      g_hash_table_insert(code->cubins, digest_of(job->ptx, job->target), g_bytes_ref(job->result->cubin));
     assembly_free(job->result);
     g_clear_error(&job->error);
   }
+}
+
+void bench_code_add(BenchCode *code, BenchBuild *const *builds, unsigned n, unsigned threads)
+{
+  g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) jobs = jobs_of(builds, n, code, texts);
+  assembler_run_all(code->assembler, (AssemblyJob *)(void *)jobs->data, jobs->len, threads, NULL, NULL);
+  for (unsigned i = 0; i < jobs->len; i++) {
+    const AssemblyJob *job = &g_array_index(jobs, AssemblyJob, i);
+    if (job->result)
+      g_hash_table_insert(code->cubins, digest_of(job->ptx, job->target), g_bytes_ref(job->result->cubin));
+  }
+  clear_jobs(jobs);
+}
+
+void bench_build_assemble(BenchBuild *const *builds, unsigned n, const Assembler *assembler, unsigned threads,
+                          unsigned *n_assembled, unsigned *n_failed)
+{
+  g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(GArray) jobs = jobs_of(builds, n, NULL, texts);
+  unsigned failed =
+      assembler_run_all(assembler, (AssemblyJob *)(void *)jobs->data, jobs->len, threads, NULL, NULL);
+  *n_failed += failed;
+  *n_assembled += jobs->len - failed;
+  clear_jobs(jobs);
 }
 
 /* ---- candidates ---- */

@@ -302,7 +302,8 @@ static BenchBuild **build_case(const BenchSession *session, const BenchCase *c, 
                                unsigned *n_wrong)
 {
   BenchBuild **builds = g_new0(BenchBuild *, session->n_variants + 2);
-  const BenchVariant plain = {.name = (char *)"adlgen", .fixed = session->fixed};
+  const BenchVariant plain = {
+      .name = (char *)"adlgen", .fixed = session->fixed, .sms = session->sms, .tuned = session->tuned};
   for (unsigned i = 0; i <= session->n_variants; i++) {
     GError *error = NULL;
     const BenchVariant *variant = i ? session->variants[i - 1] : &plain;

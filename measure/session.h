@@ -24,6 +24,8 @@ typedef struct BenchSession {
   unsigned modes; /* bit per BenchMode */
   BenchTimingOptions timing;
   bool fast_accumulation, all_algorithms, fixed;
+  const TunedDatabase *tuned; /* measured choices; NULL: none */
+  unsigned sms;               /* that our own kernels may use; 0: all */
   double seconds;         /* no case is begun after so many; 0: no limit */
   const char *version;    /* of this program, for the result */
   double ceiling_seconds; /* of each product loop */

@@ -286,7 +286,8 @@ BenchTimings *bench_time(BenchGpu *gpu, BenchCandidate *const *candidates, unsig
   double fastest = 0;
   t.timings = timings_new(n, options->rounds);
   bool ok = make_events(&t, error) && estimate(&t, &fastest, error);
-  t.repeats = (unsigned)CLAMP(ROUND_TARGET_US / MAX(t.slowest, 1), LEAST_REPEATS, MOST_REPEATS);
+  double round_us = options->round_us > 0 ? options->round_us : ROUND_TARGET_US;
+  t.repeats = (unsigned)CLAMP(round_us / MAX(t.slowest, 1), LEAST_REPEATS, MOST_REPEATS);
   ok = ok && (mode == BENCH_SUSTAINED ? time_sustained(&t, error) : time_burst(&t, fastest, error));
   for (unsigned i = 0; i < G_N_ELEMENTS(t.events); i++)
     bench_event_free(t.events[i]);

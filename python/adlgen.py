@@ -31,7 +31,8 @@ class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("dims", ctypes.POINTER(ctypes.c_char_p)),
                 ("sets", ctypes.POINTER(ctypes.c_char_p)), ("sm_budget", ctypes.c_uint), ("fast_math", ctypes.c_int),
                 ("assemble", ctypes.c_int), ("ptxas", ctypes.c_char_p), ("jobs", ctypes.c_uint),
-                ("cache_dir", ctypes.c_char_p), ("assembler", ctypes.c_int), ("device", ctypes.c_uint)]
+                ("cache_dir", ctypes.c_char_p), ("assembler", ctypes.c_int), ("device", ctypes.c_uint),
+                ("tuned", ctypes.POINTER(ctypes.c_char_p)), ("no_tuned", ctypes.c_int)]
 
 
 class _Tensor(ctypes.Structure):
@@ -422,12 +423,13 @@ class Kernel:
     def _options(self, device):
         given = self._given
         dims, sets = _texts(f"{k}={v}" for k, v in given["dims"].items()), _texts(f"{k}={v}" for k, v in given["sets"].items())
-        cache, ptxas = given["cache_dir"], given["ptxas"]
+        cache, ptxas, tuned = given["cache_dir"], given["ptxas"], given["tuned"]
+        files = None if tuned is None or tuned is False else _texts(os.fspath(file) for file in tuned)
         options = _Options(size=ctypes.sizeof(_Options), dims=dims, sets=sets, sm_budget=given["sms"],
                            fast_math=int(given["fast_math"]), ptxas=ptxas.encode() if ptxas else None,
                            cache_dir=None if cache is None else os.fspath(cache).encode(),
-                           device=0 if device is None else device + 1)
-        return options, (dims, sets)
+                           device=0 if device is None else device + 1, tuned=files, no_tuned=int(tuned is False))
+        return options, (dims, sets, files)
 
     def _load(self, device):
         with self._lock:
@@ -527,12 +529,13 @@ class Kernel:
         return address, (workspace, view)
 
 
-def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, device=None, cache_dir=None, ptxas=None):
+def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, device=None, cache_dir=None, ptxas=None,
+            tuned=None):
     """Compiles a graph: a dict, a file's name, or a text (JSON or YAML) with a line break or a brace in it.
 
     gpu: name or file of a description; None: the one nearest to GPU `device` of this machine. dims: symbols that are
-    compiled in. sets: template parameters to force. sms: SMs that persistent kernels may use. cache_dir: folder of machine
-    code, "" for none. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
+    compiled in. sets: template parameters to force. sms: SMs that kernels may use at most. cache_dir: folder of
+    machine code, "" for none. tuned: files of measured choices besides those that adlgen finds; False: none at all. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
     if isinstance(graph, dict):
         name, text = f"<{graph.get('name', 'graph')}>", json.dumps(graph).encode()
     elif isinstance(graph, str) and ("\n" in graph or "{" in graph):
@@ -544,5 +547,5 @@ def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, de
         except OSError as error:
             raise InputError(1, f"cannot read {name}: {error.strerror}") from None
     options = {"dims": dims or {}, "sets": sets or {}, "sms": sms, "fast_math": fast_math, "device": device,
-               "cache_dir": cache_dir, "ptxas": ptxas}
+               "cache_dir": cache_dir, "ptxas": ptxas, "tuned": tuned}
     return Kernel(name, text, gpu, options)

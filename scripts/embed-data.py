@@ -11,7 +11,7 @@ import tempfile
 import xml.sax.saxutils
 
 compiler, root, out_source, out_header = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4]
-files = sorted(f for pattern in ("adl/**/*.yaml", "templates/**/*.ir", "bench/kernels/*.ptx", "bench/suites/*.json")
+files = sorted(f for pattern in ("adl/**/*.yaml", "templates/**/*.ir", "bench/kernels/*.ptx", "bench/suites/*.json", "bench/tuned/*.json")
                for f in root.glob(pattern))
 names = [xml.sax.saxutils.escape(f.relative_to(root).as_posix()) for f in files]
 manifest = "<gresources><gresource prefix='/adlgen'>%s</gresource></gresources>" % "".join(

@@ -80,7 +80,7 @@ typedef struct adlgen_options {
   size_t size;             /* of this struct, as the caller was compiled with */
   const char *const *dims; /* "M=4096": fixes symbolic dimensions; ended by NULL */
   const char *const *sets; /* "bm=64": forces template parameters; ended by NULL */
-  unsigned sm_budget;      /* SMs that persistent kernels may use; 0: all */
+  unsigned sm_budget;      /* SMs that kernels may use at most; 0: all */
   int fast_math;           /* the hardware's approximations are allowed */
   int assemble;            /* make cubins too: needs the assembler */
   const char *ptxas;       /* path of the assembler; NULL: it is searched for as the command line does */
@@ -91,6 +91,9 @@ typedef struct adlgen_options {
   int assembler;         /* ADLGEN_ASSEMBLER_*; 0: ptxas */
   unsigned device; /* 1 + number of the GPU whose primary context is used; 0: the calling thread's current
                     * context or, if it has none, the primary context of GPU 0 */
+  /* Files of measured choices (docs/tune.md) that come before those found elsewhere; ended by NULL. */
+  const char *const *tuned;
+  int no_tuned; /* the cost model decides alone, whatever was measured */
 } adlgen_options;
 
 /* What turns PTX into machine code. They give different code: figures are published for ptxas. */

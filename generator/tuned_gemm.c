@@ -1,0 +1,190 @@
+#include "generator/tuned_gemm.h"
+#include <stddef.h>
+#include <string.h>
+
+/* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
+ * proposals, no more. */
+#define CLUSTER_HANDICAP 1.02
+
+/* What entries say of a candidate. Depth and stages follow from these. */
+static const struct {
+  const char *name;
+  size_t offset;
+  unsigned absent; /* its value in an entry that does not name it, as in one older than the field */
+} fields[] = {
+    {"bm", offsetof(GemmCandidate, bm), 0},
+    {"bn", offsetof(GemmCandidate, bn), 0},
+    {"cluster", offsetof(GemmCandidate, cluster), 1},
+    {"split", offsetof(GemmCandidate, split), 1},
+};
+
+static unsigned *field_of(GemmCandidate *candidate, unsigned i)
+{
+  return (unsigned *)(void *)((char *)candidate + fields[i].offset);
+}
+
+static unsigned field_value(const GemmCandidate *candidate, unsigned i)
+{
+  GemmCandidate copy = *candidate;
+  return *field_of(&copy, i);
+}
+
+static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
+{
+  bool same = a->group == b->group;
+  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
+    same &= field_value(a, i) == field_value(b, i);
+  return same;
+}
+
+void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, TunedParameter *parameters)
+{
+  G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS);
+  entry->parameters = parameters;
+  entry->n_parameters = 0;
+  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++) {
+    unsigned value = field_value(candidate, i);
+    if (value != fields[i].absent)
+      parameters[entry->n_parameters++] = (TunedParameter){fields[i].name, value};
+  }
+}
+
+/* ---- the key ---- */
+
+/* Operations of an instruction or two, which no tile notices. */
+static bool is_light(const FusedStep *step)
+{
+  switch (step->op) {
+  case ONNX_Add:
+  case ONNX_Sub:
+  case ONNX_Mul:
+  case ONNX_Min:
+  case ONNX_Max:
+  case ONNX_Neg:
+  case ONNX_Abs:
+  case ONNX_Relu:
+  case ONNX_Clip:
+  case ONNX_Where:
+  case ONNX_Cast:
+  case ONNX_Identity: return true;
+  default: return false;
+  }
+}
+
+/* What the epilogue costs a tile: reading as much as it writes ("tile"), vectors, and functions. */
+static void describe_epilogue(const FusedOperator *op, GString *text)
+{
+  bool tile = false, vector = false, function = false;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    if (i == op->gemm.a || i == op->gemm.b) continue;
+    bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
+    bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+    tile |= rows && columns;
+    vector |= rows != columns;
+  }
+  for (unsigned i = 0; i < op->n_steps; i++)
+    function |= !is_light(&op->steps[i]);
+  if (tile) g_string_append(text, ", reads a tile");
+  if (vector) g_string_append(text, ", reads a vector");
+  if (function) g_string_append(text, ", functions");
+}
+
+/* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. */
+static char *describe_product(const Chooser *chooser)
+{
+  const FusedOperator *op = chooser->op;
+  const FusedGemm *gemm = &op->gemm;
+  g_autoptr(GString) text = g_string_new(NULL);
+  g_string_printf(text, "%s %s x %s %s + %s ->", number_name(gemm->a_type), gemm->a_m_major ? "km" : "mk",
+                  number_name(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    g_string_append_printf(text, " %s", number_name(op->outputs[i].tensor->type));
+  describe_epilogue(op, text);
+  return arena_strdup(chooser->arena, text->str);
+}
+
+bool tuned_gemm_key(const Chooser *chooser, TunedEntry *key)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
+  *key = (TunedEntry){.batches = 1, .sms = budget ? budget : chooser->gpu->sm_count};
+  if (!symbolic_is_constant(gemm->n, &key->n) || !symbolic_is_constant(gemm->k, &key->k)) return false;
+  for (unsigned i = 0; i < gemm->n_batch; i++) {
+    int64_t extent;
+    if (!symbolic_is_constant(chooser->op->dims[i], &extent)) return false;
+    key->batches *= extent;
+  }
+  key->product = describe_product(chooser);
+  return true;
+}
+
+/* ---- what could be measured ---- */
+
+static int compare_cost(const void *a, const void *b)
+{
+  const PricedCandidate *x = a, *y = b;
+  return (x->cost.total > y->cost.total) - (x->cost.total < y->cost.total);
+}
+
+static bool listed(const GArray *list, const GemmCandidate *candidate)
+{
+  for (unsigned i = 0; i < list->len; i++)
+    if (same_candidate(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
+  return false;
+}
+
+GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  GArray *list = gemm_candidates(chooser, group, m, bounded);
+  unsigned n = list->len;
+  for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
+    PricedCandidate pair = g_array_index(list, PricedCandidate, i);
+    /* blocks of a pair take tiles below one another: there must be two */
+    if (pair.candidate.split > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm) continue;
+    pair.candidate.cluster = 2;
+    pair.cost.total *= CLUSTER_HANDICAP;
+    if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
+  }
+  g_array_sort(list, compare_cost);
+  return list;
+}
+
+/* ---- what was measured ---- */
+
+static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
+    *field_of(candidate, i) = fields[i].absent;
+  for (unsigned j = 0; j < entry->n_parameters; j++) {
+    const TunedParameter *parameter = &entry->parameters[j];
+    unsigned i = 0;
+    while (i < G_N_ELEMENTS(fields) && strcmp(fields[i].name, parameter->name))
+      i++;
+    if (i == G_N_ELEMENTS(fields) || parameter->value < 0 || parameter->value > G_MAXINT32) return false;
+    *field_of(candidate, i) = (unsigned)parameter->value;
+  }
+  return true;
+}
+
+bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate)
+{
+  const TunedDatabase *database = chooser->options ? chooser->options->tuned : NULL;
+  TunedEntry key;
+  /* parameters that are forced are forced upon the model's choice */
+  if (chooser->options && chooser->options->sets && *chooser->options->sets) return false;
+  if (!database || !tuned_gemm_key(chooser, &key)) return false;
+  key.m = m;
+  const TunedEntry *entry = tuned_database_find(database, &key);
+  if (!entry) return false;
+  g_autofree char *text = tuned_parameters_text(entry);
+  g_autoptr(GArray) space = tuned_gemm_space(chooser, group, m, bounded);
+  GemmCandidate wanted = {.group = group};
+  if (!read_candidate(entry, &wanted) || !listed(space, &wanted)) {
+    choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
+    return false;
+  }
+  *candidate = gemm_candidate(chooser, wanted, true);
+  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d: %.3f times as fast as the model's choice",
+              (int)m, text, (int)entry->m, entry->first_us / entry->us);
+  return true;
+}

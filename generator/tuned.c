@@ -136,7 +136,7 @@ char *tuned_file_text(const TunedFile *file)
   g_autoptr(GString) text = g_string_new(NULL);
   json_t *gpu = json_string(file->gpu);
   char *name = json_dumps(gpu, JSON_ENCODE_ANY);
-  g_string_printf(text, "{\"version\": %d, \"gpu\": %s, \"sms\": %u, \"generation\": %u,\n \"entries\": [",
+  g_string_printf(text, "{\"version\": %d, \"gpu\": %s, \"sms\": %u, \"generation\": %u, \"entries\": [",
                   TUNED_VERSION, name, file->sms, file->generation);
   free(name);
   json_decref(gpu);

@@ -104,6 +104,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchVariant, bench_variant_free)
 typedef struct BenchBuild BenchBuild;
 BenchBuild *bench_build_new(const BenchCase *c, const BenchVariant *variant, const Gpu *gpu, GError **error);
 void bench_build_free(BenchBuild *build);
+/* {kernels: [{name, grid, threads, shared}]}: what it will launch. The build's. */
+json_t *bench_build_facts(const BenchBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchBuild, bench_build_free)
 
 /* Machine code by the text and target it was made from; one for a run of bench. */

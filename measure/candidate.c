@@ -58,6 +58,11 @@ void bench_build_free(BenchBuild *build)
   g_free(build);
 }
 
+json_t *bench_build_facts(const BenchBuild *build)
+{
+  return build->facts;
+}
+
 static const GraphBinding *binding_of(const BenchCase *c, const char *name)
 {
   for (unsigned i = 0; i < c->n_bindings; i++)

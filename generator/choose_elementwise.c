@@ -40,13 +40,17 @@ static bool require_vectors(Chooser *chooser, Choice *choice, unsigned vector)
   return true;
 }
 
+/* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
+#define LONE_BLOCK_THREADS 512
+
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
-  unsigned block = BLOCK_THREADS * VECTORS_A_THREAD * vector;
+  bool alone = chooser->options && chooser->options->sm_budget;
+  unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS, block = threads * VECTORS_A_THREAD * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);
   choice_set_int(choice, "vector", vector);
-  choice_set_int(choice, "threads", BLOCK_THREADS);
+  choice_set_int(choice, "threads", threads);
   choice->tile_text = arena_printf(chooser->arena, "%u", block);
   choice->suffix = arena_printf(chooser->arena, "v%u", vector);
   choice->stages = 1;

@@ -38,6 +38,13 @@ static void set_reduction(Choice *choice, const FusedRow *row)
   choice_set_int(choice, "mean", row->kind == ROW_REDUCE_MEAN);
 }
 
+/* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
+ * threads that are enough where blocks share an SM. */
+static unsigned lone_block(const Chooser *chooser)
+{
+  return chooser->options && chooser->options->sm_budget ? 4 : 1;
+}
+
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
 {
   const FusedRow *row = &chooser->op->row;
@@ -90,23 +97,24 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
   if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
   Choice *choice = choose_open(chooser, template_of(row, columns == 0));
   int64_t longest = choose_maximum(chooser, row->columns);
+  unsigned more = lone_block(chooser);
   if (aligned && !require_vectors(chooser, choice)) return;
   if (columns && !choose_require_at_most(chooser, choice, row->columns, columns)) return;
   if (columns == 0) {
     unsigned chunk = power_of_two(longest, 128, ONLINE_CHUNK);
     unsigned width = power_of_two(longest, 32, SHORT_ROW);
     if (longest <= SHORT_ROW && row->reduction)
-      finish(chooser, choice, MAX(4, SHORT_ROW / width), width, 128);
+      finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
     else
-      finish(chooser, choice, 1, chunk, CLAMP(chunk / 8, 64u, 256u));
+      finish(chooser, choice, 1, chunk, CLAMP(chunk / 8, 64u, 256u * MIN(more, 2)));
     return;
   }
   unsigned width = power_of_two(MIN(longest, columns), 32, (unsigned)columns);
   /* four warps; short rows share one, so that every thread has a whole vector */
   if (width <= SHORT_ROW)
-    finish(chooser, choice, MAX(4, SHORT_ROW / width), width, 128);
+    finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
   else
-    finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
+    finish(chooser, choice, 1, width, CLAMP(width / (16 / MIN(more, 2)), 128u, 1024u));
 }
 
 void choose_row(Chooser *chooser)

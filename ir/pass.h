@@ -11,7 +11,7 @@
 typedef struct IrPassContext {
   const Gpu *gpu;
   bool fast_math;     /* --math fast: approximations of the hardware are allowed */
-  unsigned sm_budget; /* SMs a persistent kernel may use; 0 = all of the GPU */
+  unsigned sm_budget; /* SMs the kernel may use at most; 0 = all of the GPU */
   GString *remarks; /* what was chosen and what was rejected, with the reason, a line each: --explain; may be
                        NULL */
 } IrPassContext;

@@ -162,6 +162,18 @@ static bool is_integer_arithmetic(const IrOp *op)
   return number_class(op->results[0]->type.element) != NUMBER_FLOAT;
 }
 
+/* What it is computed from stands before the loop: floats do not change there either, but stay. */
+static bool has_operands(const Loop *loop, const IrOp *op)
+{
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    const IrExpr *operand = op->operands[i];
+    if (operand->kind == EXPR_VALUE && operand->value->def &&
+        g_hash_table_contains(loop->inside, operand->value->def))
+      return false;
+  }
+  return true;
+}
+
 /* Ops that always run in an iteration and do not change move before the loop; order is kept. Divisions that a
  * guard may protect give some value on the hardware and never trap, so that moving them is safe. */
 static void hoist(Loop *loop, IrRegion *region)
@@ -169,6 +181,7 @@ static void hoist(Loop *loop, IrRegion *region)
   for (IrOp *op = region->first, *next; op != NULL; op = next) {
     next = op->next;
     if (!is_integer_arithmetic(op) || form_of_value(loop, op->results[0]).kind != INVARIANT) continue;
+    if (!has_operands(loop, op)) continue;
     ir_op_move(op, loop->op->parent, loop->op);
     g_hash_table_remove(loop->inside, op);
   }

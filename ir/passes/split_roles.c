@@ -341,6 +341,14 @@ static IrOp *channel_of_loop(Role *role, const IrOp *loop)
 
 /* ---- Regions ---- */
 
+/* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
+ * share a tile cannot walk: the planner sees to it that they are few. */
+static bool is_persistent(const Split *split, const IrOp *tiles)
+{
+  if (split->shared_tile) return false;
+  return split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+}
+
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
 {
   builder->mark = tiles->mark;
@@ -349,10 +357,9 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS;
        i++) /* operand 0 names the scheduler */
     extents[n++] = rewrite(role, tiles->operands[i]);
-  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1),
-          persistent = ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  IrBuilder inner = schedule_open(builder, extents, n, group, persistent != 0, role->split->cluster,
-                                  role->split->shared_tile, coordinates);
+  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1);
+  IrBuilder inner = schedule_open(builder, extents, n, group, is_persistent(role->split, tiles),
+                                  role->split->cluster, role->split->shared_tile, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   copy_region(role, &inner, tiles->regions[0]);
@@ -537,7 +544,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = MAX(1, sms / split->cluster) * split->cluster;
-    if (ir_attribute_int(op, ATTR_PERSISTENT, 0))
+    if (is_persistent(split, op))
       blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};

@@ -357,6 +357,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);
   result->kernels = g_ptr_array_new_with_free_func(kernel_destroy);
   result->plan = plan_new(graph->name, gpu->name, gpu->target, gpu->hash);
+  result->plan->sms = options ? options->sm_budget : 0;
   g_autoptr(GString) explain = g_string_new(NULL);
   g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);

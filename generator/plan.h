@@ -113,6 +113,7 @@ typedef struct Plan {
   Arena *arena;
   const char *name; /* of the graph */
   const char *gpu_name, *gpu_target, *gpu_hash;
+  unsigned sms; /* that its kernels use at most; 0: all of the GPU */
   PlanSymbol *symbols;
   unsigned n_symbols;
   PlanTensor **tensors;

@@ -11,6 +11,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
+  tune                    measures the cost model's best proposals on the GPU and keeps the fastest for compile
   sim                     runs a PTX file on the CPU and reports its faults
   cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/
@@ -41,6 +42,7 @@ commands:
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
   bench                   measures kernels on the GPU beside competitors and the machine's ceilings
+  tune                    measures the cost model's best proposals on the GPU and keeps the fastest for compile
   sim                     runs a PTX file on the CPU and reports its faults
   cache                   shows or empties the folder of compiled graphs and machine code
   catalog                 builds, checks or simulates the committed kernels under generated/
@@ -119,13 +121,15 @@ options:
   --emit KIND,...         what to write besides plan.json; default: ir,ptx,cubin (ir | ptx | cubin | sass | c)
   --set PARAM=VALUE       forces a template parameter, such as bm=64; one that cannot fit is refused
   --dim NAME=VALUE        fixes a symbolic dimension of the graph
-  --sms N                 SMs that persistent kernels may use; default: all of the GPU
+  --sms N                 SMs that kernels may use at most; default: all of the GPU
   --math MODE             precise (default), or fast: the hardware's approximations where they are quicker (precise | fast)
   --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each
   --start-after PASS      FILE.ir goes on after this pass; default: the one its header names
   --skip PASS             leaves out an optional pass, for bisection
   --time-passes           shows how long each pass took
   --explain               says which template, tile and path was chosen, what was rejected, and why
+  --tuned FILE            measured choices that come before those found elsewhere (docs/tune.md)
+  --no-tuned              the cost model decides alone, whatever was measured
   --ptxas FILE            the assembler to use; default: see adlgen doctor
   --assembler NAME        ptxas (default), or nvjitlink: a library, which gives other code (ptxas | nvjitlink)
   --no-cache              assembles anew what the cache has, and keeps nothing there

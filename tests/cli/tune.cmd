@@ -1,0 +1,129 @@
+# tune: what needs no GPU.
+$ adlgen tune
+error: adlgen tune needs --gpu
+hint: adlgen tune --help lists its options
+[exit 2]
+
+$ adlgen tune --gpu h100
+error: adlgen tune takes a GRAPH or --suite
+hint: adlgen tune --help lists its options
+[exit 2]
+
+$ adlgen tune --suite plan-choice --gpu h100 --list --prepare
+error: --list, --prepare and --times exclude each other
+hint: adlgen tune --help lists its options
+[exit 2]
+
+$ adlgen tune --suite plan-choice --gpu h100 --evaluate --top 3
+error: --evaluate measures every proposal: it takes no --top
+hint: adlgen tune --help lists its options
+[exit 2]
+
+$ adlgen tune --suite plan-choice --gpu h100 --list --top 0
+error: --top must be at least 1
+hint: adlgen tune --help lists its options
+[exit 2]
+
+$ adlgen tune --suite plan-choice --gpu h100 --list --sms 0
+error: --sms must be at least 1
+[exit 2]
+
+$ printf '{"name": "p", "inputs": {"A": {"type": "bf16", "shape": ["M", 512]}, "B": {"type": "bf16", "shape": [512, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["D"]}], "outputs": ["D"]}' >p.json
+
+$ adlgen tune p.json --gpu h100 --list
+p.json:1:58: error: dimension M of p has no value
+  {"name": "p", "inputs": {"A": {"type": "bf16", "shape": ["M", 512]}, "B": {"type": "bf16", "shape": [512, 256]}}, "nodes": [{"op": "MatMul", "inputs":...
+                                                           ^
+hint: --dim M=VALUE binds it
+[exit 1]
+
+$ adlgen tune p.json --gpu h100 --dim M=64 --list --top 3
+p M=64 ... clocks  bm=...  (the model's choice)
+... clocks  bm=...
+... clocks  bm=...
+
+$ adlgen tune p.json --gpu h100 --dim M=64 --list --top 3 --json | validate tune
+valid
+
+# Times of an earlier run.
+$ printf '{"version": 1, "products": [{"case": "p M=64", "operator": "matmul", "sms": 132, "proposals": [{"parameters": {"bm": 128, "bn": 128}, "us": 3.5, "spread": 0.01, "thorough": true}]}]}' >times.json
+
+$ adlgen tune p.json --gpu h100 --dim M=64 --times times.json --out choices.json --json >result.json 2>/dev/null; validate tune <result.json
+valid
+
+$ cat choices.json
+{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [
+  {"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 256, "k": 512, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 128}, "us": 3.5, "first_us": 3.5}]}
+
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choices.json | grep -o 'tuned: .*\|tile 128x128x64, guard.*M <= 64'
+tuned: bm=128 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
+tile 128x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
+
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --no-tuned | grep -c tuned
+0
+[exit 1]
+
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --explain | grep -c tuned
+0
+[exit 1]
+
+$ ADLGEN_TUNED=choices.json adlgen compile p.json --gpu h100 --out out --emit ptx --explain | grep -c tuned
+1
+
+$ mkdir -p $HOME/.local/share/adlgen/tuned; cp choices.json $HOME/.local/share/adlgen/tuned/h100.json; adlgen compile p.json --gpu h100 --out out --emit ptx --explain | grep -c tuned
+1
+
+$ adlgen run p.json --gpu h100 --on sim --dim M=40 --check
+matmul: matmul_128x128x64, grid 2 x 1 x 1, ...
+output  type     error   max abs  limit  
+D       bf16  1.66e-03  2.42e-01  4e-03  ok
+
+$ adlgen run p.json --gpu h100 --on sim --dim M=40 --check --sms 1 --no-tuned
+matmul: ..., grid 1 x 1 x 1, ...
+output  type     error   max abs  limit  
+D       bf16  1.66e-03  2.42e-01  4e-03  ok
+
+$ rm -r $HOME/.local
+
+# Files that cannot be used.
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --tuned none.json
+error: cannot read none.json: No such file or directory
+[exit 1]
+
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --tuned choices.json --no-tuned
+error: --tuned and --no-tuned exclude each other
+[exit 2]
+
+$ printf '{"version": 1,\n "gpu": "h100", "sms": 132, "generation": 1,\n "entries": [{"product": "p", "m": 3}]}' >wrong.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned wrong.json
+wrong.json:3:14: error: missing key `sms`
+   "entries": [{"product": "p", "m": 3}]}
+               ^
+[exit 1]
+
+$ sed 's/"generation": 1/"generation": 99/' choices.json >old.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned old.json --explain | grep tuned
+tuned: old.json is left out: it was measured with kernels of generation 99, this program's are of 1
+
+$ adlgen tune p.json --gpu h100 --dim M=64 --times times.json --out old.json
+error: old.json cannot be added to: it was measured with kernels of generation 99, this program's are of 1
+hint: remove it, or name another with --out
+[exit 1]
+
+$ adlgen compile p.json --gpu h800 --out out --emit ptx --tuned choices.json --explain | grep tuned
+tuned: choices.json is left out: it is for h100
+
+$ sed 's/"bn": 128/"bn": 100/' choices.json >illegal.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned illegal.json --explain | grep tuned
+  M = 64     tuned: bm=128 bn=100 is not legal here, so the model decides
+
+$ printf '{"version": 1}' >times.json; adlgen tune p.json --gpu h100 --dim M=64 --times times.json
+times.json:1:1: error: this is no result of adlgen tune
+  {"version": 1}
+  ^
+hint: adlgen tune --result writes such files
+[exit 1]
+
+$ printf '{"version": 1,\n "products": [}' >times.json; adlgen tune p.json --gpu h100 --dim M=64 --times times.json
+times.json:2:15: error: unexpected token near '}'
+   "products": [}
+                ^
+hint: adlgen tune --result writes such files
+[exit 1]

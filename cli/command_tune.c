@@ -10,7 +10,7 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-#define PROPOSALS 24 /* measured for a product, unless --top says otherwise */
+#define PROPOSALS 24  /* measured for a product, unless --top says otherwise */
 #define SLACK     2.0 /* --evaluate: proposals that cost more than so many times the cheapest are left out */
 
 const Option tune_options[] = {
@@ -237,7 +237,8 @@ static bool read_times(Tune *tune, GError **error)
   tune->times = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &fault);
   if (!tune->times || json_integer_value(json_object_get(tune->times, "version")) != 1 ||
       !json_is_array(json_object_get(tune->times, "products"))) {
-    const Mark mark = {source, tune->times ? 1 : (unsigned)fault.line, tune->times ? 1 : (unsigned)fault.column};
+    const Mark mark = {source, tune->times ? 1 : (unsigned)fault.line,
+                       tune->times ? 1 : (unsigned)fault.column};
     error_set(error, ERROR_INPUT, &mark, "bad-times", "adlgen tune --result writes such files", "%s",
               tune->times ? "this is no result of adlgen tune" : fault.text);
     return false;

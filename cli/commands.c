@@ -190,7 +190,8 @@ const Command commands[] = {
      .doc = "measures the cost model's best proposals on the GPU and keeps the fastest for compile",
      .details =
          "For each matrix product the proposals are compiled, checked and timed in turn, clean-cold as bench "
-         "does. The winners go to a file of measured choices, which compile, run and bench consult before the "
+         "does. The winners go to a file of measured choices, which compile, run and bench consult before "
+         "the "
          "cost model; docs/tune.md describes it. Columns: `gain` is the time of the model's choice over the "
          "best.",
      .examples = "  adlgen tune graph.json --gpu GPU --dim M=4096\n"

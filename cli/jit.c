@@ -331,8 +331,7 @@ static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **
     if (!tuned) return false;
   }
   options.tuned = tuned;
-  g_autoptr(CompileResult) result =
-      *graph ? generator_compile(*graph, jit->gpu, &options, error) : NULL;
+  g_autoptr(CompileResult) result = *graph ? generator_compile(*graph, jit->gpu, &options, error) : NULL;
   if (!result || !assemble_and_load(jit, result, error)) return false;
   if (key) remember_program(jit, key, result);
   return true;

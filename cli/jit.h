@@ -7,15 +7,15 @@
 
 typedef struct JitOptions {
   CompileOptions compile;
-  const char *const *dims; /* NULL-terminated, or NULL */
+  const char *const *dims;  /* NULL-terminated, or NULL */
   const char *const *tuned; /* files of measured choices, as of tuned_database_open() */
   bool no_tuned;            /* no measured choice counts */
-  const char *ptxas;       /* NULL: searched for */
-  const char *near;        /* as of assembler_find() */
-  const char *cache_dir;   /* as of cache_open() */
-  bool nvjitlink;          /* instead of ptxas */
-  unsigned jobs;           /* threads that assemble; 0: one per processor */
-  unsigned device;         /* as of context_open() */
+  const char *ptxas;        /* NULL: searched for */
+  const char *near;         /* as of assembler_find() */
+  const char *cache_dir;    /* as of cache_open() */
+  bool nvjitlink;           /* instead of ptxas */
+  unsigned jobs;            /* threads that assemble; 0: one per processor */
+  unsigned device;          /* as of context_open() */
 } JitOptions;
 
 typedef struct Loaded {

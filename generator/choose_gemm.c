@@ -113,8 +113,7 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   for (; n < most && ranges[n] < longest; n++)
     tiles[n] = pick(chooser, group, n ? ranges[n] : FEW_ROWS, true, &tuned[n]);
   bool bounded = longest <= typical;
-  tiles[n] =
-      pick(chooser, group, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), bounded, &tuned[n]);
+  tiles[n] = pick(chooser, group, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), bounded, &tuned[n]);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     int64_t rows = i ? ranges[i] : FEW_ROWS;
     double own = gemm_candidate_cost(chooser, &tiles[i], rows).total,

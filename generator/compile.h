@@ -19,7 +19,7 @@ typedef struct CompileOptions {
   bool *set_used;          /* one for each of sets, or NULL: set to true where a kernel has that parameter */
   const char *const *skip; /* passes skipped by name, NULL-terminated, or NULL */
   const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
-  bool keep_tile;          /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
+  bool keep_tile;             /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
   void *data;

@@ -317,11 +317,11 @@ static bool read_gpu(Reader *reader, Node *node)
   Plan *plan = reader->plan;
   int64_t sms = 0;
   bool ok = node && node_kind_is(node, NODE_MAPPING, NULL, reader->error) &&
-         get_text(reader, node, "name", true, &plan->gpu_name) &&
-         get_text(reader, node, "target", true, &plan->gpu_target) &&
-         get_text(reader, node, "hash", true, &plan->gpu_hash) &&
-         (!node_get(node, "sms") || get_integer(reader, node, "sms", 1, G_MAXINT32, &sms)) &&
-         FINISH(reader, node, "name", "target", "hash", "sms");
+            get_text(reader, node, "name", true, &plan->gpu_name) &&
+            get_text(reader, node, "target", true, &plan->gpu_target) &&
+            get_text(reader, node, "hash", true, &plan->gpu_hash) &&
+            (!node_get(node, "sms") || get_integer(reader, node, "sms", 1, G_MAXINT32, &sms)) &&
+            FINISH(reader, node, "name", "target", "hash", "sms");
   plan->sms = (unsigned)sms;
   return ok;
 }

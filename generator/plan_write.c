@@ -141,8 +141,8 @@ json_t *plan_to_json(const Plan *plan)
   json_t *gpu = json_pack("{s:s, s:s, s:s}", "name", plan->gpu_name, "target", plan->gpu_target, "hash",
                           plan->gpu_hash);
   if (plan->sms) json_object_set_new(gpu, "sms", json_integer(plan->sms));
-  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o}", "version", PLAN_VERSION, "name", plan->name,
-                   "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
+  return json_pack("{s:i, s:s, s:o, s:o, s:o, s:{s:o, s:i}, s:o}", "version", PLAN_VERSION, "name",
+                   plan->name, "gpu", gpu, "symbols", symbols, "tensors", tensors, "workspace", "bytes",
                    expression_json(plan->workspace_bytes), "align", 256, "launches", launches);
 }
 

@@ -44,9 +44,8 @@ static bool same_key(const TunedEntry *a, const TunedEntry *b)
 static void add_product(Proposals *all, Chooser *chooser)
 {
   ProductProposals product = {.name = arena_strdup(all->arena, chooser->op->name)};
-  if (!tuned_gemm_key(chooser, &product.key) ||
-      !symbolic_is_constant(chooser->op->gemm.m, &product.key.m) || product.key.m < 1 || product.key.n < 1 ||
-      product.key.k < 1 || product.key.batches < 1)
+  if (!tuned_gemm_key(chooser, &product.key) || !symbolic_is_constant(chooser->op->gemm.m, &product.key.m) ||
+      product.key.m < 1 || product.key.n < 1 || product.key.k < 1 || product.key.batches < 1)
     return;
   for (unsigned i = 0; i < all->products->len; i++)
     if (same_key(&((ProductProposals *)all->products->pdata[i])->key, &product.key)) return;
@@ -77,11 +76,8 @@ Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOp
   for (unsigned i = 0; i < fusion->n; i++) {
     if (fusion->operators[i]->kind != FUSED_GEMM) continue;
     g_autofree Chooser *chooser = g_new0(Chooser, 1);
-    *chooser = (Chooser){.op = fusion->operators[i],
-                         .graph = graph,
-                         .gpu = gpu,
-                         .options = options,
-                         .arena = all->arena};
+    *chooser = (Chooser){
+        .op = fusion->operators[i], .graph = graph, .gpu = gpu, .options = options, .arena = all->arena};
     add_product(all, chooser);
   }
   return all;

@@ -6,7 +6,7 @@
 typedef struct Proposal {
   TunedParameter parameters[TUNED_MAX_PARAMETERS]; /* names are static */
   unsigned n_parameters;
-  double clocks;    /* that the cost model says; of one order with the others of its product, no more */
+  double clocks; /* that the cost model says; of one order with the others of its product, no more */
 } Proposal;
 
 typedef struct ProductProposals {
@@ -16,7 +16,7 @@ typedef struct ProductProposals {
 } ProductProposals;
 
 typedef struct Proposals {
-  Arena *arena; /* of the texts */
+  Arena *arena;        /* of the texts */
   GPtrArray *products; /* ProductProposals *, products of the same key once */
 } Proposals;
 

@@ -155,8 +155,8 @@ char *tuned_file_text(const TunedFile *file)
 
 static bool outside(const Node *node, const char *what, GError **error)
 {
-  error_add(error, ERROR_INPUT, SEVERITY_ERROR, &node->mark, "out-of-range", "docs/tune.md describes the file",
-            "%s", what);
+  error_add(error, ERROR_INPUT, SEVERITY_ERROR, &node->mark, "out-of-range",
+            "docs/tune.md describes the file", "%s", what);
   return false;
 }
 
@@ -166,8 +166,8 @@ static bool read_count(Node *mapping, const char *key, int64_t least, int64_t mo
   Node *node = node_require(mapping, key, error);
   if (!node || !node_integer(node, value, error)) return false;
   if (*value >= least && *value <= most) return true;
-  g_autofree char *what = g_strdup_printf("`%s` must be from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, key,
-                                          least, most);
+  g_autofree char *what =
+      g_strdup_printf("`%s` must be from %" G_GINT64_FORMAT " to %" G_GINT64_FORMAT, key, least, most);
   return outside(node, what, error);
 }
 

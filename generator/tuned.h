@@ -21,11 +21,11 @@ typedef struct TunedParameter {
 typedef struct TunedEntry {
   const char *product; /* types, layouts and epilogue: tuned_gemm_product() */
   int64_t batches, n, k;
-  unsigned sms;            /* that the kernel may use */
-  int64_t m;               /* rows it was measured at */
-  int64_t least, most;     /* rows it answers for */
-  double us;               /* median time, cold and clean L2 */
-  double first_us;         /* of the model's first choice in the same run */
+  unsigned sms;        /* that the kernel may use */
+  int64_t m;           /* rows it was measured at */
+  int64_t least, most; /* rows it answers for */
+  double us;           /* median time, cold and clean L2 */
+  double first_us;     /* of the model's first choice in the same run */
   TunedParameter *parameters;
   unsigned n_parameters;
 } TunedEntry;

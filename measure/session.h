@@ -26,9 +26,9 @@ typedef struct BenchSession {
   bool fast_accumulation, all_algorithms, fixed;
   const TunedDatabase *tuned; /* measured choices; NULL: none */
   unsigned sms;               /* that our own kernels may use; 0: all */
-  double seconds;         /* no case is begun after so many; 0: no limit */
-  const char *version;    /* of this program, for the result */
-  double ceiling_seconds; /* of each product loop */
+  double seconds;             /* no case is begun after so many; 0: no limit */
+  const char *version;        /* of this program, for the result */
+  double ceiling_seconds;     /* of each product loop */
   unsigned threads;
   BenchReference reference;
   /* Called as results come in; may be NULL. note: what went wrong with a candidate, or what is being done. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 /* The model's choice is kept unless another is so much faster: less is noise. */
-#define WORTH_A_CHANGE 1.005
+#define WORTH_A_CHANGE  1.005
 #define FIRST_PROPOSALS 8
 
 static void tell(const TuneSession *session, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -65,8 +65,7 @@ static void build_one(void *number, void *data)
   g_autoptr(TunedDatabase) database = database_of(jobs, i);
   TunedEntry entry = entry_of(jobs->product, i);
   g_autofree char *name = tuned_parameters_text(&entry);
-  const BenchVariant variant = {
-      .name = name, .sms = jobs->session->sms, .fixed = true, .tuned = database};
+  const BenchVariant variant = {.name = name, .sms = jobs->session->sms, .fixed = true, .tuned = database};
   jobs->builds[i] = bench_build_new(jobs->c, &variant, jobs->session->description, &error);
   if (error) jobs->messages[i] = g_strdup(error->message);
   g_clear_error(&error);
@@ -247,8 +246,7 @@ json_t *tune_choice(const json_t *products)
     n++;
   }
   if (!n) return json_pack("{s:i}", "products", 0);
-  return json_pack("{s:i, s:f, s:f}", "products", (int)n, "first", exp(first / n), "best_of_8",
-                   exp(top / n));
+  return json_pack("{s:i, s:f, s:f}", "products", (int)n, "first", exp(first / n), "best_of_8", exp(top / n));
 }
 
 /* ---- clocks that need no GPU ---- */
@@ -294,7 +292,8 @@ static bool recall(void *data, const TuneWork *work, TuneTime *times, GError **e
       times[i].thorough = json_is_true(json_object_get(known, "thorough"));
     }
     if (isnan(times[i].us) && !times[i].message)
-      times[i].message = g_strdup(product ? "the recording has no time of it" : "the recording lacks the case");
+      times[i].message =
+          g_strdup(product ? "the recording has no time of it" : "the recording lacks the case");
     json_decref(wanted);
   }
   return true;

@@ -9,10 +9,10 @@
 
 /* What a clock says of one proposal. */
 typedef struct TuneTime {
-  double us;      /* median; NAN: it was not or could not be measured */
-  double spread;  /* (third - first quartile) / median */
-  bool thorough;  /* measured again among the fastest: only such a one can win */
-  char *message;  /* why there is no time; owned; NULL otherwise */
+  double us;     /* median; NAN: it was not or could not be measured */
+  double spread; /* (third - first quartile) / median */
+  bool thorough; /* measured again among the fastest: only such a one can win */
+  char *message; /* why there is no time; owned; NULL otherwise */
 } TuneTime;
 
 typedef struct TuneWork {

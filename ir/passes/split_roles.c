@@ -544,8 +544,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = MAX(1, sms / split->cluster) * split->cluster;
-    if (is_persistent(split, op))
-      blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
+    if (is_persistent(split, op)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
   ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));

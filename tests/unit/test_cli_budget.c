@@ -15,7 +15,8 @@ static const char *const graphs[] = {
     "nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
     "{name: batched, inputs: {A: {type: f16, shape: [B, 4, M, 64]}, B: {type: f16, shape: [B, 4, 64, 512]}}, "
     "nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
-    "{name: rows, inputs: {x: {type: f32, shape: [M, N]}}, nodes: [{op: Softmax, inputs: [x], outputs: [y]}], "
+    "{name: rows, inputs: {x: {type: f32, shape: [M, N]}}, nodes: [{op: Softmax, inputs: [x], outputs: "
+    "[y]}], "
     "outputs: [y]}",
     "{name: sums, inputs: {x: {type: f32, shape: [M, 40]}}, constants: {axes: {type: s64, shape: [1], data: "
     "[-1]}}, nodes: [{op: ReduceSum, inputs: [x, axes], outputs: [y]}], outputs: [y]}",

@@ -7,8 +7,9 @@
 
 #include <cmocka.h>
 
-static const char text[] = "{name: p, inputs: {A: {type: bf16, shape: [M, K]}, B: {type: bf16, shape: [K, N], "
-                           "strides: [1, K]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
+static const char text[] =
+    "{name: p, inputs: {A: {type: bf16, shape: [M, K]}, B: {type: bf16, shape: [K, N], "
+    "strides: [1, K]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
 
 /* Times by the place in the list of proposals. */
 typedef struct Fake {
@@ -108,7 +109,8 @@ static void keeps_the_model_in_doubt(void **state)
 
 static void passes_over_wrong_and_rough_ones(void **state)
 {
-  Fake fake = {.us = {20, 0, 19, 10}, .rough = 3}; /* the second is wrong, the fourth measured once, shortly */
+  Fake fake = {.us = {20, 0, 19, 10},
+               .rough = 3}; /* the second is wrong, the fourth measured once, shortly */
   Outcome outcome = tune((TuneClock){.measure = measure, .data = &fake}, 5, "64", 0);
   assert_int_equal(winner(&outcome), 2);
   Fake first_fails = {.us = {0, 30, 20, 25}, .rough = 4};
@@ -168,7 +170,8 @@ static void says_how_good_the_choice_was(void **state)
   assert_true(fabs(json_number_value(json_object_get(choice, "best_of_8")) - 1) < 1e-9);
   /* what was measured can be measured again */
   Outcome again = tune(tune_recorded_clock(outcome.result), 0, "64", 0);
-  assert_true(json_equal(json_object_get(again.result, "products"), json_object_get(outcome.result, "products")));
+  assert_true(
+      json_equal(json_object_get(again.result, "products"), json_object_get(outcome.result, "products")));
   Outcome other = tune(tune_recorded_clock(outcome.result), 0, "128", 0);
   assert_int_equal(tuned_file_count(other.file), 0);
   assert_null(json_object_get(json_object_get(other.result, "choice"), "first"));

@@ -1,4 +1,5 @@
-/* Files of measured choices: reading, writing, merging, which answers, and what the compiler makes of them. */
+/* Files of measured choices: reading, writing, merging, which answers, and what the compiler makes of them.
+ */
 #include "generator/compile.h"
 #include "generator/tuned.h"
 #include <setjmp.h>
@@ -7,7 +8,7 @@
 
 #include <cmocka.h>
 
-#define HEAD "{\"version\": 1, \"gpu\": \"h100\", \"sms\": 132, \"generation\": 1, \"entries\": ["
+#define HEAD    "{\"version\": 1, \"gpu\": \"h100\", \"sms\": 132, \"generation\": 1, \"entries\": ["
 #define PRODUCT "bf16 mk x bf16 nk + f32 -> bf16"
 
 static Gpu *gpu_of(const char *name)
@@ -52,14 +53,14 @@ static void writes_what_it_reads(void **state)
   TunedEntry early = entry(64, 33, 64, parameters, 64);
   tuned_file_put(file, &early);
   g_autofree char *text = tuned_file_text(file);
-  assert_string_equal(text, HEAD
-                      "\n  {\"product\": \"" PRODUCT
-                      "\", \"sms\": 132, \"batches\": 1, \"n\": 4096, \"k\": 7168, \"m\": 64, \"from\": 33, "
-                      "\"to\": 64, \"parameters\": {\"bm\": 64, \"bn\": 64}, \"us\": 20.0, \"first_us\": 22.0},"
-                      "\n  {\"product\": \"" PRODUCT
-                      "\", \"sms\": 132, \"batches\": 1, \"n\": 4096, \"k\": 7168, \"m\": 128, \"from\": 65, "
-                      "\"to\": 128, \"parameters\": {\"bm\": 64, \"bn\": 32}, \"us\": 20.0, \"first_us\": "
-                      "22.0}]}\n");
+  assert_string_equal(
+      text, HEAD "\n  {\"product\": \"" PRODUCT
+                 "\", \"sms\": 132, \"batches\": 1, \"n\": 4096, \"k\": 7168, \"m\": 64, \"from\": 33, "
+                 "\"to\": 64, \"parameters\": {\"bm\": 64, \"bn\": 64}, \"us\": 20.0, \"first_us\": 22.0},"
+                 "\n  {\"product\": \"" PRODUCT
+                 "\", \"sms\": 132, \"batches\": 1, \"n\": 4096, \"k\": 7168, \"m\": 128, \"from\": 65, "
+                 "\"to\": 128, \"parameters\": {\"bm\": 64, \"bn\": 32}, \"us\": 20.0, \"first_us\": "
+                 "22.0}]}\n");
   g_autoptr(TunedFile) again = read_text(text, NULL);
   assert_non_null(again);
   g_autofree char *second = tuned_file_text(again);
@@ -89,15 +90,19 @@ static void names_every_fault(void **state)
       {"[]", "choices.json:1:1: error: expected a mapping (a file of measured choices), found a list"},
       {"{\"version\": 2}", "choices.json:1:13: error: `version` must be from 1 to 1"},
       {"{\"version\": 1, \"gpu\": \"h100\"}", "choices.json:1:1: error: missing key `entries`"},
-      {HEAD "{\"product\": \"p\", \"sms\": 0}]}", "choices.json:1:96: error: `sms` must be from 1 to 2147483647"},
+      {HEAD "{\"product\": \"p\", \"sms\": 0}]}",
+       "choices.json:1:96: error: `sms` must be from 1 to 2147483647"},
       {HEAD "], \"more\": 1}", "choices.json:1:75: error: unknown key `more`"},
-      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 6, \"to\": 9, "
+      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 6, "
+            "\"to\": 9, "
             "\"parameters\": {}, \"us\": 1, \"first_us\": 1}]}",
        "choices.json:1:145: error: `from` must be from 1 to 5"},
-      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 1, \"to\": 9, "
+      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 1, "
+            "\"to\": 9, "
             "\"parameters\": {\"bm\": 1.5}, \"us\": 1, \"first_us\": 1}]}",
        "choices.json:1:178: error: expected an integer, found `1.5`"},
-      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 1, \"to\": 9, "
+      {HEAD "{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, \"from\": 1, "
+            "\"to\": 9, "
             "\"parameters\": {}, \"us\": 0, \"first_us\": 1}]}",
        "choices.json:1:181: error: `us` must be a time above 0, in microseconds"},
   };
@@ -117,10 +122,11 @@ static void refuses_two_of_a_key(void **state)
 {
   g_autoptr(GString) text = g_string_new(HEAD);
   for (unsigned i = 0; i < 2; i++)
-    g_string_append_printf(text,
-                           "%s\n{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, "
-                           "\"from\": 1, \"to\": 9, \"parameters\": {}, \"us\": 1, \"first_us\": 1}",
-                           i ? "," : "");
+    g_string_append_printf(
+        text,
+        "%s\n{\"product\": \"p\", \"sms\": 1, \"batches\": 1, \"n\": 1, \"k\": 1, \"m\": 5, "
+        "\"from\": 1, \"to\": 9, \"parameters\": {}, \"us\": 1, \"first_us\": 1}",
+        i ? "," : "");
   g_string_append(text, "]}");
   GError *error = NULL;
   assert_null(read_text(text->str, &error));
@@ -133,7 +139,8 @@ static void leaves_out_what_is_stale(void **state)
 {
   g_autoptr(Gpu) h100 = gpu_of("h100");
   static const char *const stale[][2] = {
-      {"{version: 1, gpu: a100, sms: 108, generation: 1, entries: []}", "tuned: f is left out: it is for a100"},
+      {"{version: 1, gpu: a100, sms: 108, generation: 1, entries: []}",
+       "tuned: f is left out: it is for a100"},
       {"{version: 1, gpu: h100, sms: 114, generation: 1, entries: []}",
        "tuned: f is left out: it was measured on 114 SMs, h100 is described with 132"},
       {"{version: 1, gpu: h100, sms: 132, generation: 99, entries: []}",
@@ -257,10 +264,14 @@ static void compiler_ignores_what_is_illegal(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(writes_what_it_reads),      cmocka_unit_test(replaces_what_it_knows),
-      cmocka_unit_test(names_every_fault),         cmocka_unit_test(refuses_two_of_a_key),
-      cmocka_unit_test(leaves_out_what_is_stale),  cmocka_unit_test(nearest_answers),
-      cmocka_unit_test(first_file_answers),        cmocka_unit_test(compiler_takes_the_choice),
+      cmocka_unit_test(writes_what_it_reads),
+      cmocka_unit_test(replaces_what_it_knows),
+      cmocka_unit_test(names_every_fault),
+      cmocka_unit_test(refuses_two_of_a_key),
+      cmocka_unit_test(leaves_out_what_is_stale),
+      cmocka_unit_test(nearest_answers),
+      cmocka_unit_test(first_file_answers),
+      cmocka_unit_test(compiler_takes_the_choice),
       cmocka_unit_test(compiler_ignores_what_is_illegal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,8 +141,9 @@ static void describe_forced(Chooser *chooser, Choice *choice)
   const ChoiceParameter *bm = choice_parameter(choice, "bm"), *bn = choice_parameter(choice, "bn"),
                         *bk = choice_parameter(choice, "bk"), *stages = choice_parameter(choice, "stages");
   if (!chooser->options || !chooser->options->sets || !bm || !bn || !bk) return;
-  choice->tile_text =
-      arena_printf(chooser->arena, "%dx%dx%d", (int)bm->integer, (int)bn->integer, (int)bk->integer);
+  bool swapped = choice_int(choice, "swapped", 0) != 0;
+  choice->tile_text = arena_printf(chooser->arena, "%dx%dx%d", (int)(swapped ? bn : bm)->integer,
+                                   (int)(swapped ? bm : bn)->integer, (int)bk->integer);
   choice->suffix = choice->tile_text;
   if (stages) choice->stages = (unsigned)stages->integer;
 }
@@ -150,6 +151,7 @@ static void describe_forced(Chooser *chooser, Choice *choice)
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
+  if (chooser->op->kind == FUSED_GEMM) chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (chooser->op->kind == FUSED_GEMM) {
     if (!choose_gemm(chooser)) return false;
   } else if (chooser->op->kind == FUSED_ROW) {

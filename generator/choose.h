@@ -9,6 +9,7 @@
 
 typedef struct Chooser {
   const FusedOperator *op;
+  const FusedOperator *turned; /* GEMM: the operator as its transpose; choose_variants sets it */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;

@@ -7,12 +7,14 @@
 #include <string.h>
 
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t group_ranges[] = {32, 64, 128, 256, 512, 1024, 2048};
+static const int64_t group_ranges[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 /* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
-static const int64_t warp_ranges[] = {64, 128};
+static const int64_t warp_ranges[] = {8, 16, 32, 64, 128};
 #define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
-/* A range keeps its own tile if the next range's would take this much longer. */
+/* A range keeps its own tile if the next range's would take this much longer; few rows, less. */
 #define WORTH_A_VARIANT 1.05
+#define WORTH_A_THIN    1.02
+#define THIN_ROWS       32
 
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
@@ -53,7 +55,7 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
@@ -62,24 +64,28 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bn", tile.bn);
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
-  choice_set_int(choice, "persistent", tile.group && tile.split == 1);
+  choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
   choice_set_int(choice, "group", 8);
+  choice_set_own(choice, "swapped", tile.swapped);
+  choice_set_own(choice, "blocks", MAX(1, tile.blocks));
   if (tile.group && fast) {
     choice_set_int(choice, "cluster", tile.cluster);
     choice_set_int(choice, "split", tile.split);
   }
   choice->stages = tile.stages;
-  choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.bm, tile.bn, tile.bk);
+  /* rows and columns of D, whichever side of the product they are */
+  choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
+                                   tile.swapped ? tile.bm : tile.bn, tile.bk);
   const char *shared = tile.split > 1 ? arena_printf(chooser->arena, "_split%u", tile.split) : "";
-  choice->suffix =
-      arena_printf(chooser->arena, "%ux%ux%u%s%s", tile.bm, tile.bn, tile.bk, shared, fast ? "" : "_any");
+  choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
+                                shared, fast ? "" : "_any");
   chooser->n++;
 }
 
 static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
 {
-  return a->bm == b->bm && a->bn == b->bn && a->stages == b->stages && a->cluster == b->cluster &&
-         a->split == b->split;
+  return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
+         a->stages == b->stages && a->cluster == b->cluster && a->split == b->split;
 }
 
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
@@ -118,7 +124,8 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
     int64_t rows = i ? ranges[i] : FEW_ROWS;
     double own = gemm_candidate_cost(chooser, &tiles[i], rows).total,
            next = gemm_candidate_cost(chooser, &tiles[i + 1], rows).total;
-    if (next < own * WORTH_A_VARIANT && !tuned[i]) tiles[i] = tiles[i + 1];
+    bool close = next < own * (rows > THIN_ROWS ? WORTH_A_VARIANT : WORTH_A_THIN);
+    if (close && !tuned[i]) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;

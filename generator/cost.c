@@ -25,7 +25,17 @@
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
  * seem to be fetched all from one place. */
 #define OUTSIDE_ROW 0.055
-#define WARP_STEP   100.0 /* clocks: wait, block barrier, addresses of a k step of warp products */
+/* A tile that streams one operand past few columns of the other: */
+#define STREAM_OUTPUT  0.3    /* clocks for each result, straight from registers, */
+#define STREAM_TURN    600.0  /* between the blocks of an SM that follow one another, */
+#define STREAM_STEP    80.0   /* clocks of a step at least, */
+#define STREAM_DEPTH   95.0   /* for each 128 bytes of k, */
+#define STREAM_COLUMN  0.65   /* and for each column of these; */
+#define STREAM_THREADS 200.0  /* of a step where threads copy, */
+#define STREAM_ROW     2.3    /* and for each row and 128 bytes of k, */
+#define STREAM_LATENCY 1250.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
+#define STREAM_COMBINE 1200.0 /* for a cluster to meet and add up a tile */
+#define WARP_STEP      100.0  /* clocks: wait, block barrier, addresses of a k step of warp products */
 /* Bytes that a k step moves through shared memory, over what its banks would deliver in the measured time:
  * one warpgroup's products hide some of what they read, two get into each other's way. */
 #define SHARED_ONE_GROUP   1.33
@@ -109,6 +119,37 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
                 epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
   double exposed = (cost.waves - 1) * turn;
   cost.total = FILL + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
+  return cost;
+}
+
+CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  CostReport cost = {0};
+  double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / 128;
+  double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
+  unsigned split = tile->split > 1 ? tile->split : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
+  cost.tiles = tile_count(gemm, tile);
+  double blocks = cost.tiles * split, busy = fmin(blocks, gemm->sms);
+  double together = fmin(resident, ceil(blocks / gemm->sms)); /* blocks of the busiest SM that run at once */
+  double rate = gpu_fact(gpu, "copy_tensor.throughput");
+  if (!(rate > 0)) rate = DEFAULT_COPY;
+  rate = fmin(rate, ALL_COPY * gpu->sm_count / busy) / together;
+  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
+  cost.copy = filled / rate;
+  cost.latency = STREAM_LATENCY / fmax(1, (double)tile->stages - 1);
+  double least = tile->threads_copy ? STREAM_THREADS + STREAM_ROW * bm * deep
+                                    : STREAM_STEP + (STREAM_DEPTH + STREAM_COLUMN * bn) * deep;
+  cost.step = fmax(fmax(cost.tensor, cost.latency), fmax(cost.copy, least));
+  double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
+  cost.step += OUTSIDE_ROW * outside * busy / split * deep;
+  cost.waves = ceil(blocks / (gemm->sms * resident));
+  cost.memory = memory_clocks(gpu, gemm);
+  double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
+  double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn : 0;
+  /* a block beside another hides its start and its end */
+  double exposed = resident > 1 ? 0 : (cost.waves - 1) * STREAM_TURN;
+  cost.total =
+      FILL + overlapped(steps * cost.step, cost.memory) + STREAM_OUTPUT * bm * bn / split + exposed + combine;
   return cost;
 }
 

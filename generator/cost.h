@@ -11,7 +11,9 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned split; /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned split;    /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned blocks;   /* that share an SM; 0 and 1: each has one for itself */
+  bool threads_copy; /* and warps multiply; else the copy engine and group products */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */
@@ -25,5 +27,7 @@ typedef struct CostReport {             /* clocks */
 
 /* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+/* The same with few columns (bn), its results straight from registers: it lives from streaming A. */
+CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* A kernel of per-thread copies and warp products; only the order of totals means something. */
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

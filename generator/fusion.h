@@ -144,5 +144,8 @@ typedef struct FusionOptions {
 Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error);
 void fusion_free(Fusion *fusion);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Fusion, fusion_free)
+/* A GEMM as its transpose: rows and columns change places in dims and strides, and A and B their roles. Lives
+ * in `arena` and shares what it points to with `op`, which must outlive it. */
+const FusedOperator *fused_gemm_transposed(Arena *arena, const FusedOperator *op);
 /* Text for tests and --explain; g_free. */
 char *fusion_dump(const Fusion *fusion);

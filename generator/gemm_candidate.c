@@ -4,32 +4,49 @@
 static const unsigned group_rows[] = {64, 128};
 static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224, 256};
 static const unsigned splits[] = {1, 2, 4, 8};
+/* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
+static const unsigned swapped_columns[] = {8, 16, 32};
+static const unsigned resident[] = {2, 1};
+#define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
+static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
-#define MANY_WAVES 8
+#define MANY_WAVES       8
+#define MOST_STAGES      10
+#define MOST_WARP_STAGES 4
+/* Longer rings made them slower: docs/performance-log.md. */
+#define MOST_SWAPPED_STAGES      8
+#define MOST_SWAPPED_WARP_STAGES 6
+
+const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  return candidate->swapped ? chooser->turned : chooser->op;
+}
 
 /* ---- Shared memory ---- */
 
-/* A row of the widest swizzle along k; half of one where threads copy and more stages pay. */
-static unsigned tile_depth(const FusedGemm *gemm, bool group)
+/* A row of the widest swizzle along k; half of one where threads copy and more stages pay; two where the tile
+ * has few rows of D, so that a step is worth its barriers. */
+static unsigned tile_depth(const FusedGemm *gemm, const GemmCandidate *tile)
 {
-  return (group ? 128 : 64) / number_bytes(gemm->a_type);
+  unsigned bytes = tile->swapped ? 256 : tile->group ? 128 : 64;
+  return bytes / number_bytes(gemm->a_type);
 }
 
-static unsigned out_bytes(const Chooser *chooser)
+static unsigned out_bytes(const FusedOperator *op)
 {
-  const FusedOperator *op = chooser->op;
   return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
 }
 
 /* What stage_stores takes: two parts of the tile, as wide as a swizzle, for each output. */
 static unsigned staging_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  return 2 * candidate->bm * 128 * chooser->op->n_outputs;
+  /* exchanged, rows of the result are columns: they go straight from registers */
+  return candidate->swapped ? 0 : 2 * candidate->bm * 128 * chooser->op->n_outputs;
 }
 
 static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
   return (candidate->bm * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) *
          candidate->bk;
 }
@@ -42,20 +59,23 @@ static unsigned exchange_bytes(const GemmCandidate *candidate)
 
 static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
 {
-  unsigned stage = stage_bytes(chooser, candidate);
-  unsigned room = chooser->gpu->shared_per_block - 2048; /* barriers and alignment */
+  const Gpu *gpu = chooser->gpu;
+  unsigned stage = stage_bytes(chooser, candidate), room = gpu->shared_per_block;
+  if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
+  room -= 2048; /* barriers and alignment */
   if (!fast) return 2;
-  if (!candidate->group) return CLAMP(room / stage, 2u, 4u);
+  if (!candidate->group)
+    return CLAMP(room / stage, 2u, candidate->swapped ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
   unsigned staging = staging_bytes(chooser, candidate);
   room -= exchange_bytes(candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
-  return CLAMP((room - staging) / stage, 2u, 10u);
+  return CLAMP((room - staging) / stage, 2u, candidate->swapped ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
-  tile.bk = tile_depth(&chooser->op->gemm, tile.group);
+  tile.bk = tile_depth(&chooser->op->gemm, &tile);
   tile.stages = stage_count(chooser, &tile, fast);
   return tile;
 }
@@ -87,24 +107,25 @@ static bool is_panel(unsigned extent, NumberType type)
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell; each
- * then has whole pieces of the tile's columns. */
+ * then has whole pieces of the tile's columns: fragments, or, where the copy engine stores them, sectors. */
 static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   const Gpu *gpu = chooser->gpu;
   if (candidate->split <= 1) return true;
   unsigned columns = candidate->bn / candidate->split;
+  bool pieces =
+      candidate->swapped ? columns % 8 == 0 : columns % 16 == 0 && columns * out_bytes(chooser->op) % 32 == 0;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(chooser->op->dims[i], NULL);
-  return known && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable && columns % 16 == 0 &&
-         columns * out_bytes(chooser) % 32 == 0 &&
+  return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
          exchange_bytes(candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
 }
 
 static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
   const GpuProduct *product =
       gpu_product(chooser->gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
   bool legal = false;
@@ -125,7 +146,7 @@ static bool gathers_elements(const Chooser *chooser)
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
-  return !gathers_elements(chooser) || (candidate->bm == 64 && candidate->bn == 64);
+  return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }
 
 /* ---- What it costs ---- */
@@ -138,19 +159,28 @@ static unsigned sm_budget(const Chooser *chooser)
 
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
+  const FusedGemm *gemm = &op->gemm;
+  int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
   CostGemm shape = {.batches = 1,
-                    .m = MAX(1, m),
-                    .n = MAX(1, choose_typical(chooser, gemm->n)),
+                    .m = candidate->swapped ? columns : rows,
+                    .n = candidate->swapped ? rows : columns,
                     .k = MAX(1, choose_typical(chooser, gemm->k)),
                     .a_bytes = number_bytes(gemm->a_type),
                     .b_bytes = number_bytes(gemm->b_type),
-                    .out_bytes = out_bytes(chooser),
+                    .out_bytes = out_bytes(op),
                     .type = gemm->a_type,
                     .sms = sm_budget(chooser)};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
-  CostTile tile = {candidate->bm, candidate->bn, candidate->bk, candidate->stages, candidate->split};
+  CostTile tile = {.bm = candidate->bm,
+                   .bn = candidate->bn,
+                   .bk = candidate->bk,
+                   .stages = candidate->stages,
+                   .split = candidate->split,
+                   .blocks = candidate->blocks,
+                   .threads_copy = !candidate->group};
+  if (candidate->swapped) return cost_stream_gemm(chooser->gpu, &shape, &tile);
   return candidate->group ? cost_group_gemm(chooser->gpu, &shape, &tile)
                           : cost_warp_gemm(chooser->gpu, &shape, &tile);
 }
@@ -174,8 +204,36 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
   /* a split kernel starts anew for each wave */
-  if (tile.split > 1 && priced.cost.tiles * tile.split > resident_blocks(chooser, tile.split)) return;
+  if (tile.split > 1 &&
+      priced.cost.tiles * tile.split > resident_blocks(chooser, tile.split) * MAX(1, tile.blocks))
+    return;
   g_array_append_val(list, priced);
+}
+
+/* For few rows, known to be no more, all in one tile: the other operand passes once. */
+static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+{
+  tile.swapped = 1;
+  for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
+    for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= swapped_columns[c]; b++) {
+      tile.bn = swapped_columns[c];
+      tile.blocks = resident[b];
+      append(chooser, list, tile, m);
+    }
+}
+
+static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
+{
+  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .cluster = 1};
+  for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
+    tile.split = splits[s];
+    append_swapped(chooser, list, tile, m);
+  }
+  for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
+    tile.split = 1;
+    tile.bm = swapped_warp_rows[r];
+    append_swapped(chooser, list, tile, m);
+  }
 }
 
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
@@ -192,6 +250,7 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
             (GemmCandidate){
                 .group = true, .bm = group_rows[r], .bn = group_columns[c], .cluster = 1, .split = splits[s]},
             m);
+  if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;
 }
 
@@ -199,12 +258,14 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
 {
   const GemmCandidate *candidate = &priced->candidate;
   const CostReport *cost = &priced->cost;
+  bool swapped = candidate->swapped; /* of D the rows come first, whichever side of the product they are */
   choose_note(
       chooser,
-      "M = %-6d tile %3ux%-3u split %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
+      "M = %-6d tile %3ux%-3u%s split %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
       "  memory %8.0f  total %8.0f clocks",
-      (int)m, candidate->bm, candidate->bn, candidate->split, cost->step, cost->tensor, cost->shared,
-      cost->copy, cost->waves, cost->memory, cost->total);
+      (int)m, swapped ? candidate->bn : candidate->bm, swapped ? candidate->bm : candidate->bn,
+      swapped ? " swapped" : "", candidate->split, cost->step, cost->tensor, cost->shared, cost->copy,
+      cost->waves, cost->memory, cost->total);
 }
 
 /* Of equal ones the larger, which comes later: over many waves it reads less, which the model does not see,

@@ -12,6 +12,8 @@ typedef struct GemmCandidate {
   unsigned stages;     /* slots of the ring */
   unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
+  unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
+  unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
 } GemmCandidate;
 
 typedef struct PricedCandidate {
@@ -19,6 +21,8 @@ typedef struct PricedCandidate {
   CostReport cost;
 } PricedCandidate;
 
+/* The operator whose A, B and D the candidate's tile speaks of: the chooser's, or its transpose. */
+const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate);
 /* Can the GPU multiply the operands as they lie, with group products, with warp products? */
 bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);

@@ -19,6 +19,13 @@ void choice_set_int(Choice *choice, const char *name, int64_t value)
   choice_add(choice, name, EXPR_INT)->integer = value;
 }
 
+void choice_set_own(Choice *choice, const char *name, int64_t value)
+{
+  ChoiceParameter *parameter = choice_add(choice, name, EXPR_INT);
+  parameter->integer = value;
+  parameter->own = true;
+}
+
 void choice_set_float(Choice *choice, const char *name, double value)
 {
   choice_add(choice, name, EXPR_FLOAT)->number = value;
@@ -34,6 +41,12 @@ const ChoiceParameter *choice_parameter(const Choice *choice, const char *name)
   for (unsigned i = 0; i < choice->n_parameters; i++)
     if (g_str_equal(choice->parameters[i].name, name)) return &choice->parameters[i];
   return NULL;
+}
+
+int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise)
+{
+  const ChoiceParameter *parameter = choice_parameter(choice, name);
+  return parameter ? parameter->integer : otherwise;
 }
 
 /* ---- Run-time scalars ---- */
@@ -361,10 +374,15 @@ static GHashTable *bindings_of(KernelBuild *build)
   GHashTable *bindings = g_hash_table_new(g_str_hash, g_str_equal);
   for (unsigned i = 0; i < build->choice->n_parameters; i++) {
     const ChoiceParameter *parameter = &build->choice->parameters[i];
+    if (parameter->own) continue;
     IrExpr *value = parameter->kind == EXPR_INT     ? ir_int(module, parameter->integer)
                     : parameter->kind == EXPR_FLOAT ? ir_float(module, parameter->number)
                                                     : ir_name(module, parameter->text);
     g_hash_table_insert(bindings, (gpointer)parameter->name, value);
+  }
+  if (build->op->kind == FUSED_GEMM) { /* which is A tells the operator, exchanged or not */
+    g_hash_table_insert(bindings, (gpointer) "ta", ir_name(module, number_name(build->op->gemm.a_type)));
+    g_hash_table_insert(bindings, (gpointer) "tb", ir_name(module, number_name(build->op->gemm.b_type)));
   }
   static const char *const functions[] = {"prologue", "epilogue", "body"};
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
@@ -424,6 +442,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   IrModule *module = read_template(choice->template_name, error);
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
+  if (choice_int(choice, "swapped", 0)) op = fused_gemm_transposed(module->arena, op);
   *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};
   build->fast = libraries->math_fast != NULL;
   build->math = libraries->math;

@@ -22,6 +22,7 @@ typedef struct ChoiceParameter {
   int64_t integer;
   double number;
   const char *text;
+  bool own; /* read by the generator: the template has no such parameter */
 } ChoiceParameter;
 
 /* How one variant is generated. */
@@ -40,9 +41,13 @@ typedef struct Choice {
 } Choice;
 
 void choice_set_int(Choice *choice, const char *name, int64_t value);
+/* A parameter of the generator itself, beside the template's. */
+void choice_set_own(Choice *choice, const char *name, int64_t value);
 void choice_set_float(Choice *choice, const char *name, double value);
 void choice_set_name(Choice *choice, const char *name, const char *value);
 const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
+/* An integer parameter's value, or `otherwise` if the choice has no such parameter. */
+int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 
 /* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
  * sources, so they outlive every kernel that was built with them. */

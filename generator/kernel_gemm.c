@@ -215,8 +215,10 @@ bool kernel_write_gemm(KernelBuild *build)
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   /* an operand that the epilogue reads too is a tensor of its own there */
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
+  int64_t blocks = choice_int(build->choice, "blocks", 1);
+  if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
   /* blocks that share a tile have a part of its columns each */
-  const ChoiceParameter *split = choice_parameter(build->choice, "split");
-  int64_t columns = choice_parameter(build->choice, "bn")->integer / (split ? MAX(1, split->integer) : 1);
-  return write_epilogue(build, choice_parameter(build->choice, "bm")->integer, columns);
+  int64_t split = MAX(1, choice_int(build->choice, "split", 1));
+  return write_epilogue(build, choice_int(build->choice, "bm", 0),
+                        choice_int(build->choice, "bn", 0) / split);
 }

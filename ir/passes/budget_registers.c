@@ -73,7 +73,10 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
     n++;
   }
-  unsigned entry = gpu->registers_per_sm / (unsigned)threads / HANDOVER_STEP * HANDOVER_STEP;
+  int64_t blocks = 1; /* of an SM at once */
+  if (ir_launch_get(kernel, ATTR_MIN_BLOCKS)) ir_expr_is_int(ir_launch_get(kernel, ATTR_MIN_BLOCKS), &blocks);
+  unsigned entry =
+      gpu->registers_per_sm / (unsigned)(threads * MAX(1, blocks)) / HANDOVER_STEP * HANDOVER_STEP;
   entry = MIN(entry, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP);
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers > gpu->registers_per_thread) {
@@ -88,6 +91,6 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   for (unsigned i = 0; i < n; i++)
     if (roles[i].warps % 4) return true;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
-  ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, 1));
+  ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
   return set_roles(module, context, roles, n, entry, (unsigned)threads);
 }

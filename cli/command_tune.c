@@ -283,10 +283,12 @@ static bool write_results(Tune *tune, json_t *result, GError **error)
     if (!write_file(tune->out, text, error)) return false;
   }
   if (!path) return true;
-  char *text = json_dumps(result, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-  bool ok = write_file(path, text, error);
-  free(text);
-  return ok;
+  char *dumped = json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(5));
+  g_autoptr(GString) text = g_string_new(dumped);
+  free(dumped);
+  g_string_replace(text, "{\"parameters\"", "\n{\"parameters\"", 0); /* a line a proposal */
+  g_string_append_c(text, '\n');
+  return write_file(path, text->str, error);
 }
 
 static void add_facts(const Tune *tune, json_t *result)

@@ -40,6 +40,7 @@ static void set_reduction(Choice *choice, const FusedRow *row)
 
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
  * threads that are enough where blocks share an SM. */
+#define LONE_BLOCK_ELEMENTS 8192
 static unsigned lone_block(const Chooser *chooser)
 {
   return chooser->options && chooser->options->sm_budget ? 4 : 1;
@@ -113,8 +114,10 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
   /* four warps; short rows share one, so that every thread has a whole vector */
   if (width <= SHORT_ROW)
     finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
+  else if (more > 1) /* eight elements a thread fit the registers that so many threads leave each other */
+    finish(chooser, choice, MAX(1, LONE_BLOCK_ELEMENTS / width), width, 1024);
   else
-    finish(chooser, choice, 1, width, CLAMP(width / (16 / MIN(more, 2)), 128u, 1024u));
+    finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
 }
 
 void choose_row(Chooser *chooser)

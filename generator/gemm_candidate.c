@@ -202,6 +202,8 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
 {
   PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
   if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
+  /* a budget of SMs is kept by launching no more blocks than that */
+  if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 &&

@@ -78,6 +78,7 @@ Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOp
     g_autofree Chooser *chooser = g_new0(Chooser, 1);
     *chooser = (Chooser){
         .op = fusion->operators[i], .graph = graph, .gpu = gpu, .options = options, .arena = all->arena};
+    chooser->turned = fused_gemm_transposed(all->arena, chooser->op);
     add_product(all, chooser);
   }
   return all;

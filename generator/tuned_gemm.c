@@ -139,7 +139,9 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
   for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
-    if (pair.candidate.split > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm) continue;
+    if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.cluster > 1 ||
+        m <= pair.candidate.bm)
+      continue;
     pair.candidate.cluster = 2;
     pair.cost.total *= CLUSTER_HANDICAP;
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);

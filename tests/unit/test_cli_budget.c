@@ -13,6 +13,11 @@ static const char *const graphs[] = {
     "MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
     "{name: half_open, inputs: {A: {type: bf16, shape: [M, 7168]}, B: {type: bf16, shape: [7168, 576]}}, "
     "nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
+    "{name: thin, inputs: {A: {type: bf16, shape: [8, 7168]}, B: {type: bf16, shape: [7168, 20000]}, C: "
+    "{type: "
+    "f32, shape: [M, 4]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}, {op: Relu, inputs: [C], "
+    "outputs: "
+    "[E]}], outputs: [D, E]}",
     "{name: batched, inputs: {A: {type: f16, shape: [B, 4, M, 64]}, B: {type: f16, shape: [B, 4, 64, 512]}}, "
     "nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
     "{name: rows, inputs: {x: {type: f32, shape: [M, N]}}, nodes: [{op: Softmax, inputs: [x], outputs: "

@@ -93,7 +93,7 @@ void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *t
   require(chooser, choice, condition);
 }
 
-int64_t choose_maximum(Chooser *chooser, const Symbolic *expression)
+int64_t choose_maximum(const Chooser *chooser, const Symbolic *expression)
 {
   int64_t least, most;
   symbolic_range(expression, &chooser->graph->facts, &least, &most);
@@ -151,7 +151,8 @@ static void describe_forced(Chooser *chooser, Choice *choice)
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
-  if (chooser->op->kind == FUSED_GEMM) chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
+  if (chooser->op->kind == FUSED_GEMM && !chooser->op->gemm.dual)
+    chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (chooser->op->kind == FUSED_GEMM) {
     if (!choose_gemm(chooser)) return false;
   } else if (chooser->op->kind == FUSED_ROW) {

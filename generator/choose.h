@@ -9,7 +9,7 @@
 
 typedef struct Chooser {
   const FusedOperator *op;
-  const FusedOperator *turned; /* GEMM: the operator as its transpose; choose_variants sets it */
+  const FusedOperator *turned; /* GEMM, not dual: the operator as its transpose; choose_variants sets it */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;
@@ -21,6 +21,9 @@ typedef struct Chooser {
 } Chooser;
 
 bool choose_variants(Chooser *chooser);
+/* The graph's fused operators for a GPU: two products of one operand are one kernel where the cost model says
+ * so. As fusion_build(); options may be NULL. */
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
 
 /* ---- between choose*.c only ---- */
 bool choose_gemm(Chooser *chooser);
@@ -36,5 +39,5 @@ bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *e
 void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
-int64_t choose_maximum(Chooser *chooser, const Symbolic *expression);
+int64_t choose_maximum(const Chooser *chooser, const Symbolic *expression);
 int64_t choose_typical(const Chooser *chooser, const Symbolic *expression);

@@ -16,6 +16,11 @@ static const int64_t warp_ranges[] = {8, 16, 32, 64, 128};
 #define WORTH_A_THIN    1.02
 #define THIN_ROWS       32
 
+static const char *template_of(const FusedGemm *gemm)
+{
+  return gemm->dual ? "gemm_dual" : "gemm";
+}
+
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
 {
@@ -68,7 +73,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "group", 8);
   choice_set_own(choice, "swapped", tile.swapped);
   choice_set_own(choice, "blocks", MAX(1, tile.blocks));
-  if (tile.group && fast) {
+  if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "cluster", tile.cluster);
     choice_set_int(choice, "split", tile.split);
   }
@@ -129,7 +134,7 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;
-    Choice *choice = choose_open(chooser, "gemm");
+    Choice *choice = choose_open(chooser, template_of(gemm));
     if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, ranges[i]))
       finish(chooser, choice, tiles[i], true);
   }
@@ -146,7 +151,7 @@ bool choose_gemm(Chooser *chooser)
   if (priced)
     tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);
-  Choice *choice = choose_open(chooser, "gemm");
+  Choice *choice = choose_open(chooser, template_of(gemm));
   if (require_fast(chooser, choice, group))
     finish(chooser, choice, tile, true);
   else
@@ -155,6 +160,6 @@ bool choose_gemm(Chooser *chooser)
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
-  finish(chooser, choose_open(chooser, "gemm"), tile, false);
+  finish(chooser, choose_open(chooser, template_of(gemm)), tile, false);
   return true;
 }

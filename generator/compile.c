@@ -352,7 +352,7 @@ static void kernel_destroy(void *kernel)
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                                  GError **error)
 {
-  g_autoptr(Fusion) fusion = fusion_build(graph, NULL, error);
+  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);
   result->kernels = g_ptr_array_new_with_free_func(kernel_destroy);

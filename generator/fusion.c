@@ -62,7 +62,8 @@ static Group *group_of(const Grouping *g, const GraphNode *node)
 static Group *new_group(Grouping *g, FusedKind kind, GraphNode *node)
 {
   Group *group = arena_new_object(g->fuser.arena, Group);
-  *group = (Group){kind, kind == FUSED_ELEMENTWISE ? NULL : node, g_ptr_array_new(), false};
+  *group =
+      (Group){.kind = kind, .anchor = kind == FUSED_ELEMENTWISE ? NULL : node, .nodes = g_ptr_array_new()};
   g_ptr_array_add(group->nodes, node);
   g->fuser.group_of[node->index] = group;
   g_ptr_array_add(g->fuser.groups, group);
@@ -513,12 +514,14 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
                 .groups = g_ptr_array_new(),
                 .notes = g_ptr_array_new(),
                 .none = options && options->none,
+                .options = options,
                 .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT}};
   bool ok = fuser_prepare(&g.fuser, &local);
   if (ok) {
     index_tensors(&g);
     g.fuser.group_of = arena_new_array(g.fuser.arena, Group *, g.fuser.nodes->len);
     place_nodes(&g);
+    if (!g.fuser.none) fuser_pair_products(&g.fuser);
     finish(&g, fusion);
   }
   free_index(&g);

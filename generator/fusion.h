@@ -34,7 +34,8 @@ typedef enum {
   OPERAND_ABSENT,    /* an optional input that was not given */
   OPERAND_INPUT,     /* inputs[index], element at the iteration point */
   OPERAND_STEP,      /* result of steps[index], index < own index */
-  OPERAND_ANCHOR,    /* the anchor's value at the iteration point: accumulator, normalised or reduced value */
+  OPERAND_ANCHOR,    /* the anchor's value at the iteration point: accumulator (index: of a dual product's
+                        two), normalised or reduced value */
   OPERAND_IMMEDIATE, /* `immediate`, already rounded to `type` */
 } FusedOperandKind;
 
@@ -73,6 +74,8 @@ typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
   unsigned n_batch; /* leading iteration dims */
   unsigned a, b;    /* inputs[] of A and B */
+  bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
+  unsigned b2;      /* dual: inputs[] of its right operand, which lies as B does */
   const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
   const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
   bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
@@ -104,7 +107,7 @@ typedef struct FusedOperator {
   FusedKind kind;
   const char *name; /* unique in the fusion, a C identifier: "matmul_add_gelu", "softmax_1" */
   unsigned index;
-  const GraphNode *anchor; /* NULL for ELEMENTWISE */
+  const GraphNode *anchor; /* NULL for ELEMENTWISE; of a dual product the first */
   const GraphNode **nodes; /* every graph node it computes, in graph order */
   unsigned n_nodes;
   const Symbolic *dims[FUSED_MAX_RANK + 1];
@@ -138,6 +141,10 @@ typedef struct Fusion {
 typedef struct FusionOptions {
   bool none;          /* one kernel a node: for tests and bisection */
   unsigned max_steps; /* elementwise steps a kernel; 0: 64 */
+  /* Whether two products of one A, as one fused operator, are better than two kernels. NULL: always. `why`:
+   * for a note, allocated in `arena`; may be left. */
+  bool (*accept_dual)(const FusedOperator *fused, Arena *arena, const char **why, void *data);
+  void *data;
 } FusionOptions;
 
 /* The graph must outlive the fusion. options may be NULL. ERROR_UNSUPPORTED for what no kernel exists. */

@@ -114,16 +114,22 @@ static FusedOperand anchor_step(Assembly *at, OperatorId op, FusedOperand a, Fus
 
 /* ---- anchors ---- */
 
-static void add_gemm(Assembly *at)
+/* The product, or the second one of two. */
+static void add_gemm(Assembly *at, const GraphNode *node)
 {
-  const GraphNode *node = at->group->anchor;
   FusedGemm *gemm = &at->fused->gemm;
-  gemm->a_type = node->inputs[0]->type;
-  gemm->b_type = node->inputs[1]->type;
-  gemm->acc_type = fuser_compute(node->outputs[0]->type);
-  gemm->a = add_input(at, node->inputs[0], VIEW_MATRIX_A);
-  gemm->b = add_input(at, node->inputs[1], VIEW_MATRIX_B);
-  FusedOperand value = {OPERAND_ANCHOR, 0, 0, gemm->acc_type};
+  bool second = node == at->group->second;
+  if (second) {
+    gemm->dual = true;
+    gemm->b2 = add_input(at, node->inputs[1], VIEW_MATRIX_B);
+  } else {
+    gemm->a_type = node->inputs[0]->type;
+    gemm->b_type = node->inputs[1]->type;
+    gemm->acc_type = fuser_compute(node->outputs[0]->type);
+    gemm->a = add_input(at, node->inputs[0], VIEW_MATRIX_A);
+    gemm->b = add_input(at, node->inputs[1], VIEW_MATRIX_B);
+  }
+  FusedOperand value = {OPERAND_ANCHOR, second, 0, gemm->acc_type};
   if (node->op->id == ONNX_Gemm) {
     double alpha = graph_attribute(node, "alpha")->number, beta = graph_attribute(node, "beta")->number;
     if (alpha != 1) value = anchor_step(at, ONNX_Mul, value, immediate(alpha, NUMBER_F32));
@@ -458,13 +464,13 @@ static void add_nodes(Assembly *at)
   bool before = group->kind == FUSED_ROW;
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
-    if (node != group->anchor) {
+    if (node != group->anchor && node != group->second) {
       add_elementwise(at, node, before && node->index < group->anchor->index);
       continue;
     }
     before = false;
     if (group->kind == FUSED_GEMM)
-      add_gemm(at);
+      add_gemm(at, node);
     else
       add_row(at);
   }

@@ -24,7 +24,7 @@ static void append_operand(GString *text, const FusedOperator *fused, const Fuse
   case OPERAND_ABSENT: g_string_append_c(text, '-'); return;
   case OPERAND_INPUT: g_string_append(text, fused->inputs[operand->index].tensor->name); return;
   case OPERAND_STEP: g_string_append_printf(text, "%%%u", operand->index); return;
-  case OPERAND_ANCHOR: g_string_append(text, "anchor"); return;
+  case OPERAND_ANCHOR: g_string_append(text, operand->index ? "anchor2" : "anchor"); return;
   case OPERAND_IMMEDIATE:
     g_string_append(text, g_ascii_formatd(number, sizeof number, "%.9g", operand->immediate));
     return;
@@ -62,6 +62,7 @@ static void append_gemm(GString *text, const FusedOperator *fused)
   append_value(text, "k", gemm->b_k);
   append_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
+  if (gemm->dual) g_string_append_printf(text, "  b2 %s as b\n", fused->inputs[gemm->b2].tensor->name);
 }
 
 static void append_row(GString *text, const FusedOperator *fused)
@@ -90,7 +91,10 @@ static void append_operator(GString *text, const FusedOperator *fused)
   if (fused->kind == FUSED_GEMM) append_gemm(text, fused);
   if (fused->kind == FUSED_ROW) append_row(text, fused);
   for (unsigned i = 0; i < fused->n_inputs; i++) {
-    if (fused->kind == FUSED_GEMM && (i == fused->gemm.a || i == fused->gemm.b)) continue;
+    const FusedGemm *gemm = &fused->gemm;
+    bool operand =
+        fused->kind == FUSED_GEMM && (i == gemm->a || i == gemm->b || (gemm->dual && i == gemm->b2));
+    if (operand) continue;
     g_string_append_printf(text, "  in %s: %s", fused->inputs[i].tensor->name,
                            number_name(fused->inputs[i].tensor->type));
     append_list(text, " strides ", fused->inputs[i].strides, fused->rank);

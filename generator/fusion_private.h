@@ -6,6 +6,7 @@
 typedef struct {
   FusedKind kind;
   GraphNode *anchor; /* NULL for ELEMENTWISE */
+  GraphNode *second; /* dual GEMM: the other product */
   GPtrArray *nodes;  /* GraphNode, in topological order */
   bool absorbed;     /* its nodes went into another group */
 } Group;
@@ -21,6 +22,7 @@ typedef struct {
   GPtrArray *notes;
   unsigned max_steps;
   bool none;
+  const FusionOptions *options; /* may be NULL */
 } Fuser;
 
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -47,6 +49,12 @@ void space_init(Arena *arena, Space *space, unsigned rank, const Symbolic *const
 unsigned space_merge(Arena *arena, Space *space, unsigned first, unsigned last);
 /* One dim, of extent 1 if there is none. */
 void space_insert(Arena *arena, Space *space, unsigned at);
+
+/* ---- two products of one operand: fusion_dual.c ---- */
+
+/* Lets product groups of which one reads the other's result become one, where they have the same A and are
+ * otherwise alike. Groups are complete. */
+void fuser_pair_products(Fuser *fuser);
 
 /* ---- fused operators: fusion_assemble.c ---- */
 

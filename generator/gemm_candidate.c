@@ -37,6 +37,12 @@ static unsigned out_bytes(const FusedOperator *op)
   return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
 }
 
+/* Products that a tile's columns are divided among. */
+static unsigned products(const Chooser *chooser)
+{
+  return chooser->op->gemm.dual ? 2 : 1;
+}
+
 /* What stage_stores takes: two parts of the tile, as wide as a swizzle, for each output. */
 static unsigned staging_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
@@ -132,7 +138,10 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
-  return legal && (!gemm->b_n_major || is_panel(candidate->bn, gemm->b_type));
+  if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
+  /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
+  unsigned half = candidate->bn / 2;
+  return !gemm->dual || half % (gemm->b_n_major ? 128 / number_bytes(gemm->b_type) : 16) == 0;
 }
 
 /* Narrow elements that do not lie along k are gathered one by one: their fragments pass through registers
@@ -145,6 +154,8 @@ static bool gathers_elements(const Chooser *chooser)
 
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
+  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->swapped;
+  if (chooser->op->gemm.dual && shares) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
   return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }
@@ -164,11 +175,11 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
   int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
   CostGemm shape = {.batches = 1,
                     .m = candidate->swapped ? columns : rows,
-                    .n = candidate->swapped ? rows : columns,
+                    .n = (candidate->swapped ? rows : columns) * products(chooser),
                     .k = MAX(1, choose_typical(chooser, gemm->k)),
                     .a_bytes = number_bytes(gemm->a_type),
                     .b_bytes = number_bytes(gemm->b_type),
-                    .out_bytes = out_bytes(op),
+                    .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
                     .type = gemm->a_type,
                     .sms = sm_budget(chooser)};
   for (unsigned i = 0; i < gemm->n_batch; i++)

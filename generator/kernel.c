@@ -239,8 +239,9 @@ static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const
 void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead)
 {
   const FusedOperator *op = build->op;
+  unsigned skip_dual = op->kind == FUSED_GEMM && op->gemm.dual ? op->gemm.b2 : G_MAXUINT;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (i != skip_a && i != skip_b)
+    if (i != skip_a && i != skip_b && i != skip_dual)
       build->inputs[i] = add_operand(build, op->inputs[i].tensor, op->inputs[i].strides, lead);
   for (unsigned i = 0; i < op->n_outputs; i++)
     build->outputs[i] = add_operand(build, op->outputs[i].tensor, op->outputs[i].strides, lead);
@@ -323,7 +324,7 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
       scope->input_values[operand->index] = scope->load(scope, operand->index);
     return scope->input_values[operand->index];
   case OPERAND_STEP: return scope->step_values[operand->index];
-  case OPERAND_ANCHOR: return scope->anchor;
+  case OPERAND_ANCHOR: return operand->index ? scope->second_anchor : scope->anchor;
   case OPERAND_IMMEDIATE:
     return number_class(operand->type) == NUMBER_FLOAT ? ir_float(module, operand->immediate)
                                                        : ir_int(module, (int64_t)operand->immediate);

@@ -57,8 +57,10 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   scope_open(&scope, build, "epilogue");
   IrModule *module = build->module;
   int64_t extent[2] = {bm, bn};
-  IrValue *acc =
-      ir_parameter_new(scope.function, "acc", ir_tile(module, build->op->gemm.acc_type, 2, extent, NULL));
+  IrType accumulator = ir_tile(module, build->op->gemm.acc_type, 2, extent, NULL);
+  scope.anchor = ir_value(module, ir_parameter_new(scope.function, "acc", accumulator));
+  if (build->op->gemm.dual)
+    scope.second_anchor = ir_value(module, ir_parameter_new(scope.function, "acc2", accumulator));
   unsigned batches = MAX(1, build->op->gemm.n_batch);
   Place place = {.bm = bm, .bn = bn, .rank = batches + 2};
   for (unsigned d = 0; d < place.rank; d++) {
@@ -66,7 +68,6 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
     if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
     place.at[d] = ir_value(module, ir_parameter_new(scope.function, name, ir_scalar(NUMBER_S32)));
   }
-  scope.anchor = ir_value(module, acc);
   scope.load = load_input;
   scope.data = &place;
   scope_add_tensors(&scope);
@@ -212,13 +213,14 @@ bool kernel_write_gemm(KernelBuild *build)
   if (gemm->n_batch > 1) expand_batches(build);
   describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  if (gemm->dual)
+    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   /* an operand that the epilogue reads too is a tensor of its own there */
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
-  /* blocks that share a tile have a part of its columns each */
-  int64_t split = MAX(1, choice_int(build->choice, "split", 1));
-  return write_epilogue(build, choice_int(build->choice, "bm", 0),
-                        choice_int(build->choice, "bn", 0) / split);
+  /* blocks that share a tile have a part of its columns each; two products have half of them each */
+  int64_t columns = choice_int(build->choice, "bn", 0) / MAX(1, choice_int(build->choice, "split", 1));
+  return write_epilogue(build, choice_int(build->choice, "bm", 0), gemm->dual ? columns / 2 : columns);
 }

@@ -68,7 +68,7 @@ static void add_product(Proposals *all, Chooser *chooser)
 Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                              GError **error)
 {
-  g_autoptr(Fusion) fusion = fusion_build(graph, NULL, error);
+  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
   Proposals *all = g_new0(Proposals, 1);
   all->arena = arena_new();

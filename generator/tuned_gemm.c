@@ -75,7 +75,7 @@ static void describe_epilogue(const FusedOperator *op, GString *text)
 {
   bool tile = false, vector = false, function = false;
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    if (i == op->gemm.a || i == op->gemm.b) continue;
+    if (i == op->gemm.a || i == op->gemm.b || (op->gemm.dual && i == op->gemm.b2)) continue;
     bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
     bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
     tile |= rows && columns;
@@ -96,6 +96,7 @@ static char *describe_product(const Chooser *chooser)
   g_autoptr(GString) text = g_string_new(NULL);
   g_string_printf(text, "%s %s x %s %s + %s ->", number_name(gemm->a_type), gemm->a_m_major ? "km" : "mk",
                   number_name(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
+  if (gemm->dual) g_string_prepend(text, "dual ");
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", number_name(op->outputs[i].tensor->type));
   describe_epilogue(op, text);
@@ -143,6 +144,7 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
         m <= pair.candidate.bm)
       continue;
     pair.candidate.cluster = 2;
+    if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;
     pair.cost.total *= CLUSTER_HANDICAP;
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }

@@ -38,7 +38,8 @@ static bool node_code(const IrExpr *expr, IrOpcode *code)
 
 IrExpr *elementwise_expr(Frame *frame, IrBuilder *builder, IrExpr *expr, const Mark *mark)
 {
-  if (!is_tile(frame, expr) || expr->kind == EXPR_VALUE) return expr;
+  bool part = expr->kind == EXPR_INDEX && expr->items[0]->kind == EXPR_VALUE; /* of a register tile */
+  if (!is_tile(frame, expr) || expr->kind == EXPR_VALUE || part) return expr;
   IrOpcode code;
   IrExpr *operands[3];
   if (!node_code(expr, &code) || expr->n > G_N_ELEMENTS(operands)) {

@@ -57,8 +57,10 @@ static IrType type_of_index(const IrFunction *function, const IrExpr *expr)
   for (unsigned i = 0; i < type.rank; i++) {
     int64_t extent = 1;
     const IrExpr *index = expr->items[i + 1];
-    if (index->kind == EXPR_RANGE && !ir_range_extent(index, &extent)) return none();
-    type.dims[i] = ir_int(function->module, extent);
+    bool constant = index->kind != EXPR_RANGE || ir_range_extent(index, &extent);
+    if (!constant && !function->module->n_parameters) return none();
+    type.dims[i] = constant ? ir_int(function->module, extent) /* else of a template: known when bound */
+                            : ir_binary(function->module, OPERATOR_SUB, index->items[1], index->items[0]);
   }
   type.layout = NULL;
   return type;

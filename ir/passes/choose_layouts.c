@@ -71,16 +71,36 @@ static void place_channels(Placement *placement)
 
 /* ---- Accumulators ---- */
 
+/* The tile that an operand takes a part of, or NULL. */
+static const IrValue *cut_tile(const IrExpr *operand)
+{
+  bool part = operand->kind == EXPR_INDEX && operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
+              operand->items[0]->value->type.kind == TYPE_TILE;
+  return part ? operand->items[0]->value : NULL;
+}
+
+/* Does an op read some of the tile's columns only? */
+static bool is_cut(const Placement *placement, const IrValue *tile)
+{
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    for (unsigned j = 0; j < op->n_operands; j++)
+      if (cut_tile(op->operands[j]) == tile) return true;
+  }
+  return false;
+}
+
 /* Warps of a warp product: each takes about 64 x 64 outputs, at least four warps a block; the split that
- * reads the fewest operand bytes from shared memory. */
-static void split_warps(unsigned m, unsigned n, unsigned *warps_m, unsigned *warps_n)
+ * reads the fewest operand bytes from shared memory. `rows_only`: each warp has all columns, so that parts of
+ * them meet in its registers. */
+static void split_warps(unsigned m, unsigned n, bool rows_only, unsigned *warps_m, unsigned *warps_n)
 {
   unsigned warps = CLAMP(m * n / 4096, 4u, 8u), best = G_MAXUINT;
   *warps_m = *warps_n = 1;
   for (; warps >= 1 && best == G_MAXUINT; warps /= 2)
     for (unsigned wm = 1; wm <= warps; wm++) {
       unsigned wn = warps / wm;
-      if (wm * wn != warps || m % (16 * wm) || n % (8 * wn)) continue;
+      if (wm * wn != warps || m % (16 * wm) || n % (8 * wn) || (rows_only && wn > 1)) continue;
       unsigned cost = m / wm + n / wn + ((n / wn) % 16 ? 64 : 0);
       if (cost >= best) continue;
       best = cost;
@@ -106,7 +126,7 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   }
   if (ir_attribute_is(mma, ATTR_VIA, "warp")) {
     unsigned warps_m, warps_n;
-    split_warps(m, n, &warps_m, &warps_n);
+    split_warps(m, n, is_cut(placement, mma->operands[0]->value), &warps_m, &warps_n);
     IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
     ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
     set_threads(placement, warps_m * warps_n * 32);
@@ -220,16 +240,26 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   return NULL;
 }
 
-/* What a block keeps of a tile that a cluster adds up lies as in the whole tile. */
-static void place_combination(Placement *placement, const IrOp *op)
+/* A tile of `type` lies as it does within the whole tile. */
+static void place_part(Placement *placement, const IrType *type, const IrValue *of)
 {
   unsigned extent[LAYOUT_MAX_DIMS];
-  const IrType *type = &op->results[0]->type;
-  const Layout *whole = layout_for(placement, &op->operands[0]->value->type);
-  if (layout_for(placement, type) || type->rank != 2 || !whole) return;
+  const Layout *whole = layout_for(placement, &of->type);
+  if (type->kind != TYPE_TILE || layout_for(placement, type) || type->rank != 2 || !whole) return;
   extents_of(type, extent);
   const Layout *part = layout_part(placement->module->arena, whole, extent);
   if (part) g_ptr_array_add(placement->anchors, (gpointer)part);
+}
+
+/* What a block keeps of a tile that a cluster adds up, and parts that ops take of a tile. */
+static void place_parts(Placement *placement, const IrOp *op)
+{
+  if (op->code == OP_COMBINE) place_part(placement, &op->results[0]->type, op->operands[0]->value);
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    const IrValue *whole = cut_tile(op->operands[i]);
+    IrType type = whole ? ir_expr_type(placement->kernel, op->operands[i]) : (IrType){0};
+    if (whole) place_part(placement, &type, whole);
+  }
 }
 
 /* The largest tile shape that no anchor covers. */
@@ -350,7 +380,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
     g_ptr_array_add(anchors, (gpointer)layout);
   }
   for (unsigned i = 0; i < ops->len; i++)
-    if (((IrOp *)ops->pdata[i])->code == OP_COMBINE) place_combination(&placement, ops->pdata[i]);
+    place_parts(&placement, ops->pdata[i]);
   if (!place_registers(&placement)) return false;
   place_accesses(&placement);
   for (unsigned i = 0; i < ops->len; i++)

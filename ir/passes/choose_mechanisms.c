@@ -14,10 +14,14 @@
 #include "ir/facts.h"
 #include "ir/pass.h"
 
+#define MAX_FILLS 2 /* of one tile */
+
 typedef struct {
-  IrOp *slot, *fill; /* the operand's tile in the channel and what fills it */
-  const IrType *tensor;
-  int inner; /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
+  IrOp *slot;            /* the operand's tile in the channel */
+  IrOp *fill[MAX_FILLS]; /* what fills it: all of it, or parts side by side */
+  unsigned n;
+  const IrType *tensor; /* of the first; the others have its element type and contiguous dimension */
+  int inner;            /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
 } Operand;
 
 typedef struct {
@@ -45,22 +49,31 @@ static const IrType *tensor_of(const IrExpr *access)
   return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
 }
 
-/* The fill of a slot and the orientation it brings. */
+/* Dimension of a fill's tile that is contiguous in its tensor, or -1. */
+static int inner_of(const IrType *tensor)
+{
+  int lead = (int)tensor->rank - 2, inner = ir_contiguous_dim(tensor) - lead;
+  return inner < 0 || lead < 0 ? -1 : inner;
+}
+
+/* The fills of a slot and the orientation they bring. */
 static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
 {
   operand->slot = ir_slot_of(choice->kernel, access, NULL);
-  operand->fill = NULL;
+  operand->n = 0;
   if (!operand->slot) return false;
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
-    if (ir_slot_of(choice->kernel, fill->operands[0], NULL) == operand->slot) operand->fill = fill;
+    if (ir_slot_of(choice->kernel, fill->operands[0], NULL) != operand->slot) continue;
+    const IrType *tensor = tensor_of(fill->operands[1]);
+    if (!tensor || operand->n == MAX_FILLS) return false;
+    if (!operand->n) operand->tensor = tensor;
+    if (tensor->element != operand->tensor->element || inner_of(tensor) != inner_of(operand->tensor))
+      return false;
+    operand->fill[operand->n++] = fill;
   }
-  if (!operand->fill) return false;
-  operand->tensor = tensor_of(operand->fill->operands[1]);
-  if (!operand->tensor) return false;
-  int lead = (int)operand->tensor->rank - 2;
-  operand->inner = ir_contiguous_dim(operand->tensor) - lead;
-  if (operand->inner < 0 || lead < 0) operand->inner = -1;
+  if (!operand->n) return false;
+  operand->inner = inner_of(operand->tensor);
   return true;
 }
 
@@ -69,17 +82,38 @@ static unsigned tile_extent(const IrOp *slot, unsigned dim)
   return (unsigned)ir_tile_extent(slot->declared, dim);
 }
 
+/* Extent of what a fill brings: the tile, or a part of it. */
+static unsigned filled_extent(const Choice *choice, const IrOp *fill, int dim)
+{
+  IrType type = ir_expr_type(choice->kernel, fill->operands[0]);
+  return (unsigned)ir_tile_extent(&type, (unsigned)dim);
+}
+
+/* Boxes of a part hold whole rows of the swizzle and whole groups of the 8 rows after which it repeats. */
+static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill)
+{
+  unsigned bytes = number_bytes(operand->tensor->element), inner = (unsigned)operand->inner;
+  unsigned width = filled_extent(choice, fill, operand->inner) * bytes,
+           whole = tile_extent(operand->slot, inner) * bytes,
+           rows = filled_extent(choice, fill, 1 - operand->inner);
+  if (width != whole && width % MAX(1, layout_widest_swizzle(whole))) return false;
+  return rows == tile_extent(operand->slot, 1 - inner) || rows % 8 == 0;
+}
+
 /* Why the copy engine cannot fill this operand, or NULL if it can. */
 static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
 {
   const Gpu *gpu = choice->context->gpu;
   if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "memory_barrier")) return "the GPU has no tensor copies";
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
-  if (!ir_tensor_map_possible(choice->kernel, operand->tensor))
-    return "base or strides are not known to be multiples of 16 bytes";
-  unsigned bytes =
-      tile_extent(operand->slot, (unsigned)operand->inner) * number_bytes(operand->tensor->element);
-  if (bytes % 32) return "the tile's contiguous extent is not a multiple of 32 bytes";
+  for (unsigned i = 0; i < operand->n; i++) {
+    const IrOp *fill = operand->fill[i];
+    if (!ir_tensor_map_possible(choice->kernel, tensor_of(fill->operands[1])))
+      return "base or strides are not known to be multiples of 16 bytes";
+    if (filled_extent(choice, fill, operand->inner) * number_bytes(operand->tensor->element) % 32)
+      return "the tile's contiguous extent is not a multiple of 32 bytes";
+    if (!part_fits_swizzle(choice, operand, fill)) return "a part of the tile cuts through its swizzle";
+  }
   return NULL;
 }
 
@@ -110,15 +144,30 @@ static void set_name(IrOp *op, IrAttributeKey key, const char *name, IrModule *m
 }
 
 /* Bytes one thread may copy at once for this fill. */
-static unsigned copy_bytes(Choice *choice, const Operand *operand)
+static unsigned fill_bytes(Choice *choice, const Operand *operand, const IrOp *fill)
 {
-  const IrExpr *access = operand->fill->operands[1];
+  const IrExpr *access = fill->operands[1];
   IrExpr *corner[IR_MAX_RANK];
   for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
     corner[d] = access->items[d + 1];
-  unsigned extent = operand->inner < 0 ? 1 : tile_extent(operand->slot, (unsigned)operand->inner);
-  return ir_access_vector(choice->kernel, operand->tensor, corner, extent) *
+  unsigned extent = operand->inner < 0 ? 1 : filled_extent(choice, fill, operand->inner);
+  return ir_access_vector(choice->kernel, tensor_of(access), corner, extent) *
          number_bytes(operand->tensor->element);
+}
+
+/* The same for all fills of an operand, so that one mechanism serves them. */
+static unsigned copy_bytes(Choice *choice, const Operand *operand)
+{
+  unsigned bytes = fill_bytes(choice, operand, operand->fill[0]);
+  for (unsigned i = 1; i < operand->n; i++)
+    bytes = MIN(bytes, fill_bytes(choice, operand, operand->fill[i]));
+  return bytes;
+}
+
+static void fill_via(Choice *choice, const Operand *operand, const char *mechanism)
+{
+  for (unsigned i = 0; i < operand->n; i++)
+    set_name(operand->fill[i], ATTR_VIA, mechanism, choice->module);
 }
 
 /* async if the bytes reach the smallest copy the GPU has (4), else plain; sets `via` and `size`. */
@@ -129,8 +178,9 @@ static void choose_thread_copy(Choice *choice, Operand *operand, const char *til
   if (!async)
     ir_remark(choice->context, "%s: async copies rejected: %s", tile_name,
               bytes < 4 ? "no 4 bytes are known to be aligned" : "the GPU has none");
-  set_name(operand->fill, ATTR_VIA, async ? "async" : "plain", choice->module);
-  ir_attribute_set(operand->fill, ATTR_SIZE, ir_int(choice->module, bytes));
+  fill_via(choice, operand, async ? "async" : "plain");
+  for (unsigned i = 0; i < operand->n; i++)
+    ir_attribute_set(operand->fill[i], ATTR_SIZE, ir_int(choice->module, bytes));
   ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain",
             bytes);
 }
@@ -150,8 +200,8 @@ static void choose_product(Choice *choice, IrOp *mma)
   if (!refusal) refusal = a_refusal ? a_refusal : b_refusal;
   if (!refusal) {
     set_name(mma, ATTR_VIA, "group", choice->module);
-    set_name(a.fill, ATTR_VIA, "tensor", choice->module);
-    set_name(b.fill, ATTR_VIA, "tensor", choice->module);
+    fill_via(choice, &a, "tensor");
+    fill_via(choice, &b, "tensor");
     ir_remark(choice->context, "products: group, from shared memory filled by tensor copies");
     return;
   }

@@ -117,10 +117,25 @@ static const IrType *accessed_tile(const IrOp *op)
   return op->operands[1]->kind == EXPR_VALUE ? &op->operands[1]->value->type : NULL;
 }
 
+/* A part of a register tile's columns has the instance's rows. */
+static IrExpr *own_part(Instances *split, const IrExpr *operand)
+{
+  IrModule *module = split->module;
+  int64_t rows;
+  bool part = operand->kind == EXPR_INDEX && operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
+              operand->items[0]->value->type.kind == TYPE_TILE && ir_range_extent(operand->items[1], &rows) &&
+              rows == split->m;
+  if (!part) return (IrExpr *)operand;
+  return ir_index(module, operand->items[0], 2,
+                  ir_range(module, ir_int(module, 0), ir_int(module, split->rows)), operand->items[2]);
+}
+
 /* Corners and operands, while the tiles still have all rows. */
 static void move_access(IrOp *op, void *data)
 {
   Instances *split = data;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    op->operands[i] = own_part(split, op->operands[i]);
   if (op->code == OP_MMA) op->operands[1] = own_rows(split, op->operands[1]);
   if (op->code != OP_LOAD && op->code != OP_STORE) return;
   const IrType *tile = accessed_tile(op);

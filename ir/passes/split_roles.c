@@ -171,6 +171,7 @@ static bool shares_slots(const Split *split)
 static int shared_dim(const Split *split, const IrOp *fill)
 {
   if (!shares_slots(split) || depends_on(fill->operands[1], split->tile_row)) return -1;
+  if (fill->operands[0]->kind == EXPR_INDEX) return -1; /* a part of a tile is not divided further */
   const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
   const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
   int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
@@ -206,7 +207,9 @@ static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr 
 {
   Split *split = role->split;
   builder->mark = fill->mark;
-  IrExpr *destination = ir_index(split->module, (IrExpr *)fill->operands[0], 1, cursor);
+  const IrExpr *part = fill->operands[0]->kind == EXPR_INDEX ? fill->operands[0] : NULL;
+  IrExpr *destination = ir_index(split->module, part ? part->items[0] : fill->operands[0], 1, cursor);
+  if (part) destination = ir_index_array(split->module, destination, part->n - 1, part->items + 1);
   IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, rewrite(role, fill->operands[1]));
   ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(fill, ATTR_VIA));
   if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
@@ -438,9 +441,10 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   unsigned swizzle = 16u << slot->declared->layout->swizzle_bits;
   if (!slot->declared->layout->swizzle_bits) swizzle = 0;
   IrExpr *box[IR_MAX_RANK];
+  IrType filled = ir_expr_type(split->kernel, fill->operands[0]); /* the tile or a part of it */
   int divided = shared_dim(split, fill);
   for (unsigned d = 0; d < tensor->rank; d++) {
-    int64_t extent = d < lead ? 1 : ir_tile_extent(slot->declared, d - lead);
+    int64_t extent = d < lead ? 1 : ir_tile_extent(&filled, d - lead);
     if (d >= lead && (int)(d - lead) == divided) extent /= split->cluster;
     if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
     box[d] = ir_int(module, extent);

@@ -153,12 +153,29 @@ static bool can_recompute(const IrOp *op)
   return op && op->n_results == 1 && (ir_op_is_elementwise(op->code) || op->code == OP_LOAD);
 }
 
+/* Columns `column` .. + width of what is itself a part of a register tile, such as one half of an
+ * accumulator. */
+static IrExpr *part_of_part(const Parts *parts, IrExpr *operand, int64_t column)
+{
+  IrModule *module = parts->staging->module;
+  int64_t low, extent;
+  bool wide = operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
+              operand->items[0]->value->type.kind == TYPE_TILE &&
+              ir_range_extent(operand->items[2], &extent) && extent == parts->columns &&
+              ir_expr_is_int(operand->items[2]->items[0], &low);
+  if (!wide) return operand;
+  IrExpr *columns =
+      ir_range(module, ir_int(module, low + column), ir_int(module, low + column + parts->width));
+  return ir_index(module, operand->items[0], 2, operand->items[1], columns);
+}
+
 /* Columns `column` .. + width of an operand: recomputed where arithmetic or a load gave it, else a part of
  * it.
  */
 static IrExpr *part_of(Parts *parts, IrBuilder *builder, IrExpr *operand, int64_t column)
 {
   IrModule *module = parts->staging->module;
+  if (operand->kind == EXPR_INDEX) return part_of_part(parts, operand, column);
   if (operand->kind != EXPR_VALUE || !is_wide(parts, &operand->value->type)) return operand;
   IrValue *value = operand->value;
   IrExpr *known = g_hash_table_lookup(parts->parts, value);

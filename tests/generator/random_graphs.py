@@ -105,6 +105,19 @@ class Builder:
         else:
             self.node("MatMul", [name, self.input(batch + [k, n] if len(shape) > 1 else [k, n])], shape[:-1] + [n])
 
+    def add_gate(self):
+        """Two products of one operand whose results meet."""
+        found = self.pick(lambda shape: len(shape) >= 2)
+        if not found:
+            return
+        name, shape = found
+        n = self.rng.choice([1, 2, 3, 5])
+        for _ in range(2):
+            self.node("MatMul", [name, self.input([shape[-1], n])], shape[:-1] + [n])
+        (first, out), (second, _) = self.tensors[-3], self.tensors[-1]
+        self.node("Sigmoid", [first], out)
+        self.node("Mul", [self.tensors[-1][0], second], out)
+
     def add_row(self):
         found = self.pick(lambda shape: len(shape) >= 1)
         if not found:
@@ -129,7 +142,7 @@ class Builder:
     def graph(self):
         self.input(self.base)
         steps = [self.add_unary, self.add_unary, self.add_binary, self.add_binary, self.add_binary, self.add_where,
-                 self.add_matmul, self.add_row]
+                 self.add_matmul, self.add_row, self.add_gate]
         for _ in range(self.rng.randrange(1, 14)):
             self.rng.choice(steps)()
         if not self.nodes:

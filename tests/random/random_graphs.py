@@ -214,10 +214,27 @@ class Case:
             elif self.chance(0.1) and not right:
                 b, shape = [k], shape[:-1]
             name = self.node("MatMul", [self.input(a, kind), self.input(b, kind)], [(shape, out)])[0]
-        if kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
+        if kind in FLOATS and self.chance(0.25):
+            name = self.second_product(name, shape, kind)
+        elif kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
             for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
                 name = self.step_elementwise(name, shape, out)
         self.finish()
+
+    def second_product(self, first, shape, kind):
+        """Another product of the same operand, with a gate between: mostly one kernel."""
+        product = self.nodes[-1]
+        right = dict(self.inputs[product["inputs"][1]])
+        name = f"i{len(self.inputs)}"
+        self.inputs[name] = right
+        if self.chance(0.15):
+            self.options += ["--offset", f"{name}={SIZE[kind]}"]
+        second = self.node(product["op"], [product["inputs"][0], name] + product["inputs"][2:],
+                           [(shape, kind)], product["attributes"])[0]
+        gate = self.node(self.rng.choice(["Swish", "Gelu", "Sigmoid", "Relu"]), [first], [(shape, kind)])[0]
+        pair = [gate, second]
+        self.rng.shuffle(pair)
+        return self.node(self.rng.choice(["Mul", "Mul", "Add"]), pair, [(shape, kind)])[0]
 
     def step_elementwise(self, name, shape, kind):
         if self.chance(0.5):

@@ -61,7 +61,7 @@ static double operand(const Point *point, const FusedOperand *operand, unsigned 
   switch (operand->kind) {
   case OPERAND_INPUT: return at_strides(point, input->tensor, input->strides);
   case OPERAND_STEP: return point->steps[operand->index];
-  case OPERAND_ANCHOR: return point->anchor[anchor_output];
+  case OPERAND_ANCHOR: return point->anchor[operand->index ? operand->index : anchor_output];
   case OPERAND_IMMEDIATE: return operand->immediate;
   case OPERAND_ABSENT: break;
   }
@@ -120,11 +120,12 @@ static void store_outputs(const Point *point)
   }
 }
 
-static double product(const Point *point)
+/* The product of A and a right operand: B, or the second one of a dual product. */
+static double product(const Point *point, unsigned right)
 {
   const FusedGemm *gemm = &point->fused->gemm;
   const double *a = storage(point->memory, point->fused->inputs[gemm->a].tensor);
-  const double *b = storage(point->memory, point->fused->inputs[gemm->b].tensor);
+  const double *b = storage(point->memory, point->fused->inputs[right].tensor);
   int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
   sum_a = m * number(gemm->a_m);
   sum_b = n * number(gemm->b_n);
@@ -219,8 +220,10 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
     return;
   }
   do {
-    double acc = fused->kind == FUSED_GEMM ? product(&point) : 0;
-    point.anchor = &acc;
+    double acc[2] = {0};
+    if (fused->kind == FUSED_GEMM) acc[0] = product(&point, fused->gemm.b);
+    if (fused->kind == FUSED_GEMM && fused->gemm.dual) acc[1] = product(&point, fused->gemm.b2);
+    point.anchor = acc;
     run_steps(&point, steps, false);
     store_outputs(&point);
   } while (next(fused, index));

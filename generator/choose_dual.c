@@ -1,0 +1,67 @@
+/* Two products of one A: one kernel or two? */
+#include "generator/gemm_candidate.h"
+
+/* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
+#define NEXT_KERNEL 3500.0
+
+/* The cheapest tile's clocks for m rows, or a negative number if there is none. */
+static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  double best = -1;
+  for (unsigned i = 0; i < list->len; i++) {
+    double total = g_array_index(list, PricedCandidate, i).cost.total;
+    if (best < 0 || total < best) best = total;
+  }
+  return best;
+}
+
+/* true if one kernel is better; false too where no matrix product of the GPU takes the types. */
+static bool dual_pays(const Chooser *chooser, const char **why)
+{
+  const FusedOperator *op = chooser->op;
+  bool group = gemm_group_possible(chooser);
+  if (!group && !gemm_warp_possible(chooser)) {
+    *why = "no matrix product of the GPU takes their types";
+    return false;
+  }
+  int64_t m = MIN(choose_typical(chooser, op->gemm.m), choose_maximum(chooser, op->gemm.m));
+  FusedOperator one_product = *op;
+  one_product.gemm.dual = false;
+  Chooser *single = g_memdup2(chooser, sizeof *chooser);
+  single->op = &one_product;
+  single->turned = fused_gemm_transposed(chooser->arena, &one_product);
+  bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
+  double together = best_clocks(chooser, group, m, bounded);
+  double apart = 2 * best_clocks(single, group, m, bounded) + NEXT_KERNEL;
+  g_free(single);
+  if (together < 0) {
+    *why = "no tile holds a half of each";
+    return false;
+  }
+  *why = arena_printf(chooser->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
+  return together <= apart;
+}
+
+typedef struct {
+  const Graph *graph;
+  const Gpu *gpu;
+  const CompileOptions *options;
+} Target;
+
+/* FusionOptions.accept_dual */
+static bool accept_dual(const FusedOperator *fused, Arena *arena, const char **why, void *data)
+{
+  const Target *target = data;
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = fused, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return dual_pays(chooser, why);
+}
+
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
+{
+  Target target = {graph, gpu, options};
+  FusionOptions fusion_options = {.accept_dual = accept_dual, .data = &target};
+  return fusion_build(graph, &fusion_options, error);
+}

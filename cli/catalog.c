@@ -118,6 +118,7 @@ static void graph_destroy(void *memory)
   CatalogGraph *graph = memory;
   g_free(graph->name);
   free(graph->text);
+  g_strfreev(graph->sets);
   g_free(graph);
 }
 
@@ -147,6 +148,14 @@ static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, c
     added->variants |= 1u << (json_integer_value(variant) - 1);
   }
   json_decref(graph);
+  GStrvBuilder *sets = g_strv_builder_new();
+  json_array_foreach(json_object_get(entry, "set"), i, variant)
+  {
+    g_autofree char *set = expand_text(binding, json_string_value(variant));
+    g_strv_builder_add(sets, set);
+  }
+  added->sets = g_strv_builder_end(sets);
+  g_strv_builder_unref(sets);
   g_ptr_array_add(catalog->graphs, added);
   return true;
 }
@@ -172,7 +181,7 @@ static bool add_combinations(Catalog *catalog, const char *path, const json_t *e
 
 static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, GError **error)
 {
-  static const char *const known[] = {"name", "for", "graph", "variants", NULL};
+  static const char *const known[] = {"name", "for", "graph", "variants", "set", NULL};
   const char *key = NULL;
   json_t *value = NULL;
   if (!json_is_string(json_object_get(entry, "name")) || !json_is_object(json_object_get(entry, "graph"))) {
@@ -182,7 +191,7 @@ static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, G
   const char *name = json_string_value(json_object_get(entry, "name"));
   json_object_foreach((json_t *)entry, key, value) if (!g_strv_contains(known, key))
   {
-    fault(error, path, name, "an entry has name, for, graph and variants only");
+    fault(error, path, name, "an entry has name, for, graph, variants and set only");
     return false;
   }
   json_t *variables = json_object_get(entry, "for");
@@ -196,6 +205,12 @@ static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, G
   {
     if (json_integer_value(value) >= 1 && json_integer_value(value) <= MAX_VARIANTS) continue;
     fault(error, path, name, "variants are numbers from 1");
+    return false;
+  }
+  json_array_foreach(json_object_get(entry, "set"), i, value)
+  {
+    if (json_is_string(value) && strchr(json_string_value(value), '=')) continue;
+    fault(error, path, name, "set has texts such as \"bm=128\"");
     return false;
   }
   json_t *binding = json_object();

@@ -10,6 +10,7 @@
 typedef struct CatalogGraph {
   char *name;        /* unique; also the stem of its kernels' files */
   char *text;        /* the op description */
+  char **sets;       /* forced template parameters, name=value; NULL-terminated */
   unsigned variants; /* bit i: its kernel i is committed; 0: all of them */
 } CatalogGraph;
 

@@ -7,14 +7,18 @@
 #include <string.h>
 
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t group_ranges[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
+static const int64_t group_ranges[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+#define MANY_ROWS 8192 /* what the last range is priced for, unless M is known to be less */
 /* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
 static const int64_t warp_ranges[] = {8, 16, 32, 64, 128};
 #define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
-/* A range keeps its own tile if the next range's would take this much longer; few rows, less. */
+/* A range keeps its own tile if the next range's would take this much longer; few rows, and many, whose
+ * kernels run longer, less. */
 #define WORTH_A_VARIANT 1.05
 #define WORTH_A_THIN    1.02
 #define THIN_ROWS       32
+#define WORTH_A_LONG    1.025
+#define LONG_ROWS       1024
 
 static const char *template_of(const FusedGemm *gemm)
 {
@@ -74,6 +78,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_own(choice, "swapped", tile.swapped);
   choice_set_own(choice, "blocks", MAX(1, tile.blocks));
   if (tile.group && fast && !gemm->dual) {
+    choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);
     choice_set_int(choice, "split", tile.split);
   }
@@ -81,7 +86,9 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *shared = tile.split > 1 ? arena_printf(chooser->arena, "_split%u", tile.split) : "";
+  const char *shared = tile.split > 1       ? arena_printf(chooser->arena, "_split%u", tile.split)
+                       : tile.alternate > 1 ? "_turns"
+                                            : "";
   choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
                                 shared, fast ? "" : "_any");
   chooser->n++;
@@ -90,7 +97,8 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
 static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
 {
   return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
-         a->stages == b->stages && a->cluster == b->cluster && a->split == b->split;
+         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster &&
+         a->split == b->split;
 }
 
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
@@ -123,14 +131,15 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   bool tuned[G_N_ELEMENTS(group_ranges) + 1];
   for (; n < most && ranges[n] < longest; n++)
     tiles[n] = pick(chooser, group, n ? ranges[n] : FEW_ROWS, true, &tuned[n]);
-  bool bounded = longest <= typical;
-  tiles[n] = pick(chooser, group, MIN(MAX(typical, n ? ranges[n - 1] + 1 : 1), longest), bounded, &tuned[n]);
+  int64_t beyond = MAX(typical, n ? ranges[n - 1] + 1 : 1);
+  if (group && n == most) beyond = MANY_ROWS;
+  tiles[n] = pick(chooser, group, MIN(beyond, longest), longest <= typical, &tuned[n]);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     int64_t rows = i ? ranges[i] : FEW_ROWS;
     double own = gemm_candidate_cost(chooser, &tiles[i], rows).total,
            next = gemm_candidate_cost(chooser, &tiles[i + 1], rows).total;
-    bool close = next < own * (rows > THIN_ROWS ? WORTH_A_VARIANT : WORTH_A_THIN);
-    if (close && !tuned[i]) tiles[i] = tiles[i + 1];
+    double worth = rows <= THIN_ROWS ? WORTH_A_THIN : rows >= LONG_ROWS ? WORTH_A_LONG : WORTH_A_VARIANT;
+    if (next < own * worth && !tuned[i]) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;
@@ -147,7 +156,7 @@ bool choose_gemm(Chooser *chooser)
   bool group = gemm_group_possible(chooser), warp = gemm_warp_possible(chooser), priced = group || warp;
   bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
-  GemmCandidate scalar = {.bm = 64, .bn = 64, .cluster = 1, .split = 1}, tile = scalar;
+  GemmCandidate scalar = {.bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1}, tile = scalar;
   if (priced)
     tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);

@@ -7,6 +7,7 @@
  * imperfectly, which the norm of fourth powers says. Constants without a source in the description were
  * fitted to the runs in docs/performance-log.md. */
 #include "generator/cost.h"
+#include "ir/staging.h"
 #include <math.h>
 
 /* Clocks of a step of 128 bytes of k at least: barrier, group products behind one another, release. */
@@ -38,10 +39,16 @@
 #define WARP_STEP      100.0  /* clocks: wait, block barrier, addresses of a k step of warp products */
 /* Bytes that a k step moves through shared memory, over what its banks would deliver in the measured time:
  * one warpgroup's products hide some of what they read, two get into each other's way. */
+/* Clocks from a copy's issue to its barrier when copies do not queue; a slot is free one step after its
+ * products were issued, so two slots are not in flight. */
+#define QUIET_LATENCY 1200.0
+/* Tiles of more than 128 rows took so much longer than the rest of the model says. */
+#define TALL_TILE          1.02
 #define SHARED_ONE_GROUP   1.33
 #define SHARED_TWO_GROUPS  1.08
-#define EXPOSED_TWO_GROUPS 0.3  /* of an epilogue, where the other warpgroup goes on multiplying */
-#define TENSOR_EFFICIENCY  0.93 /* of the peak, in a loop that only waits for full slots */
+#define TURN_PART          100.0 /* clocks a part of the result that warpgroups which take turns do not hide */
+#define EXPOSED_TWO_GROUPS 0.3   /* of an epilogue, where the other warpgroup goes on multiplying */
+#define TENSOR_EFFICIENCY  0.93  /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
 {
@@ -82,11 +89,18 @@ static double overlapped(double a, double b)
   return larger * sqrt(sqrt(1 + ratio * ratio * ratio * ratio));
 }
 
-/* Parts of the columns, each as wide as a swizzle (stage_stores). */
-static double store_parts(unsigned columns, unsigned bytes)
+/* Products that need nearly all that the second-level cache delivers wait for it now and then. */
+static double near_limit(double step, double copy)
 {
-  unsigned row = columns * bytes, width = row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
-  return (double)row / width;
+  return step * pow(1 + pow(fmin(1, copy / step), 8), 0.125);
+}
+
+/* Parts in which results leave (stage_stores). */
+static double store_parts(const CostTile *tile, unsigned bytes)
+{
+  unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->split);
+  unsigned width = staging_width(rows, columns, bytes, bytes);
+  return width ? columns / width : columns / 8.0;
 }
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -110,13 +124,19 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
   cost.waves = ceil(cost.tiles * split / gemm->sms);
   cost.step += OUTSIDE_ROW * outside * busy / tall / split; /* those that share a tile read other k */
+  if (cost.waves > 1) {
+    double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
+    cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
+  }
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn : 0;
   /* the last epilogue, and what of the others the next tile's products do not hide */
   double epilogue = bm * bn / split / EPILOGUE_SPEED;
-  double turn = TURN + STORE_PART * store_parts(tile->bn / split, gemm->out_bytes) +
-                epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
+  double parts = store_parts(tile, gemm->out_bytes);
+  double turn = TURN + STORE_PART * parts + epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
+  if (tile->alternate > 1) /* one stores while another multiplies, unless storing takes longer */
+    turn = fmax(TURN_PART * parts, (turn + epilogue - steps / cost.waves * cost.step) / 2);
   double exposed = (cost.waves - 1) * turn;
   cost.total = FILL + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
   return cost;

@@ -11,9 +11,10 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned split;    /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
-  unsigned blocks;   /* that share an SM; 0 and 1: each has one for itself */
-  bool threads_copy; /* and warps multiply; else the copy engine and group products */
+  unsigned alternate; /* warpgroups that take tiles in turn; 0 and 1: they share each */
+  unsigned split;     /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned blocks;    /* that share an SM; 0 and 1: each has one for itself */
+  bool threads_copy;  /* and warps multiply; else the copy engine and group products */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

@@ -1,8 +1,10 @@
 #include "generator/gemm_candidate.h"
+#include "ir/staging.h"
 #include <math.h>
 
-static const unsigned group_rows[] = {64, 128};
-static const unsigned group_columns[] = {16, 32, 64, 96, 128, 160, 176, 192, 224, 256};
+static const unsigned group_rows[] = {64, 128, 192, 256};
+#define COLUMNS_STEP 16
+#define COLUMNS_MOST 256
 static const unsigned splits[] = {1, 2, 4, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
 static const unsigned swapped_columns[] = {8, 16, 32};
@@ -10,7 +12,6 @@ static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
-#define MANY_WAVES       8
 #define MOST_STAGES      10
 #define MOST_WARP_STAGES 4
 /* Longer rings made them slower: docs/performance-log.md. */
@@ -43,11 +44,17 @@ static unsigned products(const Chooser *chooser)
   return chooser->op->gemm.dual ? 2 : 1;
 }
 
-/* What stage_stores takes: two parts of the tile, as wide as a swizzle, for each output. */
-static unsigned staging_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+/* What stage_stores takes for the outputs. */
+static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  /* exchanged, rows of the result are columns: they go straight from registers */
-  return candidate->swapped ? 0 : 2 * candidate->bm * 128 * chooser->op->n_outputs;
+  const FusedOperator *op = chooser->op;
+  unsigned bytes = 0, rows = candidate->bm * candidate->alternate;
+  unsigned columns = candidate->bn / candidate->split / products(chooser);
+  if (candidate->swapped)
+    return 0; /* exchanged, rows of the result are columns: they go straight from registers */
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    bytes += staging_bytes(rows, columns, number_bytes(op->outputs[i].tensor->type));
+  return bytes;
 }
 
 static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
@@ -60,7 +67,7 @@ static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candida
 /* Where the blocks that share a tile exchange their parts (combine_blocks). */
 static unsigned exchange_bytes(const GemmCandidate *candidate)
 {
-  return candidate->split > 1 ? candidate->bm * (candidate->bn * 4 + candidate->split * 32) : 0;
+  return candidate->split > 1 ? candidate->bm * (candidate->bn * 4 + candidate->split * EXCHANGE_PADDING) : 0;
 }
 
 static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
@@ -72,7 +79,7 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
   if (!fast) return 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u, candidate->swapped ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
-  unsigned staging = staging_bytes(chooser, candidate);
+  unsigned staging = output_staging(chooser, candidate);
   room -= exchange_bytes(candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
@@ -129,6 +136,31 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
          exchange_bytes(candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
 }
 
+#define GROUP_ROWS         64 /* of a group product */
+#define PRODUCER_REGISTERS 40 /* as budget_registers gives it */
+/* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
+ * not been handed over yet, and in the epilogue. */
+#define ENTRY_REGISTERS    26
+#define EPILOGUE_REGISTERS 40
+
+/* Warpgroups that multiply, as choose_layouts makes them. */
+static unsigned consumer_groups(const GemmCandidate *candidate)
+{
+  if (candidate->alternate > 1) return candidate->alternate;
+  return candidate->bm % 128 == 0 ? 2 : candidate->bm % 192 == 0 ? 3 : 1;
+}
+
+static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
+{
+  unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
+  unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm / groups;
+  unsigned entry = MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / 8 * 8;
+  unsigned granted = (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / 8 * 8;
+  granted = MIN(granted, gpu->registers_per_thread);
+  return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
+         rows / GROUP_ROWS * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
+}
+
 static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
@@ -137,6 +169,7 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   bool legal = false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
+  legal &= registers_fit(chooser->gpu, candidate);
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
@@ -188,6 +221,7 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
                    .bn = candidate->bn,
                    .bk = candidate->bk,
                    .stages = candidate->stages,
+                   .alternate = candidate->alternate,
                    .split = candidate->split,
                    .blocks = candidate->blocks,
                    .threads_copy = !candidate->group};
@@ -216,6 +250,7 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+  if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 &&
       priced.cost.tiles * tile.split > resident_blocks(chooser, tile.split) * MAX(1, tile.blocks))
@@ -237,7 +272,7 @@ static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate t
 
 static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
 {
-  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .cluster = 1};
+  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1};
   for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
     tile.split = splits[s];
     append_swapped(chooser, list, tile, m);
@@ -249,20 +284,27 @@ static void append_all_swapped(const Chooser *chooser, GArray *list, bool group,
   }
 }
 
+static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
+                         int64_t m)
+{
+  GemmCandidate candidate = {.group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .split = split};
+  append(chooser, list, candidate, m);
+  candidate.alternate = 2;
+  if (split == 1 && bm <= 128 && !chooser->op->gemm.dual) append(chooser, list, candidate, m);
+}
+
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
     append(chooser, list,
-           (GemmCandidate){.bm = warp_tiles[i][0], .bn = warp_tiles[i][1], .cluster = 1, .split = 1}, m);
+           (GemmCandidate){
+               .bm = warp_tiles[i][0], .bn = warp_tiles[i][1], .alternate = 1, .cluster = 1, .split = 1},
+           m);
   for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
-      for (unsigned c = 0; c < G_N_ELEMENTS(group_columns); c++)
-        append(
-            chooser, list,
-            (GemmCandidate){
-                .group = true, .bm = group_rows[r], .bn = group_columns[c], .cluster = 1, .split = splits[s]},
-            m);
+      for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
+        append_group(chooser, list, group_rows[r], bn, splits[s], m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;
 }
@@ -277,16 +319,17 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
       "M = %-6d tile %3ux%-3u%s split %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
       "  memory %8.0f  total %8.0f clocks",
       (int)m, swapped ? candidate->bn : candidate->bm, swapped ? candidate->bm : candidate->bn,
-      swapped ? " swapped" : "", candidate->split, cost->step, cost->tensor, cost->shared, cost->copy,
-      cost->waves, cost->memory, cost->total);
+      swapped                    ? " swapped"
+      : candidate->alternate > 1 ? " in turn"
+                                 : "",
+      candidate->split, cost->step, cost->tensor, cost->shared, cost->copy, cost->waves, cost->memory,
+      cost->total);
 }
 
-/* Of equal ones the larger, which comes later: over many waves it reads less, which the model does not see,
- * so it may look a little worse. */
+/* Of equal ones the larger, which comes later. */
 static bool is_better(const CostReport *cost, const CostReport *best)
 {
-  double worse = fmin(cost->waves, best->waves) >= MANY_WAVES ? 1.03 : 1.001;
-  return cost->total <= best->total * worse;
+  return cost->total <= best->total * 1.001;
 }
 
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)
@@ -300,6 +343,7 @@ GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool 
     note_cost(chooser, priced, m);
   }
   if (best) return best->candidate;
-  return gemm_candidate(chooser,
-                        (GemmCandidate){.group = group, .bm = 64, .bn = 64, .cluster = 1, .split = 1}, true);
+  return gemm_candidate(
+      chooser, (GemmCandidate){.group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1},
+      true);
 }

@@ -10,6 +10,7 @@ typedef struct GemmCandidate {
   bool group;          /* tensor copies and group products; else threads copy and warps multiply */
   unsigned bm, bn, bk; /* elements */
   unsigned stages;     /* slots of the ring */
+  unsigned alternate;  /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
   unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */

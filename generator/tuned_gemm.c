@@ -12,9 +12,13 @@ static const struct {
   size_t offset;
   unsigned absent; /* its value in an entry that does not name it, as in one older than the field */
 } fields[] = {
-    {"bm", offsetof(GemmCandidate, bm), 0},           {"bn", offsetof(GemmCandidate, bn), 0},
-    {"cluster", offsetof(GemmCandidate, cluster), 1}, {"split", offsetof(GemmCandidate, split), 1},
-    {"swapped", offsetof(GemmCandidate, swapped), 0}, {"blocks", offsetof(GemmCandidate, blocks), 0},
+    {"bm", offsetof(GemmCandidate, bm), 0},
+    {"bn", offsetof(GemmCandidate, bn), 0},
+    {"alternate", offsetof(GemmCandidate, alternate), 1},
+    {"cluster", offsetof(GemmCandidate, cluster), 1},
+    {"split", offsetof(GemmCandidate, split), 1},
+    {"swapped", offsetof(GemmCandidate, swapped), 0},
+    {"blocks", offsetof(GemmCandidate, blocks), 0},
 };
 
 static unsigned *field_of(GemmCandidate *candidate, unsigned i)

@@ -46,18 +46,24 @@ static IrExpr *in_clusters(IrModule *module, const char *what, int64_t cluster)
   return ir_binary(module, OPERATOR_DIV, blocks, ir_int(module, cluster));
 }
 
-static IrBuilder walk(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group, bool persistent,
-                      int64_t cluster, IrExpr **coordinates)
+static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
+                      int64_t group, IrExpr **coordinates)
 {
   IrModule *module = builder->module;
-  IrExpr *index = in_clusters(module, "block", cluster);
+  IrExpr *index = in_clusters(module, "block", schedule->cluster);
   IrBuilder inner = *builder;
-  if (persistent) {
+  if (schedule->persistent) {
     IrExpr *total = ir_int(module, 1);
     for (unsigned i = 0; i < n; i++)
       total = binary(builder, OPERATOR_MUL, total, extents[i]);
     total = let(builder, "tiles", total);
-    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, in_clusters(module, "blocks", cluster));
+    IrExpr *stride = in_clusters(module, "blocks", schedule->cluster);
+    if (schedule->alternate > 1) {
+      index = binary(builder, OPERATOR_ADD, index,
+                     binary(builder, OPERATOR_MUL, ir_call(module, "instance", 0), stride));
+      stride = binary(builder, OPERATOR_MUL, stride, ir_int(module, schedule->alternate));
+    }
+    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, stride);
     IrRegion *region = ir_region_add(loop);
     index = ir_value(module, ir_argument_add(region, "tile", ir_scalar(NUMBER_S32)));
     inner = ir_builder_at_end(region);
@@ -88,16 +94,17 @@ static IrBuilder walk(IrBuilder *builder, IrExpr *const *extents, unsigned n, in
   return inner;
 }
 
-IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
-                        bool persistent, int64_t cluster, bool shared, IrExpr **coordinates)
+IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
+                        IrExpr **coordinates)
 {
   IrModule *module = builder->module;
-  if (cluster <= 1 || n < 2) return walk(builder, extents, n, group, persistent, 1, coordinates);
-  if (shared) return walk(builder, extents, n, group, persistent, cluster, coordinates);
+  int64_t cluster = schedule->cluster;
+  if (cluster <= 1 || n < 2 || schedule->shared)
+    return walk(builder, schedule, extents, n, schedule->group, coordinates);
   IrExpr *walked[SCHEDULE_MAX_DIMS];
   for (unsigned d = 0; d < n; d++)
     walked[d] = d + 2 == n ? schedule_cluster_rows(module, extents[d], cluster) : extents[d];
-  IrBuilder inner = walk(builder, walked, n, MAX(1, group / cluster), persistent, cluster, coordinates);
+  IrBuilder inner = walk(builder, schedule, walked, n, MAX(1, schedule->group / cluster), coordinates);
   IrExpr *first = binary(&inner, OPERATOR_MUL, coordinates[n - 2], ir_int(module, cluster));
   IrExpr *own = binary(&inner, OPERATOR_ADD, first, ir_call(module, "cluster_rank", 0));
   coordinates[n - 2] = let(&inner, "own_row", own);

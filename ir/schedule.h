@@ -4,14 +4,20 @@
 
 #define SCHEDULE_MAX_DIMS IR_MAX_RANK
 
+typedef struct Schedule {
+  int64_t group;   /* rows of the last dimension but one that are walked together, so that the tiles which run
+                      at the same time share operands in the second-level cache */
+  bool persistent; /* the block steps through tile indices by the number of blocks; else it has the one tile
+                      of its index */
+  int64_t cluster; /* so many blocks step together and take tiles below one another, the block of rank r the
+                      r-th; the last of them may lie outside the grid */
+  bool shared;     /* all blocks of a cluster take the same tile instead */
+  int64_t alternate; /* instances of the role that take the block's tiles in turn; 1: it takes all */
+} Schedule;
+
 /* Opens the walk over a grid of tiles and returns a builder inside it; `coordinates` gets one expression per
- * extent. extents are outermost first; the last two are rastered in groups of `group` rows of the last but
- * one, so that the tiles which run at the same time share operands in the second-level cache; dimensions
- * before them go slowest. persistent: the block steps through tile indices by the number of blocks; else it
- * has the one tile of its index. cluster: so many blocks step together and take tiles below one another, the
- * block of rank r the r-th; the last of them may lie outside the grid. shared: all of them take the same tile
- * instead. */
-IrBuilder schedule_open(IrBuilder *builder, IrExpr *const *extents, unsigned n, int64_t group,
-                        bool persistent, int64_t cluster, bool shared, IrExpr **coordinates);
+ * extent. extents are outermost first; dimensions before the last two go slowest. */
+IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
+                        IrExpr **coordinates);
 /* Extents of the grid that clusters walk: rows in steps of `cluster`. */
 IrExpr *schedule_cluster_rows(IrModule *module, IrExpr *rows, int64_t cluster);

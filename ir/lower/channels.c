@@ -61,6 +61,38 @@ void lower_advance(Lower *lower, IrOp *op)
   lower_set(lower, phase, lower_value(lower, OP_SELECT, type, "phase", 3, wraps, flipped, phase));
 }
 
+/* Slots that another instance uses: the phase flips once for each wrap. A constant number needs no division.
+ */
+void lower_skip(Lower *lower, IrOp *op)
+{
+  LowerCursor *cursor = lower_cursor_of(lower, op->operands[0]);
+  if (!cursor) return;
+  IrModule *module = lower->module;
+  IrType type = ir_scalar(NUMBER_S32);
+  IrExpr *slot = ir_value(module, cursor->slot), *phase = ir_value(module, cursor->phase);
+  IrExpr *extent = ir_binary(module, OPERATOR_SUB, op->operands[3], op->operands[2]);
+  IrExpr *trips = ir_call(module, "ceil_div", 2, extent, op->operands[4]);
+  IrExpr *by = lower_s32(lower, ir_binary(module, OPERATOR_MUL, op->operands[1], trips)), *wraps;
+  IrExpr *slots = lower_int(lower, cursor->slots);
+  int64_t n;
+  if (lower_is_int(by, &n)) {
+    IrExpr *sum =
+        lower_value(lower, OP_ADD, type, "sum", 2, slot, lower_int(lower, n % (int64_t)cursor->slots));
+    IrExpr *less = lower_value(lower, OP_SUB, type, "less", 2, sum, slots);
+    IrExpr *over = lower_value(lower, OP_GE, ir_predicate(), "over", 2, sum, slots);
+    lower_set(lower, slot, lower_value(lower, OP_SELECT, type, "slot", 3, over, less, sum));
+    int64_t odd = n / (int64_t)cursor->slots & 1;
+    wraps =
+        lower_value(lower, OP_SELECT, type, "wraps", 3, over, lower_int(lower, !odd), lower_int(lower, odd));
+  } else {
+    IrExpr *sum = lower_value(lower, OP_ADD, type, "sum", 2, slot, by);
+    lower_set(lower, slot, lower_value(lower, OP_REM, type, "slot", 2, sum, slots));
+    wraps = lower_value(lower, OP_DIV, type, "wraps", 2, sum, slots);
+    wraps = lower_value(lower, OP_AND, type, "odd", 2, wraps, lower_int(lower, 1));
+  }
+  lower_set(lower, phase, lower_value(lower, OP_XOR, type, "phase", 2, phase, wraps));
+}
+
 /* ---- Barriers ---- */
 
 /* @ab.full[%w], @ab.empty[2], @b, @b[i] */

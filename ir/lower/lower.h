@@ -277,6 +277,7 @@ void lower_turn(Lower *lower, const IrOp *op);
 
 void lower_cursor(Lower *lower, IrOp *op); /* channels.c */
 void lower_advance(Lower *lower, IrOp *op);
+void lower_skip(Lower *lower, IrOp *op);
 void lower_init_barriers(Lower *lower, IrOp *op);
 void lower_await(Lower *lower, IrOp *op);
 void lower_arrive(Lower *lower, IrOp *op);

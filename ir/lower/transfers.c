@@ -77,7 +77,8 @@ static bool is_fragment(const LowerTile *tile)
 }
 
 /* Row-major tiles take the matrices as they are, column-major ones transposed. Lane j gives the address of
- * row j % 8 of matrix j / 8; the four matrices are rows 0 and 8 of columns 0 and 8. */
+ * row j % 8 of matrix j / 8; the four matrices are rows 0 and 8 of columns 0 and 8, or of two there are
+ * only those of column 0. */
 static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
 {
   unsigned inner = lower_shared_inner(shared);
@@ -98,35 +99,23 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
     unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
     if (row % 16 || column % 16) continue;
     IrExpr *operands[5] = {NULL};
-    for (unsigned i = 0; i < 4; i++) {
+    unsigned matrices =
+        lower_register_at(lower, tile->layout, row, column + 8) < tile->n ? 4 : 2; /* the last may be alone */
+    for (unsigned i = 0; i < matrices; i++) {
       unsigned reg = lower_register_at(lower, tile->layout, row + i % 2 * 8, column + i / 2 * 8);
-      if (reg + 1 >= tile->n) return false; /* an odd number of column blocks */
       operands[1 + i] = lower_pair(lower, tile, reg, reg + 1);
     }
     operands[0] =
         lower_address(lower, lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS));
-    IrOp *store = lower_emit_array(lower, OP_STORE_MATRIX, 5, operands);
+    IrOp *store = lower_emit_array(lower, OP_STORE_MATRIX, 1 + matrices, operands);
     if (inner == 0) ir_attribute_set(store, ATTR_TRANSPOSED, NULL);
-  }
-  return true;
-}
-
-/* A matrix store needs 16 columns at a time everywhere. */
-static bool columns_pair_up(Lower *lower, const LowerTile *tile)
-{
-  const unsigned *at = lower_registers(lower, tile->layout);
-  for (unsigned r = 0; r < tile->n; r++) {
-    unsigned column = at[(size_t)r * LAYOUT_MAX_DIMS + 1] / 16 * 16, row = at[(size_t)r * LAYOUT_MAX_DIMS];
-    if (lower_register_at(lower, tile->layout, row, column) == tile->n ||
-        lower_register_at(lower, tile->layout, row, column + 8) == tile->n)
-      return false;
   }
   return true;
 }
 
 static void put_tile(Lower *lower, LowerTile *tile, const LowerShared *shared, bool matrix)
 {
-  if (matrix && columns_pair_up(lower, tile) && put_matrix(lower, tile, shared)) return;
+  if (matrix && put_matrix(lower, tile, shared)) return;
   put_plain(lower, tile, shared, OP_STORE_SHARED);
 }
 

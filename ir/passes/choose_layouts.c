@@ -18,6 +18,7 @@ typedef struct {
   IrFunction *kernel;
   GPtrArray *anchors; /* const Layout*: layouts of whole shapes */
   GPtrArray *ops;     /* IrOp*, all of the kernel in order */
+  bool alternate;     /* instances take tiles in turn: layouts are those of one */
   unsigned exchanges;
   GError **error;
 } Placement;
@@ -114,13 +115,36 @@ static void set_threads(Placement *placement, unsigned threads)
   ir_launch_set(placement->kernel, ATTR_THREADS, ir_int(placement->module, threads));
 }
 
+/* Instances that take tiles in turn have rings of slots in common and meet nowhere else, so only tiles that a
+ * copy engine fills and a group of warps multiplies can be taken so, and nothing may cross the block. */
+static bool takes_turns(Placement *placement)
+{
+  IrOp *tiles = NULL;
+  const char *against = NULL;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    if (op->code == OP_TILES) tiles = op;
+    if (op->code == OP_FILL && !ir_attribute_is(op, ATTR_VIA, "tensor")) against = "threads copy";
+    if (op->code == OP_MMA && !ir_attribute_is(op, ATTR_VIA, "group")) against = "warps multiply";
+    if (op->code == OP_COMBINE || op->code == OP_SYNC || op->code == OP_PUT || op->code == OP_GET ||
+        (op->code == OP_REDUCE && ir_attribute_int(op, ATTR_DIM, 0) == 0))
+      against = "the whole block works together on a tile";
+  }
+  if (!tiles || ir_attribute_int(tiles, ATTR_ALTERNATE, 1) <= 1) return false;
+  if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
+  if (!against) return true;
+  ir_attribute_set(tiles, ATTR_ALTERNATE, ir_int(placement->module, 1));
+  ir_remark(placement->context, "tiles in turn rejected: %s", against);
+  return false;
+}
+
 static const Layout *place_accumulator(Placement *placement, IrOp *mma)
 {
   IrModule *module = placement->module;
   const IrType *type = &mma->operands[0]->value->type;
   unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
   if (ir_attribute_is(mma, ATTR_VIA, "group")) {
-    unsigned warpgroups = m % 128 == 0 ? 2 : m % 192 == 0 ? 3 : 1;
+    unsigned warpgroups = placement->alternate ? 1 : m % 128 == 0 ? 2 : m % 192 == 0 ? 3 : 1;
     set_threads(placement, warpgroups * 128);
     return layout_group_d(module->arena, m, n, warpgroups);
   }
@@ -367,6 +391,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
   if (!placement.kernel) return true;
   ir_region_visit(placement.kernel->body, collect, ops);
   place_channels(&placement);
+  placement.alternate = takes_turns(&placement);
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[i];
     if (op->code != OP_MMA || layout_for(&placement, &op->operands[0]->value->type)) continue;

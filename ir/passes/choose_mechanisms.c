@@ -13,6 +13,7 @@
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/staging.h"
 
 #define MAX_FILLS 2 /* of one tile */
 
@@ -29,6 +30,7 @@ typedef struct {
   IrModule *module;
   IrFunction *kernel;
   GPtrArray *fills, *products, *stores, *channels, *combinations;
+  unsigned alternate; /* instances that take tiles in turn, each with staging of its own */
   GError **error;
   bool failed;
 } Choice;
@@ -40,6 +42,7 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
   if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
+  if (op->code == OP_TILES) choice->alternate = (unsigned)ir_attribute_int(op, ATTR_ALTERNATE, 1);
   if (op->code == OP_COMBINE) g_ptr_array_add(choice->combinations, op);
 }
 
@@ -222,9 +225,7 @@ static void choose_product(Choice *choice, IrOp *mma)
 
 /* ---- Stores ---- */
 
-#define STAGING_SLOTS    2    /* as stage_stores makes them */
-#define EXCHANGE_PADDING 32   /* bytes a row, as combine_blocks makes it */
-#define RESERVED_BYTES   2048 /* barriers, and what alignment loses */
+#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
 
 /* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
 static uint64_t bytes_taken(const Choice *choice)
@@ -261,9 +262,10 @@ static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint6
   if (!ir_tensor_map_possible(choice->kernel, tensor))
     return "base or strides are not known to be multiples of 16 bytes";
   unsigned rows = (unsigned)ir_tile_extent(tile, 0);
-  unsigned swizzle = layout_widest_swizzle((unsigned)ir_tile_extent(tile, 1) * number_bytes(tensor->element));
-  if (!swizzle || rows > 256 || number_bits(tensor->element) % 8) return "the tile's rows fit no swizzle";
-  uint64_t staging = (uint64_t)STAGING_SLOTS * rows * swizzle;
+  if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
+  uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),
+                                   number_bytes(tensor->element));
+  if (!staging) return "the tile's rows divide into no parts of 16 bytes";
   if (*used + staging + RESERVED_BYTES > gpu->shared_per_block) return "no shared memory is left to stage it";
   *used += staging;
   return NULL;
@@ -301,6 +303,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .stores = stores,
                    .channels = channels,
                    .combinations = combinations,
+                   .alternate = 1,
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);

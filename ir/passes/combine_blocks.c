@@ -10,8 +10,7 @@
  * The parts never pass through global memory. A block's shared tile is written once: the kernel gives it one
  * tile. */
 #include "ir/pass.h"
-
-#define PADDING_BYTES 32 /* rows of a quad's four pairs of f32 then fall into different banks */
+#include "ir/staging.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -39,7 +38,7 @@ static void declare_exchange(Combine *combine, IrFunction *kernel, NumberType el
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
   IrType *tile = arena_new_object(module->arena, IrType);
   const Layout *layout =
-      layout_shared(module->arena, 2, shape, 1, element, 0, PADDING_BYTES / number_bytes(element));
+      layout_shared(module->arena, 2, shape, 1, element, 0, EXCHANGE_PADDING / number_bytes(element));
   *tile = ir_tile(module, element, 2, extent, layout);
   IrBuilder builder = ir_builder_before(kernel->body->first);
   builder.mark = combine->op->mark;

@@ -98,6 +98,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_REDUCE: lower_reduce(lower, op); break;
   case OP_CURSOR: lower_cursor(lower, op); break;
   case OP_ADVANCE: lower_advance(lower, op); break;
+  case OP_SKIP: lower_skip(lower, op); break;
   case OP_INIT_BARRIERS: lower_init_barriers(lower, op); break;
   case OP_AWAIT: lower_await(lower, op); break;
   case OP_ARRIVE: lower_arrive(lower, op); break;

@@ -22,8 +22,9 @@ typedef struct {
   GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
-  int64_t cluster;         /* blocks that take tiles below one another and share what these have in common */
-  bool shared_tile;        /* they take the same tile, each a part of k */
+  int64_t cluster;   /* blocks that take tiles below one another and share what these have in common */
+  bool shared_tile;  /* they take the same tile, each a part of k */
+  int64_t alternate; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   const IrValue *tile_row; /* the coordinate in which they differ */
   GError **error;
   bool failed;
@@ -342,6 +343,47 @@ static IrOp *channel_of_loop(Role *role, const IrOp *loop)
   return NULL;
 }
 
+/* ---- Tiles in turn ---- */
+
+#define TURN "products"
+
+/* Over the slots of so many tiles. */
+static void skip(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles)
+{
+  IrExpr *step = loop->n_operands > 2 ? rewrite(role, loop->operands[2]) : ir_int(role->split->module, 1);
+  for (const IrOp *op = loop->regions[0]->first; op; op = op->next) {
+    if (op->code != OP_TAKE) continue;
+    IrExpr *cursor = g_hash_table_lookup(role->cursors, op->operands[0]->name);
+    ir_emit(builder, OP_SKIP, 5, cursor, tiles, rewrite(role, loop->operands[0]),
+            rewrite(role, loop->operands[1]), step);
+  }
+}
+
+static void emit_turn(Role *role, IrBuilder *builder, IrOpcode code)
+{
+  IrModule *module = role->split->module;
+  ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
+}
+
+static bool takes(const IrOp *loop)
+{
+  for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+    if (op->code == OP_TAKE) return true;
+  return false;
+}
+
+/* One instance multiplies while the others store: each waits for its turn, and steps over the slots of the
+ * tiles that are theirs. */
+static void copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop)
+{
+  builder->mark = loop->mark;
+  emit_turn(role, builder, OP_TURN_WAIT);
+  copy_control(role, builder, loop);
+  builder->mark = loop->mark;
+  emit_turn(role, builder, OP_TURN_PASS);
+  skip(role, builder, loop, ir_int(role->split->module, role->split->alternate - 1));
+}
+
 /* ---- Regions ---- */
 
 /* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
@@ -360,9 +402,13 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS;
        i++) /* operand 0 names the scheduler */
     extents[n++] = rewrite(role, tiles->operands[i]);
-  int64_t group = ir_attribute_int(tiles, ATTR_GROUP, 1);
-  IrBuilder inner = schedule_open(builder, extents, n, group, is_persistent(role->split, tiles),
-                                  role->split->cluster, role->split->shared_tile, coordinates);
+  const Split *split = role->split;
+  Schedule schedule = {.group = ir_attribute_int(tiles, ATTR_GROUP, 1),
+                       .persistent = is_persistent(split, tiles),
+                       .cluster = split->cluster,
+                       .shared = split->shared_tile,
+                       .alternate = role->kind == ROLE_CONSUMER ? split->alternate : 1};
+  IrBuilder inner = schedule_open(builder, &schedule, extents, n, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
   copy_region(role, &inner, tiles->regions[0]);
@@ -395,6 +441,10 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
       copy_pipelined_loop(role, builder, op, channel);
       break;
     }
+    if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes(op)) {
+      copy_loop_in_turn(role, builder, op);
+      break;
+    }
     G_GNUC_FALLTHROUGH;
   case OP_IF:
   case OP_LOOP:
@@ -416,6 +466,7 @@ static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region)
 
 typedef struct {
   GPtrArray *channels, *fills, *shared, *tiles;
+  const IrOp *taking; /* the last loop that takes slots */
 } Survey;
 
 static void survey_op(IrOp *op, void *data)
@@ -425,6 +476,7 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_FILL) g_ptr_array_add(survey->fills, op);
   if (op->code == OP_SHARED) g_ptr_array_add(survey->shared, op);
   if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
+  if (op->code == OP_FOR && takes(op)) survey->taking = op;
 }
 
 /* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's
@@ -502,8 +554,9 @@ static void drain(Role *role, IrBuilder *builder, const IrOp *channel)
 }
 
 static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const char *name, unsigned first,
-                       unsigned last, const IrRegion *body, GPtrArray *channels)
+                       unsigned last, const IrRegion *body, const Survey *survey)
 {
+  const GPtrArray *channels = survey->channels;
   IrModule *module = split->module;
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) cursors = g_hash_table_new(g_str_hash, g_str_equal);
@@ -525,6 +578,10 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
     const IrOp *channel = channels->pdata[i];
     g_hash_table_insert(cursors, (gpointer)channel->symbol,
                         cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
+  }
+  if (kind == ROLE_CONSUMER && split->alternate > 1) {
+    ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->alternate));
+    skip(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
   for (unsigned i = 0; kind == ROLE_PRODUCER && shares_slots(split) && i < channels->len; i++)
@@ -597,6 +654,26 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   if (shares) ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, wanted));
 }
 
+/* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
+static void declare_turn(Split *split, const Survey *survey, IrBuilder *builder)
+{
+  IrModule *module = split->module;
+  split->alternate = 1;
+  if (!survey->tiles->len || !survey->taking) return;
+  split->alternate = ir_attribute_int(survey->tiles->pdata[0], ATTR_ALTERNATE, 1);
+  if (split->alternate <= 1) return;
+  IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->alternate);
+  for (int64_t i = 0; i < split->alternate; i++)
+    ids[i] = ir_int(module, i + 1); /* 0 is the block's */
+  builder->mark = survey->taking->mark;
+  IrOp *turn = ir_emit(builder, OP_TURN, 0);
+  turn->symbol = TURN;
+  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->alternate));
+  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->alternate, ids));
+  ir_remark(split->context, "tiles in turn: %d instances of the consumer, %u warps each",
+            (int)split->alternate, split->consumer_warps);
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
@@ -614,6 +691,7 @@ static void split_kernel(Split *split, const Survey *survey)
     declare_map(split, &builder, survey->fills->pdata[i]);
   for (unsigned i = 0; i < survey->channels->len; i++)
     declare_channel(split, &builder, survey->channels->pdata[i], engine);
+  declare_turn(split, survey, &builder);
   g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)
@@ -629,12 +707,13 @@ static void split_kernel(Split *split, const Survey *survey)
     } else {
       ir_emit(&builder, OP_SYNC, 0);
     }
-    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey->channels);
-    write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey->channels);
+    warps *= (unsigned)split->alternate;
+    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey);
+    write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey);
     ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (4 + warps) * 32));
     ir_remark(split->context, "roles: producer of 4 warps (one issues), consumer of %u warps", warps);
   } else {
-    write_role(split, &builder, ROLE_ALL, "all", 0, warps, old, survey->channels);
+    write_role(split, &builder, ROLE_ALL, "all", 0, warps, old, survey);
   }
   split->kernel->body = body;
 }
@@ -648,7 +727,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
   g_autoptr(GPtrArray) shared = g_ptr_array_new();
   g_autoptr(GPtrArray) tiles = g_ptr_array_new();
-  Survey survey = {channels, fills, shared, tiles};
+  Survey survey = {channels, fills, shared, tiles, NULL};
   ir_region_visit(kernel->body, survey_op, &survey);
   Split split = {.context = context, .module = module, .kernel = kernel, .maps = maps, .error = error};
   if (tiles->len > 1) {

@@ -13,8 +13,8 @@
  * once; stores behind one another share them. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/staging.h"
 
-#define STAGING_SLOTS 2
 #define FIRST_BARRIER 1 /* named barrier 0 is the block's */
 
 typedef struct {
@@ -74,7 +74,7 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   IrModule *module = parts->staging->module;
   int64_t extent[2] = {parts->rows * parts->instances, parts->width};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
-  unsigned swizzle = (unsigned)parts->width * number_bytes(element);
+  unsigned swizzle = staging_swizzle((unsigned)parts->width * number_bytes(element));
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, STAGING_SLOTS));
@@ -99,7 +99,8 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, (IrValue *)tensor));
   map->symbol = ir_symbol_unique(parts->staging->kernel, arena_printf(module->arena, "map_%s", tensor->name));
   ir_attribute_set(map, ATTR_BOX, ir_list(module, type->rank, box));
-  ir_attribute_set(map, ATTR_SWIZZLE, ir_int(module, parts->width * (int64_t)number_bytes(type->element)));
+  ir_attribute_set(map, ATTR_SWIZZLE,
+                   ir_int(module, staging_swizzle((unsigned)parts->width * number_bytes(type->element))));
   store->map = map->symbol;
 }
 
@@ -303,15 +304,23 @@ static void remove_originals(Parts *parts)
   }
 }
 
-/* The narrowest of the widths that the stores' elements would take. */
-static int64_t common_width(Store *const *stores, unsigned n, int64_t columns)
+static int64_t common_width(const Parts *parts, IrOp *const *stores, unsigned n)
 {
-  int64_t width = columns;
+  unsigned narrow = 16, wide = 1;
   for (unsigned i = 0; i < n; i++) {
-    unsigned bytes = number_bytes(stores[i]->store->operands[1]->value->type.element);
-    width = MIN(width, layout_widest_swizzle((unsigned)columns * bytes) / bytes);
+    unsigned bytes = number_bytes(stores[i]->operands[1]->value->type.element);
+    narrow = MIN(narrow, bytes);
+    wide = MAX(wide, bytes);
   }
-  return width;
+  return staging_width((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow, wide);
+}
+
+/* The first of the stores, as many as have a width in common. */
+static unsigned with_common_width(Parts *parts, IrOp *const *stores, unsigned n)
+{
+  while ((parts->width = common_width(parts, stores, n)) == 0 && n > 1)
+    n--;
+  return n;
 }
 
 static bool same_shape(const IrOp *a, const IrOp *b)
@@ -321,7 +330,8 @@ static bool same_shape(const IrOp *a, const IrOp *b)
          ir_tile_extent(x, 1) == ir_tile_extent(y, 1);
 }
 
-static void stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsigned n)
+/* Returns how many of the n stores were taken. */
+static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsigned n)
 {
   g_autoptr(GHashTable) memo = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) originals = g_ptr_array_new();
@@ -334,12 +344,12 @@ static void stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsig
                  .parts = memo,
                  .originals = originals};
   parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
+  n = with_common_width(&parts, ops, n);
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);
     *stores[i] = (Store){.parts = &parts, .store = ops[i]};
   }
-  parts.width = common_width(stores, n, parts.columns);
   for (unsigned i = 0; i < n; i++)
     declare(stores[i]);
   IrBuilder builder = ir_builder_before(ops[n - 1]);
@@ -352,6 +362,7 @@ static void stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsig
   for (unsigned i = 0; i < n; i++)
     ir_op_remove(ops[i]);
   remove_originals(&parts);
+  return n;
 }
 
 static void stage_role(Staging *staging, IrOp *role)
@@ -362,7 +373,7 @@ static void stage_role(Staging *staging, IrOp *role)
   for (unsigned first = 0, n; first < ops->len; first += n) {
     for (n = 1; first + n < ops->len && same_shape(ops->pdata[first], ops->pdata[first + n]);)
       n++;
-    stage_together(staging, role, (IrOp *const *)(ops->pdata + first), n);
+    n = stage_together(staging, role, (IrOp *const *)(ops->pdata + first), n);
   }
   IrBuilder end = ir_builder_at_end(role->regions[0]);
   end.mark = role->mark;

@@ -518,7 +518,18 @@ static void execute_fence(Machine *m, Agent *agent, const Step *step)
     memcpy(agent->fence_clock, agent->clock, m->width * sizeof(Tick));
 }
 
-static void execute_advance(Agent *agent, const Step *step)
+/* What somebody else takes in so many runs of a loop, cut as execute_for cuts it. */
+static int64_t skipped(Machine *m, Agent *agent, const Step *step)
+{
+  int64_t low = evaluate_uniform(m, agent, step->scalar[0], 0),
+          high = evaluate_uniform(m, agent, step->scalar[1], low),
+          by = MAX(1, evaluate_uniform(m, agent, step->scalar[2], 1));
+  if (program_may_cut(m->program, step)) high = MIN(high, low + m->scenario->turns * by);
+  return high > low ? (high - low + by - 1) / by * evaluate_uniform(m, agent, step->scalar[3], 0) : 0;
+}
+
+/* advance: one slot on; skip: so many */
+static void execute_advance(Machine *m, Agent *agent, const Step *step)
 {
   const IrExpr *channel = step->op->operands[0]->value->def->operands[0];
   const IrOp *declared =
@@ -526,9 +537,9 @@ static void execute_advance(Agent *agent, const Step *step)
   const IrExpr *slots = declared ? ir_attribute_value(declared, ATTR_SLOTS) : NULL;
   int64_t n = 1, *cursor = &agent->values[2 * step->value];
   if (slots) ir_expr_is_int(slots, &n);
-  if (++cursor[0] < n) return;
-  cursor[0] = 0;
-  cursor[1] ^= 1;
+  cursor[0] += step->op->code == OP_SKIP ? skipped(m, agent, step) : 1;
+  cursor[1] ^= cursor[0] / n & 1;
+  cursor[0] %= n;
 }
 
 /* ---- Dispatch ---- */
@@ -555,7 +566,8 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_CLUSTER_WAIT: return execute_cluster_wait(m, agent);
   case OP_INIT_BARRIERS: init_barriers(m, agent); return true;
   case OP_FENCE: execute_fence(m, agent, step); return true;
-  case OP_ADVANCE: execute_advance(agent, step); return true;
+  case OP_ADVANCE:
+  case OP_SKIP: execute_advance(m, agent, step); return true;
   case OP_CURSOR:
     agent->values[2 * step->value] = evaluate_uniform(m, agent, step->scalar[0], 0);
     agent->values[2 * step->value + 1] = evaluate_uniform(m, agent, step->scalar[1], 0) & 1;

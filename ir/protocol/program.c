@@ -318,6 +318,12 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->scalar[0] = attribute_scalar(program, op, ATTR_SLOT);
     step->scalar[1] = attribute_scalar(program, op, ATTR_PHASE);
     return true;
+  case OP_SKIP:
+    for (unsigned i = 0; i < 3; i++) /* bounds and step of the loop, and how many runs of it */
+      step->scalar[i] = scalar_new(program, op->operands[2 + i]);
+    step->scalar[3] = scalar_new(program, op->operands[1]);
+    step->value = op->operands[0]->kind == EXPR_VALUE ? (int)op->operands[0]->value->id : -1;
+    return step->value >= 0;
   case OP_ADVANCE:
     step->value = op->operands[0]->kind == EXPR_VALUE ? (int)op->operands[0]->value->id : -1;
     return step->value >= 0;

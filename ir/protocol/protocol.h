@@ -114,7 +114,7 @@ typedef struct Step {
   unsigned index, target;  /* target: where a branch goes */
   int role;                /* STEP_ROLE: index */
   int value;               /* result, variable, cursor: dense id, or -1 */
-  const Scalar *scalar[3]; /* condition, bounds, parity, bytes, count, id, threads, peer ... by opcode */
+  const Scalar *scalar[4]; /* condition, bounds, parity, bytes, count, id, threads, peer ... by opcode */
   BarrierReference barrier;
   Reference *places; /* tiles it reads (generic ops), or destination and source */
   unsigned n_places;

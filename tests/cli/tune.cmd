@@ -46,18 +46,18 @@ $ adlgen tune p.json --gpu h100 --dim M=64 --list --top 3 --json | validate tune
 valid
 
 # Times of an earlier run.
-$ printf '{"version": 1, "products": [{"case": "p M=64", "operator": "matmul", "sms": 132, "proposals": [{"parameters": {"bm": 128, "bn": 128}, "us": 3.5, "spread": 0.01, "thorough": true}]}]}' >times.json
+$ printf '{"version": 1, "products": [{"case": "p M=64", "operator": "matmul", "sms": 132, "proposals": [{"parameters": {"bm": 64, "bn": 128}, "us": 3.5, "spread": 0.01, "thorough": true}]}]}' >times.json
 
 $ adlgen tune p.json --gpu h100 --dim M=64 --times times.json --out choices.json --json >result.json 2>/dev/null; validate tune <result.json
 valid
 
 $ cat choices.json
 {"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [
-  {"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 256, "k": 512, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 128}, "us": 3.5, "first_us": 3.5}]}
+  {"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 256, "k": 512, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 64, "bn": 128}, "us": 3.5, "first_us": 3.5}]}
 
-$ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choices.json | grep -o 'tuned: .*\|tile 128x128x64, guard.*M <= 64'
-tuned: bm=128 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
-tile 128x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
+$ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choices.json | grep -o 'tuned: .*\|tile 64x128x64, guard.*M <= 64'
+tuned: bm=64 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
+tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
 
 $ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --no-tuned | grep -c tuned
 0
@@ -74,7 +74,7 @@ $ mkdir -p $HOME/.local/share/adlgen/tuned; cp choices.json $HOME/.local/share/a
 1
 
 $ adlgen run p.json --gpu h100 --on sim --dim M=40 --check
-matmul: matmul_128x128x64, grid 2 x 1 x 1, ...
+matmul: matmul_64x128x64, grid 2 x 1 x 1, ...
 output  type     error   max abs  limit  
 D       bf16  1.66e-03  2.42e-01  4e-03  ok
 
@@ -112,7 +112,7 @@ $ adlgen compile p.json --gpu h800 --out out --emit ptx --tuned choices.json --e
 tuned: choices.json is left out: it is for h100
 
 $ sed 's/"bn": 128/"bn": 100/' choices.json >illegal.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned illegal.json --explain | grep tuned
-  M = 64     tuned: bm=128 bn=100 is not legal here, so the model decides
+  M = 64     tuned: bm=64 bn=100 is not legal here, so the model decides
 
 $ printf '{"version": 1}' >times.json; adlgen tune p.json --gpu h100 --dim M=64 --times times.json
 times.json:1:1: error: this is no result of adlgen tune

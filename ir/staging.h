@@ -1,0 +1,18 @@
+/* How results pass through shared memory on their way out: numbers that the generator, which counts bytes
+ * before there is a kernel, and the passes choose_mechanisms, stage_stores and combine_blocks must agree on.
+ * Pure functions; thread-safe. */
+#pragma once
+
+#define STAGING_SLOTS 2 /* parts of a tile: one is read by the copy engine while the next is written */
+/* Bytes behind each row of the tile in which blocks add up what they have: rows of a quad's four pairs of f32
+ * then fall into different banks. */
+#define EXCHANGE_PADDING 32
+
+/* Columns of a part. A tile has `rows` rows (of all instances) and `columns` columns; `narrow` and `wide` are
+ * the bytes of the narrowest and the widest element that is stored from it. The parts have one width, which
+ * divides the columns; rows of a part are multiples of 16 bytes. 0 if there is no such width. */
+unsigned staging_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide);
+/* The swizzle of a part whose rows have so many bytes; 0 where its rows lie one behind the other. */
+unsigned staging_swizzle(unsigned row_bytes);
+/* Shared memory for one store of the tile. */
+unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes);

@@ -26,7 +26,7 @@ static const IrPass passes[] = {
      "operands of warp products are loaded a step ahead, across the barrier too"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,
      "blocks that share a tile add up what each has of it"},
-    {"stage_stores", IR_STAGED, IR_STAGED, false, pass_stage_stores,
+    {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and the copy engine"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},
     {"check_protocol", IR_STAGED, IR_STAGED, true, pass_check_protocol,

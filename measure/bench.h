@@ -87,6 +87,7 @@ typedef struct BenchVariant {
   char *gpu;    /* description to plan for; NULL: that of the command */
   char *plan;   /* folder of plan.json with its kernels, instead of compiling; NULL: compile */
   char **sets;  /* template parameters, ended by NULL */
+  char **skips; /* passes left out, NULL-terminated */
   unsigned sms; /* 0: all */
   bool fixed;   /* every dimension is compiled in */
   /* Measured choices for the GPU of the command, not owned; a description or parameters of its own come

@@ -112,6 +112,7 @@ static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *g
   }
   CompileOptions options = {.sm_budget = variant ? variant->sms : 0,
                             .sets = variant ? (const char *const *)variant->sets : NULL,
+                            .skip = variant ? (const char *const *)variant->skips : NULL,
                             .tuned = variant && !variant->gpu ? variant->tuned : NULL};
   unsigned n_sets = variant && variant->sets ? g_strv_length(variant->sets) : 0;
   options.set_used = arena_new_array(build->arena, bool, n_sets);

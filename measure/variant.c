@@ -5,7 +5,7 @@
 static bool refuse(const char *text, const char *what, GError **error)
 {
   error_set(error, ERROR_USAGE, NULL, "bad-variant",
-            "NAME:key=value,... with the keys gpu, plan, sms, fixed, or template parameters such as bm",
+            "NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template parameters such as bm",
             "--variant %s: %s", text, what);
   return false;
 }
@@ -19,8 +19,8 @@ static bool read_number(const char *text, const char *value, unsigned *number, G
   return true;
 }
 
-static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, const char *text, const char *pair,
-                      GError **error)
+static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, GStrvBuilder *skips, const char *text,
+                      const char *pair, GError **error)
 {
   const char *sign = strchr(pair, '=');
   if (!sign || sign == pair || !sign[1]) return refuse(text, "what is not key=value", error);
@@ -32,6 +32,8 @@ static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, const char *tex
   } else if (!strcmp(key, "plan")) {
     g_free(variant->plan);
     variant->plan = g_strdup(sign + 1);
+  } else if (!strcmp(key, "skip")) {
+    g_strv_builder_add(skips, sign + 1);
   } else if (!strcmp(key, "sms")) {
     return read_number(text, sign + 1, &variant->sms, error);
   } else if (!strcmp(key, "fixed")) {
@@ -46,7 +48,7 @@ static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, const char *tex
 BenchVariant *bench_variant_parse(const char *text, GError **error)
 {
   g_autoptr(BenchVariant) variant = g_new0(BenchVariant, 1);
-  g_autoptr(GStrvBuilder) sets = g_strv_builder_new();
+  g_autoptr(GStrvBuilder) sets = g_strv_builder_new(), skips = g_strv_builder_new();
   const char *colon = strchr(text, ':'), *sign = strchr(text, '=');
   bool named = colon && (!sign || colon < sign);
   const char *rest = named ? colon + 1 : text;
@@ -57,9 +59,11 @@ BenchVariant *bench_variant_parse(const char *text, GError **error)
   }
   g_auto(GStrv) pairs = g_strsplit(rest, ",", -1);
   for (unsigned i = 0; pairs[i]; i++)
-    if (!read_pair(variant, sets, text, pairs[i], error)) return NULL;
+    if (!read_pair(variant, sets, skips, text, pairs[i], error)) return NULL;
   variant->sets = g_strv_builder_end(sets);
-  if (variant->plan && (variant->gpu || variant->sms || variant->fixed || variant->sets[0])) {
+  variant->skips = g_strv_builder_end(skips);
+  if (variant->plan &&
+      (variant->gpu || variant->sms || variant->fixed || variant->sets[0] || variant->skips[0])) {
     refuse(text, "plan=DIR is compiled already, so nothing else can be set", error);
     return NULL;
   }
@@ -73,5 +77,6 @@ void bench_variant_free(BenchVariant *variant)
   g_free(variant->gpu);
   g_free(variant->plan);
   g_strfreev(variant->sets);
+  g_strfreev(variant->skips);
   g_free(variant);
 }

@@ -327,7 +327,7 @@ static void place_accesses(Placement *placement)
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     const IrType *tile = accessed_tile(op);
-    if (!tile || !tile->layout || ir_attribute_is(op, ATTR_VIA, "tensor")) continue;
+    if (!tile || !tile->layout) continue;
     unsigned vector = MIN(access_vector(placement, op), layout_vector(tile->layout, tile->rank - 1));
     ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
   }

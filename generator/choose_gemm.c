@@ -150,6 +150,38 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   return tiles[n];
 }
 
+#define VECTOR_ROWS    4 /* for so many rows sums along k take the place of a tile: each reads B once */
+#define VECTOR_THREADS 256
+#define VECTOR_COLUMNS 8   /* a block's, where B is contiguous along k, */
+#define VECTOR_DEPTH   512 /* and k; elsewhere a sector row of columns, and k: */
+#define VECTOR_STEPS   128
+
+/* Very few rows of types that no product instruction takes. */
+static void choose_vector(Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
+  unsigned bytes = number_bytes(gemm->b_type);
+  if (rows && gemm->a_m_major) return;
+  Choice *choice = choose_open(chooser, rows ? "gemv_rows" : "gemv_columns");
+  if (!require_fast(chooser, choice, false) || !choose_require_at_most(chooser, choice, gemm->m, VECTOR_ROWS))
+    return;
+  unsigned columns = rows ? VECTOR_COLUMNS : 128 / bytes, depth = rows ? VECTOR_DEPTH : VECTOR_STEPS;
+  const FusedGemm *read = rows ? &chooser->turned->gemm : gemm;
+  choice_set_name(choice, "ta", number_name(read->a_type));
+  choice_set_name(choice, "tb", number_name(read->b_type));
+  choice_set_name(choice, "tc", number_name(gemm->acc_type));
+  choice_set_int(choice, "bm", rows ? columns : 1);
+  choice_set_int(choice, "bn", rows ? 1 : columns);
+  choice_set_int(choice, "bk", depth);
+  choice_set_int(choice, "threads", VECTOR_THREADS);
+  choice_set_own(choice, "swapped", rows);
+  choice->tile_text = arena_printf(chooser->arena, "1x%ux%u", columns, depth);
+  choice->suffix = arena_printf(chooser->arena, "%s_sums", choice->tile_text);
+  choose_note(chooser, "M <= %d: sums along k, since no product instruction takes the types", VECTOR_ROWS);
+  chooser->n++;
+}
+
 bool choose_gemm(Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
@@ -157,6 +189,7 @@ bool choose_gemm(Chooser *chooser)
   bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
   GemmCandidate scalar = {.bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1}, tile = scalar;
+  if (!priced && !gemm->dual) choose_vector(chooser);
   if (priced)
     tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);

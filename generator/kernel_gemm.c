@@ -93,6 +93,12 @@ static bool mentions(const IrExpr *expr, const IrValue *value)
   return false;
 }
 
+/* Where a template's op reads A or B; NULL: it does not. */
+static IrExpr **operand_read(IrOp *op)
+{
+  return op->code == OP_FILL ? &op->operands[1] : op->code == OP_LOAD ? &op->operands[0] : NULL;
+}
+
 /* Operands that are the batch, or index by it, become one for each batch. */
 static void expand_list(BatchExpansion *expansion, IrExpr ***items, unsigned *n)
 {
@@ -114,10 +120,11 @@ static void expand_op(IrOp *op, void *data)
 {
   BatchExpansion *expansion = data;
   if (op->code == OP_CALL) expand_list(expansion, &op->operands, &op->n_operands);
-  if (op->code != OP_FILL) return;
-  IrExpr *access = arena_memdup(expansion->build->module->arena, op->operands[1], sizeof *access);
+  IrExpr **read = operand_read(op);
+  if (!read) return;
+  IrExpr *access = arena_memdup(expansion->build->module->arena, *read, sizeof *access);
   expand_list(expansion, &access->items, &access->n);
-  op->operands[1] = access;
+  *read = access;
 }
 
 static void find_tiles(IrOp *op, void *data)
@@ -186,8 +193,9 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
 static void read_at_zero(IrOp *op, void *data)
 {
   IrModule *module = data;
-  if (op->code != OP_FILL) return;
-  IrExpr *access = op->operands[1];
+  IrExpr **read = operand_read(op);
+  if (!read) return;
+  IrExpr *access = *read;
   const IrType *tensor = &access->items[0]->value->type;
   for (unsigned d = 0; d + 2 < tensor->rank; d++) {
     int64_t extent;
@@ -211,8 +219,13 @@ bool kernel_write_gemm(KernelBuild *build)
   kernel_bind_dim(build, "K", gemm->k);
   kernel_bind_dim(build, "G", gemm->n_batch == 1 ? op->dims[0] : one);
   if (gemm->n_batch > 1) expand_batches(build);
-  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
-  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  /* sums along k take the operand that they step along by vectors with k as the other one has it */
+  const char *template = build->choice->template_name;
+  bool a_by_k = g_str_equal(template, "gemv_columns"), b_by_n = g_str_equal(template, "gemv_rows");
+  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, a_by_k ? gemm->a_k : gemm->a_m,
+                   a_by_k ? gemm->a_m : gemm->a_k);
+  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
+                   b_by_n ? gemm->b_k : gemm->b_n);
   if (gemm->dual)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Excerpts in docs/gemm-walkthrough.md are real: excerpts.py ADLGEN SOURCE_ROOT
+"""Excerpts in docs/gemm.md are real: excerpts.py ADLGEN SOURCE_ROOT
 
 A fenced block behind `<!-- from FILE -->` must be found in that file, which is a source or written by compiling the
 example: its lines in order, one right behind the other unless `...` stands between them. A `*` in FILE is the number of a pass. Blanks at line ends and
@@ -13,7 +13,7 @@ import tempfile
 
 ADLGEN = os.path.abspath(sys.argv[1])
 ROOT = pathlib.Path(sys.argv[2]).resolve()
-PAGE = ROOT / "docs" / "gemm-walkthrough.md"
+PAGE = ROOT / "docs" / "gemm.md"
 BLOCK = re.compile(r"<!-- from (\S+) -->\n```\n(.*?)```\n", re.DOTALL)
 
 

@@ -74,7 +74,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
-  choice_set_int(choice, "group", 8);
+  choice_set_int(choice, "group", tile.raster ? tile.raster : 8);
   choice_set_own(choice, "swapped", tile.swapped);
   choice_set_own(choice, "blocks", MAX(1, tile.blocks));
   if (tile.group && fast && !gemm->dual) {

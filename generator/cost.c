@@ -95,12 +95,17 @@ static double near_limit(double step, double copy)
   return step * pow(1 + pow(fmin(1, copy / step), 8), 0.125);
 }
 
+/* Rows of a part of less than two sectors: the engine stores them so many times slower than wide ones. */
+#define NARROW_ROW  64
+#define NARROW_PART 3
+
 /* Parts in which results leave (stage_stores). */
 static double store_parts(const CostTile *tile, unsigned bytes)
 {
   unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->split);
   unsigned width = staging_width(rows, columns, bytes, bytes);
-  return width ? columns / width : columns / 8.0;
+  double parts = width ? (double)columns / width : columns / 8.0;
+  return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -192,4 +197,37 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double steps = cost.waves * divide_up(gemm->k, tile->bk);
   cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / EPILOGUE_SPEED;
   return cost;
+}
+
+/* Part of the second-level cache that operands keep while results pass through it. */
+#define OPERAND_SHARE 0.3
+
+/* Bytes of both operands that come from device memory if bands of `group` rows of tiles are walked one after
+ * the other, column by column. Where a band of A stays in the cache, all of B passes once for each band;
+ * where it does not, every wave of blocks brings what it reads. */
+static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, unsigned group)
+{
+  double rows = divide_up(gemm->m, tile->bm), columns = divide_up(gemm->n, tile->bn), k = (double)gemm->k;
+  double high = fmin(group, rows), room = OPERAND_SHARE * gpu->l2_bytes;
+  double a = (double)gemm->m * k * gemm->a_bytes, b = (double)gemm->n * k * gemm->b_bytes;
+  if (a + b <= room) return a + b;
+  double wide = fmin(columns, ceil(gemm->sms / high));
+  double wave = (high * tile->bm * gemm->a_bytes + wide * tile->bn * gemm->b_bytes) * k;
+  double band = high * tile->bm * k * gemm->a_bytes, bands = ceil(rows / high);
+  if (band <= room) return a + (b <= room ? 1 : bands) * b;
+  return bands * ceil(high * columns / gemm->sms) * wave;
+}
+
+unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  static const unsigned groups[] = {8, 4, 16, 32, 64};
+  unsigned best = groups[0];
+  double least = raster_traffic(gpu, gemm, tile, best);
+  for (unsigned i = 1; i < G_N_ELEMENTS(groups); i++) {
+    double traffic = raster_traffic(gpu, gemm, tile, groups[i]);
+    if (traffic > 0.9 * least) continue;
+    least = traffic;
+    best = groups[i];
+  }
+  return best;
 }

@@ -3,8 +3,9 @@
 #include <math.h>
 
 static const unsigned group_rows[] = {64, 128, 192, 256};
-#define COLUMNS_STEP 16
-#define COLUMNS_MOST 256
+#define COLUMNS_STEP   16
+#define COLUMNS_MOST   256
+#define DEFAULT_RASTER 8
 static const unsigned splits[] = {1, 2, 4, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
 static const unsigned swapped_columns[] = {8, 16, 32};
@@ -201,33 +202,51 @@ static unsigned sm_budget(const Chooser *chooser)
   return budget ? budget : chooser->gpu->sm_count;
 }
 
-CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+/* The candidate and its product as the cost model sees them. */
+typedef struct Priced {
+  CostGemm shape;
+  CostTile tile;
+} Priced;
+
+static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
   const FusedGemm *gemm = &op->gemm;
   int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
-  CostGemm shape = {.batches = 1,
-                    .m = candidate->swapped ? columns : rows,
-                    .n = (candidate->swapped ? rows : columns) * products(chooser),
-                    .k = MAX(1, choose_typical(chooser, gemm->k)),
-                    .a_bytes = number_bytes(gemm->a_type),
-                    .b_bytes = number_bytes(gemm->b_type),
-                    .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
-                    .type = gemm->a_type,
-                    .sms = sm_budget(chooser)};
+  Priced priced = {.shape = {.batches = 1,
+                             .m = candidate->swapped ? columns : rows,
+                             .n = (candidate->swapped ? rows : columns) * products(chooser),
+                             .k = MAX(1, choose_typical(chooser, gemm->k)),
+                             .a_bytes = number_bytes(gemm->a_type),
+                             .b_bytes = number_bytes(gemm->b_type),
+                             .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                             .type = gemm->a_type,
+                             .sms = sm_budget(chooser)},
+                   .tile = {.bm = candidate->bm,
+                            .bn = candidate->bn,
+                            .bk = candidate->bk,
+                            .stages = candidate->stages,
+                            .alternate = candidate->alternate,
+                            .split = candidate->split,
+                            .blocks = candidate->blocks,
+                            .threads_copy = !candidate->group}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
-  CostTile tile = {.bm = candidate->bm,
-                   .bn = candidate->bn,
-                   .bk = candidate->bk,
-                   .stages = candidate->stages,
-                   .alternate = candidate->alternate,
-                   .split = candidate->split,
-                   .blocks = candidate->blocks,
-                   .threads_copy = !candidate->group};
-  if (candidate->swapped) return cost_stream_gemm(chooser->gpu, &shape, &tile);
-  return candidate->group ? cost_group_gemm(chooser->gpu, &shape, &tile)
-                          : cost_warp_gemm(chooser->gpu, &shape, &tile);
+    priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  return priced;
+}
+
+CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  if (candidate->swapped) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
+  return candidate->group ? cost_group_gemm(chooser->gpu, &priced.shape, &priced.tile)
+                          : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);
+}
+
+unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  return candidate->group ? cost_raster_group(chooser->gpu, &priced.shape, &priced.tile) : DEFAULT_RASTER;
 }
 
 /* Blocks in clusters of `size` that run at once, one an SM. */
@@ -342,7 +361,11 @@ GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool 
     best = priced;
     note_cost(chooser, priced, m);
   }
-  if (best) return best->candidate;
+  if (best) {
+    GemmCandidate chosen = best->candidate;
+    chosen.raster = gemm_candidate_raster(chooser, &chosen, m);
+    return chosen;
+  }
   return gemm_candidate(
       chooser, (GemmCandidate){.group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1},
       true);

@@ -15,6 +15,7 @@ typedef struct GemmCandidate {
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
   unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
+  unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
 } GemmCandidate;
 
 typedef struct PricedCandidate {
@@ -30,6 +31,8 @@ bool gemm_warp_possible(const Chooser *chooser);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
+/* Rows of tiles that are walked together (GemmCandidate.raster). */
+unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */

@@ -98,8 +98,8 @@ void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expre
  * broadcast: extent 1). */
 IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTensor *tensor, unsigned rank,
                            const Symbolic *const *dims, const Symbolic *const *strides);
-/* Adds all inputs (but those in skip_a, skip_b, and a dual product's second right operand) and outputs over the operator's dims, `lead` more dims of 1
- * in front. */
+/* Adds all inputs (but those in skip_a, skip_b, and a dual product's second right operand) and outputs over
+ * the operator's dims, `lead` more dims of 1 in front. */
 void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead);
 
 /* Writes steps [first, last) and what they need into a sub-kernel. */
@@ -107,10 +107,10 @@ typedef struct StepScope {
   KernelBuild *build;
   IrFunction *function;
   IrBuilder builder;
-  IrExpr **step_values;  /* by op->steps */
-  IrExpr **input_values; /* by op->inputs, loaded at first use */
+  IrExpr **step_values;           /* by op->steps */
+  IrExpr **input_values;          /* by op->inputs, loaded at first use */
   IrExpr *anchor, *second_anchor; /* second_anchor: of a dual product */
-  IrValue **tensors; /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
+  IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);
   void *data;
 } StepScope;

@@ -191,6 +191,7 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
     return false;
   }
   *candidate = gemm_candidate(chooser, wanted, true);
+  candidate->raster = gemm_candidate_raster(chooser, candidate, m);
   choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d: %.3f times as fast as the model's choice",
               (int)m, text, (int)entry->m, entry->first_us / entry->us);
   return true;

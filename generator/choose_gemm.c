@@ -120,6 +120,17 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
   *most = m + m / 8;
 }
 
+/* Is the next range's tile so little worse for `rows` that the range needs none of its own? */
+static bool next_will_do(const Chooser *chooser, const GemmCandidate *own, const GemmCandidate *next,
+                         int64_t rows)
+{
+  /* where memory decides, the model sees less of what rows outside of a tensor cost than was measured */
+  if (own->swapped && !next->swapped) return false;
+  double worth = rows <= THIN_ROWS ? WORTH_A_THIN : rows >= LONG_ROWS ? WORTH_A_LONG : WORTH_A_VARIANT;
+  return gemm_candidate_cost(chooser, next, rows).total <
+         gemm_candidate_cost(chooser, own, rows).total * worth;
+}
+
 /* Variants for small M, each with the tile that is best there; returns the tile for all larger ones. */
 static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest)
 {
@@ -136,10 +147,7 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   tiles[n] = pick(chooser, group, MIN(beyond, longest), longest <= typical, &tuned[n]);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     int64_t rows = i ? ranges[i] : FEW_ROWS;
-    double own = gemm_candidate_cost(chooser, &tiles[i], rows).total,
-           next = gemm_candidate_cost(chooser, &tiles[i + 1], rows).total;
-    double worth = rows <= THIN_ROWS ? WORTH_A_THIN : rows >= LONG_ROWS ? WORTH_A_LONG : WORTH_A_VARIANT;
-    if (next < own * worth && !tuned[i]) tiles[i] = tiles[i + 1];
+    if (!tuned[i] && next_will_do(chooser, &tiles[i], &tiles[i + 1], rows)) tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;

@@ -457,6 +457,20 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
       kernel_index(emitter, variant), is_dependent(launch));
 }
 
+/* The caller may use the workspace for other things between two calls, so what kernels expect to be zero is
+ * cleared in each. */
+static void put_zeroed(Emitter *emitter, const PlanTensor *tensor)
+{
+  if (!tensor->zero) return;
+  g_autofree char *where = address(emitter, tensor, NULL);
+  put(emitter, "  if ((status = cuMemsetD8Async(%s, 0, (size_t)%u", where, number_bytes(tensor->type));
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    g_autofree char *extent = expression(emitter, tensor->shape[d]);
+    put(emitter, " * (size_t)%s", extent);
+  }
+  put(emitter, ", stream))) return status;\n");
+}
+
 static void put_launch(Emitter *emitter, const PlanLaunch *launch)
 {
   for (unsigned i = 0; i < launch->n_zero; i++) {
@@ -565,6 +579,8 @@ static void put_functions(Emitter *emitter)
   put_checks(emitter);
   put(emitter, "  if (%s_workspace_bytes(a) > 0 && a->workspace %% 256) return %s_ERROR_ALIGN;\n", p,
       emitter->upper);
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    put_zeroed(emitter, plan->tensors[i]);
   for (unsigned i = 0; i < plan->n_launches; i++)
     put_launch(emitter, plan->launches[i]);
   put(emitter, "  return status;\n}\n");

@@ -27,7 +27,9 @@ static void simulation_init(Simulation *s, Execution *x, const SimOptions *optio
   for (unsigned i = 0; i < n; i++) {
     const PlanTensor *tensor = x->plan->tensors[i];
     s->addresses[i] = EXECUTION_SIMULATED_BASE + x->tensors[i].skew;
-    s->written[i] = tensor->kind == PLAN_INPUT || tensor->kind == PLAN_CONSTANT;
+    s->written[i] = tensor->kind == PLAN_INPUT || tensor->kind == PLAN_CONSTANT || tensor->zero;
+    const ResolvedTensor *resolved = &x->tensors[i].resolved;
+    if (tensor->zero) memset(s->workspace + resolved->offset, 0, resolved->bytes);
   }
 }
 
@@ -313,6 +315,26 @@ static bool simulate_next(Simulation *s, unsigned *next, const PlanBindings *bin
   return head->empty || simulate(s, (const ResolvedLaunch *const *)group->pdata, group->len, arena, error);
 }
 
+/* What launches promise to leave zero. */
+static void check_zero(Simulation *s)
+{
+  for (unsigned i = 0; i < s->x->plan->n_tensors; i++) {
+    const ResolvedTensor *resolved = &s->x->tensors[i].resolved;
+    const char *name = s->x->plan->tensors[i]->name;
+    const uint8_t *bytes = s->workspace + resolved->offset;
+    uint64_t at = 0;
+    while (s->x->plan->tensors[i]->zero && at < resolved->bytes && !bytes[at])
+      at++;
+    if (!s->x->plan->tensors[i]->zero || at == resolved->bytes) continue;
+    g_autofree char *text = g_strdup_printf(
+        "byte %" G_GUINT64_FORMAT " of %s is not zero after the launches, as they found it", at, name);
+    g_string_append_printf(s->faults->text, "fault: workspace: %s\n", text);
+    json_array_append_new(s->faults->list, json_pack("{s:s, s:s, s:s}", "kind", "workspace", "severity",
+                                                     "error", "message", text));
+    s->faults->n_errors++;
+  }
+}
+
 bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults *faults, GError **error)
 {
   Simulation s;
@@ -322,6 +344,7 @@ bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults
   /* nothing after a broken kernel means anything */
   for (unsigned next = 0; ok && next < x->plan->n_launches && !faults->n_errors;)
     ok = simulate_next(&s, &next, &bindings, error);
+  if (ok && !faults->n_errors) check_zero(&s);
   ok = ok && (faults->n_errors || breaks_are_known(&s, error));
   simulation_clear(&s);
   return ok;

@@ -77,6 +77,10 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "group", tile.raster ? tile.raster : 8);
   choice_set_own(choice, "swapped", tile.swapped);
   choice_set_own(choice, "blocks", MAX(1, tile.blocks));
+  if (fast && !gemm->dual) {
+    choice_set_int(choice, "stream", MAX(1, tile.stream));
+    choice_set_int(choice, "grain", MAX(1, tile.grain));
+  }
   if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);
@@ -87,6 +91,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
   const char *shared = tile.split > 1       ? arena_printf(chooser->arena, "_split%u", tile.split)
+                       : tile.stream > 1    ? arena_printf(chooser->arena, "_stream%u", tile.stream)
                        : tile.alternate > 1 ? "_turns"
                                             : "";
   choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
@@ -98,7 +103,7 @@ static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
 {
   return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
          a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster &&
-         a->split == b->split;
+         a->split == b->split && a->stream == b->stream;
 }
 
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)

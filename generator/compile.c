@@ -173,6 +173,24 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
   return true;
 }
 
+/* The workspace's tensor behind a kernel's tensor parameter that no graph knows (combine_streams), or NULL.
+ */
+static const PlanTensor *shared_tensor(const KernelBuild *build, Plan *plan, const IrValue *tensor)
+{
+  static const IrAttributeKey keys[] = {ATTR_PARTS, ATTR_FLAGS};
+  for (unsigned i = 0; i < G_N_ELEMENTS(keys); i++) {
+    const IrExpr *name = ir_launch_get(build->kernel, keys[i]);
+    int64_t rows, columns;
+    if (!name || !name->name || !g_str_equal(name->name, tensor->name) ||
+        !ir_expr_is_int(tensor->type.dims[0], &rows) || !ir_expr_is_int(tensor->type.dims[1], &columns))
+      continue;
+    PlanTensor *shared = plan_share_tensor(plan, tensor->name, tensor->type.element, rows, columns);
+    shared->zero = keys[i] == ATTR_FLAGS;
+    return shared;
+  }
+  return NULL;
+}
+
 static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *variant, GError **error)
 {
   unsigned n;
@@ -181,7 +199,9 @@ static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *va
     const IrArgument *argument = &arguments[i];
     const GraphTensor *tensor =
         argument->tensor ? g_hash_table_lookup(build->tensors, argument->tensor->name) : NULL;
-    const PlanTensor *planned = tensor ? plan_tensor(plan, tensor->name) : NULL;
+    const PlanTensor *planned = tensor             ? plan_tensor(plan, tensor->name)
+                                : argument->tensor ? shared_tensor(build, plan, argument->tensor)
+                                                   : NULL;
     const Symbolic *value = NULL;
     bool ok = true;
     switch (argument->kind) {
@@ -284,6 +304,31 @@ static bool computes_nothing(const FusedOperator *op)
   return true;
 }
 
+static bool leaves_parts(const PlanLaunch *launch)
+{
+  for (unsigned i = 0; i < launch->n_variants; i++)
+    for (unsigned j = 0; j < launch->variants[i]->n_arguments; j++) {
+      const PlanTensor *tensor = launch->variants[i]->arguments[j].tensor;
+      if (tensor && tensor->zero) return true;
+    }
+  return false;
+}
+
+/* Launches that share parts and flags come one after the other, also on a program's several streams. */
+static void order_sharers(Plan *plan)
+{
+  const PlanLaunch *before = NULL;
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    PlanLaunch *launch = plan->launches[i];
+    if (!leaves_parts(launch)) continue;
+    bool known = !before;
+    for (unsigned j = 0; before && j < launch->n_depends; j++)
+      known |= launch->depends_on[j].launch == before->index;
+    if (!known) plan_add_dependency(plan, launch, before, false);
+    before = launch;
+  }
+}
+
 static bool compile_operator(Compilation *compilation, const FusedOperator *op, PlanLaunch **launches,
                              GError **error)
 {
@@ -373,6 +418,8 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   for (unsigned i = 0; i < fusion->n; i++)
     if (!compile_operator(&compilation, fusion->operators[i], launches, error)) return NULL;
   result->explain = g_strdup(explain->str);
+  order_sharers(result->plan);
+  plan_place_shared(result->plan);
   plan_own_expressions(result->plan);
   if (!plan_check(result->plan, error)) return NULL;
   return g_steal_pointer(&result);

@@ -16,6 +16,8 @@ typedef struct GemmCandidate {
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
   unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
   unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
+  unsigned stream;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
+  unsigned grain;      /* k steps of a portion that streaming does not divide */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

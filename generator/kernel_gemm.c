@@ -143,7 +143,8 @@ static void expand_batches(KernelBuild *build)
   IrRegion *region = tiles->regions[0];
   IrExpr **extents = arena_new_array(module->arena, IrExpr *, n + 3);
   IrExpr **batches = arena_new_array(module->arena, IrExpr *, n);
-  IrValue **arguments = arena_new_array(module->arena, IrValue *, n + 2);
+  unsigned others = region->n_arguments - 1; /* row, column, and what of k the block takes */
+  IrValue **arguments = arena_new_array(module->arena, IrValue *, n + others);
   extents[0] = tiles->operands[0];
   for (unsigned i = 0; i < n; i++) {
     extents[i + 1] = kernel_dim(build, op->dims[i], "G", NUMBER_S32);
@@ -152,14 +153,14 @@ static void expand_batches(KernelBuild *build)
   }
   BatchExpansion expansion = {build, region->arguments[0], batches, n};
   ir_region_visit(region, expand_op, &expansion);
-  for (unsigned i = 0; i < 2; i++) {
+  for (unsigned i = 0; i < 2; i++)
     extents[n + 1 + i] = tiles->operands[2 + i];
+  for (unsigned i = 0; i < others; i++)
     arguments[n + i] = region->arguments[1 + i];
-  }
   tiles->operands = extents;
   tiles->n_operands = n + 3;
   region->arguments = arguments;
-  region->n_arguments = n + 2;
+  region->n_arguments = n + others;
 }
 
 /* The template's A and B take the graph's strides; without a batch of its own an operand is read at batch 0.

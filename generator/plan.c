@@ -80,6 +80,35 @@ PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, N
   return tensor;
 }
 
+PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int64_t rows, int64_t columns)
+{
+  PlanTensor *tensor = plan_tensor(plan, name);
+  int64_t most[2] = {rows, columns}, known;
+  for (unsigned i = 0; tensor && i < 2; i++)
+    if (symbolic_is_constant(tensor->shape[i], &known)) most[i] = MAX(most[i], known);
+  if (!tensor) {
+    tensor = arena_new_object(plan->arena, PlanTensor);
+    *tensor = (PlanTensor){.name = arena_strdup(plan->arena, name),
+                           .kind = PLAN_WORKSPACE,
+                           .rank = 2,
+                           .align = WORKSPACE_ALIGN,
+                           .index = plan->n_tensors};
+    *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+  }
+  tensor->type = type;
+  for (unsigned i = 0; i < 2; i++)
+    tensor->shape[i] = symbolic_constant(plan->arena, most[i]);
+  tensor->strides[0] = tensor->shape[1];
+  tensor->strides[1] = symbolic_constant(plan->arena, 1);
+  return tensor;
+}
+
+void plan_place_shared(Plan *plan)
+{
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    if (plan->tensors[i]->kind == PLAN_WORKSPACE && !plan->tensors[i]->offset) place(plan, plan->tensors[i]);
+}
+
 PlanTensor *plan_tensor(const Plan *plan, const char *name)
 {
   for (unsigned i = 0; i < plan->n_tensors; i++)

@@ -38,6 +38,7 @@ typedef struct PlanTensor {
   unsigned align;                         /* bytes: what the caller must keep */
   const char *file;       /* CONSTANT: safetensors file beside plan.json that holds it under its name */
   const Symbolic *offset; /* WORKSPACE: bytes from its start */
+  bool zero; /* WORKSPACE: zero before the first launch that uses the memory; every launch leaves it so */
   unsigned index;
 } PlanTensor;
 
@@ -149,6 +150,13 @@ PlanArgument *plan_add_tensor_map(Plan *plan, PlanVariant *variant, const char *
 PlanArgument *plan_add_divisor(Plan *plan, PlanVariant *variant, const char *name, const Symbolic *value);
 void plan_add_dependency(Plan *plan, PlanLaunch *launch, const PlanLaunch *on, bool dependent);
 void plan_add_zero(Plan *plan, PlanLaunch *launch, const Symbolic *offset, const Symbolic *bytes);
+
+/* A tensor of the workspace that launches share, row-major, as large as the largest that is asked for under
+ * the name. Sharing is safe where those who ask come one after the other (plan_add_dependency). It has no
+ * place before plan_place_shared(). */
+PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int64_t rows, int64_t columns);
+/* Puts shared tensors behind all others of the workspace: once, when all launches are there. */
+void plan_place_shared(Plan *plan);
 
 /* Copies every expression into the plan's arena, so that it outlives the graph and the kernels it was built
  * from. */

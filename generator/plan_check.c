@@ -67,6 +67,8 @@ static void check_tensors(Check *check)
       fault(check, "align of `%s` is not a power of two", tensor->name);
     if ((tensor->kind == PLAN_WORKSPACE) != (tensor->offset != NULL))
       fault(check, "`%s`: exactly the tensors of the workspace have an offset", tensor->name);
+    if (tensor->zero && tensor->kind != PLAN_WORKSPACE)
+      fault(check, "`%s`: only tensors of the workspace can be zero before the first launch", tensor->name);
     for (unsigned d = 0; d < tensor->rank; d++) {
       check_expression(check, tensor->shape[d]);
       check_expression(check, tensor->strides[d]);

@@ -184,12 +184,13 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       !get_expressions(reader, node, "strides", tensor->rank, tensor->rank, tensor->strides, &rank) ||
       !get_unsigned(reader, node, "align", &tensor->align) ||
       !get_text(reader, node, "file", false, &tensor->file) ||
-      !get_expression(reader, node, "offset", false, &tensor->offset))
+      !get_expression(reader, node, "offset", false, &tensor->offset) ||
+      (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
     return false;
   tensor->kind = (PlanTensorKind)kind;
   tensor->index = plan->n_tensors;
   *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
-  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset");
+  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "zero");
 }
 
 static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)

@@ -53,6 +53,7 @@ bool pass_split_instances(IrModule *module, const IrPassContext *context, GError
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error);

@@ -1,8 +1,9 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  derive_waits  pipeline_fragments  combine_blocks  stage_stores  allocate_resources
- * check_protocol  budget_registers  lower THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges
+ *   STAGED  split_instances  derive_waits  pipeline_fragments  combine_blocks  combine_streams  stage_stores
+ * allocate_resources  check_protocol  budget_registers  lower THREAD  induce_addresses  fold_constants
+ * remove_dead_code  shorten_live_ranges
  * measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -26,6 +27,8 @@ static const IrPass passes[] = {
      "operands of warp products are loaded a step ahead, across the barrier too"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,
      "blocks that share a tile add up what each has of it"},
+    {"combine_streams", IR_STAGED, IR_STAGED, false, pass_combine_streams,
+     "where blocks leave and find the sums of parts of a tile"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and the copy engine"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},

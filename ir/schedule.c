@@ -46,6 +46,53 @@ static IrExpr *in_clusters(IrModule *module, const char *what, int64_t cluster)
   return ir_binary(module, OPERATOR_DIV, blocks, ir_int(module, cluster));
 }
 
+/* Index -> coordinates: slow dimensions peel off, the last two are rastered. */
+static void find_tile(IrBuilder *inner, IrExpr *index, IrExpr *const *extents, unsigned n, int64_t group,
+                      IrExpr **coordinates)
+{
+  IrModule *module = inner->module;
+  if (n == 1) {
+    coordinates[0] = index;
+    return;
+  }
+  for (unsigned d = 0; d + 2 < n; d++) {
+    IrExpr *below = ir_int(module, 1);
+    for (unsigned e = d + 1; e < n; e++)
+      below = binary(inner, OPERATOR_MUL, below, extents[e]);
+    int64_t one;
+    if (ir_expr_is_int(extents[d], &one) && one == 1) {
+      coordinates[d] = ir_int(module, 0);
+      continue;
+    }
+    below = let(inner, "below", below);
+    coordinates[d] = let(inner, "slow", binary(inner, OPERATOR_DIV, index, below));
+    index = let(inner, "rest", binary(inner, OPERATOR_MOD, index, below));
+  }
+  IrExpr *columns = let(inner, "columns", extents[n - 1]); /* one after the other: arguments have no order */
+  IrExpr *rows = let(inner, "rows", extents[n - 2]);
+  raster(inner, index, rows, columns, group, coordinates + n - 2);
+}
+
+static IrExpr *count_tiles(IrBuilder *builder, IrExpr *const *extents, unsigned n)
+{
+  IrExpr *total = ir_int(builder->module, 1);
+  for (unsigned i = 0; i < n; i++)
+    total = binary(builder, OPERATOR_MUL, total, extents[i]);
+  return let(builder, "tiles", total);
+}
+
+/* `for` in front of the builder's place; its body and its variable. */
+static IrBuilder open_loop(IrBuilder *builder, IrExpr *from, IrExpr *to, IrExpr *step, const char *name,
+                           IrExpr **index)
+{
+  IrOp *loop = ir_emit(builder, OP_FOR, 3, from, to, step);
+  IrRegion *region = ir_region_add(loop);
+  *index = ir_value(builder->module, ir_argument_add(region, name, ir_scalar(NUMBER_S32)));
+  IrBuilder inner = ir_builder_at_end(region);
+  inner.mark = builder->mark;
+  return inner;
+}
+
 static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
                       int64_t group, IrExpr **coordinates)
 {
@@ -53,44 +100,104 @@ static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *cons
   IrExpr *index = in_clusters(module, "block", schedule->cluster);
   IrBuilder inner = *builder;
   if (schedule->persistent) {
-    IrExpr *total = ir_int(module, 1);
-    for (unsigned i = 0; i < n; i++)
-      total = binary(builder, OPERATOR_MUL, total, extents[i]);
-    total = let(builder, "tiles", total);
+    IrExpr *total = count_tiles(builder, extents, n);
     IrExpr *stride = in_clusters(module, "blocks", schedule->cluster);
     if (schedule->alternate > 1) {
       index = binary(builder, OPERATOR_ADD, index,
                      binary(builder, OPERATOR_MUL, ir_call(module, "instance", 0), stride));
       stride = binary(builder, OPERATOR_MUL, stride, ir_int(module, schedule->alternate));
     }
-    IrOp *loop = ir_emit(builder, OP_FOR, 3, index, total, stride);
-    IrRegion *region = ir_region_add(loop);
-    index = ir_value(module, ir_argument_add(region, "tile", ir_scalar(NUMBER_S32)));
-    inner = ir_builder_at_end(region);
-    inner.mark = builder->mark;
+    inner = open_loop(builder, index, total, stride, "tile", &index);
   } else {
     index = let(&inner, "tile", index);
   }
-  if (n == 1) {
-    coordinates[0] = index;
-    return inner;
-  }
-  for (unsigned d = 0; d + 2 < n; d++) { /* slow dimensions peel off the index */
-    IrExpr *below = ir_int(module, 1);
-    for (unsigned e = d + 1; e < n; e++)
-      below = binary(&inner, OPERATOR_MUL, below, extents[e]);
-    int64_t one;
-    if (ir_expr_is_int(extents[d], &one) && one == 1) {
-      coordinates[d] = ir_int(module, 0);
-      continue;
-    }
-    below = let(&inner, "below", below);
-    coordinates[d] = let(&inner, "slow", binary(&inner, OPERATOR_DIV, index, below));
-    index = let(&inner, "rest", binary(&inner, OPERATOR_MOD, index, below));
-  }
-  IrExpr *columns = let(&inner, "columns", extents[n - 1]); /* one after the other: arguments have no order */
-  IrExpr *rows = let(&inner, "rows", extents[n - 2]);
-  raster(&inner, index, rows, columns, group, coordinates + n - 2);
+  find_tile(&inner, index, extents, n, group, coordinates);
+  return inner;
+}
+
+/* ---- Streamed ---- */
+
+typedef struct {
+  IrExpr *block, *blocks, *steps; /* steps of a tile */
+  IrExpr *streamed;               /* tiles that are divided; the first ones */
+  IrExpr *share, *extra;          /* steps of a block; the first `extra` blocks have one more */
+  IrExpr *low, *high;             /* the block's */
+  IrExpr *parts;                  /* tiles they touch */
+} Stream;
+
+/* Tiles beyond the last full wave but one; none if full waves are all there is. */
+static IrExpr *streamed_tiles(IrBuilder *builder, IrExpr *tiles, IrExpr *blocks)
+{
+  IrModule *module = builder->module;
+  IrExpr *rest = let(builder, "beyond", binary(builder, OPERATOR_MOD, tiles, blocks));
+  IrExpr *some = ir_call(module, "min", 2, tiles, binary(builder, OPERATOR_ADD, rest, blocks));
+  IrExpr *even = binary(builder, OPERATOR_EQ, rest, ir_int(module, 0));
+  return let(builder, "streamed", ir_select(module, even, ir_int(module, 0), some));
+}
+
+static Stream divide(IrBuilder *builder, IrExpr *tiles, IrExpr *steps)
+{
+  IrModule *module = builder->module;
+  IrExpr *zero = ir_int(module, 0), *one = ir_int(module, 1);
+  Stream s = {.block = let(builder, "own", ir_call(module, "block", 1, zero)),
+              .blocks = let(builder, "blocks", ir_call(module, "blocks", 1, zero)),
+              .steps = let(builder, "steps", steps)};
+  s.streamed = streamed_tiles(builder, tiles, s.blocks);
+  IrExpr *total = let(builder, "total", binary(builder, OPERATOR_MUL, s.streamed, s.steps));
+  s.share = let(builder, "share", binary(builder, OPERATOR_DIV, total, s.blocks));
+  s.extra = let(builder, "extra", binary(builder, OPERATOR_MOD, total, s.blocks));
+  IrExpr *before = binary(builder, OPERATOR_MUL, s.block, s.share);
+  s.low =
+      let(builder, "low", binary(builder, OPERATOR_ADD, before, ir_call(module, "min", 2, s.block, s.extra)));
+  IrExpr *more = ir_select(module, binary(builder, OPERATOR_LT, s.block, s.extra), one, zero);
+  s.high = let(builder, "high",
+               binary(builder, OPERATOR_ADD, binary(builder, OPERATOR_ADD, s.low, s.share), more));
+  IrExpr *last = binary(builder, OPERATOR_DIV, binary(builder, OPERATOR_SUB, s.high, one), s.steps);
+  IrExpr *first = binary(builder, OPERATOR_DIV, s.low, s.steps);
+  IrExpr *touched = binary(builder, OPERATOR_ADD, binary(builder, OPERATOR_SUB, last, first), one);
+  IrExpr *any = binary(builder, OPERATOR_GT, s.high, s.low);
+  s.parts = let(builder, "parts", ir_select(module, any, touched, zero));
+  return s;
+}
+
+/* The block that has a step of the streamed tiles. */
+static IrExpr *block_of(IrBuilder *builder, const Stream *s, IrExpr *step)
+{
+  IrModule *module = builder->module;
+  IrExpr *one = ir_int(module, 1);
+  IrExpr *longer = binary(builder, OPERATOR_ADD, s->share, one);
+  IrExpr *border = let(builder, "border", binary(builder, OPERATOR_MUL, s->extra, longer));
+  IrExpr *among_longer = binary(builder, OPERATOR_DIV, step, longer);
+  IrExpr *among_others = binary(builder, OPERATOR_DIV, binary(builder, OPERATOR_SUB, step, border),
+                                ir_call(module, "max", 2, s->share, one));
+  return ir_select(module, binary(builder, OPERATOR_LT, step, border), among_longer,
+                   binary(builder, OPERATOR_ADD, s->extra, among_others));
+}
+
+IrBuilder schedule_open_streamed(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents,
+                                 unsigned n, IrExpr *steps, IrExpr **coordinates, IrExpr **range)
+{
+  IrModule *module = builder->module;
+  IrExpr *zero = ir_int(module, 0), *one = ir_int(module, 1), *unit;
+  IrExpr *tiles = count_tiles(builder, extents, n);
+  Stream s = divide(builder, tiles, steps);
+  IrExpr *waves = binary(builder, OPERATOR_DIV, binary(builder, OPERATOR_SUB, tiles, s.streamed), s.blocks);
+  IrExpr *units = let(builder, "units", binary(builder, OPERATOR_ADD, s.parts, waves));
+  IrBuilder inner = open_loop(builder, zero, units, one, "unit", &unit);
+  IrExpr *whole = binary(&inner, OPERATOR_GE, unit, s.parts);
+  IrExpr *last =
+      binary(&inner, OPERATOR_DIV, binary(&inner, OPERATOR_SUB, s.high, one), s.steps); /* goes backwards */
+  IrExpr *wave = binary(&inner, OPERATOR_MUL, binary(&inner, OPERATOR_SUB, unit, s.parts), s.blocks);
+  IrExpr *own = binary(&inner, OPERATOR_ADD, binary(&inner, OPERATOR_ADD, s.streamed, s.block), wave);
+  IrExpr *tile = let(&inner, "tile", ir_select(module, whole, own, binary(&inner, OPERATOR_SUB, last, unit)));
+  IrExpr *begin = let(&inner, "begin", binary(&inner, OPERATOR_MUL, tile, s.steps));
+  IrExpr *from = ir_call(module, "max", 2, binary(&inner, OPERATOR_SUB, s.low, begin), zero);
+  IrExpr *to = ir_call(module, "min", 2, binary(&inner, OPERATOR_SUB, s.high, begin), s.steps);
+  range[0] = let(&inner, "from", ir_select(module, whole, zero, from));
+  range[1] = let(&inner, "to", ir_select(module, whole, s.steps, to));
+  IrExpr *all = binary(&inner, OPERATOR_EQ, range[0], zero);
+  range[2] = let(&inner, "begun", ir_select(module, all, s.block, block_of(&inner, &s, begin)));
+  find_tile(&inner, tile, extents, n, schedule->group, coordinates);
   return inner;
 }
 

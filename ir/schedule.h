@@ -21,3 +21,15 @@ IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *co
                         IrExpr **coordinates);
 /* Extents of the grid that clusters walk: rows in steps of `cluster`. */
 IrExpr *schedule_cluster_rows(IrModule *module, IrExpr *rows, int64_t cluster);
+/* A persistent walk, one block at a time, whose last tiles are divided by k steps instead of whole:
+ * "stream-K" for at most the last two waves (Osama et al., PPoPP 2023), so that most tiles need no addition
+ * of parts. `steps`: of a tile. range[0] and [1] get the first and last k step (half open) that the block
+ * takes of the tile at hand, range[2] the block that begins the tile: blocks range[2] .. block(0) have the
+ * steps before range[0], one part each, in order.
+ *
+ * A block takes its streamed parts from the last backwards: the one it does not end comes first, so that the
+ * block which does finds it there. Only a block's last part, which ends a tile, waits, and only for blocks of
+ * lower index, whose parts lie before anything those wait for: no set of blocks can wait for each other, and
+ * none waits for a block that starts after it. */
+IrBuilder schedule_open_streamed(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents,
+                                 unsigned n, IrExpr *steps, IrExpr **coordinates, IrExpr **range);

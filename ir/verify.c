@@ -273,7 +273,8 @@ static void check_signature(Verifier *verifier)
   for (unsigned i = 0; i < function->n_dims; i++)
     if (function->dims[i].launch) verify_expr(verifier, function->dims[i].launch, NULL, 0);
   for (unsigned i = 0; i < function->n_launch; i++)
-    if (function->launch[i].value) verify_expr(verifier, function->launch[i].value, NULL, ALLOW_LIST);
+    if (function->launch[i].value)
+      verify_expr(verifier, function->launch[i].value, NULL, ALLOW_LIST | ALLOW_WORDS);
   for (unsigned i = 0; i < function->n_results; i++)
     verify_type(verifier, &function->results[i], &function->mark, "the result");
 }

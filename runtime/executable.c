@@ -180,7 +180,7 @@ Executable *executable_new(Plan *plan, Context *context, const ExecutableKernel 
   x->arena = arena_new();
   bind_plan(x);
   make_slots(x);
-  if (load_kernels(x, kernels, n_kernels, error)) return x;
+  if (load_kernels(x, kernels, n_kernels, error) && zeroed_init(x, error)) return x;
   x->plan = NULL; /* the caller keeps it */
   executable_free(x);
   return NULL;
@@ -197,9 +197,14 @@ void executable_free(Executable *x)
       driver->module_unload(x->modules[i]);
     for (unsigned i = 0; x->plan && i < x->plan->n_tensors; i++)
       if (x->constants[i]) driver->release(x->constants[i]);
+    zeroed_clear(x);
     context_leave(x->context, pushed);
   }
   context_close(x->context);
+  if (x->zeroed) {
+    g_array_unref(x->zeroed);
+    g_mutex_clear(&x->zeroed_lock);
+  }
   plan_free(x->plan);
   arena_free(x->arena);
   g_free(x);

@@ -3,7 +3,8 @@
  * Loading turns everything that a launch needs into plain data: functions, expressions whose names are
  * positions, buffers for arguments. A launch takes one of a few slots, which remember the arguments last made
  * for a set of (tensors, dims, workspace): if the set is the same the kernels are queued at once, else the
- * slot is filled anew. A slot is taken by one atomic exchange, so a launch neither locks nor allocates.
+ * slot is filled anew. A slot is taken by one atomic exchange, so a launch of a set that is
+ * there neither locks nor allocates. Filling one may: a workspace not seen before gets flags (zeroed.c).
  * Thread-safe, except executable_free(). */
 #pragma once
 #include "generator/plan.h"

@@ -54,6 +54,12 @@ typedef struct Slot {
   SlotLaunch *launches;
 } Slot;
 
+/* See zeroed.c. */
+typedef struct ZeroedBlock {
+  const void *workspace; /* whose launches it serves; NULL: none yet */
+  uint64_t address;      /* on the GPU; owned */
+} ZeroedBlock;
+
 struct Executable {
   Plan *plan;
   Context *context;
@@ -65,6 +71,10 @@ struct Executable {
   uint64_t *constants; /* address of the executable's own copy, by plan->tensors; 0: none */
   const Symbolic *workspace_bytes, **workspace_offsets; /* by plan->tensors; NULL: not of the workspace */
   LoadedLaunch *launches;                               /* as plan->launches */
+  GMutex zeroed_lock;                                   /* of `zeroed` */
+  GArray *zeroed;                                       /* ZeroedBlock */
+  uint64_t zeroed_bytes;                                /* of a block */
+  uint64_t *zeroed_offsets; /* by plan->tensors: in a block, of those marked `zero` */
   Slot slots[EXECUTABLE_SLOTS];
   atomic_ullong fills;
 };
@@ -80,3 +90,9 @@ typedef struct ExpressionValues {
 /* Value of a bound expression: false on overflow or division by zero. NULL gives `absent`. */
 bool expression_value(const Symbolic *expression, const ExpressionValues *values, int64_t absent,
                       int64_t *value);
+
+/* zeroed.c. The context is entered for clear and block. */
+bool zeroed_init(Executable *x, GError **error);
+void zeroed_clear(Executable *x);
+/* Address of the block for launches with a workspace; 0 if the plan needs none. From any thread. */
+bool zeroed_block(Executable *x, const void *workspace, uint64_t *address, GError **error);

@@ -94,7 +94,7 @@ static bool may_lack_address(const Executable *x, const Slot *slot, const PlanTe
   return plan_resolve_tensor(x->plan, tensor, &bindings, &resolved, NULL) && !resolved.bytes;
 }
 
-static bool fill_addresses(const Executable *x, Slot *slot, const Call *call, GError **error)
+static bool fill_addresses(Executable *x, Slot *slot, const Call *call, GError **error)
 {
   const ExpressionValues values = {slot->dims, NULL};
   for (unsigned i = 0; i < x->n_tensors; i++) {
@@ -106,9 +106,15 @@ static bool fill_addresses(const Executable *x, Slot *slot, const Call *call, GE
                                     : may_lack_address(x, slot, tensor);
     if (!good) return refuse_address(slot, tensor, error);
   }
+  uint64_t zeroed = 0;
+  if (!zeroed_block(x, call->workspace, &zeroed, error)) return false;
   for (unsigned i = 0; i < x->plan->n_tensors; i++) {
     int64_t offset = 0;
     if (!x->workspace_offsets[i]) continue;
+    if (x->plan->tensors[i]->zero) {
+      slot->addresses[i] = zeroed + x->zeroed_offsets[i];
+      continue;
+    }
     if (!expression_value(x->workspace_offsets[i], &values, 0, &offset)) {
       const PlanBindings bindings = {slot->dims, NULL};
       return plan_evaluate(x->plan, x->plan->tensors[i]->offset, &bindings, &offset, error);

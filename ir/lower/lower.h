@@ -310,6 +310,9 @@ LowerAddress lower_access_at(Lower *lower, const LowerAccess *access, const unsi
 IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access,
                             const unsigned *constant); /* NULL: always */
 
+void lower_store_partial(Lower *lower, IrOp *op); /* streams.c */
+void lower_add_partial(Lower *lower, IrOp *op);
+
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
 

@@ -6,7 +6,8 @@
  *
  * The kernel runs with small dims, chosen so that every ring turns more than three times over several tiles,
  * in a few orders of its roles, with tensor copies that land at once and as late as can be; then with the
- * smallest dims, where loops run once or not at all. See docs/protocol.md. */
+ * smallest dims, where loops run once or not at all. Kernels whose blocks leave sums for each other run as
+ * whole grids too, block by block. See docs/protocol.md. */
 #include "ir/pass.h"
 #include "ir/protocol/protocol.h"
 
@@ -97,6 +98,10 @@ bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError 
   if (!run(program, dims, 2, ORDER_CONSUMER_FIRST, false, phases, error)) return false;
   choose_dims(program, 1, 1, dims);
   if (!run(program, dims, 1, ORDER_ROUND_ROBIN, true, phases, error)) return false;
+  for (int64_t tiles = 1; tiles <= 7; tiles += 3) {
+    choose_dims(program, tiles, MAX(slots + 2, tiles), dims);
+    if (!partials_check(program, dims, phases, STEP_LIMIT, error)) return false;
+  }
   choose_dims(program, 2, 0, dims);
   return run(program, dims, 1, ORDER_ROUND_ROBIN, false, phases, error);
 }

@@ -386,12 +386,18 @@ static void copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop)
 
 /* ---- Regions ---- */
 
+/* Are the k steps of the last tiles divided among all blocks? */
+static bool is_streamed(const IrOp *tiles)
+{
+  return ir_attribute_int(tiles, ATTR_STREAM, 1) > 1;
+}
+
 /* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
  * share a tile cannot walk: the planner sees to it that they are few. */
 static bool is_persistent(const Split *split, const IrOp *tiles)
 {
   if (split->shared_tile) return false;
-  return split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+  return is_streamed(tiles) || split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }
 
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
@@ -408,9 +414,16 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
                        .cluster = split->cluster,
                        .shared = split->shared_tile,
                        .alternate = role->kind == ROLE_CONSUMER ? split->alternate : 1};
-  IrBuilder inner = schedule_open(builder, &schedule, extents, n, coordinates);
+  IrExpr *steps = ir_attribute_value(tiles, ATTR_STEPS);
+  IrExpr *range[3] = {ir_int(split->module, 0), steps ? rewrite(role, steps) : NULL,
+                      ir_call(split->module, "block", 1, ir_int(split->module, 0))};
+  IrBuilder inner = is_streamed(tiles)
+                        ? schedule_open_streamed(builder, &schedule, extents, n, range[1], coordinates, range)
+                        : schedule_open(builder, &schedule, extents, n, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[i], coordinates[i]);
+  for (unsigned i = 0; steps && i < 3 && n + i < tiles->regions[0]->n_arguments; i++)
+    g_hash_table_insert(role->map, tiles->regions[0]->arguments[n + i], range[i]);
   copy_region(role, &inner, tiles->regions[0]);
 }
 
@@ -605,6 +618,8 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = MAX(1, sms / split->cluster) * split->cluster;
+    if (is_streamed(op)) /* a tile has few parts: adding them up takes time */
+      blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM));
     if (is_persistent(split, op)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
@@ -625,8 +640,9 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   split->cluster = 1;
   if (!survey->tiles->len) return;
   const IrOp *tiles = survey->tiles->pdata[0];
-  int64_t wanted = ir_attribute_int(tiles, ATTR_CLUSTER, 1);
-  unsigned arguments = tiles->regions[0]->n_arguments;
+  int64_t wanted = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
+  /* coordinates; what of k the block takes may follow them */
+  unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
   if (sharing > 1) { /* without clusters or an engine combine_blocks refuses the kernel */
     split->shared_tile = true;
@@ -661,6 +677,7 @@ static void declare_turn(Split *split, const Survey *survey, IrBuilder *builder)
   split->alternate = 1;
   if (!survey->tiles->len || !survey->taking) return;
   split->alternate = ir_attribute_int(survey->tiles->pdata[0], ATTR_ALTERNATE, 1);
+  if (is_streamed(survey->tiles->pdata[0])) split->alternate = 1; /* parts of tiles know no turns */
   if (split->alternate <= 1) return;
   IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->alternate);
   for (int64_t i = 0; i < split->alternate; i++)

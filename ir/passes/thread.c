@@ -30,6 +30,8 @@ bool ir_operand_is_address(const IrOp *op, unsigned i)
   case OP_BARRIER_ARRIVE:
   case OP_BARRIER_EXPECT:
   case OP_BARRIER_WAIT:
+  case OP_FLAG_RELEASE:
+  case OP_FLAG_ACQUIRE:
   case OP_COPY_TENSOR_LOAD: return i == 0;
   case OP_COPY_ASYNC: return i <= 1;
   case OP_COPY_TENSOR_STORE: return i + 1 == op->n_operands;

@@ -238,7 +238,7 @@ int64_t evaluate(Machine *m, const Agent *agent, const Scalar *x, unsigned threa
     return *known = false;
   }
   case SCALAR_LOAD: return loaded(m, agent, x, thread, known);
-  case SCALAR_BLOCK: return x->number ? 0 : agent->block;
+  case SCALAR_BLOCK: return x->number ? 0 : (int64_t)m->scenario->first + agent->block;
   case SCALAR_BLOCKS: return x->number ? 1 : (int64_t)m->blocks * m->scenario->clusters;
   case SCALAR_RANK: return agent->block;
   case SCALAR_SIZE: return m->blocks;

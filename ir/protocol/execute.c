@@ -40,6 +40,8 @@ static void execute_for(Machine *m, Agent *agent, const Step *step)
   frame.by = evaluate_uniform(m, agent, step->scalar[2], 1);
   if (program_may_cut(m->program, step))
     frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
+  if (m->scenario->partials && program_is_inner_loop(step))
+    frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
   if (frame.i >= frame.high || frame.by < 1) {
     agent->step = step->target;
     return;
@@ -575,6 +577,11 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
     return true;
   case OP_REDUCE:
   case OP_CONVERT: return execute_rendezvous(m, agent, step);
+  case OP_STORE_PARTIAL:
+  case OP_ADD_PARTIAL:
+    if (!check_registers(m, agent, step)) return true;
+    (step->op->code == OP_STORE_PARTIAL ? partial_store : partial_add)(m, agent, step);
+    return true;
   default: break;
   }
   if (!check_registers(m, agent, step)) return true;

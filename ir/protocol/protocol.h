@@ -278,9 +278,20 @@ typedef struct Scenario {
   Order order;
   bool late; /* tensor copies land as late as possible */
   unsigned step_limit;
-  unsigned clusters; /* of the grid; one of them runs */
-  int64_t turns;     /* iterations of long loops, see Program.long_loop */
+  unsigned clusters;         /* of the grid; one of them runs: */
+  unsigned first;            /* its first block, index in the grid */
+  struct Partials *partials; /* what blocks leave for each other; NULL: not looked at */
+  int64_t turns;             /* iterations of long loops, see Program.long_loop */
 } Scenario;
+
+/* Sums that blocks of the grid leave in the workspace, by (row, agent): flags are a warp's. Blocks run one
+ * after the other in the order of their indices. */
+typedef struct Partials {
+  unsigned blocks, agents; /* of the grid; of a block */
+  bool *left, *taken;      /* [row][agent] */
+  int *step;               /* [row][agent]: that left it */
+  bool *waited;            /* [block][agent]: has waited for another block */
+} Partials;
 
 typedef struct Machine {
   Program *program;
@@ -355,6 +366,16 @@ void agent_release(Machine *m, Agent *agent, Tick *into);
 bool cluster_arrive(Machine *m, Agent *agent, const Step *step, bool relaxed);
 void cluster_complete(Machine *m);
 void remote_note(Machine *m, Agent *agent, const Step *step, unsigned block);
+
+/* partials.c */
+bool program_has_partials(const Program *program);
+/* A loop over k steps that scenarios with partials cut short: other scenarios show what the ring does. */
+bool program_is_inner_loop(const Step *step);
+void partial_store(Machine *m, Agent *agent, const Step *step);
+void partial_add(Machine *m, Agent *agent, const Step *step);
+/* Runs all blocks of small grids, one after the other, and checks what they leave for each other. */
+bool partials_check(Program *program, const int64_t *dims, unsigned *phases, unsigned step_limit,
+                    GError **error);
 
 /* execute.c: true if it ran (or failed: m->failed), false if the agent must wait */
 bool execute_step(Machine *m, Agent *agent);

@@ -91,6 +91,11 @@ static void test_split_instances(void **state)
   check_pass("split_instances");
 }
 
+static void test_combine_streams(void **state)
+{
+  check_pass("combine_streams");
+}
+
 static void test_combine_blocks(void **state)
 {
   check_pass("combine_blocks");
@@ -152,7 +157,7 @@ int main(void)
       cmocka_unit_test(test_choose_mechanisms), cmocka_unit_test(test_choose_layouts),
       cmocka_unit_test(test_split_roles),       cmocka_unit_test(test_split_instances),
       cmocka_unit_test(test_derive_waits),      cmocka_unit_test(test_pipeline_fragments),
-      cmocka_unit_test(test_combine_blocks),
+      cmocka_unit_test(test_combine_blocks),    cmocka_unit_test(test_combine_streams),
       cmocka_unit_test(test_stage_stores),      cmocka_unit_test(test_allocate_resources),
       cmocka_unit_test(test_budget_registers),  cmocka_unit_test(test_lower),
       cmocka_unit_test(test_induce_addresses),  cmocka_unit_test(test_fold_constants),

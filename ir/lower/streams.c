@@ -1,0 +1,132 @@
+/* store_partial, add_partial: sums of parts of a tile pass from block to block through global memory.
+ *
+ * A row of the parts holds the registers of all threads of the role, four of a thread together: thread t has
+ * words 4 t .. 4 t + 3 of each run of 4 x threads words, so a warp moves whole lines, whatever the layout is.
+ * Each thread reads what the thread of its index wrote in the other block.
+ *
+ * Flags are a warp's: its lanes write, meet, and lane 0 releases. The reader's lanes acquire, all of them, so
+ * each sees what was released; they meet before lane 0 clears the flag, since a lane that still spins would
+ * miss it. No other block looks at the flag any more. */
+#include "ir/lower/lower.h"
+#include <string.h>
+
+#define VECTOR 4  /* registers of one access */
+#define OTHERS 40 /* registers beside the tile and what is loaded */
+
+typedef struct {
+  LowerTile *tile;
+  LowerAddress sums; /* of the thread */
+  IrExpr *flag;      /* of the warp */
+  unsigned threads;
+} Partial;
+
+/* A row of the tensor that the launch names. */
+static IrExpr *tensor_row(Lower *lower, IrAttributeKey key, IrExpr *row)
+{
+  const IrExpr *name = ir_launch_get(lower->kernel, key);
+  IrValue *tensor = NULL;
+  int64_t columns = 0;
+  for (unsigned i = 0; name && name->name && i < lower->kernel->n_parameters; i++)
+    if (!strcmp(lower->kernel->parameters[i]->name, name->name)) tensor = lower->kernel->parameters[i];
+  if (!tensor || tensor->type.kind != TYPE_TENSOR || tensor->type.rank != 2 ||
+      number_bits(tensor->type.element) != 32 || !ir_expr_is_int(tensor->type.dims[1], &columns))
+    return lower_fail(lower, ERROR_INPUT, "stream", NULL,
+                      "the launch names no tensor of rows of 32-bit elements as `%s`",
+                      ir_attribute_name(key));
+  IrExpr *base = lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), tensor->name, 1,
+                              ir_value(lower->module, tensor));
+  return lower_mad_wide(lower, row, lower_int(lower, columns * 4), base, NUMBER_U64);
+}
+
+static bool open_partial(Lower *lower, const IrOp *op, const IrExpr *slot, Partial *partial)
+{
+  const LowerRole *role = lower->role;
+  partial->tile = lower_tile(lower, op->operands[0]);
+  if (!partial->tile) return false;
+  if (partial->tile->n % VECTOR || number_bits(partial->tile->element) != 32) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "stream", NULL,
+               "a part of a tile has %u registers of %u bits a thread; it is left four of 32 bits at a time",
+               partial->tile->n, number_bits(partial->tile->element));
+    return false;
+  }
+  IrExpr *row = lower_s32(lower, slot);
+  IrExpr *lane = lower->lane, *warp = role->role_warp;
+  IrExpr *thread =
+      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, warp, lower_int(lower, 32)), lane);
+  IrExpr *sums = tensor_row(lower, ATTR_PARTS, row), *flags = tensor_row(lower, ATTR_FLAGS, row);
+  if (lower->failed) return false;
+  partial->threads = role->warps * 32;
+  partial->sums.base = lower_mad_wide(lower, thread, lower_int(lower, 4 * VECTOR), sums, NUMBER_U64);
+  partial->flag = lower_mad_wide(lower, warp, lower_int(lower, 4), flags, NUMBER_U64);
+  return true;
+}
+
+static LowerAddress run_at(const Partial *partial, unsigned reg)
+{
+  return (LowerAddress){partial->sums.base, (int64_t)reg * 4 * partial->threads};
+}
+
+static void set_flag(Lower *lower, const Partial *partial, IrOpcode code, int64_t value)
+{
+  LowerAddress address = {partial->flag, 0};
+  IrExpr *one = lower_compare(lower, OP_EQ, lower->lane, lower_int(lower, 0));
+  IrExpr *number = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_U32), "signal", 1, lower_int(lower, value));
+  IrOp *op = lower_emit(lower, code, 2, lower_address(lower, address), number);
+  lower_when(op, one);
+}
+
+void lower_store_partial(Lower *lower, IrOp *op)
+{
+  Partial partial = {0};
+  if (!open_partial(lower, op, op->operands[1], &partial)) return;
+  unsigned reg[VECTOR];
+  for (unsigned r = 0; r < partial.tile->n; r += VECTOR) {
+    for (unsigned i = 0; i < VECTOR; i++)
+      reg[i] = r + i;
+    lower_store_vector(lower, OP_STORE_GLOBAL, run_at(&partial, r), partial.tile, reg, VECTOR, NULL, NULL);
+  }
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  set_flag(lower, &partial, OP_FLAG_RELEASE, 1);
+}
+
+/* Registers that loads fill before the first addition, which waits for the memory: as many as are free. */
+static unsigned loads_in_flight(Lower *lower, const IrOp *op, unsigned tile)
+{
+  const IrRegion *region = op->parent;
+  while (region->owner && region->owner->code != OP_ROLE)
+    region = region->owner->parent;
+  int64_t most = region->owner ? ir_attribute_int(region->owner, ATTR_REGISTERS, 0) : 0;
+  unsigned share = lower->context->gpu->registers_per_sm / (lower->block_warps * 32);
+  if (!most) most = MIN(share, lower->context->gpu->registers_per_thread);
+  unsigned free = most > tile + OTHERS ? (unsigned)most - tile - OTHERS : 0;
+  return MAX(8 * VECTOR, free / VECTOR * VECTOR);
+}
+
+/* Loads of a run first, then its additions. */
+static void add_run(Lower *lower, const Partial *partial, unsigned first, unsigned last)
+{
+  LowerTile *tile = partial->tile;
+  LowerTile *other = lower_tile_new(lower, tile->element, tile->layout);
+  unsigned reg[VECTOR];
+  for (unsigned r = first; r < last; r += VECTOR) {
+    for (unsigned i = 0; i < VECTOR; i++)
+      reg[i] = r + i;
+    lower_load_vector(lower, OP_LOAD_GLOBAL, run_at(partial, r), other, reg, VECTOR, NULL, NULL, NULL);
+  }
+  for (unsigned r = first; r < last; r++)
+    lower_set(lower, tile->reg[r],
+              lower_value(lower, OP_ADD, ir_scalar(tile->element), "sum", 2, tile->reg[r], other->reg[r]));
+}
+
+void lower_add_partial(Lower *lower, IrOp *op)
+{
+  Partial partial = {0};
+  if (!open_partial(lower, op, op->operands[1], &partial)) return;
+  LowerAddress flag = {partial.flag, 0};
+  lower_emit(lower, OP_FLAG_ACQUIRE, 2, lower_address(lower, flag), lower_int(lower, 1));
+  unsigned run = loads_in_flight(lower, op, partial.tile->n);
+  for (unsigned r = 0; r < partial.tile->n; r += run)
+    add_run(lower, &partial, r, MIN(r + run, partial.tile->n));
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  set_flag(lower, &partial, OP_STORE_GLOBAL, 0);
+}

@@ -1,0 +1,130 @@
+/* Sums that blocks leave for each other in the workspace (store_partial, add_partial).
+ *
+ * What must hold, whatever the schedule: a block leaves one part at most and finds room for it; it waits only
+ * for blocks of lower index, and only after it has left its own part, so that blocks which start in order can
+ * never wait for each other; each part is added once, or its flag would be found set by the next launch.
+ * All of that shows when the blocks run one after the other: a part that is not there when a later block
+ * wants it would never come. */
+#include "ir/protocol/protocol.h"
+
+bool program_has_partials(const Program *program)
+{
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->kind == STEP_OP && step->op->code == OP_STORE_PARTIAL) return true;
+  }
+  return false;
+}
+
+/* Barriers are waited for, or copies started, in the loop's own body; loops around others are none. */
+bool program_is_inner_loop(const Step *step)
+{
+  bool found = false;
+  for (const IrOp *op = step->op->regions[0]->first; op; op = op->next) {
+    if (op->code == OP_FOR || op->code == OP_LOOP) return false;
+    found |= op->code == OP_AWAIT || op->code == OP_COPY;
+  }
+  return found;
+}
+
+/* Place of what the agent leaves or takes in a row; -1 and a fault if the row is none of the grid's. */
+static int place_of(Machine *m, Agent *agent, const Step *step, int64_t *row)
+{
+  const Partials *partials = m->scenario->partials;
+  *row = evaluate_uniform(m, agent, step->scalar[0], -1);
+  if (*row >= 0 && *row < partials->blocks) return (int)(*row * partials->agents + agent->index);
+  machine_fault(m, agent, step, "partial-row", NULL,
+                "row %" G_GINT64_FORMAT " of the workspace is no block's: the grid has %u", *row,
+                partials->blocks);
+  return -1;
+}
+
+void partial_store(Machine *m, Agent *agent, const Step *step)
+{
+  Partials *partials = m->scenario->partials;
+  int64_t row;
+  if (!partials) return;
+  int at = place_of(m, agent, step, &row);
+  if (at < 0) return;
+  unsigned block = m->scenario->first;
+  if (partials->left[at])
+    machine_fault(m, agent, step, "partial-overwritten", "a block may leave one part",
+                  "block %u leaves a second part in row %d", block, (int)row);
+  if (partials->waited[block * partials->agents + agent->index])
+    machine_fault(m, agent, step, "partial-order", "leave the part before waiting",
+                  "block %u leaves its part after it has waited for another block: two such could wait for "
+                  "each other",
+                  block);
+  partials->left[at] = true;
+  partials->step[at] = (int)step->index;
+}
+
+void partial_add(Machine *m, Agent *agent, const Step *step)
+{
+  Partials *partials = m->scenario->partials;
+  int64_t row;
+  if (!partials) return;
+  int at = place_of(m, agent, step, &row);
+  if (at < 0) return;
+  unsigned block = m->scenario->first;
+  partials->waited[block * partials->agents + agent->index] = true;
+  if (row >= block)
+    machine_fault(m, agent, step, "partial-order", "wait for blocks of lower index only",
+                  "block %u waits for block %d, which need not have started", block, (int)row);
+  else if (!partials->left[at])
+    machine_fault(m, agent, step, "deadlock", NULL,
+                  "deadlock: block %u waits for a part that block %d never leaves", block, (int)row);
+  else if (partials->taken[at])
+    machine_fault(m, agent, step, "partial-twice", NULL,
+                  "block %u waits for the part of block %d, which was added before and whose flag is cleared",
+                  block, (int)row);
+  partials->taken[at] = true;
+}
+
+static bool check_taken(Program *program, const Partials *partials, GError **error)
+{
+  for (unsigned row = 0; row < partials->blocks; row++)
+    for (unsigned agent = 0; agent < partials->agents; agent++) {
+      unsigned at = row * partials->agents + agent;
+      if (!partials->left[at] || partials->taken[at]) continue;
+      error_add(error, ERROR_INPUT, SEVERITY_ERROR,
+                &program_step(program, (unsigned)partials->step[at])->op->mark, "partial-lost", NULL,
+                "in a grid of %u blocks, nobody adds the part that block %u leaves", partials->blocks, row);
+      return false;
+    }
+  return true;
+}
+
+static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, unsigned *phases,
+                     unsigned step_limit, GError **error)
+{
+  unsigned agents = 4 * PROTOCOL_MAX_THREADS / 32, n = blocks * agents;
+  Partials partials = {.blocks = blocks,
+                       .agents = agents,
+                       .left = arena_new_array(program->arena, bool, n),
+                       .taken = arena_new_array(program->arena, bool, n),
+                       .step = arena_new_array(program->arena, int, n),
+                       .waited = arena_new_array(program->arena, bool, n)};
+  Scenario scenario = {.dims = dims,
+                       .order = ORDER_PRODUCER_FIRST,
+                       .step_limit = step_limit,
+                       .clusters = blocks,
+                       .turns = 2,
+                       .partials = &partials};
+  for (; scenario.first < blocks; scenario.first++) {
+    bool ended = false;
+    if (!machine_run(program, &scenario, phases, &ended, error)) return false;
+    if (!ended) return true; /* more tiles than can be looked at */
+  }
+  return check_taken(program, &partials, error);
+}
+
+bool partials_check(Program *program, const int64_t *dims, unsigned *phases, unsigned step_limit,
+                    GError **error)
+{
+  static const unsigned grids[] = {2, 5, 13};
+  if (!program_has_partials(program)) return true;
+  for (unsigned i = 0; i < G_N_ELEMENTS(grids); i++)
+    if (!run_grid(program, dims, grids[i], phases, step_limit, error)) return false;
+  return true;
+}

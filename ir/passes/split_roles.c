@@ -677,8 +677,15 @@ static void declare_turn(Split *split, const Survey *survey, IrBuilder *builder)
   split->alternate = 1;
   if (!survey->tiles->len || !survey->taking) return;
   split->alternate = ir_attribute_int(survey->tiles->pdata[0], ATTR_ALTERNATE, 1);
-  if (is_streamed(survey->tiles->pdata[0])) split->alternate = 1; /* parts of tiles know no turns */
   if (split->alternate <= 1) return;
+  const IrOp *tiles = survey->tiles->pdata[0];
+  if (is_streamed(tiles)) { /* the slots of another instance's tile could not be counted */
+    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "alternate 1, or stream 1",
+              "tiles whose k steps are divided among blocks cannot be taken in turn");
+    split->failed = true;
+    split->alternate = 1;
+    return;
+  }
   IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->alternate);
   for (int64_t i = 0; i < split->alternate; i++)
     ids[i] = ir_int(module, i + 1); /* 0 is the block's */

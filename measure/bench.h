@@ -169,10 +169,12 @@ typedef struct BenchTimings {
 } BenchTimings;
 
 typedef struct BenchTimingOptions {
-  unsigned rounds; /* >= 1 */
-  double seconds;  /* SUSTAINED: of one candidate in one round */
-  double short_us; /* kernels below are timed in graphs */
-  double round_us; /* a candidate is launched so often in a round that it takes about as long; 0: 2 ms */
+  unsigned rounds;     /* >= 1 */
+  double seconds;      /* SUSTAINED: of one candidate in one round */
+  double short_us;     /* kernels below are timed in graphs */
+  unsigned contenders; /* the first so many candidates decide how all are timed; the others, which only give
+                          the scale, are timed behind them, so that nobody is rested by one of them; 0: all */
+  double round_us;     /* a candidate is launched so often in a round that it takes about as long; 0: 2 ms */
 } BenchTimingOptions;
 
 /* Times the candidates in turn. Both cold modes queue a flush of L2 (memset, then a read of the flush buffer)

@@ -232,6 +232,7 @@ static bool time_case(CaseRun *run, GError **error)
     if (!(session->modes >> mode & 1)) continue;
     BenchTimingOptions options = session->timing;
     unsigned n = run->candidates->len;
+    options.contenders = run->n_ours + run->n_peers;
     if (mode == BENCH_SUSTAINED) {
       options.rounds = 2;
       n = run->n_ours + run->n_peers;

@@ -111,6 +111,12 @@ static bool elapsed(Timer *t, double *us, GError **error)
          bench_event_elapsed(t->events[0], t->events[1], us, error);
 }
 
+static unsigned contenders(const Timer *t)
+{
+  unsigned n = t->options->contenders;
+  return n && n < t->n ? n : t->n;
+}
+
 /* One launch of each, so that nothing is loaded or decided while it is timed; gives the slowest and fastest
  * time. */
 static bool estimate(Timer *t, double *fastest, GError **error)
@@ -124,7 +130,7 @@ static bool estimate(Timer *t, double *fastest, GError **error)
           !bench_event_record(t->events[1], error) || !elapsed(t, &us, error))
         return false;
       if (j == 0) continue;
-      *fastest = MIN(*fastest, us);
+      if (i < contenders(t)) *fastest = MIN(*fastest, us);
       t->slowest = MAX(t->slowest, us);
     }
   return true;
@@ -152,18 +158,24 @@ static bool queue_with_events(Timer *t, BenchCandidate *candidate, GError **erro
   return device_wait(bench_gpu_device(t->gpu), error);
 }
 
-static bool time_by_events(Timer *t, GError **error)
+/* All rounds of the candidates from `first` to before `end`. */
+static bool event_rounds(Timer *t, unsigned first, unsigned end, GError **error)
 {
   double us[MOST_REPEATS];
-  t->timings->method = "events";
   for (unsigned round = 0; round < t->options->rounds; round++)
-    for (unsigned i = 0; i < t->n; i++) {
+    for (unsigned i = first; i < end; i++) {
       if (!queue_with_events(t, t->candidates[i], error)) return false;
       for (unsigned j = 0; j < t->repeats; j++)
         if (!bench_event_elapsed(t->events[2 * j], t->events[2 * j + 1], &us[j], error)) return false;
       t->timings->of[i].rounds[round] = bench_median(us, t->repeats);
     }
   return true;
+}
+
+static bool time_by_events(Timer *t, GError **error)
+{
+  t->timings->method = "events";
+  return event_rounds(t, 0, contenders(t), error) && event_rounds(t, contenders(t), t->n, error);
 }
 
 /* ---- graphs: repeats launches in one, less the same graph without them ---- */
@@ -187,14 +199,15 @@ static bool replay(Timer *t, BenchGraph *graph, double *us, GError **error)
          bench_event_record(t->events[1], error) && elapsed(t, us, error);
 }
 
-static bool replay_rounds(Timer *t, BenchGraph *const *graphs, BenchGraph *empty, GError **error)
+static bool replay_rounds(Timer *t, BenchGraph *const *graphs, BenchGraph *empty, unsigned first,
+                          unsigned end, GError **error)
 {
   double base = 0, us = 0;
-  for (unsigned i = 0; i < t->n; i++) /* once each for nothing */
+  for (unsigned i = first; i < end; i++) /* once each for nothing */
     if (!replay(t, graphs[i], &us, error)) return false;
   for (unsigned round = 0; round < t->options->rounds; round++) {
     if (empty && !replay(t, empty, &base, error)) return false;
-    for (unsigned i = 0; i < t->n; i++) {
+    for (unsigned i = first; i < end; i++) {
       if (!replay(t, graphs[i], &us, error)) return false;
       t->timings->of[i].rounds[round] = (us - base) / t->repeats;
     }
@@ -211,7 +224,8 @@ static bool time_by_graphs(Timer *t, GError **error)
     ok = (graphs[i] = record(t, t->candidates[i], 1, t->repeats, error)) != NULL;
   /* Without a flush there is nothing to take off: a graph of nothing has no time worth the name. */
   BenchGraph *empty = ok && t->mode == BENCH_COLD ? record(t, NULL, 1, t->repeats, error) : NULL;
-  ok = ok && (empty || t->mode != BENCH_COLD) && replay_rounds(t, graphs, empty, error);
+  ok = ok && (empty || t->mode != BENCH_COLD) && replay_rounds(t, graphs, empty, 0, contenders(t), error) &&
+       replay_rounds(t, graphs, empty, contenders(t), t->n, error);
   for (unsigned i = 0; i < t->n; i++)
     bench_graph_free(graphs[i]);
   bench_graph_free(empty);

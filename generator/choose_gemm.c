@@ -75,7 +75,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
   choice_set_int(choice, "group", tile.raster ? tile.raster : 8);
-  choice_set_own(choice, "swapped", tile.swapped);
+  if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   choice_set_own(choice, "blocks", MAX(1, tile.blocks));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));

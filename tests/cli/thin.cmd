@@ -1,7 +1,7 @@
 # Few rows: the operands change places, in ranges of M of their own.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", "K"], "align": 16}, "w": {"type": "bf16", "shape": ["N", "K"], "align": 16}}, "nodes": [{"op": "Gemm", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > thin.json
 
-$ adlgen compile thin.json --gpu h100 --dim N=28672 --dim K=4096 --explain --out out | grep -E 'variant.*M <= (8|16|32)$'
+$ adlgen compile thin.json --gpu h100 --dim N=28672 --dim K=4096 --explain --emit ptx --out out | grep -E 'variant.*M <= (8|16|32)$'
   variant 1: template gemm, tile 8x64x128, guard: align(y) >= 16 && M <= 8
   variant 2: template gemm, tile 32x64x128, guard: align(y) >= 16 && M <= 32
 
@@ -10,13 +10,13 @@ gemm_32x64x128.ptx
 gemm_8x64x128.ptx
 
 # With warp products too.
-$ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --out out | grep -E 'variant.*M <= (8|16|32)$'
+$ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'variant.*M <= (8|16|32)$'
   variant 1: template gemm, tile 8x32x128, guard: align(y) >= 16 && M <= 8
   variant 2: template gemm, tile 16x32x128, guard: align(y) >= 16 && M <= 16
   variant 3: template gemm, tile 32x64x128, guard: align(y) >= 16 && M <= 32
 
 # Few tiles: k is split.
-$ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=576 --dim K=7168 --explain --out out | grep 'blocks share a tile'
+$ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=576 --dim K=7168 --explain --emit ptx --out out | grep 'blocks share a tile'
     4 blocks share a tile: each adds up 8 of its columns
 
 # By hand; two blocks an SM enter with half of its registers each.
@@ -29,6 +29,14 @@ $ grep -h -E 'maxnreg|minnctapersm' out/h100/gemm_16x64x64.ptx
             setmaxnreg.inc.sync.aligned.u32 216;
 
 # No product takes f32: at most four rows are sums along k.
-$ sed s/bf16/f32/g thin.json | adlgen compile - --gpu h100 --dim N=4096 --dim K=4096 --explain --out out | grep -E 'sums|variant 1'
+$ sed s/bf16/f32/g thin.json | adlgen compile - --gpu h100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'sums|variant 1'
   M <= 4: sums along k, since no product instruction takes the types
   variant 1: template gemv_rows, tile 1x8x512, guard: align(y) >= 16 && M <= 4
+
+# Two products with a gate in one kernel are not exchanged.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json
+
+$ adlgen compile gated.json --gpu h100 --dim M=4096 --set swapped=1 --emit ptx --out out
+error: --set swapped=1: no kernel of this graph has such a parameter
+hint: adlgen compile --explain names the templates
+[exit 1]

@@ -135,6 +135,25 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
+static bool is_set(const Chooser *chooser, const char *name)
+{
+  for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++)
+    if (g_str_has_prefix(*set, name) && (*set)[strlen(name)] == '=') return true;
+  return false;
+}
+
+/* Whoever asks for streams need not know what excludes them; who asks for both is told by the passes. */
+static void make_room_for_streams(Chooser *chooser, Choice *choice)
+{
+  static const char *const others[] = {"alternate", "cluster", "split"};
+  const ChoiceParameter *stream = choice_parameter(choice, "stream");
+  if (!stream || stream->integer <= 1) return;
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
+    ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);
+    if (other && !is_set(chooser, others[i])) other->integer = 1;
+  }
+}
+
 /* What people are shown is what is generated. */
 static void describe_forced(Chooser *chooser, Choice *choice)
 {
@@ -163,6 +182,7 @@ bool choose_variants(Chooser *chooser)
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     apply_sets(chooser, choice);
+    make_room_for_streams(chooser, choice);
     describe_forced(chooser, choice);
     g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
     choose_note(chooser, "variant %u: template %s, tile %s, guard: %s", i + 1, choice->template_name,

@@ -16,9 +16,11 @@ bool program_has_partials(const Program *program)
   return false;
 }
 
-/* Barriers are waited for, or copies started, in the loop's own body; loops around others are none. */
+/* Barriers are waited for, or copies started, in the loop's own body; loops around others are none. Nor are
+ * those of constant bounds: so many slots are filled ahead of the first turn. */
 bool program_is_inner_loop(const Step *step)
 {
+  if (step->scalar[0]->kind == SCALAR_INT && step->scalar[1]->kind == SCALAR_INT) return false;
   bool found = false;
   for (const IrOp *op = step->op->regions[0]->first; op; op = op->next) {
     if (op->code == OP_FOR || op->code == OP_LOOP) return false;

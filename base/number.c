@@ -67,6 +67,11 @@ NumberClass number_class(NumberType type)
   return types[type].class;
 }
 
+bool number_is_small_float(NumberType type)
+{
+  return number_class(type) == NUMBER_FLOAT && number_bits(type) == 8;
+}
+
 bool number_parse(const char *name, NumberType *type)
 {
   for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)

@@ -42,6 +42,8 @@ const char *number_name(NumberType type);
 unsigned number_bits(NumberType type);
 unsigned number_bytes(NumberType type);
 NumberClass number_class(NumberType type);
+/* e4m3 and e5m2. */
+bool number_is_small_float(NumberType type);
 /* Accepts our names and ONNX's and safetensors' spellings ("float16", "FLOAT16", "BF16", "F8_E4M3", "int8",
  * ...). false if unknown. */
 bool number_parse(const char *name, NumberType *type);

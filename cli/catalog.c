@@ -122,6 +122,37 @@ static void graph_destroy(void *memory)
   g_free(graph);
 }
 
+/* Those an entry names, else all. */
+static uint64_t entry_gpus(const Catalog *catalog, const json_t *entry)
+{
+  const json_t *names = json_object_get(entry, "gpus");
+  uint64_t mask = 0;
+  size_t i = 0;
+  json_t *name = NULL;
+  json_array_foreach((json_t *)names, i, name) for (unsigned g = 0; catalog->gpus[g]; g++)
+  {
+    if (!g_strcmp0(json_string_value(name), catalog->gpus[g])) mask |= UINT64_C(1) << g;
+  }
+  return names ? mask : UINT64_MAX;
+}
+
+/* The list must name GPUs of the catalogue. */
+static bool check_gpus(const Catalog *catalog, const char *path, const json_t *entry, const char *name,
+                       GError **error)
+{
+  const json_t *names = json_object_get(entry, "gpus");
+  size_t i = 0;
+  json_t *gpu = NULL;
+  bool ok = !names || json_array_size(names) > 0;
+  json_array_foreach((json_t *)names, i, gpu)
+  {
+    ok = ok && json_is_string(gpu) &&
+         g_strv_contains((const char *const *)catalog->gpus, json_string_value(gpu));
+  }
+  if (!ok) fault(error, path, name, "gpus must be a list of names that the catalogue's own list has");
+  return ok;
+}
+
 static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, const Binding *binding,
                       GError **error)
 {
@@ -147,6 +178,7 @@ static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, c
   {
     added->variants |= 1u << (json_integer_value(variant) - 1);
   }
+  added->gpus = entry_gpus(catalog, entry);
   json_decref(graph);
   GStrvBuilder *sets = g_strv_builder_new();
   json_array_foreach(json_object_get(entry, "set"), i, variant)
@@ -181,7 +213,7 @@ static bool add_combinations(Catalog *catalog, const char *path, const json_t *e
 
 static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, GError **error)
 {
-  static const char *const known[] = {"name", "for", "graph", "variants", "set", NULL};
+  static const char *const known[] = {"name", "for", "graph", "gpus", "variants", "set", NULL};
   const char *key = NULL;
   json_t *value = NULL;
   if (!json_is_string(json_object_get(entry, "name")) || !json_is_object(json_object_get(entry, "graph"))) {
@@ -191,7 +223,7 @@ static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, G
   const char *name = json_string_value(json_object_get(entry, "name"));
   json_object_foreach((json_t *)entry, key, value) if (!g_strv_contains(known, key))
   {
-    fault(error, path, name, "an entry has name, for, graph, variants and set only");
+    fault(error, path, name, "an entry has name, for, graph, gpus, variants and set only");
     return false;
   }
   json_t *variables = json_object_get(entry, "for");
@@ -213,6 +245,7 @@ static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, G
     fault(error, path, name, "set has texts such as \"bm=128\"");
     return false;
   }
+  if (!check_gpus(catalog, path, entry, name, error)) return false;
   json_t *binding = json_object();
   bool ok = add_combinations(catalog, path, entry, binding, json_object_iter(variables), error);
   json_decref(binding);
@@ -230,8 +263,8 @@ static bool read_gpus(Catalog *catalog, const char *path, const json_t *root, GE
     if (!json_is_string(name)) break;
     catalog->gpus[i] = g_strdup(json_string_value(name));
   }
-  if (i > 0 && i == json_array_size(gpus)) return true;
-  fault(error, path, NULL, "\"gpus\" must be a list of names");
+  if (i > 0 && i <= 64 && i == json_array_size(gpus)) return true;
+  fault(error, path, NULL, "\"gpus\" must be a list of 1 to 64 names");
   return false;
 }
 

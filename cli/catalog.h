@@ -6,12 +6,14 @@
 #pragma once
 #include "base/diagnostic.h"
 #include <jansson.h>
+#include <stdint.h>
 
 typedef struct CatalogGraph {
   char *name;        /* unique; also the stem of its kernels' files */
   char *text;        /* the op description */
   char **sets;       /* forced template parameters, name=value; NULL-terminated */
   unsigned variants; /* bit i: its kernel i is committed; 0: all of them */
+  uint64_t gpus;     /* bit i: it is for Catalog.gpus[i] */
 } CatalogGraph;
 
 typedef struct Catalog {

@@ -119,8 +119,10 @@ GPtrArray *catalog_generate(const Catalog *catalog, const bool *selected, unsign
     Gpu *gpu = gpu_load(catalog->gpus[g], &first);
     if (!gpu) break;
     g_ptr_array_add(gpus, gpu);
-    for (guint i = 0; i < catalog->graphs->len; i++)
-      jobs[n++] = (GenerateJob){catalog->graphs->pdata[i], gpu, g, g_ptr_array_new(), NULL};
+    for (guint i = 0; i < catalog->graphs->len; i++) {
+      CatalogGraph *graph = catalog->graphs->pdata[i];
+      if (graph->gpus >> g & 1) jobs[n++] = (GenerateJob){graph, gpu, g, g_ptr_array_new(), NULL};
+    }
   }
   if (!first) run_jobs(jobs, n, threads, cli);
   GPtrArray *kernels = g_ptr_array_new_with_free_func(catalog_kernel_free);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 static const char *const mode_choices[] = {"cold", "warm", "sustained", NULL};
+static const char *const accumulate_choices[] = {"exact", "fast", NULL};
 static const char *const peer_choices[] = {"cublaslt", NULL};
 
 const Option bench_options[] = {
@@ -47,7 +48,12 @@ const Option bench_options[] = {
     {.name = "time-limit", .value = "SECONDS", .doc = "no case is begun after so many"},
     {.name = "one-algorithm",
      .doc = "of cublaslt only the heuristic's first, not the best of all it returns"},
-    {.name = "exact-accumulation", .doc = "cublaslt without fast accumulation of 8-bit floats"},
+    {.name = "accumulate",
+     .value = "MODE",
+     .choices = accumulate_choices,
+     .doc = "sums of products of 8-bit floats, ours and cublaslt's, where the graph does not say: exact "
+            "(default) "
+            "or fast"},
     {.name = "cublaslt", .value = "FILE", .doc = "the library; default: searched for"},
     {.name = "device", .value = "N", .doc = "number of the GPU to run on; default: 0"},
     {.name = "out", .value = "FILE", .doc = "file that gets the result as JSON"},
@@ -91,7 +97,7 @@ static bool read_options(Bench *bench, GError **error)
   const Arguments *arguments = bench->arguments;
   BenchSession *s = &bench->session;
   s->timing = (BenchTimingOptions){.rounds = 11, .seconds = 3, .short_us = 20};
-  s->fast_accumulation = !argument_flag(arguments, "exact-accumulation");
+  s->fast_accumulation = accumulate_parse(argument_value(arguments, "accumulate")) == ACCUMULATE_FAST;
   s->all_algorithms = !argument_flag(arguments, "one-algorithm");
   s->fixed = argument_flag(arguments, "fixed");
   for (const char *const *mode = argument_values(arguments, "mode"); *mode; mode++)
@@ -260,6 +266,8 @@ static bool measure(Bench *bench, GError **error)
   s->description = bench->gpu;
   s->cases = (BenchCase **)(void *)bench->cases->pdata;
   s->n_cases = bench->cases->len;
+  for (unsigned i = 0; i < s->n_cases; i++)
+    s->cases[i]->accumulate = s->fast_accumulation ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
   s->version = ADLGEN_VERSION;
   s->reference = evaluate_graph;
   s->line = print_line;

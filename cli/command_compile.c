@@ -89,6 +89,7 @@ static CompileOptions compile_options(const CompileRun *run)
   const Arguments *arguments = run->arguments;
   CompileOptions options = {
       .fast_math = g_strcmp0(argument_value(arguments, "math"), "fast") == 0,
+      .accumulate = accumulate_parse(argument_value(arguments, "accumulate")),
       .sets = argument_values(arguments, "set"),
       .skip = argument_values(arguments, "skip"),
       .report = pass_log_report,

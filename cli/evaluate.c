@@ -41,15 +41,6 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
   return tensor;
 }
 
-bool evaluate_has_tf32_products(const Graph *graph)
-{
-  for (unsigned i = 0; i < graph->n_nodes; i++) {
-    const GraphNode *node = graph->nodes[i];
-    if (node->op->class_ == OPERATOR_GEMM && node->inputs[0]->type == NUMBER_TF32) return true;
-  }
-  return false;
-}
-
 /* ---- walking the nodes ---- */
 
 typedef struct {

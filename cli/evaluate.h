@@ -12,5 +12,3 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error);
 /* Values of the graph's outputs, in their order; free with g_ptr_array_unref. inputs: Tensor *, in the order
  * of graph->inputs, dense. */
 GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error);
-/* A product in tf32 takes part in the graph, which results of type f32 then show: see comparison_limit(). */
-bool evaluate_has_tf32_products(const Graph *graph);

@@ -126,7 +126,8 @@ static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY
     g_string_append(options, "no tuned\n");
   else if (!tuned_database_digest(jit->gpu->name, jit->options->tuned, options))
     return false;
-  g_string_append_printf(options, "fast %d sms %u\n", compile->fast_math, compile->sm_budget);
+  g_string_append_printf(options, "fast %d accumulate %d sms %u\n", compile->fast_math, compile->accumulate,
+                         compile->sm_budget);
   cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->target,
             source->text, options->str, NULL);
   return true;

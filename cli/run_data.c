@@ -130,12 +130,12 @@ static RunComparison compare_output(const Tensor *out, const Value *reference, d
 RunComparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error)
 {
   const Graph *graph = data->graph;
-  bool tf32 = evaluate_has_tf32_products(graph);
+  bool coarse = graph_has_coarse_products(graph), fast = graph_has_fast_sums(graph);
   g_autoptr(GPtrArray) references = evaluate_graph(graph, data->inputs, error);
   if (!references) return NULL;
   RunComparison *comparisons = arena_new_array(arena, RunComparison, graph->n_outputs);
   for (unsigned i = 0; i < graph->n_outputs; i++) {
-    double limit = MIN(comparison_limit(graph->outputs[i]->type, tf32), tolerance);
+    double limit = MIN(comparison_limit(graph->outputs[i]->type, coarse, fast), tolerance);
     comparisons[i] = compare_output(data->outputs[i], references->pdata[i], limit);
   }
   return comparisons;

@@ -167,9 +167,39 @@ static void describe_forced(Chooser *chooser, Choice *choice)
   if (stages) choice->stages = (unsigned)stages->integer;
 }
 
+/* Conversions of 8-bit floats come with the products that take them. */
+static bool converts_small_floats(const Gpu *gpu)
+{
+  for (unsigned i = 0; i < gpu->n_products; i++)
+    if (number_is_small_float(gpu->products[i].a)) return true;
+  return false;
+}
+
+/* Copies of 8-bit floats need nothing; all else converts them. */
+static bool check_small_floats(Chooser *chooser)
+{
+  const FusedOperator *op = chooser->op;
+  bool copies = op->kind == FUSED_ELEMENTWISE && !op->n_steps, small = false;
+  if (copies || converts_small_floats(chooser->gpu)) return true;
+  const GraphTensor *culprit = NULL;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs && !small; i++) {
+    culprit = i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+    small = number_is_small_float(culprit->type);
+  }
+  for (unsigned i = 0; i < op->n_steps && !small; i++)
+    small = number_is_small_float((culprit = op->steps[i].node->outputs[0])->type);
+  if (!small) return true;
+  const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
+            "convert to f16 or bf16 beforehand, or use s8", "%s cannot convert %s, the type of `%s`",
+            chooser->gpu->name, number_name(culprit->type), culprit->name);
+  return false;
+}
+
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
+  if (!check_small_floats(chooser)) return false;
   if (chooser->op->kind == FUSED_GEMM && !chooser->op->gemm.dual)
     chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (chooser->op->kind == FUSED_GEMM) {

@@ -54,8 +54,10 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
                                          : gemm->k))
     return false;
   /* what the epilogue loads and stores goes in pairs */
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    choose_require_align(chooser, choice, op->inputs[i].tensor, 16);
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    bool repeated = i != gemm->a && i != gemm->b && symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+    if (!repeated) choose_require_align(chooser, choice, op->inputs[i].tensor, 16);
+  }
   for (unsigned i = 0; i < op->n_outputs; i++)
     choose_require_align(chooser, choice, op->outputs[i].tensor, 16);
   return !group || choose_require_at_least(chooser, choice, gemm->k, 1);
@@ -81,6 +83,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));
   }
+  if (tile.promote) choice_set_int(choice, "promote", 1);
   if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);

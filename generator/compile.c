@@ -366,7 +366,7 @@ static bool is_used(const Fusion *fusion, const GraphTensor *tensor)
 {
   for (unsigned i = 0; i < fusion->n; i++)
     for (unsigned j = 0; j < fusion->operators[i]->n_inputs; j++)
-      if (fusion->operators[i]->inputs[j].tensor == tensor) return true;
+      if (fusion->operators[i]->inputs[j].tensor->index == tensor->index) return true; /* or a view of it */
   return false;
 }
 
@@ -423,6 +423,12 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   plan_own_expressions(result->plan);
   if (!plan_check(result->plan, error)) return NULL;
   return g_steal_pointer(&result);
+}
+
+Accumulate accumulate_parse(const char *text)
+{
+  if (!g_strcmp0(text, "fast")) return ACCUMULATE_FAST;
+  return !g_strcmp0(text, "exact") ? ACCUMULATE_EXACT : ACCUMULATE_DEFAULT;
 }
 
 void compile_result_free(CompileResult *result)

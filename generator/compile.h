@@ -12,8 +12,19 @@
 #include "generator/tuned.h"
 #include "ir/pass.h"
 
+/* How sums of products are kept where a product of the GPU keeps fewer bits than f32 has (8-bit floats). */
+typedef enum {
+  ACCUMULATE_DEFAULT, /* exact, or fast with fast_math */
+  ACCUMULATE_FAST,    /* as the product keeps them */
+  ACCUMULATE_EXACT,   /* partial sums over 128 of k are added in f32 */
+} Accumulate;
+
+/* "fast" or "exact"; anything else, NULL too, is the default. */
+Accumulate accumulate_parse(const char *text);
+
 typedef struct CompileOptions {
   bool fast_math;          /* --math fast */
+  Accumulate accumulate;   /* --accumulate; a product's own attribute goes before it */
   unsigned sm_budget;      /* --sms: SMs that kernels may use at most; 0 = all */
   const char *const *sets; /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
   bool *set_used;          /* one for each of sets, or NULL: set to true where a kernel has that parameter */

@@ -48,7 +48,11 @@
 #define SHARED_TWO_GROUPS  1.08
 #define TURN_PART          100.0 /* clocks a part of the result that warpgroups which take turns do not hide */
 #define EXPOSED_TWO_GROUPS 0.3   /* of an epilogue, where the other warpgroup goes on multiplying */
-#define TENSOR_EFFICIENCY  0.93  /* of the peak, in a loop that only waits for full slots */
+/* Clocks between a step's products and the next one's where each step's sum is added apart, beside the
+ * additions: waits and fences. Two warpgroups hide each other's but for a part. */
+#define PROMOTE           60.0
+#define PROMOTE_HIDDEN    0.8
+#define TENSOR_EFFICIENCY 0.93 /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
 {
@@ -122,6 +126,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double busy = fmin(cost.tiles * split, gemm->sms);
   rate = fmin(rate, ALL_COPY * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
+  if (tile->promote) cost.tensor += (PROMOTE + bn / 2) * (tile->bm > 64 ? 1 - PROMOTE_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
   cost.copy = filled / rate;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);

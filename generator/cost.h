@@ -15,6 +15,7 @@ typedef struct CostTile {
   unsigned split;     /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
   unsigned blocks;    /* that share an SM; 0 and 1: each has one for itself */
   bool threads_copy;  /* and warps multiply; else the copy engine and group products */
+  bool promote;       /* each step's sum is added to the accumulator by ordinary instructions */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

@@ -78,6 +78,48 @@ static FusedOperand add_step(Assembly *at, FusedStep step, const FusedOperand *o
   return (FusedOperand){OPERAND_STEP, at->steps->len - 1, 0, fuser_compute(step.type)};
 }
 
+/* One step of an operator that several make up. */
+static FusedOperand part_step(Assembly *at, const GraphNode *node, OperatorId op, NumberType compute,
+                              bool prologue, FusedOperand a, FusedOperand b)
+{
+  FusedStep step = {.op = op, .node = node, .type = compute, .compute = compute, .prologue = prologue};
+  return add_step(at, step, (FusedOperand[]){a, b}, b.kind == OPERAND_ABSENT ? 1 : 2);
+}
+
+/* (x - zero point) scale; the zero point of 8-bit floats is 0. */
+static FusedOperand add_dequantize(Assembly *at, const GraphNode *node, FusedOperand x, FusedOperand scale,
+                                   FusedOperand zero, bool prologue)
+{
+  bool integer = number_class(node->inputs[0]->type) != NUMBER_FLOAT;
+  if (integer && zero.kind != OPERAND_ABSENT)
+    x = part_step(at, node, ONNX_Sub, NUMBER_S32, prologue, x, zero);
+  return part_step(at, node, ONNX_Mul, NUMBER_F32, prologue, x, scale);
+}
+
+/* x / scale, for integers rounded and moved by the zero point; the Cast saturates. */
+static FusedOperand add_quantize(Assembly *at, const GraphNode *node, FusedOperand x, FusedOperand scale,
+                                 FusedOperand zero, bool prologue)
+{
+  static const FusedOperand none = {.kind = OPERAND_ABSENT};
+  NumberType type = node->outputs[0]->type;
+  x = part_step(at, node, ONNX_Div, NUMBER_F32, prologue, x, scale);
+  if (number_class(type) != NUMBER_FLOAT) {
+    x = part_step(at, node, ONNX_Round, NUMBER_F32, prologue, x, none);
+    if (zero.kind != OPERAND_ABSENT) x = part_step(at, node, ONNX_Add, NUMBER_F32, prologue, x, zero);
+  }
+  const GraphAttribute *saturate = graph_attribute_find(node, "saturate");
+  GraphAttribute *attributes = arena_new_array(at->fuser->arena, GraphAttribute, 2);
+  attributes[0] = (GraphAttribute){.integer = saturate ? saturate->integer : 1};
+  attributes[1] = (GraphAttribute){.integer = type};
+  FusedStep cast = {.op = ONNX_Cast,
+                    .node = node,
+                    .attributes = attributes,
+                    .type = type,
+                    .compute = NUMBER_F32,
+                    .prologue = prologue};
+  return add_step(at, cast, &x, 1);
+}
+
 static void add_elementwise(Assembly *at, const GraphNode *node, bool prologue)
 {
   bool per_row = at->fused->kind == FUSED_ROW && at->fused->row.reduction && !prologue;
@@ -88,6 +130,14 @@ static void add_elementwise(Assembly *at, const GraphNode *node, bool prologue)
     operands[i] = operand_of(at, node->inputs[i], view);
   if (node->op->id == ONNX_Identity) {
     set_value(at, node->outputs[0], operands[0]);
+    return;
+  }
+  if (node->op->shape_rule == SHAPE_RULE_QUANTIZE) {
+    FusedOperand zero = n > 2 ? operands[2] : (FusedOperand){.kind = OPERAND_ABSENT};
+    bool back = node->op->id == ONNX_DequantizeLinear;
+    FusedOperand (*add)(Assembly *, const GraphNode *, FusedOperand, FusedOperand, FusedOperand, bool) =
+        back ? add_dequantize : add_quantize;
+    set_value(at, node->outputs[0], add(at, node, operands[0], operands[1], zero, prologue));
     return;
   }
   if (node->op->id == ONNX_Clip && node->op->n_attributes) { /* older versions: bounds are attributes */
@@ -107,7 +157,8 @@ static void add_elementwise(Assembly *at, const GraphNode *node, bool prologue)
 /* A step that stands for a part of the anchor. */
 static FusedOperand anchor_step(Assembly *at, OperatorId op, FusedOperand a, FusedOperand b)
 {
-  NumberType compute = at->fused->kind == FUSED_GEMM ? at->fused->gemm.acc_type : at->fused->row.compute;
+  NumberType compute = at->fused->row.compute;
+  if (at->fused->kind == FUSED_GEMM) compute = fuser_compute(at->group->anchor->outputs[0]->type);
   FusedStep step = {.op = op, .node = at->group->anchor, .type = compute, .compute = compute};
   return add_step(at, step, (FusedOperand[]){a, b}, 2);
 }
@@ -125,11 +176,16 @@ static void add_gemm(Assembly *at, const GraphNode *node)
   } else {
     gemm->a_type = node->inputs[0]->type;
     gemm->b_type = node->inputs[1]->type;
-    gemm->acc_type = fuser_compute(node->outputs[0]->type);
+    bool integer = number_class(gemm->a_type) != NUMBER_FLOAT;
+    gemm->acc_type = integer ? fuser_compute(gemm->a_type) : fuser_compute(node->outputs[0]->type);
     gemm->a = add_input(at, node->inputs[0], VIEW_MATRIX_A);
     gemm->b = add_input(at, node->inputs[1], VIEW_MATRIX_B);
   }
   FusedOperand value = {OPERAND_ANCHOR, second, 0, gemm->acc_type};
+  for (unsigned i = PRODUCT_SCALES; i < node->n_inputs; i++)
+    if (node->inputs[i])
+      value = part_step(at, node, ONNX_Mul, NUMBER_F32, false, value,
+                        operand_of(at, node->inputs[i], VIEW_POINT));
   if (node->op->id == ONNX_Gemm) {
     double alpha = graph_attribute(node, "alpha")->number, beta = graph_attribute(node, "beta")->number;
     if (alpha != 1) value = anchor_step(at, ONNX_Mul, value, immediate(alpha, NUMBER_F32));

@@ -18,11 +18,17 @@ static int64_t transposed(const GraphNode *node, const char *which)
   return node->op->id == ONNX_Gemm ? graph_attribute(node, which)->integer : 0;
 }
 
+static bool same_sums(const GraphNode *a, const GraphNode *b)
+{
+  const GraphAttribute *x = graph_attribute_find(a, "accumulate"), *y = graph_attribute_find(b, "accumulate");
+  return !x == !y && (!x || !strcmp(x->text, y->text));
+}
+
 static bool same_product(const GraphNode *a, const GraphNode *b)
 {
   const GraphTensor *x = a->inputs[1], *y = b->inputs[1];
-  return a->op->id == b->op->id && a->inputs[0] == b->inputs[0] && x != y && x->type == y->type &&
-         x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
+  return a->op->id == b->op->id && same_sums(a, b) && a->inputs[0] == b->inputs[0] && x != y &&
+         x->type == y->type && x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
          same_lists(x->strides, y->strides, x->rank) && transposed(a, "transA") == transposed(b, "transA") &&
          transposed(a, "transB") == transposed(b, "transB");
 }

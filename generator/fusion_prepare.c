@@ -65,8 +65,9 @@ static bool check_node(const GraphNode *node, GError **error)
 
 /* ---- copies ---- */
 
+/* `inner`: the dimension whose elements lie side by side in the copy. */
 static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *source,
-                                const Symbolic *const *shape, unsigned rank, const char *why)
+                                const Symbolic *const *shape, unsigned rank, unsigned inner, const char *why)
 {
   Arena *arena = fuser->arena;
   GraphTensor *copy = arena_new_object(arena, GraphTensor);
@@ -77,9 +78,11 @@ static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *so
                         .rank = rank,
                         .align = number_bytes(source->type),
                         .mark = reader->mark};
-  const Symbolic *stride = symbolic_constant(arena, 1);
+  memcpy(copy->shape, shape, rank * sizeof *shape);
+  const Symbolic *stride = rank ? shape[inner] : NULL;
+  if (rank) copy->strides[inner] = symbolic_constant(arena, 1);
   for (unsigned i = rank; i-- > 0;) {
-    copy->shape[i] = shape[i];
+    if (i == inner) continue;
     copy->strides[i] = stride;
     stride = symbolic_mul(arena, stride, shape[i]);
   }
@@ -153,9 +156,28 @@ static void copy_row_operands(Fuser *fuser, GraphNode *node)
     /* A scale becomes one row, unless it varies along the rows as well. */
     unsigned columns = (unsigned)__builtin_popcount(node->axes);
     unsigned rank = i && !reaches_rows(tensor, node) ? columns : input->rank;
-    node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank,
+    node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank, rank - 1,
                                   "its rows are not evenly spaced");
   }
+}
+
+/* The operand's dimension along k. */
+static unsigned inner_dimension(const GraphNode *node, unsigned operand)
+{
+  const GraphTensor *tensor = node->inputs[operand];
+  bool transposed =
+      node->op->id == ONNX_Gemm && graph_attribute(node, operand ? "transB" : "transA")->integer;
+  if (tensor->rank == 1) return 0;
+  return tensor->rank - ((operand == 0) == transposed ? 2 : 1);
+}
+
+/* Products of 8-bit floats read elements that lie side by side along k, and nothing transposes bytes. */
+static bool lies_along_k(const GraphNode *node, unsigned operand)
+{
+  const GraphTensor *tensor = node->inputs[operand];
+  unsigned k = inner_dimension(node, operand);
+  return !number_is_small_float(tensor->type) || symbolic_equals(tensor->strides[k], 1) ||
+         symbolic_equals(tensor->shape[k], 1);
 }
 
 static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
@@ -163,8 +185,12 @@ static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
   for (unsigned i = 0; i < 2; i++) {
     GraphTensor *tensor = node->inputs[i];
     if (!has_unit_stride(tensor))
-      node->inputs[i] =
-          insert_copy(fuser, node, tensor, tensor->shape, tensor->rank, "no stride of its matrices is 1");
+      node->inputs[i] = insert_copy(fuser, node, tensor, tensor->shape, tensor->rank,
+                                    lies_along_k(node, i) ? tensor->rank - 1 : inner_dimension(node, i),
+                                    "no stride of its matrices is 1");
+    else if (!lies_along_k(node, i))
+      node->inputs[i] = insert_copy(fuser, node, tensor, tensor->shape, tensor->rank,
+                                    inner_dimension(node, i), "its elements do not lie side by side along k");
   }
 }
 
@@ -183,15 +209,14 @@ static bool is_needed(const GraphNode *node, const bool *needed)
   return false;
 }
 
-bool fuser_prepare(Fuser *fuser, GError **error)
+/* Copies of the nodes that are needed, in order; reports those no kernel exists for. */
+static bool collect_live(Fuser *fuser, GPtrArray *live, GError **error)
 {
   const Graph *graph = fuser->graph;
   g_autofree bool *needed = g_new0(bool, graph->n_nodes + 1);
   bool ok = true;
   for (unsigned i = graph->n_nodes; i-- > 0;)
     needed[i] = is_needed(graph->nodes[i], needed);
-  for (unsigned i = 0; i < graph->n_tensors; i++)
-    g_ptr_array_add(fuser->tensors, graph->tensors[i]);
   for (unsigned i = 0; i < graph->n_nodes; i++) {
     if (!needed[i]) {
       fuser_note(fuser, "%s `%s` is not needed", graph->nodes[i]->op->name,
@@ -204,10 +229,25 @@ bool fuser_prepare(Fuser *fuser, GError **error)
     }
     GraphNode *node = arena_memdup(fuser->arena, graph->nodes[i], sizeof(GraphNode));
     node->inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof(GraphTensor *));
+    if (node->op->shape_rule == SHAPE_RULE_QUANTIZE) ok = fuser_place_scales(fuser, node, error) && ok;
+    g_ptr_array_add(live, node);
+  }
+  return ok;
+}
+
+bool fuser_prepare(Fuser *fuser, GError **error)
+{
+  g_autoptr(GPtrArray) live = g_ptr_array_new();
+  for (unsigned i = 0; i < fuser->graph->n_tensors; i++)
+    g_ptr_array_add(fuser->tensors, fuser->graph->tensors[i]);
+  if (!collect_live(fuser, live, error)) return false;
+  if (!fuser->none) fuser_take_scales(fuser, live);
+  for (unsigned i = 0; i < live->len; i++) {
+    GraphNode *node = live->pdata[i];
     if (node->op->class_ == OPERATOR_ROW) copy_row_operands(fuser, node);
     if (node->op->class_ == OPERATOR_GEMM) copy_matrix_operands(fuser, node);
     node->index = fuser->nodes->len;
     g_ptr_array_add(fuser->nodes, node);
   }
-  return ok;
+  return true;
 }

@@ -25,11 +25,22 @@ typedef struct {
   const FusionOptions *options; /* may be NULL */
 } Fuser;
 
+/* Inputs of a product from here on: factors of its result (see fusion_quantize.c), NULL or as far as they go.
+ */
+#define PRODUCT_SCALES 3
+
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* fusion_prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
  * place. Refuses what no kernel exists for. */
 bool fuser_prepare(Fuser *fuser, GError **error);
+
+/* fusion_quantize.c: a vector of scales becomes a view that broadcasts along the axis it is for. The node is
+ * the fuser's copy. ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
+bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);
+/* Products whose operands were dequantised take what was quantised, and multiply the result by the scales.
+ * nodes: the live ones in order; dequantising nodes that nobody reads any more are removed. */
+void fuser_take_scales(Fuser *fuser, GPtrArray *nodes);
 
 /* ---- iteration spaces: fusion_space.c ---- */
 

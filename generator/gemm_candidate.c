@@ -13,6 +13,7 @@ static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
+#define F32_BITS         24 /* significant bits */
 #define MOST_STAGES      10
 #define MOST_WARP_STAGES 4
 /* Longer rings made them slower: docs/performance-log.md. */
@@ -27,10 +28,11 @@ const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmC
 /* ---- Shared memory ---- */
 
 /* A row of the widest swizzle along k; half of one where threads copy and more stages pay; two where the tile
- * has few rows of D, so that a step is worth its barriers. */
+ * has few rows of D, so that a step is worth its barriers, unless sums are kept apart for each step: 128 of k
+ * at most. */
 static unsigned tile_depth(const FusedGemm *gemm, const GemmCandidate *tile)
 {
-  unsigned bytes = tile->swapped ? 256 : tile->group ? 128 : 64;
+  unsigned bytes = tile->swapped && !tile->promote ? 256 : tile->group ? 128 : 64;
   return bytes / number_bytes(gemm->a_type);
 }
 
@@ -87,8 +89,31 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
   return CLAMP((room - staging) / stage, 2u, candidate->swapped ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
+/* ---- Accumulation ---- */
+
+static Accumulate accumulation(const Chooser *chooser)
+{
+  const CompileOptions *options = chooser->options;
+  const GraphAttribute *own = graph_attribute_find(chooser->op->anchor, "accumulate");
+  Accumulate asked = own ? accumulate_parse(own->text) : ACCUMULATE_DEFAULT;
+  if (asked == ACCUMULATE_DEFAULT && options) asked = options->accumulate;
+  if (asked == ACCUMULATE_DEFAULT) asked = options && options->fast_math ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
+  return asked;
+}
+
+/* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
+static bool promotes(const Chooser *chooser, bool group)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const GpuProduct *product = gpu_product(chooser->gpu, group ? "product_group" : "product_warp",
+                                          gemm->a_type, gemm->b_type, gemm->acc_type);
+  return product && number_is_small_float(gemm->a_type) && !(product->accumulator_bits >= F32_BITS) &&
+         accumulation(chooser) == ACCUMULATE_EXACT;
+}
+
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
+  tile.promote = promotes(chooser, tile.group);
   tile.bk = tile_depth(&chooser->op->gemm, &tile);
   tile.stages = stage_count(chooser, &tile, fast);
   return tile;
@@ -158,8 +183,9 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
   unsigned entry = MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / 8 * 8;
   unsigned granted = (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / 8 * 8;
   granted = MIN(granted, gpu->registers_per_thread);
+  unsigned accumulators = candidate->promote ? 2 : 1; /* the sum of a step has its own */
   return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
-         rows / GROUP_ROWS * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
+         accumulators * (rows / GROUP_ROWS) * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
 }
 
 static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
@@ -229,7 +255,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .alternate = candidate->alternate,
                             .split = candidate->split,
                             .blocks = candidate->blocks,
-                            .threads_copy = !candidate->group}};
+                            .threads_copy = !candidate->group,
+                            .promote = candidate->promote}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
   return priced;

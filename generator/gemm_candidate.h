@@ -18,6 +18,7 @@ typedef struct GemmCandidate {
   unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
   unsigned stream;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
   unsigned grain;      /* k steps of a portion that streaming does not divide */
+  bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

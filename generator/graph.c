@@ -56,6 +56,12 @@ const GraphAttribute *graph_attribute(const GraphNode *node, const char *name)
   return &node->attributes[index];
 }
 
+const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name)
+{
+  int index = operator_attribute_index(node->op, name);
+  return index < 0 ? NULL : &node->attributes[index];
+}
+
 bool graph_scalar(const GraphTensor *tensor, double *value)
 {
   if (tensor->kind != TENSOR_CONSTANT || !tensor->data || tensor->n_elements != 1) return false;
@@ -120,6 +126,28 @@ static void dump_tensor(GString *text, const GraphTensor *tensor)
   g_string_append_printf(text, " align %u\n", tensor->align);
 }
 
+bool graph_has_coarse_products(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM) continue;
+    const GraphTensor *operand = node->inputs[0];
+    const GraphNode *producer = operand->producer;
+    if (producer && producer->op->id == ONNX_DequantizeLinear) operand = producer->inputs[0];
+    if (operand->type == NUMBER_TF32 || number_is_small_float(operand->type)) return true;
+  }
+  return false;
+}
+
+bool graph_has_fast_sums(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphAttribute *accumulate = graph_attribute_find(graph->nodes[i], "accumulate");
+    if (accumulate && !strcmp(accumulate->text, "fast")) return true;
+  }
+  return false;
+}
+
 static void dump_attribute(GString *text, const OperatorAttribute *row, const GraphAttribute *attribute)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE];
@@ -129,7 +157,10 @@ static void dump_attribute(GString *text, const OperatorAttribute *row, const Gr
   case ATTRIBUTE_FLOAT:
     g_string_append(text, g_ascii_formatd(number, sizeof number, "%.9g", attribute->number));
     return;
-  case ATTRIBUTE_TYPE: g_string_append(text, number_name((NumberType)attribute->integer)); return;
+  case ATTRIBUTE_TYPE:
+    g_string_append(
+        text, attribute->integer == OPERATOR_NO_TYPE ? "none" : number_name((NumberType)attribute->integer));
+    return;
   case ATTRIBUTE_STRING: g_string_append(text, attribute->text); return;
   case ATTRIBUTE_INTS: break;
   }
@@ -150,8 +181,11 @@ static void dump_node(GString *text, const GraphNode *node)
   g_string_append_printf(text, " = %s(", node->op->name);
   dump_names(text, node->inputs, node->n_inputs);
   g_string_append_c(text, ')');
-  for (unsigned i = 0; i < node->op->n_attributes; i++)
-    dump_attribute(text, &node->op->attributes[i], &node->attributes[i]);
+  for (unsigned i = 0; i < node->op->n_attributes; i++) {
+    const OperatorAttribute *row = &node->op->attributes[i];
+    bool extension = !strcmp(row->name, "accumulate"); /* not ONNX's: only where it is used */
+    if (!extension || node->attributes[i].given) dump_attribute(text, row, &node->attributes[i]);
+  }
   g_string_append_c(text, '\n');
 }
 

@@ -107,8 +107,13 @@ void graph_free(Graph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
 
 GraphTensor *graph_tensor(const Graph *graph, const char *name); /* NULL if there is none */
-/* Attribute of a node by name; breaks on a name the operator does not have. */
+/* Some product is taken in tf32, or of 8-bit floats: their sums or operands have fewer bits than f32. */
+bool graph_has_coarse_products(const Graph *graph);
+/* Some product asks for fast accumulation. */
+bool graph_has_fast_sums(const Graph *graph);
+/* Attribute of a node by name; breaks on a name the operator does not have, _find() gives NULL. */
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
+const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);
 /* Value of a constant of one element whose data are known; false otherwise. */
 bool graph_scalar(const GraphTensor *tensor, double *value);
 /* The graph as text, for tests and --explain; g_free. */

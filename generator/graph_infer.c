@@ -78,12 +78,15 @@ static bool infer_product_type(Inference *at, NumberType *type)
   const NumberType a = at->node->inputs[0]->type, b = at->node->inputs[1]->type;
   for (unsigned i = 0; i < 2; i++)
     if (!check_type(at, i, at->node->op->types)) return false;
-  bool bytes = number_bits(a) == 8 && number_bits(b) == 8;
-  if (!bytes && !unify(a, b, type))
+  bool bytes = number_bits(a) == 8 && number_bits(b) == 8 && number_class(a) != NUMBER_FLOAT &&
+               number_class(b) != NUMBER_FLOAT;
+  bool floats = number_is_small_float(a) && number_is_small_float(b);
+  if (!bytes && !floats && !unify(a, b, type))
     return refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
                   "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
                   at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
   if (bytes) *type = NUMBER_S32;
+  if (floats) *type = NUMBER_F32;
   /* Gemm's C has the result's type; MatMulInteger's zero points those of A and B. */
   for (unsigned i = 2; i < at->node->n_inputs; i++) {
     const GraphTensor *input = at->node->inputs[i];
@@ -101,6 +104,51 @@ static bool infer_cast_type(Inference *at, NumberType *type)
   const GraphAttribute *to = graph_attribute(at->node, "to");
   *type = (NumberType)to->integer;
   return check_type(at, 0, at->node->op->types);
+}
+
+static NumberType output_type(const GraphNode *node, NumberType otherwise)
+{
+  const GraphAttribute *asked = graph_attribute_find(node, "output_dtype");
+  return asked && asked->integer != OPERATOR_NO_TYPE ? (NumberType)asked->integer : otherwise;
+}
+
+static bool check_result(Inference *at, NumberType type, TypeMask mask)
+{
+  if (mask >> type & 1) return true;
+  g_autofree char *list = type_list(mask);
+  g_autofree char *hint = g_strdup_printf("it gives %s", list);
+  return refuse(at, ERROR_INPUT, &at->node->mark, "type", hint, "%s does not give %s", at->node->op->name,
+                number_name(type));
+}
+
+#define SCALE_TYPES (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define BYTE_TYPES  (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+
+/* The zero point, where there is one, has the quantised type. */
+static bool check_zero_point(Inference *at, NumberType wanted)
+{
+  const GraphTensor *zero = at->node->n_inputs > 2 ? at->node->inputs[2] : NULL;
+  if (!zero || zero->type == wanted) return true;
+  return refuse(at, ERROR_INPUT, &at->node->input_marks[2], "type", NULL,
+                "the zero point `%s` must be %s, not %s", zero->name, number_name(wanted),
+                number_name(zero->type));
+}
+
+static bool infer_quantize_type(Inference *at, NumberType *type)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  *type = output_type(node, zero ? zero->type : NUMBER_U8);
+  return check_type(at, 0, node->op->types) && check_type(at, 1, SCALE_TYPES) &&
+         check_result(at, *type, BYTE_TYPES) && check_zero_point(at, *type);
+}
+
+static bool infer_dequantize_type(Inference *at, NumberType *type)
+{
+  GraphNode *node = at->node;
+  if (!check_type(at, 0, node->op->types) || !check_type(at, 1, SCALE_TYPES)) return false;
+  *type = output_type(node, node->inputs[1]->type);
+  return check_result(at, *type, SCALE_TYPES) && check_zero_point(at, node->inputs[0]->type);
 }
 
 static bool infer_type(Inference *at, NumberType *type)
@@ -123,6 +171,8 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
   case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
   case TYPE_RULE_NORM: return one_type(at, 0, type);
+  case TYPE_RULE_QUANTIZE: return infer_quantize_type(at, type);
+  case TYPE_RULE_DEQUANTIZE: return infer_dequantize_type(at, type);
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
     return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
@@ -376,6 +426,44 @@ static bool infer_reduce(Inference *at, Shape *shape)
   return true;
 }
 
+static bool is_one_element(const GraphTensor *tensor)
+{
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!symbolic_equals(tensor->shape[d], 1)) return false;
+  return true;
+}
+
+/* Scale and zero point: one element; a vector along `axis`; or (our extension) of the operand's rank,
+ * broadcast to it. node->axes has the axis of vectors. */
+static bool infer_quantize(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  *shape = shape_of(node->inputs[0]);
+  const GraphAttribute *blocks = graph_attribute_find(node, "block_size"),
+                       *named = graph_attribute_find(node, "axis");
+  if (blocks && blocks->integer)
+    return refuse(at, ERROR_UNSUPPORTED, &blocks->mark, "unsupported-attribute",
+                  "one scale for all, or for each index of `axis`", "%s with blocks is not supported",
+                  node->op->name);
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    const GraphTensor *scale = node->inputs[i];
+    unsigned axis = 0;
+    if (!scale || is_one_element(scale) || scale->rank != 1 || !named) {
+      if (!fits(at, i, shape)) return false;
+      continue;
+    }
+    if (!read_axis(at, named->integer, shape->rank, &named->mark, &axis)) return false;
+    if (!symbolic_same(scale->shape[0], shape->dims[axis])) {
+      g_autofree char *have = symbolic_text(scale->shape[0]), *want = symbolic_text(shape->dims[axis]);
+      return refuse(at, ERROR_INPUT, &node->input_marks[i], "shape", "attribute `axis` names the dimension",
+                    "`%s` has %s elements, dimension %u of `%s` %s", scale->name, have, axis,
+                    node->inputs[0]->name, want);
+    }
+    node->axes = 1u << axis;
+  }
+  return true;
+}
+
 static bool infer_shape(Inference *at, Shape *shape)
 {
   switch (at->node->op->shape_rule) {
@@ -387,6 +475,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SAME: return infer_softmax(at, shape);
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
   case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);
+  case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
   }
   return false;
 }

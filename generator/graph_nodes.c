@@ -55,14 +55,21 @@ static bool onnx_type(int64_t number, NumberType *type)
   return false;
 }
 
-static void read_type_attribute(Reader *reader, Node *node, GraphAttribute *attribute)
+/* 0, ONNX's number for no type, is as good as absent where a type is optional. */
+static void read_type_attribute(Reader *reader, Node *node, const OperatorAttribute *row,
+                                GraphAttribute *attribute)
 {
   NumberType type = NUMBER_F32;
   int64_t number;
   bool is_number = node->kind == NODE_SCALAR && !node->quoted && g_ascii_isdigit(node->text[0]);
   if (!is_number) {
     reader_type(reader, node, &type);
-  } else if (reader_integer(reader, node, &number) && !onnx_type(number, &type)) {
+  } else if (!reader_integer(reader, node, &number)) {
+    return;
+  } else if (!number && !row->required) {
+    attribute->integer = OPERATOR_NO_TYPE;
+    return;
+  } else if (!onnx_type(number, &type)) {
     reader_report(reader, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", NULL,
                   "ONNX type number %" G_GINT64_FORMAT " is not supported", number);
   }
@@ -106,7 +113,7 @@ static void read_attribute(Reader *reader, Node *node, const OperatorAttribute *
     return;
   case ATTRIBUTE_INTS: read_integers(reader, node, attribute); return;
   case ATTRIBUTE_STRING: read_choice(reader, node, row, attribute); return;
-  case ATTRIBUTE_TYPE: read_type_attribute(reader, node, attribute); return;
+  case ATTRIBUTE_TYPE: read_type_attribute(reader, node, row, attribute); return;
   }
 }
 

@@ -25,6 +25,11 @@
     name, ATTRIBUTE_TYPE, true, 0, 0, NULL, NULL                                                             \
   }
 
+#define OPTIONAL_TYPE(name)                                                                                  \
+  {                                                                                                          \
+    name, ATTRIBUTE_TYPE, false, OPERATOR_NO_TYPE, 0, NULL, NULL                                             \
+  }
+
 #define ATTRIBUTES(array, ...)                                                                               \
   static const OperatorAttribute attributes_##array[] = {__VA_ARGS__};                                       \
   enum { COUNT_##array = G_N_ELEMENTS(attributes_##array) };
@@ -33,10 +38,12 @@
 enum { COUNT_none = 0 };
 
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
+static const char *const accumulations[] = {"default", "fast", "exact", NULL};
 static const char *const approximations[] = {"none", "tanh", NULL};
 
 /* clang-format off */
-ATTRIBUTES(gemm, FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
+ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations))
+ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(mod, INT("fmod", 0))
 ATTRIBUTES(is_inf, INT("detect_negative", 1), INT("detect_positive", 1))
 ATTRIBUTES(bit_shift, CHOICE("direction", NULL, directions))
@@ -53,6 +60,12 @@ ATTRIBUTES(axis_1, INT("axis", 1))
 ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))
 ATTRIBUTES(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0))
 ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
+ATTRIBUTES(quantized_axis, INT("axis", 1))
+ATTRIBUTES(quantize_19, INT("axis", 1), INT("saturate", 1))
+ATTRIBUTES(quantize_21, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), INT("saturate", 1))
+ATTRIBUTES(quantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), OPTIONAL_TYPE("precision"), INT("saturate", 1))
+ATTRIBUTES(dequantize_21, INT("axis", 1), INT("block_size", 0))
+ATTRIBUTES(dequantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"))
 /* clang-format on */
 
 /* ---- type sets ---- */
@@ -66,9 +79,12 @@ ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
 #define SIGNED_NUMBERS (FLOATS | SIGNED_SET)
 #define SUMS           (FLOATS | TYPE_BIT(S32) | TYPE_BIT(S64))
 #define ANY            (NUMBERS | TRUTH)
-#define CASTS          (ANY | TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+#define SMALL_FLOATS   (TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+#define CASTS          (ANY | SMALL_FLOATS)
 #define BYTES          (TYPE_BIT(S8) | TYPE_BIT(U8))
-#define PRODUCTS       (FLOATS | INTEGERS)
+#define PRODUCTS       (FLOATS | INTEGERS | SMALL_FLOATS)
+#define QUANTIZED      (BYTES | SMALL_FLOATS | TYPE_BIT(S32))
+#define QUANTIZABLE    (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16) | TYPE_BIT(S32))
 /* What kernels exist for. */
 #define GENERATED_FLOATS   (TYPE_BIT(F32) | TYPE_BIT(TF32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
 #define GENERATED_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32))
@@ -76,8 +92,8 @@ ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
 #define GENERATED_SIGNED   (GENERATED_FLOATS | TYPE_BIT(S8) | TYPE_BIT(S32))
 #define GENERATED_SUMS     (GENERATED_FLOATS | TYPE_BIT(S32))
 #define GENERATED_ANY      (GENERATED_NUMBERS | TRUTH)
-#define GENERATED_CASTS    GENERATED_ANY
-#define GENERATED_PRODUCTS (GENERATED_FLOATS | BYTES)
+#define GENERATED_CASTS    (GENERATED_ANY | SMALL_FLOATS)
+#define GENERATED_PRODUCTS (GENERATED_FLOATS | BYTES | SMALL_FLOATS)
 
 /* ---- the table ---- */
 

@@ -44,6 +44,7 @@ typedef struct OperatorAttribute {
   const char *const *choices; /* STRING: legal values, NULL-terminated */
 } OperatorAttribute;
 
+#define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
 #define OPERATOR_MAX_ATTRIBUTES 6
 #define OPERATOR_MAX_INPUTS     5 /* of the rows that are not variadic */
 #define OPERATOR_MAX_OUTPUTS    3
@@ -53,14 +54,16 @@ typedef unsigned TypeMask; /* bit NumberType */
 
 /* How the output types follow from the inputs'. */
 typedef enum {
-  TYPE_RULE_SAME,    /* one type for all inputs (f32 with tf32 gives f32), the output has it too */
-  TYPE_RULE_FIRST,   /* each input of the types; output as input 0 */
-  TYPE_RULE_COMPARE, /* inputs as above, output bool */
-  TYPE_RULE_SELECT,  /* input 0 bool, the others one type, which is the output's */
-  TYPE_RULE_CAST,    /* attribute `to` */
-  TYPE_RULE_PRODUCT, /* as SAME, but s8 or u8 operands give s32 */
-  TYPE_RULE_NORM,    /* output 0 as input 0; further outputs f32 (stash type) */
-  TYPE_RULE_REDUCE,  /* output as input 0; further inputs are s64 axes */
+  TYPE_RULE_SAME,       /* one type for all inputs (f32 with tf32 gives f32), the output has it too */
+  TYPE_RULE_FIRST,      /* each input of the types; output as input 0 */
+  TYPE_RULE_COMPARE,    /* inputs as above, output bool */
+  TYPE_RULE_SELECT,     /* input 0 bool, the others one type, which is the output's */
+  TYPE_RULE_CAST,       /* attribute `to` */
+  TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
+  TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
+  TYPE_RULE_REDUCE,     /* output as input 0; further inputs are s64 axes */
+  TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
+  TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
 } TypeRule;
 
 typedef enum {
@@ -72,6 +75,8 @@ typedef enum {
   SHAPE_RULE_SAME, /* as input 0; attribute axis is checked */
   SHAPE_RULE_NORM, /* as input 0; scale and bias broadcast to it; further outputs reduced */
   SHAPE_RULE_REDUCE,
+  SHAPE_RULE_QUANTIZE, /* as input 0; a scale and zero point for all, for each index of `axis`, or broadcast
+                        */
 } ShapeRule;
 
 typedef struct Operator {

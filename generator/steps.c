@@ -209,12 +209,23 @@ static IrExpr *write_where(StepWriter *writer, const FusedStep *step, IrExpr **o
   return emit(writer, OP_OR, NUMBER_BOOL, "chosen", (IrExpr *[]){yes, no}, 2);
 }
 
+/* 8-bit floats saturate unless the attribute says otherwise; the rest is the caller's. */
+static IrExpr *write_cast(StepWriter *writer, const FusedStep *step, IrExpr *value)
+{
+  bool small = number_is_small_float(step->type);
+  bool saturate = !step->attributes || step->attributes[0].integer;
+  if (!small || !saturate || !is_tile(value)) return value;
+  value = emit(writer, OP_CAST, step->type, "as", &value, 1);
+  ir_attribute_set(value->value->def, ATTR_SATURATE, NULL);
+  return value;
+}
+
 static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr **operands, bool *special)
 {
   IrModule *module = writer->builder->module;
   *special = true;
   switch (step->op) {
-  case ONNX_Cast:
+  case ONNX_Cast: return write_cast(writer, step, operands[0]);
   case ONNX_Identity: return operands[0];
   case ONNX_Clip: return write_clip(writer, step, operands);
   case ONNX_Where: return write_where(writer, step, operands);

@@ -13,10 +13,13 @@
 
 /* ---- the case ---- */
 
-/* What a graph of one matrix product multiplies: D[m, n] = sum A[m, k] B[k, n]; steps are in elements,
- * batches are `batch` products whose operands lie a, b, d elements apart. */
+/* What a graph of one matrix product multiplies: D[m, n] = s t sum A[m, k] B[k, n]; steps are in elements,
+ * batches are `batch` products whose operands lie a, b, d elements apart. The graph is a MatMul, of
+ * dequantised operands or not, and a Cast behind it or not. */
 typedef struct BenchProduct {
   const GraphTensor *a, *b, *d;
+  const GraphTensor *scale[2]; /* s and t: one f32 each; NULL: 1 */
+  Accumulate accumulate;       /* what the MatMul asks for */
   int64_t m, n, k, batch;
   int64_t a_step[2], b_step[2], d_step[2]; /* of row, column */
   int64_t a_batch, b_batch, d_batch;
@@ -37,6 +40,7 @@ typedef struct BenchCase {
   NumberType operand; /* of the first product */
   bool is_product;    /* it is one matrix product and nothing else: `product` holds it */
   BenchProduct product;
+  Accumulate accumulate; /* of products that do not say; to be set by the caller, else the default */
 } BenchCase;
 
 /* bindings: NAME=VALUE of every symbol; constants: names of those compiled in (both ended by NULL). class_
@@ -144,10 +148,9 @@ const char *cublaslt_path(const CublasLt *library);
 #define CUBLASLT_ALGORITHMS 64
 
 /* Candidates for a case of one product: [0] is the heuristic's first, the rest all others it returns, in its
- * order. fast_accumulation: for 8-bit floats. ERROR_UNSUPPORTED "no-algorithm" if the case is none or it has
- * none. */
-GPtrArray *cublaslt_candidates(CublasLt *library, const BenchTensors *tensors, bool fast_accumulation,
-                               GError **error);
+ * order. 8-bit floats accumulate as the case says. ERROR_UNSUPPORTED "no-algorithm" if the case is none or it
+ * has none. */
+GPtrArray *cublaslt_candidates(CublasLt *library, const BenchTensors *tensors, GError **error);
 
 /* ---- timing ---- */
 

@@ -110,7 +110,8 @@ static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *g
     if (!build->own_gpu) return false;
     gpu = build->own_gpu;
   }
-  CompileOptions options = {.sm_budget = variant ? variant->sms : 0,
+  CompileOptions options = {.accumulate = c->accumulate,
+                            .sm_budget = variant ? variant->sms : 0,
                             .sets = variant ? (const char *const *)variant->sets : NULL,
                             .skip = variant ? (const char *const *)variant->skips : NULL,
                             .tuned = variant && !variant->gpu ? variant->tuned : NULL};

@@ -58,13 +58,23 @@ static bool check_bound(const Graph *graph, GError **error)
 
 /* ---- arithmetic ---- */
 
+static const GraphNode *dequantizer(const GraphTensor *tensor)
+{
+  const GraphNode *node = tensor->producer;
+  if (!node || strcmp(node->op->name, "DequantizeLinear") || (node->n_inputs > 2 && node->inputs[2]))
+    return NULL;
+  const GraphTensor *scale = node->inputs[1];
+  return scale->type == NUMBER_F32 && scale->kind == TENSOR_INPUT && elements(scale) == 1 ? node : NULL;
+}
+
 static void add_flops(BenchCase *c, const GraphNode *node)
 {
   if (node->op->class_ != OPERATOR_GEMM) return;
   const GraphTensor *a = node->inputs[0];
   bool turned = !strcmp(node->op->name, "Gemm") && graph_attribute(node, "transA")->integer;
   int64_t k = number(a->shape[turned ? 0 : a->rank - 1]);
-  if (c->flops == 0) c->operand = a->type;
+  const GraphNode *from = dequantizer(a);
+  if (c->flops == 0) c->operand = from ? from->inputs[0]->type : a->type;
   c->flops += 2.0 * elements(node->outputs[0]) * (double)k;
 }
 
@@ -88,15 +98,37 @@ static void steps_of(const GraphTensor *tensor, int64_t steps[2])
   steps[1] = number(tensor->strides[tensor->rank - 1]);
 }
 
+/* The nodes that multiply: the product, what dequantises its operands, a Cast of its result; no others. */
+static const GraphNode *find_nodes(const Graph *graph, BenchProduct *p)
+{
+  const GraphNode *last = graph->n_nodes ? graph->nodes[graph->n_nodes - 1] : NULL, *node = last;
+  unsigned n = 1;
+  if (last && !strcmp(last->op->name, "Cast")) {
+    node = last->inputs[0]->producer;
+    n++;
+  }
+  if (!node || (strcmp(node->op->name, "MatMul") && strcmp(node->op->name, "MatMulInteger"))) return NULL;
+  const GraphTensor **operands[2] = {&p->a, &p->b};
+  for (unsigned i = 0; i < 2; i++) {
+    const GraphNode *from = dequantizer(node->inputs[i]);
+    *operands[i] = from ? from->inputs[0] : node->inputs[i];
+    p->scale[i] = from ? from->inputs[1] : NULL;
+    n += from != NULL;
+  }
+  p->d = last->outputs[0];
+  return n == graph->n_nodes && graph->n_outputs == 1 ? node : NULL;
+}
+
 static bool find_product(const Graph *graph, BenchProduct *p)
 {
-  const GraphNode *node = graph->n_nodes == 1 ? graph->nodes[0] : NULL;
-  if (!node || (strcmp(node->op->name, "MatMul") && strcmp(node->op->name, "MatMulInteger"))) return false;
+  const GraphNode *node = find_nodes(graph, p);
+  if (!node) return false;
   for (unsigned i = 2; i < node->n_inputs; i++)
     if (node->inputs[i]) return false;
-  p->a = node->inputs[0];
-  p->b = node->inputs[1];
-  p->d = node->outputs[0];
+  bool scaled = p->scale[0] || p->scale[1];
+  if (scaled && number_class(p->a->type) != NUMBER_FLOAT) return false;
+  const GraphAttribute *accumulate = graph_attribute_find(node, "accumulate");
+  p->accumulate = accumulate ? accumulate_parse(accumulate->text) : ACCUMULATE_DEFAULT;
   int64_t batch_a, batch_b, batch_d;
   if (p->a->rank < 2 || p->b->rank < 2 || p->d->rank < 2 || !batch_of(p->a, &batch_a, &p->a_batch) ||
       !batch_of(p->b, &batch_b, &p->b_batch) || !batch_of(p->d, &batch_d, &p->d_batch))

@@ -18,12 +18,11 @@ void bench_check_clear(BenchCheck *check)
   memset(check, 0, sizeof *check);
 }
 
-static bool has_tf32(const Graph *graph)
+static double limit_of(const BenchCase *c, NumberType type)
 {
-  for (unsigned i = 0; i < graph->n_nodes; i++)
-    if (graph->nodes[i]->op->class_ == OPERATOR_GEMM && graph->nodes[i]->inputs[0]->type == NUMBER_TF32)
-      return true;
-  return false;
+  bool fast = graph_has_fast_sums(c->graph) || c->accumulate == ACCUMULATE_FAST;
+  return comparison_limit(type, graph_has_coarse_products(c->graph),
+                          fast && graph_has_coarse_products(c->graph));
 }
 
 static void add_result(BenchCheck *check, double error, double limit, bool ok, const char *what)
@@ -57,7 +56,7 @@ static bool compare_sample(const Sample *sample, const BenchTensors *tensors, Be
     const GraphTensor *output = graph->outputs[i];
     g_autoptr(Tensor) out = sample_read(sample, tensors, output->index, error);
     if (!out) return false;
-    Comparison c = compare_values(out, values->pdata[i], comparison_limit(output->type, has_tf32(graph)));
+    Comparison c = compare_values(out, values->pdata[i], limit_of(tensors->c, output->type));
     g_autofree char *what =
         g_strdup_printf("%s%s", output->name, c.misplaced ? ", with NaN out of place" : "");
     add_result(check, c.error, c.limit, c.ok, what);
@@ -69,7 +68,7 @@ static bool check_projection(BenchGpu *gpu, const BenchTensors *tensors, BenchCh
 {
   const BenchCase *c = tensors->c;
   NumberType type = c->product.d->type;
-  double norm = 0, worst = 0, limit = comparison_limit(type, has_tf32(c->graph));
+  double norm = 0, worst = 0, limit = limit_of(c, type);
   if (!project_product(gpu, tensors, &norm, &worst, error)) return false;
   add_result(check, norm, limit, norm <= limit, "random projection");
   add_result(check, worst / ROW_FACTOR, limit, worst <= ROW_FACTOR * limit, "a row of the random projection");

@@ -94,7 +94,7 @@ typedef struct Problem {
   const BenchTensors *tensors;
   void *desc, *a, *b, *d;
   gatomicrefcount references;
-  bool integer;
+  bool integer, small; /* small: 8-bit floats, which have scales */
 } Problem;
 
 typedef struct Theirs {
@@ -264,12 +264,24 @@ static bool make_layout(CublasLt *l, void **layout, NumberType type, int64_t row
          check(l->layout_set(*layout, LAYOUT_BATCH_STEP, &batch_step, sizeof batch_step), "batch", error);
 }
 
-static bool set_scales(Problem *p, bool fast, GError **error)
+/* Sets of tensors have scales of their own, so a launch says where they are. */
+static bool set_scales(const Problem *p, unsigned set, GError **error)
+{
+  CublasLt *l = p->library;
+  const BenchProduct *product = &p->tensors->c->product;
+  uint64_t scale[2];
+  for (unsigned i = 0; i < 2; i++)
+    scale[i] = product->scale[i] ? bench_tensor_address(p->tensors, set, product->scale[i]) : l->one;
+  /* their first operand is our B */
+  return check(l->desc_set(p->desc, DESC_A_SCALE_POINTER, &scale[1], sizeof scale[1]), "scale", error) &&
+         check(l->desc_set(p->desc, DESC_B_SCALE_POINTER, &scale[0], sizeof scale[0]), "scale", error);
+}
+
+static bool set_accumulation(const Problem *p, bool fast, GError **error)
 {
   CublasLt *l = p->library;
   int8_t flag = fast;
-  return check(l->desc_set(p->desc, DESC_A_SCALE_POINTER, &l->one, sizeof l->one), "scale", error) &&
-         check(l->desc_set(p->desc, DESC_B_SCALE_POINTER, &l->one, sizeof l->one), "scale", error) &&
+  return set_scales(p, 0, error) &&
          check(l->desc_set(p->desc, DESC_FAST_ACCUM, &flag, sizeof flag), "fast accumulation", error);
 }
 
@@ -280,6 +292,7 @@ static bool make_problem(Problem *p, const BenchProduct *product, bool fast, GEr
   NumberType type = product->a->type;
   bool turned_a, turned_b, turned_d, small = type == NUMBER_E4M3 || type == NUMBER_E5M2;
   p->integer = type == NUMBER_S8;
+  p->small = small;
   if (type_of(type) < 0 || type_of(product->b->type) < 0 || type_of(product->d->type) < 0) {
     error_set(error, ERROR_UNSUPPORTED, NULL, "no-algorithm", NULL,
               "cuBLASLt does not know the types of this product");
@@ -301,7 +314,7 @@ static bool make_problem(Problem *p, const BenchProduct *product, bool fast, GEr
   int32_t first = turned_b ? NO_TRANSPOSE : TRANSPOSE, second = turned_a ? NO_TRANSPOSE : TRANSPOSE;
   return check(l->desc_set(p->desc, DESC_TRANSA, &first, sizeof first), "transpose", error) &&
          check(l->desc_set(p->desc, DESC_TRANSB, &second, sizeof second), "transpose", error) &&
-         (!small || set_scales(p, fast, error));
+         (!small || set_accumulation(p, fast, error));
 }
 
 /* ---- candidates ---- */
@@ -326,6 +339,7 @@ static bool theirs_queue(BenchCandidate *candidate, unsigned set, GError **error
   void *a = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->a);
   void *b = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->b);
   void *d = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->d);
+  if (p->small && !set_scales(p, set, error)) return false;
   return check(l->matmul(l->handle, p->desc, alpha, b, p->b, a, p->a, beta, d, p->d, d, p->d,
                          &theirs->algorithm, (void *)(uintptr_t)l->workspace, theirs->workspace,
                          device_stream(l->gpu->device)),
@@ -381,8 +395,16 @@ static bool ask_heuristic(Problem *p, HeuristicResult *results, int *n, GError *
   return false;
 }
 
-GPtrArray *cublaslt_candidates(CublasLt *l, const BenchTensors *tensors, bool fast, GError **error)
+/* Exact unless the product or the run asks for fast, as ours is. */
+static bool is_fast(const BenchCase *c)
 {
+  Accumulate own = c->product.accumulate;
+  return (own == ACCUMULATE_DEFAULT ? c->accumulate : own) == ACCUMULATE_FAST;
+}
+
+GPtrArray *cublaslt_candidates(CublasLt *l, const BenchTensors *tensors, GError **error)
+{
+  bool fast = is_fast(tensors->c);
   if (!tensors->c->is_product) {
     error_set(error, ERROR_UNSUPPORTED, NULL, "no-algorithm", NULL, "cuBLASLt: %s is not one matrix product",
               tensors->c->name);

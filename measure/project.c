@@ -34,22 +34,37 @@ static bool project_batch(BenchGpu *gpu, const BenchTensors *t, const Vectors *v
          device_read(device, host + m, v->y[1], m * 8, error);
 }
 
+/* The factor that a product's scales make together. */
+static bool read_scales(const BenchTensors *t, double *factor, GError **error)
+{
+  const BenchProduct *p = &t->c->product;
+  *factor = 1;
+  for (unsigned i = 0; i < 2; i++) {
+    float scale = 1;
+    if (p->scale[i] && !device_read(bench_gpu_device(t->gpu), &scale, bench_tensor_address(t, 0, p->scale[i]),
+                                    sizeof scale, error))
+      return false;
+    *factor *= scale;
+  }
+  return true;
+}
+
 bool project_product(BenchGpu *gpu, const BenchTensors *t, double *error_norm, double *worst, GError **error)
 {
   const BenchProduct *p = &t->c->product;
   Device *device = bench_gpu_device(gpu);
   Vectors v = {0};
   g_autofree double *host = g_new(double, 2 * (size_t)p->m + 1);
-  double difference = 0, norm = 0;
+  double difference = 0, norm = 0, factor = 1;
   int64_t vectors = p->m ? (LEAST_SUMS + p->m - 1) / p->m : 0;
-  bool ok = allocate(device, p, &v, error);
+  bool ok = allocate(device, p, &v, error) && read_scales(t, &factor, error);
   *worst = 0;
   for (int64_t turn = 0; ok && turn < p->batch * vectors; turn++) {
     ok = project_batch(gpu, t, &v, turn / vectors, (uint32_t)turn + 1, host, error);
     for (int64_t i = 0; ok && i < p->m; i++) {
-      double d = fabs(host[i] - host[p->m + i]);
+      double wanted = factor * host[p->m + i], d = fabs(host[i] - wanted);
       difference += d * d;
-      norm += host[p->m + i] * host[p->m + i];
+      norm += wanted * wanted;
       if (!(d <= *worst)) *worst = d; /* a NaN stays */
     }
   }

@@ -105,8 +105,7 @@ static void add_peers(CaseRun *run)
   if (!session->cublaslt || !run->c->is_product) return;
   GError *error = NULL;
   json_t *check = NULL;
-  g_autoptr(GPtrArray) peers =
-      cublaslt_candidates(session->cublaslt, run->tensors, session->fast_accumulation, &error);
+  g_autoptr(GPtrArray) peers = cublaslt_candidates(session->cublaslt, run->tensors, &error);
   if (!peers) {
     tell(session, "%s: %s", run->c->name, error->message);
     g_clear_error(&error);

@@ -4,11 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-double comparison_limit(NumberType type, bool tf32_products)
+/* Sums that keep 13 bits and are cut off, not rounded, over some ten thousand of k. */
+#define FAST_LIMIT 1e-2
+
+static double plain_limit(NumberType type, bool coarse_products)
 {
   switch (type) {
   case NUMBER_F64: return 1e-13;
-  case NUMBER_F32: return tf32_products ? 1e-3 : 5e-6;
+  case NUMBER_F32: return coarse_products ? 1e-3 : 5e-6;
   case NUMBER_TF32: return 1e-3;
   case NUMBER_F16: return 1e-3;
   case NUMBER_BF16: return 4e-3;
@@ -16,6 +19,12 @@ double comparison_limit(NumberType type, bool tf32_products)
   case NUMBER_E5M2: return 8e-2;
   default: return 0;
   }
+}
+
+double comparison_limit(NumberType type, bool coarse_products, bool fast_sums)
+{
+  double limit = plain_limit(type, coarse_products);
+  return fast_sums && limit > 0 ? fmax(limit, FAST_LIMIT) : limit;
 }
 
 static Comparison compare_integers(const Tensor *out, const Value *reference)

@@ -442,7 +442,7 @@ static void apply_unary_integer(const Kernel *kernel, const size_t *at, Value *o
 static void apply_fold_floats(const Kernel *kernel, const size_t *at, Value *out, size_t j)
 {
   const ReferenceCall *call = kernel->call;
-  double x = call->inputs[0]->floats[at[0]];
+  double x = load_number(call->inputs[0], at[0]);
   for (unsigned i = 1; i < call->n_inputs; i++)
     x = kernel->floats(x, load_number(call->inputs[i], at[i]));
   out->floats[j] = kernel->mean ? x / call->n_inputs : x;

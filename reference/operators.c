@@ -43,7 +43,8 @@ static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNorma
 
 bool reference_knows(const char *op)
 {
-  return is_one_of(op, products) || is_one_of(op, rows) || reference_is_elementwise(op);
+  return is_one_of(op, products) || is_one_of(op, rows) || reference_is_quantization(op) ||
+         reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
@@ -55,6 +56,10 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);
     return false;
+  }
+  if (reference_is_quantization(call->op)) {
+    outputs[0] = reference_quantization(call, error);
+    return outputs[0] != NULL;
   }
   if (is_one_of(call->op, products)) {
     outputs[0] = reference_product(call, error);

@@ -59,7 +59,9 @@ typedef struct Comparison {
   bool ok;
 } Comparison;
 
-/* The limit for a type; tf32_products: some product was taken in tf32, which f32 results then show. */
-double comparison_limit(NumberType type, bool tf32_products);
+/* The limit for a type. coarse_products: some product was taken in tf32, or of 8-bit floats, which results of
+ * f32 show; fast_sums: of 8-bit floats with fast accumulation, 13 bits on the way, which results of 16 bits
+ * show too. */
+double comparison_limit(NumberType type, bool coarse_products, bool fast_sums);
 /* out holds what a kernel wrote; both have the same shape. */
 Comparison compare_values(const Tensor *out, const Value *reference, double limit);

@@ -13,6 +13,8 @@ bool reference_refuse(GError **error, const ReferenceCall *call, const char *mes
 /* Families. Each tells by *known whether the operator is one of its own. */
 Value *reference_elementwise(const ReferenceCall *call, bool *known, GError **error); /* elementwise.c */
 bool reference_is_elementwise(const char *op);
+Value *reference_quantization(const ReferenceCall *call, GError **error); /* quantize.c */
+bool reference_is_quantization(const char *op);
 Value *reference_product(const ReferenceCall *call, GError **error); /* product.c */
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */

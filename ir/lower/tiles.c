@@ -47,8 +47,14 @@ LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
   LowerTile *now = lower_tile_new(lower, tile->element, tile->layout);
   bool pairs = number_bytes(tile->element) == 2;
   if (pairs) lower_make_pairs(lower, now);
-  for (unsigned i = 0; i < tile->n && !pairs; i++)
+  bool floats = number_is_small_float(tile->element);
+  for (unsigned i = 0; i < tile->n && !pairs && !floats; i++)
     now->reg[i] = integer_at(lower, tile->pair[i / 4], tile->element, i % 4);
+  for (unsigned i = 0; i < tile->n && floats; i += 4) {
+    IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, tile->pair[i / 4]);
+    for (unsigned j = i; j < i + 4; j++)
+      now->reg[j] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
+  }
   for (unsigned i = 0; i < tile->n / 2 && pairs; i++) {
     now->pair[i] = tile->pair[i];
     IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, tile->pair[i]);
@@ -184,8 +190,8 @@ static bool is_packed_variable(const LowerTile *tile)
 {
   NumberType element = tile->element;
   if (element == NUMBER_F16 || element == NUMBER_BF16) return tile->n % 2 == 0;
-  return (element == NUMBER_S8 || element == NUMBER_U8) && tile->n % 4 == 0 &&
-         lower_is_fragment(element, tile->layout);
+  return (element == NUMBER_S8 || element == NUMBER_U8 || number_is_small_float(element)) &&
+         tile->n % 4 == 0 && lower_is_fragment(element, tile->layout);
 }
 
 /* A tile whose words can be taken as they are; NULL otherwise. */

@@ -8,8 +8,9 @@
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
  * (groups ahead - 1) must be done. A loop that chains products into one accumulator keeps one group in
  * flight: the slot of iteration i - 1 is released in iteration i, behind wait_group 1, by a cursor that
- * trails the reader's. (Tried with ptxas: such a chain over the back edge is not serialised; an accumulator
- * that other instructions touch within the loop would be, so then the group is drained in its own iteration.)
+ * trails the reader's. Otherwise the slot is released right behind the wait. (Tried with ptxas: such a chain
+ * over the back edge is not serialised; an accumulator that other instructions touch within the loop would
+ * be, so then the group is drained in its own iteration.)
  */
 #include "ir/facts.h"
 #include "ir/pass.h"
@@ -204,6 +205,19 @@ static void wait_behind(Waits *waits, IrOp *loop)
   emit_group(waits, &after, OP_WAIT_GROUP, "products", 0);
 }
 
+/* The slot is free as soon as the product that read it is done: what stands between and does not touch the
+ * slot, a sum of partial sums say, need not hold up the producer. */
+static void release_early(IrOp *wait, IrOp *release)
+{
+  const IrValue *reader = release->operands[0]->items[1]->value;
+  for (const IrOp *op = wait->next; op && op != release; op = op->next) {
+    if (op->n_regions) return;
+    for (unsigned i = 0; i < op->n_operands; i++)
+      if (mentions(op->operands[i], reader)) return;
+  }
+  ir_op_move(release, wait->parent, wait->next);
+}
+
 static void wait_products(Waits *waits, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -219,9 +233,10 @@ static void wait_products(Waits *waits, IrRegion *region)
     after.mark = op->mark;
     emit_group(waits, &after, OP_COMMIT, "products", 0);
     bool chained = loop && last == op && chains(region, op);
-    emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0);
-    IrOp *release = release_after(last);
+    IrOp *wait = emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0),
+         *release = release_after(last);
     if (chained && release) release_late(waits, loop, release);
+    if (!chained && release && release->parent == region) release_early(wait, release);
     if (chained) wait_behind(waits, loop);
     op = last;
   }

@@ -174,6 +174,8 @@ class Case:
                       self.input(self.narrowed(shape), kind)]
             if self.chance(0.5):
                 inputs[1:] = [inputs[2], inputs[1]]
+        elif op in ("QuantizeLinear", "DequantizeLinear"):
+            inputs, out, attributes = self.quantisation(op, kind, shape)
         elif op == "Clip":
             low, high = (3, 50) if kind in ("s8", "u8", "s32") else (-0.5, 0.75)
             inputs = [self.input(shape, kind), self.constant([], low, kind) if self.chance(0.7) else "",
@@ -182,6 +184,24 @@ class Case:
             inputs = [self.input(shape if i == 0 else self.narrowed(shape), kind) for i in range(n)]
             self.rng.shuffle(inputs)
         self.node(op, inputs, [(shape, out)], attributes)
+
+    def quantisation(self, op, kind, shape):
+        """Scales are powers of two: the quotient of others may lie on the other side of a tie in f32 than in f64."""
+        axis = self.rng.randrange(len(shape)) if shape and not self.symbolic and self.chance(0.7) else None
+        extent = [] if axis is None else [shape[axis]]
+        n = extent[0] if extent else 1
+        bytes_ = op == "DequantizeLinear"
+        out = self.rng.choice(FLOATS) if bytes_ else self.rng.choice(["s8", "u8"])
+        quantised = kind if bytes_ else out
+        data = [self.rng.choice([0.03125, 0.25, 2.0]) for _ in range(n)]
+        inputs = [self.input(shape, kind), self.constant(extent, data if extent else data[0], out if bytes_ else "f32")]
+        if quantised != "s32" and self.chance(0.5):
+            zeros = [self.rng.randrange(100) for _ in range(n)]
+            inputs.append(self.constant(extent, zeros if extent else zeros[0], quantised))
+        attributes = {"axis": axis} if axis is not None else {}
+        if not bytes_ and len(inputs) < 3:
+            attributes["output_dtype"] = out
+        return inputs, out, attributes
 
     def product(self):
         kind = self.rng.choice(["f32", "tf32", "f16", "bf16", "s8", "u8"])

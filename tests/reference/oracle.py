@@ -62,6 +62,7 @@ def cases():
         yield "Cast", [("s32", [-2, 300, 1, 0], [4])], {"to": to}
     yield from row_cases()
     yield from product_cases()
+    yield from quantized_cases()
 
 
 def row_cases():
@@ -77,6 +78,18 @@ def row_cases():
                 yield op, [("f64", ROWS, [2, 2]), ("s64", axes, [len(axes)])], {"keepdims": keepdims}
         yield op, [("f64", ROWS, [2, 2])], {}
         yield op, [("f64", ROWS, [2, 2])], {"noop_with_empty_axes": 1}
+
+
+def quantized_cases():
+    wide = [-300.0, -2.5, 1.25, 127.6]
+    yield "QuantizeLinear", [("f32", wide, [4]), ("f32", [0.5], [])], {}
+    yield "QuantizeLinear", [("f32", wide, [4]), ("f32", [0.5], []), ("s8", [3], [])], {}
+    yield "QuantizeLinear", [("f32", wide, [2, 2]), ("f32", [0.5, 2.0], [2]), ("u8", [3, 200], [2])], {"axis": 0}
+    yield "QuantizeLinear", [("f32", wide, [2, 2]), ("f32", [0.5, 2.0], [2]), ("u8", [3, 200], [2])], {"axis": -1}
+    yield "DequantizeLinear", [("s8", [-128, -2, 7, 127], [4]), ("f32", [0.3], [])], {}
+    yield "DequantizeLinear", [("u8", [0, 2, 7, 255], [2, 2]), ("f32", [0.3, 4], [2]), ("u8", [128, 1], [2])], {"axis": 0}
+    yield "DequantizeLinear", [("u8", [0, 2, 7, 255], [2, 2]), ("f16", [0.5, 4], [2]), ("u8", [128, 1], [2])], {"axis": 1}
+    yield "DequantizeLinear", [("s32", [-70000, 2, 7, 255], [4]), ("f32", [0.3], [])], {}
 
 
 def product_cases():

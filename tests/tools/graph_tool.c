@@ -134,8 +134,7 @@ static void print_operators(void)
       "newer. Kernels exist for the types in\nthe column of that name; further ones that a description may "
       "name "
       "are understood, checked and evaluated by the\nreference, but refused with exit code 3 by `compile`. "
-      "s8 "
-      "operands of MatMul and Gemm are an extension.\n\n"
+      "s8, e4m3 and e5m2\noperands of MatMul and Gemm and the attribute `accumulate` are extensions.\n\n"
       "| operator | since | kind | inputs | outputs | kernels for | further types | attributes | result |\n"
       "|---|---|---|---|---|---|---|---|---|\n");
   for (unsigned i = 0; i < n; i++) {

@@ -20,13 +20,13 @@ static int64_t number(const Symbolic *expression)
 
 static double *storage(GHashTable *memory, const GraphTensor *tensor)
 {
-  double *data = g_hash_table_lookup(memory, tensor);
+  double *data = g_hash_table_lookup(memory, GUINT_TO_POINTER(tensor->index + 1)); /* views share it */
   if (data) return data;
   int64_t last = 0;
   for (unsigned i = 0; i < tensor->rank; i++)
     last += MAX(number(tensor->shape[i]) - 1, 0) * number(tensor->strides[i]);
   data = g_new0(double, last + 1);
-  g_hash_table_insert(memory, (void *)tensor, data);
+  g_hash_table_insert(memory, GUINT_TO_POINTER(tensor->index + 1), data);
   return data;
 }
 

@@ -137,7 +137,7 @@ static Comparison compare(const double *out, const double *reference, unsigned n
     number_from_double(NUMBER_F32, out[i], false, tensor->data + 4 * i);
     value->floats[i] = reference[i];
   }
-  return compare_values(tensor, value, comparison_limit(NUMBER_F32, false));
+  return compare_values(tensor, value, comparison_limit(NUMBER_F32, false, false));
 }
 
 static void test_comparison(void **state)

@@ -264,6 +264,37 @@ static void test_slots(void **state)
   adlgen_executable_free(x);
 }
 
+/* Blocks of a streamed kernel meet at flags that are the executable's own, a block of them for each
+ * workspace. */
+static void test_flags(void **state)
+{
+  static const char *const sets[] = {"stream=2", "bm=64", "bn=64", "stages=3", NULL};
+  enum { WORKSPACES = 6, AT_START = 4 };
+  adlgen_options options = {.size = sizeof options, .sets = sets};
+  adlgen_error error = {0};
+  int before = seen->allocations;
+  adlgen_executable *x = jit(product, "h100", &options, &error);
+  if (!x) fail_msg("%s", error.message);
+  assert_int_equal(seen->allocations, before + AT_START);
+  const void *tensors[] = {memory[0], memory[1], memory[2]};
+  const long long m = 200;
+  size_t bytes = 0;
+  assert_int_equal(adlgen_executable_workspace(x, &m, &bytes, NULL), 0);
+  assert_true(bytes >= 132 * 64 * 64 * 4); /* a row of sums for each block that may run */
+  void *workspaces[WORKSPACES];
+  for (int i = 0; i < WORKSPACES; i++)
+    workspaces[i] = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  for (int round = 0; round < 3; round++)
+    for (int i = 0; i < WORKSPACES; i++)
+      assert_int_equal(launch(x, tensors, m, workspaces[i], bytes, NULL), 0);
+  assert_int_equal(seen->allocations, before + WORKSPACES);
+  assert_int_equal(seen->fills, 0); /* nothing is cleared between launches */
+  for (int i = 0; i < WORKSPACES; i++)
+    free(workspaces[i]);
+  adlgen_executable_free(x);
+  assert_int_equal(seen->allocations, before);
+}
+
 static void test_refusals(void **state)
 {
   adlgen_executable *x = must_jit(chain, "h100");
@@ -484,10 +515,10 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_devices, reset),     cmocka_unit_test_setup(test_nearest_gpu, reset),
       cmocka_unit_test_setup(test_description, reset), cmocka_unit_test_setup(test_launch, reset),
-      cmocka_unit_test_setup(test_slots, reset),       cmocka_unit_test_setup(test_refusals, reset),
-      cmocka_unit_test_setup(test_constants, reset),   cmocka_unit_test_setup(test_contexts, reset),
-      cmocka_unit_test_setup(test_cache, reset),       cmocka_unit_test_setup(test_warnings, reset),
-      cmocka_unit_test_setup(test_threads, reset),
+      cmocka_unit_test_setup(test_slots, reset),       cmocka_unit_test_setup(test_flags, reset),
+      cmocka_unit_test_setup(test_refusals, reset),    cmocka_unit_test_setup(test_constants, reset),
+      cmocka_unit_test_setup(test_contexts, reset),    cmocka_unit_test_setup(test_cache, reset),
+      cmocka_unit_test_setup(test_warnings, reset),    cmocka_unit_test_setup(test_threads, reset),
   };
   return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

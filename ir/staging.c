@@ -53,6 +53,16 @@ unsigned staging_width(unsigned rows, unsigned columns, unsigned narrow, unsigne
   return width * wide >= WIDEST_MANY ? width : best_width(rows, columns, narrow, wide, WIDEST_ODD);
 }
 
+unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsigned wide, unsigned long room)
+{
+  unsigned width = staging_width(rows, columns, narrow, wide);
+  for (unsigned widest = WIDEST_ROW; rows > MANY_ROWS && widest > width * wide; widest -= SECTOR) {
+    unsigned wider = best_width(rows, columns, narrow, wide, widest);
+    if (wider > width && (unsigned long)STAGING_SLOTS * rows * wider * wide <= room) return wider;
+  }
+  return width;
+}
+
 unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes)
 {
   return STAGING_SLOTS * rows * staging_width(rows, columns, element_bytes, element_bytes) * element_bytes;

@@ -12,6 +12,9 @@
  * the bytes of the narrowest and the widest element that is stored from it. The parts have one width, which
  * divides the columns; rows of a part are multiples of 16 bytes. 0 if there is no such width. */
 unsigned staging_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide);
+/* The same, where `room` bytes of shared memory are left for the store: rows as long as fit. Not narrower. */
+unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsigned wide,
+                          unsigned long room);
 /* The swizzle of a part whose rows have so many bytes; 0 where its rows lie one behind the other. */
 unsigned staging_swizzle(unsigned row_bytes);
 /* Shared memory for one store of the tile. */

@@ -22,6 +22,7 @@ typedef struct {
   IrModule *module;
   IrFunction *kernel;
   unsigned next_barrier; /* the first named barrier that is free */
+  unsigned long room;    /* bytes of shared memory that a store may take for itself */
 } Staging;
 
 /* Stores of one shape that follow one another; they are cut into the same columns. */
@@ -312,7 +313,8 @@ static int64_t common_width(const Parts *parts, IrOp *const *stores, unsigned n)
     narrow = MIN(narrow, bytes);
     wide = MAX(wide, bytes);
   }
-  return staging_width((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow, wide);
+  return staging_width_in((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow, wide,
+                          parts->staging->room);
 }
 
 /* The first of the stores, as many as have a width in common. */
@@ -365,11 +367,35 @@ static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, u
   return n;
 }
 
+#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
+
+static void add_shared(IrOp *op, void *data)
+{
+  unsigned long *bytes = data, slots = 1;
+  if (op->code != OP_SLOT && op->code != OP_SHARED) return;
+  const IrOp *channel = op->parent->owner;
+  if (op->code == OP_SLOT && channel) slots = (unsigned long)ir_attribute_int(channel, ATTR_SLOTS, 1);
+  const Layout *layout = op->declared->layout;
+  *bytes +=
+      slots * (layout ? layout_bytes(layout, op->declared->element)
+                      : (unsigned long)ir_tile_elements(op->declared) * number_bytes(op->declared->element));
+}
+
+/* What the ring leaves is divided among the stores; choose_mechanisms has seen to it that the least they need
+ * is there. */
+static void find_room(Staging *staging, unsigned stores)
+{
+  unsigned long used = RESERVED_BYTES, most = staging->context->gpu->shared_per_block;
+  ir_region_visit(staging->kernel->body, add_shared, &used);
+  staging->room = used < most ? (most - used) / stores : 0;
+}
+
 static void stage_role(Staging *staging, IrOp *role)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   ir_region_visit(role->regions[0], collect_stores, ops);
   if (!ops->len) return;
+  find_room(staging, ops->len);
   for (unsigned first = 0, n; first < ops->len; first += n) {
     for (n = 1; first + n < ops->len && same_shape(ops->pdata[first], ops->pdata[first + n]);)
       n++;

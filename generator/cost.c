@@ -13,16 +13,17 @@
 /* Clocks of a step of 128 bytes of k at least: barrier, group products behind one another, release. */
 #define LEAST_STEP 180.0
 #define COPY_LATENCY                                                                                         \
-  2200.0                      /* clocks from a copy's issue to its barrier, with all SMs copying from memory \
-                               */
-#define FILL           1500.0 /* clocks: launch of the block, barriers, the first slots */
-#define DEFAULT_COPY   64.0   /* bytes a clock an SM, where the description does not say */
-#define ALL_COPY       58.0   /* bytes a clock an SM, where all SMs copy at once */
-#define EPILOGUE_SPEED 12.0   /* outputs a clock: registers to shared memory to the engine */
-#define TURN           1000.0 /* clocks between the last product of a tile and the first of the next, */
-#define STORE_PART     150.0  /* for each part of the result that goes through shared memory, */
-#define COMBINE        2000.0 /* clocks for a cluster to meet and add up a tile, */
-#define COMBINE_OUTPUT 0.6    /* and for each output of the tile */
+  2200.0 /* clocks from a copy's issue to its barrier, with all SMs copying from memory                      \
+          */
+#define FILL            1500.0 /* clocks: launch of the block, barriers, the first slots */
+#define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
+#define ALL_COPY_MISSES 50.0   /* where a wave reads more than the second-level cache holds */
+#define ALL_COPY        58.0   /* bytes a clock an SM, where all SMs copy at once */
+#define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
+#define TURN            1000.0 /* clocks between the last product of a tile and the first of the next, */
+#define STORE_PART      150.0  /* for each part of the result that goes through shared memory, */
+#define COMBINE         2000.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT  0.6    /* and for each output of the tile */
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
  * seem to be fetched all from one place. */
 #define OUTSIDE_ROW 0.055
@@ -43,7 +44,7 @@
  * products were issued, so two slots are not in flight. */
 #define QUIET_LATENCY 1200.0
 /* Tiles of more than 128 rows took so much longer than the rest of the model says. */
-#define TALL_TILE          1.02
+#define TALL_TILE          1.03
 #define SHARED_ONE_GROUP   1.33
 #define SHARED_TWO_GROUPS  1.08
 #define TURN_PART          100.0 /* clocks a part of the result that warpgroups which take turns do not hide */
@@ -71,14 +72,18 @@ static double product_rate(const Gpu *gpu, NumberType type)
   return peak > 0 ? peak / clock_hertz(gpu) / gpu->sm_count : 1024.0;
 }
 
+static double read_bandwidth(const Gpu *gpu)
+{
+  return gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : 0.9 * gpu->memory_bandwidth;
+}
+
 /* Clocks in which device memory delivers the operands and takes the result. */
 static double memory_clocks(const Gpu *gpu, const CostGemm *gemm)
 {
   double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k;
   double bytes =
       (double)gemm->batches * (m * k * gemm->a_bytes + k * n * gemm->b_bytes + m * n * gemm->out_bytes);
-  double bandwidth =
-      gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : 0.9 * gpu->memory_bandwidth;
+  double bandwidth = read_bandwidth(gpu);
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
 }
 
@@ -112,6 +117,17 @@ static double store_parts(const CostTile *tile, unsigned bytes)
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }
 
+#define FEW_WAVES    3
+#define USUAL_RASTER 8 /* rows of tiles */
+
+/* What the tiles that run at once read of both operands. */
+static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
+{
+  double rows = fmin(USUAL_RASTER, divide_up(gemm->m, tile->bm));
+  double columns = fmin(ceil(gemm->sms / rows), divide_up(gemm->n, tile->bn));
+  return (rows * tile->bm * gemm->a_bytes + columns * tile->bn * gemm->b_bytes) * (double)gemm->k;
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -124,7 +140,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   unsigned split = tile->split > 1 ? tile->split : 1;
   cost.tiles = tile_count(gemm, tile);
   double busy = fmin(cost.tiles * split, gemm->sms);
-  rate = fmin(rate, ALL_COPY * gpu->sm_count / busy);
+  double waves = ceil(cost.tiles * split / gemm->sms);
+  double all =
+      waves >= FEW_WAVES && wave_bytes(gemm, tile) > 0.9 * gpu->l2_bytes ? ALL_COPY_MISSES : ALL_COPY;
+  rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
   if (tile->promote) cost.tensor += (PROMOTE + bn / 2) * (tile->bm > 64 ? 1 - PROMOTE_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
@@ -223,16 +242,21 @@ static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTil
   return bands * ceil(high * columns / gemm->sms) * wave;
 }
 
+/* Walking more rows together than usual slows kernels for which device memory is no limit: it pays where it
+ * saves this part of the kernel's time. */
+#define WORTH_A_RASTER 0.15
+
 unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
-  static const unsigned groups[] = {8, 4, 16, 32, 64};
-  unsigned best = groups[0];
-  double least = raster_traffic(gpu, gemm, tile, best);
-  for (unsigned i = 1; i < G_N_ELEMENTS(groups); i++) {
+  static const unsigned groups[] = {16, 32, 64};
+  double usual = raster_traffic(gpu, gemm, tile, USUAL_RASTER), least = usual;
+  unsigned best = USUAL_RASTER;
+  for (unsigned i = 0; i < G_N_ELEMENTS(groups); i++) {
     double traffic = raster_traffic(gpu, gemm, tile, groups[i]);
     if (traffic > 0.9 * least) continue;
     least = traffic;
     best = groups[i];
   }
-  return best;
+  double saved = (usual - least) / read_bandwidth(gpu) * clock_hertz(gpu);
+  return saved > WORTH_A_RASTER * cost_group_gemm(gpu, gemm, tile).total ? best : USUAL_RASTER;
 }

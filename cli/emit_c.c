@@ -425,8 +425,10 @@ static void put_argument(Emitter *emitter, unsigned i, const PlanArgument *argum
   }
 }
 
-static bool is_dependent(const PlanLaunch *launch)
+/* May it start before the launch before it has ended? What is cleared in between would have to wait. */
+static bool is_dependent(const PlanLaunch *launch, const PlanVariant *variant)
 {
+  if (launch->n_zero || !variant->waits) return false;
   for (unsigned i = 0; i < launch->n_depends; i++)
     if (launch->depends_on[i].dependent) return true;
   return false;
@@ -437,11 +439,14 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
   const PlanVariant *variant = launch->variants[index];
   put(emitter, "/* %s: %s%s%s */\n", launch->name, variant->kernel, variant->note ? ", " : "",
       variant->note ? variant->note : "");
-  put(emitter, "static int launch_%u_%u(const %s_module *m, const %s_arguments *a, void *stream)\n{\n",
+  put(emitter,
+      "static int launch_%u_%u(const %s_module *m, const %s_arguments *a, void *stream, int *follows)\n{\n",
       launch->index, index, emitter->prefix, emitter->prefix);
   put(emitter, "  int status = 0;\n  (void)a;\n");
   put_list(emitter, "int64_t grid[]", 3, variant->grid, "");
-  put(emitter, "  if (!grid[0] || !grid[1] || !grid[2]) return 0; /* nothing to do */\n");
+  if (is_dependent(launch, variant)) put(emitter, "  int after = *follows;\n");
+  put(emitter, "  *follows = grid[0] && grid[1] && grid[2];\n");
+  put(emitter, "  if (!*follows) return 0; /* nothing to do */\n");
   for (unsigned i = 0; i < variant->n_arguments; i++)
     put_argument(emitter, i, &variant->arguments[i]);
   put(emitter, "  void *arguments[] = {");
@@ -453,8 +458,8 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
   put(emitter, "  const unsigned cluster[] = {%u, %u, %u};\n", variant->cluster[0], variant->cluster[1],
       variant->cluster[2]);
   put(emitter,
-      "  status = start(m->functions[%u], &config, grid, cluster, %d, arguments);\n  return status;\n}\n\n",
-      kernel_index(emitter, variant), is_dependent(launch));
+      "  status = start(m->functions[%u], &config, grid, cluster, %s, arguments);\n  return status;\n}\n\n",
+      kernel_index(emitter, variant), is_dependent(launch, variant) ? "after" : "0");
 }
 
 /* The caller may use the workspace for other things between two calls, so what kernels expect to be zero is
@@ -488,7 +493,7 @@ static void put_launch(Emitter *emitter, const PlanLaunch *launch)
       put(emitter, "  %sif (%s)\n    ", i ? "else " : "", condition);
     else
       put(emitter, i ? "  else\n    " : "  ");
-    put(emitter, "status = launch_%u_%u(m, a, stream);\n", launch->index, i);
+    put(emitter, "status = launch_%u_%u(m, a, stream, &follows);\n", launch->index, i);
   }
   put(emitter, "  if (status) return status;\n");
 }
@@ -574,8 +579,10 @@ static void put_functions(Emitter *emitter)
   put(emitter, "int64_t %s_workspace_bytes(const %s_arguments *a)\n{\n  (void)a;\n  return %s;\n}\n\n", p, p,
       bytes);
   put(emitter,
-      "int %s_launch(const %s_module *m, const %s_arguments *a, void *stream)\n{\n  int status = 0;\n", p, p,
-      p);
+      "int %s_launch(const %s_module *m, const %s_arguments *a, void *stream)\n{\n  int status = 0;\n"
+      "  int follows = 0; /* the kernel before on the stream is ours, so that one may start before its end "
+      "*/\n",
+      p, p, p);
   put_checks(emitter);
   put(emitter, "  if (%s_workspace_bytes(a) > 0 && a->workspace %% 256) return %s_ERROR_ALIGN;\n", p,
       emitter->upper);

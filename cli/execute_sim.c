@@ -225,17 +225,14 @@ static void report(Simulation *s, const ResolvedLaunch *const *launches, unsigne
   report_counts(s, name, launches[0]->variant->kernel, result);
 }
 
-/* Edges to launches of the same group; the others have ended. */
-static void describe_edges(const ResolvedLaunch *const *launches, unsigned i, Arena *arena, SimStep *step)
+/* As on a stream: a launch may overlap with the one right before it, waits for that one only, and must know
+ * from it that all earlier ones have ended. */
+static void describe_edge(unsigned i, Arena *arena, SimStep *step)
 {
-  const PlanLaunch *launch = launches[i]->launch;
-  unsigned first = launches[0]->launch->index;
-  SimEdge *after = arena_new_array(arena, SimEdge, launch->n_depends);
+  SimEdge *after = arena_new_array(arena, SimEdge, 1);
+  if (i) *after = (SimEdge){i - 1, true};
   step->after = after;
-  for (unsigned e = 0; e < launch->n_depends; e++)
-    if (launch->depends_on[e].launch >= first)
-      after[step->n_after++] =
-          (SimEdge){launch->depends_on[e].launch - first, launch->depends_on[e].dependent};
+  step->n_after = i > 0;
 }
 
 /* One launch, or several that follow each other and whose edges let them overlap. */
@@ -257,7 +254,7 @@ static bool simulate(Simulation *s, const ResolvedLaunch *const *launches, unsig
     if (!module || !describe(s, arena, launches[i], &d[i], error)) return false;
     d[i].launch.n_buffers = memory.n_buffers;
     steps[i] = (SimStep){.name = n > 1 ? name : NULL, .module = module, .launch = &d[i].launch};
-    describe_edges(launches, i, arena, &steps[i]);
+    describe_edge(i, arena, &steps[i]);
     if (s->x->keep && !i && !keep_launch(s->x->keep, name, &d[i].launch, kernel->ptx, error)) return false;
   }
   for (unsigned i = 0; i < n; i++)
@@ -284,13 +281,10 @@ static void note_cleared(Simulation *s, const ResolvedLaunch *resolved)
     }
 }
 
-/* May it overlap with a launch from `first` on? What is cleared before it would come between. */
-static bool overlaps(const ResolvedLaunch *l, unsigned first)
+/* May it overlap with the launch before it? What is cleared before it would come between. */
+static bool overlaps(const ResolvedLaunch *l)
 {
-  bool dependent = false;
-  for (unsigned i = 0; i < l->launch->n_depends; i++)
-    dependent |= l->launch->depends_on[i].dependent && l->launch->depends_on[i].launch >= first;
-  return dependent && !l->launch->n_zero && !l->empty;
+  return l->dependent && !l->launch->n_zero && !l->empty;
 }
 
 /* The launch at *next and those behind it that may overlap; *next: behind them. */
@@ -303,7 +297,7 @@ static bool simulate_next(Simulation *s, unsigned *next, const PlanBindings *bin
   for (unsigned i = first; i < plan->n_launches; i++) {
     ResolvedLaunch *resolved = plan_resolve(plan, plan->launches[i], bindings, arena, error);
     if (!resolved) return false;
-    if (i > first && !overlaps(resolved, first)) break;
+    if (i > first && !overlaps(resolved)) break;
     g_ptr_array_add(group, resolved);
     *next = i + 1;
     if (resolved->empty) break;

@@ -63,6 +63,48 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
   return !group || choose_require_at_least(chooser, choice, gemm->k, 1);
 }
 
+/* The most rows that the variant's guard admits. */
+static int64_t most_rows(const Chooser *chooser, const Choice *choice)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t most = choose_maximum((Chooser *)chooser, gemm->m);
+  for (unsigned i = 0; i < choice->n_assumptions; i++) {
+    const Assumption *assumption = &choice->assumptions[i];
+    if (assumption->maximum > 0 && symbolic_same(assumption->expression, gemm->m))
+      most = MIN(most, assumption->maximum);
+  }
+  return most;
+}
+
+#define KEPT_PART 8 /* of L2, which what is kept there may take */
+
+/* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they
+ * are kept. Measured at M = 16 to 256: 0 to 2 % (docs/performance-log.md). Where both operands are read
+ * often, no policy gains; asking to drop B first gains as often as it loses. */
+static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t rows = most_rows(chooser, choice);
+  double bytes = (double)rows * (double)choose_typical(chooser, gemm->k) * number_bytes(gemm->a_type);
+  bool again = choose_typical(chooser, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
+  bool fits = bytes * KEPT_PART <= chooser->gpu->l2_bytes;
+  return tile->group && again && once && fits;
+}
+
+/* Blocks that start as SMs become free lie where chance puts them. That loses where blocks share tiles of
+ * both operands, which neighbours then no longer ask for together, and where few blocks would have had the
+ * paths of two SMs each: 5 to 20 % of a kernel, while one row of tiles on most SMs gains 1 to 10 % of a plan
+ * (measured at up to 256 rows, docs/performance-log.md). */
+static bool starts_alone(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t rows = most_rows(chooser, choice),
+          columns = choose_typical(chooser, gemm->n) * (gemm->dual ? 2 : 1);
+  int64_t along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
+  int64_t blocks = (columns + across - 1) / across * tile->split;
+  return rows > along || 2 * blocks <= (int64_t)chooser->gpu->sm_count;
+}
+
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
 {
@@ -89,6 +131,8 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "cluster", tile.cluster);
     choice_set_int(choice, "split", tile.split);
   }
+  choice->alone = starts_alone(chooser, choice, &tile);
+  choice->keep_a = fast && !tile.swapped && keeps_rows(chooser, choice, &tile);
   choice->stages = tile.stages;
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,

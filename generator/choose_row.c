@@ -52,8 +52,11 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
   choice_set_int(choice, "rows", rows);
   choice_set_int(choice, "cols", columns);
   choice_set_int(choice, "threads", threads);
-  if (row->kind == ROW_SOFTMAX || row->kind == ROW_LOG_SOFTMAX)
+  if (row->kind == ROW_SOFTMAX || row->kind == ROW_LOG_SOFTMAX) {
+    const GraphTensor *result = chooser->op->anchor->outputs[0];
     choice_set_int(choice, "log", row->kind == ROW_LOG_SOFTMAX);
+    choice_set_name(choice, "power", number_bits(result->type) <= 16 ? "exp_negative_narrow" : "exp");
+  }
   if (row->kind == ROW_LAYER_NORM || row->kind == ROW_RMS_NORM)
     choice_set_float(choice, "epsilon", row->epsilon);
   if (row->reduction) set_reduction(choice, row);

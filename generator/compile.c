@@ -51,6 +51,11 @@ static void watch_pass(const IrPassReport *report, IrModule *module, void *data)
     watch->options->report(watch->kernel->name, report, module, watch->options->data);
 }
 
+static void note_wait(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_DEPENDENT_WAIT;
+}
+
 static unsigned launch_int(const IrFunction *kernel, IrAttributeKey key, unsigned otherwise)
 {
   int64_t value;
@@ -65,6 +70,7 @@ static void note_resources(CompiledKernel *kernel, const IrModule *module)
   kernel->cluster = launch_int(function, ATTR_CLUSTER, 1);
   kernel->shared_bytes = launch_int(function, ATTR_SHARED_BYTES, 0);
   kernel->arena_bytes = arena_used(module->arena);
+  ir_region_visit(function->body, note_wait, &kernel->waits);
   unsigned n;
   g_autofree IrPressure *pressure = ir_pressure(function, &n);
   for (unsigned i = 0; i < n; i++)
@@ -239,6 +245,7 @@ static bool fill_variant(Compilation *compilation, const KernelBuild *build, con
   variant->note = arena_printf(plan->arena, "template %s, tile %s, %s", kernel->template_name,
                                kernel->tile_text, kernel->mechanism);
   variant->shared = kernel->shared_bytes;
+  variant->waits = kernel->waits;
   variant->block[0] = kernel->threads;
   variant->cluster[0] = kernel->cluster;
   const IrExpr *grid = ir_launch_get(build->kernel, ATTR_GRID);
@@ -329,6 +336,22 @@ static void order_sharers(Plan *plan)
   }
 }
 
+/* A variant that waits for the launch before it on the stream may start while that one runs. It waits for no
+ * other: that one has ended only when all before it have, since it has waited itself or was not let start
+ * early. (The first launch never is, so what the caller ran before has ended, whatever it triggered.) */
+static void allow_overlap(Plan *plan, PlanLaunch *launch)
+{
+  bool waits = false, follows = false;
+  for (unsigned i = 0; i < launch->n_variants; i++)
+    waits |= launch->variants[i]->waits;
+  if (!launch->index || !waits) return;
+  for (unsigned i = 0; i < launch->n_depends; i++) {
+    launch->depends_on[i].dependent = true;
+    follows |= launch->depends_on[i].launch + 1 == launch->index;
+  }
+  if (!follows) plan_add_dependency(plan, launch, plan->launches[launch->index - 1], true);
+}
+
 static bool compile_operator(Compilation *compilation, const FusedOperator *op, PlanLaunch **launches,
                              GError **error)
 {
@@ -351,8 +374,13 @@ static bool compile_operator(Compilation *compilation, const FusedOperator *op, 
                        .explain = compilation->explain,
                        .error = error};
   if (!choose_variants(chooser)) return false;
-  for (unsigned i = 0; i < chooser->n; i++)
-    if (!compile_variant(compilation, op, &chooser->variants[i], launch, error)) return false;
+  bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
+  for (unsigned i = 0; i < chooser->n; i++) {
+    Choice *choice = &chooser->variants[i];
+    choice->overlap = beside && !choice->alone;
+    if (!compile_variant(compilation, op, choice, launch, error)) return false;
+  }
+  allow_overlap(plan, launch);
   return true;
 }
 

@@ -50,6 +50,7 @@ typedef struct CompiledKernel {
   unsigned shared_bytes;
   unsigned predicted_registers; /* what the assembler is expected to need; with roles: of the largest role */
   size_t arena_bytes;           /* memory the kernel's IR took */
+  bool waits;                   /* for the launch before it: it may start early */
 } CompiledKernel;
 
 typedef struct CompileResult {

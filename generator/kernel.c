@@ -342,11 +342,20 @@ static IrExpr *in_compute_form(IrModule *module, IrExpr *value, NumberType compu
   return value;
 }
 
+StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
+{
+  return (StepWriter){.builder = builder,
+                      .library = build->math_fast,
+                      .narrow = build->math_narrow,
+                      .fast = build->fast,
+                      .error = build->error};
+}
+
 bool scope_write_steps(StepScope *scope, bool prologue)
 {
   KernelBuild *build = scope->build;
   const FusedOperator *op = build->op;
-  StepWriter writer = {&scope->builder, build->math_fast, build->fast, build->error};
+  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < op->n_steps; i++) {
     const FusedStep *step = &op->steps[i];
     if (step->prologue != prologue) continue;
@@ -369,6 +378,9 @@ static IrModule *read_template(const char *name, GError **error)
   return source ? ir_read(source, error) : NULL;
 }
 
+/* Template parameters that are bound to a function of a library. */
+static const char *const library_functions[] = {"combine", "power"};
+
 static GHashTable *bindings_of(KernelBuild *build)
 {
   IrModule *module = build->module;
@@ -389,23 +401,45 @@ static GHashTable *bindings_of(KernelBuild *build)
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
     if (ir_function_find(module, functions[i]))
       g_hash_table_insert(bindings, (gpointer)functions[i], ir_symbol(module, functions[i]));
-  const ChoiceParameter *combine = choice_parameter(build->choice, "combine");
-  if (combine) g_hash_table_insert(bindings, (gpointer) "combine", ir_symbol(module, combine->text));
+  for (unsigned i = 0; i < G_N_ELEMENTS(library_functions); i++) {
+    const ChoiceParameter *chosen = choice_parameter(build->choice, library_functions[i]);
+    if (chosen)
+      g_hash_table_insert(bindings, (gpointer)library_functions[i], ir_symbol(module, chosen->text));
+  }
   return bindings;
 }
 
 /* What a parameter of kind `function` is bound to is not called by its name, so the linker cannot see it. */
 static void copy_bound_function(KernelBuild *build)
 {
-  const ChoiceParameter *combine = choice_parameter(build->choice, "combine");
-  if (combine) ir_function_copy(build->module, ir_function_find(build->operators, combine->text));
+  const IrModule *libraries[] = {build->operators, build->math, build->math_narrow};
+  for (unsigned i = 0; i < G_N_ELEMENTS(library_functions); i++) {
+    const ChoiceParameter *chosen = choice_parameter(build->choice, library_functions[i]);
+    for (unsigned j = 0; chosen && j < G_N_ELEMENTS(libraries); j++) {
+      const IrFunction *function = ir_function_find(libraries[j], chosen->text);
+      if (function) ir_function_copy(build->module, function);
+    }
+  }
 }
 
 static bool link_libraries(KernelBuild *build, GError **error)
 {
   copy_bound_function(build);
   return ir_link(build->module, build->operators, error) && ir_link(build->module, build->math, error) &&
+         ir_link(build->module, build->math_narrow, error) &&
          (!build->math_fast || ir_link(build->module, build->math_fast, error));
+}
+
+/* Says what the passes may rely on where launches overlap: what the graph does not compute, no launch of the
+ * plan writes, and what the caller did before the plan has ended when its first launch starts. */
+static void mark_overlap(KernelBuild *build)
+{
+  IrFunction *kernel = ir_kernel(build->module);
+  ir_launch_set(kernel, ATTR_OVERLAP, ir_int(build->module, 1));
+  for (unsigned i = 0; i < kernel->n_parameters; i++) {
+    const GraphTensor *tensor = g_hash_table_lookup(build->tensors, kernel->parameters[i]->name);
+    kernel->parameters[i]->type.constant = tensor && tensor->kind != TENSOR_COMPUTED;
+  }
 }
 
 static bool write_kernel(KernelBuild *build, const char *name, GError **error)
@@ -416,14 +450,17 @@ static bool write_kernel(KernelBuild *build, const char *name, GError **error)
                                            : kernel_write_elementwise(build);
   if (!ok || !link_libraries(build, error)) return false;
   g_autoptr(GHashTable) bindings = bindings_of(build);
-  return ir_instantiate(build->module, bindings, error);
+  if (!ir_instantiate(build->module, bindings, error)) return false;
+  if (build->choice->overlap) mark_overlap(build);
+  return true;
 }
 
 KernelLibraries *kernel_libraries_read(bool fast, GError **error)
 {
   g_autoptr(KernelLibraries) libraries = g_new0(KernelLibraries, 1);
   libraries->math = read_template("math", error);
-  if (libraries->math) libraries->operators = read_template("operators", error);
+  if (libraries->math) libraries->math_narrow = read_template("math_narrow", error);
+  if (libraries->math_narrow) libraries->operators = read_template("operators", error);
   if (libraries->operators && fast) libraries->math_fast = read_template("math_fast", error);
   return libraries->operators && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
 }
@@ -432,6 +469,7 @@ void kernel_libraries_free(KernelLibraries *libraries)
 {
   if (!libraries) return;
   ir_module_free(libraries->math);
+  ir_module_free(libraries->math_narrow);
   ir_module_free(libraries->math_fast);
   ir_module_free(libraries->operators);
   g_free(libraries);
@@ -447,6 +485,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};
   build->fast = libraries->math_fast != NULL;
   build->math = libraries->math;
+  build->math_narrow = libraries->math_narrow;
   build->math_fast = libraries->math_fast;
   build->operators = libraries->operators;
   build->expressions = expressions;

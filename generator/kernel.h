@@ -5,6 +5,7 @@
 #pragma once
 #include "adl/gpu.h"
 #include "generator/fusion.h"
+#include "generator/steps.h"
 #include "ir/ir.h"
 
 #define CHOICE_MAX_PARAMETERS  24
@@ -35,6 +36,9 @@ typedef struct Choice {
   Assumption assumptions[CHOICE_MAX_ASSUMPTIONS];
   unsigned n_assumptions;
   unsigned align;        /* bytes every tensor's address is a multiple of; 0: what the graph says */
+  bool keep_a;           /* GEMM: A is to stay in L2 while B streams through it */
+  bool alone;            /* it gains nothing from starting while the launch before it runs */
+  bool overlap;          /* other launches of the plan may run beside it */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */
@@ -52,7 +56,7 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 /* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
  * sources, so they outlive every kernel that was built with them. */
 typedef struct KernelLibraries {
-  IrModule *math, *operators;
+  IrModule *math, *math_narrow, *operators;
   IrModule *math_fast; /* NULL unless fast forms are allowed */
 } KernelLibraries;
 
@@ -73,7 +77,7 @@ typedef struct KernelBuild {
   GHashTable *tensors; /* name of a tensor parameter -> const GraphTensor* */
   IrValue **inputs;    /* by op->inputs: the kernel's tensor parameter, or NULL */
   IrValue **outputs;   /* by op->outputs */
-  const IrModule *math, *math_fast, *operators; /* of the libraries */
+  const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
   GError **error;
 } KernelBuild;
 
@@ -122,6 +126,7 @@ void scope_close(StepScope *scope, IrExpr *result);
 bool scope_write_steps(StepScope *scope, bool prologue);
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
 
+StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 bool kernel_write_gemm(KernelBuild *build);
 bool kernel_write_row(KernelBuild *build);
 bool kernel_write_elementwise(KernelBuild *build);

@@ -118,7 +118,7 @@ static void store_outputs(StepScope *scope)
   KernelBuild *build = scope->build;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
-  StepWriter writer = {&scope->builder, build->math_fast, build->fast, build->error};
+  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     IrExpr *value = scope_operand(scope, &op->outputs[i].value);

@@ -39,7 +39,7 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
-  StepWriter writer = {&scope->builder, build->math_fast, build->fast, build->error};
+  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < build->op->n_outputs; i++) {
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
     int64_t extent[2];
@@ -204,6 +204,13 @@ static void read_at_zero(IrOp *op, void *data)
   }
 }
 
+static void keep_a(IrOp *op, void *data)
+{
+  const KernelBuild *build = data;
+  if (op->code == OP_FILL && op->operands[1]->items[0]->value == build->kernel->parameters[0])
+    ir_attribute_set(op, ATTR_CACHE, ir_name(build->module, "evict_last"));
+}
+
 bool kernel_write_gemm(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
@@ -230,6 +237,7 @@ bool kernel_write_gemm(KernelBuild *build)
   if (gemm->dual)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
+  if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
   /* an operand that the epilogue reads too is a tensor of its own there */
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);

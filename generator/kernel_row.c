@@ -69,7 +69,7 @@ static bool write_prologue(KernelBuild *build)
   open_place(&scope, &place);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
-  StepWriter writer = {&scope.builder, build->math_fast, build->fast, build->error};
+  StepWriter writer = kernel_steps(build, &scope.builder);
   NumberType compute = build->op->row.compute;
   IrExpr *value = step_convert(&writer, scope_operand(&scope, &build->op->row.source), compute);
   value = full_tile(&scope, value, compute);
@@ -102,7 +102,7 @@ static bool write_epilogue(KernelBuild *build)
   open_place(&scope, &place);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false)) return false;
-  StepWriter writer = {&scope.builder, build->math_fast, build->fast, build->error};
+  StepWriter writer = kernel_steps(build, &scope.builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     const FusedOutput *output = &op->outputs[i];
     IrValue *tensor = scope.tensors[op->n_inputs + i];

@@ -88,7 +88,9 @@ typedef struct PlanVariant {
   const Symbolic *guard;   /* NULL: always */
   const Symbolic *grid[3]; /* blocks */
   unsigned block[3], cluster[3];
-  unsigned shared;         /* dynamic bytes */
+  unsigned shared; /* dynamic bytes */
+  bool
+      waits; /* the kernel waits for the launch before it, so it may start early where an edge is dependent */
   PlanArgument *arguments; /* in the entry's order */
   unsigned n_arguments;
   const char *note; /* which template, tile and path, for people; may be NULL */

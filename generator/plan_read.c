@@ -260,6 +260,12 @@ static bool read_argument(Reader *reader, Node *node, void *data)
   return false;
 }
 
+static bool read_waits(Reader *reader, Node *node, PlanVariant *variant)
+{
+  Node *waits = node_get(node, "waits");
+  return !waits || node_boolean(waits, &variant->waits, reader->error);
+}
+
 static bool read_variant(Reader *reader, Node *node, void *data)
 {
   PlanLaunch *launch = data;
@@ -273,11 +279,11 @@ static bool read_variant(Reader *reader, Node *node, void *data)
          get_expressions(reader, node, "grid", 3, 3, variant->grid, NULL) &&
          get_numbers(reader, node, "block", 3, variant->block) &&
          get_numbers(reader, node, "cluster", 3, variant->cluster) &&
-         get_unsigned(reader, node, "shared", &variant->shared) &&
+         get_unsigned(reader, node, "shared", &variant->shared) && read_waits(reader, node, variant) &&
          read_each(reader, node, "arguments", read_argument, variant) &&
          get_text(reader, node, "note", false, &variant->note) &&
          FINISH(reader, node, "kernel", "entry", "ptx", "cubin", "guard", "grid", "block", "cluster",
-                "shared", "arguments", "note");
+                "shared", "waits", "arguments", "note");
 }
 
 static bool read_edge(Reader *reader, Node *node, void *data)

@@ -119,7 +119,7 @@ ResolvedLaunch *plan_resolve(const Plan *plan, const PlanLaunch *launch, const P
   out->variant = plan_choose(plan, launch, bindings, error);
   if (!out->variant || !resolve_grid(&r, out, error)) return NULL;
   for (unsigned i = 0; i < launch->n_depends; i++)
-    out->dependent |= launch->depends_on[i].dependent;
+    out->dependent |= launch->depends_on[i].dependent && out->variant->waits;
   out->zero = arena_new_array(arena, ResolvedRegion, launch->n_zero);
   for (unsigned i = 0; i < launch->n_zero; i++)
     if (!evaluate_bytes(&r, launch->zero[i].offset, "an offset", &out->zero[i].offset, error) ||

@@ -150,12 +150,19 @@ static bool unsupported(StepWriter *writer, const FusedStep *step)
   return false;
 }
 
-/* The function's fast form if fast mathematics are asked for and there is one. */
+static const char *form_in(StepWriter *writer, const IrModule *library, const char *name, const char *suffix)
+{
+  char *form = arena_printf(writer->builder->module->arena, "%s_%s", name, suffix);
+  return ir_function_find(library, form) ? form : NULL;
+}
+
+/* The function's fast form if fast mathematics are asked for and there is one; else its narrow form if the
+ * result has few bits and there is one. */
 static const char *function_name(StepWriter *writer, const char *name)
 {
-  if (!writer->fast) return name;
-  char *fast = arena_printf(writer->builder->module->arena, "%s_fast", name);
-  return ir_function_find(writer->library, fast) ? fast : name;
+  const char *form = writer->fast ? form_in(writer, writer->library, name, "fast") : NULL;
+  if (!form && writer->few_bits) form = form_in(writer, writer->narrow, name, "narrow");
+  return form ? form : name;
 }
 
 static IrExpr *call(StepWriter *writer, const char *name, NumberType element, IrExpr *const *arguments,
@@ -240,6 +247,9 @@ static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr *
     bool tanh = step->attributes && step->attributes[0].text && !strcmp(step->attributes[0].text, "tanh");
     return apply(writer, tanh ? "gelu_tanh" : "gelu", step->compute, operands, 1);
   }
+  case ONNX_Swish:
+    if (!step->attributes || step->attributes[0].number != 1) break;
+    return apply(writer, "silu", step->compute, operands, 1);
   case ONNX_BitShift: {
     bool left = step->attributes && step->attributes[0].text && !strcmp(step->attributes[0].text, "LEFT");
     return apply(writer, left ? "shift_left" : "shift_right", step->compute, operands, 2);
@@ -311,6 +321,7 @@ IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
     if (operands[i])
       converted[i] = step_convert(writer, operands[i], condition ? NUMBER_BOOL : step->compute);
   }
+  writer->few_bits = number_class(step->type) == NUMBER_FLOAT && number_bits(step->type) <= 16;
   bool special;
   IrExpr *value = write_special(writer, step, converted, &special);
   if (!special) value = write_form(writer, step, converted);

@@ -6,8 +6,10 @@
 typedef struct StepWriter {
   IrBuilder *builder;
   const IrModule
-      *library; /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
-  bool fast;    /* --math fast */
+      *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
+  const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
+  bool fast;              /* --math fast */
+  bool few_bits;          /* set by step_write: the result's type in the graph has at most 16 bits */
   GError **error;
 } StepWriter;
 

@@ -114,6 +114,7 @@ typedef struct IrType {
   IrExpr *dims[IR_MAX_RANK];    /* tensor and tile extents; a tile's are EXPR_INT after instantiation */
   IrExpr *strides[IR_MAX_RANK]; /* tensor: elements; defaults to row-major */
   unsigned align;               /* tensor: bytes its address is known to be aligned to; 0 = its element */
+  bool constant;                /* tensor: no kernel that this one may overlap with writes it */
   const Layout *layout;         /* tile, from STAGED on; NULL before */
 } IrType;
 

@@ -235,6 +235,7 @@ static void print_type(GString *out, const IrType *type)
       print_extents(out, type->strides, type->rank);
     }
     if (type->align) g_string_append_printf(out, " align %u", type->align);
+    if (type->constant) g_string_append(out, " constant");
     if (type->layout) print_layout(out, type->layout);
     break;
   }

@@ -444,7 +444,10 @@ static bool read_tile(Reader *reader, IrType *type)
     if (n != type->rank)
       return read_fail(reader, &mark, "rank", NULL, "%u strides for %u dimensions", n, type->rank);
   }
-  return type->kind != TYPE_TENSOR || !read_accept(reader, "align") || read_align(reader, type);
+  if (type->kind != TYPE_TENSOR) return true;
+  if (read_accept(reader, "align") && !read_align(reader, type)) return false;
+  type->constant = read_accept(reader, "constant");
+  return true;
 }
 
 bool read_type(Reader *reader, IrType *type)

@@ -280,7 +280,7 @@ static void fill_attributes(const LoadedLaunch *launch, bool follows, SlotLaunch
   LaunchConfig config = {.attributes = out->attributes};
   if (cluster[0] * cluster[1] * cluster[2] > 1)
     launch_add_attribute(&config, LAUNCH_CLUSTER_DIMENSION, cluster, 3 * sizeof *cluster);
-  if (launch->dependent && follows && !launch->plan->n_zero)
+  if (launch->dependent && out->variant->plan->waits && follows && !launch->plan->n_zero)
     launch_add_attribute(&config, LAUNCH_PROGRAMMATIC_SERIALIZATION, &allowed, sizeof allowed);
   out->n_attributes = config.n_attributes;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Coefficients of templates/math.ir: minimax polynomials by the Remez exchange, rounded to f32 one by one.
+"""Coefficients of templates/math.ir and math_narrow.ir: minimax polynomials by the Remez exchange, rounded to f32 one by one.
 
 Each line printed is a polynomial, its coefficients from the lowest power, and the largest error of the rounded
 polynomial with its weight, as a power of two. Needs mpmath. Nothing runs this: it says where the numbers come from."""
@@ -85,3 +85,20 @@ fit("normal_tail", lambda t: mp.erfc(normal(t) / mp.sqrt(2)) / 2 * mp.exp(normal
     lambda t: t / (mp.erfc(normal(t) / mp.sqrt(2)) / 2 * mp.exp(normal(t) ** 2 / 2)), 1 / (1 + 0.4 * 14.5), 1, 9)
 # ln m = 2 (t + t^3 p(t^2)), t = (m - 1) / (m + 1)
 fit("log_ext", lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E**2, 0.0295, 3)
+
+# templates/math_narrow.ir
+narrow = mp.mpf("1e-9")
+# 2^-r = 1 + r p(r)
+fit("exp2_minus", lambda r: (mp.power(2, -r) - 1) / r if abs(r) > narrow else -mp.log(2),
+    lambda r: abs(r) * mp.power(2, r), -0.5 - 1e-4 / 7, 0.5 + 1e-4, 3)
+# 1 / (1 + e) = 1 + e p(e)
+fit("gate", lambda e: -1 / (1 + e), lambda e: e * (1 + e), E, 1, 5)
+# (1 - e) / (1 + e) = 1 + e p(e) to e^-1.58
+fit("tanh_far", lambda e: -2 / (1 + e), lambda e: e, narrow, mp.exp(-2 * mp.mpf("0.79")), 2)
+# tanh x = x + x^3 p(x^2) to 0.8
+fit("tanh_near", lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.64, 2)
+# erf x = x + x p(x^2) to 0.9, erfc x = 2^-p(x) to 3.9
+fit("erf_near", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 0.81, 3)
+fit("erf_far", lambda x: -mp.log(mp.erfc(x), 2), lambda x: mp.log(2) * mp.erfc(x), 0.9, 3.9, 3)
+# 1 - Phi(x) = 2^-p(x) to 13.2
+fit("gelu", lambda x: -mp.log(mp.erfc(x / mp.sqrt(2)) / 2, 2), lambda x: mp.log(2), 0, 13.2, 9)

@@ -84,6 +84,7 @@ static bool run(Program *program, const int64_t *dims, int64_t turns, Order orde
 bool pass_check_protocol(IrModule *module, const IrPassContext *context, GError **error)
 {
   if (!ir_kernel(module)) return true;
+  if (!check_launches(ir_kernel(module), error)) return false;
   g_autoptr(Program) program = program_new(module, error);
   if (!program) return false;
   int64_t *dims = arena_new_array(program->arena, int64_t, program->kernel->n_dims + 1);

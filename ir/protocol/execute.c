@@ -38,8 +38,9 @@ static void execute_for(Machine *m, Agent *agent, const Step *step)
   frame.i = evaluate_uniform(m, agent, step->scalar[0], 0);
   frame.high = evaluate_uniform(m, agent, step->scalar[1], frame.i + 2);
   frame.by = evaluate_uniform(m, agent, step->scalar[2], 1);
-  if (program_may_cut(m->program, step))
-    frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
+  int64_t first;
+  if (program_may_cut(m->program, step, &first))
+    frame.high = MIN(frame.high, first + m->scenario->turns * frame.by);
   if (m->scenario->partials && program_is_inner_loop(step))
     frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
   if (frame.i >= frame.high || frame.by < 1) {
@@ -525,8 +526,8 @@ static int64_t skipped(Machine *m, Agent *agent, const Step *step)
 {
   int64_t low = evaluate_uniform(m, agent, step->scalar[0], 0),
           high = evaluate_uniform(m, agent, step->scalar[1], low),
-          by = MAX(1, evaluate_uniform(m, agent, step->scalar[2], 1));
-  if (program_may_cut(m->program, step)) high = MIN(high, low + m->scenario->turns * by);
+          by = MAX(1, evaluate_uniform(m, agent, step->scalar[2], 1)), first;
+  if (program_may_cut(m->program, step, &first)) high = MIN(high, first + m->scenario->turns * by);
   return high > low ? (high - low + by - 1) / by * evaluate_uniform(m, agent, step->scalar[3], 0) : 0;
 }
 

@@ -516,11 +516,20 @@ static void find_long_loop(Program *program)
   }
 }
 
-bool program_may_cut(const Program *program, const Step *step)
+static bool is_number(const Scalar *scalar, int64_t number)
 {
-  int64_t trips;
-  return program->long_loop >= 0 && constant_loop(step, &trips) &&
-         same_loop(program_step(program, (unsigned)program->long_loop), step);
+  return scalar ? scalar->kind == SCALAR_INT && scalar->number == number : number == 1;
+}
+
+/* The same loop, or its rest: one that begins at a variable and has its end and step. */
+bool program_may_cut(const Program *program, const Step *step, int64_t *first)
+{
+  if (program->long_loop < 0) return false;
+  const Step *longest = program_step(program, (unsigned)program->long_loop);
+  *first = longest->scalar[0]->number;
+  int64_t by = longest->scalar[2] ? longest->scalar[2]->number : 1;
+  bool begins = step->scalar[0]->kind != SCALAR_INT || step->scalar[0]->number == *first;
+  return begins && is_number(step->scalar[1], longest->scalar[1]->number) && is_number(step->scalar[2], by);
 }
 
 Program *program_new(IrModule *module, GError **error)

@@ -165,8 +165,10 @@ const Scalar *scalar_of_op(Program *program,
                            const IrOp *op); /* of a scalar arithmetic op; NULL if it is none */
 bool place_reference(Program *program, const IrExpr *expr, Reference *reference);
 bool barrier_reference(Program *program, const IrExpr *expr, BarrierReference *reference);
-bool program_may_cut(const Program *program, const Step *step); /* a `for` as long as the long loops */
-bool layout_resources(Program *program, GError **error);        /* shared memory: what overlaps what */
+bool program_may_cut(const Program *program, const Step *step,
+                     int64_t *first); /* a `for` as long as the long loops, which begin at *first */
+bool check_launches(const IrFunction *kernel, GError **error); /* global memory, if launches may overlap */
+bool layout_resources(Program *program, GError **error);       /* shared memory: what overlaps what */
 
 /* ---- Machine ---- */
 

@@ -86,6 +86,11 @@ static void test_split_roles(void **state)
   check_pass("split_roles");
 }
 
+static void test_overlap_launches(void **state)
+{
+  check_pass("overlap_launches");
+}
+
 static void test_split_instances(void **state)
 {
   check_pass("split_instances");
@@ -154,14 +159,23 @@ static void test_lower(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose_mechanisms), cmocka_unit_test(test_choose_layouts),
-      cmocka_unit_test(test_split_roles),       cmocka_unit_test(test_split_instances),
-      cmocka_unit_test(test_derive_waits),      cmocka_unit_test(test_pipeline_fragments),
-      cmocka_unit_test(test_combine_blocks),    cmocka_unit_test(test_combine_streams),
-      cmocka_unit_test(test_stage_stores),      cmocka_unit_test(test_allocate_resources),
-      cmocka_unit_test(test_budget_registers),  cmocka_unit_test(test_lower),
-      cmocka_unit_test(test_induce_addresses),  cmocka_unit_test(test_fold_constants),
-      cmocka_unit_test(test_remove_dead_code),  cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_choose_mechanisms),
+      cmocka_unit_test(test_choose_layouts),
+      cmocka_unit_test(test_split_roles),
+      cmocka_unit_test(test_split_instances),
+      cmocka_unit_test(test_overlap_launches),
+      cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_pipeline_fragments),
+      cmocka_unit_test(test_combine_blocks),
+      cmocka_unit_test(test_combine_streams),
+      cmocka_unit_test(test_stage_stores),
+      cmocka_unit_test(test_allocate_resources),
+      cmocka_unit_test(test_budget_registers),
+      cmocka_unit_test(test_lower),
+      cmocka_unit_test(test_induce_addresses),
+      cmocka_unit_test(test_fold_constants),
+      cmocka_unit_test(test_remove_dead_code),
+      cmocka_unit_test(test_shorten_live_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,6 +256,8 @@ static double ref_gelu_tanh(double x)
   return x * ref_sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
 }
 
+#define NARROW 100 /* ulps: functions with a larger bound are forms for results of 16 bits */
+
 typedef struct Case {
   const char *name;
   double (*one)(double);
@@ -295,6 +297,13 @@ static const Case cases[] = {
     {"mish", ref_mish, NULL, -80, 100, 3.6, 0},
     {"pow", NULL, pow, 1e-30, 1e30, 3.0, 0},
     {"fmod", NULL, fmod, 1e-10, 1e10, 0.0, 0},
+    {"exp_negative_narrow", exp, NULL, -87, 0, 512, 0},
+    {"sigmoid_narrow", ref_sigmoid, NULL, -87, 100, 512, 0},
+    {"silu_narrow", ref_silu, NULL, -87, 100, 512, 0},
+    {"tanh_narrow", tanh, NULL, -30, 30, 512, 0},
+    {"erf_narrow", erf, NULL, -6, 6, 512, 0},
+    {"gelu_narrow", ref_gelu, NULL, -12.8, 100, 1024, 0},
+    {"gelu_tanh_narrow", ref_gelu_tanh, NULL, -7, 100, 512, 0},
     {"exp_fast", exp, NULL, -80, 88, 0, 1e-5},
     {"log_fast", log, NULL, 1e-37, 3e38, 0, 1e-5},
     {"sin_fast", sin, NULL, -100, 100, 0, 1e-5},
@@ -399,6 +408,9 @@ static IrModule *load_library(const char *name)
 static IrModule *load(void)
 {
   IrModule *module = load_library("math.ir");
+  g_autoptr(IrModule) narrow = load_library("math_narrow.ir");
+  for (unsigned i = 0; i < narrow->n_functions; i++)
+    ir_function_copy(module, narrow->functions[i]);
   g_autoptr(IrModule) fast = load_library("math_fast.ir");
   for (unsigned i = 0; i < fast->n_functions; i++)
     ir_function_copy(module, fast->functions[i]);
@@ -438,6 +450,8 @@ static void test_special_values(void **state)
     call_function(module, ir_function_find(module, cases[c].name), arguments, results);
     for (unsigned i = 0; i < total; i++) {
       double exact = cases[c].one != NULL ? cases[c].one(a[i].f) : cases[c].two(a[i].f, b[i].f);
+      if (cases[c].high == 0 && a[i].f > 0) continue; /* e^x of negative numbers */
+      if (isinf(a[i].f) && isnan(exact) && cases[c].ulps > NARROW && y[i].f == 0) continue; /* the limit */
       bool exactly = isnan(exact) || isinf(exact) || exact == 0 || fabs(exact) == 1;
       if (exactly ? same(exact, y[i].f) : error_of(&cases[c], exact, y[i].f) <= cases[c].ulps) continue;
       fail_msg("%s(%g, %g) = %g, not %g", cases[c].name, a[i].f, b[i].f, y[i].f, exact);

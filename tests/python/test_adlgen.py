@@ -91,6 +91,30 @@ class Compiling(unittest.TestCase):
         narrow = adlgen.compile(graph, gpu="h100", sets={"bn": 64, "bm": 64})
         self.assertTrue(all("64x64x" in name for name in narrow.kernels()), list(narrow.kernels()))
 
+    def test_budget_of_sms(self):
+        kernel = adlgen.compile(ADD, gpu="h100", sms=7)
+        self.assertEqual(kernel.plan["gpu"]["sms"], 7)
+        self.assertNotIn("sms", adlgen.compile(ADD, gpu="h100").plan["gpu"])
+        for variant in kernel.plan["launches"][0]["variants"]:
+            self.assertRegex(str(variant["grid"][0]), r"min\(7, ")
+
+    def test_measured_choices(self):
+        graph = {"name": "p", "inputs": {"a": {"type": "bf16", "shape": [64, 512]}, "b": {"type": "bf16", "shape": [512, 256]}},
+                 "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["d"]}], "outputs": ["d"]}
+        entry = {"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 256, "k": 512, "m": 64,
+                 "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 128}, "us": 1, "first_us": 1}
+        choices = {"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [entry]}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "choices.json"
+            path.write_text(json.dumps(choices))
+            taken = "".join(adlgen.compile(graph, gpu="h100", tuned=[path]).kernels())
+            path.write_text("[]")
+            with self.assertRaises(adlgen.InputError) as wrong:
+                adlgen.compile(graph, gpu="h100", tuned=[path])
+        self.assertIn("128x128x64", taken)
+        self.assertEqual((wrong.exception.line, wrong.exception.column), (1, 1))
+        self.assertNotIn("128x128x64", "".join(adlgen.compile(graph, gpu="h100", tuned=False).kernels()))
+
     def test_gpus_and_version(self):
         self.assertIn("h100", adlgen.gpus())
         self.assertRegex(adlgen.version(), r"^\d+\.\d+\.\d+$")

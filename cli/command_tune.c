@@ -30,6 +30,9 @@ const Option tune_options[] = {
      .value = "FILE",
      .doc = "file of measured choices that gets the winners, beside what it has; default: the user's own, "
             "which compile reads"},
+    {.name = "gain",
+     .value = "X",
+     .doc = "keeps a winner only if it is X times as fast as the model's choice, such as 1.01; default: all"},
     {.name = "evaluate",
      .doc = "measures every proposal (the model's hopeless ones aside), says how good choosing without "
             "measuring was; writes no choices unless --out is given"},
@@ -91,6 +94,20 @@ static bool check_options(const Tune *tune, GError **error)
   return true;
 }
 
+static bool read_gain(Tune *tune, GError **error)
+{
+  const char *text = argument_value(tune->arguments, "gain");
+  char *end = NULL;
+  double gain = text ? g_ascii_strtod(text, &end) : 0;
+  if (text && (end == text || *end || !(gain >= 1))) {
+    error_set(error, ERROR_USAGE, NULL, "bad-number", NULL, "--gain takes a number from 1 on, not `%s`",
+              text);
+    return false;
+  }
+  tune->session.gain = gain;
+  return true;
+}
+
 static bool read_numbers(Tune *tune, GError **error)
 {
   TuneSession *session = &tune->session;
@@ -105,6 +122,7 @@ static bool read_numbers(Tune *tune, GError **error)
     return false;
   if (!session->top && flag(tune, "top")) return usage(error, "--top must be at least 1");
   session->seconds = seconds;
+  if (!read_gain(tune, error)) return false;
   tune->clock.rough = (BenchTimingOptions){.rounds = 2, .short_us = 20, .round_us = 500};
   tune->clock.thorough = (BenchTimingOptions){.rounds = MAX(rounds, 1), .short_us = 20};
   tune->clock.near = 1.1;

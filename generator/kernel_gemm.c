@@ -36,6 +36,16 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
                        tensor->name, 1, access);
 }
 
+/* Of an output of one column only the block whose part begins at 0 has any: the others' parts begin outside
+ * of it, which a coordinate of 0 would hide. */
+static void begin_own_part(StepScope *scope, IrExpr *access)
+{
+  const Place *place = scope->data;
+  const FusedOperator *op = scope->build->op;
+  if (choice_int(scope->build->choice, "split", 1) > 1 && symbolic_equals(op->dims[op->rank - 1], 1))
+    access->items[place->rank] = place->at[place->rank - 1];
+}
+
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
@@ -44,6 +54,7 @@ static bool store_outputs(StepScope *scope)
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
     int64_t extent[2];
     IrExpr *access = corner(scope, tensor, extent);
+    begin_own_part(scope, access);
     IrExpr *value = scope_operand(scope, &build->op->outputs[i].value);
     value = step_convert(&writer, value, tensor->type.element);
     ir_emit(&scope->builder, OP_STORE, 2, access, value);

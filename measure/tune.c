@@ -139,10 +139,10 @@ static json_t *product_json(const TuneLine *line)
                    (json_int_t)key->k, "winner", (int)line->winner, "proposals", list);
 }
 
-static void keep_winner(const TuneLine *line, TunedFile *file)
+static void keep_winner(const TuneSession *session, const TuneLine *line, TunedFile *file)
 {
   const TuneTime *best = &line->times[line->winner], *first = &line->times[0];
-  if (isnan(best->us)) return;
+  if (isnan(best->us) || first->us < session->gain * best->us) return;
   TunedEntry entry = entry_of(line->product, line->winner);
   entry.us = best->us;
   entry.first_us = isnan(first->us) ? best->us : first->us;
@@ -168,7 +168,7 @@ static bool tune_product(const TuneSession *session, const BenchCase *c, const P
     line.n_failed += isnan(times[i].us);
   if (ok) {
     json_array_append_new(products, product_json(&line));
-    keep_winner(&line, file);
+    keep_winner(session, &line, file);
     if (session->line) session->line(&line, session->data);
   }
   for (unsigned i = 0; i < n; i++) {

@@ -46,6 +46,7 @@ typedef struct TuneSession {
   unsigned top;   /* proposals that are measured for a product; 0: all */
   double slack;   /* of these, those that the model gives at most so many times its best cost; 0: no limit */
   double seconds; /* no product is begun after so many; 0: no limit */
+  double gain;    /* a winner is kept if it is at least so many times as fast as the model's choice; 0: all */
   unsigned sms;   /* that kernels may use; 0: all */
   unsigned threads;
   TuneClock clock;

@@ -24,6 +24,10 @@ error: --top must be at least 1
 hint: adlgen tune --help lists its options
 [exit 2]
 
+$ adlgen tune --suite plan-choice --gpu h100 --list --gain 0.5
+error: --gain takes a number from 1 on, not `0.5`
+[exit 2]
+
 $ adlgen tune --suite plan-choice --gpu h100 --list --sms 0
 error: --sms must be at least 1
 [exit 2]

@@ -45,6 +45,8 @@ typedef struct Outcome {
   BenchCase *c;
 } Outcome;
 
+static double least_gain; /* of the next session */
+
 static Outcome tune(TuneClock clock, unsigned top, const char *m, unsigned sms)
 {
   GError *error = NULL;
@@ -61,6 +63,7 @@ static Outcome tune(TuneClock clock, unsigned top, const char *m, unsigned sms)
                                .n_cases = 1,
                                .top = top,
                                .sms = sms,
+                               .gain = least_gain,
                                .threads = 1,
                                .clock = clock};
   outcome.result = tune_run(&session, outcome.file, &error);
@@ -180,6 +183,20 @@ static void says_how_good_the_choice_was(void **state)
   outcome_clear(&other, NULL);
 }
 
+static void keeps_what_gains(void **state)
+{
+  Fake fake = {.us = {20, 22, 16, 19}, .rough = 4};
+  for (unsigned i = 0; i < 2; i++) {
+    least_gain = i ? 1.26 : 1.24;
+    Outcome outcome = tune((TuneClock){.measure = measure, .data = &fake}, 5, "64", 0);
+    least_gain = 0;
+    assert_int_equal(tuned_file_count(outcome.file), !i);
+    outcome_clear(&outcome, NULL);
+  }
+  for (unsigned i = 0; i < G_N_ELEMENTS(fake.texts); i++)
+    g_free(fake.texts[i]);
+}
+
 static void files_choices_by_budget(void **state)
 {
   Fake fake = {.us = {20, 22, 16, 19}, .rough = 4};
@@ -197,6 +214,7 @@ int main(void)
       cmocka_unit_test(compiles_what_it_measures),
       cmocka_unit_test(builds_are_the_proposals),
       cmocka_unit_test(says_how_good_the_choice_was),
+      cmocka_unit_test(keeps_what_gains),
       cmocka_unit_test(files_choices_by_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,7 +200,7 @@ bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
   if (!check_small_floats(chooser)) return false;
-  if (chooser->op->kind == FUSED_GEMM && !chooser->op->gemm.dual)
+  if (chooser->op->kind == FUSED_GEMM && !chooser->op->gemm.dual && !fused_is_reduced(chooser->op))
     chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (chooser->op->kind == FUSED_GEMM) {
     if (!choose_gemm(chooser)) return false;

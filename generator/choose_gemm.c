@@ -248,8 +248,10 @@ bool choose_gemm(Chooser *chooser)
   bool group = gemm_group_possible(chooser), warp = gemm_warp_possible(chooser), priced = group || warp;
   bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
-  GemmCandidate scalar = {.bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1}, tile = scalar;
-  if (!priced && !gemm->dual) choose_vector(chooser);
+  bool reduced = fused_is_reduced(chooser->op), wide = gemm->dual && reduced; /* each has whole parts */
+  GemmCandidate scalar = {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .split = 1},
+                tile = scalar;
+  if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
   if (priced)
     tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);

@@ -500,6 +500,18 @@ static void finish(Grouping *g, Fusion *fusion)
   set_dependencies(g, fusion);
 }
 
+/* What groups can do for one another, once it is known that they can be ordered. */
+static void share_kernels(Grouping *g)
+{
+  g_autoptr(GPtrArray) ordered = g_ptr_array_new();
+  order_groups(g, ordered);
+  if (!is_complete(g, ordered)) return;
+  fuser_pair_products(&g->fuser);
+  free_index(g);
+  fuser_reduce_products(&g->fuser);
+  index_tensors(g);
+}
+
 Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error)
 {
   GError *local = NULL;
@@ -521,7 +533,7 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
     index_tensors(&g);
     g.fuser.group_of = arena_new_array(g.fuser.arena, Group *, g.fuser.nodes->len);
     place_nodes(&g);
-    if (!g.fuser.none) fuser_pair_products(&g.fuser);
+    if (!g.fuser.none) share_kernels(&g);
     finish(&g, fusion);
   }
   free_index(&g);

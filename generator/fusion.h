@@ -21,7 +21,8 @@
 #pragma once
 #include "generator/graph.h"
 
-#define FUSED_MAX_RANK GRAPH_MAX_RANK
+#define FUSED_MAX_RANK  GRAPH_MAX_RANK
+#define REDUCED_COLUMNS 64 /* of a product's result that its kernel reduces to one value */
 
 typedef enum { FUSED_ELEMENTWISE, FUSED_GEMM, FUSED_ROW } FusedKind;
 
@@ -68,6 +69,10 @@ typedef struct FusedOutput {
   const Symbolic *strides[FUSED_MAX_RANK + 1];
   /* ROW: which of the anchor's values, when value is ANCHOR: 0 main, 1 mean, 2 inverse standard deviation */
   unsigned anchor_output;
+  /* GEMM: not the values, but those of each row and REDUCED_COLUMNS columns reduced, by ONNX_ReduceMax, Min or
+   * Sum; the tensor has a column for each of these parts, of stride 1. */
+  bool reduced;
+  OperatorId reduction;
 } FusedOutput;
 
 typedef struct FusedGemm {
@@ -146,6 +151,9 @@ typedef struct FusionOptions {
   bool (*accept_dual)(const FusedOperator *fused, Arena *arena, const char **why, void *data);
   void *data;
 } FusionOptions;
+
+/* Does a product leave an output reduced by parts? */
+bool fused_is_reduced(const FusedOperator *op);
 
 /* The graph must outlive the fusion. options may be NULL. ERROR_UNSUPPORTED for what no kernel exists. */
 Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error);

@@ -335,6 +335,8 @@ static void fill_space(Assembly *at, Space *space)
         strides[at->rank - 2] = zero;
     } else if (at->group->kind == FUSED_GEMM) {
       gemm_point_strides(at, tensor, strides);
+      bool reduced = !input && g_array_index(at->outputs, FusedOutput, i - at->inputs->len).reduced;
+      if (reduced) strides[at->rank - 1] = symbolic_constant(arena, 1); /* also where it has one column */
     } else if (view == VIEW_ROW || (!input && reduced)) {
       row_result_strides(at, tensor, strides);
     } else {
@@ -465,7 +467,11 @@ static void add_outputs(Assembly *at)
     for (unsigned j = 0; j < node->n_outputs; j++) {
       const GraphTensor *tensor = node->outputs[j];
       if (!tensor || (!tensor->is_output && !g_hash_table_contains(outside, tensor))) continue;
-      FusedOutput output = {.tensor = tensor, .anchor_output = node == group->anchor ? j : 0};
+      bool reduced = group->kind == FUSED_GEMM && node->op->class_ == OPERATOR_ROW;
+      FusedOutput output = {.tensor = tensor,
+                            .anchor_output = node == group->anchor ? j : 0,
+                            .reduced = reduced,
+                            .reduction = node->op->id};
       FusedOperand *value = g_hash_table_lookup(at->values, tensor);
       output.value = value ? *value : (FusedOperand){OPERAND_ANCHOR, 0, 0, NUMBER_F32};
       g_array_append_val(at->outputs, output);
@@ -520,6 +526,10 @@ static void add_nodes(Assembly *at)
   bool before = group->kind == FUSED_ROW;
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
+    if (group->kind == FUSED_GEMM && node->op->class_ == OPERATOR_ROW) {
+      set_value(at, node->outputs[0], operand_of(at, node->inputs[0], VIEW_POINT));
+      continue;
+    }
     if (node != group->anchor && node != group->second) {
       add_elementwise(at, node, before && node->index < group->anchor->index);
       continue;

@@ -109,6 +109,9 @@ static void append_operator(GString *text, const FusedOperator *fused)
     g_string_append(text, " <- ");
     append_operand(text, fused, &output->value);
     if (output->anchor_output) g_string_append_printf(text, ".%u", output->anchor_output);
+    if (output->reduced)
+      g_string_append_printf(text, " by %s of %d columns", operator_of(output->reduction)->name,
+                             REDUCED_COLUMNS);
     g_string_append_c(text, '\n');
   }
   if (fused->n_depends) g_string_append(text, "  after");

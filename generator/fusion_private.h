@@ -67,6 +67,12 @@ void space_insert(Arena *arena, Space *space, unsigned at);
  * otherwise alike. Groups are complete. */
 void fuser_pair_products(Fuser *fuser);
 
+/* ---- reductions of a product's result: fusion_reduce.c ---- */
+
+/* Lets the kernels of products reduce parts of their results that a row group reduces. Adds tensors and nodes;
+ * groups are complete. */
+void fuser_reduce_products(Fuser *fuser);
+
 /* ---- fused operators: fusion_assemble.c ---- */
 
 /* The fused operator of a group. NULL if its operands do not fit a ROW's two dims: then it may not be grouped

@@ -55,8 +55,10 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   unsigned columns = candidate->bn / candidate->split / products(chooser);
   if (candidate->swapped)
     return 0; /* exchanged, rows of the result are columns: they go straight from registers */
+  if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
-    bytes += staging_bytes(rows, columns, number_bytes(op->outputs[i].tensor->type));
+    if (!op->outputs[i].reduced)
+      bytes += staging_bytes(rows, columns, number_bytes(op->outputs[i].tensor->type));
   return bytes;
 }
 
@@ -212,10 +214,21 @@ static bool gathers_elements(const Chooser *chooser)
   return number_bytes(gemm->a_type) != 2 && (gemm->a_m_major || gemm->b_n_major);
 }
 
+/* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp products
+ * would have more rows of fragments than registers hold. */
+static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned columns = candidate->bn / products(chooser);
+  if (candidate->split > 1 || candidate->swapped || candidate->stream > 1) return false;
+  if (candidate->group) return columns % REDUCED_COLUMNS == 0;
+  return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
+}
+
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->swapped;
+  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->swapped || candidate->stream > 1;
   if (chooser->op->gemm.dual && shares) return false;
+  if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
   return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }

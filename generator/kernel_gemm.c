@@ -1,6 +1,8 @@
 /* The GEMM template's part that only the graph knows: operands' strides, batches and the epilogue. */
 #include "generator/kernel.h"
 #include "generator/steps.h"
+#include "ir/facts.h"
+#include <math.h>
 
 typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
@@ -46,17 +48,81 @@ static void begin_own_part(StepScope *scope, IrExpr *access)
     access->items[place->rank] = place->at[place->rank - 1];
 }
 
+/* ---- Outputs that are reduced by parts of the columns ---- */
+
+/* What does not change the result; a tile's columns outside of the tensor count as it. */
+static IrExpr *identity_of(IrModule *module, OperatorId reduction, NumberType type)
+{
+  bool is_float = number_class(type) == NUMBER_FLOAT;
+  if (reduction == ONNX_ReduceSum) return is_float ? ir_float(module, -0.0) : ir_int(module, 0);
+  bool max = reduction == ONNX_ReduceMax;
+  if (is_float) return ir_float(module, max ? -INFINITY : INFINITY);
+  return ir_int(module, max ? G_MININT32 : G_MAXINT32);
+}
+
+/* The value where the tensor has columns. Without such columns it is still an operation: what is reduced must
+ * be a tile of its own. */
+static IrExpr *inside_columns(StepScope *scope, IrExpr *value, IrExpr *identity, OperatorId reduction)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrBuilder *builder = &scope->builder;
+  NumberType element = value->value->type.element;
+  int64_t row[2] = {1, place->bn}, all[2] = {place->bm, place->bn};
+  IrExpr *columns = kernel_dim(scope->build, scope->build->op->gemm.n, "N", NUMBER_S32);
+  IrType type = ir_tile(module, element, 2, all, NULL);
+  if (ir_known_multiple(scope->build->kernel, columns, REDUCED_COLUMNS) == REDUCED_COLUMNS) {
+    if (reduction == ONNX_ReduceSum) return ir_emit_value(builder, OP_ADD, type, "x", 2, value, identity);
+    IrExpr *same =
+        ir_emit_value(builder, reduction == ONNX_ReduceMax ? OP_MAX : OP_MIN, type, "x", 2, value, identity);
+    if (number_class(element) == NUMBER_FLOAT) ir_attribute_set(same->value->def, ATTR_NAN, NULL);
+    return same;
+  }
+  IrExpr *number = ir_emit_value(builder, OP_IOTA, ir_tile(module, NUMBER_S32, 2, row, NULL), "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, 1));
+  IrExpr *left = ir_binary(module, OPERATOR_SUB, columns, place->at[place->rank - 1]);
+  IrExpr *inside =
+      ir_emit_value(builder, OP_LT, ir_tile(module, NUMBER_BOOL, 2, row, NULL), "inside", 2, number, left);
+  return ir_emit_value(builder, OP_SELECT, type, "x", 3, inside, value, identity);
+}
+
+/* One value a row and part. */
+static void store_reduced(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
+{
+  Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  NumberType element = tensor->type.element;
+  IrExpr *identity = identity_of(module, output->reduction, element);
+  value = inside_columns(scope, value, identity, output->reduction);
+  int64_t extent[2] = {place->bm, 1}, ignored[2];
+  const char *with = output->reduction == ONNX_ReduceSum   ? "sum"
+                     : output->reduction == ONNX_ReduceMax ? "max"
+                                                           : "min";
+  IrExpr *result =
+      ir_emit_value(&scope->builder, OP_REDUCE, ir_tile(module, element, 2, extent, NULL), "part", 1, value);
+  ir_attribute_set(result->value->def, ATTR_WITH, ir_name(module, with));
+  ir_attribute_set(result->value->def, ATTR_DIM, ir_int(module, 1));
+  IrExpr **column = &place->at[place->rank - 1], *kept = *column;
+  *column = ir_binary(module, OPERATOR_DIV, kept, ir_int(module, REDUCED_COLUMNS));
+  ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, ignored), result);
+  *column = kept;
+}
+
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
   StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < build->op->n_outputs; i++) {
+    const FusedOutput *output = &build->op->outputs[i];
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
     int64_t extent[2];
+    IrExpr *value = step_convert(&writer, scope_operand(scope, &output->value), tensor->type.element);
+    if (output->reduced) {
+      store_reduced(scope, output, tensor, value);
+      continue;
+    }
     IrExpr *access = corner(scope, tensor, extent);
     begin_own_part(scope, access);
-    IrExpr *value = scope_operand(scope, &build->op->outputs[i].value);
-    value = step_convert(&writer, value, tensor->type.element);
     ir_emit(&scope->builder, OP_STORE, 2, access, value);
   }
   return true;
@@ -85,6 +151,67 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   if (!scope_write_steps(&scope, false) || !store_outputs(&scope)) return false;
   scope_close(&scope, NULL);
   return true;
+}
+
+/* ---- An epilogue for each part of the columns ---- */
+
+typedef struct {
+  KernelBuild *build;
+  int64_t bm, bn, width; /* of the accumulator; columns of a part */
+} PartedCall;
+
+/* The accumulator's columns, of the second product's too. */
+static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, int64_t column)
+{
+  IrModule *module = parted->build->module;
+  int64_t low = column;
+  if (accumulator->kind == EXPR_INDEX) { /* a half: which one its range says */
+    bool second = !ir_expr_is_int(accumulator->items[2]->items[0], NULL);
+    accumulator = accumulator->items[0];
+    low += second ? parted->bn / 2 : 0;
+  }
+  return ir_index(module, accumulator, 2, ir_range(module, ir_int(module, 0), ir_int(module, parted->bm)),
+                  ir_range(module, ir_int(module, low), ir_int(module, low + parted->width)));
+}
+
+/* Reduced outputs need results in parts: the call becomes one for each. */
+static void part_call(const PartedCall *parted, IrOp *op)
+{
+  IrModule *module = parted->build->module;
+  unsigned accumulators = parted->build->op->gemm.dual ? 2 : 1, last = op->n_operands - 1;
+  int64_t columns = parted->bn / accumulators;
+  if (columns == parted->width && accumulators == 1) return;
+  IrExpr **whole = arena_memdup(module->arena, op->operands, op->n_operands * sizeof *op->operands);
+  for (int64_t column = columns - parted->width; column >= 0; column -= parted->width) {
+    IrExpr **operands = arena_memdup(module->arena, whole, op->n_operands * sizeof *whole);
+    for (unsigned i = 1; i <= accumulators; i++)
+      operands[i] = take_columns(parted, whole[i], column);
+    operands[last] = ir_binary(module, OPERATOR_ADD, whole[last], ir_int(module, column));
+    if (column == 0) {
+      op->operands = operands;
+      return;
+    }
+    IrBuilder builder = ir_builder_after(op);
+    builder.mark = op->mark;
+    ir_emit_array(&builder, OP_CALL, op->n_operands, operands);
+  }
+}
+
+static void collect_calls(IrOp *op, void *data)
+{
+  if (op->code == OP_CALL && op->operands[0]->kind == EXPR_PARAMETER) g_ptr_array_add(data, op);
+}
+
+/* Columns that a call of the epilogue has. */
+static int64_t part_calls(KernelBuild *build, int64_t bm, int64_t bn, int64_t columns)
+{
+  if (!fused_is_reduced(build->op)) return columns;
+  PartedCall parted = {build, bm, bn, REDUCED_COLUMNS};
+  g_autoptr(GPtrArray) calls = g_ptr_array_new();
+  ir_region_visit(build->kernel->body, collect_calls, calls);
+  for (unsigned i = 0; i < calls->len; i++)
+    part_call(&parted, calls->pdata[i]);
+  return REDUCED_COLUMNS;
 }
 
 /* ---- Batches that do not merge into one ---- */
@@ -255,5 +382,7 @@ bool kernel_write_gemm(KernelBuild *build)
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
   /* blocks that share a tile have a part of its columns each; two products have half of them each */
   int64_t columns = choice_int(build->choice, "bn", 0) / MAX(1, choice_int(build->choice, "split", 1));
-  return write_epilogue(build, choice_int(build->choice, "bm", 0), gemm->dual ? columns / 2 : columns);
+  int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
+  columns = part_calls(build, bm, bn, gemm->dual ? columns / 2 : columns);
+  return write_epilogue(build, bm, columns);
 }

@@ -271,6 +271,22 @@ static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint6
   return NULL;
 }
 
+/* An earlier store of a tile of the same type to the same tensor. */
+static const IrOp *same_store(const Choice *choice, unsigned index)
+{
+  const IrOp *store = choice->stores->pdata[index];
+  const IrExpr *base = ir_access_base(store->operands[0]);
+  for (unsigned i = 0; i < index && base->kind == EXPR_VALUE; i++) {
+    const IrOp *other = choice->stores->pdata[i];
+    const IrExpr *stored = ir_access_base(other->operands[0]);
+    if (stored->kind != EXPR_VALUE || stored->value != base->value) continue;
+    IrType a = ir_expr_type(choice->kernel, store->operands[1]),
+           b = ir_expr_type(choice->kernel, other->operands[1]);
+    if (ir_type_equal(&a, &b)) return other;
+  }
+  return NULL;
+}
+
 static void choose_stores(Choice *choice)
 {
   bool group = false;
@@ -280,8 +296,13 @@ static void choose_stores(Choice *choice)
   uint64_t used = bytes_taken(choice);
   for (unsigned i = 0; i < choice->stores->len; i++) {
     IrOp *store = choice->stores->pdata[i];
-    const char *refusal = tensor_store_refusal(choice, store, &used);
+    const IrOp *before = same_store(choice, i);
     const IrExpr *base = ir_access_base(store->operands[0]);
+    if (before) { /* they are staged at one place */
+      if (ir_attribute(before, ATTR_VIA)) set_name(store, ATTR_VIA, "tensor", choice->module);
+      continue;
+    }
+    const char *refusal = tensor_store_refusal(choice, store, &used);
     if (!refusal) set_name(store, ATTR_VIA, "tensor", choice->module);
     ir_remark(choice->context, "stores of %s: %s%s", base->kind == EXPR_VALUE ? base->value->name : "a tile",
               refusal ? "tensor copies rejected: " : "tensor copies", refusal ? refusal : "");

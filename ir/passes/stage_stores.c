@@ -31,15 +31,21 @@ typedef struct {
   IrOp *role;
   int64_t rows, columns, width; /* of an instance's tile; columns of a part */
   int64_t instances, threads;
+  bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
   GPtrArray *originals; /* IrOp* whose parts have been computed */
 } Parts;
 
+/* Where a tensor's stores of a role are staged. */
+typedef struct {
+  const char *channel, *map;
+  IrExpr *cursor;
+} Stage;
+
 typedef struct {
   Parts *parts;
   IrOp *store;
-  const char *channel, *map;
-  IrExpr *cursor;
+  Stage *stage;
 } Store;
 
 static void collect_stores(IrOp *op, void *data)
@@ -86,7 +92,7 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   slot->declared = arena_new_object(module->arena, IrType);
   *slot->declared =
       ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, swizzle, 0));
-  store->channel = channel->symbol;
+  store->stage->channel = channel->symbol;
 }
 
 static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
@@ -102,7 +108,7 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   ir_attribute_set(map, ATTR_BOX, ir_list(module, type->rank, box));
   ir_attribute_set(map, ATTR_SWIZZLE,
                    ir_int(module, staging_swizzle((unsigned)parts->width * number_bytes(type->element))));
-  store->map = map->symbol;
+  store->stage->map = map->symbol;
 }
 
 static void declare_cursor(Store *store)
@@ -111,11 +117,11 @@ static void declare_cursor(Store *store)
   IrRegion *body = store->parts->role->regions[0];
   IrBuilder builder = body->first ? ir_builder_before(body->first) : ir_builder_at_end(body);
   builder.mark = store->store->mark;
-  IrOp *op = ir_emit(&builder, OP_CURSOR, 1, ir_symbol(module, store->channel));
+  IrOp *op = ir_emit(&builder, OP_CURSOR, 1, ir_symbol(module, store->stage->channel));
   IrType type = {.kind = TYPE_CURSOR, .count = 1};
   IrValue *value = ir_result(op, "staged", type);
   value->variable = true;
-  store->cursor = ir_value(module, value);
+  store->stage->cursor = ir_value(module, value);
 }
 
 static void declare(Store *store)
@@ -182,12 +188,13 @@ static IrExpr *part_of(Parts *parts, IrBuilder *builder, IrExpr *operand, int64_
   IrValue *value = operand->value;
   IrExpr *known = g_hash_table_lookup(parts->parts, value);
   if (known) return known;
+  if (parts->kept && parts->width == parts->columns) return operand;
   int64_t extent[2] = {ir_tile_extent(&value->type, 0), parts->width};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
   const Layout *layout = layout_part(module->arena, value->type.layout, shape);
   const IrOp *op = value->def;
   IrExpr *part;
-  if (layout && !value->variable && can_recompute(op)) {
+  if (layout && !parts->kept && !value->variable && can_recompute(op)) {
     IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
     for (unsigned i = 0; i < op->n_operands; i++)
       operands[i] = op->code == OP_LOAD ? moved_corner(parts, op->operands[i], column)
@@ -214,8 +221,8 @@ static IrExpr *slot_rows(const Store *store)
 {
   const Parts *parts = store->parts;
   IrModule *module = parts->staging->module;
-  IrExpr *slot =
-      ir_index(module, ir_field(module, ir_symbol(module, store->channel), "part"), 1, store->cursor);
+  IrExpr *slot = ir_index(module, ir_field(module, ir_symbol(module, store->stage->channel), "part"), 1,
+                          store->stage->cursor);
   if (parts->instances == 1) return slot;
   IrExpr *low = instance_rows(parts);
   IrExpr *rows = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, parts->rows)));
@@ -266,11 +273,11 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
   IrOp *copy =
       ir_emit(&inner, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
   ir_attribute_set(copy, ATTR_VIA, ir_name(module, "tensor"));
-  ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->map));
+  ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->stage->map));
   if (ir_attribute(store->store, ATTR_CACHE))
     ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
   ir_emit(&inner, OP_COMMIT, 1, ir_name(module, "stores"));
-  ir_emit(builder, OP_ADVANCE, 1, store->cursor);
+  ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
 }
 
 /* ---- The kernel ---- */
@@ -332,8 +339,14 @@ static bool same_shape(const IrOp *a, const IrOp *b)
          ir_tile_extent(x, 1) == ir_tile_extent(y, 1);
 }
 
+static const IrValue *stored_tensor(const IrOp *store)
+{
+  return ir_access_base(store->operands[0])->value;
+}
+
 /* Returns how many of the n stores were taken. */
-static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, unsigned n)
+static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages, IrOp *const *ops, unsigned n,
+                               bool kept)
 {
   g_autoptr(GHashTable) memo = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) originals = g_ptr_array_new();
@@ -343,6 +356,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, u
                  .rows = ir_tile_extent(tile, 0),
                  .columns = ir_tile_extent(tile, 1),
                  .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
+                 .kept = kept,
                  .parts = memo,
                  .originals = originals};
   parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
@@ -351,9 +365,14 @@ static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, u
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);
     *stores[i] = (Store){.parts = &parts, .store = ops[i]};
+    stores[i]->stage = g_hash_table_lookup(stages, stored_tensor(ops[i]));
   }
-  for (unsigned i = 0; i < n; i++)
+  for (unsigned i = 0; i < n; i++) {
+    if (stores[i]->stage) continue;
+    stores[i]->stage = arena_new_object(staging->module->arena, Stage);
     declare(stores[i]);
+    g_hash_table_insert(stages, (gpointer)stored_tensor(ops[i]), stores[i]->stage);
+  }
   IrBuilder builder = ir_builder_before(ops[n - 1]);
   for (int64_t column = 0; column < parts.columns; column += parts.width) {
     g_hash_table_remove_all(memo);
@@ -365,6 +384,24 @@ static unsigned stage_together(Staging *staging, IrOp *role, IrOp *const *ops, u
     ir_op_remove(ops[i]);
   remove_originals(&parts);
   return n;
+}
+
+/* Stores from `first` on that are staged together: of one shape, each of another tensor. */
+static unsigned count_together(const GPtrArray *ops, unsigned first)
+{
+  unsigned n = 1;
+  for (; first + n < ops->len && same_shape(ops->pdata[first], ops->pdata[first + n]); n++)
+    for (unsigned i = 0; i < n; i++)
+      if (stored_tensor(ops->pdata[first + i]) == stored_tensor(ops->pdata[first + n])) return n;
+  return n;
+}
+
+/* Some tensor is stored several times: what comes before is written out for each part. */
+static bool is_in_parts(const GPtrArray *ops)
+{
+  for (unsigned i = 1; i < ops->len; i++)
+    if (stored_tensor(ops->pdata[i]) == stored_tensor(ops->pdata[0])) return true;
+  return false;
 }
 
 #define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
@@ -383,23 +420,31 @@ static void add_shared(IrOp *op, void *data)
 
 /* What the ring leaves is divided among the stores; choose_mechanisms has seen to it that the least they need
  * is there. */
-static void find_room(Staging *staging, unsigned stores)
+static void find_room(Staging *staging, const GPtrArray *stores)
 {
+  unsigned tensors = 0;
+  for (unsigned i = 0; i < stores->len; i++) {
+    bool again = false;
+    for (unsigned j = 0; j < i; j++)
+      again |= stored_tensor(stores->pdata[j]) == stored_tensor(stores->pdata[i]);
+    tensors += !again;
+  }
   unsigned long used = RESERVED_BYTES, most = staging->context->gpu->shared_per_block;
   ir_region_visit(staging->kernel->body, add_shared, &used);
-  staging->room = used < most ? (most - used) / stores : 0;
+  staging->room = used < most ? (most - used) / tensors : 0;
 }
 
 static void stage_role(Staging *staging, IrOp *role)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  g_autoptr(GHashTable) stages = g_hash_table_new(NULL, NULL);
   ir_region_visit(role->regions[0], collect_stores, ops);
   if (!ops->len) return;
-  find_room(staging, ops->len);
+  find_room(staging, ops);
+  bool kept = is_in_parts(ops);
   for (unsigned first = 0, n; first < ops->len; first += n) {
-    for (n = 1; first + n < ops->len && same_shape(ops->pdata[first], ops->pdata[first + n]);)
-      n++;
-    n = stage_together(staging, role, (IrOp *const *)(ops->pdata + first), n);
+    n = count_together(ops, first);
+    n = stage_together(staging, role, stages, (IrOp *const *)(ops->pdata + first), n, kept);
   }
   IrBuilder end = ir_builder_at_end(role->regions[0]);
   end.mark = role->mark;

@@ -239,7 +239,23 @@ class Case:
         elif kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
             for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
                 name = self.step_elementwise(name, shape, out)
+        if kind in FLOATS and len(shape) >= 2 and 0 not in shape and self.chance(0.4):
+            self.reduced_product(name, shape, out)
         self.finish()
+
+    def reduced_product(self, name, shape, kind):
+        """Reductions of the product's result, over rows or all of it."""
+        for _ in range(self.rng.choice([1, 1, 2])):
+            op = self.rng.choice(["ReduceMax", "ReduceMax", "ReduceMin", "ReduceSum"])
+            source = name  # the least |y| and sums of both signs keep the errors of what cancels
+            if op != "ReduceMin" and (op == "ReduceSum" or self.chance(0.6)):
+                source = self.node("Abs", [name], [(shape, kind)])[0]
+            keep, inputs, first = self.rng.randrange(2), [source], 0
+            if self.chance(0.5):
+                inputs.append(self.constant([1], [-1], "s64"))
+                first = len(shape) - 1
+            self.node(op, inputs, [(shape[:first] + ([1] * (len(shape) - first) if keep else []), kind)],
+                      {"keepdims": keep})
 
     def second_product(self, first, shape, kind):
         """Another product of the same operand, with a gate between: mostly one kernel."""

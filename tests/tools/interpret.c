@@ -109,14 +109,29 @@ static void run_steps(Point *point, double *steps, bool prologue)
     if (point->fused->steps[i].prologue == prologue) steps[i] = run_step(point, &point->fused->steps[i]);
 }
 
+/* What a part has so far, and a further value; NaN stays. */
+static double combine(OperatorId reduction, double so_far, double value)
+{
+  if (reduction == ONNX_ReduceSum) return so_far + value;
+  if (isnan(so_far) || isnan(value)) return NAN;
+  return reduction == ONNX_ReduceMax ? fmax(so_far, value) : fmin(so_far, value);
+}
+
+/* Points come in order, so the first of a part begins it. */
 static void store_outputs(const Point *point)
 {
-  for (unsigned i = 0; i < point->fused->n_outputs; i++) {
-    const FusedOutput *output = &point->fused->outputs[i];
-    int64_t offset = 0;
-    for (unsigned d = 0; d < point->fused->rank; d++)
-      offset += point->index[d] * number(output->strides[d]);
-    storage(point->memory, output->tensor)[offset] = operand(point, &output->value, output->anchor_output);
+  const FusedOperator *fused = point->fused;
+  for (unsigned i = 0; i < fused->n_outputs; i++) {
+    const FusedOutput *output = &fused->outputs[i];
+    int64_t offset = 0, column = point->index[fused->rank - 1];
+    for (unsigned d = 0; d < fused->rank; d++) {
+      bool parts = output->reduced && d + 1 == fused->rank;
+      offset += (parts ? column / REDUCED_COLUMNS : point->index[d]) * number(output->strides[d]);
+    }
+    double value = operand(point, &output->value, output->anchor_output);
+    double *stored = &storage(point->memory, output->tensor)[offset];
+    bool more = output->reduced && column % REDUCED_COLUMNS;
+    *stored = more ? combine(output->reduction, *stored, value) : value;
   }
 }
 

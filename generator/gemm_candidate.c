@@ -199,6 +199,8 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
   legal &= registers_fit(chooser->gpu, candidate);
+  /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
+  if (candidate->promote && candidate->bn > 176 && out_bytes(chooser->op) > 2) return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */

@@ -261,6 +261,10 @@ static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint6
   if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "the tensor's rows are not contiguous";
   if (!ir_tensor_map_possible(choice->kernel, tensor))
     return "base or strides are not known to be multiples of 16 bytes";
+  /* the engine writes whole pieces of 16 bytes: what lies behind the last column is not always its row's */
+  unsigned piece = 16 / number_bytes(tensor->element);
+  if (ir_known_multiple(choice->kernel, tensor->dims[tensor->rank - 1], piece) < piece)
+    return "rows are not known to end with 16 bytes";
   unsigned rows = (unsigned)ir_tile_extent(tile, 0);
   if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
   uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),

@@ -61,9 +61,10 @@ const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned
  * is left repeats in registers. row_warps warps share a row. */
 const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
                              unsigned row_lanes, unsigned row_warps, unsigned warps);
-/* Scalar products: each thread holds a rectangle of tm x tn elements. */
-const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned threads_n,
-                           unsigned threads);
+/* Scalar products: each thread holds a rectangle of tm x tn elements, `group` (or, if tn is no multiple of
+ * it, fewer) columns side by side. */
+const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned group,
+                           unsigned threads_n, unsigned threads);
 /* Shared memory: dimension `inner` is contiguous; rows of `row_elements` (a panel as wide as the swizzle;
  * panels follow one another), swizzle_bytes 0, 32, 64 or 128. row_pad: unused elements after each row (only
  * unswizzled). */

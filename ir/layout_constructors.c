@@ -154,12 +154,14 @@ const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extent
   return layout;
 }
 
-/* Columns in groups of four (or fewer), the threads of a row side by side: one vector access a group, no bank
- * conflicts. Rows of a thread are as far apart as there are rows of threads. */
-const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned threads_n,
-                           unsigned threads)
+/* Columns in groups, the threads of a row side by side: one vector access a group, no bank conflicts. Rows of
+ * a thread are as far apart as there are rows of threads. */
+const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned group,
+                           unsigned threads_n, unsigned threads)
 {
-  unsigned group = tn % 4 == 0 ? 4 : tn % 2 == 0 ? 2 : 1;
+  unsigned widest = tn % 4 == 0 ? 4 : tn % 2 == 0 ? 2 : 1;
+  if (group > widest) group = widest;
+  if (!group) return NULL;
   if (!tm || !tn || !divides(threads_n, threads) || threads % 32) return NULL;
   unsigned threads_m = threads / threads_n;
   if ((uint64_t)tm * threads_m != m || (uint64_t)tn * threads_n != n) return NULL;
@@ -173,7 +175,8 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
   mode(layout, PLACE_LANE, lanes_m, 0, 1);
   mode(layout, PLACE_WARP, threads_n / lanes_n, 1, lanes_n * group);
   mode(layout, PLACE_WARP, threads_m / lanes_m, 0, lanes_m);
-  layout->name = arena_printf(arena, "fma.c(%u, %u, %u, %u)", tm, tn, threads_n, threads);
+  if (group == widest)
+    layout->name = arena_printf(arena, "fma.c(%u, %u, %u, %u)", tm, tn, threads_n, threads);
   return layout;
 }
 

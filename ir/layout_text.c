@@ -107,7 +107,7 @@ static const Layout *construct(Parser *parser, unsigned which, const unsigned *a
   case GROUP_D: return layout_group_d(arena, e[0], e[1], a[0]);
   case GROUP_A: return layout_group_a(arena, parser->type, e[0], e[1], a[0]);
   case BLOCKED: return layout_blocked(arena, rank, e, a[0], a[1], a[2], a[3]);
-  case FMA_C: return layout_fma_c(arena, e[0], e[1], a[0], a[1], a[2], a[3]);
+  case FMA_C: return layout_fma_c(arena, e[0], e[1], a[0], a[1], 4, a[2], a[3]);
   default: return layout_shared(arena, rank, e, a[0], parser->type, a[1], a[2]);
   }
 }

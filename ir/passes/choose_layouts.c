@@ -43,30 +43,48 @@ static int inner_dim_of_fill(const IrOp *fill)
   return inner < 0 ? 1 : inner;
 }
 
-/* Rows of a scalar product's operand are padded instead: its reads walk down columns element by element. */
-static void place_slot(Placement *placement, IrOp *slot, unsigned inner, bool scalar_product)
+typedef enum {
+  READ_SWIZZLED,  /* by matrices, or by a group product */
+  READ_COLUMNS,   /* by scalar products: down columns, element by element */
+  READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
+} SlotReader;
+
+/* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
+ * of the elements that are read together. */
+static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotReader reader)
 {
   unsigned extent[2];
   extents_of(slot->declared, extent);
   unsigned bytes = number_bytes(slot->declared->element);
-  unsigned swizzle = scalar_product ? 0 : layout_widest_swizzle(extent[inner] * bytes);
-  unsigned pad = scalar_product ? 16 / bytes : 0;
+  unsigned swizzle = reader == READ_SWIZZLED ? layout_widest_swizzle(extent[inner] * bytes) : 0;
+  unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
   slot->declared->layout =
       layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
 }
 
+/* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
+static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inner)
+{
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_MMA) continue;
+    if (ir_attribute_is(op, ATTR_VIA, "fma")) return READ_COLUMNS;
+    bool warp = ir_attribute_is(op, ATTR_VIA, "warp") && number_bytes(slot->declared->element) == 4;
+    for (unsigned k = 0; k < 2 && warp; k++) /* k is dimension 1 of A, 0 of B */
+      if (ir_slot_of(placement->kernel, op->operands[2 - k], NULL) == slot && inner != k)
+        return READ_FRAGMENTS;
+  }
+  return READ_SWIZZLED;
+}
+
 static void place_channels(Placement *placement)
 {
-  bool scalar = false;
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    IrOp *op = placement->ops->pdata[i];
-    if (op->code == OP_MMA) scalar |= ir_attribute_is(op, ATTR_VIA, "fma");
-  }
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_FILL) continue;
     IrOp *slot = ir_slot_of(placement->kernel, op->operands[0], NULL);
-    if (slot) place_slot(placement, slot, (unsigned)inner_dim_of_fill(op), scalar);
+    unsigned inner = (unsigned)inner_dim_of_fill(op);
+    if (slot) place_slot(placement, slot, inner, reader_of(placement, slot, inner));
   }
 }
 
@@ -158,7 +176,10 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   }
   unsigned tm = m >= 128 ? 8 : 4, tn = n >= 128 ? 8 : 4; /* 256 threads on 128 x 128 and on 64 x 64 */
   set_threads(placement, (m / tm) * (n / tn));
-  return layout_fma_c(module->arena, m, n, tm, tn, n / tn, (m / tm) * (n / tn));
+  /* neighbouring threads read neighbouring rows of k, or neighbouring vectors of columns */
+  const IrOp *b = ir_slot_of(placement->kernel, mma->operands[2], NULL);
+  bool along_k = b && b->declared->layout && b->declared->layout->modes[0].dim == 0;
+  return layout_fma_c(module->arena, m, n, tm, tn, along_k ? 1 : 4, n / tn, (m / tm) * (n / tn));
 }
 
 /* ---- Register tiles ---- */

@@ -226,7 +226,7 @@ static void test_blocked(void **state)
 static void check_fma(Arena *arena, unsigned tm, unsigned tn, unsigned threads_n, unsigned threads)
 {
   unsigned threads_m = threads / threads_n, group = tn % 4 == 0 ? 4 : tn % 2 == 0 ? 2 : 1;
-  const Layout *layout = layout_fma_c(arena, tm * threads_m, tn * threads_n, tm, tn, threads_n, threads);
+  const Layout *layout = layout_fma_c(arena, tm * threads_m, tn * threads_n, tm, tn, 4, threads_n, threads);
   assert_non_null(layout);
   for (unsigned t = 0; t < threads; t++)
     for (unsigned r = 0; r < tm * tn; r++) {
@@ -245,8 +245,8 @@ static void test_fma(void **state)
   check_fma(arena, 2, 6, 32, 128);
   check_fma(arena, 1, 1, 64, 128);
   check_fma(arena, 5, 3, 4, 32);
-  assert_null(layout_fma_c(arena, 64, 64, 8, 8, 8, 48));
-  assert_null(layout_fma_c(arena, 64, 65, 8, 8, 8, 64));
+  assert_null(layout_fma_c(arena, 64, 64, 8, 8, 4, 8, 48));
+  assert_null(layout_fma_c(arena, 64, 65, 8, 8, 4, 8, 64));
 }
 
 /* ---- Shared memory ---- */
@@ -419,7 +419,8 @@ static void test_text(void **state)
   expect_round_trip(arena, layout_mma_a(arena, NUMBER_F16, 64, 32, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_b(arena, NUMBER_F16, 32, 64, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_c(arena, 64, 64, 2, 2), NUMBER_F32);
-  expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 16, 256), NUMBER_F32);
+  expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 4, 16, 256), NUMBER_F32);
+  expect_round_trip(arena, layout_fma_c(arena, 128, 128, 8, 8, 1, 16, 256), NUMBER_F32);
   expect_round_trip(arena, layout_blocked(arena, 2, square, 8, 8, 1, 4), NUMBER_F16);
   expect_round_trip(arena, layout_shared(arena, 2, square, 1, NUMBER_F16, 128, 0), NUMBER_F16);
   expect_round_trip(arena, layout_shared(arena, 2, square, 0, NUMBER_F16, 0, 8), NUMBER_F16);

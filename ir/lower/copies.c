@@ -25,8 +25,11 @@ static unsigned power_below(unsigned value)
   return power;
 }
 
-/* A power of two of threads takes part; a row that is no power of two of chunks is walked in several passes.
- */
+#define LINE_BYTES                                                                                           \
+  128 /* what neighbouring threads copy of a row, so that a thread's next chunk is at a constant */
+
+/* A power of two of threads takes part; a row that is no power of two of chunks, or longer than a line, is
+ * walked in several passes. */
 static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunks *chunks)
 {
   chunks->inner = lower_shared_inner(shared);
@@ -36,6 +39,7 @@ static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunk
   chunks->high = shared->rank == 2 ? shared->extent[chunks->outer] : 1;
   unsigned threads = power_below(lower->role->instance_warps * 32);
   chunks->pass_wide = MIN(threads, chunks->wide & -chunks->wide);
+  if (bytes >= 16 && chunks->high > 1) chunks->pass_wide = MIN(chunks->pass_wide, LINE_BYTES / bytes);
   chunks->pass_high = MIN(threads / chunks->pass_wide, power_below(chunks->high));
   chunks->threads = chunks->pass_wide * chunks->pass_high;
   unsigned columns = chunks->wide / chunks->pass_wide;

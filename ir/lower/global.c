@@ -4,6 +4,7 @@
  * are summed in the order in which they become known (kernel, tile, inner loop), so that an inner loop adds
  * only what it changes; the register's part is a constant where the stride is, else one multiply-add a row.
  */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 #include <stdlib.h>
 #include <string.h>
@@ -127,11 +128,41 @@ static IrExpr *advance(Lower *lower, IrExpr *address, IrExpr *x, NumberType x_ty
 
 /* ---- Bounds ---- */
 
+/* `for %k in low .. high step s`, high = bound - ahead or both constants: is %k + constant + extent <= bound
+ * in every iteration? Between constants the last %k is known; otherwise s has to divide low, ahead and the
+ * bound. */
+static bool ends_inside(Lower *lower, const IrOp *loop, int64_t constant, unsigned extent,
+                        const IrExpr *bound)
+{
+  const IrExpr *high = loop->operands[1];
+  int64_t low, step = 1, last, limit, ahead = 0;
+  if (!ir_expr_is_int(loop->operands[0], &low) || low < 0 || constant < 0) return false;
+  if (loop->n_operands > 2 && (!ir_expr_is_int(loop->operands[2], &step) || step < 1)) return false;
+  if (ir_expr_is_int(high, &last) && ir_expr_is_int(bound, &limit))
+    return last <= low || low + (last - 1 - low) / step * step + constant + extent <= limit;
+  if (high->kind == EXPR_BINARY && high->operator_ == OPERATOR_SUB && ir_expr_is_int(high->items[1], &ahead))
+    high = high->items[0];
+  if (!ir_expr_equal(high, bound) || ahead < 0 || step > 1024 || (step & (step - 1)) || low % step ||
+      ahead % step)
+    return false;
+  return ir_known_multiple(lower->kernel, bound, (unsigned)step) % step == 0 &&
+         constant + extent <= ahead + step;
+}
+
 /* Is every index of the dimension inside without a test? */
 static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, const IrExpr *bound)
 {
   int64_t at, limit;
   if (ir_expr_is_int(index, &at) && ir_expr_is_int(bound, &limit)) return at >= 0 && at + extent <= limit;
+  const IrExpr *base = index;
+  int64_t constant = 0;
+  if (index->kind == EXPR_BINARY && index->operator_ == OPERATOR_ADD &&
+      ir_expr_is_int(index->items[1], &constant))
+    base = index->items[0];
+  if (base->kind == EXPR_VALUE && base->value->argument_of) {
+    const IrOp *loop = base->value->argument_of->owner;
+    if (loop && loop->code == OP_FOR && ends_inside(lower, loop, constant, extent, bound)) return true;
+  }
   if (extent != 1) return false;
   if (index->kind == EXPR_VALUE && index->value->argument_of) { /* for %i in 0 .. bound */
     const IrOp *loop = index->value->argument_of->owner;

@@ -141,12 +141,12 @@ static IrExpr *accumulator(Lower *lower, const Warp *warp, unsigned row, unsigne
   return ir_list(module, 4, items);
 }
 
+/* Down a column of pieces and up the next: the fragment of B stays, that of A at the turn is used twice. */
 static void multiply(Lower *lower, const Warp *warp, Fragment *a, Fragment *b)
 {
-  for (unsigned i = 0; i < warp->rows; i++)
-    for (unsigned jj = 0; jj < warp->columns && !lower->failed; jj++) {
-      unsigned j =
-          i % 2 ? warp->columns - 1 - jj : jj; /* back and forth: the fragment of the turn is used twice */
+  for (unsigned j = 0; j < warp->columns; j++)
+    for (unsigned ii = 0; ii < warp->rows && !lower->failed; ii++) {
+      unsigned i = j % 2 ? warp->rows - 1 - ii : ii;
       IrOp *op =
           lower_emit(lower, OP_PRODUCT_WARP, 3, accumulator(lower, warp, warp->row[i], warp->column[j]),
                      ir_list(lower->module, 4, a[i].reg), ir_list(lower->module, 2, b[j].reg));

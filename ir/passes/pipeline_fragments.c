@@ -129,69 +129,135 @@ static void multiply(const Pipeline *pipeline, IrBuilder *builder, IrExpr *a, Ir
     ir_attribute_set(op, product->attributes[i].key, product->attributes[i].value);
 }
 
-static void before_loop(Pipeline *pipeline)
+/* What fills the slot ahead; without copies only the group is closed, so that the waits count alike. */
+static void copy_ahead(const Pipeline *pipeline, IrBuilder *builder, IrExpr *index, bool copies)
 {
-  IrBuilder builder = ir_builder_before(pipeline->loop);
-  builder.mark = pipeline->loop->mark;
-  await_slot(pipeline, &builder);
-  pipeline->a = declare(pipeline, &builder, load(pipeline, &builder, 1, 0));
-  pipeline->b = declare(pipeline, &builder, load(pipeline, &builder, 2, 0));
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  g_hash_table_insert(map, pipeline->loop->regions[0]->arguments[0], index);
+  for (unsigned i = 0; i < pipeline->copies->len; i++) {
+    const IrOp *op = pipeline->copies->pdata[i];
+    if (copies || op->code == OP_COMMIT) ir_op_clone(builder, op, map);
+  }
 }
 
-/* Copies are spread over the steps but the last, so that they do not hold up the fragments behind them. */
-static void move_copies(const Pipeline *pipeline, int64_t s, int64_t steps, unsigned *next)
+/* The next slot's first fragments, into the variables; where no copies run ahead only if there is a next
+ * slot. */
+static void load_next(const Pipeline *pipeline, IrBuilder *builder, IrExpr *index, bool copies)
 {
-  unsigned n = pipeline->copies->len;
-  unsigned until = s + 2 >= steps ? n : (unsigned)(((unsigned)s + 1) * n / ((unsigned)steps - 1));
-  for (; *next < until; ++*next)
-    ir_op_move(pipeline->copies->pdata[*next], pipeline->loop->regions[0], NULL);
+  IrModule *module = pipeline->module;
+  const IrExpr *step = pipeline->loop->operands[2];
+  IrExpr *next = ir_binary(module, OPERATOR_ADD, index, (IrExpr *)step);
+  IrBuilder inner = *builder;
+  if (!copies) {
+    IrOp *more =
+        ir_emit(builder, OP_IF, 1, ir_binary(module, OPERATOR_LT, next, pipeline->loop->operands[1]));
+    inner = ir_builder_at_end(ir_region_add(more));
+    inner.mark = builder->mark;
+  }
+  ir_emit(&inner, OP_ADVANCE, 1, pipeline->advance->operands[0]);
+  await_slot(pipeline, &inner);
+  IrExpr *a = load(pipeline, &inner, 1, 0), *b = load(pipeline, &inner, 2, 0);
+  ir_emit(&inner, OP_SET, 2, pipeline->a, a);
+  ir_emit(&inner, OP_SET, 2, pipeline->b, b);
+  if (copies) *builder = inner;
+}
+
+/* The variables are free from the second step on: they hold what the first one multiplies. */
+static void emit_loop(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low, IrExpr *high, bool copies)
+{
+  IrModule *module = pipeline->module;
+  int64_t steps = pipeline->depth / pipeline->step;
+  IrOp *loop = ir_emit(builder, OP_FOR, 3, low, high, pipeline->loop->operands[2]);
+  IrRegion *body = ir_region_add(loop);
+  const IrValue *old = pipeline->loop->regions[0]->arguments[0];
+  IrExpr *index = ir_value(module, ir_argument_add(body, old->name, old->type));
+  IrExpr *a = pipeline->a, *b = pipeline->b;
+  IrBuilder inner = ir_builder_at_end(body);
+  for (int64_t s = 0; s < steps; s++) {
+    IrExpr *next_a = NULL, *next_b = NULL;
+    inner.mark = pipeline->product->mark;
+    if (s + 1 == steps) {
+      load_next(pipeline, &inner, index, copies);
+    } else {
+      next_a = load(pipeline, &inner, 1, s + 1);
+      next_b = load(pipeline, &inner, 2, s + 1);
+    }
+    if (s == 0) copy_ahead(pipeline, &inner, index, copies);
+    inner.mark = pipeline->product->mark;
+    multiply(pipeline, &inner, a, b);
+    a = next_a;
+    b = next_b;
+  }
+}
+
+/* How far ahead copies run, in elements of k: `%k + AHEAD` in the tensors' corners; 0 if it does not show. */
+static int64_t distance_ahead(const Pipeline *pipeline)
+{
+  const IrValue *index = pipeline->loop->regions[0]->arguments[0];
+  int64_t ahead = 0, here;
+  for (unsigned i = 0; i < pipeline->copies->len; i++) {
+    const IrOp *op = pipeline->copies->pdata[i];
+    for (unsigned d = 1; op->code == OP_COPY && d < op->operands[1]->n; d++) {
+      const IrExpr *at = op->operands[1]->items[d];
+      bool sum = at->kind == EXPR_BINARY && at->operator_ == OPERATOR_ADD &&
+                 at->items[0]->kind == EXPR_VALUE && at->items[0]->value == index &&
+                 ir_expr_is_int(at->items[1], &here);
+      if (sum && (!ahead || ahead == here)) ahead = here;
+    }
+  }
+  return ahead;
+}
+
+/* Where the copies stop: behind it they would lie beyond the end. NULL if K is not known to consist of whole
+ * slots: then the last copies have to be cut, chunk by chunk. */
+static IrExpr *end_of_copies(const Pipeline *pipeline)
+{
+  const IrOp *loop = pipeline->loop;
+  const IrFunction *kernel = loop->parent->function;
+  IrModule *module = pipeline->module;
+  int64_t low, high, step, ahead = distance_ahead(pipeline);
+  if (!ahead || loop->n_operands < 3 || !ir_expr_is_int(loop->operands[0], &low) || low != 0 ||
+      !ir_expr_is_int(loop->operands[2], &step) || step < 1 || step > 1024 || (step & (step - 1)) ||
+      ir_known_multiple(kernel, loop->operands[1], (unsigned)step) % step)
+    return NULL;
+  if (ir_expr_is_int(loop->operands[1], &high)) return ir_int(module, MAX(0, high - ahead));
+  return ir_binary(module, OPERATOR_SUB, loop->operands[1], ir_int(module, ahead));
 }
 
 static void turn_round(Pipeline *pipeline)
 {
-  int64_t steps = pipeline->depth / pipeline->step;
-  IrExpr *a = pipeline->a, *b = pipeline->b, *next_a = NULL, *next_b = NULL;
-  unsigned copied = 0;
-  for (int64_t s = 0; s < steps; s++) {
-    bool last = s + 1 == steps;
-    IrBuilder builder = ir_builder_at_end(pipeline->loop->regions[0]);
-    builder.mark = pipeline->product->mark;
-    if (last) {
-      ir_op_move(pipeline->advance, pipeline->loop->regions[0], NULL);
-      builder = ir_builder_at_end(pipeline->loop->regions[0]);
-      builder.mark = pipeline->product->mark;
-      await_slot(pipeline, &builder);
-    }
-    next_a = load(pipeline, &builder, 1, last ? 0 : s + 1);
-    next_b = load(pipeline, &builder, 2, last ? 0 : s + 1);
-    if (!last) move_copies(pipeline, s, steps, &copied);
-    builder = ir_builder_at_end(pipeline->loop->regions[0]);
-    builder.mark = pipeline->product->mark;
-    multiply(pipeline, &builder, a, b);
-    a = next_a;
-    b = next_b;
+  IrModule *module = pipeline->module;
+  IrOp *loop = pipeline->loop;
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  await_slot(pipeline, &builder);
+  pipeline->a = declare(pipeline, &builder, load(pipeline, &builder, 1, 0));
+  pipeline->b = declare(pipeline, &builder, load(pipeline, &builder, 2, 0));
+  IrExpr *end = end_of_copies(pipeline), *low = loop->operands[0];
+  int64_t constant;
+  if (!end) {
+    emit_loop(pipeline, &builder, low, loop->operands[1], true);
+  } else {
+    emit_loop(pipeline, &builder, low, end, true);
+    builder.mark = loop->mark;
+    if (!ir_expr_is_int(end, &constant)) end = ir_call(module, "max", 2, end, low);
+    emit_loop(pipeline, &builder, end, loop->operands[1], false);
   }
-  IrBuilder builder = ir_builder_at_end(pipeline->loop->regions[0]);
-  builder.mark = pipeline->product->mark;
-  ir_emit(&builder, OP_SET, 2, pipeline->a, next_a);
-  ir_emit(&builder, OP_SET, 2, pipeline->b, next_b);
-  ir_op_remove(pipeline->wait);
-  ir_op_remove(pipeline->sync);
-  ir_op_remove(pipeline->product);
-  ir_remark(pipeline->context, "fragments: loaded a step of %d ahead of their products", (int)pipeline->step);
+  ir_op_remove(loop);
+  ir_remark(pipeline->context, "fragments: loaded a step of %d ahead of their products%s",
+            (int)pipeline->step, end ? "; the last slots in a loop without copies" : "");
 }
 
 static void visit_region(IrModule *module, const IrPassContext *context, IrRegion *region)
 {
-  for (IrOp *op = region->first; op; op = op->next) {
+  for (IrOp *op = region->first, *next; op; op = next) {
+    next = op->next;
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_region(module, context, op->regions[i]);
     if (op->code != OP_FOR) continue;
     g_autoptr(GPtrArray) copies = g_ptr_array_new();
     Pipeline pipeline = {.context = context, .module = module, .loop = op, .copies = copies};
-    if (!match_body(&pipeline) || !find_fragments(&pipeline)) continue;
-    before_loop(&pipeline);
-    turn_round(&pipeline);
+    if (match_body(&pipeline) && find_fragments(&pipeline)) turn_round(&pipeline);
   }
 }
 

@@ -9,8 +9,7 @@
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
 static const int64_t group_ranges[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 #define MANY_ROWS 8192 /* what the last range is priced for, unless M is known to be less */
-/* Blocks of warp products share SMs, so beyond one wave the model tells their tiles too badly apart. */
-static const int64_t warp_ranges[] = {8, 16, 32, 64, 128};
+static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 512};
 #define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
 /* A range keeps its own tile if the next range's would take this much longer; few rows, and many, whose
  * kernels run longer, less. */

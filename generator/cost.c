@@ -37,7 +37,16 @@
 #define STREAM_ROW     2.3    /* and for each row and 128 bytes of k, */
 #define STREAM_LATENCY 1250.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
 #define STREAM_COMBINE 1200.0 /* for a cluster to meet and add up a tile */
-#define WARP_STEP      100.0  /* clocks: wait, block barrier, addresses of a k step of warp products */
+/* Where threads copy and warps multiply: */
+#define WARP_COPY       33.0 /* bytes a clock that the threads of an SM copy, however many blocks they are, */
+#define WARP_LATENCY    1500.0 /* clocks from a copy's issue to the barrier behind it, */
+#define WARP_STEP       40.0   /* of a k step: wait, block barrier, addresses, */
+#define WARP_START      2000.0 /* of a tile until its first products, */
+#define WARP_OUTPUTS    4.0    /* outputs a clock, straight from registers; */
+#define WARP_HIDDEN     0.35   /* of both where another block multiplies meanwhile; */
+#define WARP_EFFICIENCY 0.9    /* of the products' rate with two warps a scheduler, */
+#define WARP_ONE_BLOCK  0.82   /* if these are of one block, which waits as a whole, */
+#define WARP_ALONE      0.62   /* and with one */
 /* Bytes that a k step moves through shared memory, over what its banks would deliver in the measured time:
  * one warpgroup's products hide some of what they read, two get into each other's way. */
 /* Clocks from a copy's issue to its barrier when copies do not queue; a slot is free one step after its
@@ -202,24 +211,47 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   return cost;
 }
 
+/* FLOP a clock and SM of warp products: stated for 16-bit operands, others by their width. */
+static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
+{
+  double rate = gpu_fact(gpu, "product_warp.throughput");
+  return rate > 0 ? rate * 2 / gemm->a_bytes : product_rate(gpu, gemm->type);
+}
+
+/* Clocks of a k step of so many blocks of an SM together. */
+static double warp_step(const Gpu *gpu, const CostReport *cost, const CostTile *tile, double together)
+{
+  double warps = fmax(4, fmin(8, (double)tile->bm * tile->bn / 4096)) * together;
+  double schedulers = gpu_fact(gpu, "limits.schedulers");
+  bool enough = warps >= 2 * (schedulers > 0 ? schedulers : 4);
+  double efficiency = !enough ? WARP_ALONE : together > 1 ? WARP_EFFICIENCY : WARP_ONE_BLOCK;
+  double busy = overlapped(together * cost->tensor / efficiency, together * cost->copy);
+  return fmax(fmax(busy, together * cost->shared), cost->latency) + WARP_STEP;
+}
+
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
-  double bm = tile->bm, bn = tile->bn, bk = tile->bk;
+  double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double warps = fmax(4, bm * bn / 4096);
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
-  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type);
+  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
   cost.shared = (filled + read) / ((double)gpu->shared_banks * gpu->shared_bank_bytes);
-  cost.copy = filled / DEFAULT_COPY;
-  cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
-  cost.step = fmax(fmax(cost.tensor, cost.shared), cost.copy) + WARP_STEP;
+  cost.copy = filled / WARP_COPY;
+  cost.latency = WARP_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.tiles = tile_count(gemm, tile);
   cost.waves = ceil(cost.tiles / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm);
-  double steps = cost.waves * divide_up(gemm->k, tile->bk);
-  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + bm * bn / EPILOGUE_SPEED;
+  /* the busiest SM's tiles: as many at once as it holds, and what is left */
+  double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
+  cost.step = warp_step(gpu, &cost, tile, fmin(resident, cost.waves));
+  double rest = left > 0 ? warp_step(gpu, &cost, tile, left) : 0;
+  double turn = WARP_START + bm * bn / WARP_OUTPUTS, hidden = resident > 1 ? WARP_HIDDEN : 1;
+  double steps = divide_up(gemm->k, tile->bk);
+  double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * turn * hidden;
+  cost.total = FILL + overlapped(busy, cost.memory) + turn;
   return cost;
 }
 

@@ -12,10 +12,13 @@ static const unsigned swapped_columns[] = {8, 16, 32};
 static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
-static const unsigned warp_tiles[][2] = {{64, 64}, {128, 64}, {64, 128}, {128, 128}};
-#define F32_BITS         24 /* significant bits */
+static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64}, {64, 128},
+                                         {128, 128}, {256, 128}, {128, 256}};
+#define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
+#define DEEP_AREA        (64 * 64)   /* and of the largest whose steps are short enough for twice the depth */
+#define F32_BITS         24          /* significant bits */
 #define MOST_STAGES      10
-#define MOST_WARP_STAGES 4
+#define MOST_WARP_STAGES 6
 /* Longer rings made them slower: docs/performance-log.md. */
 #define MOST_SWAPPED_STAGES      8
 #define MOST_SWAPPED_WARP_STAGES 6
@@ -26,15 +29,6 @@ const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmC
 }
 
 /* ---- Shared memory ---- */
-
-/* A row of the widest swizzle along k; half of one where threads copy and more stages pay; two where the tile
- * has few rows of D, so that a step is worth its barriers, unless sums are kept apart for each step: 128 of k
- * at most. */
-static unsigned tile_depth(const FusedGemm *gemm, const GemmCandidate *tile)
-{
-  unsigned bytes = tile->swapped && !tile->promote ? 256 : tile->group ? 128 : 64;
-  return bytes / number_bytes(gemm->a_type);
-}
 
 static unsigned out_bytes(const FusedOperator *op)
 {
@@ -62,11 +56,19 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   return bytes;
 }
 
+/* Threads that gather 32-bit elements across k want padded rows (choose_layouts). */
+static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candidate)
+{
+  bool gathers = !candidate->group && number_bytes(gemm->a_type) == 4;
+  return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
+}
+
 static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
   return (candidate->bm * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) *
-         candidate->bk;
+             candidate->bk +
+         padding_bytes(gemm, candidate);
 }
 
 /* Where the blocks that share a tile exchange their parts (combine_blocks). */
@@ -75,12 +77,34 @@ static unsigned exchange_bytes(const GemmCandidate *candidate)
   return candidate->split > 1 ? candidate->bm * (candidate->bn * 4 + candidate->split * EXCHANGE_PADDING) : 0;
 }
 
-static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
+/* Bytes of shared memory that a block may have, less barriers and alignment. */
+static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const Gpu *gpu = chooser->gpu;
-  unsigned stage = stage_bytes(chooser, candidate), room = gpu->shared_per_block;
+  unsigned room = gpu->shared_per_block;
   if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
-  room -= 2048; /* barriers and alignment */
+  return room - 2048;
+}
+
+/* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
+ * barriers; half of one where threads copy and that leaves too few stages, or nothing is known of the
+ * alignment. */
+static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast)
+{
+  unsigned bytes = number_bytes(gemm_candidate_operator(chooser, &tile)->gemm.a_type), row = 128;
+  if (tile.swapped && !tile.promote) return 2 * row / bytes;
+  if (tile.group) return row / bytes;
+  if (!fast || tile.swapped || !gemm_warp_possible(chooser)) return row / 2 / bytes;
+  if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
+  for (;; row /= 2) {
+    tile.bk = row / bytes;
+    if (row <= 64 || 3 * stage_bytes(chooser, &tile) <= block_room(chooser, &tile)) return tile.bk;
+  }
+}
+
+static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
+{
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
   if (!fast) return 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u, candidate->swapped ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
@@ -116,7 +140,7 @@ static bool promotes(const Chooser *chooser, bool group)
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
   tile.promote = promotes(chooser, tile.group);
-  tile.bk = tile_depth(&chooser->op->gemm, &tile);
+  tile.bk = tile_depth(chooser, tile, fast);
   tile.stages = stage_count(chooser, &tile, fast);
   return tile;
 }
@@ -208,12 +232,11 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   return !gemm->dual || half % (gemm->b_n_major ? 128 / number_bytes(gemm->b_type) : 16) == 0;
 }
 
-/* Narrow elements that do not lie along k are gathered one by one: their fragments pass through registers
- * unpacked. */
+/* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
 static bool gathers_elements(const Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  return number_bytes(gemm->a_type) != 2 && (gemm->a_m_major || gemm->b_n_major);
+  return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
 }
 
 /* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp products
@@ -354,14 +377,22 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   if (split == 1 && bm <= 128 && !chooser->op->gemm.dual) append(chooser, list, candidate, m);
 }
 
+/* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */
+static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
+    for (unsigned blocks = 2; blocks >= 1; blocks--) {
+      GemmCandidate tile = {
+          .bm = warp_tiles[i][0], .bn = warp_tiles[i][1], .alternate = 1, .cluster = 1, .split = 1};
+      tile.blocks = blocks;
+      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) append(chooser, list, tile, m);
+    }
+}
+
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
-  for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
-    append(chooser, list,
-           (GemmCandidate){
-               .bm = warp_tiles[i][0], .bn = warp_tiles[i][1], .alternate = 1, .cluster = 1, .split = 1},
-           m);
+  if (!group) append_warp_tiles(chooser, list, m);
   for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
       for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)

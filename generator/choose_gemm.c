@@ -119,7 +119,9 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
   choice_set_int(choice, "group", tile.raster ? tile.raster : 8);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
-  choice_set_own(choice, "blocks", MAX(1, tile.blocks));
+  /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
+   * hold for the chosen tile, not for one that is set by hand */
+  choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));

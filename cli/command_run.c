@@ -32,6 +32,10 @@ const Option run_options[] = {
      .value = "NAME=BYTES",
      .repeated = true,
      .doc = "moves a tensor so many bytes off an aligned address"},
+    {.name = "in-place",
+     .value = "OUT=IN",
+     .repeated = true,
+     .doc = "puts an output into the memory of an input, as C += A B does"},
     {.name = "seed", .value = "N", .doc = "seed of random inputs; default: 0"},
     {.name = "set", .value = "PARAM=VALUE", .repeated = true, .doc = "forces a template parameter"},
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
@@ -181,6 +185,17 @@ static bool apply_offsets(Run *run, GError **error)
   return true;
 }
 
+static bool apply_sharing(Run *run, GError **error)
+{
+  for (const char *const *text = argument_values(run->arguments, "in-place"); *text; text++) {
+    g_autofree char *output = NULL, *input = NULL;
+    if (!argument_split("in-place", *text, &output, &input, error) ||
+        !execution_share(run->execution, output, input, error))
+      return false;
+  }
+  return true;
+}
+
 static bool prepare(Run *run, GError **error)
 {
   const char *folder = argument_value(run->arguments, "out");
@@ -189,7 +204,7 @@ static bool prepare(Run *run, GError **error)
   if (keep && !(run->keep = output_new(keep, error))) return false;
   run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
   if (run->execution) run->execution->keep = run->keep;
-  run->data = run->execution && apply_offsets(run, error)
+  run->data = run->execution && apply_offsets(run, error) && apply_sharing(run, error)
                   ? run_data_new(run->graph, argument_values(run->arguments, "input"), run->seed, error)
                   : NULL;
   if (!run->data) return false;

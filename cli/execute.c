@@ -31,6 +31,7 @@ static bool make_tensors(Execution *x, GError **error)
   x->tensors = arena_new_array(x->arena, ExecutionTensor, x->plan->n_tensors);
   for (unsigned i = 0; i < x->plan->n_tensors; i++) {
     ExecutionTensor *tensor = &x->tensors[i];
+    tensor->place = i;
     if (!plan_resolve_tensor(x->plan, x->plan->tensors[i], &bindings, &tensor->resolved, error)) return false;
     if (x->plan->tensors[i]->kind == PLAN_WORKSPACE) continue;
     tensor->data = g_try_malloc(tensor->resolved.bytes + 1);
@@ -63,7 +64,7 @@ void execution_free(Execution *x)
 {
   if (!x) return;
   for (unsigned i = 0; x->tensors && i < x->plan->n_tensors; i++)
-    g_free(x->tensors[i].data);
+    if (x->tensors[i].place == i) g_free(x->tensors[i].data);
   arena_free(x->arena);
   g_free(x);
 }
@@ -72,6 +73,33 @@ ExecutionTensor *execution_tensor(const Execution *x, const char *name)
 {
   const PlanTensor *tensor = plan_tensor(x->plan, name);
   return tensor ? &x->tensors[tensor->index] : NULL;
+}
+
+static bool same_form(const ResolvedTensor *a, const ResolvedTensor *b)
+{
+  bool same = a->tensor->type == b->tensor->type && a->tensor->rank == b->tensor->rank;
+  for (unsigned d = 0; same && d < a->tensor->rank; d++)
+    same = a->shape[d] == b->shape[d] && a->strides[d] == b->strides[d];
+  return same;
+}
+
+bool execution_share(Execution *x, const char *output, const char *input, GError **error)
+{
+  ExecutionTensor *out = execution_tensor(x, output), *in = execution_tensor(x, input);
+  bool kinds =
+      out && in && out->resolved.tensor->kind == PLAN_OUTPUT && in->resolved.tensor->kind == PLAN_INPUT;
+  if (!kinds || !same_form(&out->resolved, &in->resolved)) {
+    error_set(error, ERROR_INPUT, NULL, "in-place", NULL,
+              kinds ? "%s cannot lie in %s: type, shape or strides differ"
+                    : "%s and %s are no output and input",
+              output, input);
+    return false;
+  }
+  g_free(out->data);
+  out->data = in->data;
+  out->skew = in->skew;
+  out->place = in->place;
+  return true;
 }
 
 const CompiledKernel *execution_kernel(const Execution *x, const PlanVariant *variant)

@@ -14,6 +14,8 @@ typedef struct ExecutionTensor {
   ResolvedTensor resolved;
   uint8_t *data; /* resolved.bytes, element [0, ..., 0] first; NULL for the workspace's; owned */
   unsigned skew; /* bytes its address is off one that is aligned to 256 */
+  unsigned
+      place; /* the tensor whose memory it lies in: its own index, or that of an input (execution_share) */
 } ExecutionTensor;
 
 typedef struct Execution {
@@ -34,6 +36,9 @@ Execution *execution_new(const CompileResult *compiled, const Gpu *gpu, const Gr
 void execution_free(Execution *execution);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Execution, execution_free)
 ExecutionTensor *execution_tensor(const Execution *execution, const char *name); /* NULL if there is none */
+/* Puts an output into the memory of an input of the same type, shape and strides, as in C += A B. ERROR_INPUT
+ * "in-place" if it has another form, or is no output. Before inputs are put there. */
+bool execution_share(Execution *execution, const char *output, const char *input, GError **error);
 /* Between a tensor's memory and its elements in row-major order without gaps (elements * size bytes). */
 void execution_scatter(const ExecutionTensor *tensor, const void *elements);
 void execution_gather(const ExecutionTensor *tensor, void *elements);

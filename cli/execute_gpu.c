@@ -52,12 +52,19 @@ static bool make_memory(GpuRun *run, GError **error)
       run->addresses[i] = run->regions[n].address + tensor->resolved.offset;
       continue;
     }
+    if (tensor->place != i) continue;
     GpuRegion *region = &run->regions[i];
     if (!make_region(run, region, x->plan->tensors[i]->name, tensor->resolved.bytes, tensor->skew, error) ||
         !device_write(run->device, region->address, tensor->data, region->bytes, error))
       return false;
     run->addresses[i] = region->address;
   }
+  for (unsigned i = 0; i < n; i++)
+    if (x->tensors[i].place != i) {
+      run->regions[i] = run->regions[x->tensors[i].place];
+      run->regions[i].allocation = 0; /* released once */
+      run->addresses[i] = run->addresses[x->tensors[i].place];
+    }
   return true;
 }
 

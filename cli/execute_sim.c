@@ -69,16 +69,20 @@ typedef struct Description {
 
 static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *tensor)
 {
-  const ExecutionTensor *memory = &s->x->tensors[tensor->index];
+  unsigned place = s->x->tensors[tensor->index].place;
+  const ExecutionTensor *memory = &s->x->tensors[place];
   if (m->buffer_of[tensor->index] >= 0) return;
-  m->buffer_of[tensor->index] = (int)m->n_buffers;
-  m->buffers[m->n_buffers++] = (SimBuffer){
-      .name = tensor->name,
-      .data = memory->data ? memory->data : s->workspace + memory->resolved.offset,
-      .bytes = memory->resolved.bytes,
-      .offset = memory->skew,
-      .undefined = !s->written[tensor->index],
-  };
+  if (m->buffer_of[place] < 0) {
+    m->buffer_of[place] = (int)m->n_buffers;
+    m->buffers[m->n_buffers++] = (SimBuffer){
+        .name = s->x->plan->tensors[place]->name,
+        .data = memory->data ? memory->data : s->workspace + memory->resolved.offset,
+        .bytes = memory->resolved.bytes,
+        .offset = memory->skew,
+        .undefined = !s->written[place],
+    };
+  }
+  m->buffer_of[tensor->index] = m->buffer_of[place];
 }
 
 static bool describe_map(Description *d, const ResolvedArgument *resolved, GError **error)

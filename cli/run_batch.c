@@ -39,8 +39,8 @@ static bool refuse(const char *what, GError **error)
 
 static bool check_keys(const json_t *words, GError **error)
 {
-  static const char *const known[] = {"label", "graph", "gpu",  "dims",  "set", "offset",
-                                      "skew",  "sms",   "seed", "fixed", NULL};
+  static const char *const known[] = {"label", "graph", "gpu",  "dims",  "set",      "offset",
+                                      "skew",  "sms",   "seed", "fixed", "in_place", NULL};
   const char *key;
   json_t *value;
   if (!json_is_object(words)) return refuse("a line of a batch is to be an object", error);
@@ -156,6 +156,21 @@ static bool apply_offsets(const Item *item, Execution *x, GError **error)
   return true;
 }
 
+static bool apply_sharing(const Item *item, Execution *x, GError **error)
+{
+  size_t i;
+  json_t *text;
+  json_array_foreach(json_object_get(item->words, "in_place"), i, text)
+  {
+    g_autofree char *output = NULL, *input = NULL;
+    if (!json_is_string(text)) return refuse("`in_place` of a line is to be a list of texts", error);
+    if (!argument_split("in-place", json_string_value(text), &output, &input, error) ||
+        !execution_share(x, output, input, error))
+      return false;
+  }
+  return true;
+}
+
 static bool carry_out(Batch *batch, Item *item, Execution *x, ExecutionFaults *faults, GError **error)
 {
   if (batch->device) {
@@ -190,7 +205,7 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   g_autoptr(Graph) graph = graph_read(batch->source, item->bindings, item->n_bindings, error);
   g_autoptr(Execution) x =
       graph ? execution_new(batch->compiled, batch->gpu, item->bindings, item->n_bindings, error) : NULL;
-  if (!x || !apply_offsets(item, x, error)) return false;
+  if (!x || !apply_offsets(item, x, error) || !apply_sharing(item, x, error)) return false;
   uint64_t seed = (uint64_t)json_integer_value(json_object_get(item->words, "seed"));
   g_autoptr(RunData) data = run_data_new(graph, (const char *const[]){NULL}, seed, error);
   if (!data) return false;

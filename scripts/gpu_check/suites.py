@@ -19,7 +19,8 @@ def cases_of(path, gpus=None):
                 for sets in case.get("set", [[]]):
                     label = " ".join([name, gpu] + [f"{k}={v}" for k, v in dims.items()] + list(sets))
                     yield {"label": label, "graph": graph, "gpu": gpu, "dims": dims, "set": list(sets),
-                           "offset": case.get("offset", []), "fixed": bool(case.get("fixed")), "sms": case.get("sms", 0)}
+                           "offset": case.get("offset", []), "in_place": case.get("in_place", []),
+                           "fixed": bool(case.get("fixed")), "sms": case.get("sms", 0)}
 
 
 def run(context):

@@ -159,7 +159,7 @@ static void describe_forced(Chooser *chooser, Choice *choice)
 {
   const ChoiceParameter *bm = choice_parameter(choice, "bm"), *bn = choice_parameter(choice, "bn"),
                         *bk = choice_parameter(choice, "bk"), *stages = choice_parameter(choice, "stages");
-  if (!chooser->options || !chooser->options->sets || !bm || !bn || !bk) return;
+  if (!chooser->options || !chooser->options->sets || !*chooser->options->sets || !bm || !bn || !bk) return;
   bool swapped = choice_int(choice, "swapped", 0) != 0;
   choice->tile_text = arena_printf(chooser->arena, "%dx%dx%d", (int)(swapped ? bn : bm)->integer,
                                    (int)(swapped ? bm : bn)->integer, (int)bk->integer);

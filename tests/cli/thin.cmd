@@ -6,8 +6,8 @@ $ adlgen compile thin.json --gpu h100 --dim N=28672 --dim K=4096 --explain --emi
   variant 2: template gemm, tile 32x64x128, guard: align(y) >= 16 && M <= 32
 
 $ ls out/h100 | grep -E '^gemm_(8|32)x.*ptx$'
-gemm_32x64x128.ptx
-gemm_8x64x128.ptx
+gemm_32x64x128_swapped.ptx
+gemm_8x64x128_swapped.ptx
 
 # With warp products too.
 $ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'variant.*M <= (8|16|32)$'
@@ -30,8 +30,11 @@ $ grep -h -E 'maxnreg|minnctapersm' out/h100/gemm_16x64x64.ptx
 
 # No product takes f32: at most four rows are sums along k.
 $ sed s/bf16/f32/g thin.json | adlgen compile - --gpu h100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'sums|variant 1'
+gemm_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      256          -       0       -     -
   M <= 4: sums along k, since no product instruction takes the types
   variant 1: template gemv_rows, tile 1x8x512, guard: align(y) >= 16 && M <= 4
+  kernel gemm_1x8x512_sums
+    gemm_1x8x512_sums: it needs 56 of 255 registers, 3 predicates
 
 # Two products with a gate in one kernel are not exchanged.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json

@@ -9,7 +9,8 @@
 
 typedef struct Chooser {
   const FusedOperator *op;
-  const FusedOperator *turned; /* GEMM, neither dual nor reduced: the operator as its transpose; choose_variants sets it */
+  const FusedOperator
+      *turned; /* GEMM, neither dual nor reduced: the operator as its transpose; choose_variants sets it */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;

@@ -69,8 +69,8 @@ typedef struct FusedOutput {
   const Symbolic *strides[FUSED_MAX_RANK + 1];
   /* ROW: which of the anchor's values, when value is ANCHOR: 0 main, 1 mean, 2 inverse standard deviation */
   unsigned anchor_output;
-  /* GEMM: not the values, but those of each row and REDUCED_COLUMNS columns reduced, by ONNX_ReduceMax, Min or
-   * Sum; the tensor has a column for each of these parts, of stride 1. */
+  /* GEMM: not the values, but those of each row and REDUCED_COLUMNS columns reduced, by ONNX_ReduceMax, Min
+   * or Sum; the tensor has a column for each of these parts, of stride 1. */
   bool reduced;
   OperatorId reduction;
 } FusedOutput;

@@ -69,8 +69,8 @@ void fuser_pair_products(Fuser *fuser);
 
 /* ---- reductions of a product's result: fusion_reduce.c ---- */
 
-/* Lets the kernels of products reduce parts of their results that a row group reduces. Adds tensors and nodes;
- * groups are complete. */
+/* Lets the kernels of products reduce parts of their results that a row group reduces. Adds tensors and
+ * nodes; groups are complete. */
 void fuser_reduce_products(Fuser *fuser);
 
 /* ---- fused operators: fusion_assemble.c ---- */

@@ -117,7 +117,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
-  choice_set_int(choice, "group", tile.raster ? tile.raster : 8);
+  choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */

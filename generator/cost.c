@@ -126,8 +126,7 @@ static double store_parts(const CostTile *tile, unsigned bytes)
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }
 
-#define FEW_WAVES    3
-#define USUAL_RASTER 8 /* rows of tiles */
+#define FEW_WAVES 3
 
 /* What the tiles that run at once read of both operands. */
 static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
@@ -149,9 +148,9 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   unsigned split = tile->split > 1 ? tile->split : 1;
   cost.tiles = tile_count(gemm, tile);
   double busy = fmin(cost.tiles * split, gemm->sms);
-  double waves = ceil(cost.tiles * split / gemm->sms);
+  cost.waves = ceil(cost.tiles * split / gemm->sms);
   double all =
-      waves >= FEW_WAVES && wave_bytes(gemm, tile) > 0.9 * gpu->l2_bytes ? ALL_COPY_MISSES : ALL_COPY;
+      cost.waves >= FEW_WAVES && wave_bytes(gemm, tile) > 0.9 * gpu->l2_bytes ? ALL_COPY_MISSES : ALL_COPY;
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
   if (tile->promote) cost.tensor += (PROMOTE + bn / 2) * (tile->bm > 64 ? 1 - PROMOTE_HIDDEN : 1);
@@ -160,7 +159,6 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
-  cost.waves = ceil(cost.tiles * split / gemm->sms);
   cost.step += OUTSIDE_ROW * outside * busy / tall / split; /* those that share a tile read other k */
   if (cost.waves > 1) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
@@ -289,6 +287,8 @@ unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile 
     least = traffic;
     best = groups[i];
   }
-  double saved = (usual - least) / read_bandwidth(gpu) * clock_hertz(gpu);
+  double bandwidth = read_bandwidth(gpu);
+  if (!(bandwidth > 0)) return USUAL_RASTER;
+  double saved = (usual - least) / bandwidth * clock_hertz(gpu);
   return saved > WORTH_A_RASTER * cost_group_gemm(gpu, gemm, tile).total ? best : USUAL_RASTER;
 }

@@ -33,6 +33,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* A kernel of per-thread copies and warp products; only the order of totals means something. */
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+#define USUAL_RASTER 8 /* rows of tiles that are walked together where nothing says better */
 /* Rows of tiles that are best walked together, so that the fewest bytes of operands come from device memory.
  */
 unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

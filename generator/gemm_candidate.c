@@ -1,11 +1,11 @@
 #include "generator/gemm_candidate.h"
+#include "ir/resources.h"
 #include "ir/staging.h"
 #include <math.h>
 
 static const unsigned group_rows[] = {64, 128, 192, 256};
-#define COLUMNS_STEP   16
-#define COLUMNS_MOST   256
-#define DEFAULT_RASTER 8
+#define COLUMNS_STEP 16
+#define COLUMNS_MOST 256
 static const unsigned splits[] = {1, 2, 4, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
 static const unsigned swapped_columns[] = {8, 16, 32};
@@ -83,7 +83,7 @@ static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidat
   const Gpu *gpu = chooser->gpu;
   unsigned room = gpu->shared_per_block;
   if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
-  return room - 2048;
+  return room - RESERVED_SHARED_BYTES;
 }
 
 /* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
@@ -188,26 +188,26 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
          exchange_bytes(candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
 }
 
-#define GROUP_ROWS         64 /* of a group product */
-#define PRODUCER_REGISTERS 40 /* as budget_registers gives it */
+#define GROUP_ROWS 64 /* of a group product */
 /* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
  * not been handed over yet, and in the epilogue. */
 #define ENTRY_REGISTERS    26
 #define EPILOGUE_REGISTERS 40
 
-/* Warpgroups that multiply, as choose_layouts makes them. */
 static unsigned consumer_groups(const GemmCandidate *candidate)
 {
   if (candidate->alternate > 1) return candidate->alternate;
-  return candidate->bm % 128 == 0 ? 2 : candidate->bm % 192 == 0 ? 3 : 1;
+  return warpgroups_of_rows(candidate->bm);
 }
 
 static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
 {
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm / groups;
-  unsigned entry = MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / 8 * 8;
-  unsigned granted = (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / 8 * 8;
+  unsigned entry =
+      MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / HANDOVER_STEP * HANDOVER_STEP;
+  unsigned granted =
+      (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / HANDOVER_STEP * HANDOVER_STEP;
   granted = MIN(granted, gpu->registers_per_thread);
   unsigned accumulators = candidate->promote ? 2 : 1; /* the sum of a step has its own */
   return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
@@ -311,7 +311,7 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   Priced priced = priced_shape(chooser, candidate, m);
-  return candidate->group ? cost_raster_group(chooser->gpu, &priced.shape, &priced.tile) : DEFAULT_RASTER;
+  return candidate->group ? cost_raster_group(chooser->gpu, &priced.shape, &priced.tile) : USUAL_RASTER;
 }
 
 /* Blocks in clusters of `size` that run at once, one an SM. */

@@ -11,6 +11,10 @@
 #include "reference/operators.h"
 #include "runtime/assembler.h"
 
+/* Gets a line for people while a long command runs; NULL: nobody listens. */
+typedef void BenchNote(const char *text, void *data);
+void bench_note(BenchNote *note, void *data, const char *format, ...) G_GNUC_PRINTF(3, 4);
+
 /* ---- the case ---- */
 
 /* What a graph of one matrix product multiplies: D[m, n] = s t sum A[m, k] B[k, n]; steps are in elements,

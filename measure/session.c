@@ -16,16 +16,7 @@ typedef struct CaseRun {
   unsigned *n_wrong;
 } CaseRun;
 
-static void tell(const BenchSession *session, const char *format, ...) G_GNUC_PRINTF(2, 3);
-static void tell(const BenchSession *session, const char *format, ...)
-{
-  va_list arguments;
-  if (!session->note) return;
-  va_start(arguments, format);
-  g_autofree char *text = g_strdup_vprintf(format, arguments);
-  va_end(arguments);
-  session->note(text, session->data);
-}
+#define tell(session, ...) bench_note((session)->note, (session)->data, __VA_ARGS__)
 
 /* ---- candidates ---- */
 

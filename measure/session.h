@@ -33,7 +33,7 @@ typedef struct BenchSession {
   BenchReference reference;
   /* Called as results come in; may be NULL. note: what went wrong with a candidate, or what is being done. */
   void (*line)(const BenchLine *line, void *data);
-  void (*note)(const char *text, void *data);
+  BenchNote *note;
   void *data;
 } BenchSession;
 

@@ -5,16 +5,7 @@
 #define WORTH_A_CHANGE  1.005
 #define FIRST_PROPOSALS 8
 
-static void tell(const TuneSession *session, const char *format, ...) G_GNUC_PRINTF(2, 3);
-static void tell(const TuneSession *session, const char *format, ...)
-{
-  va_list arguments;
-  if (!session->note) return;
-  va_start(arguments, format);
-  g_autofree char *text = g_strdup_vprintf(format, arguments);
-  va_end(arguments);
-  session->note(text, session->data);
-}
+#define tell(session, ...) bench_note((session)->note, (session)->data, __VA_ARGS__)
 
 static const Proposal *proposal_at(const ProductProposals *product, unsigned i)
 {

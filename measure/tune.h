@@ -52,7 +52,7 @@ typedef struct TuneSession {
   TuneClock clock;
   /* Called as things happen; may be NULL. */
   void (*line)(const TuneLine *line, void *data);
-  void (*note)(const char *text, void *data);
+  BenchNote *note;
   /* Told before a product is compiled: how many proposals there are. */
   void (*begin)(const BenchCase *c, const ProductProposals *product, unsigned n, void *data);
   void *data;

@@ -10,10 +10,7 @@
  * and in steps of 8, and the sum must not exceed what the block entered with. */
 #include "ir/facts.h"
 #include "ir/pass.h"
-
-#define HANDOVER_STEP 8
-#define PRODUCER_REGISTERS                                                                                   \
-  40 /* enough for addresses, coordinates and loop counters of several tensor copies */
+#include "ir/resources.h"
 
 typedef struct {
   IrOp *role;

@@ -11,6 +11,7 @@
  * fixes are spread over the block by vectors as wide as all their accesses allow. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -162,7 +163,7 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   const IrType *type = &mma->operands[0]->value->type;
   unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
   if (ir_attribute_is(mma, ATTR_VIA, "group")) {
-    unsigned warpgroups = placement->alternate ? 1 : m % 128 == 0 ? 2 : m % 192 == 0 ? 3 : 1;
+    unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
     set_threads(placement, warpgroups * 128);
     return layout_group_d(module->arena, m, n, warpgroups);
   }

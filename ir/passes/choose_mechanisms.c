@@ -13,6 +13,7 @@
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 #include "ir/staging.h"
 
 #define MAX_FILLS 2 /* of one tile */
@@ -225,8 +226,6 @@ static void choose_product(Choice *choice, IrOp *mma)
 
 /* ---- Stores ---- */
 
-#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
-
 /* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
 static uint64_t bytes_taken(const Choice *choice)
 {
@@ -270,7 +269,8 @@ static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint6
   uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),
                                    number_bytes(tensor->element));
   if (!staging) return "the tile's rows divide into no parts of 16 bytes";
-  if (*used + staging + RESERVED_BYTES > gpu->shared_per_block) return "no shared memory is left to stage it";
+  if (*used + staging + RESERVED_SHARED_BYTES > gpu->shared_per_block)
+    return "no shared memory is left to stage it";
   *used += staging;
   return NULL;
 }

@@ -13,6 +13,7 @@
  * once; stores behind one another share them. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 #include "ir/staging.h"
 
 #define FIRST_BARRIER 1 /* named barrier 0 is the block's */
@@ -404,8 +405,6 @@ static bool is_in_parts(const GPtrArray *ops)
   return false;
 }
 
-#define RESERVED_BYTES 2048 /* barriers, and what alignment loses */
-
 static void add_shared(IrOp *op, void *data)
 {
   unsigned long *bytes = data, slots = 1;
@@ -429,7 +428,7 @@ static void find_room(Staging *staging, const GPtrArray *stores)
       again |= stored_tensor(stores->pdata[j]) == stored_tensor(stores->pdata[i]);
     tensors += !again;
   }
-  unsigned long used = RESERVED_BYTES, most = staging->context->gpu->shared_per_block;
+  unsigned long used = RESERVED_SHARED_BYTES, most = staging->context->gpu->shared_per_block;
   ir_region_visit(staging->kernel->body, add_shared, &used);
   staging->room = used < most ? (most - used) / tensors : 0;
 }

@@ -100,6 +100,23 @@ adlgen_options api_options(const adlgen_options *options)
   return result;
 }
 
+bool api_compile_options(const adlgen_options *options, CompileOptions *compile, GError **error)
+{
+  static const Accumulate ways[] = {[ADLGEN_ACCUMULATE_DEFAULT] = ACCUMULATE_DEFAULT,
+                                    [ADLGEN_ACCUMULATE_EXACT] = ACCUMULATE_EXACT,
+                                    [ADLGEN_ACCUMULATE_FAST] = ACCUMULATE_FAST};
+  if (options->accumulate < 0 || (unsigned)options->accumulate >= G_N_ELEMENTS(ways)) {
+    error_set(error, ERROR_USAGE, NULL, "bad-accumulate", NULL, "there is no way to accumulate %d",
+              options->accumulate);
+    return false;
+  }
+  *compile = (CompileOptions){.fast_math = options->fast_math != 0,
+                              .accumulate = ways[options->accumulate],
+                              .sm_budget = options->sm_budget,
+                              .sets = options->sets};
+  return true;
+}
+
 static void assembly_destroy(void *assembly)
 {
   assembly_free(assembly);
@@ -133,15 +150,14 @@ static adlgen_result *compile(Source *source, adlgen_gpu *gpu, const adlgen_opti
 {
   adlgen_options options = api_options(given);
   GError *fault = NULL;
+  CompileOptions compile_options;
+  if (!api_compile_options(&options, &compile_options, &fault)) return api_fail(error, fault);
   g_autoptr(Graph) graph = build_graph(source, options.dims, &fault);
   if (!graph) return api_fail(error, fault);
   g_autoptr(TunedDatabase) tuned = NULL;
   if (!options.no_tuned && !(tuned = tuned_database_open(gpu->gpu, options.tuned, &fault)))
     return api_fail(error, fault);
-  CompileOptions compile_options = {.fast_math = options.fast_math != 0,
-                                    .sm_budget = options.sm_budget,
-                                    .sets = options.sets,
-                                    .tuned = tuned};
+  compile_options.tuned = tuned;
   CompileResult *compiled = generator_compile(graph, gpu->gpu, &compile_options, &fault);
   if (!compiled) return api_fail(error, fault);
   adlgen_result *result = g_new0(adlgen_result, 1);

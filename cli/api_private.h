@@ -24,3 +24,5 @@ int api_fail_code(adlgen_error *error, GError *fault);
 adlgen_gpu *api_gpu(Gpu *gpu); /* takes it */
 /* Fields beyond what the caller's struct has keep their default. */
 adlgen_options api_options(const adlgen_options *options);
+/* What decides the code, measured choices aside. ERROR_USAGE "bad-accumulate". */
+bool api_compile_options(const adlgen_options *options, CompileOptions *compile, GError **error);

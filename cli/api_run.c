@@ -54,10 +54,7 @@ static bool jit_options(const adlgen_options *options, JitOptions *jit, GError *
               options->assembler);
     return false;
   }
-  *jit = (JitOptions){.compile = {.fast_math = options->fast_math != 0,
-                                  .sm_budget = options->sm_budget,
-                                  .sets = options->sets},
-                      .dims = options->dims,
+  *jit = (JitOptions){.dims = options->dims,
                       .tuned = options->tuned,
                       .no_tuned = options->no_tuned != 0,
                       .ptxas = options->ptxas,
@@ -65,7 +62,7 @@ static bool jit_options(const adlgen_options *options, JitOptions *jit, GError *
                       .nvjitlink = options->assembler == ADLGEN_ASSEMBLER_NVJITLINK,
                       .jobs = options->jobs,
                       .device = options->device};
-  return true;
+  return api_compile_options(options, &jit->compile, error);
 }
 
 static adlgen_executable *give(Loaded *loaded, GError *fault, adlgen_error *error)

@@ -269,7 +269,7 @@ static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, G
   }
   take_counts(job, faults);
   if (!run_data_take_outputs(data, x, error)) return false;
-  const RunComparison *comparisons = run_data_check(data, INFINITY, arena, error);
+  const RunComparison *comparisons = run_data_check(data, false, INFINITY, arena, error);
   if (comparisons) explain_outputs(job, graph, comparisons);
   return comparisons != NULL;
 }

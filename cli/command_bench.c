@@ -1,5 +1,6 @@
 /* adlgen bench: how fast kernels are on the GPU of this machine, beside competitors and the machine's
  * ceilings. */
+#include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/evaluate.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 
 static const char *const mode_choices[] = {"cold", "warm", "sustained", NULL};
-static const char *const accumulate_choices[] = {"exact", "fast", NULL};
 static const char *const peer_choices[] = {"cublaslt", NULL};
 
 const Option bench_options[] = {

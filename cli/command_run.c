@@ -1,4 +1,5 @@
 /* adlgen run: compiles a graph, runs it on the simulator or on a GPU, compares it with its reference. */
+#include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/build.h"
 #include "cli/cli.h"
@@ -39,6 +40,7 @@ const Option run_options[] = {
     {.name = "seed", .value = "N", .doc = "seed of random inputs; default: 0"},
     {.name = "set", .value = "PARAM=VALUE", .repeated = true, .doc = "forces a template parameter"},
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
+    OPTION_ACCUMULATE,
     {.name = "out", .value = "DIR", .doc = "where inputs.safetensors and outputs.safetensors go"},
     {.name = "keep",
      .value = "DIR",
@@ -136,6 +138,11 @@ static bool all_bound(const Graph *graph, GError **error)
   return ok;
 }
 
+static Accumulate accumulation(const Run *run)
+{
+  return accumulate_parse(argument_value(run->arguments, "accumulate"));
+}
+
 static bool compile(Run *run, GError **error)
 {
   run->source = source_load(argument_at(run->arguments, 0), error);
@@ -147,7 +154,7 @@ static bool compile(Run *run, GError **error)
   run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
   if (!run->gpu) return false;
   g_autoptr(TunedDatabase) tuned = NULL;
-  CompileOptions options = {.sets = argument_values(run->arguments, "set")};
+  CompileOptions options = {.sets = argument_values(run->arguments, "set"), .accumulate = accumulation(run)};
   if (!sms_of_options(run->arguments, &options.sm_budget, error) ||
       !tuned_of_options(run->arguments, run->gpu, &tuned, error))
     return false;
@@ -327,7 +334,8 @@ static bool run_all(Run *run, GError **error)
   if (!run_data_take_outputs(run->data, run->execution, error)) return false;
   /* Outputs behind a fault mean nothing. */
   if (argument_flag(run->arguments, "check") && !run->faults->n_errors) {
-    run->comparisons = run_data_check(run->data, run->tolerance, run->arena, error);
+    run->comparisons =
+        run_data_check(run->data, accumulation(run) == ACCUMULATE_FAST, run->tolerance, run->arena, error);
     if (!run->comparisons) return false;
   }
   if (run->keep && !output_commit(run->keep, error)) return false;

@@ -1,11 +1,12 @@
 /* The option table. One row a command; --help, the man page and the completion are printed from it. */
+#include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/tuned_option.h"
 
 static const char *const emit_choices[] = {"ir", "ptx", "cubin", "sass", "c", NULL};
 static const char *const math_choices[] = {"precise", "fast", NULL};
-static const char *const accumulate_choices[] = {"exact", "fast", NULL};
+const char *const accumulate_choices[] = {"exact", "fast", NULL};
 
 #define OPTION_PTXAS                                                                                         \
   {                                                                                                          \
@@ -55,12 +56,7 @@ static const Option compile_options[] = {
      .value = "MODE",
      .choices = math_choices,
      .doc = "precise (default), or fast: the hardware's approximations where they are quicker"},
-    {.name = "accumulate",
-     .value = "MODE",
-     .choices = accumulate_choices,
-     .doc =
-         "sums of products of 8-bit floats: exact (default; partial sums are added in f32), or fast (default "
-         "of --math fast): as the tensor cores keep them"},
+    OPTION_ACCUMULATE,
     {.name = "print-after",
      .value = "PASS",
      .repeated = true,

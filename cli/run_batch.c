@@ -1,4 +1,5 @@
 #include "cli/run_batch.h"
+#include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/catalog_cases.h"
 #include "cli/execute.h"
@@ -39,8 +40,8 @@ static bool refuse(const char *what, GError **error)
 
 static bool check_keys(const json_t *words, GError **error)
 {
-  static const char *const known[] = {"label", "graph", "gpu",  "dims",  "set",      "offset",
-                                      "skew",  "sms",   "seed", "fixed", "in_place", NULL};
+  static const char *const known[] = {"label", "graph", "gpu",   "dims",     "set",        "offset", "skew",
+                                      "sms",   "seed",  "fixed", "in_place", "accumulate", NULL};
   const char *key;
   json_t *value;
   if (!json_is_object(words)) return refuse("a line of a batch is to be an object", error);
@@ -51,6 +52,10 @@ static bool check_keys(const json_t *words, GError **error)
     return refuse(what, error);
   }
   if (!json_is_string(json_object_get(words, "gpu"))) return refuse("a line of a batch needs a `gpu`", error);
+  const char *accumulate = json_string_value(json_object_get(words, "accumulate"));
+  if (json_object_get(words, "accumulate") &&
+      (!accumulate || !g_strv_contains(accumulate_choices, accumulate)))
+    return refuse("`accumulate` of a line is exact or fast", error);
   return true;
 }
 
@@ -82,8 +87,9 @@ static char *text_of_graph(const json_t *words)
 /* What decides the kernels. */
 static char *key_of(const Item *item, const char *graph)
 {
-  json_t *key = json_pack("[s, O, O?, O?, O?]", graph, json_object_get(item->words, "gpu"),
+  json_t *key = json_pack("[s, O, O?, O?, O?, O?]", graph, json_object_get(item->words, "gpu"),
                           json_object_get(item->words, "set"), json_object_get(item->words, "sms"),
+                          json_object_get(item->words, "accumulate"),
                           item->n_constants ? json_object_get(item->words, "dims") : NULL);
   char *text = json_dumps(key, JSON_SORT_KEYS), *copy = g_strdup(text);
   free(text);
@@ -109,6 +115,11 @@ static Source *source_of(const json_t *words, const char *text, GError **error)
   return source_new(json_is_string(label) ? json_string_value(label) : "<batch>", text, strlen(text));
 }
 
+static Accumulate accumulation(const Item *item)
+{
+  return accumulate_parse(json_string_value(json_object_get(item->words, "accumulate")));
+}
+
 static bool compile(Batch *batch, const Item *item, GError **error)
 {
   g_autofree char *text = text_of_graph(item->words), *key = key_of(item, text);
@@ -124,6 +135,7 @@ static bool compile(Batch *batch, const Item *item, GError **error)
   }
   g_auto(GStrv) sets = g_strv_builder_end(builder);
   const CompileOptions options = {.sets = (const char *const *)sets,
+                                  .accumulate = accumulation(item),
                                   .sm_budget =
                                       (unsigned)json_integer_value(json_object_get(item->words, "sms"))};
   batch->source = source_of(item->words, text, error);
@@ -216,7 +228,9 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   json_object_set(item->result, "faults", faults->list);
   if (ok) {
     const RunComparison *comparisons =
-        run_data_take_outputs(data, x, error) ? run_data_check(data, INFINITY, item->arena, error) : NULL;
+        run_data_take_outputs(data, x, error)
+            ? run_data_check(data, accumulation(item) == ACCUMULATE_FAST, INFINITY, item->arena, error)
+            : NULL;
     if (!comparisons) return false;
     json_object_set_new(item->result, "outputs", outputs_json(graph, comparisons, &ok));
   }

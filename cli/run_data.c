@@ -127,10 +127,11 @@ static RunComparison compare_output(const Tensor *out, const Value *reference, d
   return c;
 }
 
-RunComparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error)
+RunComparison *run_data_check(const RunData *data, bool fast, double tolerance, Arena *arena, GError **error)
 {
   const Graph *graph = data->graph;
-  bool coarse = graph_has_coarse_products(graph), fast = graph_has_fast_sums(graph);
+  bool coarse = graph_has_coarse_products(graph);
+  fast = graph_has_fast_sums(graph, fast);
   g_autoptr(GPtrArray) references = evaluate_graph(graph, data->inputs, error);
   if (!references) return NULL;
   RunComparison *comparisons = arena_new_array(arena, RunComparison, graph->n_outputs);

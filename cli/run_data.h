@@ -24,8 +24,9 @@ typedef struct RunComparison {
   double out, reference;
 } RunComparison;
 
-/* Computes the reference and compares each output. tolerance: a limit that can only lower those of the types.
- * In the arena, as graph->outputs; NULL on error. */
-RunComparison *run_data_check(const RunData *data, double tolerance, Arena *arena, GError **error);
+/* Computes the reference and compares each output. `fast`: products that do not say keep their sums as the
+ * hardware does. tolerance: a limit that can only lower those of the types. In the arena, as graph->outputs;
+ * NULL on error. */
+RunComparison *run_data_check(const RunData *data, bool fast, double tolerance, Arena *arena, GError **error);
 /* inputs.safetensors and outputs.safetensors. */
 bool run_data_write(const RunData *data, Output *output, GError **error);

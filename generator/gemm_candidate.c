@@ -127,14 +127,18 @@ static Accumulate accumulation(const Chooser *chooser)
   return asked;
 }
 
+bool gemm_sums_exactly(const Chooser *chooser)
+{
+  return number_is_small_float(chooser->op->gemm.a_type) && accumulation(chooser) == ACCUMULATE_EXACT;
+}
+
 /* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
 static bool promotes(const Chooser *chooser, bool group)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   const GpuProduct *product = gpu_product(chooser->gpu, group ? "product_group" : "product_warp",
                                           gemm->a_type, gemm->b_type, gemm->acc_type);
-  return product && number_is_small_float(gemm->a_type) && !(product->accumulator_bits >= F32_BITS) &&
-         accumulation(chooser) == ACCUMULATE_EXACT;
+  return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(chooser);
 }
 
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)

@@ -31,6 +31,8 @@ const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmC
 /* Can the GPU multiply the operands as they lie, with group products, with warp products? */
 bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);
+/* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
+bool gemm_sums_exactly(const Chooser *chooser);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);

@@ -126,24 +126,34 @@ static void dump_tensor(GString *text, const GraphTensor *tensor)
   g_string_append_printf(text, " align %u\n", tensor->align);
 }
 
+/* Type of a matrix product's first operand, before dequantisation. */
+static NumberType product_type(const GraphNode *node)
+{
+  const GraphTensor *operand = node->inputs[0];
+  const GraphNode *producer = operand->producer;
+  bool dequantised = producer && producer->op->id == ONNX_DequantizeLinear;
+  return dequantised ? producer->inputs[0]->type : operand->type;
+}
+
 bool graph_has_coarse_products(const Graph *graph)
 {
   for (unsigned i = 0; i < graph->n_nodes; i++) {
     const GraphNode *node = graph->nodes[i];
     if (node->op->class_ != OPERATOR_GEMM) continue;
-    const GraphTensor *operand = node->inputs[0];
-    const GraphNode *producer = operand->producer;
-    if (producer && producer->op->id == ONNX_DequantizeLinear) operand = producer->inputs[0];
-    if (operand->type == NUMBER_TF32 || number_is_small_float(operand->type)) return true;
+    NumberType type = product_type(node);
+    if (type == NUMBER_TF32 || number_is_small_float(type)) return true;
   }
   return false;
 }
 
-bool graph_has_fast_sums(const Graph *graph)
+bool graph_has_fast_sums(const Graph *graph, bool by_default)
 {
   for (unsigned i = 0; i < graph->n_nodes; i++) {
-    const GraphAttribute *accumulate = graph_attribute_find(graph->nodes[i], "accumulate");
-    if (accumulate && !strcmp(accumulate->text, "fast")) return true;
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM || !number_is_small_float(product_type(node))) continue;
+    const GraphAttribute *accumulate = graph_attribute_find(node, "accumulate");
+    bool says = accumulate && strcmp(accumulate->text, "default") != 0;
+    if (says ? !strcmp(accumulate->text, "fast") : by_default) return true;
   }
   return false;
 }

@@ -109,8 +109,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
 GraphTensor *graph_tensor(const Graph *graph, const char *name); /* NULL if there is none */
 /* Some product is taken in tf32, or of 8-bit floats: their sums or operands have fewer bits than f32. */
 bool graph_has_coarse_products(const Graph *graph);
-/* Some product asks for fast accumulation. */
-bool graph_has_fast_sums(const Graph *graph);
+/* Some product of 8-bit floats keeps its sums as the hardware does: its attribute says fast, or, where it
+ * says nothing, `by_default`. */
+bool graph_has_fast_sums(const Graph *graph, bool by_default);
 /* Attribute of a node by name; breaks on a name the operator does not have, _find() gives NULL. */
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);

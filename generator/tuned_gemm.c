@@ -92,7 +92,8 @@ static void describe_epilogue(const FusedOperator *op, GString *text)
   if (function) g_string_append(text, ", functions");
 }
 
-/* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. */
+/* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that
+ * are kept in f32 take other tiles than those that are not. */
 static char *describe_product(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->op;
@@ -104,6 +105,7 @@ static char *describe_product(const Chooser *chooser)
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", number_name(op->outputs[i].tensor->type));
   describe_epilogue(op, text);
+  if (gemm_sums_exactly(chooser)) g_string_append(text, ", exact sums");
   return arena_strdup(chooser->arena, text->str);
 }
 

@@ -91,8 +91,8 @@ static bool matches_expected(Turn *turn, unsigned candidate, GError **error)
     if (!memcmp(out->data, turn->expected[i]->data, out->bytes)) continue; /* most add up in one order */
     g_autoptr(Value) expected = value_from_tensor(turn->expected[i], error);
     if (!expected) return false;
-    double limit = 2 * comparison_limit(out->type, graph_has_coarse_products(turn->work->c->graph),
-                                        graph_has_fast_sums(turn->work->c->graph));
+    bool fast = graph_has_fast_sums(graph, turn->work->c->accumulate == ACCUMULATE_FAST);
+    double limit = 2 * comparison_limit(out->type, graph_has_coarse_products(graph), fast);
     Comparison c = compare_values(out, expected, limit);
     if (c.ok) continue;
     g_autofree char *text =

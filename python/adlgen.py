@@ -32,7 +32,7 @@ class _Options(ctypes.Structure):
                 ("sets", ctypes.POINTER(ctypes.c_char_p)), ("sm_budget", ctypes.c_uint), ("fast_math", ctypes.c_int),
                 ("assemble", ctypes.c_int), ("ptxas", ctypes.c_char_p), ("jobs", ctypes.c_uint),
                 ("cache_dir", ctypes.c_char_p), ("assembler", ctypes.c_int), ("device", ctypes.c_uint),
-                ("tuned", ctypes.POINTER(ctypes.c_char_p)), ("no_tuned", ctypes.c_int)]
+                ("tuned", ctypes.POINTER(ctypes.c_char_p)), ("no_tuned", ctypes.c_int), ("accumulate", ctypes.c_int)]
 
 
 class _Tensor(ctypes.Structure):
@@ -41,6 +41,7 @@ class _Tensor(ctypes.Structure):
                 ("strides", ctypes.c_longlong * 16), ("bytes", ctypes.c_ulonglong)]
 
 
+_ACCUMULATE = {None: 0, "exact": 1, "fast": 2}  # adlgen.h's ADLGEN_ACCUMULATE_*
 _VOID, _TEXT, _ERROR = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(_CError)
 _OPTIONS, _DIMS = ctypes.POINTER(_Options), ctypes.POINTER(ctypes.c_longlong)
 # name: result, parameters
@@ -428,7 +429,8 @@ class Kernel:
         options = _Options(size=ctypes.sizeof(_Options), dims=dims, sets=sets, sm_budget=given["sms"],
                            fast_math=int(given["fast_math"]), ptxas=ptxas.encode() if ptxas else None,
                            cache_dir=None if cache is None else os.fspath(cache).encode(),
-                           device=0 if device is None else device + 1, tuned=files, no_tuned=int(tuned is False))
+                           device=0 if device is None else device + 1, tuned=files, no_tuned=int(tuned is False),
+                           accumulate=_ACCUMULATE[given["accumulate"]])
         return options, (dims, sets, files)
 
     def _load(self, device):
@@ -530,12 +532,16 @@ class Kernel:
 
 
 def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, device=None, cache_dir=None, ptxas=None,
-            tuned=None):
+            tuned=None, accumulate=None):
     """Compiles a graph: a dict, a file's name, or a text (JSON or YAML) with a line break or a brace in it.
 
     gpu: name or file of a description; None: the one nearest to GPU `device` of this machine. dims: symbols that are
     compiled in. sets: template parameters to force. sms: SMs that kernels may use at most. cache_dir: folder of
-    machine code, "" for none. tuned: files of measured choices besides those that adlgen finds; False: none at all. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
+    machine code, "" for none. tuned: files of measured choices besides those that adlgen finds; False: none at all.
+    accumulate: sums of products of 8-bit floats, "exact" or "fast", where the graph does not say; None: exact, or fast with
+    fast_math. Needs no GPU if `gpu` is given; kernels are loaded when they are first called on a GPU."""
+    if accumulate not in _ACCUMULATE:
+        raise InputError(1, f"accumulate is \"exact\" or \"fast\", not {accumulate!r}")
     if isinstance(graph, dict):
         name, text = f"<{graph.get('name', 'graph')}>", json.dumps(graph).encode()
     elif isinstance(graph, str) and ("\n" in graph or "{" in graph):
@@ -547,5 +553,5 @@ def compile(graph, gpu=None, *, dims=None, sets=None, sms=0, fast_math=False, de
         except OSError as error:
             raise InputError(1, f"cannot read {name}: {error.strerror}") from None
     options = {"dims": dims or {}, "sets": sets or {}, "sms": sms, "fast_math": fast_math, "device": device,
-               "cache_dir": cache_dir, "ptxas": ptxas, "tuned": tuned}
+               "cache_dir": cache_dir, "ptxas": ptxas, "tuned": tuned, "accumulate": accumulate}
     return Kernel(name, text, gpu, options)

@@ -93,8 +93,16 @@ typedef struct adlgen_options {
                     * context or, if it has none, the primary context of GPU 0 */
   /* Files of measured choices (docs/tune.md) that come before those found elsewhere; ended by NULL. */
   const char *const *tuned;
-  int no_tuned; /* the cost model decides alone, whatever was measured */
+  int no_tuned;   /* the cost model decides alone, whatever was measured */
+  int accumulate; /* ADLGEN_ACCUMULATE_*: sums of products of 8-bit floats, where the graph does not say */
 } adlgen_options;
+
+/* How sums of products of 8-bit floats are kept (docs/numerics.md). */
+enum {
+  ADLGEN_ACCUMULATE_DEFAULT = 0, /* exact, or with fast_math fast */
+  ADLGEN_ACCUMULATE_EXACT = 1,   /* partial sums are added in f32 */
+  ADLGEN_ACCUMULATE_FAST = 2     /* as the tensor cores keep them */
+};
 
 /* What turns PTX into machine code. They give different code: figures are published for ptxas. */
 enum {

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,38 @@ static void test_options(void **state)
   adlgen_error_clear(&error);
 }
 
+/* Sums of 8-bit floats: exact unless asked otherwise, with fast_math too. */
+static void test_accumulation(void **state)
+{
+  static const char product[] = "{name: product, inputs: {A: {type: e4m3, shape: [64, 256]},"
+                                " B: {type: e5m2, shape: [256, 128], strides: [1, 256]}},"
+                                " nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
+  adlgen_error error = {0};
+  const adlgen_options ways[] = {
+      {.size = sizeof ways[0]},
+      {.size = sizeof ways[0], .accumulate = ADLGEN_ACCUMULATE_EXACT},
+      {.size = sizeof ways[0], .accumulate = ADLGEN_ACCUMULATE_EXACT, .fast_math = 1},
+      {.size = sizeof ways[0], .fast_math = 1},
+      {.size = sizeof ways[0], .accumulate = ADLGEN_ACCUMULATE_FAST},
+      {.size = offsetof(adlgen_options, accumulate), .accumulate = ADLGEN_ACCUMULATE_FAST}};
+  static const bool fast[] = {false, false, false, true, true, false};
+  adlgen_result *exact = compile("h100", product, NULL, &error);
+  assert_non_null(exact);
+  for (unsigned i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+    adlgen_result *result = compile("h100", product, &ways[i], &error);
+    assert_non_null(result);
+    bool same = !strcmp(adlgen_result_ptx(result, 0), adlgen_result_ptx(exact, 0));
+    assert_int_equal(same, !fast[i]);
+    adlgen_result_free(result);
+  }
+  adlgen_result_free(exact);
+  adlgen_options wrong = {.size = sizeof wrong, .accumulate = 3};
+  assert_null(compile("h100", product, &wrong, &error));
+  assert_int_equal(error.code, ADLGEN_ERROR_USAGE);
+  assert_string_equal(error.message, "there is no way to accumulate 3");
+  adlgen_error_clear(&error);
+}
+
 static void *compile_in_thread(void *unused)
 {
   char *texts = calloc(1, 1);
@@ -130,8 +163,8 @@ static void test_names(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_result),  cmocka_unit_test(test_errors), cmocka_unit_test(test_options),
-      cmocka_unit_test(test_threads), cmocka_unit_test(test_names),
+      cmocka_unit_test(test_result),       cmocka_unit_test(test_errors),  cmocka_unit_test(test_options),
+      cmocka_unit_test(test_accumulation), cmocka_unit_test(test_threads), cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ options:
   --dim NAME=VALUE        fixes a symbolic dimension of the graph
   --sms N                 SMs that kernels may use at most; default: all of the GPU
   --math MODE             precise (default), or fast: the hardware's approximations where they are quicker (precise | fast)
-  --accumulate MODE       sums of products of 8-bit floats: exact (default; partial sums are added in f32), or fast (default of --math fast): as the tensor cores keep them (exact | fast)
+  --accumulate MODE       sums of products of 8-bit floats, where the graph does not say: exact (default; partial sums are added in f32), or fast (default of --math fast): as the tensor cores keep them (exact | fast)
   --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each
   --start-after PASS      FILE.ir goes on after this pass; default: the one its header names
   --skip PASS             leaves out an optional pass, for bisection

@@ -91,6 +91,17 @@ class Compiling(unittest.TestCase):
         narrow = adlgen.compile(graph, gpu="h100", sets={"bn": 64, "bm": 64})
         self.assertTrue(all("64x64x" in name for name in narrow.kernels()), list(narrow.kernels()))
 
+    def test_accumulation(self):
+        graph = {"name": "p", "inputs": {"a": {"type": "e4m3", "shape": [64, 256]},
+                                         "b": {"type": "e4m3", "shape": [256, 64], "strides": [1, 256]}},
+                 "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["d"]}], "outputs": ["d"]}
+        exact, also, fast = (adlgen.compile(graph, gpu="h100", accumulate=way).kernels() for way in (None, "exact", "fast"))
+        self.assertEqual(exact, also)
+        self.assertNotEqual(exact, fast)
+        with self.assertRaises(adlgen.InputError) as wrong:
+            adlgen.compile(graph, gpu="h100", accumulate="slow")
+        self.assertEqual(str(wrong.exception), 'accumulate is "exact" or "fast", not \'slow\'')
+
     def test_budget_of_sms(self):
         kernel = adlgen.compile(ADD, gpu="h100", sms=7)
         self.assertEqual(kernel.plan["gpu"]["sms"], 7)

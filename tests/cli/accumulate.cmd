@@ -1,0 +1,49 @@
+# run --accumulate: fast sums have a limit of their own, and are further off; what the graph says goes first.
+$ printf '{"name": "p", "inputs": {"a": {"type": "e4m3", "shape": ["M", 640]}, "b": {"type": "e5m2", "shape": [640, 48], "strides": [1, 640]}}, "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["d"]}], "outputs": ["d"]}' >plain.json
+
+$ sed 's/"outputs": \["d"\]}\]/"outputs": ["d"], "attributes": {"accumulate": "exact"}}]/' plain.json >exact.json
+
+$ adlgen run plain.json --gpu h100 --on sim --dim M=5 --check | grep limit -A1
+output  type     error   max abs  limit  
+d       f32   9.04e-05  7.09e-03  2e-03  ok
+
+$ adlgen run plain.json --gpu h100 --on sim --dim M=5 --check --accumulate exact | grep limit -A1
+output  type     error   max abs  limit  
+d       f32   9.04e-05  7.09e-03  2e-03  ok
+
+$ adlgen run plain.json --gpu h100 --on sim --dim M=5 --check --accumulate fast | grep limit -A1
+output  type     error   max abs  limit  
+d       f32   3.77e-04  9.54e-02  1e-02  ok
+
+$ adlgen run exact.json --gpu h100 --on sim --dim M=5 --check --accumulate fast | grep limit -A1
+output  type     error   max abs  limit  
+d       f32   9.04e-05  7.09e-03  2e-03  ok
+
+$ adlgen run plain.json --gpu h100 --on sim --dim M=5 --check --accumulate slow
+error: adlgen run: --accumulate cannot be "slow"
+hint: one of: exact, fast
+[exit 2]
+
+# Products of 16 bits have one way to add up: the same limit.
+$ sed 's/e4m3/bf16/; s/e5m2/bf16/' plain.json >wide.json
+
+$ adlgen run wide.json --gpu h100 --on sim --dim M=5 --check --accumulate fast | grep limit -A1
+output  type     error   max abs  limit  
+d       bf16  1.58e-03  2.15e-01  4e-03  ok
+
+$ printf '{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "fast"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "default"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": 1}\n' >lines.jsonl
+
+$ adlgen run --batch lines.jsonl --on sim | sed 's/"error":[^,]*,//'
+{"line":1,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.002,"misplaced":0,"ok":true}],"ok":true}
+{"line":2,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.01,"misplaced":0,"ok":true}],"ok":true}
+{"line":3,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
+{"line":4,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
+
+# Choices measured with sums of one kind say nothing of the other.
+$ printf '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "e4m3 mk x e5m2 nk + f32 -> f32", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 48}, "us": 1, "first_us": 2},{"product": "e4m3 mk x e5m2 nk + f32 -> f32, exact sums", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 192, "bn": 48}, "us": 1, "first_us": 2}]}' >choices.json
+
+$ adlgen compile plain.json --gpu h100 --dim M=64 --tuned choices.json --accumulate fast --out out --emit ptx --explain | grep tuned
+  M = 64     tuned: bm=128 bn=48, measured at M = 64: 2.000 times as fast as the model's choice
+
+$ adlgen compile plain.json --gpu h100 --dim M=64 --tuned choices.json --out out --emit ptx --explain | grep tuned
+  M = 64     tuned: bm=192 bn=48, measured at M = 64: 2.000 times as fast as the model's choice

@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const char *const mode_choices[] = {"cold", "warm", "sustained", NULL};
-static const char *const peer_choices[] = {"cublaslt", NULL};
+static const char *const peer_choices[] = {"cublaslt", "product", NULL};
 
 const Option bench_options[] = {
     {.name = "gpu", .value = "GPU", .doc = "the GPU to compile for: a name or a YAML file"},
@@ -27,7 +27,7 @@ const Option bench_options[] = {
      .choices = peer_choices,
      .list = true,
      .repeated = true,
-     .doc = "competitors, measured in turn with ours"},
+     .doc = "what is measured in turn with ours: cublaslt, or the graph's matrix product alone"},
     {.name = "variant",
      .value = "[NAME:]KEY=VALUE,...",
      .repeated = true,
@@ -250,7 +250,12 @@ static bool open_machine(Bench *bench, GError **error)
   s->assembler = bench->assembler;
   s->gpu = bench->assembler ? bench_gpu_open(number, error) : NULL;
   if (!s->gpu) return false;
-  if (!argument_values(bench->arguments, "against")[0]) return true;
+  bool wanted = false;
+  for (const char *const *peer = argument_values(bench->arguments, "against"); *peer; peer++) {
+    wanted |= !strcmp(*peer, "cublaslt");
+    s->product |= !strcmp(*peer, "product");
+  }
+  if (!wanted) return true;
   GError *missing = NULL;
   s->cublaslt = cublaslt_open(s->gpu, argument_value(bench->arguments, "cublaslt"), &missing);
   if (!s->cublaslt) fprintf(stderr, "cublaslt is left out: %s\n", missing->message);

@@ -17,12 +17,21 @@ void bench_note(BenchNote *note, void *data, const char *format, ...) G_GNUC_PRI
 
 /* ---- the case ---- */
 
-/* What a graph of one matrix product multiplies: D[m, n] = s t sum A[m, k] B[k, n]; steps are in elements,
- * batches are `batch` products whose operands lie a, b, d elements apart. The graph is a MatMul, of
- * dequantised operands or not, and a Cast behind it or not. */
+/* What follows a product's sums. */
+typedef enum { BENCH_NO_ACTIVATION, BENCH_RELU, BENCH_GELU_TANH } BenchActivation;
+
+/* What a graph of one matrix product multiplies: D[m, n] = f(s t c sum A[m, k] B[k, n] + C[m, n] + bias[n]);
+ * steps are in elements, batches are `batch` products whose operands lie a, b, d elements apart. The graph is
+ * a MatMul, of dequantised operands or not, and behind it, each once at most and in this order or left out:
+ * Mul by a constant, Add of C or bias, Relu or Gelu; and Casts. */
 typedef struct BenchProduct {
   const GraphTensor *a, *b, *d;
   const GraphTensor *scale[2]; /* s and t: one f32 each; NULL: 1 */
+  double factor;               /* c */
+  const GraphTensor *added;    /* C, which lies as D does; NULL: none */
+  const GraphTensor *bias;     /* NULL: none */
+  BenchActivation activation;  /* f */
+  bool fused;                  /* anything but scales and a Cast is there */
   Accumulate accumulate;       /* what the MatMul asks for */
   int64_t m, n, k, batch;
   int64_t a_step[2], b_step[2], d_step[2]; /* of row, column */
@@ -42,7 +51,7 @@ typedef struct BenchCase {
   double bytes;       /* inputs, constants and outputs, each once */
   double flops;       /* of its matrix products; 0: it has none */
   NumberType operand; /* of the first product */
-  bool is_product;    /* it is one matrix product and nothing else: `product` holds it */
+  bool is_product;    /* it is what a BenchProduct says: `product` holds it */
   BenchProduct product;
   Accumulate accumulate; /* of products that do not say; to be set by the caller, else the default */
 } BenchCase;
@@ -54,6 +63,9 @@ BenchCase *bench_case_new(Source *source, const char *class_, const char *const 
                           const char *const *constants, GError **error);
 void bench_case_free(BenchCase *c);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchCase, bench_case_free)
+/* The matrix product of a case alone: a case of one node, its result in the product's own type. The caller's.
+ * ERROR_UNSUPPORTED "no-product" if the case has not exactly one, of two inputs of the graph, or is that. */
+BenchCase *bench_case_product(const BenchCase *c, GError **error);
 
 /* ---- its tensors ---- */
 
@@ -113,6 +125,7 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchVariant, bench_variant_free)
 typedef struct BenchBuild BenchBuild;
 BenchBuild *bench_build_new(const BenchCase *c, const BenchVariant *variant, const Gpu *gpu, GError **error);
 void bench_build_free(BenchBuild *build);
+const char *bench_build_name(const BenchBuild *build);
 /* {kernels: [{name, grid, threads, shared}]}: what it will launch. The build's. */
 json_t *bench_build_facts(const BenchBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchBuild, bench_build_free)

@@ -58,6 +58,11 @@ void bench_build_free(BenchBuild *build)
   g_free(build);
 }
 
+const char *bench_build_name(const BenchBuild *build)
+{
+  return build->name;
+}
+
 json_t *bench_build_facts(const BenchBuild *build)
 {
   return build->facts;

@@ -98,25 +98,88 @@ static void steps_of(const GraphTensor *tensor, int64_t steps[2])
   steps[1] = number(tensor->strides[tensor->rank - 1]);
 }
 
-/* The nodes that multiply: the product, what dequantises its operands, a Cast of its result; no others. */
+static bool is_op(const GraphNode *node, const char *name)
+{
+  return !strcmp(node->op->name, name);
+}
+
+/* Lies as D does, so that a library takes one layout for both. */
+static bool lies_like(const GraphTensor *tensor, const GraphTensor *d)
+{
+  if (tensor->type != d->type || tensor->rank != d->rank) return false;
+  for (unsigned i = 0; i < d->rank; i++)
+    if (number(tensor->shape[i]) != number(d->shape[i]) ||
+        number(tensor->strides[i]) != number(d->strides[i]))
+      return false;
+  return true;
+}
+
+static bool is_row_vector(const GraphTensor *tensor, const GraphTensor *d)
+{
+  unsigned last = tensor->rank - 1;
+  return tensor->rank >= 1 && tensor->type == d->type && number(tensor->strides[last]) == 1 &&
+         number(tensor->shape[last]) == number(d->shape[d->rank - 1]) &&
+         elements(tensor) == number(tensor->shape[last]);
+}
+
+static bool take_sum(BenchProduct *p, const GraphTensor *other)
+{
+  if (other->kind != TENSOR_INPUT || p->activation) return false;
+  if (!p->added && lies_like(other, p->d))
+    p->added = other;
+  else if (!p->bias && is_row_vector(other, p->d))
+    p->bias = other;
+  else
+    return false;
+  p->fused = true;
+  return true;
+}
+
+/* One node behind the sums, which `value` reaches. */
+static bool take_step(BenchProduct *p, const GraphNode *node, const GraphTensor *value)
+{
+  if (is_op(node, "Cast")) return true;
+  bool two = node->n_inputs == 2 && node->inputs[0] != node->inputs[1];
+  const GraphTensor *other = two ? node->inputs[node->inputs[0] == value] : NULL;
+  if (other && is_op(node, "Add")) return take_sum(p, other);
+  if (p->activation) return false;
+  if (other && is_op(node, "Mul")) {
+    if (p->factor != 1 || p->added || p->bias) return false;
+    p->fused = true;
+    return graph_scalar(other, &p->factor);
+  }
+  if (is_op(node, "Relu")) p->activation = BENCH_RELU;
+  if (is_op(node, "Gelu") && !strcmp(graph_attribute(node, "approximate")->text, "tanh"))
+    p->activation = BENCH_GELU_TANH;
+  if (p->activation) p->fused = true;
+  return p->activation != BENCH_NO_ACTIVATION;
+}
+
+/* The nodes that multiply: the product, what dequantises its operands, what a library fuses to it; no others.
+ */
 static const GraphNode *find_nodes(const Graph *graph, BenchProduct *p)
 {
-  const GraphNode *last = graph->n_nodes ? graph->nodes[graph->n_nodes - 1] : NULL, *node = last;
+  const GraphNode *product = NULL;
+  for (unsigned i = 0; i < graph->n_nodes && !product; i++)
+    if (is_op(graph->nodes[i], "MatMul") || is_op(graph->nodes[i], "MatMulInteger"))
+      product = graph->nodes[i];
+  if (!product || graph->n_outputs != 1) return NULL;
   unsigned n = 1;
-  if (last && !strcmp(last->op->name, "Cast")) {
-    node = last->inputs[0]->producer;
-    n++;
-  }
-  if (!node || (strcmp(node->op->name, "MatMul") && strcmp(node->op->name, "MatMulInteger"))) return NULL;
   const GraphTensor **operands[2] = {&p->a, &p->b};
   for (unsigned i = 0; i < 2; i++) {
-    const GraphNode *from = dequantizer(node->inputs[i]);
-    *operands[i] = from ? from->inputs[0] : node->inputs[i];
+    const GraphNode *from = dequantizer(product->inputs[i]);
+    *operands[i] = from ? from->inputs[0] : product->inputs[i];
     p->scale[i] = from ? from->inputs[1] : NULL;
     n += from != NULL;
   }
-  p->d = last->outputs[0];
-  return n == graph->n_nodes && graph->n_outputs == 1 ? node : NULL;
+  p->d = graph->outputs[0];
+  p->factor = 1;
+  for (const GraphTensor *value = product->outputs[0]; value != p->d; n++) {
+    const GraphNode *next = value->n_consumers == 1 ? value->consumers[0] : NULL;
+    if (!next || !take_step(p, next, value)) return NULL;
+    value = next->outputs[0];
+  }
+  return n == graph->n_nodes ? product : NULL;
 }
 
 static bool find_product(const Graph *graph, BenchProduct *p)
@@ -126,7 +189,7 @@ static bool find_product(const Graph *graph, BenchProduct *p)
   for (unsigned i = 2; i < node->n_inputs; i++)
     if (node->inputs[i]) return false;
   bool scaled = p->scale[0] || p->scale[1];
-  if (scaled && number_class(p->a->type) != NUMBER_FLOAT) return false;
+  if ((scaled || p->fused) && number_class(p->a->type) != NUMBER_FLOAT) return false;
   const GraphAttribute *accumulate = graph_attribute_find(node, "accumulate");
   p->accumulate = accumulate ? accumulate_parse(accumulate->text) : ACCUMULATE_DEFAULT;
   int64_t batch_a, batch_b, batch_d;

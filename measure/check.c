@@ -89,7 +89,8 @@ bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *can
     sample_clear(&sample);
     return false;
   }
-  bool rows = sample.graph && (whole || sample.n_cuts), projection = !whole && c->is_product;
+  bool rows = sample.graph && (whole || sample.n_cuts),
+       projection = !whole && c->is_product && !c->product.fused;
   bool ok = (!rows || compare_sample(&sample, tensors, reference, check, error)) &&
             (!projection || check_projection(gpu, tensors, check, error));
   check->method = whole                ? "whole"

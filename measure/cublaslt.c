@@ -23,10 +23,14 @@ enum { COMPUTE_32F = 68, COMPUTE_32I = 72, COMPUTE_32F_FAST_TF32 = 77 };
 enum {
   DESC_TRANSA = 3,
   DESC_TRANSB = 4,
+  DESC_EPILOGUE = 7,
+  DESC_BIAS_POINTER = 8,
   DESC_A_SCALE_POINTER = 17,
   DESC_B_SCALE_POINTER = 18,
-  DESC_FAST_ACCUM = 25
+  DESC_FAST_ACCUM = 25,
+  DESC_BIAS_TYPE = 26
 };
+enum { EPILOGUE_NONE = 1, EPILOGUE_RELU = 2, EPILOGUE_BIAS = 4, EPILOGUE_GELU = 32 };
 enum { LAYOUT_BATCH_COUNT = 5, LAYOUT_BATCH_STEP = 6 };
 enum { PREFERENCE_WORKSPACE = 1 };
 enum {
@@ -285,6 +289,30 @@ static bool set_accumulation(const Problem *p, bool fast, GError **error)
          check(l->desc_set(p->desc, DESC_FAST_ACCUM, &flag, sizeof flag), "fast accumulation", error);
 }
 
+/* Sets of tensors have biases of their own, too. */
+static bool set_bias(const Problem *p, unsigned set, GError **error)
+{
+  CublasLt *l = p->library;
+  uint64_t address = bench_tensor_address(p->tensors, set, p->tensors->c->product.bias);
+  return check(l->desc_set(p->desc, DESC_BIAS_POINTER, &address, sizeof address), "bias", error);
+}
+
+/* What it does behind the sums. Its Gelu is the one by tanh; a vector along its rows is our bias. */
+static bool set_epilogue(const Problem *p, const BenchProduct *product, GError **error)
+{
+  CublasLt *l = p->library;
+  int32_t type = product->bias ? type_of(product->bias->type) : 0;
+  uint32_t epilogue =
+      (product->bias ? EPILOGUE_BIAS : 0) | (product->activation == BENCH_RELU        ? EPILOGUE_RELU
+                                             : product->activation == BENCH_GELU_TANH ? EPILOGUE_GELU
+                                                                                      : 0);
+  if (!epilogue) epilogue = EPILOGUE_NONE;
+  return check(l->desc_set(p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue), "epilogue", error) &&
+         (!product->bias ||
+          (check(l->desc_set(p->desc, DESC_BIAS_TYPE, &type, sizeof type), "type of the bias", error) &&
+           set_bias(p, 0, error)));
+}
+
 /* The library multiplies D^T[n, m] = B^T[n, k] A^T[k, m]: its first operand is our B. */
 static bool make_problem(Problem *p, const BenchProduct *product, bool fast, GError **error)
 {
@@ -314,7 +342,7 @@ static bool make_problem(Problem *p, const BenchProduct *product, bool fast, GEr
   int32_t first = turned_b ? NO_TRANSPOSE : TRANSPOSE, second = turned_a ? NO_TRANSPOSE : TRANSPOSE;
   return check(l->desc_set(p->desc, DESC_TRANSA, &first, sizeof first), "transpose", error) &&
          check(l->desc_set(p->desc, DESC_TRANSB, &second, sizeof second), "transpose", error) &&
-         (!small || set_accumulation(p, fast, error));
+         (!product->fused || set_epilogue(p, product, error)) && (!small || set_accumulation(p, fast, error));
 }
 
 /* ---- candidates ---- */
@@ -332,15 +360,17 @@ static bool theirs_queue(BenchCandidate *candidate, unsigned set, GError **error
   const Problem *p = theirs->problem;
   CublasLt *l = p->library;
   const BenchProduct *product = &p->tensors->c->product;
-  static const float one = 1, zero = 0;
+  const float factor = (float)product->factor, kept = product->added ? 1 : 0;
   static const int32_t whole_one = 1, whole_zero = 0;
-  const void *alpha = p->integer ? (const void *)&whole_one : &one;
-  const void *beta = p->integer ? (const void *)&whole_zero : &zero;
+  const void *alpha = p->integer ? (const void *)&whole_one : &factor;
+  const void *beta = p->integer ? (const void *)&whole_zero : &kept;
   void *a = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->a);
   void *b = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->b);
   void *d = (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->d);
+  void *c = product->added ? (void *)(uintptr_t)bench_tensor_address(p->tensors, set, product->added) : d;
+  if (product->bias && !set_bias(p, set, error)) return false;
   if (p->small && !set_scales(p, set, error)) return false;
-  return check(l->matmul(l->handle, p->desc, alpha, b, p->b, a, p->a, beta, d, p->d, d, p->d,
+  return check(l->matmul(l->handle, p->desc, alpha, b, p->b, a, p->a, beta, c, p->d, d, p->d,
                          &theirs->algorithm, (void *)(uintptr_t)l->workspace, theirs->workspace,
                          device_stream(l->gpu->device)),
                candidate->name, error);

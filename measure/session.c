@@ -10,6 +10,8 @@ typedef struct CaseRun {
   const BenchCeilings *ceilings;
   const BenchCase *c;
   BenchTensors *tensors;
+  BenchCase *product; /* the case's product alone, with tensors of its own; NULL: not asked for, or none */
+  BenchTensors *product_tensors;
   GPtrArray *candidates; /* BenchCandidate *, owned; ours first, then peers, then floors */
   unsigned n_ours, n_peers;
   json_t *json, *list; /* of the case; of its candidates, as candidates */
@@ -37,10 +39,11 @@ static void add_failure(CaseRun *run, const char *name, const char *message)
 }
 
 /* true if the candidate's results are right, or cannot be compared because it is a floor. */
-static bool check_candidate(CaseRun *run, BenchCandidate *candidate, json_t **json, GError **error)
+static bool check_candidate(CaseRun *run, const BenchTensors *tensors, BenchCandidate *candidate,
+                            json_t **json, GError **error)
 {
   BenchCheck check;
-  bool ok = bench_check(run->session->gpu, run->tensors, candidate, run->session->reference, &check, error);
+  bool ok = bench_check(run->session->gpu, tensors, candidate, run->session->reference, &check, error);
   if (ok) {
     *json = json_pack("{s:b, s:o, s:f, s:s?}", "ok", check.ok, "error",
                       isfinite(check.error) ? json_real(check.error) : json_null(), "limit", check.limit,
@@ -52,15 +55,18 @@ static bool check_candidate(CaseRun *run, BenchCandidate *candidate, json_t **js
   return ok;
 }
 
-static void add_ours(CaseRun *run, BenchBuild *build, const char *name, BenchCode *code)
+/* A kernel of ours that computes what `tensors` are of; counted in n. */
+static void add_ours(CaseRun *run, BenchBuild *build, const BenchTensors *tensors, const char *kind,
+                     unsigned *n, BenchCode *code)
 {
   GError *error = NULL;
   json_t *check = NULL;
-  BenchCandidate *candidate = build ? bench_candidate_new(build, code, run->tensors, &error) : NULL;
-  if (candidate && check_candidate(run, candidate, &check, &error)) {
-    add_candidate(run, candidate, "adlgen");
+  g_autofree char *name = g_strdup(bench_build_name(build));
+  BenchCandidate *candidate = bench_candidate_new(build, code, tensors, &error);
+  if (candidate && check_candidate(run, tensors, candidate, &check, &error)) {
+    add_candidate(run, candidate, kind);
     json_object_set_new(json_array_get(run->list, run->candidates->len - 1), "check", check);
-    run->n_ours++;
+    ++*n;
     return;
   }
   json_decref(check);
@@ -104,7 +110,7 @@ static void add_peers(CaseRun *run)
   }
   unsigned fastest = session->all_algorithms ? find_fastest(run, peers) : 0;
   json_object_set_new(run->json, "cublaslt_algorithms", json_integer(peers->len));
-  if (check_candidate(run, peers->pdata[0], &check, &error)) take_peer(run, peers, 0);
+  if (check_candidate(run, run->tensors, peers->pdata[0], &check, &error)) take_peer(run, peers, 0);
   json_decref(check);
   if (error) add_failure(run, "cublaslt", error->message);
   g_clear_error(&error);
@@ -260,11 +266,16 @@ static json_t *case_json(const BenchCase *c, double roof)
 static bool measure(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *code, GError **error)
 {
   const BenchSession *session = run->session;
-  run->tensors = bench_tensors_new(session->gpu, run->c, sets_of(session, run->c), error);
+  unsigned sets = sets_of(session, run->c);
+  run->tensors = bench_tensors_new(session->gpu, run->c, sets, error);
   if (!run->tensors) return false;
   for (unsigned i = 0; i < n; i++)
-    if (builds[i])
-      add_ours(run, g_steal_pointer(&builds[i]), i ? session->variants[i - 1]->name : "adlgen", code);
+    if (builds[i]) add_ours(run, g_steal_pointer(&builds[i]), run->tensors, "adlgen", &run->n_ours, code);
+  if (builds[n]) {
+    run->product_tensors = bench_tensors_new(session->gpu, run->product, sets, error);
+    if (!run->product_tensors) return false;
+    add_ours(run, g_steal_pointer(&builds[n]), run->product_tensors, "product", &run->n_peers, code);
+  }
   add_peers(run);
   if (!run->candidates->len) return true;
   add_floors(run);
@@ -279,6 +290,7 @@ static bool run_case(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *c
   json_object_set(run->json, "candidates", run->list);
   g_ptr_array_unref(run->candidates);
   bench_tensors_free(run->tensors);
+  bench_tensors_free(run->product_tensors);
   if (ok) return true;
   add_failure(run, "bench", fault->message);
   if (device_wait(bench_gpu_device(run->session->gpu), NULL)) {
@@ -289,24 +301,35 @@ static bool run_case(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *c
   return false;
 }
 
-static BenchBuild **build_case(const BenchSession *session, const BenchCase *c, json_t *json,
-                               unsigned *n_wrong)
+static BenchBuild *build_one(const BenchSession *session, const BenchCase *c, const BenchVariant *variant,
+                             json_t *json, unsigned *n_wrong)
 {
-  BenchBuild **builds = g_new0(BenchBuild *, session->n_variants + 2);
-  const BenchVariant plain = {
+  GError *error = NULL;
+  BenchBuild *build = bench_build_new(c, variant, session->description, &error);
+  if (build) return build;
+  json_array_append_new(json_object_get(json, "failures"),
+                        json_pack("{s:s, s:s}", "candidate", variant->name, "message", error->message));
+  tell(session, "%s: %s: %s", c->name, variant->name, error->message);
+  g_error_free(error);
+  ++*n_wrong;
+  return NULL;
+}
+
+/* Ours, one a variant, and last the case's product alone (NULL: none), whose case goes to *product. */
+static void build_case(const BenchSession *session, const BenchCase *c, json_t *json, BenchBuild **builds,
+                       BenchCase **product, unsigned *n_wrong)
+{
+  BenchVariant plain = {
       .name = (char *)"adlgen", .fixed = session->fixed, .sms = session->sms, .tuned = session->tuned};
-  for (unsigned i = 0; i <= session->n_variants; i++) {
-    GError *error = NULL;
-    const BenchVariant *variant = i ? session->variants[i - 1] : &plain;
-    builds[i] = bench_build_new(c, variant, session->description, &error);
-    if (builds[i]) continue;
-    json_array_append_new(json_object_get(json, "failures"),
-                          json_pack("{s:s, s:s}", "candidate", variant->name, "message", error->message));
-    tell(session, "%s: %s: %s", c->name, variant->name, error->message);
-    g_error_free(error);
-    ++*n_wrong;
-  }
-  return builds;
+  for (unsigned i = 0; i <= session->n_variants; i++)
+    builds[i] = build_one(session, c, i ? session->variants[i - 1] : &plain, json, n_wrong);
+  if (!session->product) return;
+  GError *error = NULL;
+  *product = bench_case_product(c, &error);
+  plain.name = (char *)"product";
+  if (*product) builds[session->n_variants + 1] = build_one(session, *product, &plain, json, n_wrong);
+  if (error) tell(session, "without its product: %s", error->message);
+  g_clear_error(&error);
 }
 
 /* ---- the session ---- */
@@ -352,15 +375,15 @@ static bool run_cases(const BenchSession *session, const BenchCeilings *ceilings
                       unsigned *n_wrong, unsigned *n_skipped, GError **error)
 {
   g_autoptr(BenchCode) code = bench_code_new(session->assembler, bench_gpu_device(session->gpu));
-  unsigned n = session->n_variants + 1;
+  unsigned n_ours = session->n_variants + 1, n = n_ours + 1;
   g_autofree BenchBuild **all = g_new0(BenchBuild *, (size_t)n * session->n_cases + 1);
+  g_autofree BenchCase **products = g_new0(BenchCase *, session->n_cases + 1);
   gint64 start = g_get_monotonic_time();
   bool ok = true;
   for (unsigned i = 0; i < session->n_cases; i++) {
     json_t *json = case_json(session->cases[i], bench_roof(ceilings, session->cases[i]));
     json_array_append_new(cases, json);
-    g_autofree BenchBuild **builds = build_case(session, session->cases[i], json, n_wrong);
-    memcpy(&all[(size_t)i * n], builds, n * sizeof *builds);
+    build_case(session, session->cases[i], json, &all[(size_t)i * n], &products[i], n_wrong);
   }
   bench_code_add(code, all, n * session->n_cases, session->threads);
   for (unsigned i = 0; ok && i < session->n_cases; i++) {
@@ -371,15 +394,21 @@ static bool run_cases(const BenchSession *session, const BenchCeilings *ceilings
         json_array_remove(cases, j - 1);
       break;
     }
-    CaseRun run = {.session = session, .ceilings = ceilings, .c = session->cases[i], .n_wrong = n_wrong};
+    CaseRun run = {.session = session,
+                   .ceilings = ceilings,
+                   .c = session->cases[i],
+                   .product = products[i],
+                   .n_wrong = n_wrong};
     run.candidates = g_ptr_array_new_with_free_func((GDestroyNotify)bench_candidate_free);
     run.list = json_array();
     run.json = json_array_get(cases, i);
-    ok = run_case(&run, &all[(size_t)i * n], n, code, error);
+    ok = run_case(&run, &all[(size_t)i * n], n_ours, code, error);
     json_decref(run.list);
   }
   for (size_t i = 0; i < (size_t)n * session->n_cases; i++)
     bench_build_free(all[i]);
+  for (unsigned i = 0; i < session->n_cases; i++)
+    bench_case_free(products[i]);
   return ok;
 }
 

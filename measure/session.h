@@ -24,6 +24,7 @@ typedef struct BenchSession {
   unsigned modes; /* bit per BenchMode */
   BenchTimingOptions timing;
   bool fast_accumulation, all_algorithms, fixed;
+  bool product;               /* the case's matrix product alone is a candidate too */
   const TunedDatabase *tuned; /* measured choices; NULL: none */
   unsigned sms;               /* that our own kernels may use; 0: all */
   double seconds;             /* no case is begun after so many; 0: no limit */

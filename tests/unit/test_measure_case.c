@@ -56,6 +56,61 @@ static void finds_products(void **state)
   assert_true(r->flops == 0 && r->bytes == 96);
 }
 
+#define EPILOGUE(nodes, output)                                                                              \
+  "{name: e, inputs: {A: {type: bf16, shape: [M, K]}, B: {type: bf16, shape: [K, N]}, R: {type: bf16, "      \
+  "shape: [M, N]}, T: {type: bf16, shape: [M, N], strides: [1, M]}, bias: {type: bf16, shape: [N]}, "        \
+  "column: {type: bf16, shape: [M, 1]}}, constants: {s: {type: bf16, shape: [], data: 0.5}}, nodes: [{op: "  \
+  "MatMul, inputs: [A, B], outputs: [d]}, " nodes "], outputs: [" output "]}"
+#define SCALED "{op: Mul, inputs: [d, s], outputs: [p]}"
+#define ADDED  "{op: Add, inputs: [R, p], outputs: [q]}"
+#define BIASED "{op: Add, inputs: [q, bias], outputs: [r]}"
+
+static void finds_what_follows_a_product(void **state)
+{
+  g_autoptr(BenchCase) all = make_case(EPILOGUE(SCALED "," ADDED "," BIASED ","
+                                                       "{op: Gelu, inputs: [r], outputs: [y], attributes: "
+                                                       "{approximate: tanh}}",
+                                                "y"),
+                                       product_dims, NULL);
+  const BenchProduct *p = &all->product;
+  assert_true(all->is_product && p->fused && p->factor == 0.5 && p->activation == BENCH_GELU_TANH);
+  assert_string_equal(p->added->name, "R");
+  assert_string_equal(p->bias->name, "bias");
+  assert_string_equal(p->d->name, "y");
+  static const char *const others[] = {
+      EPILOGUE("{op: Gelu, inputs: [d], outputs: [y]}", "y"), /* the exact one */
+      EPILOGUE("{op: Tanh, inputs: [d], outputs: [y]}", "y"),
+      EPILOGUE("{op: Add, inputs: [d, T], outputs: [y]}", "y"),
+      EPILOGUE("{op: Add, inputs: [d, column], outputs: [y]}", "y"),
+      EPILOGUE("{op: Mul, inputs: [d, bias], outputs: [y]}", "y"),
+      EPILOGUE("{op: Relu, inputs: [d], outputs: [p]}, {op: Add, inputs: [p, R], outputs: [y]}", "y"),
+      EPILOGUE("{op: Relu, inputs: [d], outputs: [y]}", "y, d")};
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
+    g_autoptr(BenchCase) c = make_case(others[i], product_dims, NULL);
+    if (c->is_product) fail_msg("%s", others[i]);
+  }
+}
+
+static void takes_the_product_alone(void **state)
+{
+  static const char *const constants[] = {"K", NULL};
+  g_autoptr(BenchCase) c =
+      make_case(EPILOGUE("{op: Tanh, inputs: [d], outputs: [p]}," ADDED, "q"), product_dims, constants);
+  GError *error = NULL;
+  g_autoptr(BenchCase) alone = bench_case_product(c, &error);
+  assert_non_null(alone);
+  assert_true(alone->is_product && !alone->product.fused && alone->flops == c->flops);
+  assert_true(alone->bytes == 2.0 * (5 * 11 + 11 * 7 + 5 * 7));
+  assert_string_equal(alone->name, "product M=5 N=7 K=11");
+  assert_int_equal(alone->n_constants, 1);
+  assert_string_equal(alone->product.d->name, "d");
+  g_autoptr(BenchCase) none = bench_case_product(alone, &error);
+  assert_null(none);
+  assert_string_equal(error->message,
+                      "product M=5 N=7 K=11: it is not one matrix product with something behind it");
+  g_clear_error(&error);
+}
+
 static void refuses_open_dimensions(void **state)
 {
   GError *error = NULL;
@@ -144,9 +199,14 @@ static void judges_classes(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counts_bytes_and_flops),   cmocka_unit_test(finds_products),
-      cmocka_unit_test(refuses_open_dimensions),  cmocka_unit_test(reads_variants),
-      cmocka_unit_test(takes_medians_and_ratios), cmocka_unit_test(finds_roofs),
+      cmocka_unit_test(counts_bytes_and_flops),
+      cmocka_unit_test(finds_products),
+      cmocka_unit_test(finds_what_follows_a_product),
+      cmocka_unit_test(takes_the_product_alone),
+      cmocka_unit_test(refuses_open_dimensions),
+      cmocka_unit_test(reads_variants),
+      cmocka_unit_test(takes_medians_and_ratios),
+      cmocka_unit_test(finds_roofs),
       cmocka_unit_test(judges_classes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,14 +96,28 @@ static FusedOperand add_dequantize(Assembly *at, const GraphNode *node, FusedOpe
   return part_step(at, node, ONNX_Mul, NUMBER_F32, prologue, x, scale);
 }
 
-/* x / scale, for integers rounded and moved by the zero point; the Cast saturates. */
+/* quantizing_factor() of templates/operators.ir, of a scale whose value is known. */
+static FusedOperand known_factor(FusedOperand scale)
+{
+  static const double most = 1.7e38;
+  double inverse = 1 / scale.immediate;
+  if (scale.immediate != 0) inverse = CLAMP(inverse, -most, most);
+  return immediate((double)(float)inverse, NUMBER_F32);
+}
+
+/* x / scale, for integers rounded and moved by the zero point; the Cast saturates. A result of 8 bits does
+ * not show that the quotient was made by a product with 1 / scale, but an integer must not be off by one. */
 static FusedOperand add_quantize(Assembly *at, const GraphNode *node, FusedOperand x, FusedOperand scale,
                                  FusedOperand zero, bool prologue)
 {
   static const FusedOperand none = {.kind = OPERAND_ABSENT};
   NumberType type = node->outputs[0]->type;
-  x = part_step(at, node, ONNX_Div, NUMBER_F32, prologue, x, scale);
-  if (number_class(type) != NUMBER_FLOAT) {
+  bool integer = number_class(type) != NUMBER_FLOAT;
+  bool known = scale.kind == OPERAND_IMMEDIATE;
+  if (!integer && !known) scale = part_step(at, node, ONNX_QuantizeLinear, NUMBER_F32, prologue, scale, none);
+  if (!integer && known) scale = known_factor(scale);
+  x = part_step(at, node, integer ? ONNX_Div : ONNX_Mul, NUMBER_F32, prologue, x, scale);
+  if (integer) {
     x = part_step(at, node, ONNX_Round, NUMBER_F32, prologue, x, none);
     if (zero.kind != OPERAND_ABSENT) x = part_step(at, node, ONNX_Add, NUMBER_F32, prologue, x, zero);
   }

@@ -97,7 +97,7 @@ typedef struct adlgen_options {
   int accumulate; /* ADLGEN_ACCUMULATE_*: sums of products of 8-bit floats, where the graph does not say */
 } adlgen_options;
 
-/* How sums of products of 8-bit floats are kept (docs/numerics.md). */
+/* How sums of products of 8-bit floats are kept (docs/graph.md). */
 enum {
   ADLGEN_ACCUMULATE_DEFAULT = 0, /* exact, or with fast_math fast */
   ADLGEN_ACCUMULATE_EXACT = 1,   /* partial sums are added in f32 */

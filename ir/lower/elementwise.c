@@ -246,19 +246,25 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
   return narrow_integer ? narrow(lower, y, to) : y;
 }
 
-/* Two registers of f32 become one of two halves. */
+/* Two registers of f32 become one of two halves, or of two 8-bit floats. */
 static void cast_pairs(Lower *lower, LowerTile *tile, IrExpr **from, const IrOp *op)
 {
-  lower_make_pairs(lower, tile);
+  bool halves = number_bytes(tile->element) == 2;
+  if (halves)
+    lower_make_pairs(lower, tile);
+  else
+    tile->twin = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  IrExpr **words = halves ? tile->pair : tile->twin;
+  IrType word = ir_scalar(halves ? NUMBER_B32 : NUMBER_B16);
   for (unsigned r = 0; r + 1 < tile->n; r += 2) {
     IrExpr *low = from[r], *high = from[r + 1];
     if (is_literal(low)) low = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_F32), "constant", 1, low);
     if (is_literal(high)) high = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_F32), "constant", 1, high);
-    IrExpr *pair = lower_value(lower, OP_CAST_PAIR, ir_scalar(NUMBER_B32), "pair", 2, low, high);
+    IrExpr *pair = lower_value(lower, OP_CAST_PAIR, word, "pair", 2, low, high);
     ir_attribute_set(pair->value->def, ATTR_TYPE, ir_name(lower->module, number_name(tile->element)));
     if (ir_attribute(op, ATTR_SATURATE)) ir_attribute_set(pair->value->def, ATTR_SATURATE, NULL);
     IrOp *unpack = lower_emit(lower, OP_UNPACK, 1, pair);
-    tile->pair[r / 2] = pair;
+    words[r / 2] = pair;
     tile->reg[r] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
     tile->reg[r + 1] = lower_result(lower, unpack, "x", ir_scalar(tile->element));
   }
@@ -293,7 +299,10 @@ void lower_cast(Lower *lower, IrOp *op)
   }
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
   IrExpr **x = lower_spread(lower, op->operands[0], tile->layout, from);
-  bool pairs = !bits && is_pair_type(tile->element) && lower_register_type(from) == NUMBER_F32 && tile->n > 1;
+  /* 8-bit floats that need not saturate have no conversion of two */
+  bool small = number_is_small_float(tile->element) && ir_attribute(op, ATTR_SATURATE);
+  bool paired = is_pair_type(tile->element) || small;
+  bool pairs = !bits && paired && lower_register_type(from) == NUMBER_F32 && tile->n > 1;
   if (pairs) cast_pairs(lower, tile, x, op);
   for (unsigned r = 0; r < tile->n && !pairs; r++)
     tile->reg[r] = bits ? bitcast_register(lower, x[r], tile->element)

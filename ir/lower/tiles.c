@@ -152,8 +152,16 @@ static IrExpr *byte_of(Lower *lower, LowerTile *tile, unsigned reg)
   return x;
 }
 
+/* A register of two 8-bit floats that is there already; else NULL. */
+static IrExpr *twin_of(const LowerTile *tile, const unsigned *reg)
+{
+  return tile->twin && reg[0] % 2 == 0 && reg[1] == reg[0] + 1 ? tile->twin[reg[0] / 2] : NULL;
+}
+
 IrExpr *lower_byte_quad(Lower *lower, LowerTile *tile, const unsigned *reg)
 {
+  IrExpr *low = twin_of(tile, reg), *high = twin_of(tile, reg + 2);
+  if (low && high) return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B32), "quad", 2, low, high);
   IrExpr *byte[4];
   for (unsigned i = 0; i < 4; i++)
     byte[i] = byte_of(lower, tile, reg[i]);
@@ -380,6 +388,8 @@ static IrExpr *join_word(Lower *lower, const Words *words, LowerTile *tile, cons
                                                                          : tile->reg[reg[0]];
   if (words->per == 4) return lower_byte_quad(lower, tile, reg);
   if (number_bytes(tile->element) == 2) return lower_pair(lower, tile, reg[0], reg[1]);
+  IrExpr *twin = twin_of(tile, reg);
+  if (twin) return twin;
   IrExpr *low = byte_of(lower, tile, reg[0]), *high = byte_of(lower, tile, reg[1]);
   if (words->type == NUMBER_B16)
     return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B16), "pair", 2, low, high);

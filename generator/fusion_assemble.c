@@ -96,13 +96,29 @@ static FusedOperand add_dequantize(Assembly *at, const GraphNode *node, FusedOpe
   return part_step(at, node, ONNX_Mul, NUMBER_F32, prologue, x, scale);
 }
 
-/* quantizing_factor() of templates/operators.ir, of a scale whose value is known. */
-static FusedOperand known_factor(FusedOperand scale)
+#define LARGEST_FACTOR 0x1p127
+
+/* 1 / scale, by which to multiply instead of dividing by the scale. Where that would overflow,
+ * LARGEST_FACTOR: results of 8 bits then saturate or are 0 as the quotient does or is. x / 0 is infinite or,
+ * of 0, no number. */
+static FusedOperand quantizing_factor(Assembly *at, const GraphNode *node, FusedOperand scale, bool prologue)
 {
-  static const double most = 1.7e38;
-  double inverse = 1 / scale.immediate;
-  if (scale.immediate != 0) inverse = CLAMP(inverse, -most, most);
-  return immediate((double)(float)inverse, NUMBER_F32);
+  if (scale.kind == OPERAND_IMMEDIATE) {
+    double inverse = 1 / scale.immediate;
+    if (scale.immediate != 0) inverse = CLAMP(inverse, -LARGEST_FACTOR, LARGEST_FACTOR);
+    return immediate((double)(float)inverse, NUMBER_F32);
+  }
+  static const FusedOperand none = {.kind = OPERAND_ABSENT};
+  FusedOperand most = immediate(LARGEST_FACTOR, NUMBER_F32), least = immediate(-LARGEST_FACTOR, NUMBER_F32);
+  FusedOperand inverse = part_step(at, node, ONNX_Reciprocal, NUMBER_F32, prologue, scale, none);
+  FusedOperand above = part_step(at, node, ONNX_Max, NUMBER_F32, prologue, inverse, least);
+  FusedOperand bounded = part_step(at, node, ONNX_Min, NUMBER_F32, prologue, above, most);
+  FusedStep equal = {
+      .op = ONNX_Equal, .node = node, .type = NUMBER_BOOL, .compute = NUMBER_F32, .prologue = prologue};
+  FusedOperand zero = add_step(at, equal, (FusedOperand[]){scale, immediate(0, NUMBER_F32)}, 2);
+  FusedStep choose = {
+      .op = ONNX_Where, .node = node, .type = NUMBER_F32, .compute = NUMBER_F32, .prologue = prologue};
+  return add_step(at, choose, (FusedOperand[]){zero, inverse, bounded}, 3);
 }
 
 /* x / scale, for integers rounded and moved by the zero point; the Cast saturates. A result of 8 bits does
@@ -113,9 +129,7 @@ static FusedOperand add_quantize(Assembly *at, const GraphNode *node, FusedOpera
   static const FusedOperand none = {.kind = OPERAND_ABSENT};
   NumberType type = node->outputs[0]->type;
   bool integer = number_class(type) != NUMBER_FLOAT;
-  bool known = scale.kind == OPERAND_IMMEDIATE;
-  if (!integer && !known) scale = part_step(at, node, ONNX_QuantizeLinear, NUMBER_F32, prologue, scale, none);
-  if (!integer && known) scale = known_factor(scale);
+  if (!integer) scale = quantizing_factor(at, node, scale, prologue);
   x = part_step(at, node, integer ? ONNX_Div : ONNX_Mul, NUMBER_F32, prologue, x, scale);
   if (integer) {
     x = part_step(at, node, ONNX_Round, NUMBER_F32, prologue, x, none);

@@ -22,7 +22,6 @@ static const StepForm forms[] = {
     {ONNX_Abs, ".abs", ".abs", NULL},
     {ONNX_Sign, "sign", "sign_integer", NULL},
     {ONNX_Reciprocal, ".rcp", NULL, NULL},
-    {ONNX_QuantizeLinear, "quantizing_factor", NULL, NULL}, /* of a scale, which fusion makes a step */
     {ONNX_Sqrt, ".sqrt", NULL, NULL},
     {ONNX_Exp, "exp", NULL, NULL},
     {ONNX_Log, "log", NULL, NULL},

@@ -5,14 +5,14 @@
 #include "cli/cli.h"
 #include "cli/evaluate.h"
 #include "cli/tuned_option.h"
+#include "measure/plugin.h"
 #include "measure/report.h"
 #include "measure/session.h"
 #include "measure/suite.h"
 #include "version.h"
 #include <string.h>
 
-static const char *const mode_choices[] = {"cold", "warm", "sustained", NULL};
-static const char *const peer_choices[] = {"cublaslt", "product", NULL};
+static const char *const mode_choices[] = {"cold", "warm", "sustained", "dirty", NULL};
 
 const Option bench_options[] = {
     {.name = "gpu", .value = "GPU", .doc = "the GPU to compile for: a name or a YAML file"},
@@ -24,10 +24,10 @@ const Option bench_options[] = {
     {.name = "fixed", .doc = "compiles every dimension as a constant; without, they stay run-time arguments"},
     {.name = "against",
      .value = "PEER",
-     .choices = peer_choices,
      .list = true,
      .repeated = true,
-     .doc = "what is measured in turn with ours: cublaslt, or the graph's matrix product alone"},
+     .doc = "what is measured in turn with ours: cublaslt, product (the graph's matrix product alone), or "
+            "plugin:FILE, a library of adlgen/peer.h"},
     {.name = "variant",
      .value = "[NAME:]KEY=VALUE,...",
      .repeated = true,
@@ -47,7 +47,7 @@ const Option bench_options[] = {
     {.name = "seconds", .value = "X", .doc = "sustained: how long one turn lasts; default: 3"},
     {.name = "time-limit", .value = "SECONDS", .doc = "no case is begun after so many"},
     {.name = "one-algorithm",
-     .doc = "of cublaslt only the heuristic's first, not the best of all it returns"},
+     .doc = "of each competitor only what it offers first, not the best of all it offers"},
     {.name = "accumulate",
      .value = "MODE",
      .choices = accumulate_choices,
@@ -72,7 +72,8 @@ typedef struct Bench {
   Gpu *gpu;
   Assembler *assembler;
   TunedDatabase *tuned;
-  GPtrArray *variants, *cases;
+  GPtrArray *variants, *cases, *plugins;
+  bool cublaslt; /* is asked for */
   bool head_printed;
 } Bench;
 
@@ -89,6 +90,28 @@ static bool read_double(const Arguments *arguments, const char *option, double *
     return false;
   }
   *value = number;
+  return true;
+}
+
+static bool read_peers(Bench *bench, GError **error)
+{
+  for (const char *const *peer = argument_values(bench->arguments, "against"); *peer; peer++) {
+    if (!strcmp(*peer, "cublaslt") || !strcmp(*peer, "product")) {
+      bench->cublaslt |= !strcmp(*peer, "cublaslt");
+      bench->session.product |= !strcmp(*peer, "product");
+      continue;
+    }
+    if (!g_str_has_prefix(*peer, "plugin:") || !(*peer)[strlen("plugin:")]) {
+      error_set(error, ERROR_USAGE, NULL, "wrong-value", "one of: cublaslt, product, plugin:FILE",
+                "adlgen bench: --against cannot be \"%s\"", *peer);
+      return false;
+    }
+    BenchPlugin *plugin = bench_plugin_open(*peer + strlen("plugin:"), error);
+    if (!plugin) return false;
+    g_ptr_array_add(bench->plugins, plugin);
+  }
+  bench->session.plugins = (BenchPlugin **)(void *)bench->plugins->pdata;
+  bench->session.n_plugins = bench->plugins->len;
   return true;
 }
 
@@ -109,6 +132,7 @@ static bool read_options(Bench *bench, GError **error)
       !read_double(arguments, "time-limit", &s->seconds, error) ||
       !argument_unsigned(arguments, "jobs", &s->threads, error))
     return false;
+  if (!read_peers(bench, error)) return false;
   s->timing.rounds = MAX(s->timing.rounds, 1);
   s->ceiling_seconds = MIN(s->timing.seconds, 1);
   for (const char *const *text = argument_values(arguments, "variant"); *text; text++) {
@@ -250,12 +274,7 @@ static bool open_machine(Bench *bench, GError **error)
   s->assembler = bench->assembler;
   s->gpu = bench->assembler ? bench_gpu_open(number, error) : NULL;
   if (!s->gpu) return false;
-  bool wanted = false;
-  for (const char *const *peer = argument_values(bench->arguments, "against"); *peer; peer++) {
-    wanted |= !strcmp(*peer, "cublaslt");
-    s->product |= !strcmp(*peer, "product");
-  }
-  if (!wanted) return true;
+  if (!bench->cublaslt) return true;
   GError *missing = NULL;
   s->cublaslt = cublaslt_open(s->gpu, argument_value(bench->arguments, "cublaslt"), &missing);
   if (!s->cublaslt) fprintf(stderr, "cublaslt is left out: %s\n", missing->message);
@@ -298,7 +317,9 @@ bool command_bench(const Cli *cli, const Arguments *arguments, GError **error)
     return bench_report(argument_value(arguments, "root"), error);
   Bench bench = {.cli = cli, .arguments = arguments};
   bench.variants = g_ptr_array_new_with_free_func((GDestroyNotify)bench_variant_free);
+  bench.plugins = g_ptr_array_new_with_free_func((GDestroyNotify)bench_plugin_close);
   bool ok = measure(&bench, error);
+  g_ptr_array_unref(bench.plugins);
   cublaslt_close(bench.session.cublaslt);
   bench_gpu_close(bench.session.gpu);
   assembler_free(bench.assembler);

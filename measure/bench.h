@@ -171,7 +171,7 @@ GPtrArray *cublaslt_candidates(CublasLt *library, const BenchTensors *tensors, G
 
 /* ---- timing ---- */
 
-typedef enum { BENCH_COLD, BENCH_WARM, BENCH_SUSTAINED, BENCH_MODE_COUNT } BenchMode;
+typedef enum { BENCH_COLD, BENCH_WARM, BENCH_SUSTAINED, BENCH_DIRTY, BENCH_MODE_COUNT } BenchMode;
 const char *bench_mode_name(BenchMode mode);
 
 typedef struct BenchTiming {
@@ -197,8 +197,9 @@ typedef struct BenchTimingOptions {
   double round_us;     /* a candidate is launched so often in a round that it takes about as long; 0: 2 ms */
 } BenchTimingOptions;
 
-/* Times the candidates in turn. Both cold modes queue a flush of L2 (memset, then a read of the flush buffer)
- * before every launch; SUSTAINED goes round the sets of tensors. */
+/* Times the candidates in turn. COLD queues a flush of L2 (memset, then a read of the flush buffer) before
+ * every launch, DIRTY an overwrite of a large buffer, as DeepGEMM's own benchmark does; SUSTAINED goes round
+ * the sets of tensors. */
 BenchTimings *bench_time(BenchGpu *gpu, BenchCandidate *const *candidates, unsigned n, unsigned n_sets,
                          BenchMode mode, const BenchTimingOptions *options, GError **error);
 void bench_timings_free(BenchTimings *timings);

@@ -1,4 +1,5 @@
 #include "measure/chart.h"
+#include "measure/case_run.h"
 #include <glib.h>
 #include <math.h>
 #include <stdbool.h>
@@ -30,20 +31,10 @@ static const json_t *times_of(const json_t *c, const char *mode)
   return json_object_get(json_object_get(json_object_get(c, "modes"), mode), "times");
 }
 
-static bool is_kind(const json_t *c, const char *name, const char *kind)
-{
-  size_t i;
-  json_t *candidate;
-  json_array_foreach(json_object_get(c, "candidates"), i,
-                     candidate) if (!strcmp(text_of(candidate, "name"),
-                                            name)) return !strcmp(text_of(candidate, "kind"), kind);
-  return false;
-}
-
 const json_t *bench_ours(const json_t *c, const char *mode)
 {
   const json_t *first = json_array_get(times_of(c, mode), 0);
-  return first && is_kind(c, text_of(first, "candidate"), "adlgen") ? first : NULL;
+  return first && !strcmp(bench_kind_of(c, text_of(first, "candidate")), "adlgen") ? first : NULL;
 }
 
 const json_t *bench_best_peer(const json_t *c, const char *mode)
@@ -51,9 +42,11 @@ const json_t *bench_best_peer(const json_t *c, const char *mode)
   const json_t *best = NULL;
   size_t i;
   json_t *time;
-  json_array_foreach(times_of(c, mode), i, time) if (is_kind(c, text_of(time, "candidate"), "cublaslt") &&
-                                                     (!best || number_of(time, "us") < number_of(best, "us")))
-      best = time;
+  json_array_foreach(times_of(c, mode), i, time)
+  {
+    if (!bench_is_peer(bench_kind_of(c, text_of(time, "candidate")))) continue;
+    if (!best || number_of(time, "us") < number_of(best, "us")) best = time;
+  }
   return best;
 }
 

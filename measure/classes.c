@@ -1,5 +1,5 @@
 /* One figure a class: classes are judged separately, and each names its worst case. */
-#include "measure/session.h"
+#include "measure/case_run.h"
 #include <string.h>
 
 typedef struct Class {
@@ -27,14 +27,15 @@ static const char *text_of(const json_t *object, const char *key)
   return json_string_value(json_object_get(object, key));
 }
 
-static bool is_kind(const json_t *c, const char *name, const char *kind)
+const char *bench_kind_of(const json_t *c, const char *name)
 {
   size_t i;
   json_t *candidate;
-  json_array_foreach(json_object_get(c, "candidates"), i,
-                     candidate) if (!strcmp(text_of(candidate, "name"),
-                                            name)) return !strcmp(text_of(candidate, "kind"), kind);
-  return false;
+  json_array_foreach(json_object_get(c, "candidates"), i, candidate)
+  {
+    if (!strcmp(text_of(candidate, "name"), name)) return text_of(candidate, "kind");
+  }
+  return "";
 }
 
 /* The fastest peer's time over ours; NAN without a peer. */
@@ -46,7 +47,7 @@ static double peer_ratio(const json_t *c, const json_t *times)
   json_array_foreach(times, i, time)
   {
     double ratio = json_number_value(json_object_get(time, "ratio"));
-    if (is_kind(c, text_of(time, "candidate"), "cublaslt") && !(ratio >= best)) best = ratio;
+    if (bench_is_peer(bench_kind_of(c, text_of(time, "candidate"))) && !(ratio >= best)) best = ratio;
   }
   return best;
 }
@@ -54,7 +55,7 @@ static double peer_ratio(const json_t *c, const json_t *times)
 static void add_mode(GPtrArray *classes, const json_t *c, const char *mode, const json_t *times)
 {
   const json_t *first = json_array_get(times, 0);
-  if (!first || !is_kind(c, text_of(first, "candidate"), "adlgen")) return;
+  if (!first || strcmp(bench_kind_of(c, text_of(first, "candidate")), "adlgen") != 0) return;
   Class *class_ = find_class(classes, text_of(c, "class"), mode);
   double ratio = peer_ratio(c, times);
   class_->n++;

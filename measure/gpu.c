@@ -102,6 +102,7 @@ void bench_gpu_close(BenchGpu *gpu)
   if (gpu->device) {
     device_release(gpu->device, gpu->flush);
     device_release(gpu->device, gpu->sink);
+    device_release(gpu->device, gpu->overwritten);
   }
   device_close(gpu->device);
   g_free(gpu);

@@ -26,6 +26,9 @@ bool bench_gpu_fill(BenchGpu *gpu, uint64_t address, NumberType type, uint64_t e
                     GError **error);
 /* Leaves L2 full of clean lines of a buffer nobody else uses. */
 bool bench_gpu_flush(BenchGpu *gpu, GError **error);
+/* Leaves L2 full of lines that are still to be written: a memset of 8 GB. The buffer is made by the first
+ * call, which must not be inside a recording. */
+bool bench_gpu_overwrite(BenchGpu *gpu, GError **error);
 bool bench_gpu_copy(BenchGpu *gpu, uint64_t to, uint64_t from, uint64_t bytes, GError **error);
 /* Reads bytes (a multiple of 16) with `blocks_per_sm` blocks of 512 threads. */
 bool bench_gpu_read(BenchGpu *gpu, uint64_t address, uint64_t bytes, unsigned blocks_per_sm, GError **error);

@@ -47,6 +47,7 @@ struct BenchGpu {
   DeviceKernel *support[SUPPORT_COUNT];
   uint64_t flush, flush_bytes; /* read to clean L2; its second half is what memset writes */
   uint64_t sink;
+  uint64_t overwritten; /* what bench_gpu_overwrite() writes; 0: none yet */
 };
 
 /* An entry of a file of bench/kernels; shared: most dynamic shared memory of its launches. */

@@ -1,6 +1,6 @@
 /* docs/performance.md and its charts, from the results that are committed. */
 #include "measure/report.h"
-#include "measure/bench.h"
+#include "measure/case_run.h"
 #include "measure/chart.h"
 #include <string.h>
 
@@ -32,6 +32,14 @@ static bool write_file(const Report *report, const char *name, const char *text,
 
 /* ---- one result ---- */
 
+static void add_plugins(GString *page, const json_t *versions)
+{
+  size_t i;
+  json_t *plugin;
+  json_array_foreach(json_object_get(versions, "plugins"), i, plugin)
+      g_string_append_printf(page, ", %s (%s)", text_of(plugin, "name"), text_of(plugin, "library"));
+}
+
 static void add_machine(GString *page, const char *name, const json_t *result)
 {
   const json_t *machine = json_object_get(result, "machine"), *versions = json_object_get(result, "versions");
@@ -43,6 +51,7 @@ static void add_machine(GString *page, const char *name, const json_t *result)
                          text_of(machine, "driver"), text_of(result, "gpu"), text_of(versions, "ptxas"));
   if (json_is_string(json_object_get(versions, "cublaslt")))
     g_string_append_printf(page, ", cuBLASLt %s (workspace 32 MiB)", text_of(versions, "cublaslt"));
+  add_plugins(page, versions);
   g_string_append_printf(page, "; %d rounds. From `bench/results/%s.json`.\n\n",
                          (int)number_of(method, "rounds"), name);
   g_string_append_printf(page, "Ceilings of that run: read %.0f GB/s, copy %.0f GB/s",
@@ -104,6 +113,80 @@ static void add_cases(GString *page, const json_t *result)
       add_case(page, c, bench_mode_name(mode));
 }
 
+/* ---- peers beside each other ---- */
+
+/* Peers are told apart by what their names begin with, before '#' or ':'. */
+static char *family_of(const char *candidate)
+{
+  return g_strndup(candidate, strcspn(candidate, "#:"));
+}
+
+static GPtrArray *families_of(const json_t *result)
+{
+  GPtrArray *families = g_ptr_array_new_with_free_func(g_free);
+  g_ptr_array_add(families, g_strdup("cublaslt"));
+  size_t i;
+  json_t *plugin;
+  json_array_foreach(json_object_get(json_object_get(result, "versions"), "plugins"), i, plugin)
+      g_ptr_array_add(families, g_strdup(text_of(plugin, "name")));
+  return families;
+}
+
+/* The fastest candidate of a family in a mode of a case; NULL: none. */
+static const json_t *best_of_family(const json_t *c, const char *mode, const char *family)
+{
+  const json_t *best = NULL;
+  size_t i;
+  json_t *time, *times = json_object_get(json_object_get(json_object_get(c, "modes"), mode), "times");
+  json_array_foreach(times, i, time)
+  {
+    const char *name = text_of(time, "candidate");
+    g_autofree char *own = family_of(name);
+    if (!bench_is_peer(bench_kind_of(c, name)) || strcmp(own, family) != 0) continue;
+    if (!best || number_of(time, "us") < number_of(best, "us")) best = time;
+  }
+  return best;
+}
+
+static void add_beside(GString *page, const json_t *c, const char *mode, const GPtrArray *families)
+{
+  const json_t *ours = bench_ours(c, mode);
+  if (!ours) return;
+  g_string_append_printf(page, "| %s | %s | %.2f |", text_of(c, "name"), mode, number_of(ours, "us"));
+  for (unsigned i = 0; i < families->len; i++) {
+    const json_t *time = best_of_family(c, mode, families->pdata[i]);
+    if (!time) {
+      g_string_append(page, " | |");
+      continue;
+    }
+    const char *variant = text_of(time, "candidate") + strlen(families->pdata[i]);
+    g_string_append_printf(page, " %.2f (%s) | %.3f |", number_of(time, "us"), variant + (*variant == ':'),
+                           number_of(time, "ratio"));
+  }
+  g_string_append_c(page, '\n');
+}
+
+/* A table of all peers, where there are others than cuBLASLt. */
+static void add_peers(GString *page, const json_t *result)
+{
+  g_autoptr(GPtrArray) families = families_of(result);
+  size_t i;
+  json_t *c;
+  if (families->len < 2) return;
+  g_string_append(page, "\nEach peer's fastest, us, and its time over ours:\n\n| case | mode | ours |");
+  for (unsigned j = 0; j < families->len; j++)
+    g_string_append_printf(page, " %s | / ours |", (char *)families->pdata[j]);
+  g_string_append(page, "\n|---|---|---|");
+  for (unsigned j = 0; j < families->len; j++)
+    g_string_append(page, "---|---|");
+  g_string_append_c(page, '\n');
+  json_array_foreach(json_object_get(result, "cases"), i, c)
+  {
+    for (unsigned mode = 0; mode < BENCH_MODE_COUNT; mode++)
+      add_beside(page, c, bench_mode_name(mode), families);
+  }
+}
+
 static void add_failures(GString *page, const json_t *result)
 {
   size_t i, j;
@@ -143,6 +226,7 @@ static bool add_result(Report *report, const char *folder, const char *file, GEr
                       error) &&
             add_chart(report, name, "roofline", "roofline", bench_chart_roofline(result, "cold"), error);
   add_cases(report->page, result);
+  add_peers(report->page, result);
   add_failures(report->page, result);
   json_decref(result);
   return ok;

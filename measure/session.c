@@ -1,36 +1,22 @@
-#include "measure/session.h"
+#include "measure/case_run.h"
 #include "measure/gpu_private.h"
+#include "measure/plugin.h"
 #include <string.h>
 
 #define MOST_SETS 64
 
-/* Candidates of one case, and what became of them. */
-typedef struct CaseRun {
-  const BenchSession *session;
-  const BenchCeilings *ceilings;
-  const BenchCase *c;
-  BenchTensors *tensors;
-  BenchCase *product; /* the case's product alone, with tensors of its own; NULL: not asked for, or none */
-  BenchTensors *product_tensors;
-  GPtrArray *candidates; /* BenchCandidate *, owned; ours first, then peers, then floors */
-  unsigned n_ours, n_peers;
-  json_t *json, *list; /* of the case; of its candidates, as candidates */
-  unsigned *n_wrong;
-} CaseRun;
-
-#define tell(session, ...) bench_note((session)->note, (session)->data, __VA_ARGS__)
-
 /* ---- candidates ---- */
 
-static void add_candidate(CaseRun *run, BenchCandidate *candidate, const char *kind)
+void case_add(CaseRun *run, BenchCandidate *candidate, const char *kind, json_t *check)
 {
   g_ptr_array_add(run->candidates, candidate);
-  json_array_append_new(run->list, json_pack("{s:s, s:s, s:O?}", "name", candidate->name, "kind", kind,
-                                             "facts", candidate->facts));
+  json_t *json =
+      json_pack("{s:s, s:s, s:O?}", "name", candidate->name, "kind", kind, "facts", candidate->facts);
+  if (check) json_object_set_new(json, "check", check);
+  json_array_append_new(run->list, json);
 }
 
-/* A candidate that could not be made or is wrong: part of the result, not the end of it. */
-static void add_failure(CaseRun *run, const char *name, const char *message)
+void case_fail(CaseRun *run, const char *name, const char *message)
 {
   json_t *failures = json_object_get(run->json, "failures");
   json_array_append_new(failures, json_pack("{s:s, s:s}", "candidate", name, "message", message));
@@ -38,9 +24,8 @@ static void add_failure(CaseRun *run, const char *name, const char *message)
   ++*run->n_wrong;
 }
 
-/* true if the candidate's results are right, or cannot be compared because it is a floor. */
-static bool check_candidate(CaseRun *run, const BenchTensors *tensors, BenchCandidate *candidate,
-                            json_t **json, GError **error)
+bool case_check(CaseRun *run, const BenchTensors *tensors, BenchCandidate *candidate, json_t **json,
+                GError **error)
 {
   BenchCheck check;
   bool ok = bench_check(run->session->gpu, tensors, candidate, run->session->reference, &check, error);
@@ -48,7 +33,7 @@ static bool check_candidate(CaseRun *run, const BenchTensors *tensors, BenchCand
     *json = json_pack("{s:b, s:o, s:f, s:s?}", "ok", check.ok, "error",
                       isfinite(check.error) ? json_real(check.error) : json_null(), "limit", check.limit,
                       "method", check.method);
-    if (!check.ok) add_failure(run, candidate->name, check.message);
+    if (!check.ok) case_fail(run, candidate->name, check.message);
     ok = check.ok;
   }
   bench_check_clear(&check);
@@ -63,58 +48,15 @@ static void add_ours(CaseRun *run, BenchBuild *build, const BenchTensors *tensor
   json_t *check = NULL;
   g_autofree char *name = g_strdup(bench_build_name(build));
   BenchCandidate *candidate = bench_candidate_new(build, code, tensors, &error);
-  if (candidate && check_candidate(run, tensors, candidate, &check, &error)) {
-    add_candidate(run, candidate, kind);
-    json_object_set_new(json_array_get(run->list, run->candidates->len - 1), "check", check);
+  if (candidate && case_check(run, tensors, candidate, &check, &error)) {
+    case_add(run, candidate, kind, check);
     ++*n;
     return;
   }
   json_decref(check);
   bench_candidate_free(candidate);
-  if (error) add_failure(run, name, error->message);
+  if (error) case_fail(run, name, error->message);
   g_clear_error(&error);
-}
-
-/* The fastest of all algorithms, by a short measurement of each. */
-static unsigned find_fastest(CaseRun *run, GPtrArray *peers)
-{
-  const BenchTimingOptions options = {.rounds = 2, .short_us = run->session->timing.short_us};
-  g_autoptr(BenchTimings) timings =
-      bench_time(run->session->gpu, (BenchCandidate *const *)(void *)peers->pdata, peers->len, 1, BENCH_COLD,
-                 &options, NULL);
-  unsigned fastest = 0;
-  for (unsigned i = 1; timings && i < peers->len; i++)
-    if (timings->of[i].median < timings->of[fastest].median) fastest = i;
-  return fastest;
-}
-
-static void take_peer(CaseRun *run, GPtrArray *peers, unsigned index)
-{
-  BenchCandidate *peer = peers->pdata[index];
-  peers->pdata[index] = NULL;
-  add_candidate(run, peer, "cublaslt");
-  run->n_peers++;
-}
-
-static void add_peers(CaseRun *run)
-{
-  const BenchSession *session = run->session;
-  if (!session->cublaslt || !run->c->is_product) return;
-  GError *error = NULL;
-  json_t *check = NULL;
-  g_autoptr(GPtrArray) peers = cublaslt_candidates(session->cublaslt, run->tensors, &error);
-  if (!peers) {
-    tell(session, "%s: %s", run->c->name, error->message);
-    g_clear_error(&error);
-    return;
-  }
-  unsigned fastest = session->all_algorithms ? find_fastest(run, peers) : 0;
-  json_object_set_new(run->json, "cublaslt_algorithms", json_integer(peers->len));
-  if (check_candidate(run, run->tensors, peers->pdata[0], &check, &error)) take_peer(run, peers, 0);
-  json_decref(check);
-  if (error) add_failure(run, "cublaslt", error->message);
-  g_clear_error(&error);
-  if (fastest) take_peer(run, peers, fastest);
 }
 
 /* ---- floors: what the machine does at least for such a case ---- */
@@ -155,7 +97,7 @@ static void add_floor(CaseRun *run, const char *name, Floor floor,
   candidate->queue = queue;
   candidate->release = release_floor;
   candidate->data = g_memdup2(&floor, sizeof floor);
-  add_candidate(run, candidate, "floor");
+  case_add(run, candidate, "floor", NULL);
 }
 
 /* A copy that moves as many bytes, and an empty kernel of the first kernel's shape. */
@@ -276,7 +218,7 @@ static bool measure(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *co
     if (!run->product_tensors) return false;
     add_ours(run, g_steal_pointer(&builds[n]), run->product_tensors, "product", &run->n_peers, code);
   }
-  add_peers(run);
+  case_add_peers(run);
   if (!run->candidates->len) return true;
   add_floors(run);
   return time_case(run, error);
@@ -292,7 +234,7 @@ static bool run_case(CaseRun *run, BenchBuild **builds, unsigned n, BenchCode *c
   bench_tensors_free(run->tensors);
   bench_tensors_free(run->product_tensors);
   if (ok) return true;
-  add_failure(run, "bench", fault->message);
+  case_fail(run, "bench", fault->message);
   if (device_wait(bench_gpu_device(run->session->gpu), NULL)) {
     g_error_free(fault);
     return true;
@@ -355,6 +297,17 @@ static json_t *ceilings_json(const BenchCeilings *ceilings)
                    warp, "product_group", group);
 }
 
+static json_t *plugins_json(const BenchSession *session)
+{
+  json_t *list = json_array();
+  for (unsigned i = 0; i < session->n_plugins; i++) {
+    const BenchPlugin *plugin = session->plugins[i];
+    json_array_append_new(list, json_pack("{s:s, s:s}", "name", bench_plugin_name(plugin), "library",
+                                          bench_plugin_library(plugin)));
+  }
+  return list;
+}
+
 static json_t *head_json(const BenchSession *session, const BenchCeilings *ceilings)
 {
   g_autoptr(GDateTime) now = g_date_time_new_now_utc();
@@ -362,6 +315,7 @@ static json_t *head_json(const BenchSession *session, const BenchCeilings *ceili
   g_autofree char *cublaslt = session->cublaslt ? cublaslt_version(session->cublaslt) : NULL;
   json_t *versions = json_pack("{s:s?, s:s?, s:s?}", "adlgen", session->version, "ptxas",
                                session->assembler->version, "cublaslt", cublaslt);
+  if (session->n_plugins) json_object_set_new(versions, "plugins", plugins_json(session));
   json_t *method = json_pack("{s:i, s:f, s:f, s:I, s:I, s:b}", "rounds", (int)session->timing.rounds,
                              "seconds", session->timing.seconds, "short_us", session->timing.short_us,
                              "flush_bytes", (json_int_t)session->gpu->flush_bytes, "cublaslt_workspace",

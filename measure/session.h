@@ -16,7 +16,9 @@ typedef struct BenchSession {
   BenchGpu *gpu;
   const Gpu *description;
   const Assembler *assembler;
-  CublasLt *cublaslt; /* NULL: not asked for, or missing */
+  CublasLt *cublaslt;           /* NULL: not asked for, or missing */
+  struct BenchPlugin **plugins; /* peers in libraries: measure/plugin.h */
+  unsigned n_plugins;
   BenchVariant **variants;
   unsigned n_variants;
   BenchCase **cases;

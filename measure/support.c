@@ -66,6 +66,13 @@ bool bench_gpu_flush(BenchGpu *gpu, GError **error)
          bench_gpu_read(gpu, gpu->flush, gpu->flush_bytes, 4, error);
 }
 
+bool bench_gpu_overwrite(BenchGpu *gpu, GError **error)
+{
+  const uint64_t bytes = UINT64_C(8000000000);
+  if (!gpu->overwritten) gpu->overwritten = device_allocate(gpu->device, bytes, error);
+  return gpu->overwritten && device_fill(gpu->device, gpu->overwritten, 0, bytes, error);
+}
+
 bool bench_gpu_copy(BenchGpu *gpu, uint64_t to, uint64_t from, uint64_t bytes, GError **error)
 {
   int status = gpu->driver.copy(to, from, bytes, device_stream(gpu->device));

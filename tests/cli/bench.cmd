@@ -22,7 +22,7 @@ hint: --dim M=VALUE binds it
 [exit 1]
 
 $ adlgen bench --suite nosuch --gpu h100
-error: there is no suite nosuch; built in are: deepgemm elementwise epilogues gemm-bf16 gemm-fp8 gemm-types gemm-warp mini plan-choice plan-fit reductions rows
+error: there is no suite nosuch; built in are: deepgemm elementwise gemm-bf16 gemm-fp8 gemm-types gemm-unlisted gemm-warp mini peers plan-choice plan-fit reductions rows
 hint: a path has a slash in it or ends in .json
 [exit 1]
 
@@ -40,9 +40,29 @@ error: --variant old:plan=out,bm=64: plan=DIR is compiled already, so nothing el
 hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template parameters such as bm
 [exit 2]
 
+$ adlgen bench --suite mini --gpu h100 --against cutlass
+error: adlgen bench: --against cannot be "cutlass"
+hint: one of: cublaslt, plugin:FILE
+[exit 2]
+
+$ adlgen bench --suite mini --gpu h100 --against cublaslt,plugin:
+error: adlgen bench: --against cannot be "plugin:"
+hint: one of: cublaslt, plugin:FILE
+[exit 2]
+
+$ adlgen bench --suite mini --gpu h100 --against cublaslt,plugin:none.so
+error: plugin none.so: ./none.so: cannot open shared object file: No such file or directory
+[exit 4]
+
+$ printf 'x' >text.so
+
+$ adlgen bench --suite mini --gpu h100 --against plugin:text.so
+error: plugin text.so: ./text.so: file too short
+[exit 4]
+
 $ adlgen bench --suite mini --gpu h100 --mode hot
 error: adlgen bench: --mode cannot be "hot"
-hint: one of: cold, warm, sustained
+hint: one of: cold, warm, sustained, dirty
 [exit 2]
 
 $ adlgen bench --suite mini --gpu h100 --seconds -1

@@ -54,6 +54,31 @@ $ grep -o 'p M=1 &lt;a&gt;: .* TFLOP/s' docs/performance-one-roofline.svg
 p M=1 &lt;a&gt;: 125.0 TFLOP/s
 p M=1 &lt;a&gt;: 100.0 TFLOP/s
 
+# Peers of libraries stand beside each other in a table of their own.
+$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": "1.2.3", "plugins": [{"name": "peer", "library": "Peers 1.0"}, {"name": "none", "library": "None"}]}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "product_warp": {}, "product_group": {}}, "classes": [], "cases": [{"name": "p M=1", "bytes": 1e6, "flops": 1e9, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}, {"name": "cublaslt#4", "kind": "cublaslt"}, {"name": "peer:fast", "kind": "plugin"}, {"name": "copy", "kind": "floor"}], "modes": {"dirty": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}, {"candidate": "cublaslt#4", "us": 7.5, "ratio": 0.75}, {"candidate": "peer:fast", "us": 7, "ratio": 0.7}, {"candidate": "copy", "us": 1, "ratio": 0.1}]}}}]}' >bench/results/one.json
+
+$ adlgen bench report
+
+$ sed -n '/^## /,$s/^/  /p' docs/performance.md
+  ## one
+  
+  2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0, cuBLASLt 1.2.3 (workspace 32 MiB), peer (Peers 1.0), none (None); 3 rounds. From `bench/results/one.json`.
+  
+  Ceilings of that run: read 2000 GB/s, copy 1000 GB/s.
+  
+  | class | mode | cases | roof / time | best peer / ours | worst | worst case |
+  |---|---|---|---|---|---|---|
+  
+  | case | mode | us | rate | spread | roof / time | best peer, us | peer / ours |
+  |---|---|---|---|---|---|---|---|
+  | p M=1 | dirty | 10.00 | 100.0 TFLOP/s | 1.0 % | 0.500 | 7.00 (peer:fast) | 0.700 |
+  
+  Each peer's fastest, us, and its time over ours:
+  
+  | case | mode | ours | cublaslt | / ours | peer | / ours | none | / ours |
+  |---|---|---|---|---|---|---|---|---|
+  | p M=1 | dirty | 10.00 | 7.50 (#4) | 0.750 | 7.00 (fast) | 0.700 | | |
+
 $ printf 'x' >bench/results/two.json
 
 $ adlgen bench report

@@ -11,7 +11,7 @@ BenchPlugin *bench_plugin_open(const char *path, GError **error);
 void bench_plugin_close(BenchPlugin *plugin);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchPlugin, bench_plugin_close)
 
-const char *bench_plugin_name(const BenchPlugin *plugin);    /* "cutlass-sm80" */
+const char *bench_plugin_name(const BenchPlugin *plugin);    /* "cutlass" */
 const char *bench_plugin_library(const BenchPlugin *plugin); /* "CUTLASS 4.7.0" */
 const char *bench_plugin_path(const BenchPlugin *plugin);
 

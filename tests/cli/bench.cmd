@@ -22,7 +22,7 @@ hint: --dim M=VALUE binds it
 [exit 1]
 
 $ adlgen bench --suite nosuch --gpu h100
-error: there is no suite nosuch; built in are: deepgemm elementwise gemm-bf16 gemm-fp8 gemm-types gemm-unlisted gemm-warp mini peers plan-choice plan-fit reductions rows
+error: there is no suite nosuch; built in are: deepgemm elementwise epilogues gemm-bf16 gemm-fp8 gemm-types gemm-unlisted gemm-warp mini peers plan-choice plan-fit reductions rows
 hint: a path has a slash in it or ends in .json
 [exit 1]
 
@@ -42,12 +42,12 @@ hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template 
 
 $ adlgen bench --suite mini --gpu h100 --against cutlass
 error: adlgen bench: --against cannot be "cutlass"
-hint: one of: cublaslt, plugin:FILE
+hint: one of: cublaslt, product, plugin:FILE
 [exit 2]
 
 $ adlgen bench --suite mini --gpu h100 --against cublaslt,plugin:
 error: adlgen bench: --against cannot be "plugin:"
-hint: one of: cublaslt, plugin:FILE
+hint: one of: cublaslt, product, plugin:FILE
 [exit 2]
 
 $ adlgen bench --suite mini --gpu h100 --against cublaslt,plugin:none.so

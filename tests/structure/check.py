@@ -19,7 +19,7 @@ ALLOWED = {
     "backends": {"backends", "ir", "adl", "base"},
     "simulator": {"simulator", "adl", "base"},
     "runtime": {"runtime", "generator", "adl", "base"},
-    "measure": {"measure", "runtime", "reference", "generator", "adl", "base"},
+    "measure": {"measure", "runtime", "reference", "generator", "adl", "base", "include"},
     "cli": {"cli", "measure", "runtime", "simulator", "backends", "reference", "generator", "ir", "adl", "base", "include"},
     "include": {"include"},
 }

@@ -84,12 +84,33 @@ void run_data_free(RunData *data)
 
 /* ---- moving ---- */
 
+/* Unless each dimension, from the smallest step up, steps past all that the ones before it reach. */
+static bool may_overlap(const ResolvedTensor *resolved)
+{
+  unsigned rank = resolved->tensor->rank;
+  bool taken[PLAN_MAX_RANK] = {false};
+  int64_t reach = 1;
+  for (unsigned n = 0; n < rank; n++) {
+    unsigned least = rank;
+    for (unsigned d = 0; d < rank; d++)
+      if (!taken[d] && (least == rank || resolved->strides[d] < resolved->strides[least])) least = d;
+    taken[least] = true;
+    if (resolved->shape[least] <= 1) continue;
+    if (resolved->strides[least] < reach) return true;
+    reach += (resolved->shape[least] - 1) * resolved->strides[least];
+  }
+  return false;
+}
+
 static void put_all(Tensor *const *tensors, GraphTensor *const *names, unsigned n, Execution *execution)
 {
   for (unsigned i = 0; i < n; i++) {
     /* What the compiler folded into kernels is no tensor of the plan. */
     ExecutionTensor *memory = execution_tensor(execution, names[i]->name);
-    if (memory && memory->data) execution_scatter(memory, tensors[i]->data);
+    if (!memory || !memory->data) continue;
+    execution_scatter(memory, tensors[i]->data);
+    /* Where strides let elements share memory the last one written holds, for the reference too. */
+    if (may_overlap(&memory->resolved)) execution_gather(memory, tensors[i]->data);
   }
 }
 

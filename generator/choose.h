@@ -11,6 +11,7 @@ typedef struct Chooser {
   const FusedOperator *op;
   const FusedOperator
       *turned; /* GEMM, neither dual nor reduced: the operator as its transpose; choose_variants sets it */
+  unsigned copy_bytes; /* GEMM: what threads are priced to copy at a time; 0: 16 */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;
@@ -27,6 +28,9 @@ bool choose_variants(Chooser *chooser);
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
 
 /* ---- between choose*.c only ---- */
+/* Is the product of copies of its operands in rows of whole 16 bytes better than that of the operands where
+ * they lie? `why`: for a note, in the chooser's arena. Uses the chooser up. */
+bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char **why);
 bool choose_gemm(Chooser *chooser);
 void choose_row(Chooser *chooser);
 void choose_elementwise(Chooser *chooser);

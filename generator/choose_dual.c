@@ -59,9 +59,21 @@ static bool accept_dual(const FusedOperator *fused, Arena *arena, const char **w
   return dual_pays(chooser, why);
 }
 
+/* FusionOptions.accept_copies */
+static bool accept_copies(const FusedOperator *product, const FusedCopies *copies, Arena *arena,
+                          const char **why, void *data)
+{
+  const Target *target = data;
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = product, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return choose_copies_pay(chooser, copies, why);
+}
+
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
 {
   Target target = {graph, gpu, options};
-  FusionOptions fusion_options = {.accept_dual = accept_dual, .data = &target};
+  FusionOptions fusion_options = {
+      .accept_dual = accept_dual, .accept_copies = accept_copies, .data = &target};
   return fusion_build(graph, &fusion_options, error);
 }

@@ -4,6 +4,8 @@
 
 #define BLOCK_THREADS    256
 #define VECTORS_A_THREAD 2 /* in flight at once: enough loads to cover memory latency at full occupancy */
+#define VECTOR_BYTES     16
+#define ELEMENTS_A_COPY  8 /* of single elements that are only copied, which take few registers */
 
 static unsigned widest_element(const FusedOperator *op)
 {
@@ -17,25 +19,28 @@ static unsigned widest_element(const FusedOperator *op)
 }
 
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
-                            const Symbolic *const *strides, unsigned vector)
+                            const Symbolic *const *strides, unsigned vector, unsigned bytes)
 {
   unsigned rank = chooser->op->rank;
   if (symbolic_equals(strides[rank - 1], 0)) return true;
   if (!symbolic_equals(strides[rank - 1], 1)) return false;
   for (unsigned d = 0; d + 1 < rank; d++)
     if (!choose_require_multiple(chooser, choice, strides[d], vector)) return false;
-  choose_require_align(chooser, choice, tensor, 16);
+  choose_require_align(chooser, choice, tensor, bytes);
   return true;
 }
 
-static bool require_vectors(Chooser *chooser, Choice *choice, unsigned vector)
+/* Accesses of so many bytes by the widest operand. */
+static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
 {
   const FusedOperator *op = chooser->op;
+  unsigned vector = bytes / widest_element(op);
   if (!choose_require_multiple(chooser, choice, op->dims[op->rank - 1], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!require_operand(chooser, choice, op->inputs[i].tensor, op->inputs[i].strides, vector)) return false;
+    if (!require_operand(chooser, choice, op->inputs[i].tensor, op->inputs[i].strides, vector, bytes))
+      return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!require_operand(chooser, choice, op->outputs[i].tensor, op->outputs[i].strides, vector))
+    if (!require_operand(chooser, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
       return false;
   return true;
 }
@@ -45,8 +50,10 @@ static bool require_vectors(Chooser *chooser, Choice *choice, unsigned vector)
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
-  bool alone = chooser->options && chooser->options->sm_budget;
-  unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS, block = threads * VECTORS_A_THREAD * vector;
+  bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
+  unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
+  unsigned accesses = vector == 1 && copies ? ELEMENTS_A_COPY : VECTORS_A_THREAD;
+  unsigned block = threads * accesses * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);
   choice_set_int(choice, "vector", vector);
@@ -59,12 +66,17 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 
 void choose_elementwise(Chooser *chooser)
 {
-  unsigned vector = 16 / widest_element(chooser->op);
+  unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
   Choice *choice = choose_open(chooser, "elementwise");
-  if (vector > 1 && require_vectors(chooser, choice, vector))
-    finish(chooser, choice, vector);
+  if (element < bytes && require_vectors(chooser, choice, bytes))
+    finish(chooser, choice, bytes / element);
   else
-    choose_note(chooser, "vectors of 16 bytes rejected: an extent or stride is no multiple of %u", vector);
+    choose_note(chooser, "vectors of 16 bytes rejected: an extent or stride is no multiple of %u",
+                bytes / element);
   if (chooser->n && !chooser->variants[0].guard) return;
-  finish(chooser, choose_open(chooser, "elementwise"), 1);
+  for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
+    choice = choose_open(chooser, "elementwise");
+    if (require_vectors(chooser, choice, bytes) && !choice->guard) break;
+  }
+  finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
 }

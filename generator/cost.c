@@ -47,6 +47,11 @@
 #define WARP_EFFICIENCY 0.9    /* of the products' rate with two warps a scheduler, */
 #define WARP_ONE_BLOCK  0.82   /* if these are of one block, which waits as a whole, */
 #define WARP_ALONE      0.62   /* and with one */
+/* Clocks of a k step at least where threads copy fewer bytes at a time, which other blocks of the SM hide: A,
+ * then B, element by element through registers, or asynchronously. */
+#define WARP_ELEMENTS 3700.0
+#define WARP_BYTES_4  2500.0
+#define WARP_BYTES_8  2100.0
 /* Bytes that a k step moves through shared memory, over what its banks would deliver in the measured time:
  * one warpgroup's products hide some of what they read, two get into each other's way. */
 /* Clocks from a copy's issue to its barrier when copies do not queue; a slot is free one step after its
@@ -227,6 +232,14 @@ static double warp_step(const Gpu *gpu, const CostReport *cost, const CostTile *
   return fmax(fmax(busy, together * cost->shared), cost->latency) + WARP_STEP;
 }
 
+/* Clocks from a copy's issue to its barrier that a k step waits for. */
+static double warp_latency(const CostTile *tile)
+{
+  if (tile->copy_bytes == 0 || tile->copy_bytes >= 16)
+    return WARP_LATENCY / fmax(1, (double)tile->stages - 1);
+  return tile->copy_bytes >= 8 ? WARP_BYTES_8 : tile->copy_bytes >= 4 ? WARP_BYTES_4 : WARP_ELEMENTS;
+}
+
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -238,7 +251,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
   cost.shared = (filled + read) / ((double)gpu->shared_banks * gpu->shared_bank_bytes);
   cost.copy = filled / WARP_COPY;
-  cost.latency = WARP_LATENCY / fmax(1, (double)tile->stages - 1);
+  cost.latency = warp_latency(tile);
   cost.tiles = tile_count(gemm, tile);
   cost.waves = ceil(cost.tiles / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm);

@@ -11,11 +11,12 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned alternate; /* warpgroups that take tiles in turn; 0 and 1: they share each */
-  unsigned split;     /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
-  unsigned blocks;    /* that share an SM; 0 and 1: each has one for itself */
-  bool threads_copy;  /* and warps multiply; else the copy engine and group products */
-  bool promote;       /* each step's sum is added to the accumulator by ordinary instructions */
+  unsigned alternate;  /* warpgroups that take tiles in turn; 0 and 1: they share each */
+  unsigned split;      /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
+  bool threads_copy;   /* and warps multiply; else the copy engine and group products */
+  unsigned copy_bytes; /* that a thread copies at a time; 0: 16 */
+  bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

@@ -143,12 +143,21 @@ typedef struct Fusion {
   unsigned n_notes;
 } Fusion;
 
+typedef struct FusedCopies {
+  bool a, b;      /* of a product's operands: a copy has yet to be made */
+  unsigned bytes; /* what rows and addresses of the operands are multiples of, at most 16 */
+} FusedCopies;
+
 typedef struct FusionOptions {
   bool none;          /* one kernel a node: for tests and bisection */
   unsigned max_steps; /* elementwise steps a kernel; 0: 64 */
   /* Whether two products of one A, as one fused operator, are better than two kernels. NULL: always. `why`:
    * for a note, allocated in `arena`; may be left. */
   bool (*accept_dual)(const FusedOperator *fused, Arena *arena, const char **why, void *data);
+  /* Whether a product, alone, of copies of operands in rows of whole 16 bytes is better, copying included,
+   * than of the operands themselves, whose rows allow accesses of copies->bytes only. NULL: never. */
+  bool (*accept_copies)(const FusedOperator *product, const FusedCopies *copies, Arena *arena,
+                        const char **why, void *data);
   void *data;
 } FusionOptions;
 

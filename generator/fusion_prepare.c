@@ -65,9 +65,8 @@ static bool check_node(const GraphNode *node, GError **error)
 
 /* ---- copies ---- */
 
-/* `inner`: the dimension whose elements lie side by side in the copy. */
-static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *source,
-                                const Symbolic *const *shape, unsigned rank, unsigned inner, const char *why)
+GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
+                             const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple)
 {
   Arena *arena = fuser->arena;
   GraphTensor *copy = arena_new_object(arena, GraphTensor);
@@ -79,13 +78,24 @@ static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *so
                         .align = number_bytes(source->type),
                         .mark = reader->mark};
   memcpy(copy->shape, shape, rank * sizeof *shape);
-  const Symbolic *stride = rank ? shape[inner] : NULL;
+  const Symbolic *stride = rank ? shape[inner] : NULL, *step = symbolic_constant(arena, multiple);
+  if (multiple > 1) {
+    stride = symbolic_mul(arena, step, symbolic_ceil_div(arena, stride, step));
+    copy->align = multiple * number_bytes(source->type);
+  }
   if (rank) copy->strides[inner] = symbolic_constant(arena, 1);
   for (unsigned i = rank; i-- > 0;) {
     if (i == inner) continue;
     copy->strides[i] = stride;
     stride = symbolic_mul(arena, stride, shape[i]);
   }
+  return copy;
+}
+
+void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
+                       const char *why)
+{
+  Arena *arena = fuser->arena;
   g_ptr_array_add(fuser->tensors, copy);
   GraphNode *node = arena_new_object(arena, GraphNode);
   *node = (GraphNode){
@@ -98,6 +108,14 @@ static GraphTensor *insert_copy(Fuser *fuser, GraphNode *reader, GraphTensor *so
   node->index = fuser->nodes->len;
   g_ptr_array_add(fuser->nodes, node);
   fuser_note(fuser, "`%s` is copied for %s: %s", source->name, reader->op->name, why);
+}
+
+/* `inner`: the dimension whose elements lie side by side in the copy. */
+static GraphTensor *insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source,
+                                const Symbolic *const *shape, unsigned rank, unsigned inner, const char *why)
+{
+  GraphTensor *copy = fuser_make_copy(fuser, reader, source, shape, rank, inner, 1);
+  fuser_insert_copy(fuser, reader, source, copy, why);
   return copy;
 }
 
@@ -245,7 +263,10 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i];
     if (node->op->class_ == OPERATOR_ROW) copy_row_operands(fuser, node);
-    if (node->op->class_ == OPERATOR_GEMM) copy_matrix_operands(fuser, node);
+    if (node->op->class_ == OPERATOR_GEMM) {
+      copy_matrix_operands(fuser, node);
+      if (!fuser->none) fuser_align_operands(fuser, node);
+    }
     node->index = fuser->nodes->len;
     g_ptr_array_add(fuser->nodes, node);
   }

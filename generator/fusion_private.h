@@ -35,6 +35,18 @@ void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
  * place. Refuses what no kernel exists for. */
 bool fuser_prepare(Fuser *fuser, GError **error);
 
+/* A tensor for a copy of `source`, whose elements lie side by side along dimension `inner`, in rows of a
+ * multiple of so many elements, at addresses of as many; not inserted yet. */
+GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
+                             const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple);
+/* The node that copies, in front of its reader, which is not in fuser->nodes yet. */
+void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
+                       const char *why);
+
+/* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
+ * copied to rows that do where options->accept_copies says that it pays. */
+void fuser_align_operands(Fuser *fuser, GraphNode *node);
+
 /* fusion_quantize.c: a vector of scales becomes a view that broadcasts along the axis it is for. The node is
  * the fuser's copy. ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
 bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);

@@ -298,6 +298,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .split = candidate->split,
                             .blocks = candidate->blocks,
                             .threads_copy = !candidate->group,
+                            .copy_bytes = chooser->copy_bytes,
                             .promote = candidate->promote}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));

@@ -44,14 +44,51 @@ PlanSymbol *plan_add_symbol(Plan *plan, const char *name, int64_t min, int64_t m
   return symbol;
 }
 
+/* Elements lie side by side, in whatever order of dimensions. */
+static bool is_dense(Plan *plan, const PlanTensor *tensor)
+{
+  const Symbolic *stride = symbolic_constant(plan->arena, 1);
+  unsigned taken = 0, all = (1u << tensor->rank) - 1;
+  while (taken != all) {
+    unsigned next = tensor->rank;
+    for (unsigned i = tensor->rank; i-- > 0;)
+      if (!(taken >> i & 1) &&
+          (symbolic_equals(tensor->shape[i], 1) || symbolic_same(tensor->strides[i], stride))) {
+        next = i;
+        break;
+      }
+    if (next == tensor->rank) return false;
+    taken |= 1u << next;
+    stride = symbolic_mul(plan->arena, stride, tensor->shape[next]);
+  }
+  return true;
+}
+
+/* From a tensor's first element to behind its last one. */
+static const Symbolic *span_bytes(Plan *plan, const PlanTensor *tensor)
+{
+  Arena *arena = plan->arena;
+  const Symbolic *size = symbolic_constant(arena, number_bytes(tensor->type)), *span = size;
+  if (is_dense(plan, tensor)) {
+    for (unsigned i = 0; i < tensor->rank; i++)
+      span = symbolic_mul(arena, span, tensor->shape[i]);
+    return span;
+  }
+  span = symbolic_constant(arena, 1);
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    const Symbolic *steps = symbolic_sub(arena, tensor->shape[i], symbolic_constant(arena, 1));
+    span = symbolic_add(arena, span, symbolic_mul(arena, steps, tensor->strides[i]));
+  }
+  /* an extent of 0 leaves nothing */
+  return symbolic_mul(arena, size, symbolic_binary(arena, SYMBOLIC_MAX, span, symbolic_constant(arena, 0)));
+}
+
 /* Puts a tensor behind all others of the workspace. */
 static void place(Plan *plan, PlanTensor *tensor)
 {
   Arena *arena = plan->arena;
   const Symbolic *align = symbolic_constant(arena, WORKSPACE_ALIGN);
-  const Symbolic *bytes = symbolic_constant(arena, number_bytes(tensor->type));
-  for (unsigned i = 0; i < tensor->rank; i++)
-    bytes = symbolic_mul(arena, bytes, tensor->shape[i]);
+  const Symbolic *bytes = span_bytes(plan, tensor);
   tensor->offset = plan->workspace_bytes;
   tensor->align = MAX(tensor->align, WORKSPACE_ALIGN);
   const Symbolic *rounded = symbolic_mul(arena, align, symbolic_ceil_div(arena, bytes, align));

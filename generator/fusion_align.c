@@ -17,33 +17,33 @@ static int contiguous_dimension(const GraphTensor *tensor)
   return -1;
 }
 
-/* Some row or matrix is known to start beside a multiple of 16 bytes; no stride is unknown. */
+/* A dimension that is stepped along, other than the contiguous one. */
+static bool is_outer(const GraphTensor *tensor, unsigned dimension)
+{
+  return !symbolic_equals(tensor->strides[dimension], 1) && !symbolic_equals(tensor->shape[dimension], 1);
+}
+
+/* Some row or matrix is known to start beside a multiple of 16 bytes. */
 static bool has_odd_rows(const GraphTensor *tensor)
 {
-  int inner = contiguous_dimension(tensor);
   bool odd = false;
-  if (tensor->rank < 2 || inner < 0) return false;
+  if (tensor->rank < 2 || contiguous_dimension(tensor) < 0) return false;
   for (unsigned i = 0; i < tensor->rank; i++) {
-    int64_t stride, extent;
-    if ((int)i == inner || (symbolic_is_constant(tensor->shape[i], &extent) && extent <= 1)) continue;
-    if (!symbolic_is_constant(tensor->strides[i], &stride)) return false;
-    odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
+    int64_t stride;
+    if (is_outer(tensor, i) && symbolic_is_constant(tensor->strides[i], &stride))
+      odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
   }
   return odd;
 }
 
 /* What all rows start at multiples of, as far as is known. */
-static unsigned known_bytes(const GraphTensor *tensor)
+static unsigned known_bytes(const Fuser *fuser, const GraphTensor *tensor)
 {
-  unsigned bytes = MIN(tensor->align, WIDE_BYTES);
-  for (unsigned i = 0; i < tensor->rank; i++) {
-    int64_t stride, extent;
-    if (symbolic_equals(tensor->strides[i], 1) ||
-        (symbolic_is_constant(tensor->shape[i], &extent) && extent <= 1))
-      continue;
-    while (!symbolic_is_constant(tensor->strides[i], &stride) || stride * number_bytes(tensor->type) % bytes)
+  unsigned element = number_bytes(tensor->type), bytes = MAX(element, MIN(tensor->align, WIDE_BYTES));
+  for (unsigned i = 0; i < tensor->rank; i++)
+    while (bytes > element && is_outer(tensor, i) &&
+           !symbolic_divisible(tensor->strides[i], bytes / element, &fuser->graph->facts))
       bytes /= 2;
-  }
   return bytes;
 }
 
@@ -82,46 +82,97 @@ static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
   return product;
 }
 
-void fuser_align_operands(Fuser *fuser, GraphNode *node)
+/* Between two kernels of the graph, in memory that nobody else sees. */
+static bool is_intermediate(const GraphTensor *tensor)
+{
+  return tensor->producer && !tensor->is_output;
+}
+
+static void replace(GraphTensor **list, unsigned n, const GraphTensor *old, GraphTensor *by)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (list[i] == old) list[i] = by;
+}
+
+/* Whoever writes or reads `old` does so with `by`. */
+static void replace_everywhere(const Fuser *fuser, const GPtrArray *live, const GraphTensor *old,
+                               GraphTensor *by)
+{
+  const GPtrArray *const lists[] = {fuser->nodes,
+                                    live}; /* those done, with inserted copies, and all others */
+  for (unsigned l = 0; l < G_N_ELEMENTS(lists); l++)
+    for (unsigned i = 0; i < lists[l]->len; i++) {
+      GraphNode *node = lists[l]->pdata[i];
+      replace(node->inputs, node->n_inputs, old, by);
+      for (unsigned j = 0; j < node->n_outputs; j++) {
+        if (node->outputs[j] != old) continue;
+        node->outputs = arena_memdup(fuser->arena, node->outputs, node->n_outputs * sizeof(GraphTensor *));
+        node->outputs[j] = by;
+      }
+    }
+}
+
+/* What stands for an operand with odd rows: `made` if it costs a copy. */
+static GraphTensor *aligned_operand(Fuser *fuser, const GraphNode *node, unsigned operand, bool *made)
+{
+  const GraphTensor *tensor = node->inputs[operand];
+  unsigned inner = (unsigned)contiguous_dimension(tensor);
+  GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
+                                         WIDE_BYTES / number_bytes(tensor->type));
+  *made = false;
+  if (is_intermediate(tensor)) {
+    aligned->name = tensor->name;
+    aligned->producer = tensor->producer;
+    return aligned;
+  }
+  GraphTensor *known = find_copy(fuser, tensor, aligned);
+  *made = !known;
+  return known ? known : aligned;
+}
+
+static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, unsigned operand,
+                         GraphTensor *aligned, bool made)
+{
+  GraphTensor *tensor = node->inputs[operand];
+  if (made || is_intermediate(tensor)) aligned->index = fuser->tensors->len;
+  if (is_intermediate(tensor)) {
+    g_ptr_array_add(fuser->tensors, aligned);
+    replace_everywhere(fuser, live, tensor, aligned);
+    fuser_note(fuser, "rows of `%s` are padded to 16 bytes for %s", tensor->name, node->op->name);
+    return;
+  }
+  if (made) fuser_insert_copy(fuser, node, tensor, aligned, "its rows start at no multiples of 16 bytes");
+  node->inputs[operand] = aligned;
+}
+
+void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
 {
   const FusionOptions *options = fuser->options;
-  GraphTensor *copies[2] = {NULL, NULL};
+  GraphTensor *aligned[2] = {NULL, NULL};
   bool made[2] = {false, false};
-  FusedCopies report = {.bytes = WIDE_BYTES};
+  FusedCopies copies = {.bytes = WIDE_BYTES};
   if (!options || !options->accept_copies) return;
   for (unsigned i = 0; i < 2; i++) {
-    GraphTensor *tensor = node->inputs[i];
-    if (!has_odd_rows(tensor)) continue;
-    GraphTensor *copy =
-        fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank,
-                        (unsigned)contiguous_dimension(tensor), WIDE_BYTES / number_bytes(tensor->type));
-    GraphTensor *known = i && tensor == node->inputs[0] ? copies[0] : find_copy(fuser, tensor, copy);
-    copies[i] = known ? known : copy;
-    made[i] = !known;
-    report.bytes = MIN(report.bytes, known_bytes(tensor));
+    if (!has_odd_rows(node->inputs[i])) continue;
+    bool again = i && node->inputs[1] == node->inputs[0];
+    aligned[i] = again ? aligned[0] : aligned_operand(fuser, node, i, &made[i]);
+    copies.bytes = MIN(copies.bytes, known_bytes(fuser, node->inputs[i]));
   }
-  if (!copies[0] && !copies[1]) return;
-  report.a = made[0];
-  report.b = made[1];
+  if (!aligned[0] && !aligned[1]) return;
+  copies.a = made[0];
+  copies.b = made[1];
   GraphNode trial = *node;
-  GraphTensor *inputs[8];
-  memcpy(inputs, node->inputs, MIN(node->n_inputs, G_N_ELEMENTS(inputs)) * sizeof *inputs);
+  trial.inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
   for (unsigned i = 0; i < 2; i++)
-    if (copies[i]) inputs[i] = copies[i];
-  trial.inputs = inputs;
+    if (aligned[i]) trial.inputs[i] = aligned[i];
   const char *why = NULL;
   const FusedOperator *product = product_of(fuser, &trial);
-  bool pays = product && options->accept_copies(product, &report, fuser->arena, &why, options->data);
+  bool pays = product && options->accept_copies(product, &copies, fuser->arena, &why, options->data);
   if (why)
-    fuser_note(fuser, "%s: rows of its operands that start at no multiples of %d bytes: %s", node->op->name,
+    fuser_note(fuser, "%s: rows of its operands start at no multiples of %d bytes: %s", node->op->name,
                WIDE_BYTES, why);
-  for (unsigned i = 0; pays && i < 2; i++) {
-    if (!copies[i]) continue;
-    if (made[i]) {
-      copies[i]->index = fuser->tensors->len;
-      fuser_insert_copy(fuser, node, node->inputs[i], copies[i],
-                        "its rows start at no multiples of 16 bytes");
-    }
-    node->inputs[i] = copies[i];
-  }
+  bool same = node->inputs[0] == node->inputs[1];
+  for (unsigned i = 0; pays && i < 2; i++)
+    if (aligned[i] && !(i && same)) take_aligned(fuser, live, node, i, aligned[i], made[i]);
+  if (pays && same) node->inputs[1] = node->inputs[0];
 }

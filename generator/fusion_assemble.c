@@ -388,8 +388,26 @@ static void take_space(Assembly *at, const Space *space)
   }
 }
 
+/* A matrix that lies column by column and is stored so is walked so too: its contiguous dimension goes last.
+ */
+static void walk_along_memory(const Assembly *at, Space *space)
+{
+  unsigned last = space->rank, result = at->inputs->len; /* the first output follows the inputs */
+  for (unsigned d = 0; d < space->rank; d++)
+    if (symbolic_equals(space->strides[d][result], 1) && symbolic_equals(space->strides[d][0], 1)) last = d;
+  if (!at->inputs->len || last + 1 >= space->rank || symbolic_equals(space->dims[last], 1)) return;
+  const Symbolic *dim = space->dims[last], **strides = space->strides[last];
+  for (unsigned d = last; d + 1 < space->rank; d++) {
+    space->dims[d] = space->dims[d + 1];
+    space->strides[d] = space->strides[d + 1];
+  }
+  space->dims[space->rank - 1] = dim;
+  space->strides[space->rank - 1] = strides;
+}
+
 static void settle_elementwise(Assembly *at, Space *space)
 {
+  walk_along_memory(at, space);
   if (!space_merge(at->fuser->arena, space, 0, space->rank)) space_insert(at->fuser->arena, space, 0);
 }
 

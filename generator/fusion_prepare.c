@@ -265,7 +265,7 @@ bool fuser_prepare(Fuser *fuser, GError **error)
     if (node->op->class_ == OPERATOR_ROW) copy_row_operands(fuser, node);
     if (node->op->class_ == OPERATOR_GEMM) {
       copy_matrix_operands(fuser, node);
-      if (!fuser->none) fuser_align_operands(fuser, node);
+      if (!fuser->none) fuser_align_operands(fuser, live, node);
     }
     node->index = fuser->nodes->len;
     g_ptr_array_add(fuser->nodes, node);

@@ -44,8 +44,9 @@ void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *sourc
                        const char *why);
 
 /* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
- * copied to rows that do where options->accept_copies says that it pays. */
-void fuser_align_operands(Fuser *fuser, GraphNode *node);
+ * copied to rows that do where options->accept_copies says that it pays; intermediates get such rows
+ * themselves. `live`: all nodes, in order. */
+void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node);
 
 /* fusion_quantize.c: a vector of scales becomes a view that broadcasts along the axis it is for. The node is
  * the fuser's copy. ERROR_UNSUPPORTED if the vector is computed by the graph itself. */

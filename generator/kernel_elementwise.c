@@ -10,6 +10,7 @@
 
 typedef struct {
   int64_t groups, vector;
+  NumberType index;                        /* s64, or s32 where indices are known to fit */
   IrExpr *inside;                          /* bool tile [groups, 1]: groups that exist */
   IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
 } Place;
@@ -79,6 +80,21 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   return value;
 }
 
+/* Divisions of 32 bits take a fifth of the instructions of those of 64: s32 if all indices are known to fit,
+ * and what is divided by. */
+static NumberType index_type(const KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  const Symbolic *total = symbolic_constant(build->expressions, 1);
+  for (unsigned d = 0; d < op->rank; d++) {
+    if (d && !symbolic_is_constant(op->dims[d], NULL)) return NUMBER_S64;
+    total = symbolic_mul(build->expressions, total, op->dims[d]);
+  }
+  int64_t least, most, block = choice_parameter(build->choice, "block")->integer;
+  symbolic_range(total, &build->graph->facts, &least, &most);
+  return most <= INT32_MAX - block ? NUMBER_S32 : NUMBER_S64;
+}
+
 /* Group index -> coordinates, innermost first; the innermost counts groups of `vector`. */
 static void decode(StepScope *scope, IrExpr *tile)
 {
@@ -87,28 +103,33 @@ static void decode(StepScope *scope, IrExpr *tile)
   const FusedOperator *op = build->op;
   Place *place = scope->data;
   IrExpr *first = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place->groups));
-  int64_t extent[2] = {place->groups, 1};
+  int64_t extent[2] = {place->groups, 1}, constant;
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 0));
-  IrExpr *group = ir_value(module, ir_result(iota, "group", ir_tile(module, NUMBER_S64, 2, extent, NULL)));
-  IrExpr *start = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "first", 1, first);
-  IrExpr *rest = emit_tile(scope, OP_ADD, NUMBER_S64, "index", group, start);
+  IrExpr *group = ir_value(module, ir_result(iota, "group", ir_tile(module, place->index, 2, extent, NULL)));
+  IrExpr *start = first;
+  if (place->index == NUMBER_S64)
+    start = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "first", 1, first);
+  IrExpr *rest = emit_tile(scope, OP_ADD, place->index, "index", group, start);
   IrExpr *total = ir_binary(module, OPERATOR_DIV, ir_dim(module, "TOTAL"), ir_int(module, place->vector));
   if (!ir_dim_find(build->kernel, "TOTAL")) {
     int64_t count = 0;
     symbolic_is_constant(g_hash_table_lookup(build->dims, "TOTAL"), &count);
     total = ir_int(module, count / place->vector);
   }
+  if (place->index == NUMBER_S32 && !ir_expr_is_int(total, &constant))
+    total = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S32), "total", 1, total);
   place->inside = emit_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
   for (unsigned d = op->rank; d-- > 0;) {
     bool innermost = d == op->rank - 1;
-    IrExpr *count = kernel_dim(build, op->dims[d], "extent", NUMBER_S64);
+    IrExpr *count = kernel_dim(build, op->dims[d], "extent", place->index);
     if (innermost) count = ir_binary(module, OPERATOR_DIV, count, ir_int(module, place->vector));
-    IrExpr *at = d ? emit_tile(scope, OP_REM, NUMBER_S64, "at", rest, count) : rest;
+    IrExpr *at = d ? emit_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
     if (innermost && place->vector > 1)
-      at = emit_tile(scope, OP_MUL, NUMBER_S64, "at", at, ir_int(module, place->vector));
-    place->coordinates[d] = at;
-    if (d) rest = emit_tile(scope, OP_DIV, NUMBER_S64, "rest", rest, count);
+      at = emit_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
+    place->coordinates[d] =
+        place->index == NUMBER_S64 ? at : emit_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
+    if (d) rest = emit_tile(scope, OP_DIV, place->index, "rest", rest, count);
   }
 }
 
@@ -169,6 +190,7 @@ bool kernel_write_elementwise(KernelBuild *build)
   Body body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),
                .outputs = arena_new_array(module->arena, FlatStrides, op->n_outputs + 1)};
   body.place.vector = build->choice->vector;
+  body.place.index = index_type(build);
   body.place.groups = choice_parameter(build->choice, "block")->integer / body.place.vector;
   for (unsigned i = 0; i < op->n_inputs; i++)
     build->inputs[i] = add_flat(build, op->inputs[i].tensor, op->inputs[i].strides, total, &body.inputs[i]);

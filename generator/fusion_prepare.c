@@ -31,29 +31,9 @@ static bool check_types(const GraphNode *node, GError **error)
   return true;
 }
 
-/* Axes are the last ones, leaving aside those of extent 1. */
-static bool axes_are_last(const GraphNode *node)
-{
-  const GraphTensor *input = node->inputs[0];
-  bool gap = false;
-  for (unsigned i = input->rank; i-- > 0;) {
-    if (symbolic_equals(input->shape[i], 1)) continue;
-    bool reduced = node->axes >> i & 1;
-    if (reduced && gap) return false;
-    gap = gap || !reduced;
-  }
-  return true;
-}
-
 static bool check_node(const GraphNode *node, GError **error)
 {
   if (!check_types(node, error)) return false;
-  if (node->op->class_ == OPERATOR_ROW && !axes_are_last(node)) {
-    error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-axis",
-              "kernels work over the last axes", "%s over axes that are not the last is not supported",
-              node->op->name);
-    return false;
-  }
   for (unsigned i = 2; node->op->id == ONNX_MatMulInteger && i < node->n_inputs; i++)
     if (node->inputs[i]) {
       error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
@@ -164,19 +144,60 @@ static bool reaches_rows(const GraphTensor *tensor, const GraphNode *node)
   return false;
 }
 
+/* Memory in which the axes' elements lie side by side, row after row. */
+static void lay_out_rows(Arena *arena, GraphTensor *tensor, uint32_t axes)
+{
+  const Symbolic *stride = symbolic_constant(arena, 1);
+  for (unsigned part = 2; part-- > 0;) /* first the axes, then all others */
+    for (unsigned i = tensor->rank; i-- > 0;) {
+      if ((axes >> i & 1) != part) continue;
+      tensor->strides[i] = stride;
+      stride = symbolic_mul(arena, stride, tensor->shape[i]);
+    }
+}
+
 static void copy_row_operands(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *input = node->inputs[0];
   bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
-  for (unsigned i = 0; i < (norm ? node->n_inputs : 1); i++) {
+  if (!walks_rows(fuser, input, node)) {
+    GraphTensor *copy = fuser_make_copy(fuser, node, input, input->shape, input->rank, input->rank - 1, 1);
+    lay_out_rows(fuser->arena, copy, node->axes);
+    fuser_insert_copy(fuser, node, input, copy, "its rows are not evenly spaced");
+    node->inputs[0] = copy;
+  }
+  for (unsigned i = 1; norm && i < node->n_inputs; i++) {
     GraphTensor *tensor = node->inputs[i];
     if (!tensor || walks_rows(fuser, tensor, node)) continue;
     /* A scale becomes one row, unless it varies along the rows as well. */
     unsigned columns = (unsigned)__builtin_popcount(node->axes);
-    unsigned rank = i && !reaches_rows(tensor, node) ? columns : input->rank;
+    unsigned rank = !reaches_rows(tensor, node) ? columns : input->rank;
     node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank, rank - 1,
                                   "its rows are not evenly spaced");
   }
+}
+
+/* A result as large as its operand whose rows are not evenly spaced, because the axes are not the last: it is
+ * made where they are, and a copy brings it to its place. Returns that, or NULL. */
+static GraphNode *move_row_result(Fuser *fuser, GraphNode *node)
+{
+  GraphTensor *result = node->outputs[0];
+  Arena *arena = fuser->arena;
+  if (node->op->shape_rule == SHAPE_RULE_REDUCE || walks_rows(fuser, result, node)) return NULL;
+  GraphTensor *rows = fuser_make_copy(fuser, node, result, result->shape, result->rank, result->rank - 1, 1);
+  lay_out_rows(arena, rows, node->axes);
+  rows->producer = node;
+  g_ptr_array_add(fuser->tensors, rows);
+  node->outputs = arena_memdup(arena, node->outputs, node->n_outputs * sizeof(GraphTensor *));
+  node->outputs[0] = rows;
+  GraphNode *copy = arena_new_object(arena, GraphNode);
+  *copy = (GraphNode){
+      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = node->mark};
+  copy->inputs = arena_memdup(arena, &rows, sizeof(GraphTensor *));
+  copy->outputs = arena_memdup(arena, &result, sizeof(GraphTensor *));
+  fuser_note(fuser, "`%s` of %s is copied to its place: its rows are not evenly spaced", result->name,
+             node->op->name);
+  return copy;
 }
 
 /* The operand's dimension along k. */
@@ -261,14 +282,20 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   if (!collect_live(fuser, live, error)) return false;
   if (!fuser->none) fuser_take_scales(fuser, live);
   for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i];
-    if (node->op->class_ == OPERATOR_ROW) copy_row_operands(fuser, node);
+    GraphNode *node = live->pdata[i], *after = NULL;
+    if (node->op->class_ == OPERATOR_ROW) {
+      copy_row_operands(fuser, node);
+      after = move_row_result(fuser, node);
+    }
     if (node->op->class_ == OPERATOR_GEMM) {
       copy_matrix_operands(fuser, node);
       if (!fuser->none) fuser_align_operands(fuser, live, node);
     }
     node->index = fuser->nodes->len;
     g_ptr_array_add(fuser->nodes, node);
+    if (!after) continue;
+    after->index = fuser->nodes->len;
+    g_ptr_array_add(fuser->nodes, after);
   }
   return true;
 }

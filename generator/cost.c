@@ -7,6 +7,7 @@
  * imperfectly, which the norm of fourth powers says. Constants without a source in the description were
  * fitted to the runs in docs/performance-log.md. */
 #include "generator/cost.h"
+#include "ir/resources.h"
 #include "ir/staging.h"
 #include <math.h>
 
@@ -19,6 +20,7 @@
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY_MISSES 50.0   /* where a wave reads more than the second-level cache holds */
 #define ALL_COPY        58.0   /* bytes a clock an SM, where all SMs copy at once */
+#define PAIR_COPY       62.0   /* where two neighbouring SMs copy */
 #define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
 #define TURN            1000.0 /* clocks between the last product of a tile and the first of the next, */
 #define STORE_PART      150.0  /* for each part of the result that goes through shared memory, */
@@ -65,8 +67,8 @@
 #define EXPOSED_TWO_GROUPS 0.3   /* of an epilogue, where the other warpgroup goes on multiplying */
 /* Clocks between a step's products and the next one's where each step's sum is added apart, beside the
  * additions: waits and fences. Two warpgroups hide each other's but for a part. */
-#define PROMOTE           60.0
-#define PROMOTE_HIDDEN    0.8
+#define PROMOTE           175.0
+#define PROMOTE_HIDDEN    0.85
 #define TENSOR_EFFICIENCY 0.93 /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
@@ -131,7 +133,8 @@ static double store_parts(const CostTile *tile, unsigned bytes)
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }
 
-#define FEW_WAVES 3
+#define FEW_WAVES  3
+#define FEW_STAGES 3 /* leave one copy in flight while a slot is multiplied and another becomes free */
 
 /* What the tiles that run at once read of both operands. */
 static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
@@ -139,6 +142,15 @@ static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
   double rows = fmin(USUAL_RASTER, divide_up(gemm->m, tile->bm));
   double columns = fmin(ceil(gemm->sms / rows), divide_up(gemm->n, tile->bn));
   return (rows * tile->bm * gemm->a_bytes + columns * tile->bn * gemm->b_bytes) * (double)gemm->k;
+}
+
+/* Clocks of a step in which no product runs since sums are added. Warpgroups that share the tile add while
+ * another multiplies; those that take turns have it to themselves. */
+static double promotion(const CostTile *tile)
+{
+  unsigned groups = tile->alternate > 1 ? 1 : warpgroups_of_rows(tile->bm);
+  double rows = (double)tile->bm / groups;
+  return (PROMOTE + rows / 64 * tile->bn / 2) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1);
 }
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -156,16 +168,19 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   cost.waves = ceil(cost.tiles * split / gemm->sms);
   double all =
       cost.waves >= FEW_WAVES && wave_bytes(gemm, tile) > 0.9 * gpu->l2_bytes ? ALL_COPY_MISSES : ALL_COPY;
+  if (2 * busy > gpu->sm_count) rate = fmin(rate, PAIR_COPY);
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
-  if (tile->promote) cost.tensor += (PROMOTE + bn / 2) * (tile->bm > 64 ? 1 - PROMOTE_HIDDEN : 1);
+  if (tile->promote) cost.tensor += promotion(tile);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
   cost.copy = filled / rate;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
   cost.step += OUTSIDE_ROW * outside * busy / tall / split; /* those that share a tile read other k */
-  if (cost.waves > 1) {
+  double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
+  cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
+  if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
   }

@@ -55,6 +55,7 @@ bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GEr
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_launches(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error);

@@ -2,7 +2,7 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  derive_waits  pipeline_fragments  combine_blocks  combine_streams  stage_stores
- *         overlap_launches  allocate_resources  check_protocol  budget_registers  lower
+ *         widen_accesses  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -30,6 +30,8 @@ static const IrPass passes[] = {
      "where blocks leave and find the sums of parts of a tile"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and the copy engine"},
+    {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
+     "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"overlap_launches", IR_STAGED, IR_STAGED, true, pass_overlap_launches,
      "what needs nothing of the kernel before comes before the wait for it"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},

@@ -213,12 +213,81 @@ static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *
   return tile;
 }
 
+#define QUAD 4 /* lanes that hold a row of an accumulator, two columns each of every 8 */
+
+/* A layout in which the lanes of a row hold pairs of columns, `step` columns apart. */
+static bool lanes_hold_pairs(const Layout *layout, unsigned step)
+{
+  unsigned next[LAYOUT_MAX_DIMS], below[LAYOUT_MAX_DIMS];
+  if (layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32 || layout_vector(layout, 1) < 2)
+    return false;
+  layout_at(layout, 0, 0, 1, 0, next);
+  layout_at(layout, 0, 0, QUAD, 0, below);
+  return next[0] == 0 && next[1] == step && below[0] == 1 && below[1] == 0;
+}
+
+/* word[i] of lane q becomes word[q] of lane i. Neighbours first, then lanes two apart: of each two words a
+ * lane sends the one that is not its own. */
+static void transpose_quad(Lower *lower, IrExpr **word)
+{
+  IrType type = ir_scalar(NUMBER_B32);
+  for (unsigned bit = 1; bit < QUAD; bit *= 2) {
+    IrExpr *own = lower_bits(lower, OP_AND, NUMBER_S32, lower->lane, lower_int(lower, bit));
+    IrExpr *upper = lower_compare(lower, OP_NE, own, lower_int(lower, 0));
+    for (unsigned i = 0; i < QUAD; i++) {
+      if (i & bit) continue;
+      IrExpr *low = word[i], *high = word[i | bit];
+      IrExpr *sent = lower_value(lower, OP_SELECT, type, "sent", 3, upper, low, high);
+      IrExpr *got = lower_value(lower, OP_SHUFFLE, type, "got", 2, sent, lower_int(lower, bit));
+      ir_attribute_set(got->value->def, ATTR_MODE, ir_name(lower->module, "xor"));
+      word[i] = lower_value(lower, OP_SELECT, type, "word", 3, upper, got, low);
+      word[i | bit] = lower_value(lower, OP_SELECT, type, "word", 3, upper, high, got);
+    }
+  }
+}
+
+/* Between an accumulator's layout, in which a lane has two columns of each 8, and the one in which it has 8
+ * of each 32 (widen_accesses). NULL if the layouts are not these two. */
+static LowerTile *exchange_columns(Lower *lower, LowerTile *from, const Layout *layout)
+{
+  bool spread = lanes_hold_pairs(from->layout, 2) && lanes_hold_pairs(layout, 2 * QUAD);
+  bool gathered = lanes_hold_pairs(from->layout, 2 * QUAD) && lanes_hold_pairs(layout, 2);
+  if (number_bytes(from->element) != 2 || number_class(from->element) != NUMBER_FLOAT ||
+      layout_registers(layout) != from->n || !(spread || gathered))
+    return NULL;
+  unsigned here = spread ? 2 * QUAD : 2, there = spread ? 2 : 2 * QUAD; /* columns from word to word */
+  LowerTile *tile = lower_tile_new(lower, from->element, layout);
+  tile->packed = true;
+  tile->pair = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  const unsigned *at = lower_registers(lower, layout);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
+    if (column % (2 * QUAD * QUAD)) continue;
+    IrExpr *word[QUAD];
+    unsigned to[QUAD];
+    for (unsigned i = 0; i < QUAD; i++) {
+      unsigned reg = lower_register_at(lower, from->layout, row, column + i * here);
+      to[i] = lower_register_at(lower, layout, row, column + i * there);
+      if (reg + 1 >= from->n || to[i] >= tile->n || reg % 2 || to[i] % 2) return NULL;
+      word[i] = lower_pair(lower, from, reg, reg + 1);
+    }
+    transpose_quad(lower, word);
+    for (unsigned i = 0; i < QUAD; i++)
+      tile->pair[to[i] / 2] = word[i];
+  }
+  for (unsigned i = 0; i < tile->n / 2; i++)
+    if (!tile->pair[i]) return NULL;
+  return tile;
+}
+
 void lower_convert(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
   LowerTile *from = lower_tile(lower, op->operands[0]);
   if (!from) return;
   LowerTile *tile = rename_registers(lower, from, result->type.layout);
+  if (!tile && ir_attribute_is(op, ATTR_VIA, "shuffle"))
+    tile = exchange_columns(lower, from, result->type.layout);
   if (tile) {
     lower_tile_bind(lower, result, tile);
     return;

@@ -111,6 +111,11 @@ static void test_stage_stores(void **state)
   check_pass("stage_stores");
 }
 
+static void test_widen_accesses(void **state)
+{
+  check_pass("widen_accesses");
+}
+
 static void test_derive_waits(void **state)
 {
   check_pass("derive_waits");
@@ -159,23 +164,15 @@ static void test_lower(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose_mechanisms),
-      cmocka_unit_test(test_choose_layouts),
-      cmocka_unit_test(test_split_roles),
-      cmocka_unit_test(test_split_instances),
-      cmocka_unit_test(test_overlap_launches),
-      cmocka_unit_test(test_derive_waits),
-      cmocka_unit_test(test_pipeline_fragments),
-      cmocka_unit_test(test_combine_blocks),
-      cmocka_unit_test(test_combine_streams),
-      cmocka_unit_test(test_stage_stores),
-      cmocka_unit_test(test_allocate_resources),
-      cmocka_unit_test(test_budget_registers),
-      cmocka_unit_test(test_lower),
-      cmocka_unit_test(test_induce_addresses),
-      cmocka_unit_test(test_fold_constants),
-      cmocka_unit_test(test_remove_dead_code),
-      cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_choose_mechanisms),  cmocka_unit_test(test_choose_layouts),
+      cmocka_unit_test(test_split_roles),        cmocka_unit_test(test_split_instances),
+      cmocka_unit_test(test_overlap_launches),   cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_pipeline_fragments), cmocka_unit_test(test_combine_blocks),
+      cmocka_unit_test(test_combine_streams),    cmocka_unit_test(test_stage_stores),
+      cmocka_unit_test(test_widen_accesses),     cmocka_unit_test(test_allocate_resources),
+      cmocka_unit_test(test_budget_registers),   cmocka_unit_test(test_lower),
+      cmocka_unit_test(test_induce_addresses),   cmocka_unit_test(test_fold_constants),
+      cmocka_unit_test(test_remove_dead_code),   cmocka_unit_test(test_shorten_live_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,6 +264,20 @@ bool argument_unsigned(const Arguments *arguments, const char *option, unsigned 
   return true;
 }
 
+bool argument_positive(const Arguments *arguments, const char *option, unsigned *value, GError **error)
+{
+  unsigned count = 1;
+  if (!argument_unsigned(arguments, option, &count, error)) return false;
+  if (!argument_value(arguments, option)) return true;
+  if (!count) {
+    error_set(error, ERROR_USAGE, NULL, "wrong-value", NULL,
+              "adlgen %s: --%s needs a whole number of at least 1", arguments->command->name, option);
+    return false;
+  }
+  *value = count;
+  return true;
+}
+
 bool argument_wants_help(const Arguments *arguments)
 {
   return arguments->help;

@@ -70,6 +70,8 @@ const char *const *argument_values(const Arguments *arguments, const char *optio
 /* A whole number of an option; false with ERROR_USAGE if it is none. *value is left alone if the option is
  * absent. */
 bool argument_unsigned(const Arguments *arguments, const char *option, unsigned *value, GError **error);
+/* The same for what there must be one of at least. */
+bool argument_positive(const Arguments *arguments, const char *option, unsigned *value, GError **error);
 bool argument_wants_help(const Arguments *arguments);
 /* Splits NAME=VALUE of an option; ERROR_USAGE if there is no `=` or no name. */
 bool argument_split(const char *option, const char *text, char **name, char **value, GError **error);

@@ -127,10 +127,10 @@ static bool read_options(Bench *bench, GError **error)
     for (unsigned i = 0; i < BENCH_MODE_COUNT; i++)
       if (!strcmp(*mode, mode_choices[i])) s->modes |= 1u << i;
   if (!s->modes) s->modes = 1u << BENCH_COLD;
-  if (!argument_unsigned(arguments, "rounds", &s->timing.rounds, error) ||
+  if (!argument_positive(arguments, "rounds", &s->timing.rounds, error) ||
       !read_double(arguments, "seconds", &s->timing.seconds, error) ||
       !read_double(arguments, "time-limit", &s->seconds, error) ||
-      !argument_unsigned(arguments, "jobs", &s->threads, error))
+      !argument_positive(arguments, "jobs", &s->threads, error))
     return false;
   if (!read_peers(bench, error)) return false;
   s->timing.rounds = MAX(s->timing.rounds, 1);

@@ -40,6 +40,7 @@ bool command_cache(const Cli *cli, const Arguments *arguments, GError **error)
     error_set(error, ERROR_INPUT, NULL, "no-cache", "set one of them", "%s", cache_warning(cache));
     return false;
   }
+  if (cache_warning(cache)) fprintf(stderr, "warning: %s\n", cache_warning(cache));
   if (action && !strcmp(action, "clear")) return clear(cli, cache, error);
   if (action && !strcmp(action, "path") && !cli->json)
     puts(cache_folder(cache));

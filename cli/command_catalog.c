@@ -314,9 +314,9 @@ static bool simulate(CatalogRun *run, GError **error)
   unsigned seed = 0, timeout = 60;
   sim_options_default(&simulation.options);
   simulation.options.schedules = CATALOG_SCHEDULES;
-  if (!argument_unsigned(run->arguments, "jobs", &simulation.jobs, error) ||
+  if (!argument_positive(run->arguments, "jobs", &simulation.jobs, error) ||
       !argument_unsigned(run->arguments, "skew", &simulation.skew, error) ||
-      !argument_unsigned(run->arguments, "schedules", &simulation.options.schedules, error) ||
+      !argument_positive(run->arguments, "schedules", &simulation.options.schedules, error) ||
       !argument_unsigned(run->arguments, "timeout", &timeout, error) ||
       !argument_unsigned(run->arguments, "seed", &seed, error))
     return false;
@@ -330,7 +330,7 @@ static bool prepare(CatalogRun *run, GError **error)
 {
   unsigned jobs = 0;
   g_autofree char *resources = g_build_filename(run->folder, "resources.json", NULL);
-  if (!argument_unsigned(run->arguments, "jobs", &jobs, error)) return false;
+  if (!argument_positive(run->arguments, "jobs", &jobs, error)) return false;
   run->assembler = assembler_find(argument_value(run->arguments, "ptxas"), run->cli->program_folder, error);
   if (!run->assembler || !(run->committed = catalog_resources_read(resources, error))) return false;
   if (!make_kernels(run, jobs, error)) return false;

@@ -50,7 +50,7 @@ static bool check_arguments(const CompileRun *run, GError **error)
     }
   unsigned sms = 0, jobs = 0;
   if (!sms_of_options(arguments, &sms, error) || !tuned_check_options(arguments, error) ||
-      !argument_unsigned(arguments, "jobs", &jobs, error))
+      !argument_positive(arguments, "jobs", &jobs, error))
     return false;
   for (const char *const *set = argument_values(arguments, "set"); *set; set++) {
     g_autofree char *name = NULL, *value = NULL;
@@ -190,7 +190,7 @@ static bool assemble(CompileRun *run, GError **error)
 {
   if (!run->assembler) return true;
   unsigned jobs = 0;
-  argument_unsigned(run->arguments, "jobs", &jobs, NULL);
+  argument_positive(run->arguments, "jobs", &jobs, NULL);
   bool shows = run->cli->error_terminal && !run->cli->json;
   bool ok =
       build_assemble(run->build, run->assembler, jobs, shows ? report_progress : NULL, "assembling", error);

@@ -47,8 +47,8 @@ static bool read_options(const Arguments *arguments, SimOptions *options, GError
   sim_options_default(options);
   limit = (double)options->max_instructions;
   if (checkers && !sim_options_checkers(options, checkers, error)) return false;
-  if (!argument_unsigned(arguments, "schedules", &options->schedules, error) ||
-      !argument_unsigned(arguments, "jobs", &options->jobs, error) ||
+  if (!argument_positive(arguments, "schedules", &options->schedules, error) ||
+      !argument_positive(arguments, "jobs", &options->jobs, error) ||
       !read_number(arguments, "seed", &seed, error) ||
       !read_number(arguments, "max-instructions", &limit, error) ||
       !read_number(arguments, "timeout", &options->timeout, error))

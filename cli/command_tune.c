@@ -116,8 +116,8 @@ static bool read_numbers(Tune *tune, GError **error)
   session->slack = flag(tune, "evaluate") ? SLACK : 0;
   if (!argument_unsigned(tune->arguments, "top", &session->top, error) ||
       !argument_unsigned(tune->arguments, "budget", &seconds, error) ||
-      !argument_unsigned(tune->arguments, "rounds", &rounds, error) ||
-      !argument_unsigned(tune->arguments, "jobs", &session->threads, error) ||
+      !argument_positive(tune->arguments, "rounds", &rounds, error) ||
+      !argument_positive(tune->arguments, "jobs", &session->threads, error) ||
       !sms_of_options(tune->arguments, &session->sms, error))
     return false;
   if (!session->top && flag(tune, "top")) return usage(error, "--top must be at least 1");

@@ -34,12 +34,6 @@ static bool check_types(const GraphNode *node, GError **error)
 static bool check_node(const GraphNode *node, GError **error)
 {
   if (!check_types(node, error)) return false;
-  for (unsigned i = 2; node->op->id == ONNX_MatMulInteger && i < node->n_inputs; i++)
-    if (node->inputs[i]) {
-      error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
-                "leave them out: symmetric quantisation", "zero points of MatMulInteger are not supported");
-      return false;
-    }
   return true;
 }
 
@@ -280,6 +274,7 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   for (unsigned i = 0; i < fuser->graph->n_tensors; i++)
     g_ptr_array_add(fuser->tensors, fuser->graph->tensors[i]);
   if (!collect_live(fuser, live, error)) return false;
+  fuser_expand_zero_points(fuser, live);
   if (!fuser->none) fuser_take_scales(fuser, live);
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i], *after = NULL;

@@ -48,6 +48,9 @@ void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *sourc
  * themselves. `live`: all nodes, in order. */
 void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node);
 
+/* fusion_zero.c: MatMulInteger with zero points becomes nodes without. `live` is rewritten. */
+void fuser_expand_zero_points(Fuser *fuser, GPtrArray *live);
+
 /* fusion_quantize.c: a vector of scales becomes a view that broadcasts along the axis it is for. The node is
  * the fuser's copy. ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
 bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);

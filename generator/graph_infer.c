@@ -281,6 +281,32 @@ static bool refuse_inner(Inference *at, const Symbolic *a, const Symbolic *b)
                 x_text, y->name, y_text);
 }
 
+/* MatMulInteger: one number, or one for each of the operand's rows (A) or columns (B): a vector, or a matrix
+ * of one column (A) or row (B). */
+static bool infer_zero_point(Inference *at, unsigned input, const Symbolic *extent)
+{
+  bool asked = at->node->op->id == ONNX_MatMulInteger && input < at->node->n_inputs;
+  const GraphTensor *zero = asked ? at->node->inputs[input] : NULL;
+  bool matrices = at->node->inputs[0]->rank > 1 && at->node->inputs[1]->rank > 1;
+  bool fits_here = !zero || zero->rank <= 1u + matrices, one = fits_here;
+  for (unsigned i = 0; zero && i < zero->rank && fits_here; i++) {
+    bool single = symbolic_equals(zero->shape[i], 1), along = zero->rank == 1 || (input == 2) == (i == 0);
+    one = one && single;
+    fits_here = single || (along && extent && symbolic_same(zero->shape[i], extent));
+  }
+  if (!fits_here) {
+    g_autofree char *text = graph_shape_text(zero->shape, zero->rank);
+    return refuse(at, ERROR_INPUT, &at->node->input_marks[input], "shape", NULL,
+                  "the zero point `%s` is %s; it may be one number, or one for each %s", zero->name, text,
+                  input == 2 ? "row of the left operand" : "column of the right operand");
+  }
+  if (zero && !one && zero->producer && input == 2)
+    return refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "unsupported-input",
+                  "make it an input or constant",
+                  "zero points of rows that the graph computes are not supported");
+  return true;
+}
+
 static bool infer_matmul(Inference *at, Shape *shape)
 {
   const GraphTensor *a = at->node->inputs[0], *b = at->node->inputs[1];
@@ -309,7 +335,8 @@ static bool infer_matmul(Inference *at, Shape *shape)
   }
   if (a->rank > 1) shape->dims[shape->rank++] = a->shape[a->rank - 2];
   if (b->rank > 1) shape->dims[shape->rank++] = b->shape[b->rank - 1];
-  return true;
+  return infer_zero_point(at, 2, a->rank > 1 ? a->shape[a->rank - 2] : NULL) &&
+         infer_zero_point(at, 3, b->rank > 1 ? b->shape[b->rank - 1] : NULL);
 }
 
 static bool infer_gemm(Inference *at, Shape *shape)

@@ -37,12 +37,16 @@ static const char magic[8] = "ADLGEN1\n";
 
 /* ---- where ---- */
 
-static uint64_t default_limit(void)
+/* `warning`: set if the environment asks for what is no number. */
+static uint64_t default_limit(char **warning)
 {
   const char *text = g_getenv("ADLGEN_CACHE_LIMIT");
-  char *end = NULL;
-  uint64_t mib = text ? g_ascii_strtoull(text, &end, 10) : 0;
-  return text && end != text && !*end && mib < UINT64_MAX >> 20 ? mib << 20 : DEFAULT_LIMIT;
+  guint64 mib;
+  if (!text || !*text) return DEFAULT_LIMIT;
+  if (g_ascii_string_to_unsigned(text, 10, 1, UINT64_MAX >> 20, &mib, NULL)) return (uint64_t)mib << 20;
+  *warning = g_strdup_printf("ADLGEN_CACHE_LIMIT=%s is no number of MiB from 1 on; the cache keeps to %d MiB",
+                             text, (int)(DEFAULT_LIMIT >> 20));
+  return DEFAULT_LIMIT;
 }
 
 static char *default_folder(void)
@@ -59,11 +63,13 @@ Cache *cache_open(const char *folder, uint64_t limit)
 {
   Cache *cache = g_new0(Cache, 1);
   g_mutex_init(&cache->lock);
-  cache->limit = limit ? limit : default_limit();
+  cache->limit = limit ? limit : default_limit(&cache->warning);
   if (folder && !*folder) return cache;
   cache->folder = folder ? g_strdup(folder) : default_folder();
-  if (!cache->folder)
+  if (!cache->folder) {
+    g_free(cache->warning); /* without a folder nobody asks for the limit */
     cache->warning = g_strdup("no cache: neither ADLGEN_CACHE_DIR, XDG_CACHE_HOME nor HOME names a folder");
+  }
   return cache;
 }
 

@@ -365,6 +365,15 @@ static bool over_limit(Cluster *c, uint64_t executed)
   return true;
 }
 
+/* Instructions until the limit is exceeded, by one; other clusters that run meanwhile do not know. */
+static uint64_t instructions_left(const Run *run)
+{
+  uint64_t most = run->options->max_instructions,
+           done = __atomic_load_n(&run->session->instructions, __ATOMIC_RELAXED);
+  if (!most) return UINT64_MAX;
+  return most >= done ? most - done + 1 : 1;
+}
+
 ClusterState cluster_run(Cluster *c, uint64_t share)
 {
   bool shuffled = c->run->schedule > 1;
@@ -372,13 +381,14 @@ ClusterState cluster_run(Cluster *c, uint64_t share)
   uint64_t used = 0;
   c->give_way = false;
   while (!c->stopped && c->live_blocks) {
-    uint64_t executed = 0;
+    uint64_t executed = 0, left = instructions_left(c->run);
     unsigned start = shuffled ? cluster_random(c) % total : 0;
-    for (unsigned i = 0; i < total && !c->stopped; i++) {
+    for (unsigned i = 0; i < total && !c->stopped && executed < left; i++) {
       unsigned k = (start + i) % total;
       Warp *w = &c->blocks[k / c->blocks[0].n_warps].warps[k % c->blocks[0].n_warps];
       if (!w->n_groups || !pick_group(w)) continue;
-      unsigned n = run_group(w, shuffled ? 1 + cluster_random(c) % QUANTUM : QUANTUM);
+      unsigned quantum = shuffled ? 1 + cluster_random(c) % QUANTUM : QUANTUM;
+      unsigned n = run_group(w, (unsigned)MIN(quantum, left - executed));
       w->instructions += n;
       executed += n;
     }

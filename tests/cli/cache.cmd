@@ -58,3 +58,13 @@ hint: set one of them
 $ touch file; ADLGEN_CACHE_DIR=file/cache adlgen compile add.yaml --gpu h100 --out five --ptxas ./ptxas >/dev/null && diff -r one five && echo same
 warning: the cache is not used: cannot make file/cache/...: Not a directory
 same
+
+# A limit that is no number is said.
+$ ADLGEN_CACHE_LIMIT=abc adlgen cache path >/dev/null
+warning: ADLGEN_CACHE_LIMIT=abc is no number of MiB from 1 on; the cache keeps to 1024 MiB
+
+$ ADLGEN_CACHE_LIMIT=0 adlgen compile add.yaml --gpu h100 --out two --ptxas ./ptxas >/dev/null
+warning: ADLGEN_CACHE_LIMIT=0 is no number of MiB from 1 on; the cache keeps to 1024 MiB
+
+$ ADLGEN_CACHE_LIMIT=2 adlgen cache | sed 's/.*of at/at/'
+at most 2 MiB

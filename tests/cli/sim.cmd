@@ -5,6 +5,13 @@ $ cp $SRC/examples/sim/*.ptx $SRC/examples/sim/*.json .; sed '/ld.shared/i bar.s
 $ adlgen sim good.ptx --launch reverse.launch.json --schedules 4 --json | validate sim
 valid
 
+# The limit of instructions is kept to one.
+$ adlgen sim good.ptx --launch reverse.launch.json --jobs 1 --max-instructions 20 >out; echo $?; sed 's/in [0-9.]* s/in .../' out
+5
+good.ptx:23:3: fault: limit: the limit of 20 instructions is reached
+  ld.shared.f32, block (0,0,0), warp 0, lane 0
+21 warp-instructions in ..., 1 faults, 0 findings
+
 # The planted fault: no barrier between stores and loads of other threads.
 $ adlgen sim reverse.ptx --launch reverse.launch.json --checkers race --jobs 1 >out; echo $?; sed 's/in [0-9.]* s/in .../' out
 5

@@ -118,3 +118,16 @@ $ adlgen compil --json
 
 $ adlgen compil --json | validate errors
 valid
+
+# What there must be one of.
+$ adlgen sim k.ptx --launch k.json --schedules 0
+error: adlgen sim: --schedules needs a whole number of at least 1
+[exit 2]
+
+$ adlgen sim k.ptx --launch k.json --jobs 0
+error: adlgen sim: --jobs needs a whole number of at least 1
+[exit 2]
+
+$ adlgen compile g.json --gpu h100 --out out --jobs 0
+error: adlgen compile: --jobs needs a whole number of at least 1
+[exit 2]

@@ -92,6 +92,12 @@ static void describe_epilogue(const FusedOperator *op, GString *text)
   if (function) g_string_append(text, ", functions");
 }
 
+/* Both 8-bit floats multiply and convert at one speed. */
+static const char *type_text(NumberType type)
+{
+  return number_name(number_is_small_float(type) ? NUMBER_E4M3 : type);
+}
+
 /* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that
  * are kept in f32 take other tiles than those that are not. */
 static char *describe_product(const Chooser *chooser)
@@ -99,11 +105,11 @@ static char *describe_product(const Chooser *chooser)
   const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
   g_autoptr(GString) text = g_string_new(NULL);
-  g_string_printf(text, "%s %s x %s %s + %s ->", number_name(gemm->a_type), gemm->a_m_major ? "km" : "mk",
-                  number_name(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
+  g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm->a_type), gemm->a_m_major ? "km" : "mk",
+                  type_text(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
   if (gemm->dual) g_string_prepend(text, "dual ");
   for (unsigned i = 0; i < op->n_outputs; i++)
-    g_string_append_printf(text, " %s", number_name(op->outputs[i].tensor->type));
+    g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));
   describe_epilogue(op, text);
   if (gemm_sums_exactly(chooser)) g_string_append(text, ", exact sums");
   return arena_strdup(chooser->arena, text->str);

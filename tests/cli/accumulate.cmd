@@ -40,7 +40,7 @@ $ adlgen run --batch lines.jsonl --on sim | sed 's/"error":[^,]*,//'
 {"line":4,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
 
 # Choices measured with sums of one kind say nothing of the other.
-$ printf '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "e4m3 mk x e5m2 nk + f32 -> f32", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 48}, "us": 1, "first_us": 2},{"product": "e4m3 mk x e5m2 nk + f32 -> f32, exact sums", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 192, "bn": 48}, "us": 1, "first_us": 2}]}' >choices.json
+$ printf '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "e4m3 mk x e4m3 nk + f32 -> f32", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 48}, "us": 1, "first_us": 2},{"product": "e4m3 mk x e4m3 nk + f32 -> f32, exact sums", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 192, "bn": 48}, "us": 1, "first_us": 2}]}' >choices.json
 
 $ adlgen compile plain.json --gpu h100 --dim M=64 --tuned choices.json --accumulate fast --out out --emit ptx --explain | grep tuned
   M = 64     tuned: bm=128 bn=48, measured at M = 64: 2.000 times as fast as the model's choice

@@ -167,7 +167,11 @@ const Rule schema_rules[] = {
            "both directions; 0 B/s = none"),
     NUMBER("chip", "clusters_of_2", "clusters", OPTIONAL, NO_FIELD,
            "that run at once where a block fills an SM: their SMs must lie together"),
+    NUMBER("chip", "clusters_of_3", "clusters", OPTIONAL, NO_FIELD, ""),
     NUMBER("chip", "clusters_of_4", "clusters", OPTIONAL, NO_FIELD, ""),
+    NUMBER("chip", "clusters_of_5", "clusters", OPTIONAL, NO_FIELD, ""),
+    NUMBER("chip", "clusters_of_6", "clusters", OPTIONAL, NO_FIELD, ""),
+    NUMBER("chip", "clusters_of_7", "clusters", OPTIONAL, NO_FIELD, ""),
     NUMBER("chip", "clusters_of_8", "clusters", OPTIONAL, NO_FIELD, ""),
     NUMBER("chip", "power", "W", OPEN, DOUBLE(power_watts), "limit"),
 

@@ -169,7 +169,8 @@ static void prepare_subject(void *memory, void *queue)
   if (s->graph) {
     g_autofree char *name = g_strdup_printf("catalog.json (%s)", s->graph->name);
     s->source = source_new(name, s->graph->text, strlen(s->graph->text));
-    if (compile_subject(s, FEW_SMS, &error) && !is_committed_text(s)) {
+    bool fits = compile_subject(s, FEW_SMS, NULL); /* blocks that share tiles may need more */
+    if (!fits || !is_committed_text(s)) {
       compile_result_free(s->compiled);
       compile_subject(s, 0, &error);
     }

@@ -135,7 +135,7 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
-static bool is_set(const Chooser *chooser, const char *name)
+bool choose_is_set(const Chooser *chooser, const char *name)
 {
   for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++)
     if (g_str_has_prefix(*set, name) && (*set)[strlen(name)] == '=') return true;
@@ -150,7 +150,7 @@ static void make_room_for_streams(Chooser *chooser, Choice *choice)
   if (!stream || stream->integer <= 1) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
     ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);
-    if (other && !is_set(chooser, others[i])) other->integer = 1;
+    if (other && !choose_is_set(chooser, others[i])) other->integer = 1;
   }
 }
 
@@ -213,6 +213,7 @@ bool choose_variants(Chooser *chooser)
     Choice *choice = &chooser->variants[i];
     apply_sets(chooser, choice);
     make_room_for_streams(chooser, choice);
+    if (chooser->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;
     describe_forced(chooser, choice);
     g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
     choose_note(chooser, "variant %u: template %s, tile %s, guard: %s", i + 1, choice->template_name,

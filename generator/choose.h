@@ -32,6 +32,10 @@ Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *
  * they lie? `why`: for a note, in the chooser's arena. Uses the chooser up. */
 bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char **why);
 bool choose_gemm(Chooser *chooser);
+/* What follows of a variant's parameters once those that --set forces are known. false: they exceed the budget
+ * of SMs. */
+bool choose_gemm_complete(Chooser *chooser, Choice *choice);
+bool choose_is_set(const Chooser *chooser, const char *name); /* forced by --set? */
 void choose_row(Chooser *chooser);
 void choose_elementwise(Chooser *chooser);
 void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);

@@ -4,6 +4,7 @@
  * (generator/cost.c). Where M is known only at launch there is a
  * variant for each range of M whose best tile is clearly better than the next larger range's. */
 #include "generator/tuned_gemm.h"
+#include <math.h>
 #include <string.h>
 
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
@@ -14,7 +15,7 @@ static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 512};
 /* A range keeps its own tile if the next range's would take this much longer; few rows, and many, whose
  * kernels run longer, less. */
 #define WORTH_A_VARIANT 1.05
-#define WORTH_A_THIN    1.02
+#define WORTH_A_THIN    1.005
 #define THIN_ROWS       32
 #define WORTH_A_LONG    1.025
 #define LONG_ROWS       1024
@@ -126,11 +127,16 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));
   }
+  if (fast && !gemm->dual) {
+    choice_set_int(choice, "one_row", 0);
+    choice_set_int(choice, "one_column", 0);
+  }
   if (tile.promote) choice_set_int(choice, "promote", 1);
   if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);
     choice_set_int(choice, "split", tile.split);
+    choice_set_int(choice, "owners", 1);
   }
   choice->alone = starts_alone(chooser, choice, &tile);
   choice->keep_a = fast && !tile.swapped && keeps_rows(chooser, choice, &tile);
@@ -145,6 +151,49 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
                                 shared, fast ? "" : "_any");
   chooser->n++;
+}
+
+static void replace_int(const Chooser *chooser, Choice *choice, const char *name, int64_t value)
+{
+  ChoiceParameter *parameter = (ChoiceParameter *)choice_parameter(choice, name);
+  if (parameter && !choose_is_set(chooser, name)) parameter->integer = value;
+}
+
+/* Blocks that share a tile do not walk: each part of every tile has its block. */
+static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t budget = chooser->options ? chooser->options->sm_budget : 0, rows = most_rows(chooser, choice);
+  if (!budget || tile->split <= 1) return true;
+  int64_t columns = choose_maximum(chooser, gemm->n), batches = 1;
+  int64_t along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    batches *= choose_maximum(chooser, chooser->op->dims[i]);
+  double blocks = ceil((double)rows / (double)along) * ceil((double)columns / (double)across) *
+                  (double)batches * tile->split;
+  if (blocks <= (double)budget) return true;
+  const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",
+            "leave out split, or fix the number of rows (--dim) so that fewer blocks are needed",
+            "%u blocks for each tile of up to %" G_GINT64_FORMAT " rows are up to %.0f blocks at once, more "
+            "than the %" G_GINT64_FORMAT " SMs of --sms",
+            tile->split, rows, blocks, budget);
+  return false;
+}
+
+bool choose_gemm_complete(Chooser *chooser, Choice *choice)
+{
+  int64_t least, most = most_rows(chooser, choice);
+  symbolic_range(chooser->op->gemm.m, &chooser->graph->facts, &least, &(int64_t){0});
+  GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
+                        .bn = (unsigned)choice_int(choice, "bn", 0),
+                        .split = (unsigned)choice_int(choice, "split", 1),
+                        .swapped = (unsigned)choice_int(choice, "swapped", 0)};
+  replace_int(chooser, choice, "owners", MAX(1, gemm_candidate_owners(chooser, &tile)));
+  /* no rows at all are no tile */
+  replace_int(chooser, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
+  replace_int(chooser, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
+  return keep_budget(chooser, choice, &tile);
 }
 
 static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
@@ -200,7 +249,9 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
   tiles[n] = pick(chooser, group, MIN(beyond, longest), longest <= typical, &tuned[n]);
   for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
     int64_t rows = i ? ranges[i] : FEW_ROWS;
-    if (!tuned[i] && next_will_do(chooser, &tiles[i], &tiles[i + 1], rows)) tiles[i] = tiles[i + 1];
+    /* what was measured for the next range alone says nothing of this one */
+    if (!tuned[i] && !tuned[i + 1] && next_will_do(chooser, &tiles[i], &tiles[i + 1], rows))
+      tiles[i] = tiles[i + 1];
   }
   for (unsigned i = 0; i < n; i++) {
     if (same_candidate(&tiles[i], &tiles[i + 1])) continue;

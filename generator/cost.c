@@ -24,21 +24,30 @@
 #define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
 #define TURN            1000.0 /* clocks between the last product of a tile and the first of the next, */
 #define STORE_PART      150.0  /* for each part of the result that goes through shared memory, */
-#define COMBINE         2000.0 /* clocks for a cluster to meet and add up a tile, */
-#define COMBINE_OUTPUT  0.6    /* and for each output of the tile */
+#define COMBINE         3200.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT  0.96   /* and for each output of the tile, */
+#define COMBINE_PART    120.0  /* and for each block that shares it, */
+#define COMBINE_BESIDE  700.0  /* and where another cluster's block is on the SM */
+/* For blocks that are no cluster to leave and find a tile's parts in device memory: */
+#define STREAM_FIX        3100.0
+#define STREAM_FIX_PART   600.0 /* and for each further part, */
+#define STREAM_FIX_OUTPUT 0.35  /* and each of its outputs */
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
  * seem to be fetched all from one place. */
 #define OUTSIDE_ROW 0.055
 /* A tile that streams one operand past few columns of the other: */
-#define STREAM_OUTPUT  0.3    /* clocks for each result, straight from registers, */
-#define STREAM_TURN    600.0  /* between the blocks of an SM that follow one another, */
-#define STREAM_STEP    80.0   /* clocks of a step at least, */
-#define STREAM_DEPTH   95.0   /* for each 128 bytes of k, */
-#define STREAM_COLUMN  0.65   /* and for each column of these; */
-#define STREAM_THREADS 200.0  /* of a step where threads copy, */
-#define STREAM_ROW     2.3    /* and for each row and 128 bytes of k, */
-#define STREAM_LATENCY 1250.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
-#define STREAM_COMBINE 1200.0 /* for a cluster to meet and add up a tile */
+#define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
+#define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
+#define STREAM_STEP            80.0   /* clocks of a step at least, */
+#define STREAM_DEPTH           95.0   /* for each 128 bytes of k, */
+#define STREAM_COLUMN          0.65   /* and for each column of these; */
+#define STREAM_THREADS         200.0  /* of a step where threads copy, */
+#define STREAM_THREADS_OUTPUT  0.3    /* results and */
+#define STREAM_THREADS_LATENCY 1250.0 /* copies there, */
+#define STREAM_THREADS_COPY    58.0   /* bytes a clock, */
+#define STREAM_ROW             2.3    /* and for each row and 128 bytes of k, */
+#define STREAM_LATENCY         1560.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
+#define STREAM_COMBINE         1200.0 /* for a cluster to meet and add up a tile */
 /* Where threads copy and warps multiply: */
 #define WARP_COPY       33.0 /* bytes a clock that the threads of an SM copy, however many blocks they are, */
 #define WARP_LATENCY    1500.0 /* clocks from a copy's issue to the barrier behind it, */
@@ -127,7 +136,7 @@ static double near_limit(double step, double copy)
 /* Parts in which results leave (stage_stores). */
 static double store_parts(const CostTile *tile, unsigned bytes)
 {
-  unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->split);
+  unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->owners);
   unsigned width = staging_width(rows, columns, bytes, bytes);
   double parts = width ? (double)columns / width : columns / 8.0;
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
@@ -186,9 +195,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   }
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
-  double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn : 0;
+  double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
+  if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
   /* the last epilogue, and what of the others the next tile's products do not hide */
-  double epilogue = bm * bn / split / EPILOGUE_SPEED;
+  double epilogue = bm * bn / MAX(1, tile->owners) / EPILOGUE_SPEED;
   double parts = store_parts(tile, gemm->out_bytes);
   double turn = TURN + STORE_PART * parts + epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
   if (tile->alternate > 1) /* one stores while another multiplies, unless storing takes longer */
@@ -209,10 +219,13 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double together = fmin(resident, ceil(blocks / gemm->sms)); /* blocks of the busiest SM that run at once */
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
   if (!(rate > 0)) rate = DEFAULT_COPY;
-  rate = fmin(rate, ALL_COPY * gpu->sm_count / busy) / together;
+  double all = tile->threads_copy ? STREAM_THREADS_COPY : ALL_COPY;
+  rate = fmin(rate, all * gpu->sm_count / busy) / together;
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
   cost.copy = filled / rate;
-  cost.latency = STREAM_LATENCY / fmax(1, (double)tile->stages - 1);
+  double latency = tile->threads_copy ? STREAM_THREADS_LATENCY : STREAM_LATENCY;
+  double output = tile->threads_copy ? STREAM_THREADS_OUTPUT : STREAM_OUTPUT;
+  cost.latency = latency / fmax(1, (double)tile->stages - 1);
   double least = tile->threads_copy ? STREAM_THREADS + STREAM_ROW * bm * deep
                                     : STREAM_STEP + (STREAM_DEPTH + STREAM_COLUMN * bn) * deep;
   cost.step = fmax(fmax(cost.tensor, cost.latency), fmax(cost.copy, least));
@@ -221,11 +234,12 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   cost.waves = ceil(blocks / (gemm->sms * resident));
   cost.memory = memory_clocks(gpu, gemm);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
-  double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn : 0;
+  double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
+  if (split > 1 && resident > 1) combine += COMBINE_BESIDE;
   /* a block beside another hides its start and its end */
   double exposed = resident > 1 ? 0 : (cost.waves - 1) * STREAM_TURN;
-  cost.total =
-      FILL + overlapped(steps * cost.step, cost.memory) + STREAM_OUTPUT * bm * bn / split + exposed + combine;
+  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + output * bm * bn / MAX(1, tile->owners) +
+               exposed + combine;
   return cost;
 }
 

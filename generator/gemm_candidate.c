@@ -6,9 +6,9 @@
 static const unsigned group_rows[] = {64, 128, 192, 256};
 #define COLUMNS_STEP 16
 #define COLUMNS_MOST 256
-static const unsigned splits[] = {1, 2, 4, 8};
+static const unsigned splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
-static const unsigned swapped_columns[] = {8, 16, 32};
+static const unsigned swapped_columns[] = {8, 16, 32, 64};
 static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
@@ -17,6 +17,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64}, {64,
 #define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
 #define DEEP_AREA        (64 * 64)   /* and of the largest whose steps are short enough for twice the depth */
 #define F32_BITS         24          /* significant bits */
+#define SECTOR_BYTES     32
 #define MOST_STAGES      10
 #define MOST_WARP_STAGES 6
 /* Longer rings made them slower: docs/performance-log.md. */
@@ -46,7 +47,7 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
 {
   const FusedOperator *op = chooser->op;
   unsigned bytes = 0, rows = candidate->bm * candidate->alternate;
-  unsigned columns = candidate->bn / candidate->split / products(chooser);
+  unsigned columns = candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser);
   if (candidate->swapped)
     return 0; /* exchanged, rows of the result are columns: they go straight from registers */
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
@@ -71,10 +72,24 @@ static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candida
          padding_bytes(gemm, candidate);
 }
 
-/* Where the blocks that share a tile exchange their parts (combine_blocks). */
-static unsigned exchange_bytes(const GemmCandidate *candidate)
+unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  return candidate->split > 1 ? candidate->bm * (candidate->bn * 4 + candidate->split * EXCHANGE_PADDING) : 0;
+  for (unsigned owners = MAX(1, candidate->split); owners >= 1; owners--) {
+    unsigned columns = candidate->bn / owners;
+    bool pieces = candidate->swapped
+                      ? columns % 8 == 0
+                      : columns % 16 == 0 && columns * out_bytes(chooser->op) % SECTOR_BYTES == 0;
+    if (candidate->bn % owners == 0 && pieces) return owners;
+  }
+  return 0;
+}
+
+/* Where the blocks that share a tile exchange their parts (combine_blocks). */
+static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned owners = gemm_candidate_owners(chooser, candidate);
+  if (candidate->split <= 1 || !owners) return 0;
+  return candidate->bm * candidate->split * (candidate->bn / owners * 4 + EXCHANGE_PADDING);
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */
@@ -109,7 +124,7 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
   if (!candidate->group)
     return CLAMP(room / stage, 2u, candidate->swapped ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
   unsigned staging = output_staging(chooser, candidate);
-  room -= exchange_bytes(candidate);
+  room -= exchange_bytes(chooser, candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u, candidate->swapped ? MOST_SWAPPED_STAGES : MOST_STAGES);
@@ -175,21 +190,18 @@ static bool is_panel(unsigned extent, NumberType type)
   return bytes % 128 == 0 || bytes == 64 || bytes == 32;
 }
 
-/* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell; each
- * then has whole pieces of the tile's columns: fragments, or, where the copy engine stores them, sectors. */
+/* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
 static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   const Gpu *gpu = chooser->gpu;
   if (candidate->split <= 1) return true;
-  unsigned columns = candidate->bn / candidate->split;
-  bool pieces =
-      candidate->swapped ? columns % 8 == 0 : columns % 16 == 0 && columns * out_bytes(chooser->op) % 32 == 0;
+  bool pieces = gemm_candidate_owners(chooser, candidate) > 0;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(chooser->op->dims[i], NULL);
   return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
-         exchange_bytes(candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
+         exchange_bytes(chooser, candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
 }
 
 #define GROUP_ROWS 64 /* of a group product */
@@ -295,7 +307,9 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .bk = candidate->bk,
                             .stages = candidate->stages,
                             .alternate = candidate->alternate,
-                            .split = candidate->split,
+                            .split = MAX(candidate->split, candidate->stream),
+                            .owners = gemm_candidate_owners(chooser, candidate),
+                            .streamed = candidate->stream > 1,
                             .blocks = candidate->blocks,
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
@@ -373,6 +387,26 @@ static void append_all_swapped(const Chooser *chooser, GArray *list, bool group,
   }
 }
 
+static const unsigned streams[] = {2, 3, 4};
+
+/* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
+ * those of one portion walk k in step (docs/gemm.md, "Streams"). */
+static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t columns, depth;
+  bool plain = !gemm->dual && !gemm->n_batch;
+  if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
+  for (unsigned i = 0; i < G_N_ELEMENTS(streams); i++) {
+    GemmCandidate tile = {.group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .split = 1};
+    tile = gemm_candidate(chooser, tile, true);
+    tile.stream = streams[i];
+    tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
+    int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn);
+    if (tiles * streams[i] <= sm_budget(chooser)) append(chooser, list, tile, m);
+  }
+}
+
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
@@ -402,6 +436,9 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
       for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
         append_group(chooser, list, group_rows[r], bn, splits[s], m);
+  for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
+    for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
+      append_streams(chooser, list, group_rows[r], bn, m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;
 }

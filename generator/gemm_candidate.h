@@ -28,6 +28,9 @@ typedef struct PricedCandidate {
 
 /* The operator whose A, B and D the candidate's tile speaks of: the chooser's, or its transpose. */
 const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate);
+/* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
+ * (fragments or, where the copy engine stores them, sectors). 0: they have none. */
+unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate);
 /* Can the GPU multiply the operands as they lie, with group products, with warp products? */
 bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);

@@ -380,8 +380,10 @@ bool kernel_write_gemm(KernelBuild *build)
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
-  /* blocks that share a tile have a part of its columns each; two products have half of them each */
-  int64_t columns = choice_int(build->choice, "bn", 0) / MAX(1, choice_int(build->choice, "split", 1));
+  /* owners of a tile that blocks share have a part of its columns each; two products have half of them each
+   */
+  int64_t columns = choice_int(build->choice, "bn", 0);
+  if (choice_int(build->choice, "split", 1) > 1) columns /= MAX(1, choice_int(build->choice, "owners", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
   columns = part_calls(build, bm, bn, gemm->dual ? columns / 2 : columns);
   return write_epilogue(build, bm, columns);

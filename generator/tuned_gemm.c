@@ -19,6 +19,8 @@ static const struct {
     {"split", offsetof(GemmCandidate, split), 1},
     {"swapped", offsetof(GemmCandidate, swapped), 0},
     {"blocks", offsetof(GemmCandidate, blocks), 0},
+    {"stream", offsetof(GemmCandidate, stream), 0},
+    {"grain", offsetof(GemmCandidate, grain), 0},
 };
 
 static unsigned *field_of(GemmCandidate *candidate, unsigned i)
@@ -152,8 +154,8 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
   for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
-    if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.cluster > 1 ||
-        m <= pair.candidate.bm)
+    if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||
+        pair.candidate.cluster > 1 || m <= pair.candidate.bm)
       continue;
     pair.candidate.cluster = 2;
     if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;

@@ -12,22 +12,50 @@ static IrExpr *binary(IrBuilder *builder, IrOperator op, IrExpr *a, IrExpr *b)
   return ir_binary(builder->module, op, a, b);
 }
 
+static bool is_int(const IrExpr *expr, int64_t wanted)
+{
+  int64_t value;
+  return ir_expr_is_int(expr, &value) && value == wanted;
+}
+
+/* Rows of the band that begins at `first`: fewer than `group` in the last band only. A block divides by them
+ * before it can fetch anything, so what is known of them counts. */
+static IrExpr *band_height(IrBuilder *builder, IrExpr *rows, IrExpr *first, int64_t group)
+{
+  IrModule *module = builder->module;
+  int64_t known;
+  if (ir_expr_is_int(rows, &known) && known % group == 0) return ir_int(module, group);
+  IrExpr *left = binary(builder, OPERATOR_SUB, rows, first);
+  return let(builder, "height", ir_call(module, "min", 2, left, ir_int(module, group)));
+}
+
 /* Index -> (row, column) in a raster of row groups: all columns of `group` rows before the next rows. */
 static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *columns, int64_t group,
                    IrExpr **out)
 {
   IrModule *module = builder->module;
+  if (is_int(rows, 1) || is_int(columns, 1)) {
+    bool row = is_int(rows, 1);
+    out[0] = row ? ir_int(module, 0) : index;
+    out[1] = row ? index : ir_int(module, 0);
+    return;
+  }
   if (group <= 1) {
     out[0] = let(builder, "row", binary(builder, OPERATOR_DIV, index, columns));
     out[1] = let(builder, "column", binary(builder, OPERATOR_MOD, index, columns));
+    return;
+  }
+  int64_t known;
+  if (ir_expr_is_int(rows, &known) && known <= group) {
+    out[0] = let(builder, "row", binary(builder, OPERATOR_MOD, index, rows));
+    out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, index, rows));
     return;
   }
   IrExpr *size = ir_int(module, group);
   IrExpr *band = let(builder, "band", binary(builder, OPERATOR_MUL, size, columns));
   IrExpr *first =
       let(builder, "first", binary(builder, OPERATOR_MUL, binary(builder, OPERATOR_DIV, index, band), size));
-  IrExpr *height =
-      let(builder, "height", ir_call(module, "min", 2, binary(builder, OPERATOR_SUB, rows, first), size));
+  IrExpr *height = band_height(builder, rows, first, group);
   IrExpr *within = let(builder, "within", binary(builder, OPERATOR_MOD, index, band));
   out[0] = let(builder, "row",
                binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));

@@ -447,7 +447,7 @@ static void stage_role(Staging *staging, IrOp *role)
   }
   IrBuilder end = ir_builder_at_end(role->regions[0]);
   end.mark = role->mark;
-  emit_wait(staging, &end, 0, false); /* shared memory must live until the last part has been read */
+  emit_wait(staging, &end, 0, true); /* shared memory must live until the last part has been read */
   staging->next_barrier += (unsigned)ir_attribute_int(role, ATTR_INSTANCES, 1);
 }
 

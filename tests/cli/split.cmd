@@ -1,0 +1,32 @@
+# Blocks of a cluster share a tile: any number of them, of which as many finish a part as its columns have parts.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 2048], "align": 16}, "w": {"type": "bf16", "shape": [576, 2048], "align": 16}}, "dims": {"M": {"min": 1, "max": 64}}, "nodes": [{"op": "Gemm", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"transB": 1}}], "outputs": ["y"]}' > few.json
+
+$ adlgen compile few.json --gpu h100 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=4 --explain --emit ptx --out out | grep 'share a tile'
+    4 blocks share a tile: each adds up 16 of its columns
+    4 blocks share a tile: each adds up 16 of its columns
+    4 blocks share a tile: each adds up 16 of its columns
+    4 blocks share a tile: each adds up 16 of its columns
+
+$ adlgen compile few.json --gpu h100 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=7 --explain --emit ptx --out out | grep 'share a tile'
+    7 blocks share a tile: parts of 16 columns are added up in 4 of them
+    7 blocks share a tile: parts of 16 columns are added up in 4 of them
+    7 blocks share a tile: parts of 16 columns are added up in 4 of them
+    7 blocks share a tile: parts of 16 columns are added up in 4 of them
+
+$ adlgen compile few.json --gpu h100 --set swapped=1 --set bm=64 --set bn=8 --set stages=4 --set split=3 --explain --emit ptx --out out | grep 'share a tile'
+    3 blocks share a tile: parts of 8 columns are added up in 1 of them
+    3 blocks share a tile: parts of 8 columns are added up in 1 of them
+    3 blocks share a tile: parts of 8 columns are added up in 1 of them
+    3 blocks share a tile: parts of 8 columns are added up in 1 of them
+
+# A budget of SMs holds for blocks that share tiles too: they all run at once.
+$ adlgen compile few.json --gpu h100 --sms 36 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=4 --emit ptx --out out | grep -c ptx
+0
+[exit 1]
+
+$ adlgen compile few.json --gpu h100 --sms 35 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=4 --emit ptx --out out
+few.json:1:178: error: 4 blocks for each tile of up to 8 rows are up to 36 blocks at once, more than the 35 SMs of --sms
+  ...576, 2048], "align": 16}}, "dims": {"M": {"min": 1, "max": 64}}, "nodes": [{"op": "Gemm", "inputs": ["x", "w"], "outputs": ["y"], "attributes": {"tran...
+                                                                                ^
+hint: leave out split, or fix the number of rows (--dim) so that fewer blocks are needed
+[exit 3]

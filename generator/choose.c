@@ -135,10 +135,14 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
-bool choose_is_set(const Chooser *chooser, const char *name)
+bool choose_forced(const Chooser *chooser, const char *name, unsigned *value)
 {
-  for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++)
-    if (g_str_has_prefix(*set, name) && (*set)[strlen(name)] == '=') return true;
+  for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++) {
+    if (!g_str_has_prefix(*set, name) || (*set)[strlen(name)] != '=') continue;
+    int64_t number = strtoll(*set + strlen(name) + 1, NULL, 10);
+    if (value && number >= 0 && number <= UINT16_MAX) *value = (unsigned)number;
+    return true;
+  }
   return false;
 }
 
@@ -150,7 +154,7 @@ static void make_room_for_streams(Chooser *chooser, Choice *choice)
   if (!stream || stream->integer <= 1) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
     ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);
-    if (other && !choose_is_set(chooser, others[i])) other->integer = 1;
+    if (other && !choose_forced(chooser, others[i], NULL)) other->integer = 1;
   }
 }
 

@@ -35,7 +35,6 @@ bool choose_gemm(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the budget
  * of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);
-bool choose_is_set(const Chooser *chooser, const char *name); /* forced by --set? */
 void choose_row(Chooser *chooser);
 void choose_elementwise(Chooser *chooser);
 void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -46,6 +45,8 @@ bool choose_require_multiple(Chooser *chooser, Choice *choice, const Symbolic *e
 bool choose_require_at_most(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t maximum);
 bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t minimum);
 void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
+/* Does --set name the parameter? Then *value (may be NULL) gets its number. */
+bool choose_forced(const Chooser *chooser, const char *name, unsigned *value);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(const Chooser *chooser, const Symbolic *expression);

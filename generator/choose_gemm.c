@@ -105,9 +105,34 @@ static bool starts_alone(const Chooser *chooser, const Choice *choice, const Gem
   return rows > along || 2 * blocks <= (int64_t)chooser->gpu->sm_count;
 }
 
+/* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
+ * tile. Whoever gives rows or columns and does not ask for exchanged operands means the tile as it stands. */
+static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
+{
+  bool asked = choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL);
+  unsigned swapped = tile.swapped && !asked;
+  choose_forced(chooser, "swapped", &swapped);
+  if (chooser->turned && tile.swapped != (swapped != 0))
+    tile = (GemmCandidate){.group = tile.group,
+                           .swapped = swapped != 0,
+                           .bm = 64,
+                           .bn = swapped ? 8 : 64,
+                           .alternate = 1,
+                           .cluster = 1,
+                           .split = tile.split};
+  choose_forced(chooser, "bm", &tile.bm);
+  choose_forced(chooser, "bn", &tile.bn);
+  choose_forced(chooser, "alternate", &tile.alternate);
+  choose_forced(chooser, "cluster", &tile.cluster);
+  choose_forced(chooser, "split", &tile.split);
+  choose_forced(chooser, "blocks", &tile.blocks);
+  return tile;
+}
+
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
 {
+  if (tile.group && fast) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
   choice_set_name(choice, "ta", number_name(gemm->a_type));
@@ -156,7 +181,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
 static void replace_int(const Chooser *chooser, Choice *choice, const char *name, int64_t value)
 {
   ChoiceParameter *parameter = (ChoiceParameter *)choice_parameter(choice, name);
-  if (parameter && !choose_is_set(chooser, name)) parameter->integer = value;
+  if (parameter && !choose_forced(chooser, name, NULL)) parameter->integer = value;
 }
 
 /* Blocks that share a tile do not walk: each part of every tile has its block. */

@@ -84,12 +84,12 @@ unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *cand
   return 0;
 }
 
-/* Where the blocks that share a tile exchange their parts (combine_blocks). */
+/* Where a block gets the other blocks' parts of its columns (combine_blocks). */
 static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
   unsigned owners = gemm_candidate_owners(chooser, candidate);
   if (candidate->split <= 1 || !owners) return 0;
-  return candidate->bm * candidate->split * (candidate->bn / owners * 4 + EXCHANGE_PADDING);
+  return candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */

@@ -210,3 +210,41 @@ const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents
   layout->name = arena_printf(arena, "shared(inner %u, swizzle %u, pad %u)", inner, swizzle_bytes, row_pad);
   return layout;
 }
+
+/* Register modes in front of the lanes, as many digits as make a vector; false if they do not come out even.
+ */
+static bool vector_modes(Layout *to, const Layout *from, unsigned vector, unsigned *taken)
+{
+  for (unsigned i = 0; i < from->n && vector > 1; i++) {
+    const LayoutMode *digit = &from->modes[i];
+    if (digit->place != PLACE_REGISTER) continue;
+    unsigned size = MIN(digit->size, vector);
+    if (!divides(size, vector) || !divides(size, digit->size)) return false;
+    mode(to, PLACE_OFFSET, size, digit->dim, digit->step);
+    taken[i] = size;
+    vector /= size;
+  }
+  return vector == 1;
+}
+
+const Layout *layout_by_threads(Arena *arena, const Layout *layout, unsigned vector, unsigned copies)
+{
+  static const LayoutPlace behind[] = {PLACE_LANE, PLACE_WARP, PLACE_REGISTER};
+  unsigned taken[LAYOUT_MAX_MODES], extent[LAYOUT_MAX_DIMS];
+  for (unsigned i = 0; i < layout->n; i++) {
+    taken[i] = 1;
+    if (layout->modes[i].dim == LAYOUT_REPLICATED) return NULL;
+  }
+  for (unsigned d = 0; d < layout->rank; d++)
+    extent[d] = layout->extent[d] * (d ? 1 : copies);
+  Layout *shared = layout_new(arena, layout->rank, extent);
+  if (!vector_modes(shared, layout, vector, taken)) return NULL;
+  for (unsigned p = 0; p < G_N_ELEMENTS(behind); p++)
+    for (unsigned i = 0; i < layout->n; i++) {
+      const LayoutMode *digit = &layout->modes[i];
+      if (digit->place == behind[p])
+        mode(shared, PLACE_OFFSET, digit->size / taken[i], digit->dim, digit->step * taken[i]);
+    }
+  mode(shared, PLACE_OFFSET, copies, 0, layout->extent[0]);
+  return shared;
+}

@@ -1,12 +1,9 @@
 /* How results pass through shared memory on their way out: numbers that the generator, which counts bytes
- * before there is a kernel, and the passes choose_mechanisms, stage_stores and combine_blocks must agree on.
+ * before there is a kernel, and the passes choose_mechanisms and stage_stores must agree on.
  * Pure functions; thread-safe. */
 #pragma once
 
 #define STAGING_SLOTS 2 /* parts of a tile: one is read by the copy engine while the next is written */
-/* Bytes behind each row of the tile in which blocks add up what they have: rows of a quad's four pairs of f32
- * then fall into different banks. */
-#define EXCHANGE_PADDING 32
 
 /* Columns of a part. A tile has `rows` rows (of all instances) and `columns` columns; `narrow` and `wide` are
  * the bytes of the narrowest and the widest element that is stored from it. The parts have one width, which

@@ -202,6 +202,9 @@ int64_t lower_shared_offset(const LowerShared *shared, const unsigned *coordinat
 /* Address of the element at the thread's coordinates (map) plus a constant coordinate. */
 LowerAddress lower_shared_at(Lower *lower, const LowerShared *shared, const LowerMap *map,
                              const unsigned *constant);
+/* The largest power of two that all bytes by which threads, and the tile's largest steps along a dimension,
+ * move an address are multiples of; 1 where threads' offsets do not add up. */
+int64_t lower_shared_step(const LowerShared *shared, const LowerMap *map);
 /* Elements contiguous along dim, a power of two, that start at every multiple of themselves. */
 unsigned lower_shared_vector(const LowerShared *shared, unsigned dim);
 unsigned lower_shared_inner(const LowerShared *shared);
@@ -250,8 +253,8 @@ void lower_tile_set(Lower *lower, IrOp *op);
 void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *fill,
                        const IrExpr *cache);
-void lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
-                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache);
+IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                         const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache);
 
 /* ---- elementwise.c ---- */
 

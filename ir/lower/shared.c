@@ -308,6 +308,22 @@ static LowerAddress add_thread(Lower *lower, const LowerShared *shared, IrExpr *
   return (LowerAddress){lower_add(lower, NUMBER_U32, shared->base, thread), shared->offset + constant};
 }
 
+int64_t lower_shared_step(const LowerShared *shared, const LowerMap *map)
+{
+  unsigned zero[LAYOUT_MAX_DIMS] = {0};
+  ThreadOffsets offsets = thread_offsets(shared, map, zero);
+  int64_t step = 1 << 16;
+  for (unsigned i = 0; i < map->n; i++)
+    step |= offsets.weight[i];
+  for (unsigned d = 0; d < shared->rank; d++) { /* parts of the tile begin at multiples of these */
+    unsigned unit[LAYOUT_MAX_DIMS] = {0};
+    for (unsigned i = 0; i < shared->layout->n; i++)
+      if (shared->layout->modes[i].dim == (int)d) unit[d] = MAX(unit[d], shared->layout->modes[i].step);
+    step |= lower_shared_linear(shared, unit) - lower_shared_linear(shared, zero);
+  }
+  return offsets.additive ? step & -step : 1;
+}
+
 LowerAddress lower_shared_at(Lower *lower, const LowerShared *shared, const LowerMap *map,
                              const unsigned *constant)
 {

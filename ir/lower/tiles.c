@@ -397,8 +397,8 @@ static IrExpr *join_word(Lower *lower, const Words *words, LowerTile *tile, cons
                      lower_int(lower, 0x7740));
 }
 
-void lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
-                        const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache)
+IrOp *lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerTile *tile,
+                         const unsigned *reg, unsigned count, IrExpr *when, const IrExpr *cache)
 {
   Words words = words_of(tile->element, count);
   IrExpr *operands[5] = {NULL};
@@ -414,4 +414,5 @@ void lower_store_vector(Lower *lower, IrOpcode code, LowerAddress address, Lower
   set_memory_type(lower, op, &words);
   if (cache && code == OP_STORE_GLOBAL) ir_attribute_set(op, ATTR_CACHE, (IrExpr *)cache);
   lower_when(op, when);
+  return op;
 }

@@ -24,13 +24,33 @@ void lower_block_barrier(Lower *lower, const IrOp *op)
 
 /* ---- Runs of registers that are contiguous in shared memory ---- */
 
-static unsigned run_width(const LowerTile *tile, const LowerShared *shared)
+/* So many registers of every thread follow one another in shared memory, aligned, whatever dimensions they go
+ * along. */
+static bool runs_on(Lower *lower, const LowerTile *tile, const LowerShared *shared, const LowerMap *map,
+                    unsigned width)
+{
+  int64_t bytes = number_bytes(tile->element), run = bytes * width;
+  const unsigned *at = lower_registers(lower, tile->layout);
+  if (tile->n % width || shared->layout->swizzle_bits || lower_shared_step(shared, map) % run) return false;
+  int64_t first = 0;
+  for (unsigned r = 0; r < tile->n; r++) {
+    int64_t offset = lower_shared_linear(shared, at + (size_t)r * LAYOUT_MAX_DIMS);
+    if (r % width == 0) first = offset;
+    if (first % run || offset != first + r % width * bytes) return false;
+  }
+  return true;
+}
+
+static unsigned run_width(Lower *lower, const LowerTile *tile, const LowerShared *shared, const LowerMap *map)
 {
   unsigned inner = lower_shared_inner(shared), width = lower_shared_vector(shared, inner);
   width = MIN(width, layout_vector(tile->layout, inner));
   while (tile->n % width)
     width /= 2;
-  return MAX(1, width);
+  width = MAX(1, width);
+  for (unsigned wider = 16 / number_bytes(tile->element); wider > width; wider /= 2)
+    if (runs_on(lower, tile, shared, map, wider)) return wider;
+  return width;
 }
 
 static bool fits(Lower *lower, const LowerTile *tile, const LowerShared *shared)
@@ -46,10 +66,12 @@ static bool fits(Lower *lower, const LowerTile *tile, const LowerShared *shared)
   return false;
 }
 
-static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, IrOpcode code)
+/* barrier: address of the peer's, which counts the bytes; NULL: none does */
+static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, IrOpcode code,
+                      IrExpr *barrier)
 {
   LowerMap map = lower_map_of(tile->layout);
-  unsigned width = run_width(tile, shared);
+  unsigned width = run_width(lower, tile, shared, &map);
   IrExpr *owner = lower_map_owner(lower, tile->layout);
   const unsigned *at = lower_registers(lower, tile->layout);
   unsigned reg[16];
@@ -57,7 +79,8 @@ static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, 
     for (unsigned i = 0; i < width; i++)
       reg[i] = r + i;
     LowerAddress address = lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS);
-    lower_store_vector(lower, code, address, tile, reg, width, owner, NULL);
+    IrOp *store = lower_store_vector(lower, code, address, tile, reg, width, owner, NULL);
+    if (barrier) ir_attribute_set(store, ATTR_BARRIER, barrier);
   }
 }
 
@@ -116,7 +139,7 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
 static void put_tile(Lower *lower, LowerTile *tile, const LowerShared *shared, bool matrix)
 {
   if (matrix && put_matrix(lower, tile, shared)) return;
-  put_plain(lower, tile, shared, OP_STORE_SHARED);
+  put_plain(lower, tile, shared, OP_STORE_SHARED, NULL);
 }
 
 /* %x, or a part of it, %x[a .. b, c .. d], in what is left of its layout. */
@@ -136,6 +159,12 @@ static LowerTile *register_operand(Lower *lower, const IrExpr *operand)
   return NULL;
 }
 
+/* The same place in another block of the cluster. */
+static IrExpr *peer_address(Lower *lower, IrExpr *address, IrExpr *block)
+{
+  return lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, address, block);
+}
+
 void lower_put(Lower *lower, IrOp *op)
 {
   LowerShared shared;
@@ -148,9 +177,13 @@ void lower_put(Lower *lower, IrOp *op)
   if (!fits(lower, tile, &shared)) return;
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
   if (peer) {
-    shared.base = lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, shared.base,
-                               lower_s32(lower, peer));
-    put_plain(lower, tile, &shared, OP_STORE_PEER);
+    const IrExpr *counter = ir_attribute_value(op, ATTR_BARRIER);
+    IrExpr *block = lower_s32(lower, peer), *barrier = NULL;
+    if (counter)
+      barrier = peer_address(lower, lower_address_register(lower, lower_barrier(lower, counter), NUMBER_U32),
+                             block);
+    shared.base = peer_address(lower, shared.base, block);
+    put_plain(lower, tile, &shared, OP_STORE_PEER, barrier);
     return;
   }
   put_tile(lower, tile, &shared, ir_attribute_is(op, ATTR_VIA, "matrix"));
@@ -162,7 +195,7 @@ static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layou
   LowerTile *tile = lower_tile_new(lower, element, layout);
   if (!fits(lower, tile, shared)) return tile;
   LowerMap map = lower_map_of(layout);
-  unsigned width = run_width(tile, shared), reg[16];
+  unsigned width = run_width(lower, tile, shared, &map), reg[16];
   const unsigned *at = lower_registers(lower, layout);
   for (unsigned r = 0; r < tile->n && !lower->failed; r += width) {
     for (unsigned i = 0; i < width; i++)
@@ -182,9 +215,7 @@ void lower_get(Lower *lower, IrOp *op)
     return;
   }
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
-  if (peer)
-    shared.base = lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, shared.base,
-                               lower_s32(lower, peer));
+  if (peer) shared.base = peer_address(lower, shared.base, lower_s32(lower, peer));
   const Layout *layout = result->type.layout;
   bool fragments =
       !peer && ir_attribute_is(op, ATTR_VIA, "matrix") && lower_is_fragment(result->type.element, layout);

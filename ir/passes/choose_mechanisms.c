@@ -226,16 +226,22 @@ static void choose_product(Choice *choice, IrOp *mma)
 
 /* ---- Stores ---- */
 
+/* Blocks that share the tile at hand. */
+static int64_t sharing_blocks(const IrOp *op)
+{
+  while (op && op->code != OP_TILES)
+    op = op->parent ? op->parent->owner : NULL;
+  return op ? ir_attribute_int(op, ATTR_SPLIT, 1) : 1;
+}
+
 /* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
 static uint64_t bytes_taken(const Choice *choice)
 {
   uint64_t bytes = 0;
   for (unsigned i = 0; i < choice->combinations->len; i++) {
     const IrOp *op = choice->combinations->pdata[i];
-    const IrType *whole = &op->operands[0]->value->type, *part = &op->results[0]->type;
-    uint64_t blocks = (uint64_t)(ir_tile_extent(whole, 1) / ir_tile_extent(part, 1));
-    bytes += (uint64_t)ir_tile_elements(whole) * number_bytes(whole->element) +
-             blocks * (uint64_t)ir_tile_extent(whole, 0) * EXCHANGE_PADDING;
+    const IrType *part = &op->results[0]->type;
+    bytes += (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
   }
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];

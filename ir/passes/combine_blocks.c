@@ -1,23 +1,25 @@
 /* combine_blocks: blocks of a cluster that share a tile add up what each has of it.
  *
  * needs  STAGED with waits derived and instances split
- * gives  for each `combine`: a shared tile with room for one part from every block; each block puts every
- *        part of its columns into the block that owns them, all meet at the cluster's barrier, and each owner
- *        adds what it was sent, in the order of ranks, where the sum is first used
+ * gives  for each `combine`: a shared tile with room for one part from every other block, and a barrier that
+ *        counts its bytes; each block sends every part of its columns but its own to the block that owns
+ *        them; each owner waits where the sum is first used until its columns have come from all others, and
+ *        adds them in a fixed order
  * breaks nothing
  *
  * The blocks of the lowest ranks own parts, as many as the columns have parts: more blocks may share a tile
  * than its columns can be divided among. What uses the sum is then an `if` that the other ranks skip.
  *
- * The order of additions depends on nothing but the number of blocks, so results are the same in every run.
- * The parts never pass through global memory. A block's shared tile is written once: the kernel gives it one
- * tile.
+ * The order of additions depends on nothing but ranks, so results are the same in every run. Parts never pass
+ * through global memory, and lie in shared memory in the order of threads (layout_by_threads): a warp sends
+ * and reads whole lines. Stores that a barrier counts need no meeting of the blocks behind them: a block
+ * waits for what it needs and no longer, and may leave after it, since all that is sent to it has come. A
+ * block's shared tile is written once: the kernel gives it one tile.
  *
  * Blocks that signal nobody else's barriers need their cluster only when they put parts: then the wait for
  * the cluster's start moves from the front of the kernel to the first put, and copies begin before all
  * blocks have started. Warps that put nothing wait where they end. */
 #include "ir/pass.h"
-#include "ir/staging.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -30,7 +32,8 @@ typedef struct {
   IrOp *role, *op;
   int64_t rows, columns; /* of an instance's operand; of one owner's part */
   int64_t blocks, owners, instances;
-  const char *exchange;
+  int64_t bytes; /* that come to one instance of an owner */
+  const char *exchange, *arrived;
 } Combine;
 
 static void collect(IrOp *op, void *data)
@@ -38,28 +41,37 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_COMBINE) g_ptr_array_add(data, op);
 }
 
-static void declare_exchange(Combine *combine, IrFunction *kernel, NumberType element)
+/* Registers that a thread sends together. */
+#define VECTOR 4
+
+static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType *own)
 {
   IrModule *module = combine->module;
-  int64_t extent[2] = {combine->rows * combine->instances * combine->blocks, combine->columns};
-  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
+  int64_t copies = (combine->blocks - 1) * combine->instances;
+  int64_t extent[2] = {combine->rows * copies, combine->columns};
   IrType *tile = arena_new_object(module->arena, IrType);
   const Layout *layout =
-      layout_shared(module->arena, 2, shape, 1, element, 0, EXCHANGE_PADDING / number_bytes(element));
-  *tile = ir_tile(module, element, 2, extent, layout);
+      own->layout ? layout_by_threads(module->arena, own->layout, VECTOR, (unsigned)copies) : NULL;
+  if (!layout) return false;
+  *tile = ir_tile(module, own->element, 2, extent, layout);
   IrBuilder builder = ir_builder_before(kernel->body->first);
   builder.mark = combine->op->mark;
   IrOp *shared = ir_emit(&builder, OP_SHARED, 0);
-  shared->symbol = ir_symbol_unique(kernel, "exchange");
+  shared->symbol = combine->exchange = ir_symbol_unique(kernel, "exchange");
   shared->declared = tile;
-  combine->exchange = shared->symbol;
+  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
+  barrier->symbol = combine->arrived = ir_symbol_unique(kernel, "arrived");
+  ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, combine->instances));
+  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, 1));
+  combine->bytes = (combine->blocks - 1) * combine->rows * combine->columns * number_bytes(own->element);
+  return true;
 }
 
-/* The rows of the exchange tile that belong to a sending block and this instance. */
-static IrExpr *rows_of(const Combine *combine, IrExpr *sender)
+/* The rows of the exchange tile that belong to a place among the senders and this instance. */
+static IrExpr *rows_of(const Combine *combine, IrExpr *place)
 {
   IrModule *module = combine->module;
-  IrExpr *low = ir_binary(module, OPERATOR_MUL, sender, ir_int(module, combine->rows * combine->instances));
+  IrExpr *low = ir_binary(module, OPERATOR_MUL, place, ir_int(module, combine->rows * combine->instances));
   if (combine->instances > 1)
     low = ir_binary(
         module, OPERATOR_ADD, low,
@@ -69,26 +81,77 @@ static IrExpr *rows_of(const Combine *combine, IrExpr *sender)
                   ir_range(module, ir_int(module, 0), ir_int(module, combine->columns)));
 }
 
+static IrExpr *barrier_of(const Combine *combine)
+{
+  IrModule *module = combine->module;
+  IrExpr *number = combine->instances > 1 ? ir_call(module, "instance", 0) : ir_int(module, 0);
+  return ir_index(module, ir_symbol(module, combine->arrived), 1, number);
+}
+
+/* The columns of the operand that a block owns. */
+static IrExpr *columns_of(const Combine *combine, int64_t owner)
+{
+  IrModule *module = combine->module;
+  return ir_index(module, combine->op->operands[0], 2,
+                  ir_range(module, ir_int(module, 0), ir_int(module, combine->rows)),
+                  ir_range(module, ir_int(module, owner * combine->columns),
+                           ir_int(module, (owner + 1) * combine->columns)));
+}
+
+/* One thread of an owner announces the bytes; the peers' may come before that. */
+static void announce(const Combine *combine, IrBuilder *builder)
+{
+  IrModule *module = combine->module;
+  IrExpr *who = ir_call(module, "elected", 0);
+  if (combine->owners < combine->blocks)
+    who = ir_binary(module, OPERATOR_AND, who,
+                    ir_binary(module, OPERATOR_LT, ir_call(module, "cluster_rank", 0),
+                              ir_int(module, combine->owners)));
+  IrOp *one = ir_emit(builder, OP_IF, 1, who);
+  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
+  inner.mark = builder->mark;
+  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier_of(combine));
+  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, combine->bytes));
+}
+
+/* To every other block its columns. Among an owner's senders the next block in the order of ranks is first.
+ */
 static void send_parts(const Combine *combine, IrBuilder *builder)
 {
   IrModule *module = combine->module;
+  int64_t blocks = combine->blocks;
+  IrExpr *rank = ir_call(module, "cluster_rank", 0);
   for (int64_t owner = 0; owner < combine->owners; owner++) {
-    IrExpr *part = ir_index(module, combine->op->operands[0], 2,
-                            ir_range(module, ir_int(module, 0), ir_int(module, combine->rows)),
-                            ir_range(module, ir_int(module, owner * combine->columns),
-                                     ir_int(module, (owner + 1) * combine->columns)));
-    IrOp *put = ir_emit(builder, OP_PUT, 2, rows_of(combine, ir_call(module, "cluster_rank", 0)), part);
+    IrExpr *other = ir_binary(module, OPERATOR_NE, rank, ir_int(module, owner));
+    IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, other)));
+    inner.mark = builder->mark;
+    IrExpr *distance = ir_binary(module, OPERATOR_ADD, rank, ir_int(module, blocks - 1 - owner));
+    IrExpr *place =
+        blocks == 2 ? ir_int(module, 0) : ir_binary(module, OPERATOR_MOD, distance, ir_int(module, blocks));
+    IrOp *put = ir_emit(&inner, OP_PUT, 2, rows_of(combine, place), columns_of(combine, owner));
     ir_attribute_set(put, ATTR_PEER, ir_int(module, owner));
+    ir_attribute_set(put, ATTR_BARRIER, barrier_of(combine));
   }
 }
 
-static IrExpr *add_parts(const Combine *combine, IrBuilder *builder, const IrType *type)
+/* Which columns are the block's own is known at run time only, registers at compile time. */
+static IrExpr *own_columns(const Combine *combine, IrBuilder *builder, const IrType *type)
 {
-  IrExpr *sum = NULL;
-  for (int64_t sender = 0; sender < combine->blocks; sender++) {
+  IrModule *module = combine->module;
+  IrExpr *own = columns_of(combine, 0);
+  for (int64_t owner = 1; owner < combine->owners; owner++) {
+    IrExpr *is = ir_binary(module, OPERATOR_EQ, ir_call(module, "cluster_rank", 0), ir_int(module, owner));
+    own = ir_emit_value(builder, OP_SELECT, *type, "own", 3, is, columns_of(combine, owner), own);
+  }
+  return own;
+}
+
+static IrExpr *add_parts(const Combine *combine, IrBuilder *builder, IrExpr *sum, const IrType *type)
+{
+  for (int64_t place = 0; place + 1 < combine->blocks; place++) {
     IrExpr *part =
-        ir_emit_value(builder, OP_GET, *type, "part", 1, rows_of(combine, ir_int(combine->module, sender)));
-    sum = sum ? ir_emit_value(builder, OP_ADD, *type, "sum", 2, sum, part) : part;
+        ir_emit_value(builder, OP_GET, *type, "part", 1, rows_of(combine, ir_int(combine->module, place)));
+    sum = ir_emit_value(builder, OP_ADD, *type, "sum", 2, sum, part);
   }
   return sum;
 }
@@ -152,15 +215,21 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
               (int)ir_tile_extent(from, 1), (int)combine.columns);
     return false;
   }
-  declare_exchange(&combine, combination->kernel, from->element);
+  if (!declare_exchange(&combine, combination->kernel, to)) {
+    error_set(error, ERROR_UNSUPPORTED, &op->mark, "combine", "split 1",
+              "threads hold no vectors of %d elements of a part of %d columns", VECTOR, (int)combine.columns);
+    return false;
+  }
   IrBuilder builder = ir_builder_before(op);
   builder.mark = op->mark;
+  announce(&combine, &builder);
   send_parts(&combine, &builder);
-  ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
-  ir_emit(&builder, OP_CLUSTER_WAIT, 0);
   IrBuilder reader = before_first_use(op);
   reader.mark = op->mark;
-  IrExpr *sum = add_parts(&combine, &reader, to);
+  IrExpr *own = own_columns(&combine, &reader, to);
+  IrOp *await = ir_emit(&reader, OP_AWAIT, 1, barrier_of(&combine));
+  ir_attribute_set(await, ATTR_PARITY, ir_int(module, 0));
+  IrExpr *sum = add_parts(&combine, &reader, own, to);
   ir_replace_uses(role->regions[0], op->results[0], sum);
   ir_op_remove(op);
   if (combine.owners == blocks)
@@ -180,12 +249,21 @@ typedef struct {
   bool signals;     /* does anything else reach a peer? */
 } Peers;
 
+/* The `if` around all `if`s that a put stands in, or the put. */
+static IrOp *outermost(IrOp *put)
+{
+  IrOp *op = put;
+  while (op->parent->owner && op->parent->owner->code == OP_IF)
+    op = op->parent->owner;
+  return op;
+}
+
 static void survey_peers(IrOp *op, void *data)
 {
   Peers *peers = data;
   bool reaches = ir_attribute(op, ATTR_PEER) || ir_attribute(op, ATTR_MULTICAST);
   if (op->code == OP_PUT && reaches) {
-    if (!peers->put) peers->put = op;
+    if (!peers->put) peers->put = outermost(op);
   } else {
     peers->signals |= reaches || (op->code == OP_CLUSTER_WAIT && op != peers->wait && !peers->put);
   }

@@ -285,9 +285,10 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
                      true))
     return false;
   remote_note(m, agent, step, block);
-  if (counted && agent_leads(agent) &&
-      !barrier_flight(m, agent, step, barrier, region.place, region_bytes(&region), m->copies))
-    return false;
+  if (counted) { /* each agent of the role sends what its threads hold */
+    int64_t bytes = region_bytes(&region) * agent->threads / MAX(1, agent->home_threads);
+    if (!barrier_flight(m, agent, step, barrier, region.place, bytes, m->copies)) return false;
+  }
   while (counted && !m->scenario->late && m->flights->len)
     if (!barrier_land(m, 0)) return false;
   Place *place = &m->places[region.place];

@@ -459,6 +459,33 @@ static void test_refused_texts(void **state)
   }
 }
 
+/* Registers of a thread side by side in vectors, those of neighbouring lanes behind one another; each element
+ * has one place. */
+static void test_by_threads(void **state)
+{
+  (void)state;
+  g_autoptr(Arena) arena = arena_new();
+  const Layout *tile = layout_group_d(arena, 64, 72, 1), *shared = layout_by_threads(arena, tile, 4, 3);
+  assert_non_null(shared);
+  assert_int_equal(layout_bytes(shared, NUMBER_F32), 3 * 64 * 72 * 4);
+  g_autofree bool *taken = g_new0(bool, 3 * 64 * 72);
+  for (unsigned copy = 0; copy < 3; copy++)
+    for (unsigned thread = 0; thread < 128; thread++)
+      for (unsigned reg = 0; reg < 36; reg++) {
+        unsigned at[LAYOUT_MAX_DIMS];
+        layout_at(tile, 0, thread / 32, thread % 32, reg, at);
+        at[0] += copy * 64;
+        uint64_t place = layout_byte_offset(shared, NUMBER_F32, at) / 4;
+        assert_int_equal(place, copy * 64 * 72 + reg / 4 * 512 + thread * 4 + reg % 4);
+        assert_false(taken[place]);
+        taken[place] = true;
+      }
+  expect_round_trip(arena, shared, NUMBER_F32);
+  /* rows that several lanes hold have no one place; five registers are no vectors of four */
+  assert_null(layout_by_threads(arena, layout_slice(arena, tile, 0), 4, 1));
+  assert_null(layout_by_threads(arena, layout_blocked(arena, 1, (unsigned[]){160}, 5, 32, 1, 1), 4, 1));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -476,6 +503,7 @@ int main(void)
       cmocka_unit_test(test_vector),
       cmocka_unit_test(test_text),
       cmocka_unit_test(test_refused_texts),
+      cmocka_unit_test(test_by_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,7 +149,7 @@ bool choose_forced(const Chooser *chooser, const char *name, unsigned *value)
 /* Whoever asks for streams need not know what excludes them; who asks for both is told by the passes. */
 static void make_room_for_streams(Chooser *chooser, Choice *choice)
 {
-  static const char *const others[] = {"alternate", "cluster", "split"};
+  static const char *const others[] = {"alternate", "cluster", "across", "split"};
   const ChoiceParameter *stream = choice_parameter(choice, "stream");
   if (!stream || stream->integer <= 1) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {

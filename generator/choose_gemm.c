@@ -118,12 +118,13 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
                            .bm = 64,
                            .bn = swapped ? 8 : 64,
                            .alternate = 1,
-                           .cluster = 1,
+                           .cluster = 1, .across = 1,
                            .split = tile.split};
   choose_forced(chooser, "bm", &tile.bm);
   choose_forced(chooser, "bn", &tile.bn);
   choose_forced(chooser, "alternate", &tile.alternate);
   choose_forced(chooser, "cluster", &tile.cluster);
+  choose_forced(chooser, "across", &tile.across);
   choose_forced(chooser, "split", &tile.split);
   choose_forced(chooser, "blocks", &tile.blocks);
   return tile;
@@ -160,6 +161,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);
+    choice_set_int(choice, "across", MAX(1, tile.across));
     choice_set_int(choice, "split", tile.split);
     choice_set_int(choice, "owners", 1);
   }
@@ -224,7 +226,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
 {
   return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
-         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster &&
+         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster && a->across == b->across &&
          a->split == b->split && a->stream == b->stream;
 }
 
@@ -326,7 +328,7 @@ bool choose_gemm(Chooser *chooser)
   bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
   bool reduced = fused_is_reduced(chooser->op), wide = gemm->dual && reduced; /* each has whole parts */
-  GemmCandidate scalar = {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .split = 1},
+  GemmCandidate scalar = {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
                 tile = scalar;
   if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
   if (priced)

@@ -267,7 +267,8 @@ static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
 
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->swapped || candidate->stream > 1;
+  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->across > 1 ||
+                candidate->swapped || candidate->stream > 1;
   if (chooser->op->gemm.dual && shares) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
@@ -333,17 +334,6 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
   return candidate->group ? cost_raster_group(chooser->gpu, &priced.shape, &priced.tile) : USUAL_RASTER;
 }
 
-/* Blocks in clusters of `size` that run at once, one an SM. */
-static double resident_blocks(const Chooser *chooser, unsigned size)
-{
-  char path[32];
-  g_snprintf(path, sizeof path, "chip.clusters_of_%u", size);
-  double clusters = gpu_fact(chooser->gpu, path), most = floor((double)sm_budget(chooser) / size);
-  /* not every SM has partners: where the description does not say how many clusters fit, a tenth is left out
-   */
-  return size * (clusters > 0 ? fmin(clusters, most) : floor(0.9 * most));
-}
-
 /* ---- Enumeration ---- */
 
 static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
@@ -356,7 +346,8 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 &&
-      priced.cost.tiles * tile.split > resident_blocks(chooser, tile.split) * MAX(1, tile.blocks))
+      priced.cost.tiles * tile.split >
+          tile.split * resident_clusters(chooser->gpu, tile.split, sm_budget(chooser)) * MAX(1, tile.blocks))
     return;
   g_array_append_val(list, priced);
 }
@@ -375,7 +366,7 @@ static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate t
 
 static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
 {
-  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1};
+  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
   for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
     tile.split = splits[s];
     append_swapped(chooser, list, tile, m);
@@ -410,7 +401,8 @@ static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, un
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
-  GemmCandidate candidate = {.group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .split = split};
+  GemmCandidate candidate = {
+      .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
   append(chooser, list, candidate, m);
   candidate.alternate = 2;
   if (split == 1 && bm <= 128 && !chooser->op->gemm.dual) append(chooser, list, candidate, m);
@@ -421,8 +413,12 @@ static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
     for (unsigned blocks = 2; blocks >= 1; blocks--) {
-      GemmCandidate tile = {
-          .bm = warp_tiles[i][0], .bn = warp_tiles[i][1], .alternate = 1, .cluster = 1, .split = 1};
+      GemmCandidate tile = {.bm = warp_tiles[i][0],
+                            .bn = warp_tiles[i][1],
+                            .alternate = 1,
+                            .cluster = 1,
+                            .across = 1,
+                            .split = 1};
       tile.blocks = blocks;
       if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) append(chooser, list, tile, m);
     }
@@ -482,6 +478,8 @@ GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool 
     return chosen;
   }
   return gemm_candidate(
-      chooser, (GemmCandidate){.group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .split = 1},
+      chooser,
+      (GemmCandidate){
+          .group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
       true);
 }

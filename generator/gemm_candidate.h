@@ -12,6 +12,7 @@ typedef struct GemmCandidate {
   unsigned stages;     /* slots of the ring */
   unsigned alternate;  /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
   unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
+  unsigned across;     /* and beside one another; 1: none */
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
   unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */

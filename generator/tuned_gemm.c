@@ -16,6 +16,7 @@ static const struct {
     {"bn", offsetof(GemmCandidate, bn), 0},
     {"alternate", offsetof(GemmCandidate, alternate), 1},
     {"cluster", offsetof(GemmCandidate, cluster), 1},
+    {"across", offsetof(GemmCandidate, across), 1},
     {"split", offsetof(GemmCandidate, split), 1},
     {"swapped", offsetof(GemmCandidate, swapped), 0},
     {"blocks", offsetof(GemmCandidate, blocks), 0},

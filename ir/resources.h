@@ -1,6 +1,7 @@
 /* What passes take of a GPU's resources by a rule of their own, which the generator, counting before there is
  * a kernel, must know too. (Parts of results in shared memory: ir/staging.h.) */
 #pragma once
+#include "adl/gpu.h"
 
 /* Shared memory left to barriers and to what alignment loses. */
 #define RESERVED_SHARED_BYTES 2048
@@ -14,3 +15,8 @@ static inline unsigned warpgroups_of_rows(unsigned rows)
 {
   return rows % 128 == 0 ? 2 : rows % 192 == 0 ? 3 : 1;
 }
+
+/* Clusters of so many blocks, one block an SM, that run at once on `sms` SMs; at least 1. Not every SM has
+ * partners: where the description does not say how many clusters of more than two fit, a tenth is left out. A
+ * persistent grid of more would begin its last clusters when the first are through with everything. */
+unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);

@@ -62,9 +62,9 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
   out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));
 }
 
-IrExpr *schedule_cluster_rows(IrModule *module, IrExpr *rows, int64_t cluster)
+IrExpr *schedule_in_clusters(IrModule *module, IrExpr *extent, int64_t cluster)
 {
-  return cluster > 1 ? ir_call(module, "ceil_div", 2, rows, ir_int(module, cluster)) : rows;
+  return cluster > 1 ? ir_call(module, "ceil_div", 2, extent, ir_int(module, cluster)) : extent;
 }
 
 /* block(0) or blocks(0), in clusters. */
@@ -125,11 +125,12 @@ static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *cons
                       int64_t group, IrExpr **coordinates)
 {
   IrModule *module = builder->module;
-  IrExpr *index = in_clusters(module, "block", schedule->cluster);
+  int64_t blocks = schedule->cluster * schedule->across;
+  IrExpr *index = in_clusters(module, "block", blocks);
   IrBuilder inner = *builder;
   if (schedule->persistent) {
     IrExpr *total = count_tiles(builder, extents, n);
-    IrExpr *stride = in_clusters(module, "blocks", schedule->cluster);
+    IrExpr *stride = in_clusters(module, "blocks", blocks);
     if (schedule->alternate > 1) {
       index = binary(builder, OPERATOR_ADD, index,
                      binary(builder, OPERATOR_MUL, ir_call(module, "instance", 0), stride));
@@ -229,19 +230,30 @@ IrBuilder schedule_open_streamed(IrBuilder *builder, const Schedule *schedule, I
   return inner;
 }
 
+/* A coordinate of a cluster's first tile becomes that of the block's own, `place` further on. */
+static IrExpr *own_coordinate(IrBuilder *inner, IrExpr *coordinate, int64_t cluster, IrExpr *place,
+                              const char *name)
+{
+  if (cluster <= 1) return coordinate;
+  IrExpr *first = binary(inner, OPERATOR_MUL, coordinate, ir_int(inner->module, cluster));
+  return let(inner, name, binary(inner, OPERATOR_ADD, first, place));
+}
+
 IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
                         IrExpr **coordinates)
 {
   IrModule *module = builder->module;
-  int64_t cluster = schedule->cluster;
-  if (cluster <= 1 || n < 2 || schedule->shared)
+  int64_t rows = schedule->cluster, columns = schedule->across;
+  if (rows * columns <= 1 || n < 2 || schedule->shared)
     return walk(builder, schedule, extents, n, schedule->group, coordinates);
   IrExpr *walked[SCHEDULE_MAX_DIMS];
   for (unsigned d = 0; d < n; d++)
-    walked[d] = d + 2 == n ? schedule_cluster_rows(module, extents[d], cluster) : extents[d];
-  IrBuilder inner = walk(builder, schedule, walked, n, MAX(1, schedule->group / cluster), coordinates);
-  IrExpr *first = binary(&inner, OPERATOR_MUL, coordinates[n - 2], ir_int(module, cluster));
-  IrExpr *own = binary(&inner, OPERATOR_ADD, first, ir_call(module, "cluster_rank", 0));
-  coordinates[n - 2] = let(&inner, "own_row", own);
+    walked[d] = schedule_in_clusters(module, extents[d], d + 2 == n ? rows : d + 1 == n ? columns : 1);
+  IrBuilder inner = walk(builder, schedule, walked, n, MAX(1, schedule->group / rows), coordinates);
+  IrExpr *rank = ir_call(module, "cluster_rank", 0), *across = ir_int(module, columns);
+  IrExpr *row = columns > 1 ? binary(&inner, OPERATOR_DIV, rank, across) : rank;
+  IrExpr *column = rows > 1 ? binary(&inner, OPERATOR_MOD, rank, across) : rank;
+  coordinates[n - 2] = own_coordinate(&inner, coordinates[n - 2], rows, row, "own_row");
+  coordinates[n - 1] = own_coordinate(&inner, coordinates[n - 1], columns, column, "own_column");
   return inner;
 }

@@ -9,9 +9,10 @@ typedef struct Schedule {
                       at the same time share operands in the second-level cache */
   bool persistent; /* the block steps through tile indices by the number of blocks; else it has the one tile
                       of its index */
-  int64_t cluster; /* so many blocks step together and take tiles below one another, the block of rank r the
-                      r-th; the last of them may lie outside the grid */
-  bool shared;     /* all blocks of a cluster take the same tile instead */
+  int64_t cluster; /* so many rows of tiles that the blocks of a cluster take together, */
+  int64_t across;  /* and so many columns: the block of rank r has row r / across, column r % across of them;
+                      the last may lie outside the grid */
+  bool shared;     /* all blocks of a cluster (so many as `cluster`) take the same tile instead */
   int64_t alternate; /* instances of the role that take the block's tiles in turn; 1: it takes all */
 } Schedule;
 
@@ -19,8 +20,8 @@ typedef struct Schedule {
  * extent. extents are outermost first; dimensions before the last two go slowest. */
 IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *const *extents, unsigned n,
                         IrExpr **coordinates);
-/* Extents of the grid that clusters walk: rows in steps of `cluster`. */
-IrExpr *schedule_cluster_rows(IrModule *module, IrExpr *rows, int64_t cluster);
+/* An extent of the grid that clusters walk: in steps of their rows or columns. */
+IrExpr *schedule_in_clusters(IrModule *module, IrExpr *extent, int64_t cluster);
 /* A persistent walk, one block at a time, whose last tiles are divided by k steps instead of whole:
  * "stream-K" for at most the last two waves (Osama et al., PPoPP 2023), so that most tiles need no addition
  * of parts. `steps`: of a tile. range[0] and [1] get the first and last k step (half open) that the block

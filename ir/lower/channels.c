@@ -198,7 +198,23 @@ static IrExpr *performer(Lower *lower, const IrOp *op)
   return lower_and(lower, lower_compare(lower, OP_EQ, warp, lower_int(lower, 0)), lane);
 }
 
-/* At all blocks of the cluster: lane i of the performing warp arrives at block i. */
+/* Is the lane's number that of a block in this block's row or column of the cluster? */
+static IrExpr *in_line(Lower *lower, int64_t across)
+{
+  IrExpr *rank = lower_s32(lower, ir_call(lower->module, "cluster_rank", 0)),
+         *width = lower_int(lower, across);
+  IrType type = ir_scalar(NUMBER_S32);
+  IrExpr *row = lower_value(lower, OP_DIV, type, "row", 2, rank, width);
+  IrExpr *column = lower_value(lower, OP_REM, type, "column", 2, rank, width);
+  IrExpr *beside =
+      lower_compare(lower, OP_EQ, lower_value(lower, OP_DIV, type, "row", 2, lower->lane, width), row);
+  IrExpr *below =
+      lower_compare(lower, OP_EQ, lower_value(lower, OP_REM, type, "column", 2, lower->lane, width), column);
+  return lower_value(lower, OP_OR, ir_predicate(), "in_line", 2, beside, below);
+}
+
+/* At all blocks of the cluster, or of the own row and column: lane i of the performing warp arrives at block
+ * i. */
 static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
 {
   const IrExpr *by = ir_attribute_value(op, ATTR_BY);
@@ -211,6 +227,8 @@ static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
     return;
   }
   IrExpr *when = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, blocks));
+  int64_t across = ir_attribute_int(op, ATTR_ACROSS, 0);
+  if (across) when = lower_and(lower, when, in_line(lower, across));
   IrExpr *warp = lower->role->warp;
   if (!strcmp(by->name, "warpgroup")) warp = lower_bits(lower, OP_AND, NUMBER_S32, warp, lower_int(lower, 3));
   if (!strcmp(by->name, "warpgroup") || !strcmp(by->name, "role"))

@@ -11,6 +11,8 @@
  */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/passes/cluster.h"
+#include "ir/resources.h"
 #include "ir/schedule.h"
 
 typedef enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_ALL } RoleKind;
@@ -22,10 +24,8 @@ typedef struct {
   GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
-  int64_t cluster;   /* blocks that take tiles below one another and share what these have in common */
-  bool shared_tile;  /* they take the same tile, each a part of k */
+  Cluster cluster;
   int64_t alternate; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
-  const IrValue *tile_row; /* the coordinate in which they differ */
   GError **error;
   bool failed;
 } Split;
@@ -147,62 +147,6 @@ static int64_t slot_bytes(const IrOp *channel)
   return bytes;
 }
 
-/* ---- What the blocks of a cluster share ---- */
-
-static bool depends_on(const IrExpr *expr, const IrValue *value)
-{
-  if (expr->kind == EXPR_VALUE) {
-    if (expr->value == value) return true;
-    const IrOp *def = expr->value->def;
-    return def && def->code == OP_LET && depends_on(def->operands[0], value);
-  }
-  for (unsigned i = 0; i < expr->n; i++)
-    if (depends_on(expr->items[i], value)) return true;
-  return false;
-}
-
-/* Do blocks copy into each other's slots? */
-static bool shares_slots(const Split *split)
-{
-  return split->cluster > 1 && !split->shared_tile;
-}
-
-/* The dimension along which the blocks of a cluster divide a fill that is the same for all, or -1. Parts
- * begin on a panel of the swizzle, or after 8 rows. */
-static int shared_dim(const Split *split, const IrOp *fill)
-{
-  if (!shares_slots(split) || depends_on(fill->operands[1], split->tile_row)) return -1;
-  if (fill->operands[0]->kind == EXPR_INDEX) return -1; /* a part of a tile is not divided further */
-  const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
-  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
-  int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
-  if (inner < 0 || slot->declared->rank != 2 || !slot->declared->layout->swizzle_bits) return -1;
-  int64_t panel = (16 << slot->declared->layout->swizzle_bits) / (int64_t)number_bytes(tensor->element);
-  if (ir_tile_extent(slot->declared, (unsigned)inner) % (panel * split->cluster) == 0) return inner;
-  if (ir_tile_extent(slot->declared, (unsigned)(1 - inner)) % (8 * split->cluster) == 0) return 1 - inner;
-  return -1;
-}
-
-/* Each block copies its part to the same place in all of them. */
-static void share_copy(const Split *split, IrOp *copy, const IrOp *slot, unsigned dim)
-{
-  IrModule *module = split->module;
-  IrExpr *ranges[2], *corner[IR_MAX_RANK];
-  int64_t part = ir_tile_extent(slot->declared, dim) / split->cluster;
-  IrExpr *low = ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0), ir_int(module, part));
-  for (unsigned d = 0; d < 2; d++)
-    ranges[d] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(slot->declared, d)));
-  ranges[dim] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, part)));
-  copy->operands[0] = ir_index_array(module, copy->operands[0], 2, ranges);
-  const IrExpr *access = copy->operands[1];
-  for (unsigned i = 1; i < access->n; i++)
-    corner[i - 1] = access->items[i];
-  unsigned at = access->n - 3 + dim;
-  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
-  copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
-  ir_attribute_set(copy, ATTR_MULTICAST, ir_int(module, (1 << split->cluster) - 1));
-}
-
 /* The copy that fills a tile of the slot under the cursor. */
 static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor)
 {
@@ -246,8 +190,10 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
     ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
     ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
-    int dim = shared_dim(split, op);
-    if (dim >= 0) share_copy(split, copy, ir_slot_of(split->kernel, op->operands[0], NULL), (unsigned)dim);
+    ClusterSharers sharers;
+    int dim = cluster_shared_dim(&split->cluster, op, &sharers);
+    const IrOp *slot = ir_slot_of(split->kernel, op->operands[0], NULL);
+    if (dim >= 0) cluster_share_copy(&split->cluster, copy, slot, (unsigned)dim, &sharers);
     last = op;
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
@@ -268,9 +214,12 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
   /* arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have
    * waited for one product together */
-  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, shares_slots(split) ? "warpgroup" : "warp"));
-  if (shares_slots(split)) {
+  ir_attribute_set(arrive, ATTR_BY,
+                   ir_name(split->module, cluster_shares_slots(&split->cluster) ? "warpgroup" : "warp"));
+  if (cluster_shares_slots(&split->cluster)) {
     ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
+    if (cluster_in_two_dimensions(&split->cluster))
+      ir_attribute_set(arrive, ATTR_ACROSS, ir_int(split->module, split->cluster.across));
     ir_attribute_set(arrive, ATTR_RELAXED, NULL); /* products have read the slot, nobody has written it */
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
@@ -396,7 +345,7 @@ static bool is_streamed(const IrOp *tiles)
  * share a tile cannot walk: the planner sees to it that they are few. */
 static bool is_persistent(const Split *split, const IrOp *tiles)
 {
-  if (split->shared_tile) return false;
+  if (split->cluster.shared_tile) return false;
   return is_streamed(tiles) || split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }
 
@@ -411,8 +360,9 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   const Split *split = role->split;
   Schedule schedule = {.group = ir_attribute_int(tiles, ATTR_GROUP, 1),
                        .persistent = is_persistent(split, tiles),
-                       .cluster = split->cluster,
-                       .shared = split->shared_tile,
+                       .cluster = split->cluster.blocks / split->cluster.across,
+                       .across = split->cluster.across,
+                       .shared = split->cluster.shared_tile,
                        .alternate = role->kind == ROLE_CONSUMER ? split->alternate : 1};
   IrExpr *steps = ir_attribute_value(tiles, ATTR_STEPS);
   IrExpr *range[3] = {ir_int(split->module, 0), steps ? rewrite(role, steps) : NULL,
@@ -507,10 +457,11 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   if (!slot->declared->layout->swizzle_bits) swizzle = 0;
   IrExpr *box[IR_MAX_RANK];
   IrType filled = ir_expr_type(split->kernel, fill->operands[0]); /* the tile or a part of it */
-  int divided = shared_dim(split, fill);
+  ClusterSharers sharers;
+  int divided = cluster_shared_dim(&split->cluster, fill, &sharers);
   for (unsigned d = 0; d < tensor->rank; d++) {
     int64_t extent = d < lead ? 1 : ir_tile_extent(&filled, d - lead);
-    if (d >= lead && (int)(d - lead) == divided) extent /= split->cluster;
+    if (d >= lead && (int)(d - lead) == divided) extent /= sharers.count;
     if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
     box[d] = ir_int(module, extent);
   }
@@ -525,7 +476,9 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
 /* Arrivals that free a slot: see consume(). */
 static int64_t empty_arrivals(const Split *split)
 {
-  return shares_slots(split) ? split->consumer_warps / 4 * split->cluster : split->consumer_warps;
+  if (!cluster_shares_slots(&split->cluster)) return split->consumer_warps;
+  int64_t columns = split->cluster.across, rows = split->cluster.blocks / columns;
+  return split->consumer_warps / 4 * (rows + columns - 1);
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -597,7 +550,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
     skip(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
-  for (unsigned i = 0; kind == ROLE_PRODUCER && shares_slots(split) && i < channels->len; i++)
+  for (unsigned i = 0; kind == ROLE_PRODUCER && cluster_shares_slots(&split->cluster) && i < channels->len;
+       i++)
     drain(&role, &inner, channels->pdata[i]);
 }
 
@@ -609,15 +563,17 @@ static void set_grid(Split *split, const GPtrArray *tiles)
   if (tiles->len) {
     const IrOp *op = tiles->pdata[0];
     for (unsigned i = 1; i < op->n_operands; i++) {
-      bool rows = i + 2 == op->n_operands;
-      blocks = ir_binary(module, OPERATOR_MUL, blocks,
-                         rows && !split->shared_tile
-                             ? schedule_cluster_rows(module, op->operands[i], split->cluster)
-                             : op->operands[i]);
+      int64_t together = split->cluster.shared_tile ? 1
+                         : i + 2 == op->n_operands  ? split->cluster.blocks / split->cluster.across
+                         : i + 1 == op->n_operands  ? split->cluster.across
+                                                    : 1;
+      blocks =
+          ir_binary(module, OPERATOR_MUL, blocks, schedule_in_clusters(module, op->operands[i], together));
     }
-    blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster));
+    blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_int(module, split->cluster.blocks));
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
-    sms = MAX(1, sms / split->cluster) * split->cluster;
+    sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
+          (unsigned)split->cluster.blocks;
     if (is_streamed(op)) /* a tile has few parts: adding them up takes time */
       blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM));
     if (is_persistent(split, op)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
@@ -634,40 +590,58 @@ static unsigned launch_threads(const IrFunction *kernel)
   return (unsigned)threads;
 }
 
+/* In two dimensions blocks signal each other along lines whose blocks share a fill: each fill must be. */
+static bool fills_shared(const Split *split, const Survey *survey)
+{
+  ClusterSharers sharers;
+  unsigned shared = 0;
+  for (unsigned i = 0; i < survey->fills->len; i++)
+    shared += cluster_shared_dim(&split->cluster, survey->fills->pdata[i], &sharers) >= 0;
+  return cluster_in_two_dimensions(&split->cluster) ? shared == survey->fills->len : shared > 0;
+}
+
 /* Clusters pay where the blocks have a fill in common and the copy engine can give it to all of them. */
 static void form_clusters(Split *split, const Survey *survey, bool engine)
 {
-  split->cluster = 1;
+  split->cluster = (Cluster){.module = split->module, .kernel = split->kernel, .blocks = 1, .across = 1};
   if (!survey->tiles->len) return;
   const IrOp *tiles = survey->tiles->pdata[0];
-  int64_t wanted = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
+  int64_t rows = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
+  int64_t columns = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_ACROSS, 1);
   /* coordinates; what of k the block takes may follow them */
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
   if (sharing > 1) { /* without clusters or an engine combine_blocks refuses the kernel */
-    split->shared_tile = true;
-    split->cluster = sharing;
+    split->cluster.shared_tile = true;
+    split->cluster.blocks = sharing;
     ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, sharing));
     return;
   }
-  if (wanted <= 1) return;
+  if (rows * columns <= 1) return;
   const Gpu *gpu = split->context->gpu;
-  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2) {
+  unsigned budget = split->context->sm_budget;
+  bool few = budget && budget < rows * columns;
+  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2 || few) {
     ir_remark(split->context, "clusters rejected: %s",
-              engine ? "the GPU has none" : "threads copy, so blocks share nothing");
+              few      ? "more blocks than SMs that may be used"
+              : engine ? "the GPU has none"
+                       : "threads copy, so blocks share nothing");
     return;
   }
-  split->cluster = wanted;
-  split->tile_row = tiles->regions[0]->arguments[arguments - 2];
-  bool shares = false;
-  for (unsigned i = 0; i < survey->fills->len; i++)
-    shares |= shared_dim(split, survey->fills->pdata[i]) >= 0;
-  if (!shares) split->cluster = 1;
-  ir_remark(split->context,
-            shares ? "clusters of %d blocks, tiles below one another"
-                   : "clusters of %d rejected: no fill is the same for all blocks",
-            (int)wanted);
-  if (shares) ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, wanted));
+  split->cluster.blocks = rows * columns;
+  split->cluster.across = columns;
+  split->cluster.tile_row = tiles->regions[0]->arguments[arguments - 2];
+  split->cluster.tile_column = tiles->regions[0]->arguments[arguments - 1];
+  if (!fills_shared(split, survey)) {
+    ir_remark(split->context, "clusters of %d rejected: %s", (int)split->cluster.blocks,
+              cluster_in_two_dimensions(&split->cluster) ? "not every tile of a step can be copied in parts"
+                                                         : "no fill is the same for several blocks");
+    split->cluster.blocks = split->cluster.across = 1;
+    return;
+  }
+  ir_remark(split->context, "clusters of %d blocks: %d x %d tiles", (int)split->cluster.blocks, (int)rows,
+            (int)columns);
+  ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, split->cluster.blocks));
 }
 
 /* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
@@ -724,7 +698,7 @@ static void split_kernel(Split *split, const Survey *survey)
   if (engine) {
     builder.mark = split->kernel->mark;
     ir_emit(&builder, OP_INIT_BARRIERS, 0);
-    if (split->cluster > 1) { /* no block is signalled before its barriers exist */
+    if (split->cluster.blocks > 1) { /* no block is signalled before its barriers exist */
       IrOp *arrive = ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
       ir_attribute_set(arrive, ATTR_RELAXED, NULL);
       ir_emit(&builder, OP_CLUSTER_WAIT, 0);

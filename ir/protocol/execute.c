@@ -346,6 +346,9 @@ static bool execute_arrive(Machine *m, Agent *agent, const Step *step)
     high = low + 1;
   }
   for (unsigned block = low; block < high; block++) {
+    unsigned across = step->flag ? step->across : 0;
+    if (across && block / across != agent->block / across && block % across != agent->block % across)
+      continue;
     Barrier *barrier = barrier_at(m, agent, &step->barrier, block, step);
     if (!barrier || !barrier_arrive(m, agent, step, barrier, count, 0)) return false;
   }

@@ -122,6 +122,7 @@ typedef struct Step {
   unsigned n_reads;
   By by;
   unsigned family; /* which groups: products, copies, stores; or which turn */
+  unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   int64_t bytes;   /* of a copy */
   bool flag;       /* read, relaxed, peer all, first */
 } Step;

@@ -1,0 +1,85 @@
+/* What the blocks of a cluster have in common, and copies that serve several of them. */
+#include "ir/passes/cluster.h"
+#include "ir/facts.h"
+
+static bool depends_on(const IrExpr *expr, const IrValue *value)
+{
+  if (expr->kind == EXPR_VALUE) {
+    if (expr->value == value) return true;
+    const IrOp *def = expr->value->def;
+    return def && def->code == OP_LET && depends_on(def->operands[0], value);
+  }
+  for (unsigned i = 0; i < expr->n; i++)
+    if (depends_on(expr->items[i], value)) return true;
+  return false;
+}
+
+bool cluster_shares_slots(const Cluster *cluster)
+{
+  return cluster->blocks > 1 && !cluster->shared_tile;
+}
+
+bool cluster_in_two_dimensions(const Cluster *cluster)
+{
+  return cluster->across > 1 && cluster->blocks > cluster->across;
+}
+
+static ClusterSharers sharers_of(const Cluster *cluster, const IrOp *fill)
+{
+  IrModule *module = cluster->module;
+  IrExpr *rank = ir_call(module, "cluster_rank", 0);
+  int64_t blocks = cluster->blocks, columns = cluster->across, rows = blocks / columns;
+  bool by_row = depends_on(fill->operands[1], cluster->tile_row);
+  bool by_column = depends_on(fill->operands[1], cluster->tile_column);
+  ClusterSharers all = {blocks, rank, ir_int(module, (1 << blocks) - 1)};
+  if ((by_row && by_column) || (by_row && columns == 1) || (by_column && rows == 1))
+    return (ClusterSharers){1};
+  if ((!by_row && !by_column) || rows == 1 || columns == 1) return all;
+  IrExpr *across = ir_int(module, columns), *row = ir_binary(module, OPERATOR_DIV, rank, across),
+         *column = ir_binary(module, OPERATOR_MOD, rank, across);
+  if (by_row) { /* the row's blocks follow one another */
+    IrExpr *first = ir_binary(module, OPERATOR_MUL, row, across);
+    return (ClusterSharers){columns, column,
+                            ir_binary(module, OPERATOR_SHL, ir_int(module, (1 << columns) - 1), first)};
+  }
+  int64_t below = 0;
+  for (int64_t i = 0; i < rows; i++)
+    below |= 1 << i * columns;
+  return (ClusterSharers){rows, row, ir_binary(module, OPERATOR_SHL, ir_int(module, below), column)};
+}
+
+int cluster_shared_dim(const Cluster *cluster, const IrOp *fill, ClusterSharers *sharers)
+{
+  if (!cluster_shares_slots(cluster)) return -1;
+  *sharers = sharers_of(cluster, fill);
+  if (sharers->count <= 1) return -1;
+  if (fill->operands[0]->kind == EXPR_INDEX) return -1; /* a part of a tile is not divided further */
+  const IrOp *slot = ir_slot_of(cluster->kernel, fill->operands[0], NULL);
+  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
+  int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
+  if (inner < 0 || slot->declared->rank != 2 || !slot->declared->layout->swizzle_bits) return -1;
+  int64_t panel = (16 << slot->declared->layout->swizzle_bits) / (int64_t)number_bytes(tensor->element);
+  if (ir_tile_extent(slot->declared, (unsigned)inner) % (panel * sharers->count) == 0) return inner;
+  if (ir_tile_extent(slot->declared, (unsigned)(1 - inner)) % (8 * sharers->count) == 0) return 1 - inner;
+  return -1;
+}
+
+void cluster_share_copy(const Cluster *cluster, IrOp *copy, const IrOp *slot, unsigned dim,
+                        const ClusterSharers *sharers)
+{
+  IrModule *module = cluster->module;
+  IrExpr *ranges[2], *corner[IR_MAX_RANK];
+  int64_t part = ir_tile_extent(slot->declared, dim) / sharers->count;
+  IrExpr *low = ir_binary(module, OPERATOR_MUL, sharers->place, ir_int(module, part));
+  for (unsigned d = 0; d < 2; d++)
+    ranges[d] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(slot->declared, d)));
+  ranges[dim] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, part)));
+  copy->operands[0] = ir_index_array(module, copy->operands[0], 2, ranges);
+  const IrExpr *access = copy->operands[1];
+  for (unsigned i = 1; i < access->n; i++)
+    corner[i - 1] = access->items[i];
+  unsigned at = access->n - 3 + dim;
+  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
+  copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  ir_attribute_set(copy, ATTR_MULTICAST, sharers->mask);
+}

@@ -389,7 +389,8 @@ static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, un
   bool plain = !gemm->dual && !gemm->n_batch;
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(streams); i++) {
-    GemmCandidate tile = {.group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .split = 1};
+    GemmCandidate tile = {
+        .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
     tile = gemm_candidate(chooser, tile, true);
     tile.stream = streams[i];
     tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));

@@ -104,9 +104,9 @@ static void announce(const Combine *combine, IrBuilder *builder)
   IrModule *module = combine->module;
   IrExpr *who = ir_call(module, "elected", 0);
   if (combine->owners < combine->blocks)
-    who = ir_binary(module, OPERATOR_AND, who,
-                    ir_binary(module, OPERATOR_LT, ir_call(module, "cluster_rank", 0),
-                              ir_int(module, combine->owners)));
+    who = ir_binary(
+        module, OPERATOR_AND, who,
+        ir_binary(module, OPERATOR_LT, ir_call(module, "cluster_rank", 0), ir_int(module, combine->owners)));
   IrOp *one = ir_emit(builder, OP_IF, 1, who);
   IrBuilder inner = ir_builder_at_end(ir_region_add(one));
   inner.mark = builder->mark;

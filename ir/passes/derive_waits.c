@@ -196,6 +196,8 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
   arrive = ir_emit(&inner, OP_ARRIVE, 1, barrier);
   copy_attributes(arrive, release);
   ir_emit(&inner, OP_ADVANCE, 1, trailing);
+  /* The assembler would compute all of the epilogue first, while the producer waits for the slot. */
+  ir_emit(&after, OP_FENCE, 1, ir_name(module, "schedule"));
 }
 
 /* What is in flight when a chain ends is done before the last release and whoever reads the accumulator. */

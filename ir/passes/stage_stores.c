@@ -242,7 +242,8 @@ static IrExpr *part_of(Parts *parts, IrBuilder *builder, IrExpr *operand, int64_
     const IrOp *op = value->def;
     IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
     for (unsigned i = 0; i < op->n_operands; i++)
-      operands[i] = part_of(parts, builder, op->operands[i], column);
+      operands[i] = op->code == OP_LOAD ? moved_corner(parts, op->operands[i], column)
+                                        : part_of(parts, builder, op->operands[i], column);
     part = repeat(parts, builder, value, layout, operands, column);
   } else {
     part = ir_index(module, operand, 2,

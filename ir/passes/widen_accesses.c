@@ -18,6 +18,11 @@
  * first exchange, so they live at once. What is left of 255 holds addresses, bounds and two groups of words.
  */
 #define MOST_REGISTERS 200
+/* Operations on whole tiles beside which an accumulator of FEW_LEFT registers leaves room: ptxas takes long
+ * chains of several groups together while they wait for lanes, and spills (activations by
+ * exponentials, 13.0.88). */
+#define MOST_OPERATIONS 10
+#define FEW_LEFT        128
 
 typedef struct {
   const IrPassContext *context;
@@ -129,6 +134,13 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_LOAD || op->code == OP_STORE) g_ptr_array_add(data, op);
 }
 
+static void count_operation(IrOp *op, void *data)
+{
+  const IrType *type = op->n_results ? &op->results[0]->type : NULL;
+  bool whole = type && type->kind == TYPE_TILE && type->rank == 2 && ir_tile_extent(type, 0) > 1;
+  if (whole && !ir_op_effects(op->code)) ++*(unsigned *)data;
+}
+
 /* 32-bit registers of a tile that is spread over the block. */
 static unsigned tile_registers(const IrType *type)
 {
@@ -136,8 +148,9 @@ static unsigned tile_registers(const IrType *type)
   return layout_registers(type->layout) * number_bytes(type->element) / 4;
 }
 
-/* Loads of tiles and the largest accumulator, alive at once in the worst case. */
-static bool fits(const GPtrArray *accesses)
+/* Loads of tiles and the largest accumulator, alive at once in the worst case, and what is computed of them.
+ */
+static bool fits(const GPtrArray *accesses, unsigned operations)
 {
   unsigned loaded = 0, accumulator = 0;
   for (unsigned i = 0; i < accesses->len; i++) {
@@ -146,7 +159,7 @@ static bool fits(const GPtrArray *accesses)
     if (op->code == OP_STORE && op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value->type.layout)
       accumulator = MAX(accumulator, layout_registers(op->operands[1]->value->type.layout));
   }
-  return loaded + accumulator <= MOST_REGISTERS;
+  return loaded + accumulator <= MOST_REGISTERS && (accumulator < FEW_LEFT || operations <= MOST_OPERATIONS);
 }
 
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error)
@@ -155,7 +168,9 @@ bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError 
   g_autoptr(GPtrArray) accesses = g_ptr_array_new();
   if (!widening.kernel) return true;
   ir_region_visit(widening.kernel->body, collect, accesses);
-  if (!fits(accesses)) return true;
+  unsigned operations = 0;
+  ir_region_visit(widening.kernel->body, count_operation, &operations);
+  if (!fits(accesses, operations)) return true;
   for (unsigned i = 0; i < accesses->len; i++)
     if (((IrOp *)accesses->pdata[i])->code == OP_STORE) widen_store(&widening, accesses->pdata[i]);
   bool stores = widening.widened; /* wide loads alone took registers of kernels whose stores stay narrow */

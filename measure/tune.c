@@ -266,7 +266,7 @@ static const json_t *find_product(const json_t *result, const TuneWork *work)
                *text = json_string_value(json_object_get(product, "product"));
     /* cases of one name may differ in what their sums keep, which the product's text says */
     if (!g_strcmp0(name, work->c->name) && !g_strcmp0(operator_, work->product->name) &&
-        !g_strcmp0(text, work->product->key.product) &&
+        (!text || !strcmp(text, work->product->key.product)) &&
         json_integer_value(json_object_get(product, "sms")) == (json_int_t)work->product->key.sms)
       return product;
   }

@@ -256,16 +256,6 @@ static bool write_c(CompileRun *run, const Gpu *gpu, const Plan *plan, GError **
 }
 
 /* Data of constants go beside the plan that names their file. */
-static bool write_constants(CompileRun *run, const Gpu *gpu, Plan *plan, GError **error)
-{
-  g_autoptr(GBytes) file = constants_gather(run->graph, plan);
-  if (!file) return true;
-  g_autofree char *name = g_build_filename(gpu->name, CONSTANTS_FILE, NULL);
-  gsize size = 0;
-  const void *data = g_bytes_get_data(file, &size);
-  return output_write(run->output, name, data, size, error);
-}
-
 static bool write_all(CompileRun *run, GError **error)
 {
   for (guint i = 0; i < run->build->kernels->len; i++)
@@ -273,7 +263,7 @@ static bool write_all(CompileRun *run, GError **error)
   for (guint i = 0; i < run->build->results->len; i++) {
     const Gpu *gpu = run->build->gpus->pdata[i];
     const CompileResult *result = run->build->results->pdata[i];
-    if (!write_constants(run, gpu, result->plan, error)) return false;
+    if (!constants_write(run->graph, result->plan, run->output, gpu->name, error)) return false;
     if (emits(run, "c") && !write_c(run, gpu, result->plan, error)) return false;
     name_files(run, result->plan);
     g_autofree char *name = g_build_filename(gpu->name, "plan.json", NULL);

@@ -1,10 +1,12 @@
-/* Constants that an op description holds itself, written beside the plan for whoever launches it. */
+/* The constants of a graph, written beside the plan for whoever launches it. */
 #pragma once
+#include "cli/output.h"
 #include "generator/graph.h"
 #include "generator/plan.h"
 
 #define CONSTANTS_FILE "constants.safetensors"
 
-/* Names CONSTANTS_FILE as the place of every constant of the plan whose data stand in the graph, and gives
- * that file's bytes (safetensors); NULL if there is no such constant. */
-GBytes *constants_gather(const Graph *graph, Plan *plan);
+/* Writes the constants that the plan has as `folder`/CONSTANTS_FILE, those that the graph takes from files
+ * too, and names it in the plan; nothing where there are none. ERROR_INPUT for a file that is missing or
+ * holds another tensor. */
+bool constants_write(const Graph *graph, Plan *plan, Output *output, const char *folder, GError **error);

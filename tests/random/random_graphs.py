@@ -18,7 +18,7 @@ SIZE = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s8": 1, "u8": 1, "s32": 4, "b
 FLOATS = ["f32", "f16", "bf16"]
 DIMS = [1, 1, 2, 3, 5, 7, 8, 13, 16, 31, 33]
 LONG = [63, 64, 65, 127, 128, 129, 257, 1000, 1024, 2049]
-PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129]
+PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257]
 BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
@@ -105,16 +105,18 @@ class Case:
         return names
 
     def reduce(self, op, name, shape, kind):
-        first = self.rng.randrange(len(shape) + 1) if shape else 0
-        axes = list(range(first, len(shape)))
+        axes = [axis for axis in range(len(shape)) if self.chance(0.5)]
+        if self.chance(0.5):
+            axes = list(range(self.rng.randrange(len(shape) + 1) if shape else 0, len(shape)))
         keep = self.rng.randrange(2)
         inputs, attributes = [name], {"keepdims": keep}
         if axes:
             inputs.append(self.constant([len(axes)], [axis - len(shape) if self.chance(0.5) else axis for axis in axes],
                                         "s64"))
         else:
-            axes, first = list(range(len(shape))), 0
-        self.node(op, inputs, [(shape[:first] + ([1] * len(axes) if keep else []), kind)], attributes)
+            axes = list(range(len(shape)))
+        left = [1 if axis in axes else extent for axis, extent in enumerate(shape) if keep or axis not in axes]
+        self.node(op, inputs, [(left, kind)], attributes)
 
     def normalise(self, op, name, shape, kind):
         axis = self.rng.randrange(len(shape))
@@ -131,7 +133,7 @@ class Case:
 
     def single(self):
         op, types = self.rng.choice(self.ops)
-        kind = self.rng.choice(types)
+        kind = self.rng.choice([kind for kind in types if kind in SIZE])
         self.symbolic = self.chance(0.5)
         rows = op in REDUCTIONS or op.endswith(("Softmax", "Normalization"))
         shape = self.shape(20000, empty=not rows or op in ("ReduceSum", "Softmax"))
@@ -143,7 +145,7 @@ class Case:
             if op.endswith("Normalization"):
                 self.normalise(op, name, shape, kind)
             else:
-                self.node(op, [name], [(shape, kind)], {"axis": -1})
+                self.node(op, [name], [(shape, kind)], {"axis": self.rng.randrange(-len(shape), len(shape))})
         else:
             self.elementwise(op, kind, shape)
         self.finish()
@@ -233,7 +235,11 @@ class Case:
                 a, shape = [k], shape[:-2] + [n]
             elif self.chance(0.1) and not right:
                 b, shape = [k], shape[:-1]
-            name = self.node("MatMul", [self.input(a, kind), self.input(b, kind)], [(shape, out)])[0]
+            inputs = [self.input(a, kind), self.input(b, kind)]
+            integer = out == "s32" and self.chance(0.7)
+            if integer:
+                inputs += self.zero_points(a, b, kind)
+            name = self.node("MatMulInteger" if integer else "MatMul", inputs, [(shape, out)])[0]
         if kind in FLOATS and self.chance(0.25):
             name = self.second_product(name, shape, kind)
         elif kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
@@ -242,6 +248,15 @@ class Case:
         if kind in FLOATS and len(shape) >= 2 and 0 not in shape and self.chance(0.4):
             self.reduced_product(name, shape, out)
         self.finish()
+
+    def zero_points(self, a, b, kind):
+        """None, of one operand or of both: one number, or one for each row of A and column of B."""
+        points = []
+        for extent in [a[-2] if len(a) > 1 else 1, b[-1] if len(b) > 1 else 1]:
+            points.append("" if self.chance(0.3) else self.input(self.rng.choice([[], [1], [extent]]), kind))
+        while points and not points[-1]:
+            points.pop()
+        return points
 
     def reduced_product(self, name, shape, kind):
         """Reductions of the product's result, over rows or all of it."""
@@ -302,7 +317,8 @@ class Case:
                                       [(shape, "bool")])[0]
                 self.node("Where", [condition, name, self.input(self.narrowed(shape), kind)], [(shape, kind)])
             elif what < 0.7:
-                self.node(self.rng.choice(["Softmax", "LogSoftmax"]), [name], [(shape, kind)], {"axis": -1})
+                self.node(self.rng.choice(["Softmax", "LogSoftmax"]), [name], [(shape, kind)],
+                          {"axis": self.rng.choice([-1, self.rng.randrange(len(shape))])})
             elif what < 0.8:
                 self.normalise(self.rng.choice(["LayerNormalization", "RMSNormalization"]), name, shape, kind)
             elif what < 0.88:

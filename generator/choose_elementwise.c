@@ -5,7 +5,7 @@
 #define BLOCK_THREADS    256
 #define VECTORS_A_THREAD 2 /* in flight at once: enough loads to cover memory latency at full occupancy */
 #define VECTOR_BYTES     16
-#define ELEMENTS_A_COPY  8 /* of single elements that are only copied, which take few registers */
+#define ACCESSES_A_COPY  8 /* of narrower ones that are only copied: they take few registers */
 
 static unsigned widest_element(const FusedOperator *op)
 {
@@ -52,7 +52,8 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
   bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
   unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
-  unsigned accesses = vector == 1 && copies ? ELEMENTS_A_COPY : VECTORS_A_THREAD;
+  bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
+  unsigned accesses = narrow && copies ? ACCESSES_A_COPY : VECTORS_A_THREAD;
   unsigned block = threads * accesses * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);

@@ -56,9 +56,9 @@ static double copy_clocks(const Chooser *chooser, const FusedCopies *copies)
 bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char **why)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
+  chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (!gemm_group_possible(chooser) || !(chooser->gpu->memory_bandwidth > 0)) return false;
   int64_t m = MIN(choose_typical(chooser, gemm->m), choose_maximum(chooser, gemm->m));
-  chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   double group = best_clocks(chooser, false, m), made = copy_clocks(chooser, copies);
   chooser->turned = NULL;
   chooser->copy_bytes = copies->bytes;

@@ -70,10 +70,24 @@ static bool accept_copies(const FusedOperator *product, const FusedCopies *copie
   return choose_copies_pay(chooser, copies, why);
 }
 
+/* FusionOptions.reads_across: 16-bit operands may lie as they like; of others group products take one through
+ * registers; warp products gather what is no small float. */
+static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned across, void *data)
+{
+  const Gpu *gpu = ((const Target *)data)->gpu;
+  if (number_bytes(a) == 2) return true;
+  NumberType acc = number_class(a) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
+  const GpuProduct *product = gpu_product(gpu, "product_group", a, b, acc);
+  if (product && product->a_from_registers && gpu_has(gpu, "copy_tensor")) return across != 3;
+  return !number_is_small_float(a);
+}
+
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
 {
   Target target = {graph, gpu, options};
-  FusionOptions fusion_options = {
-      .accept_dual = accept_dual, .accept_copies = accept_copies, .data = &target};
+  FusionOptions fusion_options = {.accept_dual = accept_dual,
+                                  .accept_copies = accept_copies,
+                                  .reads_across = reads_across,
+                                  .data = &target};
   return fusion_build(graph, &fusion_options, error);
 }

@@ -65,8 +65,69 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
   chooser->n++;
 }
 
+/* ---- Tensors that are contiguous along different dimensions ---- */
+
+#define MOST_PATCH   8  /* rows and columns of a thread's patch: more would be too many registers */
+#define TILE_PATCH   16 /* patches along each side of a tile: 8 x 4 a warp, 2 x 4 warps */
+#define TILE_THREADS 256
+
+/* Whole vectors along both dimensions. */
+static bool require_patches(Chooser *chooser, Choice *choice, const FusedOperator *turned, unsigned vector)
+{
+  for (unsigned d = turned->rank - 2; d < turned->rank; d++)
+    if (!choose_require_multiple(chooser, choice, turned->dims[d], vector)) return false;
+  for (unsigned i = 0; i < turned->n_inputs + turned->n_outputs; i++) {
+    bool input = i < turned->n_inputs;
+    const GraphTensor *tensor =
+        input ? turned->inputs[i].tensor : turned->outputs[i - turned->n_inputs].tensor;
+    const Symbolic *const *strides =
+        input ? turned->inputs[i].strides : turned->outputs[i - turned->n_inputs].strides;
+    for (unsigned d = 0; d < turned->rank; d++)
+      if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(chooser, choice, strides[d], vector))
+        return false;
+    choose_require_align(chooser, choice, tensor, 16);
+  }
+  return true;
+}
+
+static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool fast)
+{
+  unsigned edge = patch * TILE_PATCH;
+  choice->vector = patch;
+  choice_set_int(choice, "bm", edge);
+  choice_set_int(choice, "bn", edge);
+  choice_set_int(choice, "threads", TILE_THREADS);
+  choice->tile_text = arena_printf(chooser->arena, "%ux%u", edge, edge);
+  choice->suffix = arena_printf(chooser->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
+  choice->stages = 1;
+  chooser->n++;
+}
+
+static bool choose_turned(Chooser *chooser)
+{
+  const FusedOperator *turned = fused_elementwise_turned(chooser->arena, chooser->op);
+  if (!turned) return false;
+  unsigned bytes = 1;
+  for (unsigned i = 0; i < turned->n_inputs; i++)
+    bytes = MAX(bytes, number_bytes(turned->inputs[i].tensor->type));
+  for (unsigned i = 0; i < turned->n_outputs; i++)
+    bytes = MAX(bytes, number_bytes(turned->outputs[i].tensor->type));
+  unsigned patch = MIN(16 / bytes, MOST_PATCH);
+  choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
+              patch);
+  Choice *choice = choose_open(chooser, "transpose");
+  if (require_patches(chooser, choice, turned, patch))
+    finish_turned(chooser, choice, patch, true);
+  else
+    choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
+  if (chooser->n && !chooser->variants[0].guard) return true;
+  finish_turned(chooser, choose_open(chooser, "transpose"), patch, false);
+  return true;
+}
+
 void choose_elementwise(Chooser *chooser)
 {
+  if (choose_turned(chooser)) return;
   unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
   Choice *choice = choose_open(chooser, "elementwise");
   if (element < bytes && require_vectors(chooser, choice, bytes))

@@ -143,7 +143,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bn", tile.bn);
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
-  choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !tile.swapped);
+  choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !gemm_candidate_is_thin(&tile));
   choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
@@ -254,7 +254,7 @@ static bool next_will_do(const Chooser *chooser, const GemmCandidate *own, const
                          int64_t rows)
 {
   /* where memory decides, the model sees less of what rows outside of a tensor cost than was measured */
-  if (own->swapped && !next->swapped) return false;
+  if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(next)) return false;
   double worth = rows <= THIN_ROWS ? WORTH_A_THIN : rows >= LONG_ROWS ? WORTH_A_LONG : WORTH_A_VARIANT;
   return gemm_candidate_cost(chooser, next, rows).total <
          gemm_candidate_cost(chooser, own, rows).total * worth;

@@ -76,8 +76,12 @@
 #define EXPOSED_TWO_GROUPS 0.3   /* of an epilogue, where the other warpgroup goes on multiplying */
 /* Clocks between a step's products and the next one's where each step's sum is added apart, beside the
  * additions: waits and fences. Two warpgroups hide each other's but for a part. */
-#define PROMOTE           175.0
-#define PROMOTE_HIDDEN    0.85
+#define PROMOTE        175.0
+#define PROMOTE_HIDDEN 0.85
+/* Clocks from a step's last product to the next one's first where A passes through registers in between:
+ * wait, barrier, the first fragments. Two warpgroups hide most of each other's. */
+#define LOAD              150.0
+#define LOAD_HIDDEN       0.8
 #define TENSOR_EFFICIENCY 0.93 /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
@@ -181,6 +185,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
   if (tile->promote) cost.tensor += promotion(tile);
+  if (tile->through_registers) cost.tensor += LOAD * (tile->bm > 64 ? 1 - LOAD_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
   cost.copy = filled / rate;
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);

@@ -11,14 +11,15 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned alternate;  /* warpgroups that take tiles in turn; 0 and 1: they share each */
-  unsigned split;      /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
-  unsigned owners;     /* of these, those that finish a part of its columns */
-  bool streamed;       /* the `split` blocks are no cluster: they add up through device memory */
-  unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
-  bool threads_copy;   /* and warps multiply; else the copy engine and group products */
-  unsigned copy_bytes; /* that a thread copies at a time; 0: 16 */
-  bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
+  unsigned alternate;     /* warpgroups that take tiles in turn; 0 and 1: they share each */
+  unsigned split;         /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned owners;        /* of these, those that finish a part of its columns */
+  bool streamed;          /* the `split` blocks are no cluster: they add up through device memory */
+  unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */
+  bool threads_copy;      /* and warps multiply; else the copy engine and group products */
+  unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
+  bool through_registers; /* so A passes between the slot and the product */
+  bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

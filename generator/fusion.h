@@ -158,6 +158,9 @@ typedef struct FusionOptions {
    * than of the operands themselves, whose rows allow accesses of copies->bytes only. NULL: never. */
   bool (*accept_copies)(const FusedOperator *product, const FusedCopies *copies, Arena *arena,
                         const char **why, void *data);
+  /* Whether some kernel reads a product's operands as they lie: bit 0 of `across`: A is not contiguous along
+   * k, bit 1: B. NULL: all but floats of 8 bits. */
+  bool (*reads_across)(NumberType a, NumberType b, NumberType result, unsigned across, void *data);
   void *data;
 } FusionOptions;
 
@@ -171,5 +174,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Fusion, fusion_free)
 /* A GEMM as its transpose: rows and columns change places in dims and strides, and A and B their roles. Lives
  * in `arena` and shares what it points to with `op`, which must outlive it. */
 const FusedOperator *fused_gemm_transposed(Arena *arena, const FusedOperator *op);
+/* An elementwise operator whose outputs are contiguous along one dimension and some input along another: with
+ * these two last, the outputs' the very last. NULL if it is no such operator, has more than one dimension
+ * besides, or truth values. Lives and shares as above. */
+const FusedOperator *fused_elementwise_turned(Arena *arena, const FusedOperator *op);
 /* Text for tests and --explain; g_free. */
 char *fusion_dump(const Fusion *fusion);

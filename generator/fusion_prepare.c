@@ -204,27 +204,42 @@ static unsigned inner_dimension(const GraphNode *node, unsigned operand)
   return tensor->rank - ((operand == 0) == transposed ? 2 : 1);
 }
 
-/* Products of 8-bit floats read elements that lie side by side along k, and nothing transposes bytes. */
+/* Elements of the operand lie side by side along k. */
 static bool lies_along_k(const GraphNode *node, unsigned operand)
 {
   const GraphTensor *tensor = node->inputs[operand];
   unsigned k = inner_dimension(node, operand);
-  return !number_is_small_float(tensor->type) || symbolic_equals(tensor->strides[k], 1) ||
-         symbolic_equals(tensor->shape[k], 1);
+  return symbolic_equals(tensor->strides[k], 1) || symbolic_equals(tensor->shape[k], 1);
+}
+
+/* Does some kernel read the operands as they lie? */
+static bool is_readable(const Fuser *fuser, const GraphNode *node)
+{
+  const FusionOptions *options = fuser->options;
+  NumberType a = node->inputs[0]->type, b = node->inputs[1]->type;
+  unsigned across = (lies_along_k(node, 0) ? 0 : 1) | (lies_along_k(node, 1) ? 0 : 2);
+  if (!across) return true;
+  if (!options || !options->reads_across) return !number_is_small_float(a);
+  return options->reads_across(a, b, node->outputs[0]->type, across, options->data);
+}
+
+/* With k innermost, in rows of whole 16 bytes. */
+static void copy_along_k(Fuser *fuser, GraphNode *node, unsigned operand, const char *why)
+{
+  GraphTensor *tensor = node->inputs[operand];
+  GraphTensor *copy = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank,
+                                      inner_dimension(node, operand), 16 / number_bytes(tensor->type));
+  fuser_insert_copy(fuser, node, tensor, copy, why);
+  node->inputs[operand] = copy;
 }
 
 static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
 {
-  for (unsigned i = 0; i < 2; i++) {
-    GraphTensor *tensor = node->inputs[i];
-    if (!has_unit_stride(tensor))
-      node->inputs[i] = insert_copy(fuser, node, tensor, tensor->shape, tensor->rank,
-                                    lies_along_k(node, i) ? tensor->rank - 1 : inner_dimension(node, i),
-                                    "no stride of its matrices is 1");
-    else if (!lies_along_k(node, i))
-      node->inputs[i] = insert_copy(fuser, node, tensor, tensor->shape, tensor->rank,
-                                    inner_dimension(node, i), "its elements do not lie side by side along k");
-  }
+  for (unsigned i = 0; i < 2; i++)
+    if (!has_unit_stride(node->inputs[i])) copy_along_k(fuser, node, i, "no stride of its matrices is 1");
+  /* A is the one that may stay: its rows are what a product takes through registers */
+  for (unsigned i = 2; i-- > 0 && !is_readable(fuser, node);)
+    if (!lies_along_k(node, i)) copy_along_k(fuser, node, i, "its elements do not lie side by side along k");
 }
 
 /* ---- the nodes ---- */

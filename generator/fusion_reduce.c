@@ -71,6 +71,11 @@ static bool fits_product(const Reduction *reduction)
   const GraphNode *anchor = product->anchor;
   if (product->nodes->len + reduction->before->len + 1 >= reduction->fuser->max_steps) return false;
   if (anchor->inputs[0]->rank < 2 || anchor->inputs[1]->rank < 2) return false;
+  /* floats of 8 bits have no other kernel than one that exchanges the operands, rows and columns */
+  const GraphTensor *b = anchor->inputs[1];
+  bool turned = anchor->op->id == ONNX_Gemm && graph_attribute(anchor, "transB")->integer;
+  if (number_is_small_float(b->type) && !symbolic_equals(b->strides[b->rank - (turned ? 1 : 2)], 1))
+    return false;
   if (product->second && number_bytes(anchor->inputs[1]->type) != 2) return false;
   return same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
 }

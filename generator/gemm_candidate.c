@@ -9,6 +9,8 @@ static const unsigned group_rows[] = {64, 128, 192, 256};
 static const unsigned splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
 static const unsigned swapped_columns[] = {8, 16, 32, 64};
+#define MOST_THIN       64
+#define MOST_THIN_TILES 4
 static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
@@ -27,6 +29,24 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64}, {64,
 const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate)
 {
   return candidate->swapped ? chooser->turned : chooser->op;
+}
+
+bool gemm_candidate_is_thin(const GemmCandidate *candidate)
+{
+  return candidate->swapped && candidate->bn <= MOST_THIN;
+}
+
+static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
+{
+  return gpu_product(gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
+}
+
+/* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
+static bool through_registers(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  const GpuProduct *product = candidate->group ? group_product(chooser->gpu, gemm) : NULL;
+  return product && gemm->a_m_major && !product->a_transposed;
 }
 
 /* ---- Shared memory ---- */
@@ -107,9 +127,10 @@ static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidat
 static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
   unsigned bytes = number_bytes(gemm_candidate_operator(chooser, &tile)->gemm.a_type), row = 128;
-  if (tile.swapped && !tile.promote) return 2 * row / bytes;
+  bool thin = gemm_candidate_is_thin(&tile);
+  if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
-  if (!fast || tile.swapped || !gemm_warp_possible(chooser)) return row / 2 / bytes;
+  if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
   for (;; row /= 2) {
     tile.bk = row / bytes;
@@ -122,12 +143,14 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
   unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
   if (!fast) return 2;
   if (!candidate->group)
-    return CLAMP(room / stage, 2u, candidate->swapped ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
+    return CLAMP(room / stage, 2u,
+                 gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
   unsigned staging = output_staging(chooser, candidate);
   room -= exchange_bytes(chooser, candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
-  return CLAMP((room - staging) / stage, 2u, candidate->swapped ? MOST_SWAPPED_STAGES : MOST_STAGES);
+  return CLAMP((room - staging) / stage, 2u,
+               gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
 /* ---- Accumulation ---- */
@@ -166,14 +189,21 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
 
 /* ---- What is legal ---- */
 
+/* Can group products read the operands as they lie: A from shared memory or through registers, B from shared
+ * memory? */
+static bool group_reads(const Gpu *gpu, const FusedGemm *gemm)
+{
+  const GpuProduct *product = group_product(gpu, gemm);
+  return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
+         (!gemm->b_n_major || product->b_transposed);
+}
+
 bool gemm_group_possible(const Chooser *chooser)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
   const Gpu *gpu = chooser->gpu;
   if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
-  const GpuProduct *product = gpu_product(gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
-  if (!product) return false;
-  return (!gemm->a_m_major || product->a_transposed) && (!gemm->b_n_major || product->b_transposed);
+  return group_reads(gpu, &chooser->op->gemm) ||
+         (chooser->turned && group_reads(gpu, &chooser->turned->gemm));
 }
 
 bool gemm_warp_possible(const Chooser *chooser)
@@ -216,7 +246,11 @@ static unsigned consumer_groups(const GemmCandidate *candidate)
   return warpgroups_of_rows(candidate->bm);
 }
 
-static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
+/* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
+ * an epilogue would take has room for one. */
+#define LOADED_REGISTERS 16
+
+static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, bool loads)
 {
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm / groups;
@@ -226,6 +260,7 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
       (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / HANDOVER_STEP * HANDOVER_STEP;
   granted = MIN(granted, gpu->registers_per_thread);
   unsigned accumulators = candidate->promote ? 2 : 1; /* the sum of a step has its own */
+  if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + HANDOVER_STEP;
   return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
          accumulators * (rows / GROUP_ROWS) * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
 }
@@ -233,12 +268,14 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate)
 static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  const GpuProduct *product =
-      gpu_product(chooser->gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
-  bool legal = false;
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  bool legal = false, loads = through_registers(chooser, candidate);
+  if (!group_reads(chooser->gpu, gemm)) return false;
+  /* what passes through registers is loaded between products: nobody else's would hide that in turn */
+  if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(chooser->gpu, candidate);
+  legal &= registers_fit(chooser->gpu, candidate, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
   if (candidate->promote && candidate->bn > 176 && out_bytes(chooser->op) > 2) return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
@@ -314,7 +351,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .blocks = candidate->blocks,
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
-                            .promote = candidate->promote}};
+                            .promote = candidate->promote,
+                            .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
   return priced;
@@ -323,7 +361,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   Priced priced = priced_shape(chooser, candidate, m);
-  if (candidate->swapped) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
   return candidate->group ? cost_group_gemm(chooser->gpu, &priced.shape, &priced.tile)
                           : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);
 }
@@ -352,12 +390,14 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   g_array_append_val(list, priced);
 }
 
-/* For few rows, known to be no more, all in one tile: the other operand passes once. */
+/* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
+ * change places anyway also in several tiles: they spread the work over more blocks. */
 static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
 {
+  unsigned most = tile.group && !group_reads(chooser->gpu, &chooser->op->gemm) ? MOST_THIN_TILES : 1;
   tile.swapped = 1;
   for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
-    for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= swapped_columns[c]; b++) {
+    for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
       tile.bn = swapped_columns[c];
       tile.blocks = resident[b];
       append(chooser, list, tile, m);
@@ -399,11 +439,14 @@ static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, un
   }
 }
 
+/* Operands change places where only so their layout suits the product. */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
+  candidate.swapped = chooser->turned && !group_reads(chooser->gpu, &chooser->op->gemm);
+  if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append(chooser, list, candidate, m);
   candidate.alternate = 2;
   if (split == 1 && bm <= 128 && !chooser->op->gemm.dual) append(chooser, list, candidate, m);

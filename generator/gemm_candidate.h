@@ -37,6 +37,8 @@ bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
 bool gemm_sums_exactly(const Chooser *chooser);
+/* A tile for few rows: operands exchanged, D's rows in at most 32 columns. */
+bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);

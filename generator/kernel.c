@@ -450,8 +450,10 @@ static void mark_overlap(KernelBuild *build)
 static bool write_kernel(KernelBuild *build, const char *name, GError **error)
 {
   build->kernel->name = arena_strdup(build->module->arena, name);
+  bool turned = g_str_equal(build->choice->template_name, "transpose");
   bool ok = build->op->kind == FUSED_GEMM  ? kernel_write_gemm(build)
             : build->op->kind == FUSED_ROW ? kernel_write_row(build)
+            : turned                       ? kernel_write_transpose(build)
                                            : kernel_write_elementwise(build);
   if (!ok || !link_libraries(build, error)) return false;
   g_autoptr(GHashTable) bindings = bindings_of(build);
@@ -487,6 +489,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
   if (choice_int(choice, "swapped", 0)) op = fused_gemm_transposed(module->arena, op);
+  if (g_str_equal(choice->template_name, "transpose")) op = fused_elementwise_turned(module->arena, op);
   *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};
   build->fast = libraries->math_fast != NULL;
   build->math = libraries->math;

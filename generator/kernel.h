@@ -130,3 +130,4 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 bool kernel_write_gemm(KernelBuild *build);
 bool kernel_write_row(KernelBuild *build);
 bool kernel_write_elementwise(KernelBuild *build);
+bool kernel_write_transpose(KernelBuild *build);

@@ -167,6 +167,17 @@ IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channe
   return NULL;
 }
 
+bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
+{
+  const IrExpr *a = mma->operands[1];
+  const IrOp *slot = ir_slot_of(function, a, NULL);
+  if (!slot || !slot->declared || !slot->declared->layout || a->kind == EXPR_TRANSPOSED ||
+      !ir_attribute_is(mma, ATTR_VIA, "group"))
+    return false;
+  const Layout *layout = slot->declared->layout;
+  return layout->n && layout->modes[0].dim == 0 && number_bytes(slot->declared->element) != 2;
+}
+
 unsigned ir_role_warps(const IrOp *role)
 {
   const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);

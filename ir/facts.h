@@ -23,6 +23,9 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor);
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
 /* Warps of a role, or 0 if its range is not constant. */
+/* Does a group product's A lie across k in its slot although it is not of 16 bits, so that it has to pass
+ * through registers? The slot has its layout. */
+bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
 unsigned ir_role_warps(const IrOp *role);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

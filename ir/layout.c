@@ -159,6 +159,21 @@ const Layout *layout_transposed(Arena *arena, const Layout *layout)
   return other;
 }
 
+unsigned layout_side_by_side(const Layout *layout, unsigned dim)
+{
+  unsigned run = 1;
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (unsigned i = 0; i < layout->n && !grown; i++) {
+      const LayoutMode *mode = &layout->modes[i];
+      grown = mode->place == PLACE_REGISTER && mode->dim == (int)dim && mode->step == run && mode->size > 1 &&
+              !(mode->size & (mode->size - 1));
+      if (grown) run *= mode->size;
+    }
+  }
+  return run;
+}
+
 unsigned layout_vector(const Layout *layout, unsigned dim)
 {
   unsigned run = 1;

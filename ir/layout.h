@@ -56,11 +56,21 @@ const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n
 const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n);
 const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
 const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups);
+/* The same where A lies across k in shared memory, in elements of `bytes` 1 or 4, and reaches the product
+ * through registers: what these are loaded in without conflicts of banks decides which rows a thread has, of
+ * A and so of the accumulator: two side by side. */
+const Layout *layout_group_d_across(Arena *arena, unsigned bytes, unsigned m, unsigned n,
+                                    unsigned warpgroups);
+const Layout *layout_group_a_across(Arena *arena, NumberType type, unsigned m, unsigned k,
+                                    unsigned warpgroups);
 /* Spreads a tile [rows, columns] (or [columns]) over `warps` warps: each thread holds vectors of `vector`
  * contiguous elements of the last dimension; lanes first fill a row (as many as row_lanes), then rows; what
  * is left repeats in registers. row_warps warps share a row. */
 const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
                              unsigned row_lanes, unsigned row_warps, unsigned warps);
+/* Each thread holds squares of `vector` rows and columns, a warp 8 rows of 4 of them: vectors along both
+ * dimensions. */
+const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps);
 /* Scalar products: each thread holds a rectangle of tm x tn elements, `group` (or, if tn is no multiple of
  * it, fewer) columns side by side. */
 const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, unsigned tn, unsigned group,
@@ -101,6 +111,8 @@ uint64_t layout_bytes(const Layout *layout,
                       NumberType type); /* extent of a shared layout in bytes, padding included */
 /* Longest run of registers that are contiguous along dim for every thread (vector width), a power of two. */
 unsigned layout_vector(const Layout *layout, unsigned dim);
+/* Elements that a thread holds side by side along dim, wherever their registers are; a power of two. */
+unsigned layout_side_by_side(const Layout *layout, unsigned dim);
 
 /* Text after `in` in a tile type: a constructor with its arguments, `group.d(2)`, `mma.c(2, 4)`,
  * `blocked(vector 8, lanes 32, row_warps 1, warps 4)`, `shared(inner 1, swizzle 128, pad 0)`, or the modes

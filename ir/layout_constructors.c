@@ -125,6 +125,60 @@ const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned
   return layout;
 }
 
+/* ---- Operands that lie across k ---- */
+
+/* Rows of four warps, 64 together, where A is read from shared memory with rows side by side: a thread's two
+ * rows are neighbours. Bytes come as 8x8 matrices of pairs of rows, transposed: a lane's pairs follow one
+ * another. Words come as pairs of rows, half a warp at a time, from four swizzled rows of k: pairs of the two
+ * chunks of 16 bytes that are four chunks apart then meet no bank twice. */
+static void across_rows(Layout *layout, unsigned bytes, LayoutPlace place)
+{
+  bool words = bytes == 4;
+  if (place == PLACE_LANE) {
+    mode(layout, PLACE_LANE, words ? 2 : 8, 0, 2);
+    mode(layout, PLACE_LANE, words ? 2 : 1, 0, 16);
+    mode(layout, PLACE_LANE, words ? 2 : 1, 0, 4);
+  } else {
+    mode(layout, PLACE_WARP, words ? 2 : 4, 0, words ? 8 : 16);
+    mode(layout, PLACE_WARP, words ? 2 : 1, 0, 32);
+  }
+}
+
+const Layout *layout_group_d_across(Arena *arena, unsigned bytes, unsigned m, unsigned n, unsigned warpgroups)
+{
+  if ((bytes != 1 && bytes != 4) || !divides(64 * warpgroups, m) || !divides(8, n)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  mode(layout, PLACE_REGISTER, 2, 1, 1);
+  mode(layout, PLACE_REGISTER, 2, 0, 1);
+  mode(layout, PLACE_LANE, 4, 1, 2);
+  across_rows(layout, bytes, PLACE_LANE);
+  mode(layout, PLACE_REGISTER, n / 8, 1, 8);
+  mode(layout, PLACE_REGISTER, m / (64 * warpgroups), 0, 64);
+  across_rows(layout, bytes, PLACE_WARP);
+  mode(layout, PLACE_WARP, warpgroups, 0, m / warpgroups);
+  layout->name = arena_printf(arena, "group.d_across(%u, %u)", bytes, warpgroups);
+  return layout;
+}
+
+const Layout *layout_group_a_across(Arena *arena, NumberType type, unsigned m, unsigned k,
+                                    unsigned warpgroups)
+{
+  unsigned e = elements_per_register(type);
+  if ((e != 1 && e != 4) || !divides(64 * warpgroups, m) || !divides(8 * e, k)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, k});
+  mode(layout, PLACE_REGISTER, e, 1, 1);
+  mode(layout, PLACE_REGISTER, 2, 0, 1);
+  mode(layout, PLACE_REGISTER, 2, 1, 4 * e);
+  mode(layout, PLACE_LANE, 4, 1, e);
+  across_rows(layout, number_bytes(type), PLACE_LANE);
+  mode(layout, PLACE_REGISTER, m / (64 * warpgroups), 0, 64);
+  mode(layout, PLACE_REGISTER, k / (8 * e), 1, 8 * e);
+  across_rows(layout, number_bytes(type), PLACE_WARP);
+  mode(layout, PLACE_WARP, warpgroups, 0, m / warpgroups);
+  layout->name = arena_printf(arena, "group.a_across(%u)", warpgroups);
+  return layout;
+}
+
 const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
                              unsigned row_lanes, unsigned row_warps, unsigned warps)
 {
@@ -151,6 +205,27 @@ const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extent
     mode(layout, PLACE_REGISTER, extents[dim], dim, 1);
   layout->name = arena_printf(arena, "blocked(vector %u, lanes %u, row_warps %u, warps %u)", vector,
                               row_lanes, row_warps, warps);
+  return layout;
+}
+
+const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps)
+{
+  if (!vector || !divides(8 * vector, rows)) return NULL;
+  unsigned down = 1; /* warps below one another */
+  while (2 * down <= warps && divides(2 * down, warps) && divides(16 * down * vector, rows) && down < 2)
+    down *= 2;
+  unsigned across = warps / down;
+  if (!across || !divides(4 * vector * across, columns)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){rows, columns});
+  mode(layout, PLACE_REGISTER, vector, 1, 1);
+  mode(layout, PLACE_REGISTER, vector, 0, 1);
+  mode(layout, PLACE_LANE, 8, 0, vector);
+  mode(layout, PLACE_LANE, 4, 1, vector);
+  mode(layout, PLACE_WARP, down, 0, 8 * vector);
+  mode(layout, PLACE_WARP, across, 1, 4 * vector);
+  mode(layout, PLACE_REGISTER, rows / (8 * vector * down), 0, 8 * vector * down);
+  mode(layout, PLACE_REGISTER, columns / (4 * vector * across), 1, 4 * vector * across);
+  layout->name = arena_printf(arena, "patches(vector %u, warps %u)", vector, warps);
   return layout;
 }
 

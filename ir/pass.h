@@ -50,6 +50,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_load_operands(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);

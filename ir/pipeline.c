@@ -1,8 +1,9 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  derive_waits  pipeline_fragments  combine_blocks  combine_streams  stage_stores
- *         widen_accesses  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
+ *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  combine_blocks  combine_streams
+ *         stage_stores  widen_accesses  overlap_launches  allocate_resources  check_protocol
+ *         budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
@@ -20,6 +21,8 @@ static const IrPass passes[] = {
      "tile loops become schedules, channels rings, warps roles"},
     {"split_instances", IR_STAGED, IR_STAGED, true, pass_split_instances,
      "warpgroups that multiply get rows of their own"},
+    {"load_operands", IR_STAGED, IR_STAGED, false, pass_load_operands,
+     "operands that lie across k pass through registers"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,

@@ -89,6 +89,87 @@ void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *w
                            (unsigned[LAYOUT_MAX_DIMS]){k + i % 2 * 4 * operand.per, column + i / 2 * 8});
 }
 
+/* A word into the registers that start at a coordinate. */
+static void set_word(Lower *lower, LowerTile *tile, unsigned per, unsigned row, unsigned column, IrExpr *word)
+{
+  unsigned reg = lower_register_at(lower, tile->layout, row, column);
+  if (reg >= tile->n) {
+    lower_fail(lower, ERROR_INPUT, "get", NULL, "the tile is not made of whole fragments");
+    return;
+  }
+  NumberType type = lower_register_type(tile->element);
+  if (tile->packed)
+    tile->pair[reg / per] = word;
+  else
+    tile->reg[reg] = word->kind == EXPR_VALUE && word->value->type.element == type
+                         ? word
+                         : lower_value(lower, OP_BITCAST, ir_scalar(type), "x", 1, word);
+}
+
+/* ---- Bytes across k ---- */
+
+/* A matrix transposed gives a lane, of one pair of rows m, m + 1, the k of two of the matrix's rows: four
+ * bytes. An operand's register wants four k of one m, so two matrices make two registers, of m and of m + 1.
+ * Lanes with q = lane % 4 want k = 4 q .. 4 q + 3: rows 2 q and 2 q + 1 of the one matrix are the first two
+ * of these where q < 2 and the last two elsewhere. So the eight rows of a matrix are different modulo 8, and
+ * no two of them meet in a bank of a swizzled tile. */
+static void load_crossed(Lower *lower, const LowerShared *shared, const LowerMap *warps, const unsigned *at,
+                         IrExpr **out)
+{
+  LowerMap map = *warps;
+  lower_map_add(&map, SOURCE_LANE, 1, 2, 32, 1, 1);
+  lower_map_add(&map, SOURCE_LANE, 2, 2, 32, 1, 4);
+  lower_map_add(&map, SOURCE_LANE, 4, 2, 32, 1, 8);
+  lower_map_add(&map, SOURCE_LANE_CROSSED, 1, 2, 32, 1, 2);
+  lower_map_add(&map, SOURCE_LANE, 16, 2, 32, 1, 16);
+  LowerAddress address = lower_shared_at(lower, shared, &map, at);
+  IrOp *load = lower_emit(lower, OP_LOAD_MATRIX, 1, lower_address(lower, address));
+  ir_attribute_set(load, ATTR_TRANSPOSED, NULL);
+  IrExpr *x[4];
+  for (unsigned i = 0; i < 4; i++)
+    x[i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
+  /* bytes 0 and 2 of the first, then of the second; the other way round in lanes with q >= 2 */
+  IrExpr *late = lower_bits(lower, OP_AND, NUMBER_S32, lower->lane, lower_int(lower, 2));
+  IrExpr *swap = lower_mul(lower, NUMBER_S32, late, lower_int(lower, 0x4444 / 2));
+  IrExpr *even = lower_bits(lower, OP_XOR, NUMBER_S32, swap, lower_int(lower, 0x6420));
+  IrExpr *odd = lower_bits(lower, OP_XOR, NUMBER_S32, swap, lower_int(lower, 0x7531));
+  for (unsigned i = 0; i < 4; i++)
+    out[i] = lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_B32), "x", 3, x[i / 2 * 2], x[i / 2 * 2 + 1],
+                         i % 2 ? odd : even);
+}
+
+bool lower_is_crossed(NumberType element, const Layout *layout)
+{
+  unsigned k[LAYOUT_MAX_DIMS], row[LAYOUT_MAX_DIMS];
+  if (number_bytes(element) != 1 || layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32 ||
+      layout_vector(layout, 1) < 4)
+    return false;
+  layout_at(layout, 0, 0, 1, 0, k);
+  layout_at(layout, 0, 0, 4, 0, row);
+  return k[1] == 4 && !k[0] && row[0] == 2 && !row[1];
+}
+
+LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared)
+{
+  if (!gpu_has(lower->context->gpu, "matrix_load") || lower_shared_inner(shared) != 0 ||
+      lower_shared_vector(shared, 0) < 16)
+    return NULL;
+  LowerTile *tile = lower_tile_new(lower, element, layout);
+  LowerMap warps = lower_map_of_warps(layout);
+  const unsigned *at = lower_registers(lower, layout);
+  tile->packed = true;
+  tile->pair = arena_new_array(lower->arena, IrExpr *, tile->n / 4);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
+    const unsigned *here = at + (size_t)r * LAYOUT_MAX_DIMS;
+    IrExpr *x[4];
+    if (here[0] % 2 || here[1] % 32) continue;
+    load_crossed(lower, shared, &warps, here, x);
+    for (unsigned i = 0; i < 4; i++)
+      set_word(lower, tile, 4, here[0] + i % 2, here[1] + i / 2 * 16, x[i]);
+  }
+  return tile;
+}
+
 /* ---- Whole tiles ---- */
 
 /* The dimension of a fragment layout along k, in which neighbouring lanes are a register's elements apart;
@@ -110,23 +191,6 @@ bool lower_is_fragment(NumberType element, const Layout *layout)
 {
   unsigned bytes = number_bytes(element);
   return (bytes == 1 || bytes == 2 || bytes == 4) && fragment_k_dim(layout, 4 / bytes) >= 0;
-}
-
-/* A word into the registers that start at a coordinate. */
-static void set_word(Lower *lower, LowerTile *tile, unsigned per, unsigned row, unsigned column, IrExpr *word)
-{
-  unsigned reg = lower_register_at(lower, tile->layout, row, column);
-  if (reg >= tile->n) {
-    lower_fail(lower, ERROR_INPUT, "get", NULL, "the tile is not made of whole fragments");
-    return;
-  }
-  NumberType type = lower_register_type(tile->element);
-  if (tile->packed)
-    tile->pair[reg / per] = word;
-  else
-    tile->reg[reg] = word->kind == EXPR_VALUE && word->value->type.element == type
-                         ? word
-                         : lower_value(lower, OP_BITCAST, ir_scalar(type), "x", 1, word);
 }
 
 LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared)

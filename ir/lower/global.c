@@ -298,10 +298,32 @@ typedef struct Groups {
   unsigned n, width;
 } Groups;
 
-/* Splits registers into accesses of `width` elements contiguous along the last dimension, at most 16 bytes.
- */
-static Groups make_groups(Lower *lower, const Layout *layout, NumberType element, unsigned width)
+/* The same along the rows, of registers that need not follow one another. */
+static Groups make_column_groups(Lower *lower, const Layout *layout, NumberType element, unsigned width)
 {
+  unsigned n = layout_registers(layout), count = 0;
+  width = MIN(width, MIN(layout_side_by_side(layout, 0), 16 / number_bytes(element)));
+  unsigned *reg = arena_new_array(lower->arena, unsigned, n);
+  Groups groups = {arena_new_array(lower->arena, Group, n / width), n / width, width};
+  const unsigned *at = lower_registers(lower, layout);
+  for (unsigned r = 0; r < n; r++) {
+    const unsigned *here = at + (size_t)r * LAYOUT_MAX_DIMS;
+    if (here[0] % width) continue;
+    for (unsigned i = 0; i < width; i++)
+      reg[(size_t)count * width + i] = lower_register_at(lower, layout, here[0] + i, here[1]);
+    groups.group[count] = (Group){reg + (size_t)count * width, here};
+    count++;
+  }
+  groups.n = count;
+  return groups;
+}
+
+/* Splits registers into accesses of `width` elements contiguous along the last dimension, or, `columns`,
+ * along the one before it; at most 16 bytes. */
+static Groups make_groups(Lower *lower, const Layout *layout, NumberType element, unsigned width,
+                          bool columns)
+{
+  if (columns && width > 1) return make_column_groups(lower, layout, element, width);
   unsigned n = layout_registers(layout), last = layout->rank ? layout->rank - 1 : 0;
   width = MIN(width, MIN(layout_vector(layout, last), 16 / number_bytes(element)));
   while (n % width)
@@ -340,10 +362,21 @@ static const unsigned *extents_of(const Layout *layout)
   return layout->extent;
 }
 
-static unsigned access_width(const IrOp *op, const LowerAccess *access)
+static bool has_unit_stride(const LowerAccess *access, unsigned dim)
 {
   int64_t stride = 0;
-  if (access->rank && (!lower_is_int(access->stride[access->rank - 1], &stride) || stride != 1)) return 1;
+  return lower_is_int(access->stride[dim], &stride) && stride == 1;
+}
+
+/* Elements of an access; `columns`: they lie along the rows of the tile. */
+static unsigned access_width(const IrOp *op, const LowerAccess *access, bool *columns)
+{
+  *columns = false;
+  if (access->rank && !has_unit_stride(access, access->rank - 1)) {
+    *columns =
+        access->tile_rank == 2 && !ir_attribute(op, ATTR_WHERE) && has_unit_stride(access, access->rank - 2);
+    if (!*columns) return 1;
+  }
   return (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1));
 }
 
@@ -384,10 +417,11 @@ void lower_load(Lower *lower, IrOp *op)
   LowerAccess access;
   if (!lower_access_open(lower, op->operands[0], &map, tile->layout->rank, extents_of(tile->layout), &access))
     return;
-  unsigned width = access_width(op, &access);
+  bool columns;
+  unsigned width = access_width(op, &access, &columns);
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *fill = fill_of(lower, op);
-  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     IrExpr *inside = lower_access_inside(lower, &access, group->at);
@@ -407,10 +441,11 @@ void lower_store(Lower *lower, IrOp *op)
   LowerAccess access;
   if (!lower_access_open(lower, op->operands[0], &map, tile->layout->rank, extents_of(tile->layout), &access))
     return;
-  unsigned width = access_width(op, &access);
+  bool columns;
+  unsigned width = access_width(op, &access, &columns);
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *owner = lower_map_owner(lower, tile->layout);
-  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     IrExpr *inside = lower_and(lower, owner, lower_access_inside(lower, &access, group->at));
@@ -472,7 +507,7 @@ void lower_gather(Lower *lower, IrOp *op)
   unsigned width = (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1)), last = tile->layout->rank - 1;
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *fill = fill_of(lower, op);
-  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width, false);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     LowerAddress address = scattered_at(lower, &scattered, group->reg[0], group->at[last]);
@@ -490,7 +525,7 @@ void lower_scatter(Lower *lower, IrOp *op)
   unsigned width = (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1)), last = tile->layout->rank - 1;
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
   IrExpr *owner = lower_map_owner(lower, tile->layout);
-  Groups groups = make_groups(lower, tile->layout, tile->element, width);
+  Groups groups = make_groups(lower, tile->layout, tile->element, width, false);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
     IrExpr *inside = mask ? lower_and(lower, owner, mask[group->reg[0]]) : owner;

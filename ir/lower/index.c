@@ -59,6 +59,9 @@ IrExpr *lower_source(Lower *lower, LowerSource source)
   switch (source) {
   case SOURCE_LANE: return lower->lane;
   case SOURCE_WARP: return lower->role->warp;
+  case SOURCE_LANE_CROSSED:
+    return lower_bits(lower, OP_XOR, NUMBER_S32, lower_shr(lower, NUMBER_S32, lower->lane, 3),
+                      lower_shr(lower, NUMBER_S32, lower->lane, 2));
   default: return lower->role->thread;
   }
 }

@@ -132,7 +132,8 @@ bool lower_is_non_negative(const IrExpr *staged);
 
 /* ---- index.c: layouts as index arithmetic ---- */
 
-typedef enum { SOURCE_LANE, SOURCE_WARP, SOURCE_THREAD } LowerSource;
+/* SOURCE_LANE_CROSSED: its lowest digit is the exclusive or of the lane's third and fourth (fragments.c). */
+typedef enum { SOURCE_LANE, SOURCE_WARP, SOURCE_THREAD, SOURCE_LANE_CROSSED } LowerSource;
 
 /* One digit of a thread's index and how it moves the tile coordinates. */
 typedef struct LowerDigit {
@@ -223,6 +224,11 @@ void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *w
 bool lower_is_fragment(NumberType element, const Layout *layout);
 /* A tile in such a layout. */
 LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
+/* Is it that of a group product's bytes that lie across k (group.a_across), whose registers take bytes of two
+ * matrices? */
+bool lower_is_crossed(NumberType element, const Layout *layout);
+/* A tile in it; NULL where the shared tile is not contiguous along its rows, or nothing loads matrices. */
+LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
 
 void lower_put(Lower *lower, IrOp *op);
 void lower_get(Lower *lower, IrOp *op);
@@ -337,6 +343,8 @@ void lower_mma_group(Lower *lower, const LowerProduct *product); /* products_gro
 void lower_mma_fma(Lower *lower, const LowerProduct *product);   /* products_fma.c */
 /* Register of the accumulator at a coordinate (lane 0 of warp 0). */
 unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned row, unsigned column);
+/* The 32-bit register of a register operand whose `per` elements along k start at a coordinate. */
+IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at);
 /* Distinct row (dim 0) or column offsets of the accumulator's registers that are multiples of `step`,
  * ascending. */
 unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned dim, unsigned step,

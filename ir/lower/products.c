@@ -36,6 +36,25 @@ unsigned lower_acc_register(Lower *lower, const LowerProduct *product, unsigned 
   return 0;
 }
 
+IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned k_dim, const unsigned *at)
+{
+  unsigned reg[4] = {0};
+  bool word = tile->packed;
+  for (unsigned i = 0; i < per; i++) {
+    unsigned here[2] = {at[0], at[1]};
+    here[k_dim] += i;
+    reg[i] = lower_register_at(lower, tile->layout, here[0], here[1]);
+    word &= reg[i] == reg[0] + i;
+    if (reg[i] < tile->n) continue;
+    return lower_fail(lower, ERROR_INPUT, "mma", NULL,
+                      "a register operand of mma is not in the fragment's layout");
+  }
+  if (word && reg[0] % per == 0) return tile->pair[reg[0] / per];
+  tile = lower_tile_read(lower, tile);
+  if (per == 1) return tile->reg[reg[0]];
+  return per == 2 ? lower_pair(lower, tile, reg[0], reg[1]) : lower_byte_quad(lower, tile, reg);
+}
+
 static int ascending(const void *a, const void *b)
 {
   unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
@@ -85,10 +104,11 @@ void lower_mma(Lower *lower, IrOp *op)
     lower_mma_warp(lower, &product);
     return;
   }
+  if (ir_attribute_is(op, ATTR_VIA, "group")) {
+    lower_mma_group(lower, &product);
+    return;
+  }
   product.a_tile = lower_tile_read(lower, product.a_tile);
   product.b_tile = lower_tile_read(lower, product.b_tile);
-  if (ir_attribute_is(op, ATTR_VIA, "group"))
-    lower_mma_group(lower, &product);
-  else
-    lower_mma_fma(lower, &product);
+  lower_mma_fma(lower, &product);
 }

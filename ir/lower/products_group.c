@@ -97,26 +97,20 @@ static IrExpr *step_to(Lower *lower, const Operand *operand, unsigned k, unsigne
 
 /* ---- A in registers ---- */
 
+/* From a row of the accumulator to the other that the same thread has of 16: 8, or, where A lies across k, 1.
+ */
+static unsigned second_row(const LowerProduct *product)
+{
+  return product->acc_at[2 * LAYOUT_MAX_DIMS] - product->acc_at[0];
+}
+
 static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned row, unsigned k)
 {
-  LowerTile *tile = product->a_tile;
-  const unsigned *at = lower_registers(lower, tile->layout);
-  unsigned per = 4 / number_bytes(tile->element);
+  unsigned per = 4 / number_bytes(product->a_type);
   IrExpr *word[4];
   for (unsigned w = 0; w < 4; w++) {
-    unsigned reg[4], found = 0;
-    for (unsigned r = 0; r < tile->n; r++)
-      for (unsigned i = 0; i < per; i++)
-        if (at[(size_t)r * LAYOUT_MAX_DIMS] == row + w % 2 * 8 &&
-            at[(size_t)r * LAYOUT_MAX_DIMS + 1] == k + w / 2 * 4 * per + i) {
-          reg[i] = r;
-          found++;
-        }
-    if (found != per)
-      return lower_fail(lower, ERROR_INPUT, "mma", NULL, "the register operand of mma must be in group.a");
-    word[w] = per == 1   ? tile->reg[reg[0]]
-              : per == 2 ? lower_pair(lower, tile, reg[0], reg[1])
-                         : lower_byte_quad(lower, tile, reg);
+    unsigned at[2] = {row + w % 2 * second_row(product), k + w / 2 * 4 * per};
+    word[w] = lower_operand_word(lower, product->a_tile, per, 1, at);
   }
   return ir_list(lower->module, 4, word);
 }
@@ -146,7 +140,8 @@ static IrExpr *accumulator(Lower *lower, const LowerProduct *product, unsigned r
   unsigned n = product->n / 2, first = lower_acc_register(lower, product, row, 0);
   for (unsigned i = 0; i < n; i++) {
     const unsigned *at = product->acc_at + (size_t)(first + i) * LAYOUT_MAX_DIMS;
-    if (first + i >= product->acc->n || at[0] != row + (i / 2 % 2) * 8 || at[1] != i / 4 * 8 + i % 2)
+    if (first + i >= product->acc->n || at[0] != row + (i / 2 % 2) * second_row(product) ||
+        at[1] != i / 4 * 8 + i % 2)
       return lower_fail(lower, ERROR_INPUT, "mma", NULL,
                         "the accumulator of a group product must be in group.d");
   }

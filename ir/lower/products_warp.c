@@ -52,28 +52,6 @@ static IrExpr *rounded(Lower *lower, const Warp *warp, IrExpr *x)
   return lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_B32), "x", 1, y);
 }
 
-/* ---- Operands that are registers ---- */
-
-static IrExpr *register_word(Lower *lower, const Warp *warp, LowerTile *tile, unsigned k_dim,
-                             const unsigned *at)
-{
-  unsigned reg[4];
-  bool word = tile->packed;
-  for (unsigned i = 0; i < warp->per; i++) {
-    unsigned here[2] = {at[0], at[1]};
-    here[k_dim] += i;
-    reg[i] = lower_register_at(lower, tile->layout, here[0], here[1]);
-    word &= reg[i] == reg[0] + i;
-    if (reg[i] < tile->n) continue;
-    return lower_fail(lower, ERROR_INPUT, "mma", NULL,
-                      "a register operand of mma is not in the fragment's layout");
-  }
-  if (word && reg[0] % warp->per == 0) return tile->pair[reg[0] / warp->per];
-  tile = lower_tile_read(lower, tile);
-  if (warp->per == 1) return tile->reg[reg[0]];
-  return warp->per == 2 ? lower_pair(lower, tile, reg[0], reg[1]) : lower_byte_quad(lower, tile, reg);
-}
-
 /* ---- Fragments ---- */
 
 /* A: registers are rows 0, 8 at k, then rows 0, 8 at k + half. */
@@ -84,7 +62,7 @@ static void load_a(Lower *lower, const Warp *warp, unsigned k, Fragment *a)
     if (product->a_shared) lower_fragment_a(lower, &product->a, &warp->a_map, warp->row[i], k, a[i].reg);
     for (unsigned r = 0; r < 4; r++) {
       unsigned here[2] = {warp->row[i] + r % 2 * 8, k + r / 2 * 4 * warp->per};
-      if (!product->a_shared) a[i].reg[r] = register_word(lower, warp, product->a_tile, 1, here);
+      if (!product->a_shared) a[i].reg[r] = lower_operand_word(lower, product->a_tile, warp->per, 1, here);
     }
   }
 }
@@ -96,8 +74,8 @@ static void load_b(Lower *lower, const Warp *warp, unsigned k, Fragment *b)
   for (unsigned j = 0; j < warp->columns && !lower->failed; j++) {
     if (!product->b_shared) {
       for (unsigned r = 0; r < 2; r++)
-        b[j].reg[r] = register_word(lower, warp, product->b_tile, 0,
-                                    (unsigned[2]){k + r * 4 * warp->per, warp->column[j]});
+        b[j].reg[r] = lower_operand_word(lower, product->b_tile, warp->per, 0,
+                                         (unsigned[2]){k + r * 4 * warp->per, warp->column[j]});
       continue;
     }
     IrExpr *x[4];

@@ -45,6 +45,10 @@ LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
 {
   if (!tile || !tile->packed) return tile;
   LowerTile *now = lower_tile_new(lower, tile->element, tile->layout);
+  for (unsigned i = 0; i < tile->n && number_bytes(tile->element) == 4; i++)
+    now->reg[i] =
+        lower_value(lower, OP_BITCAST, ir_scalar(lower_register_type(tile->element)), "x", 1, tile->pair[i]);
+  if (number_bytes(tile->element) == 4) return now;
   bool pairs = number_bytes(tile->element) == 2;
   if (pairs) lower_make_pairs(lower, now);
   bool floats = number_is_small_float(tile->element);

@@ -86,17 +86,31 @@ static void put_plain(Lower *lower, LowerTile *tile, const LowerShared *shared, 
 
 /* ---- 8x8 matrices ---- */
 
-/* Is the tile made of the accumulator's 16 x 8 pieces (rows lane / 4, pairs of columns lane % 4)? */
-static bool is_fragment(const LowerTile *tile)
+/* Where the eight rows of the accumulator's 16 x 8 pieces lie, lane / 4 of which each lane has a pair of
+ * columns, lane % 4: what each bit of the row moves, and from a thread's row to its other. */
+typedef struct Pieces {
+  unsigned bit[3], second;
+} Pieces;
+
+static bool is_fragment(const LowerTile *tile, Pieces *pieces)
 {
   const Layout *layout = tile->layout;
-  if (layout->rank != 2 || number_bytes(tile->element) != 2) return false;
-  for (unsigned lane = 0; lane < 32; lane++) {
-    unsigned at[LAYOUT_MAX_DIMS];
-    layout_at(layout, 0, 0, lane, 0, at);
-    if (at[0] != lane / 4 || at[1] != lane % 4 * 2) return false;
+  unsigned at[LAYOUT_MAX_DIMS];
+  if (layout->rank != 2 || number_bytes(tile->element) != 2 || layout_vector(layout, 1) < 2) return false;
+  for (unsigned bit = 0; bit < 3; bit++) {
+    layout_at(layout, 0, 0, 4u << bit, 0, at);
+    pieces->bit[bit] = at[0];
   }
-  return layout_vector(layout, 1) >= 2;
+  layout_at(layout, 0, 0, 0, 2, at);
+  pieces->second = at[0];
+  for (unsigned lane = 0; lane < 32; lane++) {
+    layout_at(layout, 0, 0, lane, 0, at);
+    unsigned row = 0;
+    for (unsigned bit = 0; bit < 3; bit++)
+      row += (lane / 4 >> bit & 1) * pieces->bit[bit];
+    if (at[0] != row || at[1] != lane % 4 * 2) return false;
+  }
+  return pieces->second == 8 || pieces->second == 1;
 }
 
 /* Row-major tiles take the matrices as they are, column-major ones transposed. Lane j gives the address of
@@ -105,14 +119,18 @@ static bool is_fragment(const LowerTile *tile)
 static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
 {
   unsigned inner = lower_shared_inner(shared);
-  if (!is_fragment(tile) || !gpu_has(lower->context->gpu, "matrix_store") ||
+  Pieces pieces;
+  if (!is_fragment(tile, &pieces) || !gpu_has(lower->context->gpu, "matrix_store") ||
       lower_shared_vector(shared, inner) < 8)
     return false;
   LowerMap map = lower_map_of_warps(tile->layout);
   if (inner == 1) {
-    lower_map_add(&map, SOURCE_LANE, 1, 16, 32, 0, 1);
+    for (unsigned bit = 0; bit < 3; bit++)
+      lower_map_add(&map, SOURCE_LANE, 1u << bit, 2, 32, 0, pieces.bit[bit]);
+    lower_map_add(&map, SOURCE_LANE, 8, 2, 32, 0, pieces.second);
     lower_map_add(&map, SOURCE_LANE, 16, 2, 32, 1, 8);
   } else {
+    if (pieces.second != 8) return false;
     lower_map_add(&map, SOURCE_LANE, 1, 8, 32, 1, 1);
     lower_map_add(&map, SOURCE_LANE, 8, 2, 32, 0, 8);
     lower_map_add(&map, SOURCE_LANE, 16, 2, 32, 1, 8);
@@ -120,12 +138,12 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
   const unsigned *at = lower_registers(lower, tile->layout);
   for (unsigned r = 0; r < tile->n && !lower->failed; r++) {
     unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
-    if (row % 16 || column % 16) continue;
+    if (row % (2 * pieces.second) || column % 16) continue;
     IrExpr *operands[5] = {NULL};
     unsigned matrices =
         lower_register_at(lower, tile->layout, row, column + 8) < tile->n ? 4 : 2; /* the last may be alone */
     for (unsigned i = 0; i < matrices; i++) {
-      unsigned reg = lower_register_at(lower, tile->layout, row + i % 2 * 8, column + i / 2 * 8);
+      unsigned reg = lower_register_at(lower, tile->layout, row + i % 2 * pieces.second, column + i / 2 * 8);
       operands[1 + i] = lower_pair(lower, tile, reg, reg + 1);
     }
     operands[0] =
@@ -206,6 +224,16 @@ static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layou
   return tile;
 }
 
+/* Products take operands of 32 bits from registers of no type: they become such here, since between the
+ * fence in front of a product and the product nothing may write its registers. */
+static void keep_bits(Lower *lower, LowerTile *tile)
+{
+  tile->packed = true;
+  tile->pair = arena_new_array(lower->arena, IrExpr *, tile->n);
+  for (unsigned r = 0; r < tile->n && !lower->failed; r++)
+    tile->pair[r] = lower_value(lower, OP_BITCAST, ir_scalar(NUMBER_B32), "x", 1, tile->reg[r]);
+}
+
 void lower_get(Lower *lower, IrOp *op)
 {
   LowerShared shared;
@@ -217,11 +245,16 @@ void lower_get(Lower *lower, IrOp *op)
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
   if (peer) shared.base = peer_address(lower, shared.base, lower_s32(lower, peer));
   const Layout *layout = result->type.layout;
-  bool fragments =
-      !peer && ir_attribute_is(op, ATTR_VIA, "matrix") && lower_is_fragment(result->type.element, layout);
-  LowerTile *tile = fragments ? lower_fragments(lower, result->type.element, layout, &shared)
-                              : get_tile(lower, result->type.element, layout, &shared,
-                                         peer ? OP_LOAD_PEER : OP_LOAD_SHARED);
+  bool matrix = !peer && ir_attribute_is(op, ATTR_VIA, "matrix");
+  bool fragments = matrix && lower_is_fragment(result->type.element, layout);
+  LowerTile *tile = NULL;
+  if (matrix && lower_is_crossed(result->type.element, layout))
+    tile = lower_crossed(lower, result->type.element, layout, &shared);
+  if (!tile)
+    tile = fragments
+               ? lower_fragments(lower, result->type.element, layout, &shared)
+               : get_tile(lower, result->type.element, layout, &shared, peer ? OP_LOAD_PEER : OP_LOAD_SHARED);
+  if (matrix && !fragments && number_bytes(result->type.element) == 4) keep_bits(lower, tile);
   lower_tile_bind(lower, result, tile);
 }
 

@@ -47,6 +47,7 @@ static int inner_dim_of_fill(const IrOp *fill)
 typedef enum {
   READ_SWIZZLED,  /* by matrices, or by a group product */
   READ_COLUMNS,   /* by scalar products: down columns, element by element */
+  READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
 } SlotReader;
 
@@ -57,7 +58,10 @@ static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotRea
   unsigned extent[2];
   extents_of(slot->declared, extent);
   unsigned bytes = number_bytes(slot->declared->element);
-  unsigned swizzle = reader == READ_SWIZZLED ? layout_widest_swizzle(extent[inner] * bytes) : 0;
+  /* a warpgroup's rows are whole panels */
+  unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
+  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
+  unsigned swizzle = swizzled ? layout_widest_swizzle(wide * bytes) : 0;
   unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
   slot->declared->layout =
       layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
@@ -70,6 +74,8 @@ static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inn
     const IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_MMA) continue;
     if (ir_attribute_is(op, ATTR_VIA, "fma")) return READ_COLUMNS;
+    bool group = ir_attribute_is(op, ATTR_VIA, "group") && number_bytes(slot->declared->element) != 2;
+    if (group && inner == 0 && ir_slot_of(placement->kernel, op->operands[1], NULL) == slot) return READ_ROWS;
     bool warp = ir_attribute_is(op, ATTR_VIA, "warp") && number_bytes(slot->declared->element) == 4;
     for (unsigned k = 0; k < 2 && warp; k++) /* k is dimension 1 of A, 0 of B */
       if (ir_slot_of(placement->kernel, op->operands[2 - k], NULL) == slot && inner != k)
@@ -157,6 +163,12 @@ static bool takes_turns(Placement *placement)
   return false;
 }
 
+static unsigned operand_bytes(Placement *placement, const IrOp *mma)
+{
+  IrType type = ir_expr_type(placement->kernel, mma->operands[1]);
+  return number_bytes(type.element);
+}
+
 static const Layout *place_accumulator(Placement *placement, IrOp *mma)
 {
   IrModule *module = placement->module;
@@ -165,6 +177,8 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   if (ir_attribute_is(mma, ATTR_VIA, "group")) {
     unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
     set_threads(placement, warpgroups * 128);
+    if (ir_passes_registers(placement->kernel, mma))
+      return layout_group_d_across(module->arena, operand_bytes(placement, mma), m, n, warpgroups);
     return layout_group_d(module->arena, m, n, warpgroups);
   }
   if (ir_attribute_is(mma, ATTR_VIA, "warp")) {
@@ -184,6 +198,8 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
 }
 
 /* ---- Register tiles ---- */
+
+#define MOST_PATCH 8 /* rows and columns of what a thread has of a tile that is read along both */
 
 /* The slice of an anchor that fits a shape, or NULL: each extent is the anchor's or 1. */
 static const Layout *layout_for(Placement *placement, const IrType *type)
@@ -222,6 +238,21 @@ static unsigned access_vector(Placement *placement, const IrOp *op)
     corner[d] = access->items[d + 1];
   if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return 1;
   return ir_access_vector(placement->kernel, tensor, corner, 16);
+}
+
+/* Of a tensor that is contiguous along the tile's rows: what a thread has side by side there. */
+static unsigned column_vector(Placement *placement, const IrOp *op, const IrType *tile)
+{
+  const IrExpr *access = op->operands[0];
+  const IrExpr *base = ir_access_base(access);
+  if ((op->code != OP_LOAD && op->code != OP_STORE) || tile->rank != 2 || ir_attribute(op, ATTR_WHERE) ||
+      base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR)
+    return 1;
+  const IrType *tensor = &base->value->type;
+  unsigned side = layout_side_by_side(tile->layout, 0);
+  if (side == 1 || ir_contiguous_dim(tensor) != (int)tensor->rank - 2 || access->n != tensor->rank + 1)
+    return 1;
+  return MIN(side, ir_access_vector(placement->kernel, tensor, access->items + 1, side));
 }
 
 static const IrType *accessed_tile(const IrOp *op)
@@ -269,6 +300,26 @@ static const Layout *spread(Placement *placement, unsigned rank, const unsigned 
   return layout_blocked(placement->module->arena, rank, extent, vector, row_lanes, row_warps, warps);
 }
 
+/* Elements of a vector of 16 bytes, at most MOST_PATCH, of the widest type among accesses to tiles of a
+ * shape; 0 unless some of them go along the tile's rows and some along its columns. */
+static unsigned patch_vector(Placement *placement, const IrType *shape)
+{
+  unsigned vector = MOST_PATCH, seen = 0;
+  for (unsigned i = 0; i < placement->ops->len && shape->rank == 2; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    const IrType *tile = op->code == OP_LOAD || op->code == OP_STORE ? accessed_tile(op) : NULL;
+    const IrExpr *base = tile ? ir_access_base(op->operands[0]) : NULL;
+    if (!tile || tile->kind != TYPE_TILE || tile->rank != 2 || base->kind != EXPR_VALUE ||
+        ir_tile_extent(tile, 0) != ir_tile_extent(shape, 0) ||
+        ir_tile_extent(tile, 1) != ir_tile_extent(shape, 1))
+      continue;
+    int along = ir_contiguous_dim(&base->value->type) - ((int)base->value->type.rank - 2);
+    if (along >= 0) seen |= 1u << along;
+    vector = MIN(vector, 16 / number_bytes(tile->element));
+  }
+  return seen == 3 ? vector : 0;
+}
+
 static const Layout *place_blocked(Placement *placement, const IrType *type)
 {
   int64_t threads = 0;
@@ -277,6 +328,10 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   set_threads(placement, (unsigned)threads);
   unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
   extents_of(type, extent);
+  unsigned patch = patch_vector(placement, type);
+  const Layout *patches =
+      patch ? layout_patches(placement->module->arena, extent[0], extent[1], patch, warps) : NULL;
+  if (patches) return patches;
   unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
   for (unsigned vector = shape_vector(placement, type); vector;
        vector /= 2) { /* narrower ones spread wider */
@@ -351,6 +406,7 @@ static void place_accesses(Placement *placement)
     const IrType *tile = accessed_tile(op);
     if (!tile || !tile->layout) continue;
     unsigned vector = MIN(access_vector(placement, op), layout_vector(tile->layout, tile->rank - 1));
+    vector = MAX(vector, column_vector(placement, op, tile));
     ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
   }
 }

@@ -121,6 +121,13 @@ static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
   return NULL;
 }
 
+/* Can A pass through registers (load_operands), in which its elements change places on the way? */
+static bool across_registers(const GpuProduct *product)
+{
+  unsigned bytes = number_bytes(product->a);
+  return product->a_from_registers && (bytes == 1 || bytes == 4);
+}
+
 /* Why a group product cannot be taken, or NULL if it can. */
 static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand *a, const Operand *b)
 {
@@ -137,7 +144,8 @@ static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand 
     legal_n |= product->n[i] == n;
   if (m % product->m || !legal_n || k % product->k)
     return "the tile is no multiple of a group product's shape";
-  if (a->inner != 1 && !product->a_transposed) return "group products of this type need A contiguous along k";
+  if (a->inner != 1 && !product->a_transposed && !across_registers(product))
+    return "group products of this type need A contiguous along k";
   if (b->inner != 0 && !product->b_transposed) return "group products of this type need B contiguous along k";
   return NULL;
 }
@@ -207,6 +215,8 @@ static void choose_product(Choice *choice, IrOp *mma)
     fill_via(choice, &a, "tensor");
     fill_via(choice, &b, "tensor");
     ir_remark(choice->context, "products: group, from shared memory filled by tensor copies");
+    if (a.inner != 1 && number_bytes(a.tensor->element) != 2)
+      ir_remark(choice->context, "products: A lies across k and passes through registers");
     return;
   }
   ir_remark(choice->context, "products: tensor copies + group products rejected: %s", refusal);

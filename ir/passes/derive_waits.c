@@ -220,21 +220,43 @@ static void release_early(IrOp *wait, IrOp *release)
   ir_op_move(release, wait->parent, wait->next);
 }
 
+/* What products read is in registers before them. */
+static void fence_products(Waits *waits, IrOp *product)
+{
+  IrBuilder before = ir_builder_before(product);
+  before.mark = product->mark;
+  ir_emit(&before, OP_FENCE, 1, ir_name(waits->module, "products"));
+}
+
+/* The product behind this one, or behind the load of its own operand (load_operands), or NULL. */
+static IrOp *next_product(const IrOp *product)
+{
+  IrOp *next = product->next;
+  bool loads = next && next->code == OP_GET;
+  while (loads && next && (next->code == OP_GET || next->code == OP_FENCE))
+    next = next->next;
+  return next && is_group_product(next) ? next : NULL;
+}
+
+/* Does the product read an operand from registers, which the next iteration loads anew? */
+static bool reads_registers(const IrOp *product)
+{
+  return product->operands[1]->kind == EXPR_VALUE;
+}
+
 static void wait_products(Waits *waits, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
     if (!is_group_product(op)) continue;
     IrOp *loop = region->owner && region->owner->code == OP_FOR ? region->owner : NULL;
-    IrBuilder before = ir_builder_before(op);
-    before.mark = op->mark;
-    ir_emit(&before, OP_FENCE, 1, ir_name(waits->module, "products"));
+    fence_products(waits, op);
     IrOp *last = op;
-    while (last->next && is_group_product(last->next))
-      last = last->next;
+    for (IrOp *next; (next = next_product(last)); last = next)
+      if (next != last->next) fence_products(waits, next);
     IrBuilder after = ir_builder_after(last);
     after.mark = op->mark;
     emit_group(waits, &after, OP_COMMIT, "products", 0);
-    bool chained = loop && last == op && chains(region, op);
+    bool chained = loop && last == op && chains(region, op) && !reads_registers(op);
     IrOp *wait = emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0),
          *release = release_after(last);
     if (chained && release) release_late(waits, loop, release);

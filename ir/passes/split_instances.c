@@ -161,6 +161,17 @@ static void cut_tiles(IrOp *op, void *data)
   }
 }
 
+/* The accumulator of one warpgroup, whose rows lie as those of the whole do. */
+static const Layout *instance_layout(const Instances *split, const IrType *acc)
+{
+  Arena *arena = split->module->arena;
+  unsigned rows = (unsigned)split->rows, columns = (unsigned)split->n;
+  if (!ir_passes_registers(split->role->parent->function, split->product))
+    return layout_group_d(arena, rows, columns, 1);
+  IrType a = ir_expr_type(split->role->parent->function, split->product->operands[1]);
+  return layout_group_d_across(arena, number_bytes(a.element), rows, columns, 1);
+}
+
 static void split_role(IrModule *module, const IrPassContext *context, IrOp *role)
 {
   Instances split = {.module = module, .role = role, .possible = true};
@@ -172,7 +183,7 @@ static void split_role(IrModule *module, const IrPassContext *context, IrOp *rol
   split.n = ir_tile_extent(acc, 1);
   split.instances = warps / 4;
   split.rows = split.m / split.instances;
-  split.layout = layout_group_d(module->arena, (unsigned)split.rows, (unsigned)split.n, 1);
+  split.layout = instance_layout(&split, acc);
   if (!split.layout || split.m % split.instances) return;
   ir_region_visit(role->regions[0], check_op, &split);
   if (!split.possible) {

@@ -104,6 +104,70 @@ static void test_group_a(void **state)
   assert_null(layout_group_a(arena, NUMBER_F64, 64, 32, 1));
 }
 
+/* Row of 64 that a lane's first or second row is where A lies across k: matrices of bytes, transposed, give a
+ * lane pairs of rows; of words a lane loads pairs, of chunks of 16 bytes that are four chunks apart. */
+static unsigned row_across(unsigned bytes, unsigned warp, unsigned lane, unsigned second)
+{
+  unsigned g = lane / 4;
+  if (bytes == 1) return 16 * warp + 2 * g + second;
+  return 32 * (warp / 2) + 8 * (warp % 2) + 4 * (g / 4) + 16 * (g / 2 % 2) + 2 * (g % 2) + second;
+}
+
+static void test_group_across(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  for (unsigned bytes = 1; bytes <= 4; bytes += 3)
+    for (unsigned groups = 1; groups <= 2; groups++) {
+      unsigned e = 4 / bytes, rows = 128 * groups, steps = 2;
+      const Layout *d = layout_group_d_across(arena, bytes, rows, 24, groups);
+      const Layout *a = layout_group_a_across(arena, type_of_bytes(bytes), rows, 8 * e * steps, groups);
+      assert_non_null(d);
+      assert_non_null(a);
+      for (unsigned warp = 0; warp < 4 * groups; warp++)
+        for (unsigned l = 0; l < 32; l++) {
+          for (unsigned i = 0; i < 24; i++) {
+            unsigned row = 128 * (warp / 4) + 64 * (i / 12) + row_across(bytes, warp % 4, l, i >> 1 & 1);
+            expect_at(d, warp, l, i, (Place){row, i % 12 / 4 * 8 + 2 * (l % 4) + (i & 1)});
+          }
+          /* registers of 32 bits by the place that the instruction gives them; elements of one follow k */
+          for (unsigned i = 0; i < 8 * e * steps; i++) {
+            unsigned b = i % e, second = i / e & 1, half = i / e >> 1 & 1, part = i / (4 * e) & 1,
+                     step = i / (8 * e);
+            unsigned row = 128 * (warp / 4) + 64 * part + row_across(bytes, warp % 4, l, second);
+            expect_at(a, warp, l, i, (Place){row, 8 * e * step + 4 * e * half + e * (l % 4) + b});
+          }
+        }
+      expect_cover(d, 1);
+      expect_cover(a, 1);
+    }
+  assert_null(layout_group_d_across(arena, 2, 64, 32, 1));
+  assert_null(layout_group_a_across(arena, NUMBER_BF16, 64, 32, 1));
+  assert_null(layout_group_d_across(arena, 1, 96, 32, 1));
+  assert_null(layout_group_a_across(arena, NUMBER_S8, 64, 48, 1));
+}
+
+/* A lane has squares, eight below one another and four side by side. */
+static void test_patches(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const Layout *layout = layout_patches(arena, 64, 128, 4, 8);
+  assert_non_null(layout);
+  for (unsigned warp = 0; warp < 8; warp++)
+    for (unsigned l = 0; l < 32; l++)
+      for (unsigned i = 0; i < 32; i++) {
+        Place place = {32 * (warp % 2) + 4 * (l % 8) + i / 4 % 4,
+                       64 * (i / 16) + 16 * (warp / 2) + 4 * (l / 8) + i % 4};
+        expect_at(layout, warp, l, i, place);
+      }
+  expect_cover(layout, 1);
+  assert_int_equal(layout_side_by_side(layout, 0), 4);
+  assert_int_equal(layout_side_by_side(layout, 1), 4);
+  assert_int_equal(layout_side_by_side(layout_group_d(arena, 64, 64, 1), 0), 1);
+  assert_int_equal(layout_side_by_side(layout_group_d_across(arena, 4, 64, 64, 1), 0), 2);
+  assert_null(layout_patches(arena, 24, 64, 4, 8));
+  assert_null(layout_patches(arena, 64, 32, 4, 8));
+}
+
 /* The accumulator of one product is, packed to 16 bits, the A operand of the next. */
 static void test_group_d_packs_to_a(void **state)
 {
@@ -416,6 +480,9 @@ static void test_text(void **state)
   expect_round_trip(arena, layout_transposed(arena, d), NUMBER_F32);
   expect_round_trip(arena, layout_slice(arena, layout_transposed(arena, d), 1), NUMBER_F32);
   expect_round_trip(arena, layout_group_a(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
+  expect_round_trip(arena, layout_group_d_across(arena, 4, 256, 64, 2), NUMBER_F32);
+  expect_round_trip(arena, layout_group_a_across(arena, NUMBER_E4M3, 128, 64, 2), NUMBER_E4M3);
+  expect_round_trip(arena, layout_patches(arena, 128, 128, 8, 8), NUMBER_S8);
   expect_round_trip(arena, layout_mma_a(arena, NUMBER_F16, 64, 32, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_b(arena, NUMBER_F16, 32, 64, 2, 2), NUMBER_F16);
   expect_round_trip(arena, layout_mma_c(arena, 64, 64, 2, 2), NUMBER_F32);
@@ -492,6 +559,8 @@ int main(void)
       cmocka_unit_test(test_group_d),
       cmocka_unit_test(test_group_a),
       cmocka_unit_test(test_group_d_packs_to_a),
+      cmocka_unit_test(test_group_across),
+      cmocka_unit_test(test_patches),
       cmocka_unit_test(test_mma),
       cmocka_unit_test(test_blocked),
       cmocka_unit_test(test_fma),

@@ -96,6 +96,11 @@ static void test_split_instances(void **state)
   check_pass("split_instances");
 }
 
+static void test_load_operands(void **state)
+{
+  check_pass("load_operands");
+}
+
 static void test_combine_streams(void **state)
 {
   check_pass("combine_streams");
@@ -164,15 +169,25 @@ static void test_lower(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_choose_mechanisms),  cmocka_unit_test(test_choose_layouts),
-      cmocka_unit_test(test_split_roles),        cmocka_unit_test(test_split_instances),
-      cmocka_unit_test(test_overlap_launches),   cmocka_unit_test(test_derive_waits),
-      cmocka_unit_test(test_pipeline_fragments), cmocka_unit_test(test_combine_blocks),
-      cmocka_unit_test(test_combine_streams),    cmocka_unit_test(test_stage_stores),
-      cmocka_unit_test(test_widen_accesses),     cmocka_unit_test(test_allocate_resources),
-      cmocka_unit_test(test_budget_registers),   cmocka_unit_test(test_lower),
-      cmocka_unit_test(test_induce_addresses),   cmocka_unit_test(test_fold_constants),
-      cmocka_unit_test(test_remove_dead_code),   cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_choose_mechanisms),
+      cmocka_unit_test(test_choose_layouts),
+      cmocka_unit_test(test_split_roles),
+      cmocka_unit_test(test_split_instances),
+      cmocka_unit_test(test_load_operands),
+      cmocka_unit_test(test_overlap_launches),
+      cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_pipeline_fragments),
+      cmocka_unit_test(test_combine_blocks),
+      cmocka_unit_test(test_combine_streams),
+      cmocka_unit_test(test_stage_stores),
+      cmocka_unit_test(test_widen_accesses),
+      cmocka_unit_test(test_allocate_resources),
+      cmocka_unit_test(test_budget_registers),
+      cmocka_unit_test(test_lower),
+      cmocka_unit_test(test_induce_addresses),
+      cmocka_unit_test(test_fold_constants),
+      cmocka_unit_test(test_remove_dead_code),
+      cmocka_unit_test(test_shorten_live_ranges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "ir/staging.h"
 #include <glib.h>
+#include <stdbool.h>
 
 /* A part's rows at most: of tiles that many rows share, less, so that the ring keeps its slots. */
 #define WIDEST_ROW  224
@@ -31,14 +32,18 @@ static unsigned conflicts(unsigned row_bytes)
   return most;
 }
 
-static unsigned best_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide, unsigned widest)
+/* with_rest: the last part may be narrower than the others. */
+static unsigned best_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide, unsigned widest,
+                           bool with_rest)
 {
   unsigned best = 0, least = G_MAXUINT;
   for (unsigned width = 8; width <= columns && width * wide <= widest; width += 8) {
-    if (columns % width || width * narrow % 16) continue;
-    if (width < columns && width * narrow % SECTOR) continue;
-    unsigned tile = rows * columns * wide / BANK_BYTES;
-    unsigned cost = columns / width * PART_COST + tile * conflicts(width * wide);
+    unsigned rest = columns % width;
+    if ((rest && !with_rest) || width * narrow % 16) continue;
+    if (width < columns && (width * narrow % SECTOR || rest * narrow % SECTOR)) continue;
+    unsigned whole = rows * (columns - rest) * wide / BANK_BYTES, last = rows * rest * wide / BANK_BYTES;
+    unsigned cost = (columns / width + (rest > 0)) * PART_COST + whole * conflicts(width * wide) +
+                    last * conflicts(rest * wide);
     if (cost > least) continue;
     least = cost;
     best = width;
@@ -48,16 +53,22 @@ static unsigned best_width(unsigned rows, unsigned columns, unsigned narrow, uns
 
 unsigned staging_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide)
 {
-  if (rows <= MANY_ROWS) return best_width(rows, columns, narrow, wide, WIDEST_ROW);
-  unsigned width = best_width(rows, columns, narrow, wide, WIDEST_MANY);
-  return width * wide >= WIDEST_MANY ? width : best_width(rows, columns, narrow, wide, WIDEST_ODD);
+  unsigned widest = rows <= MANY_ROWS ? WIDEST_ROW : WIDEST_MANY;
+  unsigned width = best_width(rows, columns, narrow, wide, widest, false);
+  if (width * wide < WIDEST_MANY && rows > MANY_ROWS)
+    width = best_width(rows, columns, narrow, wide, WIDEST_ODD, false);
+  /* rows of a sector are stored slowly: better all but the last part are wider */
+  unsigned wider = width * wide < WIDEST_MANY && width < columns
+                       ? best_width(rows, columns, narrow, wide, WIDEST_MANY, true)
+                       : 0;
+  return MAX(width, wider);
 }
 
 unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsigned wide, unsigned long room)
 {
   unsigned width = staging_width(rows, columns, narrow, wide);
   for (unsigned widest = WIDEST_ROW; rows > MANY_ROWS && widest > width * wide; widest -= SECTOR) {
-    unsigned wider = best_width(rows, columns, narrow, wide, widest);
+    unsigned wider = best_width(rows, columns, narrow, wide, widest, false);
     if (wider > width && (unsigned long)STAGING_SLOTS * rows * wider * wide <= room) return wider;
   }
   return width;
@@ -65,5 +76,6 @@ unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsi
 
 unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes)
 {
-  return STAGING_SLOTS * rows * staging_width(rows, columns, element_bytes, element_bytes) * element_bytes;
+  unsigned width = staging_width(rows, columns, element_bytes, element_bytes);
+  return width ? STAGING_SLOTS * rows * (width + columns % width) * element_bytes : 0;
 }

@@ -7,10 +7,12 @@
  * breaks nothing
  *
  * Registers hold a result in pairs of columns, which would reach memory as 16-byte pieces of 32-byte sectors.
- * A part is as wide as the swizzle, so that puts have no bank conflicts and the engine writes whole lines,
- * clips at the tensor's end, and goes on while the next tile's products run. Arithmetic and loads in front of
- * a store are done for one part at a time, back to the accumulator, so that few of their results live at
- * once; stores behind one another share them. Loads come one part ahead (not where instances take turns). */
+ * A part is as wide as the swizzle, so that puts have no bank conflicts and the engine writes whole lines
+ * (where columns are left for which there is no such width, a last part is narrower and has a ring of its
+ * own), clips at the tensor's end, and goes on while the next tile's products run. Arithmetic and loads in
+ * front of a store are done for one part at a time, back to the accumulator, so that few of their results
+ * live at once; stores behind one another share them. Loads come one part ahead (not where instances take
+ * turns). */
 #include "ir/facts.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
@@ -31,7 +33,8 @@ typedef struct {
 typedef struct {
   Staging *staging;
   IrOp *role;
-  int64_t rows, columns, width; /* of an instance's tile; columns of a part */
+  int64_t rows, columns; /* of an instance's tile */
+  int64_t width, common; /* columns of the part at hand; of all but a narrower last one */
   int64_t instances, threads;
   bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
@@ -39,16 +42,22 @@ typedef struct {
   GPtrArray *originals; /* IrOp* whose parts have been computed */
 } Parts;
 
-/* Where a tensor's stores of a role are staged. */
+/* Where parts of one width of a tensor's stores of a role are staged. */
 typedef struct {
   const char *channel, *map;
   IrExpr *cursor;
 } Stage;
 
+/* A tensor's: the parts of the common width, and a last, narrower one. */
+typedef struct {
+  Stage parts, rest;
+} Stages;
+
 typedef struct {
   Parts *parts;
   IrOp *store;
-  Stage *stage;
+  Stages *stages;
+  Stage *stage; /* of the part at hand */
 } Store;
 
 static void collect_stores(IrOp *op, void *data)
@@ -137,8 +146,27 @@ static void declare(Store *store)
   declare_map(store, &builder, tensor);
   declare_channel(store, &builder, tensor->type.element);
   declare_cursor(store);
-  ir_remark(staging->context, "stores of %s: through shared memory, %d x %d at a time, by the copy engine",
-            tensor->name, (int)store->parts->rows, (int)store->parts->width);
+}
+
+/* Of a width: the common one, or what is left. */
+static void declare_stage(Store *store, Stage *stage, int64_t width)
+{
+  store->parts->width = width;
+  store->stage = stage;
+  declare(store);
+}
+
+static void declare_stages(Store *store)
+{
+  Parts *parts = store->parts;
+  int64_t width = parts->width, rest = parts->columns % width;
+  const char *name = ir_access_base(store->store->operands[0])->value->name;
+  declare_stage(store, &store->stages->parts, width);
+  if (rest) declare_stage(store, &store->stages->rest, rest);
+  parts->width = width;
+  ir_remark(parts->staging->context,
+            "stores of %s: through shared memory, %d x %d at a time, by the copy engine", name,
+            (int)parts->rows, (int)width);
 }
 
 /* ---- What a part is computed from ---- */
@@ -387,8 +415,11 @@ static const IrValue *stored_tensor(const IrOp *store)
 /* What the stores' parts at `column` load, if there are such parts. */
 static void load_for(Parts *parts, IrBuilder *builder, IrOp *const *stores, unsigned n, int64_t column)
 {
+  int64_t width = parts->width;
+  parts->width = MIN(parts->common, parts->columns - column);
   for (unsigned i = 0; column < parts->columns && i < n; i++)
     load_ahead(parts, builder, stores[i]->operands[1], column);
+  parts->width = width;
 }
 
 /* Parts stay apart, or the assembler would compute all of them before the first is stored; each loads for the
@@ -418,29 +449,34 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .originals = originals};
   parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
   n = with_common_width(&parts, ops, n);
+  parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);
     *stores[i] = (Store){.parts = &parts, .store = ops[i]};
-    stores[i]->stage = g_hash_table_lookup(stages, stored_tensor(ops[i]));
+    stores[i]->stages = g_hash_table_lookup(stages, stored_tensor(ops[i]));
   }
   for (unsigned i = 0; i < n; i++) {
-    if (stores[i]->stage) continue;
-    stores[i]->stage = arena_new_object(staging->module->arena, Stage);
-    declare(stores[i]);
-    g_hash_table_insert(stages, (gpointer)stored_tensor(ops[i]), stores[i]->stage);
+    if (stores[i]->stages) continue;
+    stores[i]->stages = arena_new_object(staging->module->arena, Stages);
+    declare_stages(stores[i]);
+    g_hash_table_insert(stages, (gpointer)stored_tensor(ops[i]), stores[i]->stages);
   }
   IrBuilder builder = ir_builder_before(ops[n - 1]);
   if (!staging->turns) load_for(&parts, &builder, ops, n, 0);
-  for (int64_t column = 0; column < parts.columns; column += parts.width) {
+  for (int64_t column = 0; column < parts.columns; column += parts.common) {
+    bool last = column + parts.common > parts.columns;
+    parts.width = MIN(parts.common, parts.columns - column);
     GHashTable *loaded = parts.ahead;
     parts.ahead = parts.parts;
     parts.parts = loaded;
     g_hash_table_remove_all(parts.ahead);
     if (!staging->turns) begin_part(&parts, &builder, ops, n, column);
     /* each store has a ring of its own; the groups of all count */
-    for (unsigned i = 0; i < n; i++)
+    for (unsigned i = 0; i < n; i++) {
+      stores[i]->stage = last ? &stores[i]->stages->rest : &stores[i]->stages->parts;
       emit_part(stores[i], &builder, column, (int)(STAGING_SLOTS * n) - 1);
+    }
   }
   for (unsigned i = 0; i < n; i++)
     ir_op_remove(ops[i]);

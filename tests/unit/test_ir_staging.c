@@ -28,12 +28,14 @@ static void test_widths(void **state)
     for (unsigned columns = 16; columns <= 256; columns += 16)
       for (unsigned bytes = 2; bytes <= 4; bytes *= 2) {
         unsigned width = staging_width(rows[r], columns, bytes, bytes);
-        assert_true(width && columns % width == 0 && width * bytes % 16 == 0);
+        assert_true(width && width * bytes % 16 == 0 && columns % width * bytes % 32 == 0);
         assert_true(width * bytes <= 224);
         if (columns % 32 == 0) assert_true(width * bytes >= 64);
         assert_true(width == columns || width * bytes % 32 == 0);
         if (columns % 16 == 0 && width * bytes >= 64) assert_true(busiest_bank(width * bytes) <= 4);
-        assert_int_equal(staging_bytes(rows[r], columns, bytes), 2 * rows[r] * width * bytes);
+        if (columns % width) assert_true(width * bytes >= 64); /* else there is nothing to gain */
+        assert_int_equal(staging_bytes(rows[r], columns, bytes),
+                         2 * rows[r] * (width + columns % width) * bytes);
       }
 }
 
@@ -42,6 +44,9 @@ static void test_known(void **state)
   assert_int_equal(staging_width(128, 256, 2, 2), 64);
   assert_int_equal(staging_width(128, 144, 2, 2), 48);
   assert_int_equal(staging_width(256, 160, 2, 2), 32);
+  /* 16 would divide them: five parts of 32 and one of 16 */
+  assert_int_equal(staging_width(256, 176, 2, 2), 32);
+  assert_int_equal(staging_width(128, 208, 2, 2), 32);
   assert_int_equal(staging_width(256, 192, 2, 2), 32);
   /* a narrow and a wide output of one tile have the same columns in a part */
   unsigned both = staging_width(128, 256, 1, 4);

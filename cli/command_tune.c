@@ -1,4 +1,5 @@
 /* adlgen tune: which of the ways to compute a product is the fastest on the GPU of this machine. */
+#include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/evaluate.h"
@@ -21,6 +22,7 @@ const Option tune_options[] = {
     {.name = "only", .value = "REGEX", .doc = "cases whose name matches"},
     {.name = "dim", .value = "NAME=VALUE", .repeated = true, .doc = "value of a symbolic dimension of GRAPH"},
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
+    OPTION_ACCUMULATE,
     {.name = "top", .value = "N", .doc = "proposals of the cost model to measure for a product; default: 24"},
     {.name = "budget", .value = "SECONDS", .doc = "no case is begun after so many"},
     {.name = "rounds",
@@ -129,7 +131,7 @@ static bool read_numbers(Tune *tune, GError **error)
   return true;
 }
 
-static bool read_cases(Tune *tune, GError **error)
+static bool load_cases(Tune *tune, GError **error)
 {
   static const char *const none[] = {NULL};
   const char *suite = argument_value(tune->arguments, "suite");
@@ -143,6 +145,16 @@ static bool read_cases(Tune *tune, GError **error)
   if (!c) return false;
   tune->cases = g_ptr_array_new_with_free_func((GDestroyNotify)bench_case_free);
   g_ptr_array_add(tune->cases, c);
+  return true;
+}
+
+static bool read_cases(Tune *tune, GError **error)
+{
+  if (!load_cases(tune, error)) return false;
+  for (unsigned i = 0; i < tune->cases->len; i++) {
+    BenchCase *c = tune->cases->pdata[i];
+    c->accumulate = accumulate_parse(argument_value(tune->arguments, "accumulate"));
+  }
   return true;
 }
 

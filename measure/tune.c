@@ -180,7 +180,7 @@ static bool tune_product(const TuneSession *session, const BenchCase *c, const P
 static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile *file, json_t *products,
                       GError **error)
 {
-  const CompileOptions options = {.sm_budget = session->sms};
+  const CompileOptions options = {.sm_budget = session->sms, .accumulate = c->accumulate};
   g_autoptr(Proposals) proposals = generator_propose(c->graph, session->description, &options, error);
   if (!proposals) return false;
   if (!proposals->products->len) tell(session, "%s: it has no matrix product to tune", c->name);

@@ -58,3 +58,9 @@ $ adlgen tune fast.json --gpu h100 --dim M=64 --evaluate --times times.json 2>&1
 
 $ adlgen tune exact.json --gpu h100 --dim M=64 --evaluate --times times.json 2>&1 | grep -m1 -o "the recording lacks the case"
 the recording lacks the case
+
+$ adlgen tune plain.json --gpu h100 --dim M=64 --evaluate --times times.json --accumulate fast 2>&1 | grep -m1 -o "the recording lacks the case"
+[exit 1]
+
+$ adlgen tune plain.json --gpu h100 --dim M=64 --evaluate --times times.json 2>&1 | grep -m1 -o "the recording lacks the case"
+the recording lacks the case

@@ -28,6 +28,9 @@ const Option bench_options[] = {
      .repeated = true,
      .doc = "what is measured in turn with ours: cublaslt, product (the graph's matrix product alone), or "
             "plugin:FILE, a library of adlgen/peer.h"},
+    {.name = "peer-variants",
+     .value = "REGEX",
+     .doc = "of libraries only the variants whose name (\"cutlass:128x256_c21_pingpong\") matches"},
     {.name = "variant",
      .value = "[NAME:]KEY=VALUE,...",
      .repeated = true,
@@ -73,6 +76,7 @@ typedef struct Bench {
   Assembler *assembler;
   TunedDatabase *tuned;
   GPtrArray *variants, *cases, *plugins;
+  GRegex *peer_variants;
   bool cublaslt; /* is asked for */
   bool head_printed;
 } Bench;
@@ -93,8 +97,21 @@ static bool read_double(const Arguments *arguments, const char *option, double *
   return true;
 }
 
+static bool read_peer_variants(Bench *bench, GError **error)
+{
+  const char *pattern = argument_value(bench->arguments, "peer-variants");
+  GError *cause = NULL;
+  if (pattern) bench->peer_variants = g_regex_new(pattern, 0, 0, &cause);
+  bench->session.peer_variants = bench->peer_variants;
+  if (!cause) return true;
+  error_set(error, ERROR_USAGE, NULL, "bad-pattern", NULL, "--peer-variants: %s", cause->message);
+  g_error_free(cause);
+  return false;
+}
+
 static bool read_peers(Bench *bench, GError **error)
 {
+  if (!read_peer_variants(bench, error)) return false;
   for (const char *const *peer = argument_values(bench->arguments, "against"); *peer; peer++) {
     if (!strcmp(*peer, "cublaslt") || !strcmp(*peer, "product")) {
       bench->cublaslt |= !strcmp(*peer, "cublaslt");
@@ -320,6 +337,7 @@ bool command_bench(const Cli *cli, const Arguments *arguments, GError **error)
   bench.plugins = g_ptr_array_new_with_free_func((GDestroyNotify)bench_plugin_close);
   bool ok = measure(&bench, error);
   g_ptr_array_unref(bench.plugins);
+  g_clear_pointer(&bench.peer_variants, g_regex_unref);
   cublaslt_close(bench.session.cublaslt);
   bench_gpu_close(bench.session.gpu);
   assembler_free(bench.assembler);

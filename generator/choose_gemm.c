@@ -118,7 +118,8 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
                            .bm = 64,
                            .bn = swapped ? 8 : 64,
                            .alternate = 1,
-                           .cluster = 1, .across = 1,
+                           .cluster = 1,
+                           .across = 1,
                            .split = tile.split};
   choose_forced(chooser, "bm", &tile.bm);
   choose_forced(chooser, "bn", &tile.bn);
@@ -226,8 +227,8 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
 {
   return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
-         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster && a->across == b->across &&
-         a->split == b->split && a->stream == b->stream;
+         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster &&
+         a->across == b->across && a->split == b->split && a->stream == b->stream;
 }
 
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
@@ -328,7 +329,8 @@ bool choose_gemm(Chooser *chooser)
   bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
   bool reduced = fused_is_reduced(chooser->op), wide = gemm->dual && reduced; /* each has whole parts */
-  GemmCandidate scalar = {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
+  GemmCandidate scalar =
+                    {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
                 tile = scalar;
   if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
   if (priced)

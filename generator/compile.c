@@ -146,6 +146,16 @@ static unsigned engine_order(const IrType *tensor, unsigned *order)
   return n;
 }
 
+/* What the second-level cache fetches when a box misses. Boxes whose rows begin beside multiples of a sector
+ * are loaded a sixth slower with more than a line (docs/performance-log.md). */
+static unsigned promotion_of(const PlanTensorMap *map)
+{
+  int64_t stride;
+  for (unsigned i = 0; i + 1 < map->rank; i++)
+    if (symbolic_is_constant(map->strides[i], &stride) && stride % 32 != 0) return 128;
+  return 256;
+}
+
 static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanTensorMap *map)
 {
   const IrType *tensor = &op->operands[0]->value->type;
@@ -154,7 +164,6 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
   map->rank = engine_order(tensor, order);
   map->element = tensor->element;
   map->swizzle = (unsigned)ir_attribute_int(op, ATTR_SWIZZLE, 0);
-  map->l2_promotion = 256;
   for (unsigned i = 0; i < map->rank; i++) {
     unsigned d = order[i];
     int64_t extent, one;
@@ -176,6 +185,7 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
     map->strides[i - 1] = single ? map->strides[i - 2]
                                  : symbolic_mul(plan->arena, stride, symbolic_constant(plan->arena, bytes));
   }
+  map->l2_promotion = promotion_of(map);
   return true;
 }
 

@@ -17,10 +17,14 @@
   2200.0 /* clocks from a copy's issue to its barrier, with all SMs copying from memory                      \
           */
 #define FILL            1500.0 /* clocks: launch of the block, barriers, the first slots */
+#define FILL_PAIR       700.0  /* more where blocks of a cluster wait for one another */
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY_MISSES 50.0   /* where a wave reads more than the second-level cache holds */
 #define ALL_COPY        58.0   /* bytes a clock an SM, where all SMs copy at once */
 #define PAIR_COPY       62.0   /* where two neighbouring SMs copy */
+/* Clocks of an SM's copy engine for 128 bytes that begin inside of a sector, and so touch five sectors of two
+ * lines (docs/performance-log.md). */
+#define STRADDLING_COPY 5.5
 #define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
 #define TURN            1000.0 /* clocks between the last product of a tile and the first of the next, */
 #define STORE_PART      150.0  /* for each part of the result that goes through shared memory, */
@@ -116,9 +120,23 @@ static double memory_clocks(const Gpu *gpu, const CostGemm *gemm)
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
 }
 
+/* Blocks of a cluster begin and end together, those outside of the result too. */
 static double tile_count(const CostGemm *gemm, const CostTile *tile)
 {
-  return (double)gemm->batches * divide_up(gemm->m, tile->bm) * divide_up(gemm->n, tile->bn);
+  int64_t down = MAX(1, tile->cluster), across = MAX(1, tile->across);
+  return (double)gemm->batches * (double)(down * across) * divide_up(gemm->m, tile->bm * down) *
+         divide_up(gemm->n, tile->bn * across);
+}
+
+/* Clocks in which a block's part of a step's copies arrives. */
+static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rate)
+{
+  double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
+  double whole = (a + b) / rate, slow = STRADDLING_COPY / 128;
+  if (!gemm->a_straddles && !gemm->b_straddles) return whole;
+  a /= MAX(1, tile->across);
+  b /= MAX(1, tile->cluster);
+  return fmax(whole, a * (gemm->a_straddles ? slow : 1 / rate) + b * (gemm->b_straddles ? slow : 1 / rate));
 }
 
 static double overlapped(double a, double b)
@@ -187,7 +205,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->promote) cost.tensor += promotion(tile);
   if (tile->through_registers) cost.tensor += LOAD * (tile->bm > 64 ? 1 - LOAD_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
-  cost.copy = filled / rate;
+  cost.copy = copy_clocks(gemm, tile, rate);
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
@@ -209,7 +227,8 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->alternate > 1) /* one stores while another multiplies, unless storing takes longer */
     turn = fmax(TURN_PART * parts, (turn + epilogue - steps / cost.waves * cost.step) / 2);
   double exposed = (cost.waves - 1) * turn;
-  cost.total = FILL + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
+  double fill = FILL + (tile->cluster > 1 || tile->across > 1 ? FILL_PAIR : 0);
+  cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
   return cost;
 }
 

@@ -7,6 +7,7 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   unsigned a_bytes, b_bytes, out_bytes; /* of an element */
   NumberType type;                      /* of the operands: which peak counts */
   unsigned sms;                         /* SMs the kernel may use */
+  bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector */
 } CostGemm;
 
 typedef struct CostTile {
@@ -15,6 +16,8 @@ typedef struct CostTile {
   unsigned split;         /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
   unsigned owners;        /* of these, those that finish a part of its columns */
   bool streamed;          /* the `split` blocks are no cluster: they add up through device memory */
+  unsigned cluster;       /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
+  unsigned across;        /* and beside one another, which share copies of A */
   unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */
   bool threads_copy;      /* and warps multiply; else the copy engine and group products */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define WIDE_BYTES 16
+/* What rows of a copy begin at multiples of: the copy engine is less than half as fast where they begin
+ * inside of a sector (docs/performance-log.md). */
+#define PADDED_BYTES 128
 
 /* The dimension of a matrix whose elements lie side by side. */
 static int contiguous_dimension(const GraphTensor *tensor)
@@ -118,7 +121,7 @@ static GraphTensor *aligned_operand(Fuser *fuser, const GraphNode *node, unsigne
   const GraphTensor *tensor = node->inputs[operand];
   unsigned inner = (unsigned)contiguous_dimension(tensor);
   GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
-                                         WIDE_BYTES / number_bytes(tensor->type));
+                                         PADDED_BYTES / number_bytes(tensor->type));
   *made = false;
   if (is_intermediate(tensor)) {
     aligned->name = tensor->name;
@@ -138,7 +141,8 @@ static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, u
   if (is_intermediate(tensor)) {
     g_ptr_array_add(fuser->tensors, aligned);
     replace_everywhere(fuser, live, tensor, aligned);
-    fuser_note(fuser, "rows of `%s` are padded to 16 bytes for %s", tensor->name, node->op->name);
+    fuser_note(fuser, "rows of `%s` are padded to %d bytes for %s", tensor->name, PADDED_BYTES,
+               node->op->name);
     return;
   }
   if (made) fuser_insert_copy(fuser, node, tensor, aligned, "its rows start at no multiples of 16 bytes");

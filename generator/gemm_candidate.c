@@ -320,6 +320,26 @@ static unsigned sm_budget(const Chooser *chooser)
   return budget ? budget : chooser->gpu->sm_count;
 }
 
+/* Rows of an operand are known to begin beside multiples of a sector of memory: every row of a box then
+ * touches one more, in two lines. */
+#define SECTOR 32
+
+static bool straddles(const Symbolic *leading, NumberType type)
+{
+  int64_t stride;
+  return symbolic_is_constant(leading, &stride) && stride * number_bytes(type) % SECTOR != 0;
+}
+
+static bool a_straddles(const FusedGemm *gemm)
+{
+  return straddles(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
+}
+
+static bool b_straddles(const FusedGemm *gemm)
+{
+  return straddles(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+}
+
 /* The candidate and its product as the cost model sees them. */
 typedef struct Priced {
   CostGemm shape;
@@ -339,7 +359,9 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                              .b_bytes = number_bytes(gemm->b_type),
                              .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
                              .type = gemm->a_type,
-                             .sms = sm_budget(chooser)},
+                             .sms = sm_budget(chooser),
+                             .a_straddles = a_straddles(gemm),
+                             .b_straddles = b_straddles(gemm)},
                    .tile = {.bm = candidate->bm,
                             .bn = candidate->bn,
                             .bk = candidate->bk,
@@ -348,6 +370,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .split = MAX(candidate->split, candidate->stream),
                             .owners = gemm_candidate_owners(chooser, candidate),
                             .streamed = candidate->stream > 1,
+                            .cluster = candidate->cluster,
+                            .across = candidate->across,
                             .blocks = candidate->blocks,
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
@@ -355,6 +379,9 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
+  if (blocks > 1) /* not every SM has so many partners */
+    priced.shape.sms = MAX(1, blocks * resident_clusters(chooser->gpu, blocks, priced.shape.sms));
   return priced;
 }
 
@@ -439,17 +466,35 @@ static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, un
   }
 }
 
-/* Operands change places where only so their layout suits the product. */
+static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  append(chooser, list, candidate, m);
+  candidate.alternate = 2;
+  if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
+    append(chooser, list, candidate, m);
+}
+
+/* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
+ * nothing (docs/performance-log.md). Operands change places where only so their layout suits the product. */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
+  static const unsigned shapes[][2] = {{2, 1}}; /* below, beside one another */
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
-  candidate.swapped = chooser->turned && !group_reads(chooser->gpu, &chooser->op->gemm);
+  const FusedGemm *gemm = &chooser->op->gemm;
+  candidate.swapped = chooser->turned && !group_reads(chooser->gpu, gemm);
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
-  append(chooser, list, candidate, m);
-  candidate.alternate = 2;
-  if (split == 1 && bm <= 128 && !chooser->op->gemm.dual) append(chooser, list, candidate, m);
+  append_walks(chooser, list, candidate, m);
+  bool straddle = a_straddles(gemm) || b_straddles(gemm);
+  if (split > 1 || candidate.swapped || !straddle || !gpu_has(chooser->gpu, "cluster")) return;
+  for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
+    candidate.cluster = shapes[i][0];
+    candidate.across = shapes[i][1];
+    if (m > (int64_t)bm * (candidate.cluster - 1) &&
+        choose_typical(chooser, gemm->n) > (int64_t)bn * (candidate.across - 1))
+      append_walks(chooser, list, candidate, m);
+  }
 }
 
 /* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */

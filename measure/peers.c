@@ -76,6 +76,8 @@ static void add_plugin(CaseRun *run, BenchPlugin *plugin)
   g_clear_error(&error);
   if (!session->all_algorithms) n = MIN(n, 1);
   for (unsigned i = 0; i < n; i++) {
+    g_autofree char *name = bench_plugin_variant_name(plugin, session->gpu, run->c, i);
+    if (session->peer_variants && !g_regex_match(session->peer_variants, name, 0, NULL)) continue;
     BenchCandidate *offer = bench_plugin_candidate(plugin, i, run->tensors, &error);
     if (offer) g_ptr_array_add(offers, offer);
     if (error) tell(session, "%s: %s", run->c->name, error->message);

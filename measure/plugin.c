@@ -178,6 +178,13 @@ unsigned bench_plugin_count(const BenchPlugin *plugin, BenchGpu *gpu, const Benc
   return n;
 }
 
+char *bench_plugin_variant_name(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, unsigned index)
+{
+  adlgen_peer_problem problem;
+  if (!make_problem(plugin, gpu, c, &problem, NULL)) return NULL;
+  return g_strdup_printf("%s:%s", plugin->table->name, plugin->table->variant_name(&problem, index));
+}
+
 /* ---- candidates ---- */
 
 static bool failed(const BenchPlugin *plugin, const char *what, const char *message, GError **error)
@@ -250,8 +257,7 @@ BenchCandidate *bench_plugin_candidate(BenchPlugin *plugin, unsigned index, cons
   Variant *variant = g_new0(Variant, 1);
   variant->table = plugin->table;
   variant->device = plugin->device;
-  candidate->name =
-      g_strdup_printf("%s:%s", plugin->table->name, plugin->table->variant_name(&problem, index));
+  candidate->name = bench_plugin_variant_name(plugin, tensors->gpu, tensors->c, index);
   candidate->facts = json_pack("{s:s, s:i}", "library", plugin->table->library, "variant", (int)index);
   candidate->queue = variant_queue;
   candidate->release = variant_release;

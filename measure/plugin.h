@@ -17,6 +17,8 @@ const char *bench_plugin_path(const BenchPlugin *plugin);
 
 /* How many variants it has for the case. 0 with ERROR_UNSUPPORTED "no-variant" if none. */
 unsigned bench_plugin_count(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, GError **error);
+/* "PLUGIN:VARIANT", as bench_plugin_candidate() names it; `index` below the count. g_free. */
+char *bench_plugin_variant_name(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, unsigned index);
 /* Variant `index` of the case, ready for every set of the tensors; named "PLUGIN:VARIANT".
  * ERROR_UNSUPPORTED "plugin-failed" with the library's own words. */
 BenchCandidate *bench_plugin_candidate(BenchPlugin *plugin, unsigned index, const BenchTensors *tensors,

@@ -19,6 +19,7 @@ typedef struct BenchSession {
   CublasLt *cublaslt;           /* NULL: not asked for, or missing */
   struct BenchPlugin **plugins; /* peers in libraries: measure/plugin.h */
   unsigned n_plugins;
+  const GRegex *peer_variants; /* of their variants only those whose names match; NULL: all */
   BenchVariant **variants;
   unsigned n_variants;
   BenchCase **cases;

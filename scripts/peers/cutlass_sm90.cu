@@ -63,14 +63,18 @@ template <int M, int N, int CLUSTER_M, int CLUSTER_N, class Schedule, class Sche
       cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Mainloop, Epilogue, Scheduler>;
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
 
-  // A stream-K kernel counts arrivals in memory of its own, which it leaves as it was prepared.
+  // A stream-K kernel counts arrivals in memory of its own and leaves its counts there, so they are cleared
+  // before every launch, as CUTLASS itself does where it is called afresh each time.
   struct Ready : Prepared {
     Gemm gemm;
+    typename Gemm::Arguments arguments;
     void *memory = nullptr;
     ~Ready() override { cudaFree(memory); }
     std::string launch(cudaStream_t stream) override
     {
-      cutlass::Status status = gemm.run(stream);
+      cutlass::Status status = cutlass::Status::kSuccess;
+      if (STREAMED) status = Kernel::initialize_workspace(arguments, memory, stream);
+      if (status == cutlass::Status::kSuccess) status = gemm.run(stream);
       return status == cutlass::Status::kSuccess ? "" : cutlassGetStatusString(status);
     }
   };
@@ -100,6 +104,7 @@ template <int M, int N, int CLUSTER_M, int CLUSTER_N, class Schedule, class Sche
         KernelHardwareInfo::make_kernel_hardware_info<Kernel>(p.device)};
     arguments.scheduler.max_swizzle_size = swizzle;
     auto ready = std::make_unique<Ready>();
+    ready->arguments = arguments;
     size_t bytes = Gemm::get_workspace_size(arguments);
     Status status = bytes && cudaMalloc(&ready->memory, bytes) ? Status::kErrorMemoryAllocation
                                                                : Gemm::can_implement(arguments);

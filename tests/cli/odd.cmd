@@ -7,12 +7,12 @@ $ adlgen compile odd.json --gpu h100 --explain --emit ptx --out out | grep -E '`
     products: warp, from fragments
 `w` is copied for MatMul: its rows start at no multiples of 16 bytes
 `x` is copied for MatMul: its rows start at no multiples of 16 bytes
-rows of `h` are padded to 16 bytes for MatMul
+rows of `h` are padded to 128 bytes for MatMul
 
 $ python3 -c "import json; print(*[(t['name'], t['strides']) for t in json.load(open('out/h100/plan.json'))['tensors'] if t['kind'] == 'workspace'], sep='\n')"
-('x.copy5', [336, 1])
-('w.copy5', [784, 1])
-('h', [784, 1])
+('x.copy5', [384, 1])
+('w.copy5', [832, 1])
+('h', [832, 1])
 
 # Not where that takes longer than the product.
 $ sed 's/333, 777/23, 17/; s/333/23/; s/777, 520/17, 16/' odd.json | adlgen compile - --gpu h100 --dim M=33 --explain --emit ptx --out out | grep -c -E '`.* (is copied|are padded)'

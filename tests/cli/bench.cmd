@@ -60,6 +60,10 @@ $ adlgen bench --suite mini --gpu h100 --against plugin:text.so
 error: plugin text.so: ./text.so: file too short
 [exit 4]
 
+$ adlgen bench --suite mini --gpu h100 --against cublaslt --peer-variants '('
+error: --peer-variants: Error while compiling regular expression ‘(’ at char 1: missing terminating )
+[exit 2]
+
 $ adlgen bench --suite mini --gpu h100 --mode hot
 error: adlgen bench: --mode cannot be "hot"
 hint: one of: cold, warm, sustained, dirty

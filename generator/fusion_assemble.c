@@ -256,6 +256,8 @@ static void add_row(Assembly *at)
     if (node->n_inputs > 2 && node->inputs[2])
       value = anchor_step(at, ONNX_Add, value, operand_of(at, node->inputs[2], VIEW_POINT));
   }
+  if (at->group->mean_of)
+    value = anchor_step(at, ONNX_Div, value, immediate((double)at->group->mean_of, NUMBER_F32));
   set_value(at, node->outputs[0], value);
 }
 

@@ -9,6 +9,7 @@ typedef struct {
   GraphNode *second; /* dual GEMM: the other product */
   GPtrArray *nodes;  /* GraphNode, in topological order */
   bool absorbed;     /* its nodes went into another group */
+  int64_t mean_of; /* ROW: its sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;
 
 typedef struct {

@@ -54,12 +54,27 @@ static bool reads_one_product(Reduction *reduction, const GraphNode *node)
   return true;
 }
 
+/* How many elements a reduction takes together; 0: known at launch only. */
+static int64_t reduced_count(const GraphNode *anchor)
+{
+  const GraphTensor *source = anchor->inputs[0];
+  int64_t count = 1, extent;
+  for (unsigned i = 0; i < source->rank; i++) {
+    if (!(anchor->axes >> i & 1)) continue;
+    if (!symbolic_is_constant(source->shape[i], &extent)) return 0;
+    count *= extent;
+  }
+  return count;
+}
+
+/* A mean is a sum of parts, divided behind the last: by a number that must be known here. */
 static bool is_wanted(const GraphNode *anchor)
 {
   const GraphTensor *source = anchor->inputs[0];
   uint32_t all = (1u << source->rank) - 1;
   bool kind = anchor->op->id == ONNX_ReduceMax || anchor->op->id == ONNX_ReduceMin ||
-              anchor->op->id == ONNX_ReduceSum;
+              anchor->op->id == ONNX_ReduceSum ||
+              (anchor->op->id == ONNX_ReduceMean && reduced_count(anchor) > 0);
   return kind && source->rank >= 2 && (anchor->axes == all || anchor->axes == 1u << (source->rank - 1));
 }
 
@@ -162,6 +177,11 @@ static void divide_reduction(Reduction *reduction)
   Arena *arena = fuser->arena;
   GraphNode *anchor = reduction->anchor;
   GraphTensor *source = anchor->inputs[0];
+  const char *name = anchor->op->name;
+  if (anchor->op->id == ONNX_ReduceMean) {
+    reduction->row->mean_of = reduced_count(anchor);
+    anchor->op = operator_of(ONNX_ReduceSum);
+  }
   const Symbolic *width = symbolic_constant(arena, REDUCED_COLUMNS);
   GraphTensor *parts =
       parts_tensor(fuser, anchor, symbolic_ceil_div(arena, source->shape[source->rank - 1], width));
@@ -174,8 +194,8 @@ static void divide_reduction(Reduction *reduction)
   add_node(fuser, reduction->product, anchor, source, parts);
   g_ptr_array_sort(reduction->product->nodes, by_index);
   anchor->inputs[0] = parts;
-  fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %d columns, a row kernel the rest",
-             anchor->op->name, source->name, REDUCED_COLUMNS);
+  fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %d columns, a row kernel the rest", name,
+             source->name, REDUCED_COLUMNS);
   if (!(anchor->axes & 1u) || are_few(parts)) return;
   GraphTensor *rows = parts_tensor(fuser, anchor, symbolic_constant(arena, 1));
   Group *group = arena_new_object(arena, Group);

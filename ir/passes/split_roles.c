@@ -24,6 +24,7 @@ typedef struct {
   GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
+  bool loads; /* an operand of a product passes through registers (load_operands) */
   Cluster cluster;
   int64_t alternate; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   GError **error;
@@ -200,6 +201,13 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   return last;
 }
 
+/* Arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have waited
+ * for one product together; where they have loaded from the slot themselves each answers for its own. */
+static bool frees_together(const Split *split)
+{
+  return cluster_shares_slots(&split->cluster) && !split->loads;
+}
+
 /* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
 static void consume(Role *role, IrBuilder *builder, const IrOp *take)
 {
@@ -212,15 +220,13 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   copy_region(role, builder, take->regions[0]);
   builder->mark = take->mark;
   IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
-  /* arrivals in other blocks cost more than those at home: one a warpgroup there, whose four warps have
-   * waited for one product together */
-  ir_attribute_set(arrive, ATTR_BY,
-                   ir_name(split->module, cluster_shares_slots(&split->cluster) ? "warpgroup" : "warp"));
+  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, frees_together(split) ? "warpgroup" : "warp"));
   if (cluster_shares_slots(&split->cluster)) {
     ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
     if (cluster_in_two_dimensions(&split->cluster))
       ir_attribute_set(arrive, ATTR_ACROSS, ir_int(split->module, split->cluster.across));
-    ir_attribute_set(arrive, ATTR_RELAXED, NULL); /* products have read the slot, nobody has written it */
+    /* products have read the slot and nobody has written it */
+    if (!split->loads) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
@@ -432,6 +438,12 @@ typedef struct {
   const IrOp *taking; /* the last loop that takes slots */
 } Survey;
 
+static void find_load(IrOp *op, void *data)
+{
+  Split *split = data;
+  if (op->code == OP_MMA) split->loads |= ir_passes_registers(split->kernel, op);
+}
+
 static void survey_op(IrOp *op, void *data)
 {
   Survey *survey = data;
@@ -478,7 +490,7 @@ static int64_t empty_arrivals(const Split *split)
 {
   if (!cluster_shares_slots(&split->cluster)) return split->consumer_warps;
   int64_t columns = split->cluster.across, rows = split->cluster.blocks / columns;
-  return split->consumer_warps / 4 * (rows + columns - 1);
+  return split->consumer_warps / (frees_together(split) ? 4 : 1) * (rows + columns - 1);
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -728,6 +740,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
   Survey survey = {channels, fills, shared, tiles, NULL};
   ir_region_visit(kernel->body, survey_op, &survey);
   Split split = {.context = context, .module = module, .kernel = kernel, .maps = maps, .error = error};
+  ir_region_visit(kernel->body, find_load, &split);
   if (tiles->len > 1) {
     error_set(error, ERROR_UNSUPPORTED, &((IrOp *)tiles->pdata[1])->mark, "two-schedules", NULL,
               "a kernel may have one tile loop");

@@ -34,6 +34,8 @@ static const IrValue *tensor_of(const IrExpr *access)
 static bool touches(const IrOp *op)
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return false;
+  if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL)
+    return true; /* the kernel's parts and flags */
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrValue *tensor = tensor_of(op->operands[i]);
     if (tensor && !tensor->type.constant) return true;

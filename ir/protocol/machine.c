@@ -256,23 +256,30 @@ static void report_deadlock(Machine *m)
 
 /* ---- Exit ---- */
 
+/* What the op that is in flight is called and waited for by; NULL: nothing that outlives its issue. */
+static const char *flight_name(How how, const char **hint)
+{
+  switch (how) {
+  case HOW_PRODUCT: *hint = "wait_group products before the end"; return "product";
+  case HOW_STORE: *hint = "wait_group stores before the end"; return "store";
+  case HOW_ASYNC: *hint = "wait_group copies before the end"; return "copy";
+  default: return NULL;
+  }
+}
+
 static bool check_agent_exit(Machine *m, const Agent *agent)
 {
-  static const How hows[] = {HOW_PRODUCT, HOW_STORE};
   for (unsigned i = 0; i < agent->pending->len; i++) {
     const Pending *pending = &g_array_index(agent->pending, Pending, i);
     const GArray *records = m->places[pending->place].records;
     for (unsigned j = 0; j < records->len; j++) {
       const Record *record = &g_array_index(records, Record, j);
-      if (record->agent != agent->index || !record->pending ||
-          (record->how != hows[0] && record->how != hows[1]))
-        continue;
+      const char *hint = NULL, *what = flight_name(record->how, &hint);
+      if (record->agent != agent->index || !record->pending || !what) continue;
       g_autofree char *name = agent_name(m, agent);
-      bool store = record->how == HOW_STORE;
-      machine_fault(m, agent, program_step(m->program, record->step), "missing-drain",
-                    store ? "wait_group stores before the end" : "wait_group products before the end",
-                    "%s ends while %s of iteration %u still reads shared memory", name,
-                    store ? "the store" : "the product", record->round);
+      machine_fault(m, agent, program_step(m->program, record->step), "missing-drain", hint,
+                    "%s ends while the %s of iteration %u still %s shared memory", name, what, record->round,
+                    record->how == HOW_ASYNC ? "writes" : "reads");
       return false;
     }
   }

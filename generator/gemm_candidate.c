@@ -409,6 +409,9 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
   if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
+   */
+  if (tile.across > 1 && priced.cost.waves > 1) return;
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 &&
       priced.cost.tiles * tile.split >
@@ -479,7 +482,7 @@ static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate can
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
-  static const unsigned shapes[][2] = {{2, 1}}; /* below, beside one another */
+  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {2, 2}}; /* below, beside one another */
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
   const FusedGemm *gemm = &chooser->op->gemm;

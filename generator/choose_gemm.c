@@ -16,7 +16,7 @@ static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 512};
  * kernels run longer, less. */
 #define WORTH_A_VARIANT 1.05
 #define WORTH_A_THIN    1.005
-#define THIN_ROWS       32
+#define THIN_ROWS       64
 #define WORTH_A_LONG    1.025
 #define LONG_ROWS       1024
 
@@ -92,17 +92,12 @@ static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmC
 }
 
 /* Blocks that start as SMs become free lie where chance puts them. That loses where blocks share tiles of
- * both operands, which neighbours then no longer ask for together, and where few blocks would have had the
- * paths of two SMs each: 5 to 20 % of a kernel, while one row of tiles on most SMs gains 1 to 10 % of a plan
- * (measured at up to 256 rows, docs/performance-log.md). */
+ * both operands, which neighbours then no longer ask for together: 3 to 20 % of a kernel; one row of tiles
+ * gains 0 to 10 % of a plan, on few SMs too (measured at up to 256 rows, docs/performance-log.md). */
 static bool starts_alone(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t rows = most_rows(chooser, choice),
-          columns = choose_typical(chooser, gemm->n) * (gemm->dual ? 2 : 1);
-  int64_t along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
-  int64_t blocks = (columns + across - 1) / across * tile->split;
-  return rows > along || 2 * blocks <= (int64_t)chooser->gpu->sm_count;
+  int64_t along = tile->swapped ? tile->bn : tile->bm;
+  return most_rows(chooser, choice) > along;
 }
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that

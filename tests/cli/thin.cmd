@@ -16,7 +16,7 @@ $ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --emit
 
 # Few tiles: k is split.
 $ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=576 --dim K=7168 --explain --emit ptx --out out | grep 'blocks share a tile'
-    6 blocks share a tile: parts of 8 columns are added up in 1 of them
+    8 blocks share a tile: parts of 8 columns are added up in 1 of them
 
 # By hand; two blocks an SM enter with half of its registers each.
 $ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=4096 --dim K=4096 --set swapped=1 --set bm=64 --set bn=16 --set bk=64 --set split=2 --set stages=4 --set blocks=2 --set persistent=0 --emit ptx --out out | sed -n '2s/ *$//p'

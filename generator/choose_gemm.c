@@ -8,9 +8,10 @@
 #include <string.h>
 
 /* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t group_ranges[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+static const int64_t group_ranges[] = {8,   16,  32,   64,   128,  192,  256, 384,
+                                       512, 768, 1024, 1536, 2048, 3072, 4096};
 #define MANY_ROWS 8192 /* what the last range is priced for, unless M is known to be less */
-static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 512};
+static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 384, 512};
 #define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
 /* A range keeps its own tile if the next range's would take this much longer; few rows, and many, whose
  * kernels run longer, less. */

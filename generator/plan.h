@@ -14,7 +14,7 @@
 
 #define PLAN_VERSION      1
 #define PLAN_MAX_RANK     9 /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
-#define PLAN_MAX_VARIANTS 12
+#define PLAN_MAX_VARIANTS 20
 
 typedef struct PlanSymbol {
   const char *name;

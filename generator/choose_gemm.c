@@ -94,9 +94,11 @@ static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmC
 
 /* Blocks that start as SMs become free lie where chance puts them. That loses where blocks share tiles of
  * both operands, which neighbours then no longer ask for together: 3 to 20 % of a kernel; one row of tiles
- * gains 0 to 10 % of a plan, on few SMs too (measured at up to 256 rows, docs/performance-log.md). */
+ * gains 0 to 10 % of a plan, on few SMs too (measured at up to 256 rows, docs/performance-log.md). A block of
+ * streams may have no step at all, and then must not have begun to copy. */
 static bool starts_alone(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
+  if (tile->stream > 1) return true;
   int64_t along = tile->swapped ? tile->bn : tile->bm;
   return most_rows(chooser, choice) > along;
 }
@@ -124,6 +126,7 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "across", &tile.across);
   choose_forced(chooser, "split", &tile.split);
   choose_forced(chooser, "blocks", &tile.blocks);
+  choose_forced(chooser, "stream", &tile.stream);
   return tile;
 }
 

@@ -375,6 +375,10 @@ static const char *registers_text(Emitter *e, const Register *registers, unsigne
 static const char *token_text(Emitter *e, RowMatch *match, unsigned token, bool braces)
 {
   NumberType type = match_type(match, token);
+  /* rows of bits do not say what a number is: its register does */
+  if (match->op->code == OP_MOVE && match->n_results == 1 &&
+      number_class(match->results[0].type) == NUMBER_FLOAT && number_bits(match->results[0].type) == 16)
+    type = match->results[0].type;
   const char *name = match->tokens[token].name;
   unsigned n = match->tokens[token].n;
   const Operand *operands = match->tokens[token].operands;

@@ -148,11 +148,19 @@ static unsigned tile_registers(const IrType *type)
   return layout_registers(type->layout) * number_bytes(type->element) / 4;
 }
 
+/* Of the largest accumulator: what is stored may be a part of it, as of two products in one. */
+static void note_accumulator(IrOp *op, void *data)
+{
+  unsigned *most = data;
+  if (op->code == OP_MMA && op->operands[0]->kind == EXPR_VALUE && op->operands[0]->value->type.layout)
+    *most = MAX(*most, layout_registers(op->operands[0]->value->type.layout));
+}
+
 /* Loads of tiles and the largest accumulator, alive at once in the worst case, and what is computed of them.
  */
-static bool fits(const GPtrArray *accesses, unsigned operations)
+static bool fits(const GPtrArray *accesses, unsigned operations, unsigned accumulator)
 {
-  unsigned loaded = 0, accumulator = 0;
+  unsigned loaded = 0;
   for (unsigned i = 0; i < accesses->len; i++) {
     const IrOp *op = accesses->pdata[i];
     if (op->code == OP_LOAD) loaded += tile_registers(&op->results[0]->type);
@@ -168,9 +176,10 @@ bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError 
   g_autoptr(GPtrArray) accesses = g_ptr_array_new();
   if (!widening.kernel) return true;
   ir_region_visit(widening.kernel->body, collect, accesses);
-  unsigned operations = 0;
+  unsigned operations = 0, accumulator = 0;
   ir_region_visit(widening.kernel->body, count_operation, &operations);
-  if (!fits(accesses, operations)) return true;
+  ir_region_visit(widening.kernel->body, note_accumulator, &accumulator);
+  if (!fits(accesses, operations, accumulator)) return true;
   for (unsigned i = 0; i < accesses->len; i++)
     if (((IrOp *)accesses->pdata[i])->code == OP_STORE) widen_store(&widening, accesses->pdata[i]);
   bool stores = widening.widened; /* wide loads alone took registers of kernels whose stores stay narrow */

@@ -32,8 +32,8 @@ Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *
  * they lie? `why`: for a note, in the chooser's arena. Uses the chooser up. */
 bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char **why);
 bool choose_gemm(Chooser *chooser);
-/* What follows of a variant's parameters once those that --set forces are known. false: they exceed the budget
- * of SMs. */
+/* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
+ * budget of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);
 void choose_row(Chooser *chooser);
 void choose_elementwise(Chooser *chooser);

@@ -83,10 +83,10 @@ const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents
 /* The widest swizzle, in bytes, that rows of so many bytes are a multiple of; 0: none. */
 unsigned layout_widest_swizzle(unsigned row_bytes);
 
-/* Shared memory that holds `copies` tiles of a register layout, one behind the other along dimension 0, in the
- * order of threads: vectors of `vector` registers of a thread lie side by side, then those of the next lane.
- * A thread that has the same place in another tile of that layout finds what this one wrote, each warp in
- * whole lines. NULL where a place repeats, or registers are no multiple of the vector. */
+/* Shared memory that holds `copies` tiles of a register layout, one behind the other along dimension 0, in
+ * the order of threads: vectors of `vector` registers of a thread lie side by side, then those of the next
+ * lane. A thread that has the same place in another tile of that layout finds what this one wrote, each warp
+ * in whole lines. NULL where a place repeats, or registers are no multiple of the vector. */
 const Layout *layout_by_threads(Arena *arena, const Layout *layout, unsigned vector, unsigned copies);
 
 /* Operations. */

@@ -6,9 +6,9 @@
 #define STAGING_SLOTS 2 /* parts of a tile: one is read by the copy engine while the next is written */
 
 /* Columns of a part. A tile has `rows` rows (of all instances) and `columns` columns; `narrow` and `wide` are
- * the bytes of the narrowest and the widest element that is stored from it. The parts have one width, but for a
- * last one of what columns are left, which has slots of its own; rows of a part are multiples of 16 bytes. 0
- * if there is no such width. */
+ * the bytes of the narrowest and the widest element that is stored from it. The parts have one width, but for
+ * a last one of what columns are left, which has slots of its own; rows of a part are multiples of 16 bytes.
+ * 0 if there is no such width. */
 unsigned staging_width(unsigned rows, unsigned columns, unsigned narrow, unsigned wide);
 /* The same, where `room` bytes of shared memory are left for the store: rows as long as fit. Not narrower. */
 unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsigned wide,

@@ -99,14 +99,6 @@ static bool is_acyclic(Grouping *g, const GraphNode *node, const Group *group, c
   return true;
 }
 
-static bool same_shape(const GraphTensor *a, const GraphTensor *b)
-{
-  if (a->rank != b->rank) return false;
-  for (unsigned i = 0; i < a->rank; i++)
-    if (!symbolic_same(a->shape[i], b->shape[i])) return false;
-  return true;
-}
-
 /* Nobody but `node` reads the tensor, and the graph does not give it. */
 static bool is_private(const Grouping *g, const GraphTensor *tensor, const GraphNode *node)
 {
@@ -149,7 +141,7 @@ static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const ch
   if (!producer) return NULL;
   Group *group = group_of(g, producer);
   if (!group) return NULL;
-  if (!same_shape(node->outputs[0], shape_of(group)))
+  if (!graph_same_shape(node->outputs[0], shape_of(group)))
     *why = "its shape is another";
   else if (group->anchor && tensor != producer->outputs[0])
     *why = "it is a further result of its operator";
@@ -231,7 +223,7 @@ static bool follows(Closure *c, const GraphNode *node)
     waits = waits || c->tainted[producer->index];
   }
   bool joins = reads && !waits && node->op->class_ == OPERATOR_ELEMENTWISE && !group_of(c->g, node) &&
-               same_shape(node->outputs[0], shape_of(c->group));
+               graph_same_shape(node->outputs[0], shape_of(c->group));
   c->tainted[node->index] = !joins && (reads || waits);
   return joins;
 }
@@ -338,7 +330,7 @@ static void place_anchor(Grouping *g, GraphNode *node)
   for (unsigned i = 0; i < before->nodes->len; i++) { /* everything stays inside */
     const GraphTensor *tensor = ((GraphNode *)before->nodes->pdata[i])->outputs[0];
     const GPtrArray *list = g->readers[tensor->index];
-    bool stays = !tensor->is_output && same_shape(tensor, source);
+    bool stays = !tensor->is_output && graph_same_shape(tensor, source);
     for (unsigned j = 0; j < list->len; j++)
       stays = stays && (list->pdata[j] == node || group_of(g, list->pdata[j]) == before);
     if (!stays) {

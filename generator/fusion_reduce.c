@@ -29,14 +29,6 @@ static GraphNode *producer_of(const Fuser *fuser, const GraphTensor *tensor)
   return NULL;
 }
 
-static bool same_shape(const GraphTensor *a, const GraphTensor *b)
-{
-  if (a->rank != b->rank) return false;
-  for (unsigned i = 0; i < a->rank; i++)
-    if (!symbolic_same(a->shape[i], b->shape[i])) return false;
-  return true;
-}
-
 /* What the nodes of the row group read from elsewhere is one product's result and inputs of the graph. */
 static bool reads_one_product(Reduction *reduction, const GraphNode *node)
 {
@@ -47,7 +39,7 @@ static bool reads_one_product(Reduction *reduction, const GraphNode *node)
     Group *group = producer ? fuser->group_of[producer->index] : NULL;
     if (!producer || group == reduction->row) continue;
     if (group->kind != FUSED_GEMM || (reduction->product && reduction->product != group) ||
-        !same_shape(node->inputs[i], reduction->anchor->inputs[0]))
+        !graph_same_shape(node->inputs[i], reduction->anchor->inputs[0]))
       return false;
     reduction->product = group;
   }
@@ -92,7 +84,7 @@ static bool fits_product(const Reduction *reduction)
   if (number_is_small_float(b->type) && !symbolic_equals(b->strides[b->rank - (turned ? 1 : 2)], 1))
     return false;
   if (product->second && number_bytes(anchor->inputs[1]->type) != 2) return false;
-  return same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
+  return graph_same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
 }
 
 static bool find_reduction(Reduction *reduction)

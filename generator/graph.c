@@ -214,3 +214,11 @@ char *graph_dump(const Graph *graph)
     dump_node(text, graph->nodes[i]);
   return g_string_free(text, FALSE);
 }
+
+bool graph_same_shape(const GraphTensor *a, const GraphTensor *b)
+{
+  if (a->rank != b->rank) return false;
+  for (unsigned i = 0; i < a->rank; i++)
+    if (!symbolic_same(a->shape[i], b->shape[i])) return false;
+  return true;
+}

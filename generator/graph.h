@@ -106,7 +106,8 @@ Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindi
 void graph_free(Graph *graph);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
 
-GraphTensor *graph_tensor(const Graph *graph, const char *name); /* NULL if there is none */
+GraphTensor *graph_tensor(const Graph *graph, const char *name);   /* NULL if there is none */
+bool graph_same_shape(const GraphTensor *a, const GraphTensor *b); /* whatever the symbols are bound to */
 /* Some product is taken in tf32, or of 8-bit floats: their sums or operands have fewer bits than f32. */
 bool graph_has_coarse_products(const Graph *graph);
 /* Some product of 8-bit floats keeps its sums as the hardware does: its attribute says fast, or, where it

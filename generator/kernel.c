@@ -319,6 +319,13 @@ void scope_close(StepScope *scope, IrExpr *result)
       ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
 }
 
+IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent)
+{
+  const IrValue *tensor = scope->tensors[input];
+  IrType type = ir_tile(scope->build->module, tensor->type.element, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, OP_LOAD, type, tensor->name, 1, access);
+}
+
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
 {
   IrModule *module = scope->build->module;

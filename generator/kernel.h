@@ -125,6 +125,8 @@ void scope_add_tensors(StepScope *scope);
 void scope_close(StepScope *scope, IrExpr *result);
 bool scope_write_steps(StepScope *scope, bool prologue);
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
+/* Loads a tile of two extents of an input at `access`. */
+IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
 
 StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 bool kernel_write_gemm(KernelBuild *build);

@@ -30,12 +30,9 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 
 static IrExpr *load_input(StepScope *scope, unsigned input)
 {
-  IrModule *module = scope->build->module;
   int64_t extent[2];
-  IrValue *tensor = scope->tensors[input];
-  IrExpr *access = corner(scope, tensor, extent);
-  return ir_emit_value(&scope->builder, OP_LOAD, ir_tile(module, tensor->type.element, 2, extent, NULL),
-                       tensor->name, 1, access);
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  return scope_load_tile(scope, input, access, extent);
 }
 
 /* Of an output of one column only the block whose part begins at 0 has any: the others' parts begin outside

@@ -25,12 +25,9 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 
 static IrExpr *load_input(StepScope *scope, unsigned input)
 {
-  IrValue *tensor = scope->tensors[input];
   int64_t extent[2];
-  IrExpr *access = corner(scope, tensor, extent);
-  return ir_emit_value(&scope->builder, OP_LOAD,
-                       ir_tile(scope->build->module, tensor->type.element, 2, extent, NULL), tensor->name, 1,
-                       access);
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  return scope_load_tile(scope, input, access, extent);
 }
 
 /* What does not vary along one of the dimensions, written out. */

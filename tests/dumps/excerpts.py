@@ -2,8 +2,8 @@
 """Excerpts in docs/gemm.md are real: excerpts.py ADLGEN SOURCE_ROOT
 
 A fenced block behind `<!-- from FILE -->` must be found in that file, which is a source or written by compiling the
-example: its lines in order, one right behind the other unless `...` stands between them. A `*` in FILE is the number of a pass. Blanks at line ends and
-beginnings do not count."""
+example (explain.txt: what --explain prints): its lines in order, one right behind the other unless `...` stands between
+them. A `*` in FILE is the number of a pass. Blanks at line ends and beginnings do not count."""
 import os
 import pathlib
 import re
@@ -32,8 +32,10 @@ def first_missing(excerpt, text):
 def main():
     wrong = 0
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([ADLGEN, "compile", ROOT / "examples" / "linear.json", "--gpu", "h100,a100", "--emit", "ir,ptx",
-                        "--print-after", "all", "--out", out], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        compiled = subprocess.run([ADLGEN, "compile", ROOT / "examples" / "linear.json", "--gpu", "h100,a100", "--emit",
+                                   "ir,ptx", "--print-after", "all", "--explain", "--out", out],
+                                  check=True, stdout=subprocess.PIPE, text=True, timeout=60)
+        (pathlib.Path(out) / "explain.txt").write_text(compiled.stdout)
         blocks = BLOCK.findall(PAGE.read_text())
         for name, excerpt in blocks:
             file = next((f for f in (*pathlib.Path(out).glob(name), ROOT / name) if f.is_file()), None)

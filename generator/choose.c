@@ -219,10 +219,16 @@ bool choose_variants(Chooser *chooser)
     make_room_for_streams(chooser, choice);
     if (chooser->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;
     describe_forced(chooser, choice);
-    g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
-    choose_note(chooser, "variant %u: template %s, tile %s, guard: %s", i + 1, choice->template_name,
-                choice->tile_text, guard);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */
+  }
+  choose_shared_kernels(chooser);
+  for (unsigned i = 0; i < chooser->n; i++) {
+    const Choice *choice = &chooser->variants[i];
+    g_autofree char *guard = choice->guard ? symbolic_text(choice->guard) : g_strdup("always");
+    g_autofree char *shared =
+        choice->kernel_of < i ? g_strdup_printf(", kernel of variant %u", choice->kernel_of + 1) : NULL;
+    choose_note(chooser, "variant %u: template %s, tile %s, guard: %s%s", i + 1, choice->template_name,
+                choice->tile_text, guard, shared ? shared : "");
   }
   return true;
 }

@@ -35,6 +35,8 @@ bool choose_gemm(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);
+/* Finds variants that can launch one kernel: sets Choice.kernel_of of all. */
+void choose_shared_kernels(Chooser *chooser);
 void choose_row(Chooser *chooser);
 void choose_elementwise(Chooser *chooser);
 void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);

@@ -270,6 +270,16 @@ static bool fill_variant(Compilation *compilation, const KernelBuild *build, con
   return fill_arguments(build, plan, variant, error);
 }
 
+/* A variant with another guard for the kernel that one before it has. */
+static void repeat_variant(Plan *plan, PlanLaunch *launch, const PlanVariant *before, const Symbolic *guard)
+{
+  PlanVariant *variant = plan_add_variant(plan, launch, before->kernel, before->entry);
+  *variant = *before;
+  variant->guard = guard;
+  variant->arguments = arena_new_array(plan->arena, PlanArgument, before->n_arguments);
+  memcpy(variant->arguments, before->arguments, before->n_arguments * sizeof *before->arguments);
+}
+
 static char *kernel_name(Compilation *compilation, const FusedOperator *op, const Choice *choice)
 {
   g_autofree char *base = g_strdup_printf("%s_%s", op->name, choice->suffix);
@@ -388,7 +398,10 @@ static bool compile_operator(Compilation *compilation, const FusedOperator *op, 
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     choice->overlap = beside && !choice->alone;
-    if (!compile_variant(compilation, op, choice, launch, error)) return false;
+    if (choice->kernel_of < i)
+      repeat_variant(plan, launch, launch->variants[choice->kernel_of], choice->guard);
+    else if (!compile_variant(compilation, op, choice, launch, error))
+      return false;
   }
   allow_overlap(plan, launch);
   return true;

@@ -39,6 +39,7 @@ typedef struct Choice {
   bool keep_a;           /* GEMM: A is to stay in L2 while B streams through it */
   bool alone;            /* it gains nothing from starting while the launch before it runs */
   bool overlap;          /* other launches of the plan may run beside it */
+  unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */

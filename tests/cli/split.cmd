@@ -3,19 +3,11 @@ $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 2048], "align": 16}, "w
 
 $ adlgen compile few.json --gpu h100 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=4 --explain --emit ptx --out out | grep 'share a tile'
     4 blocks share a tile: each adds up 16 of its columns
-    4 blocks share a tile: each adds up 16 of its columns
-    4 blocks share a tile: each adds up 16 of its columns
-    4 blocks share a tile: each adds up 16 of its columns
 
 $ adlgen compile few.json --gpu h100 --set swapped=0 --set bm=64 --set bn=64 --set bk=64 --set stages=4 --set split=7 --explain --emit ptx --out out | grep 'share a tile'
     7 blocks share a tile: parts of 16 columns are added up in 4 of them
-    7 blocks share a tile: parts of 16 columns are added up in 4 of them
-    7 blocks share a tile: parts of 16 columns are added up in 4 of them
-    7 blocks share a tile: parts of 16 columns are added up in 4 of them
 
 $ adlgen compile few.json --gpu h100 --set swapped=1 --set bm=64 --set bn=8 --set stages=4 --set split=3 --explain --emit ptx --out out | grep 'share a tile'
-    3 blocks share a tile: parts of 8 columns are added up in 1 of them
-    3 blocks share a tile: parts of 8 columns are added up in 1 of them
     3 blocks share a tile: parts of 8 columns are added up in 1 of them
     3 blocks share a tile: parts of 8 columns are added up in 1 of them
 

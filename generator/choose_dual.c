@@ -82,12 +82,21 @@ static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned
   return !number_is_small_float(a);
 }
 
+/* FusionOptions.has_row_blocks: products of 16 bits, by groups or warps; others may be of scalars, or have
+ * rows elsewhere. */
+static bool has_row_blocks(NumberType a, NumberType b, void *data)
+{
+  const Gpu *gpu = ((const Target *)data)->gpu;
+  return number_bytes(a) == 2 && number_bytes(b) == 2 && gpu_product(gpu, "product_warp", a, b, NUMBER_F32);
+}
+
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
 {
   Target target = {graph, gpu, options};
   FusionOptions fusion_options = {.accept_dual = accept_dual,
                                   .accept_copies = accept_copies,
                                   .reads_across = reads_across,
+                                  .has_row_blocks = has_row_blocks,
                                   .data = &target};
   return fusion_build(graph, &fusion_options, error);
 }

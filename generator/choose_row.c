@@ -94,6 +94,49 @@ static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
   return value;
 }
 
+/* ---- Reductions across memory: elements of a row lie apart, those of a column side by side ---- */
+
+#define RUN_BYTES      128 /* of neighbouring rows that a block takes */
+#define ACROSS_CHUNK   256 /* elements of each row at a time, at most */
+#define ACROSS_THREADS 256
+
+/* Neighbouring rows are neighbours in memory, in what is read as in what is written. */
+static bool lies_across(const FusedOperator *op)
+{
+  bool across = op->row.reduction && op->n_inputs > 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const FusedInput *input = &op->inputs[i];
+    bool repeated = symbolic_equals(input->strides[0], 0);
+    across &= repeated || (symbolic_equals(input->strides[0], 1) && !symbolic_equals(input->strides[1], 1));
+  }
+  return across && !symbolic_equals(op->inputs[0].strides[0], 0);
+}
+
+/* Accesses of 16 bytes along the rows. */
+static bool require_runs(Chooser *chooser, Choice *choice)
+{
+  const FusedOperator *op = chooser->op;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const FusedInput *input = &op->inputs[i];
+    if (symbolic_equals(input->strides[0], 0)) continue;
+    if (!choose_require_multiple(chooser, choice, input->strides[1], 16 / number_bytes(input->tensor->type)))
+      return false;
+    choose_require_align(chooser, choice, input->tensor, 16);
+  }
+  return true;
+}
+
+static void add_across(Chooser *chooser, bool aligned)
+{
+  const FusedOperator *op = chooser->op;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  Choice *choice = choose_open(chooser, "row_reduce");
+  if (aligned && !require_runs(chooser, choice)) return;
+  unsigned rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+  unsigned columns = power_of_two(choose_maximum(chooser, op->row.columns), 32, ACROSS_CHUNK * 32 / rows);
+  finish(chooser, choice, rows, columns, ACROSS_THREADS);
+}
+
 /* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */
 static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 {
@@ -126,6 +169,11 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 void choose_row(Chooser *chooser)
 {
   const FusedRow *row = &chooser->op->row;
+  if (lies_across(chooser->op)) {
+    add_across(chooser, true);
+    add_across(chooser, false);
+    return;
+  }
   if (!online_only(row)) {
     int64_t longest = choose_maximum(chooser, row->columns);
     static const int64_t widths[2] = {SHORT_ROW, 8192};

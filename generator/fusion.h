@@ -21,8 +21,11 @@
 #pragma once
 #include "generator/graph.h"
 
-#define FUSED_MAX_RANK  GRAPH_MAX_RANK
-#define REDUCED_COLUMNS 64 /* of a product's result that its kernel reduces to one value */
+#define FUSED_MAX_RANK GRAPH_MAX_RANK
+/* Of a product's result its kernel reduces so many to one value: columns of a row, or rows of a column, which
+ * are those that one warp has of it. */
+#define REDUCED_COLUMNS 64
+#define REDUCED_ROWS    16
 
 typedef enum { FUSED_ELEMENTWISE, FUSED_GEMM, FUSED_ROW } FusedKind;
 
@@ -69,9 +72,10 @@ typedef struct FusedOutput {
   const Symbolic *strides[FUSED_MAX_RANK + 1];
   /* ROW: which of the anchor's values, when value is ANCHOR: 0 main, 1 mean, 2 inverse standard deviation */
   unsigned anchor_output;
-  /* GEMM: not the values, but those of each row and REDUCED_COLUMNS columns reduced, by ONNX_ReduceMax, Min
-   * or Sum; the tensor has a column for each of these parts, of stride 1. */
-  bool reduced;
+  /* GEMM: not the values, but parts of them reduced, by ONNX_ReduceMax, Min or Sum: each row's
+   * REDUCED_COLUMNS columns, and the tensor has a column for each of these parts, of stride 1; or, `by_rows`,
+   * each column's REDUCED_ROWS rows, and it has a row for each. */
+  bool reduced, by_rows;
   OperatorId reduction;
 } FusedOutput;
 
@@ -161,6 +165,9 @@ typedef struct FusionOptions {
   /* Whether some kernel reads a product's operands as they lie: bit 0 of `across`: A is not contiguous along
    * k, bit 1: B. NULL: all but floats of 8 bits. */
   bool (*reads_across)(NumberType a, NumberType b, NumberType result, unsigned across, void *data);
+  /* Whether all kernels for products of these types have them in fragments whose rows come in blocks of
+   * REDUCED_ROWS, each one warp's. NULL: of no types. */
+  bool (*has_row_blocks)(NumberType a, NumberType b, void *data);
   void *data;
 } FusionOptions;
 

@@ -366,7 +366,9 @@ static void fill_space(Assembly *at, Space *space)
     } else if (at->group->kind == FUSED_GEMM) {
       gemm_point_strides(at, tensor, strides);
       bool reduced = !input && g_array_index(at->outputs, FusedOutput, i - at->inputs->len).reduced;
-      if (reduced) strides[at->rank - 1] = symbolic_constant(arena, 1); /* also where it has one column */
+      /* also where it has one column, or one row */
+      if (reduced) strides[at->rank - 1] = symbolic_constant(arena, 1);
+      if (reduced && tensor->rank >= 2) strides[at->rank - 2] = tensor->strides[tensor->rank - 2];
     } else if (view == VIEW_ROW || (!input && reduced)) {
       row_result_strides(at, tensor, strides);
     } else {
@@ -519,6 +521,7 @@ static void add_outputs(Assembly *at)
       FusedOutput output = {.tensor = tensor,
                             .anchor_output = node == group->anchor ? j : 0,
                             .reduced = reduced,
+                            .by_rows = reduced && !(node->axes >> (node->inputs[0]->rank - 1) & 1),
                             .reduction = node->op->id};
       FusedOperand *value = g_hash_table_lookup(at->values, tensor);
       output.value = value ? *value : (FusedOperand){OPERAND_ANCHOR, 0, 0, NUMBER_F32};

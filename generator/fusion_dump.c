@@ -110,8 +110,9 @@ static void append_operator(GString *text, const FusedOperator *fused)
     append_operand(text, fused, &output->value);
     if (output->anchor_output) g_string_append_printf(text, ".%u", output->anchor_output);
     if (output->reduced)
-      g_string_append_printf(text, " by %s of %d columns", operator_of(output->reduction)->name,
-                             REDUCED_COLUMNS);
+      g_string_append_printf(text, " by %s of %d %s", operator_of(output->reduction)->name,
+                             output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS,
+                             output->by_rows ? "rows" : "columns");
     g_string_append_c(text, '\n');
   }
   if (fused->n_depends) g_string_append(text, "  after");

@@ -1,8 +1,10 @@
-/* Reductions of a product's result: its kernel leaves one value for each row and REDUCED_COLUMNS columns, the
- * "parts", and a row kernel reduces these, so that nobody reads the result again.
+/* Reductions of a product's result: its kernel leaves one value for each row and REDUCED_COLUMNS columns, or
+ * for each column and REDUCED_ROWS rows, the "parts", and a row kernel reduces these, so that nobody reads
+ * the result again.
  *
  * Parts, not atomics: nobody has to initialise anything, sums too are taken in an order of their own, and the
- * result does not depend on who comes first. They have four bytes for each REDUCED_COLUMNS results. Over all
+ * result does not depend on who comes first. They have four bytes for each REDUCED_COLUMNS results, or each
+ * REDUCED_ROWS. Over all
  * axes a second row kernel follows, since one block would read all parts.
  *
  *   Y = product   R = ReduceMax(Abs(Y), last axis)    becomes
@@ -59,6 +61,12 @@ static int64_t reduced_count(const GraphNode *anchor)
   return count;
 }
 
+/* Of each column. */
+static bool is_by_rows(const GraphNode *anchor)
+{
+  return anchor->inputs[0]->rank == 2 && anchor->axes == 1;
+}
+
 /* A mean is a sum of parts, divided behind the last: by a number that must be known here. */
 static bool is_wanted(const GraphNode *anchor)
 {
@@ -67,7 +75,8 @@ static bool is_wanted(const GraphNode *anchor)
   bool kind = anchor->op->id == ONNX_ReduceMax || anchor->op->id == ONNX_ReduceMin ||
               anchor->op->id == ONNX_ReduceSum ||
               (anchor->op->id == ONNX_ReduceMean && reduced_count(anchor) > 0);
-  return kind && source->rank >= 2 && (anchor->axes == all || anchor->axes == 1u << (source->rank - 1));
+  bool last = anchor->axes == 1u << (source->rank - 1);
+  return kind && source->rank >= 2 && (anchor->axes == all || last || is_by_rows(anchor));
 }
 
 /* The kernel of a product holds whole parts; the narrowest tile of a dual product has room for them only
@@ -84,6 +93,11 @@ static bool fits_product(const Reduction *reduction)
   if (number_is_small_float(b->type) && !symbolic_equals(b->strides[b->rank - (turned ? 1 : 2)], 1))
     return false;
   if (product->second && number_bytes(anchor->inputs[1]->type) != 2) return false;
+  const FusionOptions *options = reduction->fuser->options;
+  if (is_by_rows(reduction->anchor) &&
+      (product->second || !options || !options->has_row_blocks ||
+       !options->has_row_blocks(anchor->inputs[0]->type, b->type, options->data)))
+    return false;
   return graph_same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
 }
 
@@ -101,8 +115,9 @@ static bool find_reduction(Reduction *reduction)
 
 /* ---- New tensors and nodes ---- */
 
-/* The source's shape with other columns, in the type that products and reductions are computed in. */
-static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, const Symbolic *columns)
+/* The source's shape with another extent of dimension `dim`, in the type that products and reductions are
+ * computed in. */
+static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, unsigned dim, const Symbolic *extent)
 {
   Arena *arena = fuser->arena;
   const GraphTensor *source = anchor->inputs[0];
@@ -116,7 +131,7 @@ static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, const Sy
                           .mark = anchor->mark};
   const Symbolic *stride = symbolic_constant(arena, 1);
   for (unsigned i = source->rank; i-- > 0;) {
-    tensor->shape[i] = i + 1 == source->rank ? columns : source->shape[i];
+    tensor->shape[i] = i == dim ? extent : source->shape[i];
     tensor->strides[i] = stride;
     stride = symbolic_mul(arena, stride, tensor->shape[i]);
   }
@@ -124,8 +139,8 @@ static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, const Sy
   return tensor;
 }
 
-/* A reduction of the columns like the anchor's, in `group`. */
-static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, GraphTensor *input,
+/* A reduction like the anchor's, along dimension `dim`, in `group`. */
+static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, unsigned dim, GraphTensor *input,
                      GraphTensor *output)
 {
   GraphNode *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
@@ -135,7 +150,7 @@ static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, GraphT
   node->inputs[0] = input;
   node->outputs[0] = output;
   node->n_inputs = node->n_outputs = 1;
-  node->axes = 1u << (input->rank - 1);
+  node->axes = 1u << dim;
   node->index = fuser->nodes->len;
   output->producer = node;
   g_ptr_array_add(fuser->nodes, node);
@@ -174,26 +189,28 @@ static void divide_reduction(Reduction *reduction)
     reduction->row->mean_of = reduced_count(anchor);
     anchor->op = operator_of(ONNX_ReduceSum);
   }
-  const Symbolic *width = symbolic_constant(arena, REDUCED_COLUMNS);
-  GraphTensor *parts =
-      parts_tensor(fuser, anchor, symbolic_ceil_div(arena, source->shape[source->rank - 1], width));
+  bool by_rows = is_by_rows(anchor);
+  unsigned last = source->rank - 1, dim = by_rows ? 0 : last,
+           width = by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+  const Symbolic *count = symbolic_ceil_div(arena, source->shape[dim], symbolic_constant(arena, width));
+  GraphTensor *parts = parts_tensor(fuser, anchor, dim, count);
   for (unsigned i = 0; i < reduction->before->len; i++) {
     GraphNode *node = reduction->before->pdata[i];
     g_ptr_array_remove(reduction->row->nodes, node);
     g_ptr_array_add(reduction->product->nodes, node);
     fuser->group_of[node->index] = reduction->product;
   }
-  add_node(fuser, reduction->product, anchor, source, parts);
+  add_node(fuser, reduction->product, anchor, dim, source, parts);
   g_ptr_array_sort(reduction->product->nodes, by_index);
   anchor->inputs[0] = parts;
-  fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %d columns, a row kernel the rest", name,
-             source->name, REDUCED_COLUMNS);
-  if (!(anchor->axes & 1u) || are_few(parts)) return;
-  GraphTensor *rows = parts_tensor(fuser, anchor, symbolic_constant(arena, 1));
+  fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %u %s, a row kernel the rest", name,
+             source->name, width, by_rows ? "rows" : "columns");
+  if (by_rows || !(anchor->axes & 1u) || are_few(parts)) return;
+  GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(arena, 1));
   Group *group = arena_new_object(arena, Group);
   *group = (Group){.kind = FUSED_ROW, .nodes = g_ptr_array_new()};
   g_ptr_array_add(fuser->groups, group);
-  add_node(fuser, group, anchor, parts, rows);
+  add_node(fuser, group, anchor, last, parts, rows);
   anchor->inputs[0] = rows;
 }
 

@@ -223,7 +223,7 @@ IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTens
 }
 
 static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const Symbolic *const *strides,
-                            bool reduced, unsigned lead)
+                            const FusedOutput *output, unsigned lead)
 {
   const FusedOperator *op = build->op;
   const Symbolic *all_dims[FUSED_MAX_RANK + 3], *all_strides[FUSED_MAX_RANK + 3];
@@ -233,10 +233,11 @@ static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const
   }
   memcpy(all_dims + lead, op->dims, op->rank * sizeof *all_dims);
   memcpy(all_strides + lead, strides, op->rank * sizeof *all_strides);
-  const Symbolic **columns = &all_dims[lead + op->rank - 1];
-  if (reduced)
-    *columns = symbolic_ceil_div(build->expressions, *columns,
-                                 symbolic_constant(build->expressions, REDUCED_COLUMNS));
+  if (output && output->reduced) {
+    const Symbolic **parts = &all_dims[lead + op->rank - (output->by_rows ? 2 : 1)];
+    int64_t width = output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+    *parts = symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, width));
+  }
   return kernel_add_tensor(build, tensor->name, tensor, op->rank + lead, all_dims, all_strides);
 }
 
@@ -246,10 +247,10 @@ void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, u
   unsigned skip_dual = op->kind == FUSED_GEMM && op->gemm.dual ? op->gemm.b2 : G_MAXUINT;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (i != skip_a && i != skip_b && i != skip_dual)
-      build->inputs[i] = add_operand(build, op->inputs[i].tensor, op->inputs[i].strides, false, lead);
+      build->inputs[i] = add_operand(build, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
   for (unsigned i = 0; i < op->n_outputs; i++)
     build->outputs[i] =
-        add_operand(build, op->outputs[i].tensor, op->outputs[i].strides, op->outputs[i].reduced, lead);
+        add_operand(build, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i], lead);
 }
 
 /* ---- Steps in a sub-kernel ---- */

@@ -45,7 +45,7 @@ static void begin_own_part(StepScope *scope, IrExpr *access)
     access->items[place->rank] = place->at[place->rank - 1];
 }
 
-/* ---- Outputs that are reduced by parts of the columns ---- */
+/* ---- Outputs that are reduced by parts of the columns or rows ---- */
 
 /* What does not change the result; a tile's columns outside of the tensor count as it. */
 static IrExpr *identity_of(IrModule *module, OperatorId reduction, NumberType type)
@@ -55,6 +55,21 @@ static IrExpr *identity_of(IrModule *module, OperatorId reduction, NumberType ty
   bool max = reduction == ONNX_ReduceMax;
   if (is_float) return ir_float(module, max ? -INFINITY : INFINITY);
   return ir_int(module, max ? G_MININT32 : G_MAXINT32);
+}
+
+/* A tile of the same elements that is a value of its own. */
+static IrExpr *unchanged(StepScope *scope, IrExpr *value, IrExpr *identity, OperatorId reduction)
+{
+  const Place *place = scope->data;
+  int64_t all[2] = {place->bm, place->bn};
+  NumberType element = value->value->type.element;
+  IrType type = ir_tile(scope->build->module, element, 2, all, NULL);
+  if (reduction == ONNX_ReduceSum)
+    return ir_emit_value(&scope->builder, OP_ADD, type, "x", 2, value, identity);
+  IrOpcode code = reduction == ONNX_ReduceMax ? OP_MAX : OP_MIN;
+  IrExpr *same = ir_emit_value(&scope->builder, code, type, "x", 2, value, identity);
+  if (number_class(element) == NUMBER_FLOAT) ir_attribute_set(same->value->def, ATTR_NAN, NULL);
+  return same;
 }
 
 /* The value where the tensor has columns. Without such columns it is still an operation: what is reduced must
@@ -68,13 +83,8 @@ static IrExpr *inside_columns(StepScope *scope, IrExpr *value, IrExpr *identity,
   int64_t row[2] = {1, place->bn}, all[2] = {place->bm, place->bn};
   IrExpr *columns = kernel_dim(scope->build, scope->build->op->gemm.n, "N", NUMBER_S32);
   IrType type = ir_tile(module, element, 2, all, NULL);
-  if (ir_known_multiple(scope->build->kernel, columns, REDUCED_COLUMNS) == REDUCED_COLUMNS) {
-    if (reduction == ONNX_ReduceSum) return ir_emit_value(builder, OP_ADD, type, "x", 2, value, identity);
-    IrExpr *same =
-        ir_emit_value(builder, reduction == ONNX_ReduceMax ? OP_MAX : OP_MIN, type, "x", 2, value, identity);
-    if (number_class(element) == NUMBER_FLOAT) ir_attribute_set(same->value->def, ATTR_NAN, NULL);
-    return same;
-  }
+  if (ir_known_multiple(scope->build->kernel, columns, REDUCED_COLUMNS) == REDUCED_COLUMNS)
+    return unchanged(scope, value, identity, reduction);
   IrExpr *number = ir_emit_value(builder, OP_IOTA, ir_tile(module, NUMBER_S32, 2, row, NULL), "number", 0);
   ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, 1));
   IrExpr *left = ir_binary(module, OPERATOR_SUB, columns, place->at[place->rank - 1]);
@@ -83,8 +93,13 @@ static IrExpr *inside_columns(StepScope *scope, IrExpr *value, IrExpr *identity,
   return ir_emit_value(builder, OP_SELECT, type, "x", 3, inside, value, identity);
 }
 
+static const char *reduction_name(OperatorId reduction)
+{
+  return reduction == ONNX_ReduceSum ? "sum" : reduction == ONNX_ReduceMax ? "max" : "min";
+}
+
 /* One value a row and part. */
-static void store_reduced(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
+static void store_reduced_columns(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
 {
   Place *place = scope->data;
   IrModule *module = scope->build->module;
@@ -92,17 +107,32 @@ static void store_reduced(StepScope *scope, const FusedOutput *output, IrValue *
   IrExpr *identity = identity_of(module, output->reduction, element);
   value = inside_columns(scope, value, identity, output->reduction);
   int64_t extent[2] = {place->bm, 1}, ignored[2];
-  const char *with = output->reduction == ONNX_ReduceSum   ? "sum"
-                     : output->reduction == ONNX_ReduceMax ? "max"
-                                                           : "min";
   IrExpr *result =
       ir_emit_value(&scope->builder, OP_REDUCE, ir_tile(module, element, 2, extent, NULL), "part", 1, value);
-  ir_attribute_set(result->value->def, ATTR_WITH, ir_name(module, with));
+  ir_attribute_set(result->value->def, ATTR_WITH, ir_name(module, reduction_name(output->reduction)));
   ir_attribute_set(result->value->def, ATTR_DIM, ir_int(module, 1));
   IrExpr **column = &place->at[place->rank - 1], *kept = *column;
   *column = ir_binary(module, OPERATOR_DIV, kept, ir_int(module, REDUCED_COLUMNS));
   ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, ignored), result);
   *column = kept;
+}
+
+/* One value a column and part. A value that is the accumulator itself goes through an operation: passes take
+ * what is stored of it apart. */
+static void store_reduced_rows(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  NumberType element = tensor->type.element;
+  IrExpr *identity = identity_of(module, output->reduction, element);
+  IrExpr *rows = kernel_dim(scope->build, scope->build->op->gemm.m, "M", NUMBER_S32);
+  int64_t ignored[2];
+  if (output->value.kind == OPERAND_ANCHOR) value = unchanged(scope, value, identity, output->reduction);
+  IrOp *store = ir_emit(&scope->builder, OP_STORE_REDUCED, 2, corner(scope, tensor, ignored), value);
+  ir_attribute_set(store, ATTR_WITH, ir_name(module, reduction_name(output->reduction)));
+  ir_attribute_set(store, ATTR_EVERY, ir_int(module, REDUCED_ROWS));
+  if (ir_known_multiple(scope->build->kernel, rows, REDUCED_ROWS) == REDUCED_ROWS) return;
+  ir_attribute_set(store, ATTR_ROWS, rows);
+  ir_attribute_set(store, ATTR_FILL, identity);
 }
 
 static bool store_outputs(StepScope *scope)
@@ -115,7 +145,7 @@ static bool store_outputs(StepScope *scope)
     int64_t extent[2];
     IrExpr *value = step_convert(&writer, scope_operand(scope, &output->value), tensor->type.element);
     if (output->reduced) {
-      store_reduced(scope, output, tensor, value);
+      (output->by_rows ? store_reduced_rows : store_reduced_columns)(scope, output, tensor, value);
       continue;
     }
     IrExpr *access = corner(scope, tensor, extent);

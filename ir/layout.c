@@ -147,6 +147,26 @@ const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep)
   return slice;
 }
 
+const Layout *layout_every(Arena *arena, const Layout *layout, unsigned every)
+{
+  if (layout->rank != 2 || !every || layout->extent[0] % every) return NULL;
+  Layout *rows = arena_memdup(arena, layout, sizeof *layout);
+  rows->extent[0] /= every;
+  rows->n = 0;
+  rows->name = NULL;
+  for (unsigned i = 0; i < layout->n; i++) {
+    LayoutMode mode = layout->modes[i];
+    if (mode.dim == 0) {
+      bool within = mode.step * mode.size <= every, beyond = mode.step % every == 0;
+      if (!within && !beyond) return NULL;
+      mode = within ? (LayoutMode){mode.place, mode.size, LAYOUT_REPLICATED, 0}
+                    : (LayoutMode){mode.place, mode.size, 0, mode.step / every};
+    }
+    if (mode.dim != LAYOUT_REPLICATED || mode.place != PLACE_REGISTER) rows->modes[rows->n++] = mode;
+  }
+  return rows;
+}
+
 const Layout *layout_transposed(Arena *arena, const Layout *layout)
 {
   if (layout->rank != 2) return NULL;

@@ -94,6 +94,9 @@ bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the m
 /* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other
  * dimension has extent 1 and its modes replicate. Register modes that only replicate are dropped. */
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);
+/* The layout of a tile that has one row for each `every` of a 2-D layout's: digits of its rows that stay
+ * within these replicate, registers that only do so are dropped. NULL where a digit does not. */
+const Layout *layout_every(Arena *arena, const Layout *layout, unsigned every);
 /* The layout of a part of a tile with the extents given, starting where a register begins a new piece: what
  * is cut off are registers. NULL where lanes or warps would go. */
 const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents);

@@ -238,6 +238,23 @@ static void check_reduce(Verifier *verifier, const IrOp *op)
   }
 }
 
+/* Rows that become one: as many as divide the tile's, and all or none of them may lie outside. */
+static void check_store_reduced(Verifier *verifier, const IrOp *op)
+{
+  IrType tile = type_of(verifier, op->operands[1]);
+  int64_t every = ir_attribute_int(op, ATTR_EVERY, 0);
+  check_corner(verifier, op, op->operands[0], &tile);
+  if (tile.kind != TYPE_TILE || tile.rank != 2)
+    fault(verifier, op, "shape", "`store_reduced` takes a tile of two dimensions");
+  else if (ir_attribute_value(op, ATTR_EVERY)->kind == EXPR_INT &&
+           (every < 1 || ir_tile_extent(&tile, 0) % every))
+    fault(verifier, op, "shape",
+          "%" G_GINT64_FORMAT " rows become one: not a divisor of the tile's %" G_GINT64_FORMAT, every,
+          ir_tile_extent(&tile, 0));
+  else if (!ir_attribute(op, ATTR_ROWS) != !ir_attribute(op, ATTR_FILL))
+    fault(verifier, op, "attribute", "`rows` and `fill` of `store_reduced` go together");
+}
+
 static void check_iota(Verifier *verifier, const IrOp *op)
 {
   const IrType *type = &op->results[0]->type;
@@ -480,6 +497,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_GET: check_memory(verifier, op); break;
   case OP_MMA: check_mma(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
+  case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;

@@ -380,7 +380,7 @@ static unsigned access_width(const IrOp *op, const LowerAccess *access, bool *co
   return (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1));
 }
 
-static IrExpr *fill_of(Lower *lower, const IrOp *op)
+IrExpr *lower_fill_of(Lower *lower, const IrOp *op)
 {
   IrExpr *fill = ir_attribute_value(op, ATTR_FILL);
   if (fill && fill->kind == EXPR_UNARY && fill->operator_ == OPERATOR_NEG)
@@ -400,7 +400,7 @@ static void load_scalar(Lower *lower, IrOp *op)
   LowerTile tile = {.element = element, .n = 1, .reg = arena_new_array(lower->arena, IrExpr *, 1)};
   unsigned reg = 0;
   lower_load_vector(lower, OP_LOAD_GLOBAL, lower_access_at(lower, &access, none), &tile, &reg, 1,
-                    lower_access_inside(lower, &access, none), fill_of(lower, op),
+                    lower_access_inside(lower, &access, none), lower_fill_of(lower, op),
                     ir_attribute_value(op, ATTR_CACHE));
   g_hash_table_insert(lower->scalars, op->results[0], tile.reg[0]);
 }
@@ -420,7 +420,7 @@ void lower_load(Lower *lower, IrOp *op)
   bool columns;
   unsigned width = access_width(op, &access, &columns);
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
-  IrExpr *fill = fill_of(lower, op);
+  IrExpr *fill = lower_fill_of(lower, op);
   Groups groups = make_groups(lower, tile->layout, tile->element, width, columns);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];
@@ -433,14 +433,11 @@ void lower_load(Lower *lower, IrOp *op)
   lower_tile_bind(lower, result, tile);
 }
 
-void lower_store(Lower *lower, IrOp *op)
+void lower_store_tile(Lower *lower, IrOp *op, const IrExpr *corner, LowerTile *tile)
 {
-  LowerTile *tile = lower_tile(lower, op->operands[1]);
-  if (!tile) return;
   LowerMap map = lower_map_of(tile->layout);
   LowerAccess access;
-  if (!lower_access_open(lower, op->operands[0], &map, tile->layout->rank, extents_of(tile->layout), &access))
-    return;
+  if (!lower_access_open(lower, corner, &map, tile->layout->rank, extents_of(tile->layout), &access)) return;
   bool columns;
   unsigned width = access_width(op, &access, &columns);
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
@@ -455,6 +452,12 @@ void lower_store(Lower *lower, IrOp *op)
     lower_store_vector(lower, OP_STORE_GLOBAL, address, tile, group->reg, groups.width, inside,
                        ir_attribute_value(op, ATTR_CACHE));
   }
+}
+
+void lower_store(Lower *lower, IrOp *op)
+{
+  LowerTile *tile = lower_tile(lower, op->operands[1]);
+  if (tile) lower_store_tile(lower, op, op->operands[0], tile);
 }
 
 /* ---- Gather and scatter ---- */
@@ -506,7 +509,7 @@ void lower_gather(Lower *lower, IrOp *op)
   if (!open_scattered(lower, op->operands[0], op->operands[1], tile->layout, &scattered)) return;
   unsigned width = (unsigned)MAX(1, ir_attribute_int(op, ATTR_VECTOR, 1)), last = tile->layout->rank - 1;
   IrExpr **mask = spread_mask(lower, op, tile->layout, &width);
-  IrExpr *fill = fill_of(lower, op);
+  IrExpr *fill = lower_fill_of(lower, op);
   Groups groups = make_groups(lower, tile->layout, tile->element, width, false);
   for (unsigned g = 0; g < groups.n && !lower->failed; g++) {
     const Group *group = &groups.group[g];

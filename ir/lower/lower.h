@@ -298,6 +298,9 @@ LowerCursor *lower_cursor_of(Lower *lower, const IrExpr *expr);
 
 void lower_load(Lower *lower, IrOp *op); /* global.c */
 void lower_store(Lower *lower, IrOp *op);
+/* What op stores, with its `where` and `cache`: the tile at a corner of its own. */
+void lower_store_tile(Lower *lower, IrOp *op, const IrExpr *corner, LowerTile *tile);
+IrExpr *lower_fill_of(Lower *lower, const IrOp *op); /* of an op with `fill`; NULL: it has none */
 void lower_gather(Lower *lower, IrOp *op);
 void lower_scatter(Lower *lower, IrOp *op);
 
@@ -325,6 +328,7 @@ void lower_add_partial(Lower *lower, IrOp *op);
 
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
+void lower_store_reduced(Lower *lower, IrOp *op);
 
 /* One product as its three lowerings see it. */
 typedef struct LowerProduct {

@@ -1,4 +1,5 @@
-/* Reductions along one dimension: within a thread's registers, then across lanes, then across warps.
+/* Reductions along one dimension: within a thread's registers, then across lanes, then across warps; and of
+ * blocks of rows, one warp's, straight to memory.
  *
  * The order is fixed, so results are the same from run to run; after each stage all who took part have the
  * result. Registers are combined pairwise, which keeps both the error and the chain of dependent operations
@@ -44,8 +45,8 @@ static void within_thread(Lower *lower, const Reduction *reduction)
   }
 }
 
-/* Butterfly over the lane bits that move along the reduced dimension. */
-static void across_lanes(Lower *lower, const Reduction *reduction)
+/* Butterfly over the lane bits that move along the reduced dimension by less than `limit`. */
+static void across_lanes(Lower *lower, const Reduction *reduction, unsigned limit)
 {
   const Layout *layout = reduction->from->layout;
   LowerTile *to = reduction->to;
@@ -54,7 +55,8 @@ static void across_lanes(Lower *lower, const Reduction *reduction)
   for (unsigned i = 0; i < layout->n; i++) {
     const LayoutMode *mode = &layout->modes[i];
     if (mode->place != PLACE_LANE) continue;
-    for (unsigned bit = 1; mode->dim == (int)reduction->dim && bit < mode->size; bit *= 2)
+    bool along = mode->dim == (int)reduction->dim && mode->step < limit;
+    for (unsigned bit = 1; along && bit < mode->size; bit *= 2)
       for (unsigned r = 0; r < to->n; r++) {
         IrExpr *other = lower_value(lower, OP_SHUFFLE, type, "other", 2, to->reg[r],
                                     lower_int(lower, (int64_t)divisor * bit));
@@ -177,7 +179,90 @@ void lower_reduce(Lower *lower, IrOp *op)
   if (!reduction.from) return;
   reduction.to = lower_tile_new(lower, result->type.element, result->type.layout);
   within_thread(lower, &reduction);
-  if (!lower->failed) across_lanes(lower, &reduction);
+  if (!lower->failed) across_lanes(lower, &reduction, G_MAXUINT);
   if (!lower->failed) across_warps(lower, &reduction);
   lower_tile_bind(lower, result, reduction.to);
+}
+
+/* ---- Rows that become one and are stored ---- */
+
+/* The registers of `from`, those in rows from `rows` on replaced by what such rows count as. The thread's
+ * rows are few: each is compared once. */
+static void replace_outside(Lower *lower, const IrOp *op, const IrExpr *corner, LowerTile *from)
+{
+  const IrExpr *rows = ir_attribute_value(op, ATTR_ROWS);
+  IrExpr *fill = lower_fill_of(lower, op);
+  if (!rows || !fill) return;
+  LowerMap map = lower_map_of(from->layout);
+  IrExpr *first =
+      lower_add(lower, NUMBER_S32, lower_map_coordinate(lower, &map, 0), lower_s32(lower, corner));
+  IrExpr *bound = lower_s32(lower, rows), *count_as = lower_literal(lower, fill, from->element);
+  const unsigned *at = lower_registers(lower, from->layout);
+  IrType type = ir_scalar(lower_register_type(from->element));
+  for (unsigned r = 0; r < from->n; r++) {
+    IrExpr *limit = lower_sub(lower, NUMBER_S32, bound, lower_int(lower, at[(size_t)r * LAYOUT_MAX_DIMS]));
+    IrExpr *inside = lower_compare(lower, OP_LT, first, limit);
+    from->reg[r] = lower_value(lower, OP_SELECT, type, "x", 3, inside, from->reg[r], count_as);
+  }
+}
+
+static bool combine_rows(Lower *lower, const Reduction *reduction, unsigned every)
+{
+  LowerTile *from = reduction->from, *to = reduction->to;
+  const unsigned *at = lower_registers(lower, from->layout);
+  IrExpr **x = arena_new_array(lower->arena, IrExpr *, from->n);
+  unsigned *target = arena_new_array(lower->arena, unsigned, from->n);
+  for (unsigned i = 0; i < from->n; i++) {
+    const unsigned *here = at + (size_t)i * LAYOUT_MAX_DIMS;
+    target[i] = lower_register_at(lower, to->layout, here[0] / every, here[1]);
+    if (target[i] >= to->n) return false;
+  }
+  for (unsigned r = 0; r < to->n; r++) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < from->n; i++)
+      if (target[i] == r) x[n++] = from->reg[i];
+    if (!n) return false;
+    to->reg[r] = combine_all(lower, reduction, x, n);
+  }
+  across_lanes(lower, reduction, every);
+  return true;
+}
+
+/* No warp waits for another: the rows of a value have to be of one warp, as the blocks of 16 of products are.
+ */
+static bool is_of_one_warp(const Layout *layout, unsigned every)
+{
+  for (unsigned i = 0; i < layout->n; i++)
+    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == 0 && layout->modes[i].step < every)
+      return false;
+  return true;
+}
+
+void lower_store_reduced(Lower *lower, IrOp *op)
+{
+  const IrExpr *with = ir_attribute_value(op, ATTR_WITH), *corner = op->operands[0];
+  unsigned every = (unsigned)ir_attribute_int(op, ATTR_EVERY, 1);
+  LowerTile *tile = lower_tile(lower, op->operands[1]);
+  if (!tile) return;
+  const Layout *layout = is_of_one_warp(tile->layout, every) && with->kind == EXPR_NAME
+                             ? layout_every(lower->arena, tile->layout, every)
+                             : NULL;
+  if (!layout || corner->kind != EXPR_INDEX || corner->n < 3) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "reduction", NULL,
+               "store_reduced: %u rows of this tile are not one warp's", every);
+    return;
+  }
+  LowerTile *from = lower_tile_new(lower, tile->element, tile->layout);
+  memcpy(from->reg, tile->reg, tile->n * sizeof *tile->reg);
+  Reduction reduction = {.op = op, .with = with->name, .from = from};
+  reduction.to = lower_tile_new(lower, tile->element, layout);
+  IrExpr *moved = arena_memdup(lower->arena, corner, sizeof *corner);
+  moved->items = arena_memdup(lower->arena, corner->items, corner->n * sizeof *corner->items);
+  IrExpr **row = &moved->items[corner->n - 2];
+  replace_outside(lower, op, *row, from);
+  *row = ir_binary(lower->module, OPERATOR_DIV, *row, ir_int(lower->module, every));
+  if (!lower->failed && combine_rows(lower, &reduction, every))
+    lower_store_tile(lower, op, moved, reduction.to);
+  else if (!lower->failed)
+    lower_fail(lower, ERROR_INTERNAL, "reduction", NULL, "store_reduced: registers without a place");
 }

@@ -260,6 +260,7 @@ static const IrType *accessed_tile(const IrOp *op)
   switch (op->code) {
   case OP_LOAD:
   case OP_GATHER: return &op->results[0]->type;
+  case OP_STORE_REDUCED:
   case OP_STORE: return op->operands[1]->kind == EXPR_VALUE ? &op->operands[1]->value->type : NULL;
   case OP_SCATTER: return op->operands[2]->kind == EXPR_VALUE ? &op->operands[2]->value->type : NULL;
   default: return NULL;
@@ -301,11 +302,13 @@ static const Layout *spread(Placement *placement, unsigned rank, const unsigned 
 }
 
 /* Elements of a vector of 16 bytes, at most MOST_PATCH, of the widest type among accesses to tiles of a
- * shape; 0 unless some of them go along the tile's rows and some along its columns. */
-static unsigned patch_vector(Placement *placement, const IrType *shape)
+ * shape.
+ * `*along`: bit 0: some of them go along the tile's rows, bit 1: along its columns. */
+static unsigned patch_vector(Placement *placement, const IrType *shape, unsigned *along_dims)
 {
-  unsigned vector = MOST_PATCH, seen = 0;
-  for (unsigned i = 0; i < placement->ops->len && shape->rank == 2; i++) {
+  unsigned vector = MOST_PATCH;
+  *along_dims = 0;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     const IrType *tile = op->code == OP_LOAD || op->code == OP_STORE ? accessed_tile(op) : NULL;
     const IrExpr *base = tile ? ir_access_base(op->operands[0]) : NULL;
@@ -314,10 +317,28 @@ static unsigned patch_vector(Placement *placement, const IrType *shape)
         ir_tile_extent(tile, 1) != ir_tile_extent(shape, 1))
       continue;
     int along = ir_contiguous_dim(&base->value->type) - ((int)base->value->type.rank - 2);
-    if (along >= 0) seen |= 1u << along;
+    if (along >= 0) *along_dims |= 1u << along;
     vector = MIN(vector, 16 / number_bytes(tile->element));
   }
-  return seen == 3 ? vector : 0;
+  return vector;
+}
+
+#define LEAST_RUN 32 /* bytes along the rows that are worth lanes of their own: a sector */
+
+/* A tile all of whose accesses go along its rows, spread as its transpose would be; NULL: it is no such tile.
+ */
+static const Layout *place_along_rows(Placement *placement, const IrType *type, unsigned vector,
+                                      unsigned warps)
+{
+  Arena *arena = placement->module->arena;
+  unsigned turned[2] = {(unsigned)ir_tile_extent(type, 1), (unsigned)ir_tile_extent(type, 0)};
+  if (turned[1] * number_bytes(type->element) < LEAST_RUN) return NULL;
+  for (; vector; vector /= 2) {
+    if (turned[1] % vector) continue;
+    const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps);
+    if (layout) return layout_transposed(arena, layout);
+  }
+  return NULL;
 }
 
 static const Layout *place_blocked(Placement *placement, const IrType *type)
@@ -328,10 +349,11 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   set_threads(placement, (unsigned)threads);
   unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
   extents_of(type, extent);
-  unsigned patch = patch_vector(placement, type);
-  const Layout *patches =
-      patch ? layout_patches(placement->module->arena, extent[0], extent[1], patch, warps) : NULL;
-  if (patches) return patches;
+  unsigned along = 0, patch = type->rank == 2 ? patch_vector(placement, type, &along) : 0;
+  const Layout *other = NULL;
+  if (along == 3) other = layout_patches(placement->module->arena, extent[0], extent[1], patch, warps);
+  if (along == 1) other = place_along_rows(placement, type, patch, warps);
+  if (other) return other;
   unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
   for (unsigned vector = shape_vector(placement, type); vector;
        vector /= 2) { /* narrower ones spread wider */

@@ -92,6 +92,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_IOTA: lower_iota(lower, op); break;
   case OP_LOAD: lower_load(lower, op); break;
   case OP_STORE: lower_store(lower, op); break;
+  case OP_STORE_REDUCED: lower_store_reduced(lower, op); break;
   case OP_GATHER: lower_gather(lower, op); break;
   case OP_SCATTER: lower_scatter(lower, op); break;
   case OP_MMA: lower_mma(lower, op); break;

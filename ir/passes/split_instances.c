@@ -61,6 +61,7 @@ static void check_op(IrOp *op, void *data)
     break;
   case OP_LOAD:
   case OP_STORE:
+  case OP_STORE_REDUCED:
     if (!has_corner(op->operands[0])) split->possible = false;
     break;
   case OP_REDUCE:
@@ -137,7 +138,7 @@ static void move_access(IrOp *op, void *data)
   for (unsigned i = 0; i < op->n_operands; i++)
     op->operands[i] = own_part(split, op->operands[i]);
   if (op->code == OP_MMA) op->operands[1] = own_rows(split, op->operands[1]);
-  if (op->code != OP_LOAD && op->code != OP_STORE) return;
+  if (op->code != OP_LOAD && op->code != OP_STORE && op->code != OP_STORE_REDUCED) return;
   const IrType *tile = accessed_tile(op);
   if (tile && tile->kind == TYPE_TILE && ir_tile_extent(tile, 0) == split->m)
     op->operands[0] = own_corner(split, op->operands[0]);

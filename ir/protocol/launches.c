@@ -33,7 +33,8 @@ static bool check_partial(const IrFunction *kernel, const IrOp *op, bool waited,
 
 static bool writes_operand(const IrOp *op, unsigned operand)
 {
-  return operand == 0 && (op->code == OP_STORE || op->code == OP_SCATTER || op->code == OP_COPY);
+  return operand == 0 && (op->code == OP_STORE || op->code == OP_STORE_REDUCED || op->code == OP_SCATTER ||
+                          op->code == OP_COPY);
 }
 
 static bool check_op(const IrFunction *kernel, const IrOp *op, bool waited, GError **error)

@@ -404,6 +404,32 @@ static void test_slice(void **state)
   }
 }
 
+/* A row of each 16: of the warp that has these, in the registers of each 64 rows. */
+static void test_every(void **state)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const Layout *layout = layout_group_d(arena, 128, 176, 1), *rows = layout_every(arena, layout, 16);
+  assert_non_null(rows);
+  assert_int_equal(rows->extent[0], 8);
+  assert_int_equal(layout_registers(rows), layout_registers(layout) / 2);
+  bool seen[8] = {false};
+  for (unsigned w = 0; w < 4; w++)
+    for (unsigned l = 0; l < 32; l++)
+      for (unsigned r = 0; r < layout_registers(layout); r++) {
+        unsigned whole[2], part[2];
+        layout_at(layout, 0, w, l, r, whole);
+        layout_at(rows, 0, w, l, r / 4 * 2 + r % 2, part); /* pairs of columns in two rows, 8 apart */
+        assert_int_equal(part[0], whole[0] / 16);
+        assert_int_equal(part[1], whole[1]);
+        seen[part[0]] = true;
+      }
+  for (unsigned i = 0; i < 8; i++)
+    assert_true(seen[i]);
+  assert_non_null(layout_every(arena, layout_mma_c(arena, 64, 64, 2, 2), 16));
+  assert_null(layout_every(arena, layout, 24)); /* no divisor of the rows */
+  assert_null(layout_every(arena, layout, 32)); /* rows of a warp and of the next */
+}
+
 static void test_transposed(void **state)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -567,6 +593,7 @@ int main(void)
       cmocka_unit_test(test_swizzle),
       cmocka_unit_test(test_padding),
       cmocka_unit_test(test_slice),
+      cmocka_unit_test(test_every),
       cmocka_unit_test(test_transposed),
       cmocka_unit_test(test_equal),
       cmocka_unit_test(test_vector),

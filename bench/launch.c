@@ -107,30 +107,6 @@ static Loaded *start(const Bench *bench, const char *cache, bool nvjitlink, doub
   return loaded;
 }
 
-static void time_start(Bench *bench, bool nvjitlink)
-{
-  enum { COLD = 3, WARM = 9 };
-  double cold[COLD], warm[WARM];
-  unsigned assembled = 0, again = 0;
-  const char *tool = nvjitlink ? "nvJitLink" : "ptxas";
-  for (unsigned i = 0; i < COLD; i++) {
-    g_autofree char *folder = g_dir_make_tmp("adlgen-launch-XXXXXX", NULL);
-    Loaded *loaded = start(bench, folder, nvjitlink, &cold[i]);
-    assembled = loaded->assembled;
-    loaded_free(loaded);
-    for (unsigned j = 0; j < WARM / COLD; j++) {
-      loaded = start(bench, folder, nvjitlink, &warm[i * (WARM / COLD) + j]);
-      again += loaded->assembled;
-      loaded_free(loaded);
-    }
-    g_autoptr(Cache) cache = cache_open(folder, 0);
-    cache_clear(cache, NULL, NULL);
-  }
-  printf("cold start, %u kernels assembled by %-9s            %8.1f ms\n", assembled, tool,
-         median(cold, COLD));
-  printf("warm start, %u kernels assembled                       %8.2f ms\n", again, median(warm, WARM));
-}
-
 /* ---- memory ---- */
 
 static void fill_tensor(Bench *bench, unsigned i, const PlanTensor *plan, uint32_t seed)
@@ -183,6 +159,63 @@ static void wait_for(Bench *bench)
   must(device_wait(bench->device, &error), &error);
 }
 
+/* ---- the time of a start ---- */
+
+/* One start: until the caller has the executable, until the first launch is queued, until all kernels are
+ * loaded, each in milliseconds from the beginning. */
+typedef struct StartTimes {
+  double ready, launched, loaded;
+} StartTimes;
+
+static unsigned start_once(Bench *bench, const char *cache, bool nvjitlink, StartTimes *times)
+{
+  GError *error = NULL;
+  double begin = now_us();
+  bench->loaded = start(bench, cache, nvjitlink, &times->ready);
+  launch(bench, device_stream(bench->device));
+  times->launched = (now_us() - begin) / 1e3;
+  must(executable_load(bench->loaded->executable, NULL, &error), &error);
+  times->loaded = (now_us() - begin) / 1e3;
+  wait_for(bench);
+  unsigned assembled = assembly_queue_assembled(bench->loaded->queue);
+  g_clear_pointer(&bench->loaded, loaded_free);
+  return assembled;
+}
+
+static double median_of(const StartTimes *times, unsigned n, size_t field)
+{
+  double values[16];
+  for (unsigned i = 0; i < n; i++)
+    values[i] = *(const double *)((const char *)&times[i] + field);
+  return median(values, n);
+}
+
+static void print_starts(const char *what, const StartTimes *times, unsigned n, unsigned assembled)
+{
+  printf("%s start, %2u kernels assembled: executable %8.2f ms, first launch %8.2f ms, all loaded %8.2f ms\n",
+         what, assembled, median_of(times, n, offsetof(StartTimes, ready)),
+         median_of(times, n, offsetof(StartTimes, launched)),
+         median_of(times, n, offsetof(StartTimes, loaded)));
+}
+
+static void time_start(Bench *bench, bool nvjitlink)
+{
+  enum { COLD = 3, WARM = 9 };
+  StartTimes cold[COLD], warm[WARM];
+  unsigned assembled = 0, again = 0;
+  for (unsigned i = 0; i < COLD; i++) {
+    g_autofree char *folder = g_dir_make_tmp("adlgen-launch-XXXXXX", NULL);
+    assembled = start_once(bench, folder, nvjitlink, &cold[i]);
+    for (unsigned j = 0; j < WARM / COLD; j++)
+      again += start_once(bench, folder, nvjitlink, &warm[i * (WARM / COLD) + j]);
+    g_autoptr(Cache) cache = cache_open(folder, 0);
+    cache_clear(cache, NULL, NULL);
+  }
+  printf("assembled by %s\n", nvjitlink ? "nvJitLink" : "ptxas");
+  print_starts("cold", cold, COLD, assembled);
+  print_starts("warm", warm, WARM, again);
+}
+
 /* The outputs' bytes, one behind the other; then fills the outputs with a value. g_free. */
 static uint8_t *take_outputs(Bench *bench, uint64_t *size)
 {
@@ -222,7 +255,7 @@ static int bare_launch(const Executable *x, const SlotLaunch *launch, void *stre
                                stream,
                                (LaunchAttribute *)launch->attributes,
                                launch->n_attributes};
-  return x->context->driver.launch(&config, launch->variant->function, launch->parameters, NULL);
+  return x->context->driver.launch(&config, launch->variant->kernel->function, launch->parameters, NULL);
 }
 
 typedef enum { BARE, SAME, OTHER_ADDRESS, WAYS } Way;
@@ -300,6 +333,30 @@ static void check_capture(Bench *bench, const uint8_t *expected, uint64_t size)
   expect(bench, ok, "replay of a captured graph, three times");
 }
 
+/* A kernel is loaded while the stream that launches it first is being captured, in the strictest mode. */
+static void check_capture_first(Bench *bench, const uint8_t *expected, uint64_t size)
+{
+  CaptureBegin begin = (CaptureBegin)symbol(bench, "cuStreamBeginCapture_v2");
+  CaptureEnd end = (CaptureEnd)symbol(bench, "cuStreamEndCapture");
+  Instantiate instantiate = (Instantiate)symbol(bench, "cuGraphInstantiateWithFlags");
+  GraphLaunch replay = (GraphLaunch)symbol(bench, "cuGraphLaunch");
+  void *stream = device_stream(bench->device), *graph = NULL, *exec = NULL;
+  Loaded *kept = bench->loaded;
+  double ms = 0;
+  uint64_t again = 0;
+  bench->loaded = start(bench, NULL, false, &ms);
+  if (begin(stream, 0)) exit(1);
+  launch(bench, stream);
+  bool ok = !end(stream, &graph) && graph && !instantiate(&exec, graph, 0);
+  g_free(take_outputs(bench, &again));
+  ok = ok && !replay(exec, stream);
+  wait_for(bench);
+  g_autofree uint8_t *data = take_outputs(bench, &again);
+  expect(bench, ok && again == size && !memcmp(data, expected, size), "first launch while being captured");
+  loaded_free(bench->loaded);
+  bench->loaded = kept;
+}
+
 typedef struct Worker {
   Bench *bench;
   void *stream;
@@ -353,6 +410,12 @@ static void check_threads(Bench *bench, const uint8_t *expected, uint64_t size)
   expect(bench, ok, "four threads without a context, a stream each");
 }
 
+/* Both kernels are in one piece of machine code. */
+static GBytes *take_dependent(void *data, unsigned kernel, GError **error)
+{
+  return g_bytes_ref(data);
+}
+
 /* Two kernels of which the second may start early, with a region of the workspace cleared before the first.
  */
 static void check_dependent(Bench *bench, const char *folder)
@@ -369,9 +432,9 @@ static void check_dependent(Bench *bench, const char *folder)
   must(target != NULL, &error);
   Assembly *assembly = assembler ? assembler_run(assembler, "dependent", ptx->text, target, &error) : NULL;
   must(assembly != NULL, &error);
-  const ExecutableKernel kernels[] = {{"first", "first", assembly->cubin},
-                                      {"second", "second", assembly->cubin}};
-  Executable *x = executable_new(plan, context_open(0, NULL), kernels, 2, &error);
+  const ExecutableKernel kernels[] = {{"first", "first"}, {"second", "second"}};
+  const KernelSource code = {.take = take_dependent, .data = assembly->cubin};
+  Executable *x = executable_new(plan, context_open(0, NULL), kernels, 2, &code, &error);
   must(x != NULL, &error);
   const int64_t dims[] = {N};
   void *workspace = pointer_of(device_allocate(bench->device, 4 * N, &error));
@@ -407,14 +470,16 @@ int main(int argc, char **argv)
   must(bench.source != NULL, &error);
   for (unsigned i = 0; i < G_N_ELEMENTS(bench.dims); i++)
     bench.dims[i] = g_ascii_strtoll(argv[3], NULL, 10);
-  time_start(&bench, false);
   double ms = 0;
-  if (g_getenv("LAUNCH_NVJITLINK")) time_start(&bench, true);
   bench.loaded = start(&bench, "", false, &ms);
   printf("%s on %s, for %s\n", argv[1], device_name(bench.device), bench.loaded->gpu);
   for (guint i = 0; i < bench.loaded->warnings->len; i++)
     printf("warning: %s\n", (const char *)bench.loaded->warnings->pdata[i]);
   make_memory(&bench);
+  g_clear_pointer(&bench.loaded, loaded_free);
+  time_start(&bench, false);
+  if (g_getenv("LAUNCH_NVJITLINK")) time_start(&bench, true);
+  bench.loaded = start(&bench, "", false, &ms);
   uint64_t size = 0;
   g_free(take_outputs(&bench, &size));
   launch(&bench, device_stream(bench.device));
@@ -428,6 +493,7 @@ int main(int argc, char **argv)
   }
   time_launches(&bench);
   check_capture(&bench, expected, size);
+  check_capture_first(&bench, expected, size);
   check_threads(&bench, expected, size);
   check_dependent(&bench, argv[4]);
   loaded_free(bench.loaded);

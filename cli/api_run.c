@@ -121,18 +121,20 @@ void adlgen_executable_free(adlgen_executable *executable)
 
 size_t adlgen_executable_warning_count(const adlgen_executable *executable)
 {
-  return executable->loaded->warnings->len;
+  size_t n = 0;
+  while (loaded_warning(executable->loaded, n))
+    n++;
+  return n;
 }
 
 const char *adlgen_executable_warning(const adlgen_executable *executable, size_t warning)
 {
-  const GPtrArray *warnings = executable->loaded->warnings;
-  return warning < warnings->len ? warnings->pdata[warning] : NULL;
+  return loaded_warning(executable->loaded, warning);
 }
 
 size_t adlgen_executable_assembled(const adlgen_executable *executable)
 {
-  return executable->loaded->assembled;
+  return assembly_queue_assembled(executable->loaded->queue);
 }
 
 const char *adlgen_executable_gpu(const adlgen_executable *executable)
@@ -208,6 +210,12 @@ int adlgen_executable_workspace(const adlgen_executable *executable, const long 
     return api_fail_code(error, fault);
   *bytes = needed;
   return 0;
+}
+
+int adlgen_executable_load(adlgen_executable *executable, adlgen_error *error)
+{
+  GError *fault = NULL;
+  return executable_load(executable->loaded->executable, NULL, &fault) ? 0 : api_fail_code(error, fault);
 }
 
 int adlgen_launch(adlgen_executable *executable, void *stream, const void *const *tensors,

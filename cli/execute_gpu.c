@@ -20,7 +20,7 @@ typedef struct GpuRun {
   GpuRegion *regions; /* as plan->tensors (empty for the workspace's), then the workspace */
   uint64_t *addresses;
   ResolvedLaunch **launches; /* as plan->launches */
-  Executable *executable;
+  Loaded *loaded;
   Arena *arena;
 } GpuRun;
 
@@ -119,22 +119,6 @@ static bool resolve_launches(GpuRun *run, GError **error)
   return true;
 }
 
-static unsigned kernel_index(const GpuRun *run, const PlanVariant *variant)
-{
-  unsigned index = 0;
-  g_ptr_array_find(run->x->compiled->kernels, execution_kernel(run->x, variant), &index);
-  return index;
-}
-
-/* The kernels that these sizes and addresses launch, as compiled->kernels. */
-static bool *wanted_kernels(const GpuRun *run)
-{
-  bool *wanted = arena_new_array(run->arena, bool, run->x->compiled->kernels->len);
-  for (unsigned i = 0; i < run->x->plan->n_launches; i++)
-    if (!run->launches[i]->empty) wanted[kernel_index(run, run->launches[i]->variant)] = true;
-  return wanted;
-}
-
 static void note_differences(const GpuRun *run, const Context *context, const char *target)
 {
   g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
@@ -149,10 +133,8 @@ static bool load_kernels(GpuRun *run, const Assembler *assembler, GError **error
   Context *context = target ? context_open(0, error) : NULL; /* the device's, which is current */
   if (!context) return false;
   note_differences(run, context, target);
-  const JitScope scope = {wanted_kernels(run), 0};
-  unsigned assembled = 0;
-  run->executable = jit_kernels(run->x->compiled, context, assembler, target, &scope, &assembled, error);
-  return run->executable != NULL;
+  run->loaded = jit_kernels(run->x->compiled, context, assembler, target, error);
+  return run->loaded != NULL;
 }
 
 /* ---- launching ---- */
@@ -165,24 +147,24 @@ static void *pointer_of(uint64_t address)
 static bool launch_all(GpuRun *run, GError **error)
 {
   const GpuRegion *workspace = &run->regions[run->x->plan->n_tensors];
-  unsigned n = executable_tensor_count(run->executable);
+  unsigned n = executable_tensor_count(run->loaded->executable);
   const void **tensors = arena_new_array(run->arena, const void *, n);
   for (unsigned i = 0; i < n; i++)
-    tensors[i] = pointer_of(run->addresses[executable_tensor(run->executable, i)->index]);
+    tensors[i] = pointer_of(run->addresses[executable_tensor(run->loaded->executable, i)->index]);
   for (unsigned i = 0; i < run->x->plan->n_launches; i++) {
     const ResolvedLaunch *launch = run->launches[i];
     if (!launch->empty)
       g_string_append_printf(run->faults->notes, "%s: %s, grid %u x %u x %u\n", launch->launch->name,
                              launch->variant->kernel, launch->grid[0], launch->grid[1], launch->grid[2]);
   }
-  return executable_launch(run->executable, device_stream(run->device), tensors, run->x->symbols,
+  return executable_launch(run->loaded->executable, device_stream(run->device), tensors, run->x->symbols,
                            pointer_of(workspace->address), workspace->bytes, error) &&
          device_wait(run->device, error);
 }
 
 static void run_clear(GpuRun *run)
 {
-  executable_free(run->executable);
+  loaded_free(run->loaded);
   for (unsigned i = 0; run->regions && i <= run->x->plan->n_tensors; i++)
     device_release(run->device, run->regions[i].allocation);
   arena_free(run->arena);

@@ -9,17 +9,33 @@
 void loaded_free(Loaded *loaded)
 {
   if (!loaded) return;
-  executable_free(loaded->executable);
+  executable_free(loaded->executable); /* it takes from the queue, and that uses the assembler */
+  assembly_queue_free(loaded->queue);
+  assembler_free(loaded->assembler);
   g_ptr_array_unref(loaded->warnings);
   g_free(loaded->gpu);
   g_free(loaded);
 }
 
+const char *loaded_warning(const Loaded *loaded, size_t i)
+{
+  if (i < loaded->warnings->len) return loaded->warnings->pdata[i];
+  return loaded->assembler && i == loaded->warnings->len ? cache_warning(loaded->assembler->cache) : NULL;
+}
+
+static Loaded *loaded_new(const char *gpu)
+{
+  Loaded *loaded = g_new0(Loaded, 1);
+  loaded->warnings = g_ptr_array_new_with_free_func(g_free);
+  loaded->gpu = g_strdup(gpu);
+  return loaded;
+}
+
 /* One call on its way. */
 typedef struct Jit {
   const JitOptions *options;
-  Context *context;     /* NULL once the executable has it */
-  Assembler *assembler; /* and the cache in it */
+  Context *context;           /* NULL once the executable has it */
+  const Assembler *assembler; /* and the cache in it; `loaded` has it */
   const Gpu *gpu;
   Gpu *own_gpu;
   char *target;
@@ -29,7 +45,6 @@ typedef struct Jit {
 static void jit_clear(Jit *jit)
 {
   context_close(jit->context);
-  assembler_free(jit->assembler);
   gpu_free(jit->own_gpu);
   g_free(jit->target);
   loaded_free(jit->loaded);
@@ -79,13 +94,16 @@ static bool open_assembler(Jit *jit, GError **error)
 {
   const JitOptions *options = jit->options;
   Cache *cache = cache_open(options->cache_dir, 0);
-  jit->assembler = options->nvjitlink ? assembler_load_nvjitlink(cache, error)
-                                      : assembler_find_cached(options->ptxas, options->near, cache, error);
+  jit->loaded->assembler = options->nvjitlink
+                               ? assembler_load_nvjitlink(cache, error)
+                               : assembler_find_cached(options->ptxas, options->near, cache, error);
+  jit->assembler = jit->loaded->assembler;
   return jit->assembler != NULL;
 }
 
 static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
 {
+  jit->loaded = loaded_new(NULL);
   jit->context = context_open(jit->options->device, error);
   if (!jit->context || !open_assembler(jit, error)) return false;
   const DeviceFigures *figures = context_figures(jit->context);
@@ -93,8 +111,6 @@ static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
   jit->gpu = gpu ? gpu : jit->own_gpu;
   jit->target = jit->gpu ? figures_target(figures, jit->gpu->target, error) : NULL;
   if (!jit->target) return false;
-  jit->loaded = g_new0(Loaded, 1);
-  jit->loaded->warnings = g_ptr_array_new_with_free_func(g_free);
   jit->loaded->gpu = g_strdup(jit->gpu->name);
   figures_compare(figures, jit->gpu, jit->target, jit->loaded->warnings);
   return true;
@@ -138,7 +154,7 @@ typedef struct Program {
   ExecutableKernel *kernels; /* names belong to `list` */
   unsigned n;
   json_t *list;
-  GPtrArray *assemblies; /* Assembly *, owned */
+  AssemblyQueue *queue;
 } Program;
 
 static void program_clear(Program *program)
@@ -146,22 +162,17 @@ static void program_clear(Program *program)
   plan_free(program->plan);
   g_free(program->kernels);
   json_decref(program->list);
-  if (program->assemblies) g_ptr_array_unref(program->assemblies);
-}
-
-static void assembly_destroy(void *assembly)
-{
-  assembly_free(assembly);
+  assembly_queue_free(program->queue);
 }
 
 static bool recall_kernel(const Jit *jit, Program *program, json_t *row)
 {
   const char *name = NULL, *entry = NULL, *hash = NULL;
   if (json_unpack(row, "[sss]", &name, &entry, &hash)) return false;
-  Assembly *assembly = assembly_recall(jit->assembler, hash, jit->target);
+  g_autoptr(Assembly) assembly = assembly_recall(jit->assembler, hash, jit->target);
   if (!assembly) return false;
-  g_ptr_array_add(program->assemblies, assembly);
-  program->kernels[program->n++] = (ExecutableKernel){name, entry, assembly->cubin};
+  assembly_queue_add(program->queue, name, NULL, assembly->cubin);
+  program->kernels[program->n++] = (ExecutableKernel){name, entry};
   return true;
 }
 
@@ -172,7 +183,7 @@ static bool read_program(const Jit *jit, Program *program, const char *data, gsi
   program->list = json_loadb(data, (size_t)(end - data), 0, NULL);
   if (!json_is_array(program->list)) return false;
   program->kernels = g_new0(ExecutableKernel, json_array_size(program->list) + 1);
-  program->assemblies = g_ptr_array_new_with_free_func(assembly_destroy);
+  program->queue = assembly_queue_new(jit->assembler, jit->target, jit->options->jobs);
   for (size_t i = 0; i < json_array_size(program->list); i++)
     if (!recall_kernel(jit, program, json_array_get(program->list, i))) return false;
   g_autoptr(Source) source = source_new("<cache>/plan.json", end + 1, size - (size_t)(end + 1 - data));
@@ -189,7 +200,27 @@ static bool recall_program(const Jit *jit, const char *key, Program *program)
   return data && read_program(jit, program, data, size);
 }
 
-static void remember_program(const Jit *jit, const char *key, const CompileResult *result)
+/* An entry to be written when all machine code is in the cache. */
+typedef struct Memory {
+  Cache *cache;
+  char key[CACHE_KEY_LENGTH + 1];
+  GBytes *content;
+} Memory;
+
+static void memory_free(void *data)
+{
+  Memory *memory = data;
+  g_bytes_unref(memory->content);
+  g_free(memory);
+}
+
+static void memory_write(void *data)
+{
+  Memory *memory = data;
+  cache_put(memory->cache, memory->key, memory->content);
+}
+
+static Memory *program_memory(const Jit *jit, const char *key, const CompileResult *result)
 {
   json_t *list = json_array();
   for (guint i = 0; i < result->kernels->len; i++) {
@@ -201,83 +232,85 @@ static void remember_program(const Jit *jit, const char *key, const CompileResul
   g_autofree char *rows = json_dumps(list, JSON_COMPACT), *plan = plan_text(result->plan);
   json_decref(list);
   char *text = g_strconcat(rows, "\n", plan, NULL);
-  g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
-  cache_put(jit->assembler->cache, key, content);
+  Memory *memory = g_new0(Memory, 1);
+  memory->cache = jit->assembler->cache;
+  memcpy(memory->key, key, sizeof memory->key);
+  memory->content = g_bytes_new_take(text, strlen(text));
+  return memory;
 }
 
 /* ---- assembling and loading ---- */
 
-static bool take_jobs(const AssemblyJob *jobs, const unsigned *kernel_of, unsigned n,
-                      ExecutableKernel *kernels, unsigned *assembled, GError **error)
+static void want_kernel(void *data, unsigned kernel)
 {
-  for (unsigned i = 0; i < n; i++) {
-    if (jobs[i].error) {
-      g_propagate_error(error, g_error_copy(jobs[i].error));
-      return false;
-    }
-    kernels[kernel_of[i]].cubin = jobs[i].result->cubin;
-    *assembled += !jobs[i].result->recalled;
-  }
-  return true;
+  assembly_queue_want(data, kernel);
+}
+
+static GBytes *take_kernel(void *data, unsigned kernel, GError **error)
+{
+  return assembly_queue_take(data, kernel, error);
+}
+
+static KernelSource source_of(AssemblyQueue *queue)
+{
+  return (KernelSource){want_kernel, take_kernel, queue};
 }
 
 /* The plan is read back from its text, since the executable has one of its own. Takes the context. */
-static Executable *make_executable(const Plan *plan, Context *context, const ExecutableKernel *kernels,
-                                   unsigned n, GError **error)
+static Executable *make_executable(const CompileResult *result, Context *context, AssemblyQueue *queue,
+                                   GError **error)
 {
-  g_autofree char *text = plan_text(plan);
+  unsigned n = result->kernels->len;
+  g_autofree ExecutableKernel *kernels = g_new0(ExecutableKernel, n + 1);
+  g_autofree char *text = plan_text(result->plan);
   g_autoptr(Source) source = source_new("<plan>", text, strlen(text));
+  const KernelSource origin = source_of(queue);
   Plan *copy = plan_read(source, error);
   if (!copy) {
     context_close(context);
     return NULL;
   }
-  Executable *executable = executable_new(copy, context, kernels, n, error);
+  for (unsigned i = 0; i < n; i++) {
+    const CompiledKernel *kernel = result->kernels->pdata[i];
+    kernels[i] = (ExecutableKernel){kernel->name, kernel->entry};
+    assembly_queue_add(queue, kernel->name, kernel->ptx, NULL);
+  }
+  Executable *executable = executable_new(copy, context, kernels, n, &origin, error);
   if (!executable) plan_free(copy);
   return executable;
 }
 
-Executable *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
-                        const char *target, const JitScope *scope, unsigned *assembled, GError **error)
+Loaded *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
+                    const char *target, GError **error)
 {
-  unsigned n = result->kernels->len, n_jobs = 0;
-  g_autofree AssemblyJob *jobs = g_new0(AssemblyJob, n + 1);
-  g_autofree unsigned *kernel_of = g_new0(unsigned, n + 1);
-  g_autofree ExecutableKernel *kernels = g_new0(ExecutableKernel, n + 1);
-  for (unsigned i = 0; i < n; i++) {
-    const CompiledKernel *kernel = result->kernels->pdata[i];
-    kernels[i] = (ExecutableKernel){kernel->name, kernel->entry, NULL};
-    if (scope->wanted && !scope->wanted[i]) continue;
-    kernel_of[n_jobs] = i;
-    jobs[n_jobs++] = (AssemblyJob){kernel->name, kernel->ptx, target, NULL, NULL};
-  }
-  if (n_jobs) assembler_run_all(assembler, jobs, n_jobs, scope->jobs, NULL, NULL);
-  Executable *executable = NULL;
-  if (take_jobs(jobs, kernel_of, n_jobs, kernels, assembled, error))
-    executable = make_executable(result->plan, context, kernels, n, error);
-  else
-    context_close(context);
-  for (unsigned i = 0; i < n_jobs; i++) {
-    assembly_free(jobs[i].result);
-    g_clear_error(&jobs[i].error);
-  }
-  return executable;
+  g_autoptr(Loaded) loaded = loaded_new(result->plan->gpu_name);
+  loaded->queue = assembly_queue_new(assembler, target, 0);
+  loaded->executable = make_executable(result, context, loaded->queue, error);
+  return loaded->executable ? g_steal_pointer(&loaded) : NULL;
 }
 
-static bool assemble_and_load(Jit *jit, const CompileResult *result, GError **error)
+/* key: of the cache's entry; NULL: there will be none. */
+static bool assemble_and_load(Jit *jit, const CompileResult *result, const char *key, GError **error)
 {
-  const JitScope scope = {NULL, jit->options->jobs};
-  jit->loaded->executable = jit_kernels(result, g_steal_pointer(&jit->context), jit->assembler, jit->target,
-                                        &scope, &jit->loaded->assembled, error);
-  return jit->loaded->executable != NULL;
+  Loaded *loaded = jit->loaded;
+  loaded->queue = assembly_queue_new(jit->assembler, jit->target, jit->options->jobs);
+  loaded->executable = make_executable(result, g_steal_pointer(&jit->context), loaded->queue, error);
+  if (!loaded->executable) return false;
+  assembly_queue_start(loaded->queue, key ? memory_write : NULL,
+                       key ? program_memory(jit, key, result) : NULL, key ? memory_free : NULL);
+  return true;
 }
 
 static bool load_program(Jit *jit, Program *program, GError **error)
 {
   Context *context = g_steal_pointer(&jit->context);
-  jit->loaded->executable = executable_new(program->plan, context, program->kernels, program->n, error);
-  if (jit->loaded->executable) program->plan = NULL; /* the executable has it */
-  return jit->loaded->executable != NULL;
+  const KernelSource origin = source_of(program->queue);
+  jit->loaded->executable =
+      executable_new(program->plan, context, program->kernels, program->n, &origin, error);
+  if (!jit->loaded->executable) return false;
+  program->plan = NULL; /* the executable has it */
+  jit->loaded->queue = g_steal_pointer(&program->queue);
+  return true;
 }
 
 /* ---- constants ---- */
@@ -316,8 +349,6 @@ static bool load_constants(Executable *executable, const Graph *graph, GError **
 static Loaded *finish(Jit *jit, bool ok)
 {
   Loaded *loaded = ok ? g_steal_pointer(&jit->loaded) : NULL;
-  const char *warning = loaded ? cache_warning(jit->assembler->cache) : NULL;
-  if (warning) g_ptr_array_add(loaded->warnings, g_strdup(warning));
   jit_clear(jit);
   return loaded;
 }
@@ -333,9 +364,7 @@ static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **
   }
   options.tuned = tuned;
   g_autoptr(CompileResult) result = *graph ? generator_compile(*graph, jit->gpu, &options, error) : NULL;
-  if (!result || !assemble_and_load(jit, result, error)) return false;
-  if (key) remember_program(jit, key, result);
-  return true;
+  return result && assemble_and_load(jit, result, key, error);
 }
 
 Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GError **error)
@@ -361,7 +390,7 @@ Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *g
                    GError **error)
 {
   Jit jit = {.options = options};
-  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, error) &&
+  bool ok = jit_open(&jit, gpu, error) && assemble_and_load(&jit, result, NULL, error) &&
             load_constants(jit.loaded->executable, graph, error);
   return finish(&jit, ok);
 }

@@ -2,7 +2,7 @@
  * adlgen_jit_*() and adlgen_load(), and of `adlgen run --on gpu`. */
 #pragma once
 #include "generator/compile.h"
-#include "runtime/assembler.h"
+#include "runtime/assembly_queue.h"
 #include "runtime/executable.h"
 
 typedef struct JitOptions {
@@ -20,26 +20,28 @@ typedef struct JitOptions {
 
 typedef struct Loaded {
   Executable *executable;
-  char *gpu;           /* name of the description */
-  GPtrArray *warnings; /* char * */
-  unsigned assembled;  /* kernels the assembler was run for */
+  AssemblyQueue *queue; /* that the executable's machine code comes from */
+  Assembler *assembler; /* of the queue, with the cache; NULL: the caller's */
+  char *gpu;            /* name of the description */
+  GPtrArray *warnings;  /* char * */
 } Loaded;
 
 void loaded_free(Loaded *loaded);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Loaded, loaded_free)
 
-/* Compiles a graph for a GPU (NULL: the description nearest to the device) and loads it, or finds all of it
- * in the cache. */
+/* Line i of what a person may want to know; NULL behind the last. It lives as long as `loaded`. What is found
+ * wrong with the cache later is added at the end. */
+const char *loaded_warning(const Loaded *loaded, size_t i);
+
+/* Compiles a graph for a GPU (NULL: the description nearest to the device), or finds all of it in the cache.
+ * Kernels are assembled behind the caller's back, those of a launch first; executable_load() waits for all.
+ */
 Loaded *jit_source(Source *source, const Gpu *gpu, const JitOptions *options, GError **error);
-/* Loads what was compiled from the graph. */
+/* The same for what was compiled from the graph. */
 Loaded *jit_result(const CompileResult *result, const Graph *graph, const Gpu *gpu, const JitOptions *options,
                    GError **error);
-
-typedef struct JitScope {
-  const bool *wanted; /* kernels to load, as result->kernels; NULL: all */
-  unsigned jobs;      /* threads that assemble; 0: one per processor */
-} JitScope;
-/* The step in the middle: assembles for a target and loads. Takes the context. The caller passes addresses of
- * constants to each launch. *assembled grows by the number of kernels the assembler was run for. */
-Executable *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
-                        const char *target, const JitScope *scope, unsigned *assembled, GError **error);
+/* The step in the middle, for a program that launches once: nothing is assembled that no launch needs. Takes
+ * the context; the assembler must outlive what it gives. Constants are not loaded: the caller passes their
+ * addresses to each launch. */
+Loaded *jit_kernels(const CompileResult *result, Context *context, const Assembler *assembler,
+                    const char *target, GError **error);

@@ -27,6 +27,7 @@ struct BenchBuild {
 typedef struct Ours {
   BenchBuild *build;
   Device *device;
+  BenchCode *code;        /* where its machine code comes from, while it is loaded */
   Executable *executable; /* has the build's plan */
   uint64_t workspace, workspace_bytes;
   const void ***sets; /* [set][tensor of the executable]: addresses */
@@ -349,32 +350,37 @@ static bool ours_queue(BenchCandidate *candidate, unsigned set, GError **error)
                            ours->build->symbols, workspace, ours->workspace_bytes, error);
 }
 
-/* The executable takes the plan, which the build goes on reading. */
-static bool load(Ours *ours, BenchCode *code, GError **error)
+static GBytes *take_code(void *data, unsigned kernel, GError **error)
 {
-  BenchBuild *build = ours->build;
-  ExecutableKernel *kernels = arena_new_array(build->arena, ExecutableKernel, build->kernels->len);
-  g_autoptr(GPtrArray) cubins = g_ptr_array_new_with_free_func((GDestroyNotify)g_bytes_unref);
-  for (unsigned i = 0; i < build->kernels->len; i++) {
-    const Kernel *kernel = build->kernels->pdata[i];
-    kernels[i] = (ExecutableKernel){.name = kernel->name, .entry = kernel->entry};
-    if (!kernel->launched) continue;
-    GBytes *cubin = code_get(code, build, kernel, error);
-    if (!cubin) return false;
-    g_ptr_array_add(cubins, cubin);
-    kernels[i].cubin = cubin;
-  }
-  Context *context = context_open(0, error); /* the device's, which is current */
-  Plan **plan = build->compiled ? &build->compiled->plan : &build->own_plan;
-  ours->executable = context ? executable_new(*plan, context, kernels, build->kernels->len, error) : NULL;
-  if (ours->executable) *plan = NULL;
-  return ours->executable != NULL;
+  const Ours *ours = data;
+  return code_get(ours->code, ours->build, ours->build->kernels->pdata[kernel], error);
 }
 
-static bool prepare(Ours *ours, BenchCode *code, const BenchTensors *tensors, GError **error)
+/* Kernels are loaded here, not when they are first timed. The executable takes the plan, which the build goes
+ * on reading. */
+static bool load(Ours *ours, GError **error)
 {
   BenchBuild *build = ours->build;
-  if (!load(ours, code, error) ||
+  unsigned n = build->kernels->len;
+  ExecutableKernel *kernels = arena_new_array(build->arena, ExecutableKernel, n);
+  bool *launched = arena_new_array(build->arena, bool, n);
+  for (unsigned i = 0; i < n; i++) {
+    const Kernel *kernel = build->kernels->pdata[i];
+    kernels[i] = (ExecutableKernel){.name = kernel->name, .entry = kernel->entry};
+    launched[i] = kernel->launched;
+  }
+  const KernelSource source = {.take = take_code, .data = ours};
+  Context *context = context_open(0, error); /* the device's, which is current */
+  Plan **plan = build->compiled ? &build->compiled->plan : &build->own_plan;
+  ours->executable = context ? executable_new(*plan, context, kernels, n, &source, error) : NULL;
+  if (ours->executable) *plan = NULL;
+  return ours->executable && executable_load(ours->executable, launched, error);
+}
+
+static bool prepare(Ours *ours, const BenchTensors *tensors, GError **error)
+{
+  BenchBuild *build = ours->build;
+  if (!load(ours, error) ||
       !executable_workspace(ours->executable, build->symbols, &ours->workspace_bytes, error))
     return false;
   ours->workspace = device_allocate(ours->device, ours->workspace_bytes, error);
@@ -396,6 +402,7 @@ BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const Be
 {
   Ours *ours = g_new0(Ours, 1);
   ours->build = build;
+  ours->code = code;
   ours->device = bench_gpu_device(tensors->gpu);
   g_autoptr(BenchCandidate) candidate = g_new0(BenchCandidate, 1);
   candidate->name = g_strdup(build->name);
@@ -403,7 +410,7 @@ BenchCandidate *bench_candidate_new(BenchBuild *build, BenchCode *code, const Be
   candidate->queue = ours_queue;
   candidate->release = ours_release;
   candidate->data = ours;
-  return prepare(ours, code, tensors, error) ? g_steal_pointer(&candidate) : NULL;
+  return prepare(ours, tensors, error) ? g_steal_pointer(&candidate) : NULL;
 }
 
 void bench_candidate_free(BenchCandidate *candidate)

@@ -65,6 +65,7 @@ _FUNCTIONS = {
     "adlgen_executable_free": (None, [_VOID]),
     "adlgen_executable_warning_count": (ctypes.c_size_t, [_VOID]),
     "adlgen_executable_warning": (_TEXT, [_VOID, ctypes.c_size_t]),
+    "adlgen_executable_load": (ctypes.c_int, [_VOID, _ERROR]),
     "adlgen_executable_dim_count": (ctypes.c_size_t, [_VOID]),
     "adlgen_executable_dim": (_TEXT, [_VOID, ctypes.c_size_t]),
     "adlgen_executable_tensor_count": (ctypes.c_size_t, [_VOID]),
@@ -383,7 +384,7 @@ class Kernel:
     if there are several). May be called from several threads.
 
     gpu: name of the description; plan: the plan as a dict; explain: which kernels were chosen and why; inputs, outputs:
-    names; warnings(device): what loading had to say."""
+    names; warnings(device): what loading had to say; load(device): waits until nothing is left to assemble."""
 
     def __init__(self, name, text, gpu, options):
         library = _load_library()
@@ -420,6 +421,10 @@ class Kernel:
 
     def warnings(self, device=0):
         return self._load(device).warnings
+
+    def load(self, device=0):
+        """Loads every kernel on a GPU, and waits for those that are still being assembled: no later call waits."""
+        _call("adlgen_executable_load", self._load(device).handle)
 
     def _options(self, device):
         given = self._given

@@ -6,8 +6,9 @@
 /* ---- running a tool ---- */
 
 /* Runs argv in a folder and returns what it printed on both streams; *status is its exit status, or -1 if it
- * was killed. NULL with *error if it could not be started. */
-static char *run_tool(const char *const *argv, const char *folder, int *status, GError **error)
+ * was killed. NULL with *error if it could not be started, or was stopped (`stop` may be NULL). */
+static char *run_tool(const char *const *argv, const char *folder, int *status, GCancellable *stop,
+                      GError **error)
 {
   g_autoptr(GSubprocessLauncher) launcher =
       g_subprocess_launcher_new(G_SUBPROCESS_FLAGS_STDOUT_PIPE | G_SUBPROCESS_FLAGS_STDERR_MERGE);
@@ -15,7 +16,11 @@ static char *run_tool(const char *const *argv, const char *folder, int *status, 
   g_autoptr(GError) start_error = NULL;
   g_autoptr(GSubprocess) process = g_subprocess_launcher_spawnv(launcher, argv, &start_error);
   g_autoptr(GBytes) output = NULL;
-  if (!process || !g_subprocess_communicate(process, NULL, NULL, &output, NULL, &start_error)) {
+  if (!process || !g_subprocess_communicate(process, NULL, stop, &output, NULL, &start_error)) {
+    if (process) { /* it writes to a folder that will be removed */
+      g_subprocess_force_exit(process);
+      g_subprocess_wait(process, NULL, NULL);
+    }
     error_set(error, ERROR_MISSING_TOOL, NULL, "tool-failed", NULL, "cannot run %s: %s", argv[0],
               start_error->message);
     return NULL;
@@ -59,7 +64,7 @@ static bool ask_tool(Assembler *assembler, GError **error)
 {
   int status = 0;
   g_autofree char *text =
-      run_tool((const char *[]){assembler->path, "--version", NULL}, NULL, &status, error);
+      run_tool((const char *[]){assembler->path, "--version", NULL}, NULL, &status, NULL, error);
   if (!text) return false;
   g_autoptr(GRegex) pattern = g_regex_new("\\bV([0-9]+(\\.[0-9]+)+)", 0, 0, NULL);
   g_autoptr(GMatchInfo) match = NULL;
@@ -69,7 +74,8 @@ static bool ask_tool(Assembler *assembler, GError **error)
     return false;
   }
   assembler->version = g_match_info_fetch(match, 1);
-  g_autofree char *help = run_tool((const char *[]){assembler->path, "--help", NULL}, NULL, &status, error);
+  g_autofree char *help =
+      run_tool((const char *[]){assembler->path, "--help", NULL}, NULL, &status, NULL, error);
   if (!help) return false;
   assembler->targets = read_targets(help);
   return true;
@@ -361,11 +367,11 @@ static GBytes *read_file(const char *folder, const char *name)
 }
 
 static Assembly *run_in(const Assembler *assembler, const char *folder, const char *name, const char *target,
-                        GError **error)
+                        GCancellable *stop, GError **error)
 {
   const char *argv[] = {assembler->path, "-v", "-arch", target, "-o", "kernel.cubin", "kernel.ptx", NULL};
   int status = 0;
-  g_autofree char *log = run_tool(argv, folder, &status, error);
+  g_autofree char *log = run_tool(argv, folder, &status, stop, error);
   if (!log) return NULL;
   g_autoptr(GBytes) cubin = status == 0 ? read_file(folder, "kernel.cubin") : NULL;
   if (!cubin) {
@@ -378,7 +384,7 @@ static Assembly *run_in(const Assembler *assembler, const char *folder, const ch
 }
 
 static Assembly *run_program(const Assembler *assembler, const char *name, const char *ptx,
-                             const char *target, GError **error)
+                             const char *target, GCancellable *stop, GError **error)
 {
   g_autofree char *folder = make_scratch(error);
   if (!folder) return NULL;
@@ -389,13 +395,19 @@ static Assembly *run_program(const Assembler *assembler, const char *name, const
     error_set(error, ERROR_INPUT, NULL, "unwritable", "set TMPDIR to a folder with room",
               "cannot write %s: %s", path, system->message);
   else
-    assembly = run_in(assembler, folder, name, target, error);
+    assembly = run_in(assembler, folder, name, target, stop, error);
   remove_scratch(folder);
   return assembly;
 }
 
 Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
                         GError **error)
+{
+  return assembler_run_until(assembler, name, ptx, target, NULL, error);
+}
+
+Assembly *assembler_run_until(const Assembler *assembler, const char *name, const char *ptx,
+                              const char *target, GCancellable *stop, GError **error)
 {
   if (!assembler->library && !assembler_knows_target(assembler, target)) {
     const char *newest = assembler_newest_target(assembler);
@@ -409,7 +421,7 @@ Assembly *assembler_run(const Assembler *assembler, const char *name, const char
   Assembly *assembly = assembly_recall(assembler, hash, target);
   if (assembly) return assembly;
   assembly = assembler->library ? nvjitlink_run(assembler->library, name, ptx, target, error)
-                                : run_program(assembler, name, ptx, target, error);
+                                : run_program(assembler, name, ptx, target, stop, error);
   if (assembly) assembly_remember(assembler, hash, target, assembly);
   return assembly;
 }
@@ -477,7 +489,7 @@ char *assembler_disassemble(const Assembler *assembler, GBytes *cubin, GError **
   const char *with_nvdisasm[] = {nvdisasm, "-c", "kernel.cubin", NULL};
   const char *with_cuobjdump[] = {cuobjdump, "-sass", "kernel.cubin", NULL};
   if (g_file_set_contents(path, bytes, (gssize)size, NULL))
-    text = run_tool(nvdisasm ? with_nvdisasm : with_cuobjdump, folder, &status, error);
+    text = run_tool(nvdisasm ? with_nvdisasm : with_cuobjdump, folder, &status, NULL, error);
   else
     error_set(error, ERROR_INPUT, NULL, "unwritable", NULL, "cannot write %s", path);
   remove_scratch(folder);

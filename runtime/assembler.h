@@ -65,6 +65,10 @@ typedef struct Assembly {
  * for the target, ERROR_INTERNAL "assembler-refused" with its messages if it refuses the text. */
 Assembly *assembler_run(const Assembler *assembler, const char *name, const char *ptx, const char *target,
                         GError **error);
+/* The same; it may be stopped from another thread: then the error says so, and nothing else means anything.
+ * nvJitLink runs to its end. stop may be NULL. */
+Assembly *assembler_run_until(const Assembler *assembler, const char *name, const char *ptx,
+                              const char *target, GCancellable *stop, GError **error);
 void assembly_free(Assembly *assembly);
 /* What the cache files a text under, beside assembler, version and target. */
 void ptx_hash(const char *ptx, char hash[CACHE_KEY_LENGTH + 1]);

@@ -3,70 +3,83 @@
 
 /* ---- kernels ---- */
 
-/* The most dynamic shared memory and the largest cluster that a kernel is launched with. */
-static void needs_of_kernel(const Plan *plan, const char *name, unsigned *shared, unsigned *cluster)
+static void note_needs(const Plan *plan, LoadedKernel *kernel)
 {
-  *shared = 0;
-  *cluster = 1;
+  kernel->cluster = 1;
   for (unsigned i = 0; i < plan->n_launches; i++)
     for (unsigned j = 0; j < plan->launches[i]->n_variants; j++) {
       const PlanVariant *variant = plan->launches[i]->variants[j];
-      if (strcmp(variant->kernel, name)) continue;
-      *shared = MAX(*shared, variant->shared);
-      *cluster = MAX(*cluster, variant->cluster[0] * variant->cluster[1] * variant->cluster[2]);
+      const unsigned *cluster = variant->cluster;
+      if (strcmp(variant->kernel, kernel->name)) continue;
+      kernel->shared = MAX(kernel->shared, variant->shared);
+      kernel->cluster = MAX(kernel->cluster, cluster[0] * cluster[1] * cluster[2]);
     }
 }
 
-static bool refuse_shared(const Executable *x, const char *name, unsigned shared, GError **error)
+static bool refuse_shared(const Executable *x, const LoadedKernel *kernel, GError **error)
 {
   const DeviceFigures *figures = &x->context->figures;
-  if (!figures->shared_per_block || shared <= figures->shared_per_block) return false;
+  if (!figures->shared_per_block || kernel->shared <= figures->shared_per_block) return false;
   error_set(error, ERROR_UNSUPPORTED, NULL, "shared-memory", "a description of this GPU gives smaller tiles",
-            "%s needs %u bytes of shared memory per block, this %s has %u", name, shared, figures->name,
-            figures->shared_per_block);
+            "%s needs %u bytes of shared memory per block, this %s has %u", kernel->name, kernel->shared,
+            figures->name, figures->shared_per_block);
   return true;
 }
 
-static bool load_kernel(Executable *x, const ExecutableKernel *kernel, void **function, GError **error)
+static void note_kernels(Executable *x, const ExecutableKernel *kernels, unsigned n)
+{
+  x->n_kernels = n;
+  x->kernels = arena_new_array(x->arena, LoadedKernel, n);
+  x->modules = arena_new_array(x->arena, void *, n);
+  for (unsigned i = 0; i < n; i++) {
+    LoadedKernel *kernel = &x->kernels[i];
+    kernel->name = arena_strdup(x->arena, kernels[i].name);
+    kernel->entry = arena_strdup(x->arena, kernels[i].entry);
+    note_needs(x->plan, kernel);
+  }
+}
+
+/* Under load_lock. */
+static bool load_module(Executable *x, LoadedKernel *kernel, GBytes *cubin, GError **error)
 {
   const Driver *driver = &x->context->driver;
-  unsigned shared, cluster;
-  needs_of_kernel(x->plan, kernel->name, &shared, &cluster);
-  if (refuse_shared(x, kernel->name, shared, error)) return false;
-  void **module = &x->modules[x->n_modules];
-  int status = driver->module_load(module, g_bytes_get_data(kernel->cubin, NULL));
+  void *module = NULL, *function = NULL;
+  int status = driver->module_load(&module, g_bytes_get_data(cubin, NULL));
+  if (!status) status = driver->module_function(&function, module, kernel->entry);
+  if (!status) status = driver->function_set(function, FUNCTION_MAX_DYNAMIC_SHARED, (int)kernel->shared);
+  if (!status && kernel->cluster > PORTABLE_CLUSTER)
+    status = driver->function_set(function, FUNCTION_NON_PORTABLE_CLUSTER, 1);
   if (!status) {
-    x->n_modules++;
-    status = driver->module_function(function, *module, kernel->entry);
+    x->modules[x->n_modules++] = module;
+    atomic_store_explicit(&kernel->function, function, memory_order_release);
+    return true;
   }
-  if (!status) status = driver->function_set(*function, FUNCTION_MAX_DYNAMIC_SHARED, (int)shared);
-  if (!status && cluster > PORTABLE_CLUSTER)
-    status = driver->function_set(*function, FUNCTION_NON_PORTABLE_CLUSTER, 1);
-  if (!status) return true;
+  if (module) driver->module_unload(module);
   g_autofree char *what =
-      g_strdup_printf("cannot load %s with %u bytes of shared memory", kernel->name, shared);
+      g_strdup_printf("cannot load %s with %u bytes of shared memory", kernel->name, kernel->shared);
   return driver_failed(driver, status, ERROR_VERIFY, "load-refused", what, error);
 }
 
-static void give_function(Executable *x, const ExecutableKernel *kernel, void *function)
+/* Machine code may take long to come: the lock is taken when it is there. */
+void *executable_function(Executable *x, LoadedKernel *kernel, GError **error)
 {
-  for (unsigned i = 0; i < x->plan->n_launches; i++)
-    for (unsigned j = 0; j < x->plan->launches[i]->n_variants; j++) {
-      LoadedVariant *variant = &x->launches[i].variants[j];
-      if (!strcmp(variant->plan->kernel, kernel->name)) variant->function = function;
-    }
+  void *function = atomic_load_explicit(&kernel->function, memory_order_acquire);
+  if (function) return function;
+  g_autoptr(GBytes) cubin = x->source.take(x->source.data, (unsigned)(kernel - x->kernels), error);
+  if (!cubin) return NULL;
+  g_mutex_lock(&x->load_lock);
+  bool ok = atomic_load(&kernel->function) || load_module(x, kernel, cubin, error);
+  g_mutex_unlock(&x->load_lock);
+  return ok ? atomic_load(&kernel->function) : NULL;
 }
 
-static bool load_kernels(Executable *x, const ExecutableKernel *kernels, unsigned n, GError **error)
+bool executable_load(Executable *x, const bool *wanted, GError **error)
 {
   bool pushed = false, ok = context_enter(x->context, &pushed, error);
-  x->modules = arena_new_array(x->arena, void *, n);
-  for (unsigned i = 0; ok && i < n; i++) {
-    void *function = NULL;
-    if (!kernels[i].cubin) continue;
-    ok = load_kernel(x, &kernels[i], &function, error);
-    if (ok) give_function(x, &kernels[i], function);
-  }
+  for (unsigned i = 0; ok && x->source.want && i < x->n_kernels; i++)
+    if (!wanted || wanted[i]) x->source.want(x->source.data, i);
+  for (unsigned i = 0; ok && i < x->n_kernels; i++)
+    ok = (wanted && !wanted[i]) || executable_function(x, &x->kernels[i], error) != NULL;
   context_leave(x->context, pushed);
   return ok;
 }
@@ -89,6 +102,8 @@ static PlanArgument bind_argument(const Executable *x, const PlanArgument *argum
 static void bind_variant(const Executable *x, const PlanVariant *plan, LoadedVariant *variant)
 {
   variant->plan = plan;
+  for (unsigned i = 0; i < x->n_kernels && !variant->kernel; i++)
+    if (!strcmp(x->kernels[i].name, plan->kernel)) variant->kernel = &x->kernels[i];
   variant->guard = expression_bind(x->plan, x->arena, plan->guard);
   for (unsigned i = 0; i < 3; i++)
     variant->grid[i] = expression_bind(x->plan, x->arena, plan->grid[i]);
@@ -129,6 +144,22 @@ static void bind_plan(Executable *x)
   for (unsigned i = 0; i < plan->n_tensors; i++)
     if (plan->tensors[i]->kind == PLAN_WORKSPACE)
       x->workspace_offsets[i] = expression_bind(plan, x->arena, plan->tensors[i]->offset);
+}
+
+/* Is every kernel of the plan there, and does it fit on the GPU? */
+static bool check_kernels(const Executable *x, GError **error)
+{
+  for (unsigned i = 0; i < x->plan->n_launches; i++)
+    for (unsigned j = 0; j < x->plan->launches[i]->n_variants; j++) {
+      const LoadedVariant *variant = &x->launches[i].variants[j];
+      if (variant->kernel) continue;
+      error_set(error, ERROR_INTERNAL, NULL, "no-kernel", NULL, "%s of the plan is not among its kernels",
+                variant->plan->kernel);
+      return false;
+    }
+  for (unsigned i = 0; i < x->n_kernels; i++)
+    if (refuse_shared(x, &x->kernels[i], error)) return false;
+  return true;
 }
 
 /* ---- slots ---- */
@@ -172,15 +203,18 @@ static void make_slots(Executable *x)
 /* ---- the door ---- */
 
 Executable *executable_new(Plan *plan, Context *context, const ExecutableKernel *kernels, unsigned n_kernels,
-                           GError **error)
+                           const KernelSource *source, GError **error)
 {
   Executable *x = g_new0(Executable, 1);
   x->plan = plan;
   x->context = context;
+  x->source = *source;
   x->arena = arena_new();
+  g_mutex_init(&x->load_lock);
+  note_kernels(x, kernels, n_kernels);
   bind_plan(x);
   make_slots(x);
-  if (load_kernels(x, kernels, n_kernels, error) && zeroed_init(x, error)) return x;
+  if (check_kernels(x, error) && zeroed_init(x, error)) return x;
   x->plan = NULL; /* the caller keeps it */
   executable_free(x);
   return NULL;
@@ -205,6 +239,7 @@ void executable_free(Executable *x)
     g_array_unref(x->zeroed);
     g_mutex_clear(&x->zeroed_lock);
   }
+  g_mutex_clear(&x->load_lock);
   plan_free(x->plan);
   arena_free(x->arena);
   g_free(x);

@@ -1,27 +1,37 @@
 /* A plan's kernels loaded into one CUDA context, and their launch.
  *
- * Loading turns everything that a launch needs into plain data: functions, expressions whose names are
- * positions, buffers for arguments. A launch takes one of a few slots, which remember the arguments last made
- * for a set of (tensors, dims, workspace): if the set is the same the kernels are queued at once, else the
- * slot is filled anew. A slot is taken by one atomic exchange, so a launch of a set that is
- * there neither locks nor allocates. Filling one may: a workspace not seen before gets flags (zeroed.c).
- * Thread-safe, except executable_free(). */
+ * Making one turns everything that a launch needs into plain data: expressions whose names are positions,
+ * buffers for arguments. A kernel is loaded when a launch first needs it: plans have variants for every range
+ * of rows, of which most programs launch few. A launch takes one of a few slots, which remember the arguments
+ * last made for a set of (tensors, dims, workspace): if the set is the same the kernels are queued at once,
+ * else the slot is filled anew. A slot is taken by one atomic exchange, so a launch of a set that is there
+ * neither locks nor allocates. Filling one may: a kernel is loaded, for which others that load one wait; a
+ * workspace not seen before gets flags (zeroed.c). Thread-safe, except executable_free(). */
 #pragma once
 #include "generator/plan.h"
 #include "runtime/context.h"
 
 typedef struct Executable Executable;
 
-/* Machine code of one kernel of the plan. */
+/* Where machine code comes from. Both functions may be called from any thread. `kernel` counts the plan's
+ * kernels as they are given to executable_new(). */
+typedef struct KernelSource {
+  /* The kernel will soon be taken: begins with it. NULL: there is nothing to begin with. */
+  void (*want)(void *data, unsigned kernel);
+  /* Machine code, of which the caller gets a reference; may take long. NULL with *error. */
+  GBytes *(*take)(void *data, unsigned kernel, GError **error);
+  void *data; /* must outlive the executable */
+} KernelSource;
+
+/* One kernel of the plan, as its variants name it. */
 typedef struct ExecutableKernel {
-  const char *name, *entry; /* as in the plan's variants */
-  GBytes *cubin;            /* NULL: not loaded; a launch that needs it fails with "not-loaded" */
+  const char *name, *entry;
 } ExecutableKernel;
 
-/* Takes context; takes plan too, on success. ERROR_VERIFY "load-refused" with the driver's words,
- * ERROR_UNSUPPORTED "shared-memory" if a kernel needs more of it than the GPU has. */
+/* Takes context; takes plan too, on success. ERROR_UNSUPPORTED "shared-memory" if a kernel needs more of it
+ * than the GPU has. */
 Executable *executable_new(Plan *plan, Context *context, const ExecutableKernel *kernels, unsigned n_kernels,
-                           GError **error);
+                           const KernelSource *source, GError **error);
 void executable_free(Executable *executable);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Executable, executable_free)
 
@@ -35,6 +45,9 @@ bool executable_set_constant(Executable *executable, unsigned i, const void *dat
 
 /* Bytes of the workspace. dims: as plan->symbols. ERROR_INPUT if a value is outside its range. */
 bool executable_workspace(const Executable *executable, const int64_t *dims, uint64_t *bytes, GError **error);
+/* Loads the kernels, as they were given to executable_new(), that are wanted (NULL: all) and not loaded yet.
+ * ERROR_VERIFY "load-refused" with the driver's words, or what the source says. */
+bool executable_load(Executable *executable, const bool *wanted, GError **error);
 /* Queues every kernel on a stream (CUstream). See adlgen_launch() in the public header, of which this is the
  * body. */
 bool executable_launch(Executable *executable, void *stream, const void *const *tensors, const int64_t *dims,

@@ -10,6 +10,12 @@
 /* An argument as the kernel's parameter: large enough for each kind. */
 typedef DeviceTensorMap ParameterValue;
 
+typedef struct LoadedKernel {
+  char *name, *entry;
+  unsigned shared, cluster; /* the most dynamic shared memory and the largest cluster it is launched with */
+  _Atomic(void *) function; /* CUfunction; NULL: not loaded. Set once, under Executable.load_lock */
+} LoadedKernel;
+
 /* A variant of a launch, ready to be launched. Expressions are the plan's with names replaced by positions.
  */
 typedef struct LoadedVariant {
@@ -17,7 +23,7 @@ typedef struct LoadedVariant {
   const Symbolic *guard, *grid[3]; /* NULL: always; constant 1 */
   PlanArgument *arguments;         /* copies with such expressions */
   unsigned n_arguments;
-  void *function; /* CUfunction; NULL: not loaded */
+  LoadedKernel *kernel; /* NULL: not given to executable_new() */
 } LoadedVariant;
 
 typedef struct LoadedLaunch {
@@ -64,7 +70,11 @@ struct Executable {
   Plan *plan;
   Context *context;
   Arena *arena;
-  void **modules;
+  LoadedKernel *kernels;
+  unsigned n_kernels;
+  KernelSource source;
+  GMutex load_lock; /* of what follows */
+  void **modules;   /* room for one a kernel */
   unsigned n_modules;
   unsigned *tensors; /* position in plan->tensors of each tensor the caller passes */
   unsigned n_tensors;
@@ -90,6 +100,9 @@ typedef struct ExpressionValues {
 /* Value of a bound expression: false on overflow or division by zero. NULL gives `absent`. */
 bool expression_value(const Symbolic *expression, const ExpressionValues *values, int64_t absent,
                       int64_t *value);
+
+/* The kernel's function, which is loaded if it is not yet. The context is entered. From any thread. */
+void *executable_function(Executable *x, LoadedKernel *kernel, GError **error);
 
 /* zeroed.c. The context is entered for clear and block. */
 bool zeroed_init(Executable *x, GError **error);

@@ -144,7 +144,7 @@ static bool check_workspace(const Slot *slot, const Call *call, GError **error)
 /* ---- filling: arguments ---- */
 
 typedef struct Filling {
-  const Executable *x;
+  Executable *x;
   Slot *slot;
   ExpressionValues values;
 } Filling;
@@ -260,6 +260,17 @@ static bool choose(const Filling *f, const LoadedLaunch *launch, const LoadedVar
   return false;
 }
 
+/* Machine code of a kernel is missing: what other launches lack is begun with at the same time. */
+static void want_kernels(const Filling *f)
+{
+  Executable *x = f->x;
+  for (unsigned i = 0; x->source.want && i < x->plan->n_launches; i++) {
+    const LoadedVariant *variant = NULL;
+    if (choose(f, &x->launches[i], &variant) && !atomic_load(&variant->kernel->function))
+      x->source.want(x->source.data, (unsigned)(variant->kernel - x->kernels));
+  }
+}
+
 static bool fill_zero(const Filling *f, const LoadedLaunch *launch, SlotLaunch *out)
 {
   for (unsigned i = 0; i < launch->plan->n_zero; i++) {
@@ -304,9 +315,9 @@ static bool fill_launch(const Filling *f, const LoadedLaunch *launch, bool follo
   }
   /* Where there is nothing to do a divisor or a tensor map may well be of size 0. */
   if (out->empty) return true;
-  if (!variant->function) {
-    error_set(error, ERROR_INTERNAL, NULL, "not-loaded", NULL, "%s was not loaded", variant->plan->kernel);
-    return false;
+  if (!atomic_load_explicit(&variant->kernel->function, memory_order_acquire)) {
+    want_kernels(f);
+    if (!executable_function(f->x, variant->kernel, error)) return false;
   }
   fill_attributes(launch, follows, out);
   for (unsigned i = 0; i < variant->n_arguments; i++)
@@ -392,7 +403,8 @@ static bool queue_launch(const Executable *x, const LoadedLaunch *loaded, SlotLa
                          .n_attributes = launch->n_attributes};
   memcpy(config.grid, launch->grid, sizeof config.grid);
   memcpy(config.block, plan->block, sizeof config.block);
-  int status = driver->launch(&config, launch->variant->function, launch->parameters, NULL);
+  void *function = atomic_load_explicit(&launch->variant->kernel->function, memory_order_relaxed);
+  int status = driver->launch(&config, function, launch->parameters, NULL);
   return status == DRIVER_SUCCESS || launch_failed(x, launch, status, error);
 }
 

@@ -48,9 +48,11 @@ int main(void)
   check(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   check(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 
-  /* Once: from the description to kernels loaded in the current context. */
+  /* Once: from the description to an executable in the current context. Kernels that no launch has needed yet
+   * are assembled meanwhile. */
   adlgen_executable *gemm = adlgen_jit_text("example_gemm", graph, strlen(graph), NULL, NULL, &error);
   if (!gemm) report(&error);
+  if (adlgen_executable_load(gemm, &error)) report(&error); /* not needed: waits for all */
   printf("for %s, %zu kernels assembled\n", adlgen_executable_gpu(gemm), adlgen_executable_assembled(gemm));
   for (size_t i = 0; i < adlgen_executable_warning_count(gemm); i++)
     printf("warning: %s\n", adlgen_executable_warning(gemm, i));

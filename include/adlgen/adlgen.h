@@ -167,15 +167,22 @@ ADLGEN_API adlgen_gpu *adlgen_gpu_of_device(unsigned number, adlgen_error *error
  *   adlgen_executable_workspace(mlp, dims, &bytes, &error);                        (for these dimensions)
  *   adlgen_launch(mlp, stream, tensors, dims, workspace, bytes, &error);           (again and again)
  *
- * An executable is a graph's kernels loaded into one CUDA context; load it once in each context that runs it.
+ * An executable is a graph's kernels for one CUDA context; make it once in each context that runs it. A graph
+ * with open dimensions has kernels for every range of them, of which most programs launch few: each is loaded
+ * when a launch first needs it.
  *
+ * Background.     adlgen_load() and adlgen_jit_*() return when the graph is compiled. Its kernels are then
+ *                 assembled by adlgen_options.jobs threads of their own, one ptxas each; those that a launch
+ *                 needs come first, and it waits for them. adlgen_executable_load() waits for all: a program
+ *                 that must not stall later calls it once. What was assembled stays in the cache, where the
+ *                 next start finds it, also if the process ends before everything is done.
  * Contexts.       The executable belongs to the context it was loaded in (adlgen_options.device), which must
  *                 outlive it. A launch works from any thread, whatever context is current there, and leaves
  * that as it was. A primary context named by `device` is retained until adlgen_executable_free().
  * Thread-safety.  All functions on one executable may run at once on several threads, _free excepted.
  * Streams.        A launch queues work on the caller's stream (CUstream or cudaStream_t; NULL: the default
- * stream) and does not wait. The stream may be capturing: a launch allocates no device memory, does not
- *                 synchronise, and what it captures holds its arguments by value, so that replay needs
+ * stream) and does not wait for it. The stream may be capturing: a launch allocates no device memory, does
+ * not synchronise, and what it captures holds its arguments by value, so that replay needs
  * neither the executable's host memory nor any host work. The executable must stay loaded as long as the
  *                 graph is replayed.
  * Memory.         Tensors and workspace are the caller's, at addresses of the executable's GPU. Two launches
@@ -183,12 +190,13 @@ ADLGEN_API adlgen_gpu *adlgen_gpu_of_device(unsigned number, adlgen_error *error
  * executable is loaded. */
 typedef struct adlgen_executable adlgen_executable;
 
-/* Assembles a result's kernels for the GPU, from the cache where it has them, and loads them. options may be
- * NULL; ptxas, jobs, cache_dir, assembler and device are used. The result may be freed afterwards. A result
- * for an older GPU is assembled for this one; one that cannot run here gives ADLGEN_ERROR_UNSUPPORTED. */
+/* An executable of a result's kernels: assembles for the GPU those that the cache does not have. options may
+ * be NULL; ptxas, jobs, cache_dir, assembler and device are used. The result may be freed afterwards. A
+ * result for an older GPU is assembled for this one; one that cannot run here gives ADLGEN_ERROR_UNSUPPORTED.
+ */
 ADLGEN_API adlgen_executable *adlgen_load(const adlgen_result *result, const adlgen_options *options,
                                           adlgen_error *error);
-/* Description to loaded kernels in one call: compiles and loads, or finds both in the cache, which then runs
+/* Description to executable in one call: compiles, or finds all of it in the cache, which then runs
  * neither compiler nor assembler. gpu NULL: adlgen_gpu_of_device() of the GPU it is loaded on. Arguments as
  * of adlgen_compile_*(). */
 ADLGEN_API adlgen_executable *adlgen_jit_file(const char *path, const adlgen_gpu *gpu,
@@ -196,14 +204,18 @@ ADLGEN_API adlgen_executable *adlgen_jit_file(const char *path, const adlgen_gpu
 ADLGEN_API adlgen_executable *adlgen_jit_text(const char *name, const char *text, size_t length,
                                               const adlgen_gpu *gpu, const adlgen_options *options,
                                               adlgen_error *error);
-/* No launch may be in the making; kernels already queued must have ended. */
+/* No launch may be in the making; kernels already queued must have ended. Assembling that goes on is
+ * stopped: free what was made before the process ends. */
 ADLGEN_API void adlgen_executable_free(adlgen_executable *executable);
 
 /* What a person may want to know: the description and the GPU differ (both values are named), kernels were
  * assembled for a newer target, the cache cannot be used. One line each; a larger index gives NULL. */
 ADLGEN_API size_t adlgen_executable_warning_count(const adlgen_executable *executable);
 ADLGEN_API const char *adlgen_executable_warning(const adlgen_executable *executable, size_t warning);
-/* How many kernels the assembler was run for: 0 after a warm start. */
+/* Loads all kernels, and waits for those that are still being assembled. Returns 0, or the error's code. May
+ * be called at any time, or never. */
+ADLGEN_API int adlgen_executable_load(adlgen_executable *executable, adlgen_error *error);
+/* How many kernels the assembler was run for so far: 0 after a warm start. */
 ADLGEN_API size_t adlgen_executable_assembled(const adlgen_executable *executable);
 /* Name of the description it was compiled for. */
 ADLGEN_API const char *adlgen_executable_gpu(const adlgen_executable *executable);
@@ -248,7 +260,8 @@ ADLGEN_API int adlgen_executable_workspace(const adlgen_executable *executable, 
  * kernel shows where the caller synchronises. Cost: the variant, arguments and tensor maps of the last few
  * sets of (tensors, dims, workspace) are kept, so a set seen before costs a comparison more than the driver's
  * own launch; a set with other addresses only is cheaper than one with other dimensions. No memory is
- * allocated and no lock is taken. */
+ * allocated and no lock is taken, except where a kernel is launched for the first time: it is waited for and
+ * loaded, and what its assembler says is the error. */
 ADLGEN_API int adlgen_launch(adlgen_executable *executable, void *stream, const void *const *tensors,
                              const long long *dims, void *workspace, size_t workspace_bytes,
                              adlgen_error *error);

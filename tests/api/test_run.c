@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -352,6 +353,7 @@ static void test_cache(void **state)
   adlgen_options options = {.size = sizeof options, .cache_dir = mkdtemp(folder)};
   adlgen_executable *x = jit(product, "h100", &options, NULL);
   assert_non_null(x);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
   size_t kernels = adlgen_executable_assembled(x);
   assert_true(kernels > 0);
   adlgen_executable_free(x);
@@ -370,14 +372,17 @@ static void test_cache(void **state)
   adlgen_executable_free(x);
   options.dims = NULL;
   x = jit(product, "a100", &options, NULL);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
   assert_true(adlgen_executable_assembled(x) > 0);
   adlgen_executable_free(x);
   options.cache_dir = "";
   x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
   assert_int_equal(adlgen_executable_assembled(x), kernels);
   adlgen_executable_free(x);
   options.cache_dir = "/proc/adlgen";
   x = jit(product, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
   assert_int_equal(adlgen_executable_assembled(x), kernels);
   assert_non_null(
       strstr(adlgen_executable_warning(x, 0), "the cache is not used: cannot make /proc/adlgen/"));
@@ -393,6 +398,72 @@ static void test_cache(void **state)
   unsetenv("ADLGEN_NVJITLINK");
   adlgen_error_clear(&error);
   char command[100];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
+/* Kernels are loaded when they are needed, each once. */
+static void test_background(void **state)
+{
+  adlgen_executable *x = must_jit(product, "h100");
+  const void *tensors[] = {memory[0], memory[1], memory[2]}, *odd[] = {memory[0] + 2, memory[1], memory[2]};
+  assert_int_equal(seen->modules, 0);
+  assert_int_equal(launch(x, tensors, 64, NULL, 0, NULL), 0);
+  assert_int_equal(launch(x, tensors, 63, NULL, 0, NULL), 0);
+  assert_int_equal(seen->modules, 1);
+  assert_int_equal(launch(x, odd, 64, NULL, 0, NULL), 0);
+  assert_int_equal(seen->modules, 2);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
+  int all = seen->modules;
+  assert_true(all > 2);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
+  assert_int_equal(launch(x, tensors, 4000, NULL, 0, NULL), 0);
+  assert_int_equal(seen->modules, all);
+  adlgen_executable_free(x);
+  assert_int_equal(seen->modules, 0);
+}
+
+/* An assembler that answers and then does as `then` says. */
+static void write_assembler(const char *path, const char *then)
+{
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(
+      file,
+      "#!/bin/sh\ncase $1 in\n--version) echo V13.0.88 ;;\n--help) echo \"'sm_90a'\" ;;\n*) %s ;;\nesac\n",
+      then);
+  assert_int_equal(fclose(file), 0);
+  assert_int_equal(chmod(path, 0700), 0);
+}
+
+/* What the assembler says is the error of the launch that needs the kernel, and of nothing before. */
+static void test_background_faults(void **state)
+{
+  char folder[] = "adlgen-test-assembler-XXXXXX", path[64], command[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/ptxas", folder);
+  write_assembler(path, "echo 'ptxas fatal   : no'; exit 1");
+  adlgen_options options = {.size = sizeof options, .cache_dir = "", .ptxas = path};
+  adlgen_error error = {0};
+  adlgen_executable *x = jit(product, "h100", &options, &error);
+  if (!x) fail_msg("%s", error.message);
+  const void *tensors[] = {memory[0], memory[1], memory[2]};
+  unsigned launches = seen->launches;
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(launch(x, tensors, 64, NULL, 0, &error), ADLGEN_ERROR_INTERNAL);
+    assert_non_null(strstr(error.message, "ptxas 13.0.88 refused matmul"));
+    assert_non_null(strstr(error.message, "ptxas fatal   : no"));
+  }
+  assert_int_equal(adlgen_executable_load(x, &error), ADLGEN_ERROR_INTERNAL);
+  assert_int_equal(seen->launches, launches);
+  assert_int_equal(seen->modules, 0);
+  adlgen_executable_free(x);
+  /* One that never ends is stopped, or this test does not end either. */
+  write_assembler(path, "exec sleep 1000");
+  x = jit(product, "h100", &options, &error);
+  if (!x) fail_msg("%s", error.message);
+  adlgen_executable_free(x);
+  adlgen_error_clear(&error);
   snprintf(command, sizeof command, "rm -r %s", folder);
   assert_int_equal(system(command), 0);
 }
@@ -519,6 +590,7 @@ int main(void)
       cmocka_unit_test_setup(test_refusals, reset),    cmocka_unit_test_setup(test_constants, reset),
       cmocka_unit_test_setup(test_contexts, reset),    cmocka_unit_test_setup(test_cache, reset),
       cmocka_unit_test_setup(test_warnings, reset),    cmocka_unit_test_setup(test_threads, reset),
+      cmocka_unit_test_setup(test_background, reset),  cmocka_unit_test_setup(test_background_faults, reset),
   };
   return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  combine_blocks  combine_streams
- *         stage_stores  widen_accesses  overlap_launches  allocate_resources  check_protocol
+ *         stage_stores  widen_accesses  hoist_loads  overlap_launches  allocate_resources  check_protocol
  *         budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
  *
@@ -35,6 +35,8 @@ static const IrPass passes[] = {
      "results leave through shared memory and the copy engine"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
+    {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,
+     "numbers that an epilogue reads are loaded before the first products"},
     {"overlap_launches", IR_STAGED, IR_STAGED, true, pass_overlap_launches,
      "what needs nothing of the kernel before comes before the wait for it"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},

@@ -121,6 +121,11 @@ static void test_widen_accesses(void **state)
   check_pass("widen_accesses");
 }
 
+static void test_hoist_loads(void **state)
+{
+  check_pass("hoist_loads");
+}
+
 static void test_derive_waits(void **state)
 {
   check_pass("derive_waits");
@@ -181,6 +186,7 @@ int main(void)
       cmocka_unit_test(test_combine_streams),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_widen_accesses),
+      cmocka_unit_test(test_hoist_loads),
       cmocka_unit_test(test_allocate_resources),
       cmocka_unit_test(test_budget_registers),
       cmocka_unit_test(test_lower),

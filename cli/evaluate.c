@@ -104,7 +104,7 @@ static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **err
                         .attributes = attributes,
                         .n_attributes = node->op->n_attributes,
                         .result = node->outputs[0]->type};
-  Value *outputs[OPERATOR_MAX_OUTPUTS] = {NULL};
+  g_autofree Value **outputs = g_new0(Value *, node->n_outputs + 1);
   if (!reference_run(&call, outputs, node->n_outputs, error)) return false;
   bool ok = true;
   for (unsigned i = 0; i < node->n_outputs; i++) {

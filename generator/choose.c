@@ -83,14 +83,24 @@ bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *e
   return require_bound(chooser, choice, expression, SYMBOLIC_GE, minimum);
 }
 
-void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align)
+bool choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align)
 {
   choice->align = align;
-  if (tensor->align >= align) return;
+  if (tensor->align >= align) return true;
+  /* a view's address is that of the tensor, whose name it has, and what lies before it */
+  unsigned element = number_bytes(tensor->type);
+  if (tensor->begins && align > element &&
+      !choose_require_multiple(chooser, choice, tensor->begins, align / element))
+    return false;
   const Symbolic *condition =
       symbolic_binary(chooser->arena, SYMBOLIC_GE, symbolic_align(chooser->arena, tensor->name),
                       symbolic_constant(chooser->arena, align));
-  require(chooser, choice, condition);
+  switch (symbolic_decide(condition, &chooser->graph->facts)) {
+  case SYMBOLIC_TRUE: return true;
+  case SYMBOLIC_FALSE:
+  case SYMBOLIC_UNDECIDED: require(chooser, choice, condition);
+  }
+  return true;
 }
 
 int64_t choose_maximum(const Chooser *chooser, const Symbolic *expression)

@@ -46,7 +46,7 @@ Choice *choose_open(Chooser *chooser, const char *template_name);
 bool choose_require_multiple(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t multiple);
 bool choose_require_at_most(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t maximum);
 bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t minimum);
-void choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
+bool choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */
 bool choose_forced(const Chooser *chooser, const char *name, unsigned *value);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count

@@ -26,8 +26,7 @@ static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor 
   if (!symbolic_equals(strides[rank - 1], 1)) return false;
   for (unsigned d = 0; d + 1 < rank; d++)
     if (!choose_require_multiple(chooser, choice, strides[d], vector)) return false;
-  choose_require_align(chooser, choice, tensor, bytes);
-  return true;
+  return choose_require_align(chooser, choice, tensor, bytes);
 }
 
 /* Accesses of so many bytes by the widest operand. */
@@ -85,7 +84,7 @@ static bool require_patches(Chooser *chooser, Choice *choice, const FusedOperato
     for (unsigned d = 0; d < turned->rank; d++)
       if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(chooser, choice, strides[d], vector))
         return false;
-    choose_require_align(chooser, choice, tensor, 16);
+    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
   }
   return true;
 }

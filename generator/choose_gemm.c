@@ -57,10 +57,10 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
   /* what the epilogue loads and stores goes in pairs */
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool repeated = i != gemm->a && i != gemm->b && symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-    if (!repeated) choose_require_align(chooser, choice, op->inputs[i].tensor, 16);
+    if (!repeated && !choose_require_align(chooser, choice, op->inputs[i].tensor, 16)) return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
-    choose_require_align(chooser, choice, op->outputs[i].tensor, 16);
+    if (!choose_require_align(chooser, choice, op->outputs[i].tensor, 16)) return false;
   return !group || choose_require_at_least(chooser, choice, gemm->k, 1);
 }
 

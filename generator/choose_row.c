@@ -81,7 +81,7 @@ static bool require_vectors(Chooser *chooser, Choice *choice)
     unsigned vector = 16 / number_bytes(tensor->type);
     narrowest = MIN(narrowest, number_bytes(tensor->type));
     if (!choose_require_multiple(chooser, choice, strides[0], vector)) return false;
-    choose_require_align(chooser, choice, tensor, 16);
+    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
   }
   return choose_require_multiple(chooser, choice, op->row.columns, 16 / narrowest);
 }

@@ -146,6 +146,8 @@ static unsigned engine_order(const IrType *tensor, unsigned *order)
   return n;
 }
 
+#define MAP_STRIDE 16 /* bytes: strides of tensor maps are multiples of it */
+
 /* What the second-level cache fetches when a box misses. Boxes whose rows begin beside multiples of a sector
  * are loaded a sixth slower with more than a line (docs/performance-log.md). */
 static unsigned promotion_of(const PlanTensorMap *map)
@@ -154,6 +156,14 @@ static unsigned promotion_of(const PlanTensorMap *map)
   for (unsigned i = 0; i + 1 < map->rank; i++)
     if (symbolic_is_constant(map->strides[i], &stride) && stride % 32 != 0) return 128;
   return 256;
+}
+
+/* The stride or, if it may be no multiple of what the copy engine steps in, the next one. */
+static const Symbolic *legal_stride(const KernelBuild *build, Arena *arena, const Symbolic *bytes)
+{
+  if (symbolic_divisible(bytes, MAP_STRIDE, &build->graph->facts)) return bytes;
+  const Symbolic *step = symbolic_constant(arena, MAP_STRIDE);
+  return symbolic_mul(arena, step, symbolic_ceil_div(arena, bytes, step));
 }
 
 static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanTensorMap *map)
@@ -178,12 +188,13 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
       map->dims[i] =
           symbolic_binary(plan->arena, SYMBOLIC_MAX, map->dims[i], symbolic_constant(plan->arena, 1));
     if (i == 0) continue;
+    const Symbolic *stride = kernel_symbolic(build, plan->arena, tensor->strides[d]);
+    map->strides[i - 1] = symbolic_mul(plan->arena, stride, symbolic_constant(plan->arena, bytes));
     /* a dimension of extent 1 is never stepped along; its stride must only be legal, so it takes its
      * neighbour's */
-    bool single = i > 1 && ir_expr_is_int(tensor->dims[d], &one) && one == 1;
-    const Symbolic *stride = kernel_symbolic(build, plan->arena, tensor->strides[d]);
-    map->strides[i - 1] = single ? map->strides[i - 2]
-                                 : symbolic_mul(plan->arena, stride, symbolic_constant(plan->arena, bytes));
+    bool single = ir_expr_is_int(tensor->dims[d], &one) && one == 1;
+    if (single && i > 1) map->strides[i - 1] = map->strides[i - 2];
+    if (single && i == 1) map->strides[0] = legal_stride(build, plan->arena, map->strides[0]);
   }
   map->l2_promotion = promotion_of(map);
   return true;
@@ -218,11 +229,14 @@ static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *va
     const PlanTensor *planned = tensor             ? plan_tensor(plan, tensor->name)
                                 : argument->tensor ? shared_tensor(build, plan, argument->tensor)
                                                    : NULL;
-    const Symbolic *value = NULL;
+    const Symbolic *value = NULL, *offset = NULL;
     bool ok = true;
+    if (tensor && tensor->begins && !symbolic_equals(tensor->begins, 0))
+      offset = symbolic_mul(plan->arena, tensor->begins,
+                            symbolic_constant(plan->arena, number_bytes(tensor->type)));
     switch (argument->kind) {
     case ARGUMENT_POINTER:
-      ok = planned && plan_add_pointer(plan, variant, argument->name, planned, NULL);
+      ok = planned && plan_add_pointer(plan, variant, argument->name, planned, offset);
       break;
     case ARGUMENT_SCALAR:
       value = kernel_symbolic(build, plan->arena, ir_dim(build->module, argument->name));
@@ -230,7 +244,7 @@ static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *va
       break;
     case ARGUMENT_MAP: {
       PlanArgument *added =
-          planned ? plan_add_tensor_map(plan, variant, argument->name, planned, NULL) : NULL;
+          planned ? plan_add_tensor_map(plan, variant, argument->name, planned, offset) : NULL;
       ok = added && fill_map(build, plan, argument->map, &added->map);
       break;
     }

@@ -59,6 +59,18 @@ static Group *group_of(const Grouping *g, const GraphNode *node)
   return g->fuser.group_of[node->index];
 }
 
+/* The node reads a view of what the group computes: that must have left the group's kernel before. */
+static bool reads_view(const Grouping *g, const GraphNode *node, const Group *group)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphTensor *tensor = node->inputs[i];
+    if (!tensor || !fuser_is_view(tensor)) continue;
+    const GraphNode *producer = g->producers[tensor->index];
+    if (producer && group_of(g, producer) == group) return true;
+  }
+  return false;
+}
+
 static Group *new_group(Grouping *g, FusedKind kind, GraphNode *node)
 {
   Group *group = arena_new_object(g->fuser.arena, Group);
@@ -141,7 +153,9 @@ static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const ch
   if (!producer) return NULL;
   Group *group = group_of(g, producer);
   if (!group) return NULL;
-  if (!graph_same_shape(node->outputs[0], shape_of(group)))
+  if (reads_view(g, node, group))
+    *why = "it is split or transposed";
+  else if (!graph_same_shape(node->outputs[0], shape_of(group)))
     *why = "its shape is another";
   else if (group->anchor && tensor != producer->outputs[0])
     *why = "it is a further result of its operator";
@@ -170,9 +184,12 @@ static bool may_absorb(Grouping *g, const Group *group, const Group *other, cons
   }
   /* Neither may depend on the other through a third. */
   for (unsigned i = 0; i < other->nodes->len; i++)
-    if (!is_acyclic(g, other->nodes->pdata[i], group, other)) return false;
+    if (!is_acyclic(g, other->nodes->pdata[i], group, other) || reads_view(g, other->nodes->pdata[i], group))
+      return false;
   for (unsigned i = 0; i < group->nodes->len; i++)
-    if (!is_acyclic(g, group->nodes->pdata[i], other, group)) return false;
+    if (!is_acyclic(g, group->nodes->pdata[i], other, group) || reads_view(g, group->nodes->pdata[i], other))
+      return false;
+  if (reads_view(g, node, other)) return false;
   return true;
 }
 
@@ -219,7 +236,10 @@ static bool follows(Closure *c, const GraphNode *node)
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const GraphNode *producer = node->inputs[i] ? c->g->producers[node->inputs[i]->index] : NULL;
     if (!producer) continue;
-    reads = reads || c->inside[producer->index];
+    if (fuser_is_view(node->inputs[i]))
+      waits = waits || c->inside[producer->index];
+    else
+      reads = reads || c->inside[producer->index];
     waits = waits || c->tainted[producer->index];
   }
   bool joins = reads && !waits && node->op->class_ == OPERATOR_ELEMENTWISE && !group_of(c->g, node) &&
@@ -324,7 +344,7 @@ static void place_anchor(Grouping *g, GraphNode *node)
   Group *group = new_group(g, row ? FUSED_ROW : FUSED_GEMM, node);
   const GraphTensor *source = node->inputs[0];
   const GraphNode *producer = g->producers[source->index];
-  if (!row || !producer || g->fuser.none) return;
+  if (!row || !producer || g->fuser.none || fuser_is_view(source)) return;
   Group *before = group_of(g, producer);
   if (before->kind != FUSED_ELEMENTWISE || before->nodes->len >= g->fuser.max_steps) return;
   for (unsigned i = 0; i < before->nodes->len; i++) { /* everything stays inside */

@@ -36,6 +36,9 @@ static bool has_odd_rows(const GraphTensor *tensor)
     if (is_outer(tensor, i) && symbolic_is_constant(tensor->strides[i], &stride))
       odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
   }
+  int64_t begins;
+  if (tensor->begins && symbolic_is_constant(tensor->begins, &begins))
+    odd = odd || begins * number_bytes(tensor->type) % WIDE_BYTES != 0;
   return odd;
 }
 
@@ -85,10 +88,11 @@ static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
   return product;
 }
 
-/* Between two kernels of the graph, in memory that nobody else sees. */
-static bool is_intermediate(const GraphTensor *tensor)
+/* Between two kernels of the graph, in memory that nobody else sees, nor its strides. */
+static bool is_intermediate(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor)
 {
-  return tensor->producer && !tensor->is_output;
+  return tensor->producer && !tensor->is_output && !fuser_is_view(tensor) &&
+         !fuser_is_viewed(fuser, live, tensor);
 }
 
 static void replace(GraphTensor **list, unsigned n, const GraphTensor *old, GraphTensor *by)
@@ -116,14 +120,15 @@ static void replace_everywhere(const Fuser *fuser, const GPtrArray *live, const 
 }
 
 /* What stands for an operand with odd rows: `made` if it costs a copy. */
-static GraphTensor *aligned_operand(Fuser *fuser, const GraphNode *node, unsigned operand, bool *made)
+static GraphTensor *aligned_operand(Fuser *fuser, const GPtrArray *live, const GraphNode *node,
+                                    unsigned operand, bool *made)
 {
   const GraphTensor *tensor = node->inputs[operand];
   unsigned inner = (unsigned)contiguous_dimension(tensor);
   GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
                                          PADDED_BYTES / number_bytes(tensor->type));
   *made = false;
-  if (is_intermediate(tensor)) {
+  if (is_intermediate(fuser, live, tensor)) {
     aligned->name = tensor->name;
     aligned->producer = tensor->producer;
     return aligned;
@@ -137,8 +142,9 @@ static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, u
                          GraphTensor *aligned, bool made)
 {
   GraphTensor *tensor = node->inputs[operand];
-  if (made || is_intermediate(tensor)) aligned->index = fuser->tensors->len;
-  if (is_intermediate(tensor)) {
+  bool padded = is_intermediate(fuser, live, tensor);
+  if (made || padded) aligned->index = fuser->tensors->len;
+  if (padded) {
     g_ptr_array_add(fuser->tensors, aligned);
     replace_everywhere(fuser, live, tensor, aligned);
     fuser_note(fuser, "rows of `%s` are padded to %d bytes for %s", tensor->name, PADDED_BYTES,
@@ -159,7 +165,7 @@ void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
   for (unsigned i = 0; i < 2; i++) {
     if (!has_odd_rows(node->inputs[i])) continue;
     bool again = i && node->inputs[1] == node->inputs[0];
-    aligned[i] = again ? aligned[0] : aligned_operand(fuser, node, i, &made[i]);
+    aligned[i] = again ? aligned[0] : aligned_operand(fuser, live, node, i, &made[i]);
     copies.bytes = MIN(copies.bytes, known_bytes(fuser, node->inputs[i]));
   }
   if (!aligned[0] && !aligned[1]) return;

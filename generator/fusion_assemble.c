@@ -2,6 +2,8 @@
 #include "generator/fusion_private.h"
 #include <string.h>
 
+#define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
+
 /* Which dims an input's strides run over before merging. */
 typedef enum {
   VIEW_POINT,    /* the iteration point: base dims, broadcast */
@@ -441,10 +443,19 @@ static bool settle_row(Assembly *at, Space *space)
   return true;
 }
 
+/* A single row has any leading dimension: its own where rows begin at whole vectors, as those of a padded
+ * copy do, else the one of a dense matrix. */
+static const Symbolic *leading_dimension(const Fuser *fuser, const Symbolic *own, const Symbolic *extent)
+{
+  bool usable = !symbolic_equals(own, 0) && symbolic_divisible(own, WHOLE_VECTORS, &fuser->graph->facts);
+  return usable ? own : extent;
+}
+
 /* Of each pair one stride is the constant 1; an extent of 1 takes what is needed. */
-static void settle_pair(Arena *arena, const Symbolic **outer, const Symbolic **inner,
+static void settle_pair(const Fuser *fuser, const Symbolic **outer, const Symbolic **inner,
                         const Symbolic *outer_extent, const Symbolic *inner_extent, bool *outer_is_unit)
 {
+  Arena *arena = fuser->arena;
   bool unit = symbolic_equals(*inner, 1);
   if (!unit && symbolic_equals(inner_extent, 1) && !symbolic_equals(*outer, 1)) {
     *inner = symbolic_constant(arena, 1);
@@ -452,9 +463,8 @@ static void settle_pair(Arena *arena, const Symbolic **outer, const Symbolic **i
   }
   *outer_is_unit = !unit;
   if (!unit && !symbolic_equals(*outer, 1)) *outer = symbolic_constant(arena, 1); /* its extent is 1 */
-  /* A single row has any leading dimension: the one of a dense matrix. */
-  if (unit && symbolic_equals(outer_extent, 1)) *outer = inner_extent;
-  if (!unit && symbolic_equals(inner_extent, 1)) *inner = outer_extent;
+  if (unit && symbolic_equals(outer_extent, 1)) *outer = leading_dimension(fuser, *outer, inner_extent);
+  if (!unit && symbolic_equals(inner_extent, 1)) *inner = leading_dimension(fuser, *inner, outer_extent);
 }
 
 /* The last batch dim may become rows: B does not move along it, and A's rows keep a unit stride. */
@@ -492,9 +502,9 @@ static void settle_gemm(Assembly *at, Space *space)
     gemm->a_batch[i] = space->strides[i][gemm->a];
     gemm->b_batch[i] = space->strides[i][gemm->b];
   }
-  settle_pair(arena, &gemm->a_m, &gemm->a_k, gemm->m, gemm->k, &gemm->a_m_major);
+  settle_pair(at->fuser, &gemm->a_m, &gemm->a_k, gemm->m, gemm->k, &gemm->a_m_major);
   bool k_is_unit;
-  settle_pair(arena, &gemm->b_k, &gemm->b_n, gemm->k, gemm->n, &k_is_unit);
+  settle_pair(at->fuser, &gemm->b_k, &gemm->b_n, gemm->k, gemm->n, &k_is_unit);
   gemm->b_n_major = !k_is_unit;
 }
 
@@ -510,13 +520,15 @@ static void add_outputs(Assembly *at)
   for (unsigned i = 0; i < at->fuser->nodes->len; i++) {
     const GraphNode *node = at->fuser->nodes->pdata[i];
     for (unsigned j = 0; j < node->n_inputs && !g_hash_table_contains(inside, node); j++)
-      if (node->inputs[j]) g_hash_table_add(outside, node->inputs[j]);
+      if (node->inputs[j]) g_hash_table_add(outside, GUINT_TO_POINTER(node->inputs[j]->index + 1));
   }
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++) {
       const GraphTensor *tensor = node->outputs[j];
-      if (!tensor || (!tensor->is_output && !g_hash_table_contains(outside, tensor))) continue;
+      if (!tensor) continue;
+      bool leaves = g_hash_table_contains(outside, GUINT_TO_POINTER(tensor->index + 1)); /* or a view of it */
+      if (!tensor->is_output && !leaves) continue;
       bool reduced = group->kind == FUSED_GEMM && node->op->class_ == OPERATOR_ROW;
       FusedOutput output = {.tensor = tensor,
                             .anchor_output = node == group->anchor ? j : 0,

@@ -40,6 +40,14 @@ static bool reads(const GraphNode *node, const GraphTensor *tensor)
   return false;
 }
 
+/* The kernel of both would read parts of what it computes. */
+static bool views_one_another(const Fuser *fuser, const Group *a, const Group *b)
+{
+  for (unsigned i = 0; i < a->nodes->len; i++)
+    if (fuser_is_viewed(fuser, b->nodes, ((GraphNode *)a->nodes->pdata[i])->outputs[0])) return true;
+  return false;
+}
+
 /* Everything that leaves `group` goes to `to`, and is one tensor. */
 static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to)
 {
@@ -83,7 +91,9 @@ static void unite(Fuser *fuser, Group *into, Group *from, const Group *both)
 static void try_pair(Fuser *fuser, Group *into, Group *from)
 {
   if (into->nodes->len + from->nodes->len > fuser->max_steps) return;
-  if (!same_product(into->anchor, from->anchor) || !feeds_only(fuser, from, into)) return;
+  if (!same_product(into->anchor, from->anchor) || !feeds_only(fuser, from, into) ||
+      views_one_another(fuser, from, into))
+    return;
   bool first = from->anchor->index < into->anchor->index;
   Group both = {.kind = FUSED_GEMM,
                 .anchor = first ? from->anchor : into->anchor,

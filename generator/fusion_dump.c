@@ -17,12 +17,22 @@ static void append_value(GString *text, const char *title, const Symbolic *value
   g_string_append_printf(text, " %s %s", title, item);
 }
 
+/* The tensor, and where a part of it begins. */
+static void append_input(GString *text, const FusedOperator *fused, unsigned input)
+{
+  const GraphTensor *tensor = fused->inputs[input].tensor;
+  g_string_append(text, tensor->name);
+  if (!tensor->begins || symbolic_equals(tensor->begins, 0)) return;
+  g_autofree char *begins = symbolic_text(tensor->begins);
+  g_string_append_printf(text, "[from %s]", begins);
+}
+
 static void append_operand(GString *text, const FusedOperator *fused, const FusedOperand *operand)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE];
   switch (operand->kind) {
   case OPERAND_ABSENT: g_string_append_c(text, '-'); return;
-  case OPERAND_INPUT: g_string_append(text, fused->inputs[operand->index].tensor->name); return;
+  case OPERAND_INPUT: append_input(text, fused, operand->index); return;
   case OPERAND_STEP: g_string_append_printf(text, "%%%u", operand->index); return;
   case OPERAND_ANCHOR: g_string_append(text, operand->index ? "anchor2" : "anchor"); return;
   case OPERAND_IMMEDIATE:
@@ -52,17 +62,21 @@ static void append_gemm(GString *text, const FusedOperator *fused)
   append_value(text, "m", gemm->m);
   append_value(text, "n", gemm->n);
   append_value(text, "k", gemm->k);
-  g_string_append_printf(text, "\n  a %s", fused->inputs[gemm->a].tensor->name);
+  g_string_append(text, "\n  a ");
+  append_input(text, fused, gemm->a);
   append_list(text, " batch ", gemm->a_batch, gemm->n_batch);
   append_value(text, "m", gemm->a_m);
   append_value(text, "k", gemm->a_k);
-  g_string_append_printf(text, "%s\n  b %s", gemm->a_m_major ? " m-major" : "",
-                         fused->inputs[gemm->b].tensor->name);
+  g_string_append_printf(text, "%s\n  b ", gemm->a_m_major ? " m-major" : "");
+  append_input(text, fused, gemm->b);
   append_list(text, " batch ", gemm->b_batch, gemm->n_batch);
   append_value(text, "k", gemm->b_k);
   append_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
-  if (gemm->dual) g_string_append_printf(text, "  b2 %s as b\n", fused->inputs[gemm->b2].tensor->name);
+  if (!gemm->dual) return;
+  g_string_append(text, "  b2 ");
+  append_input(text, fused, gemm->b2);
+  g_string_append(text, " as b\n");
 }
 
 static void append_row(GString *text, const FusedOperator *fused)
@@ -95,8 +109,9 @@ static void append_operator(GString *text, const FusedOperator *fused)
     bool operand =
         fused->kind == FUSED_GEMM && (i == gemm->a || i == gemm->b || (gemm->dual && i == gemm->b2));
     if (operand) continue;
-    g_string_append_printf(text, "  in %s: %s", fused->inputs[i].tensor->name,
-                           number_name(fused->inputs[i].tensor->type));
+    g_string_append(text, "  in ");
+    append_input(text, fused, i);
+    g_string_append_printf(text, ": %s", number_name(fused->inputs[i].tensor->type));
     append_list(text, " strides ", fused->inputs[i].strides, fused->rank);
     g_string_append_c(text, '\n');
   }

@@ -309,6 +309,7 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   if (!collect_live(fuser, live, error)) return false;
   fuser_expand_zero_points(fuser, live);
   if (!fuser->none) fuser_take_scales(fuser, live);
+  fuser_make_views(fuser, live);
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i], *after = NULL;
     if (node->op->class_ == OPERATOR_ROW) {

@@ -44,6 +44,26 @@ GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphT
 void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
                        const char *why);
 
+/* ---- views: fusion_view.c ---- */
+
+/* Removes Split and Transpose from the live nodes: who reads their outputs reads their input instead, through
+ * tensors with strides and a beginning of their own; outputs of the graph are copied. */
+void fuser_make_views(Fuser *fuser, GPtrArray *live);
+/* Part of a tensor along a dimension: `extent` indices from `first` on. */
+GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,
+                           const Symbolic *extent);
+/* Is the tensor a view of what the graph computes or is given? It is read from memory, whatever group its
+ * reader is in. */
+bool fuser_is_view(const GraphTensor *tensor);
+/* Some node, done or among `live` (which may be NULL), reads the tensor through a view. */
+bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor);
+
+/* fusion_split.c: a product of which a Split takes two halves that meet again, as in silu(gate) * up, becomes
+ * two products with the halves of its right operand, for which there is one kernel (fusion_dual.c). They take
+ * the Split's place among the live nodes, in which what comes before it is no view any more. false: it is no
+ * such Split. */
+bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split);
+
 /* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
  * copied to rows that do where options->accept_copies says that it pays; intermediates get such rows
  * themselves. `live`: all nodes, in order. */

@@ -28,8 +28,12 @@ typedef struct GraphTensor {
   const Symbolic *shape[GRAPH_MAX_RANK];
   const Symbolic *strides[GRAPH_MAX_RANK]; /* elements; row-major unless the description says otherwise */
   unsigned align;                          /* bytes its address is known to be a multiple of */
-  GraphNode *producer;                     /* COMPUTED */
-  GraphNode **consumers;                   /* in node order, one entry per use */
+  /* Of a view, which fusion makes and which has the index and name of the tensor whose elements it shows: how
+   * many of them lie before its first one. NULL: none, and it is no part of a tensor that the graph computes.
+   */
+  const Symbolic *begins;
+  GraphNode *producer;   /* COMPUTED */
+  GraphNode **consumers; /* in node order, one entry per use */
   unsigned n_consumers;
   const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
@@ -59,8 +63,10 @@ struct GraphNode {
   GraphAttribute *attributes; /* op->n_attributes */
   const Mark *input_marks;    /* where each input is named */
   /* Resolved by inference: */
-  uint32_t axes; /* ROW: bit per normalised or reduced axis; 0: nothing is reduced */
-  bool keepdims; /* ROW, reductions */
+  uint32_t axes;                  /* ROW: bit per normalised or reduced axis; 0: nothing is reduced */
+  bool keepdims;                  /* ROW, reductions */
+  const Symbolic **sizes;         /* Split: of each output along the axis in `axes` */
+  unsigned order[GRAPH_MAX_RANK]; /* Transpose: the input's dimension that is the output's i-th */
   Mark mark;
 };
 

@@ -399,15 +399,16 @@ static bool infer_norm(Inference *at, Shape *shape)
   return true;
 }
 
-/* The axes of a reduction: attribute or constant input. */
-static bool read_axes(Inference *at, const int64_t **axes, unsigned *n, const Mark **mark)
+/* A list, the axes of a reduction or the sizes of parts: attribute or constant input. Absent: n is 0. */
+static bool read_list(Inference *at, const char *name, const char *what, const int64_t **list, unsigned *n,
+                      const Mark **mark)
 {
   GraphNode *node = at->node;
   *n = 0;
   *mark = &node->mark;
-  if (operator_attribute_index(node->op, "axes") >= 0) {
-    const GraphAttribute *attribute = graph_attribute(node, "axes");
-    *axes = attribute->integers;
+  if (operator_attribute_index(node->op, name) >= 0) {
+    const GraphAttribute *attribute = graph_attribute(node, name);
+    *list = attribute->integers;
     *n = attribute->n;
     *mark = &attribute->mark;
     return true;
@@ -416,12 +417,12 @@ static bool read_axes(Inference *at, const int64_t **axes, unsigned *n, const Ma
   if (!input) return true;
   *mark = &node->input_marks[1];
   if (!input->data || input->kind != TENSOR_CONSTANT)
-    return refuse(at, ERROR_UNSUPPORTED, *mark, "axes", "put them under `constants`, with `data`",
-                  "axes that are not a constant of the description are not supported: `%s`", input->name);
+    return refuse(at, ERROR_UNSUPPORTED, *mark, what, "put them under `constants`, with `data`",
+                  "%s that are not a constant of the description are not supported: `%s`", what, input->name);
   if (input->rank != 1)
-    return refuse(at, ERROR_INPUT, *mark, "rank", NULL, "axes are a list: `%s` has rank %u", input->name,
+    return refuse(at, ERROR_INPUT, *mark, "rank", NULL, "%s are a list: `%s` has rank %u", what, input->name,
                   input->rank);
-  *axes = input->data;
+  *list = input->data;
   *n = (unsigned)input->n_elements;
   return true;
 }
@@ -433,7 +434,7 @@ static bool infer_reduce(Inference *at, Shape *shape)
   const int64_t *axes = NULL;
   const Mark *mark;
   unsigned n, axis = 0;
-  if (!read_axes(at, &axes, &n, &mark)) return false;
+  if (!read_list(at, "axes", "axes", &axes, &n, &mark)) return false;
   bool has_noop = operator_attribute_index(node->op, "noop_with_empty_axes") >= 0;
   bool noop = has_noop && graph_attribute(node, "noop_with_empty_axes")->integer;
   node->axes = n || noop ? 0 : axes_from(0, input->rank);
@@ -491,6 +492,113 @@ static bool infer_quantize(Inference *at, Shape *shape)
   return true;
 }
 
+/* ---- views ---- */
+
+static bool refuse_division(Inference *at, unsigned axis, const Symbolic *extent, unsigned n)
+{
+  bool number = symbolic_is_constant(extent, NULL);
+  g_autofree char *text = symbolic_text(extent);
+  g_autofree char *hint = number ? g_strdup("name the sizes in `split`")
+                                 : g_strdup_printf("declare under `dims` that it is a multiple of %u", n);
+  return refuse(at, ERROR_INPUT, &at->node->mark, "shape", hint, "dimension %u of `%s`, %s, %s into %u parts",
+                axis, at->node->inputs[0]->name, text, number ? "does not divide" : "is not known to divide",
+                n);
+}
+
+/* Parts of one size; where `rest`, a last one that is smaller. */
+static bool divide_evenly(Inference *at, unsigned axis, const Symbolic *extent, bool rest)
+{
+  GraphNode *node = at->node;
+  Arena *arena = at->graph->arena;
+  unsigned n = node->n_outputs;
+  const Symbolic *size = symbolic_ceil_div(arena, extent, symbolic_constant(arena, n)), *last = size;
+  if (!symbolic_divisible(extent, n, &at->graph->facts)) {
+    int64_t least, most;
+    last = symbolic_sub(arena, extent, symbolic_mul(arena, size, symbolic_constant(arena, n - 1)));
+    symbolic_range(last, &at->graph->facts, &least, &most);
+    /* half of anything, rounded up, leaves something; of more parts only numbers tell */
+    if (!rest || (n > 2 && (!symbolic_is_constant(last, NULL) || least < 0)))
+      return refuse_division(at, axis, extent, n);
+  }
+  for (unsigned i = 0; i < n; i++)
+    node->sizes[i] = i + 1 < n ? size : last;
+  return true;
+}
+
+static bool take_sizes(Inference *at, unsigned axis, const Symbolic *extent, const int64_t *sizes, unsigned n,
+                       const Mark *mark)
+{
+  GraphNode *node = at->node;
+  int64_t sum = 0;
+  if (n != node->n_outputs)
+    return refuse(at, ERROR_INPUT, mark, "arity", NULL, "`split` has %u sizes, Split %u outputs", n,
+                  node->n_outputs);
+  for (unsigned i = 0; i < n; i++) {
+    if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
+      return refuse(at, ERROR_INPUT, mark, "shape", NULL, "a part of %" G_GINT64_FORMAT " elements",
+                    sizes[i]);
+    node->sizes[i] = symbolic_constant(at->graph->arena, sizes[i]);
+  }
+  if (symbolic_equals(extent, sum)) return true;
+  g_autofree char *text = symbolic_text(extent);
+  return refuse(at, ERROR_INPUT, mark, "shape", NULL,
+                "the parts have %" G_GINT64_FORMAT " elements together, dimension %u of `%s` has %s", sum,
+                axis, node->inputs[0]->name, text);
+}
+
+static bool infer_split(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *attribute = graph_attribute(node, "axis"),
+                       *parts = graph_attribute_find(node, "num_outputs");
+  const int64_t *sizes = NULL;
+  const Mark *mark;
+  unsigned n, axis = 0;
+  *shape = shape_of(node->inputs[0]);
+  if (!read_axis(at, attribute->integer, shape->rank,
+                 attribute->given ? &attribute->mark : &node->input_marks[0], &axis) ||
+      !read_list(at, "split", "sizes", &sizes, &n, &mark))
+    return false;
+  node->axes = 1u << axis;
+  node->sizes = arena_new_array(at->graph->arena, const Symbolic *, node->n_outputs);
+  const Symbolic *extent = shape->dims[axis];
+  bool named = node->n_inputs > 1 && node->inputs[1];
+  if (parts && parts->given == named)
+    return refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", NULL,
+                  named ? "Split takes `num_outputs` or the input `split`, not both"
+                        : "Split needs the attribute `num_outputs` or the input `split`");
+  if (parts && parts->given && parts->integer != node->n_outputs)
+    return refuse(at, ERROR_INPUT, &parts->mark, "bad-attribute", NULL,
+                  "num_outputs is %" G_GINT64_FORMAT ", Split has %u outputs", parts->integer,
+                  node->n_outputs);
+  bool ok = n || named ? take_sizes(at, axis, extent, sizes, n, mark)
+                       : divide_evenly(at, axis, extent, parts != NULL);
+  if (ok) shape->dims[axis] = node->sizes[0];
+  return ok;
+}
+
+static bool infer_transpose(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  const GraphAttribute *perm = graph_attribute(node, "perm");
+  uint32_t taken = 0;
+  *shape = (Shape){.rank = input->rank};
+  if (perm->given && perm->n != input->rank)
+    return refuse(at, ERROR_INPUT, &perm->mark, "bad-attribute", NULL,
+                  "perm has %u entries, `%s` has rank %u", perm->n, input->name, input->rank);
+  for (unsigned i = 0; i < input->rank; i++) {
+    int64_t from = perm->given ? perm->integers[i] : input->rank - 1 - i;
+    if (from < 0 || from >= input->rank || taken >> from & 1)
+      return refuse(at, ERROR_INPUT, &perm->mark, "bad-attribute", NULL,
+                    "perm is to have each of 0 to %u once", input->rank - 1);
+    taken |= 1u << from;
+    node->order[i] = (unsigned)from;
+    shape->dims[i] = input->shape[from];
+  }
+  return true;
+}
+
 static bool infer_shape(Inference *at, Shape *shape)
 {
   switch (at->node->op->shape_rule) {
@@ -503,6 +611,8 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
   case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);
   case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
+  case SHAPE_RULE_SPLIT: return infer_split(at, shape);
+  case SHAPE_RULE_TRANSPOSE: return infer_transpose(at, shape);
   }
   return false;
 }
@@ -550,9 +660,12 @@ static bool infer_node(Inference *at)
   if (shape.rank > GRAPH_MAX_RANK)
     return refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported", shape.rank);
   give(at, node->outputs[0], type, &shape);
-  Shape statistics = statistics_shape(at, &shape);
-  for (unsigned i = 1; i < node->n_outputs; i++)
-    give(at, node->outputs[i], NUMBER_F32, &statistics);
+  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT;
+  Shape other = parts ? shape : statistics_shape(at, &shape);
+  for (unsigned i = 1; i < node->n_outputs; i++) {
+    if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
+    give(at, node->outputs[i], parts ? type : NUMBER_F32, &other);
+  }
   return true;
 }
 

@@ -615,6 +615,7 @@ Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindi
     *lists[i] = g_ptr_array_new();
   read_root(&reader, document_root(document));
   settle(&reader);
+  graph_collect_facts(graph); /* of what is declared: whether a dimension can be divided */
   /* Inference over what is well-formed, so that its faults show in the same run. */
   bool ok = graph_infer(graph, &local) && !reader.failed;
   if (ok) graph_collect_facts(graph);

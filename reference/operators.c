@@ -41,18 +41,21 @@ static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNorma
                                    "RMSNormalization", "ReduceSum",  "ReduceMean",
                                    "ReduceMax",        "ReduceMin",  NULL};
 
+static const char *const views[] = {"Split", "Transpose", NULL};
+
 bool reference_knows(const char *op)
 {
-  return is_one_of(op, products) || is_one_of(op, rows) || reference_is_quantization(op) ||
-         reference_is_elementwise(op);
+  return is_one_of(op, products) || is_one_of(op, rows) || is_one_of(op, views) ||
+         reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
   bool known;
   memset(outputs, 0, n_outputs * sizeof *outputs);
-  if (is_one_of(call->op, rows)) {
-    if (reference_rows(call, outputs, n_outputs, error)) return true;
+  bool row = is_one_of(call->op, rows);
+  if (row || is_one_of(call->op, views)) {
+    if ((row ? reference_rows : reference_views)(call, outputs, n_outputs, error)) return true;
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);
     return false;

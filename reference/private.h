@@ -19,6 +19,9 @@ Value *reference_product(const ReferenceCall *call, GError **error); /* product.
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */
 
+bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
+                     GError **error); /* views.c */
+
 /* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
  * false if the value does not broadcast. */
 bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);

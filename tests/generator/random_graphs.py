@@ -139,16 +139,72 @@ class Builder:
             self.node("Reduce" + self.rng.choice(["Sum", "Mean", "Max", "Min"]), [name, self.constant([len(axes)], axes)],
                       shape[:axis] + ([1] * len(axes) if keepdims else []), {"keepdims": keepdims})
 
+    def add_parts(self, name, shape, axis, sizes):
+        """Split, by one of the ways to say how; names of the parts."""
+        names = [f"t{len(self.nodes)}_{i}" for i in range(len(sizes))]
+        node = {"op": "Split", "inputs": [name], "outputs": names, "attributes": {"axis": self.rng.choice([axis, axis - len(shape)])}}
+        even = all(size == sizes[0] for size in sizes)
+        if even and self.rng.random() < 0.6:
+            node["attributes"]["num_outputs"] = len(sizes)
+        else:
+            node["inputs"].append(self.constant([len(sizes)], sizes))
+        self.nodes.append(node)
+        parts = [(part, shape[:axis] + [size] + shape[axis + 1:]) for part, size in zip(names, sizes)]
+        self.tensors += parts
+        return parts
+
+    def add_split(self):
+        found = self.pick(lambda shape: len(shape) >= 1)
+        if not found:
+            return
+        name, shape = found
+        axis = self.rng.randrange(len(shape))
+        first = self.rng.randint(0, shape[axis])
+        rest = self.rng.randint(0, shape[axis] - first)
+        sizes = [size for size in (first, rest, shape[axis] - first - rest) if size]
+        self.add_parts(name, shape, axis, sizes)
+
+    def add_transpose(self):
+        name, shape = self.pick()
+        order = list(range(len(shape)))[::-1]
+        attributes = {}
+        if self.rng.random() < 0.7:
+            self.rng.shuffle(order)
+            attributes["perm"] = order
+        self.node("Transpose", [name], [shape[i] for i in order], attributes)
+
+    def add_halves(self):
+        """A product, perhaps with a bias, whose halves meet again."""
+        found = self.pick(lambda shape: len(shape) >= 2)
+        if not found:
+            return
+        name, shape = found
+        n = self.rng.choice([1, 2, 3, 4])
+        wide = shape[:-1] + [2 * n]
+        if self.rng.random() < 0.3 and len(shape) == 2:
+            bias = [self.input(self.rng.choice([[2 * n], [1, 2 * n], [shape[0], 1], wide]))] if self.rng.randrange(2) else []
+            self.node("Gemm", [name, self.input([2 * n, shape[-1]])] + bias, wide, {"transB": 1, "beta": 0.5})
+        else:
+            self.node("MatMul", [name, self.input([shape[-1], 2 * n])], wide)
+        if self.rng.random() < 0.5:
+            self.node("Add", [self.tensors[-1][0], self.input(self.rng.choice([[2 * n], [1], wide]))], wide)
+        last = self.tensors[-1]
+        if self.rng.random() < 0.2:
+            self.node("Abs", [last[0]], wide)  # reads all of it
+        (gate, half), (up, _) = self.add_parts(last[0], wide, len(wide) - 1, [n, n])
+        self.node("Sigmoid", [gate], half)
+        self.node("Mul", [self.tensors[-1][0], up], half)
+
     def graph(self):
         self.input(self.base)
         steps = [self.add_unary, self.add_unary, self.add_binary, self.add_binary, self.add_binary, self.add_where,
-                 self.add_matmul, self.add_row, self.add_gate]
+                 self.add_matmul, self.add_row, self.add_gate, self.add_split, self.add_transpose, self.add_halves]
         for _ in range(self.rng.randrange(1, 14)):
             self.rng.choice(steps)()
         if not self.nodes:
             self.add_unary()
         read = {name for node in self.nodes for name in node["inputs"]}
-        made = [node["outputs"][0] for node in self.nodes]
+        made = [name for node in self.nodes for name in node["outputs"]]
         outputs = [name for name in made if name not in read or (name[0] == "t" and self.rng.random() < 0.15)]
         return {"name": "random", "inputs": self.inputs, "constants": self.constants, "nodes": self.nodes,
                 "outputs": outputs}

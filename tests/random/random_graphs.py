@@ -129,6 +129,34 @@ class Case:
                 outputs += [(shape[:axis] + [1] * (len(shape) - axis), "f32")] * self.rng.choice([1, 2])
         self.node(op, inputs, outputs, {"axis": axis - (len(shape) if self.chance(0.5) else 0), "epsilon": 0.01})
 
+    def transpose(self, name, shape, kind):
+        order = list(range(len(shape)))[::-1]
+        attributes = {}
+        if self.chance(0.6):
+            self.rng.shuffle(order)
+            attributes["perm"] = order
+        turned = [shape[axis] for axis in order]
+        return self.node("Transpose", [name], [(turned, kind)], attributes)[0], turned
+
+    def split(self, name, shape, kind, axis, sizes):
+        """By sizes or by their number; names of the parts."""
+        inputs, attributes = [name], {"axis": axis - (len(shape) if self.chance(0.5) else 0)}
+        chunk = -(-sum(sizes) // len(sizes))
+        if sizes == [chunk] * (len(sizes) - 1) + [sum(sizes) - chunk * (len(sizes) - 1)] and self.chance(0.6):
+            attributes["num_outputs"] = len(sizes)
+        else:
+            inputs.append(self.constant([len(sizes)], sizes, "s64"))
+        return self.node("Split", inputs, [(shape[:axis] + [n] + shape[axis + 1:], kind) for n in sizes], attributes)
+
+    def sizes(self, extent):
+        n = self.rng.choice([1, 2, 2, 2, 3])
+        if self.chance(0.5) and n > 1:
+            chunk = -(-extent // n)
+            if extent >= chunk * (n - 1):
+                return [chunk] * (n - 1) + [extent - chunk * (n - 1)]
+        cuts = sorted(self.rng.randint(0, extent) for _ in range(n - 1))
+        return [high - low for low, high in zip([0] + cuts, cuts + [extent])]
+
     # ---- kinds of graphs ----
 
     def single(self):
@@ -139,6 +167,13 @@ class Case:
         shape = self.shape(20000, empty=not rows or op in ("ReduceSum", "Softmax"))
         if op in REDUCTIONS:
             self.reduce(op, self.input(shape, kind), shape, kind)
+        elif op == "Transpose":
+            self.transpose(self.input(shape, kind), shape, kind)
+        elif op == "Split":
+            self.symbolic = False  # sizes are numbers
+            shape = shape or [7]
+            axis = self.rng.randrange(len(shape))
+            self.split(self.input(shape, kind), shape, kind, axis, self.sizes(shape[axis]))
         elif op in ("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization"):
             shape = shape or [7]
             name = self.input(shape, kind)
@@ -235,12 +270,14 @@ class Case:
                 a, shape = [k], shape[:-2] + [n]
             elif self.chance(0.1) and not right:
                 b, shape = [k], shape[:-1]
-            inputs = [self.input(a, kind), self.input(b, kind)]
+            inputs = [self.matrix(a, kind), self.matrix(b, kind)]
             integer = out == "s32" and self.chance(0.7)
             if integer:
                 inputs += self.zero_points(a, b, kind)
             name = self.node("MatMulInteger" if integer else "MatMul", inputs, [(shape, out)])[0]
-        if kind in FLOATS and self.chance(0.25):
+        if out in FLOATS and not self.symbolic and len(shape) >= 2 and shape[-1] % 2 == 0 and self.chance(0.4):
+            name, shape = self.halves(name, shape, out)
+        elif kind in FLOATS and self.chance(0.25) and self.nodes[-1]["inputs"][1] in self.inputs:
             name = self.second_product(name, shape, kind)
         elif kind in FLOATS:  # what an epilogue clips from a tf32 product leaves more error than norm
             for _ in range(self.rng.choice([0, 0, 1, 2, 3])):
@@ -248,6 +285,36 @@ class Case:
         if kind in FLOATS and len(shape) >= 2 and 0 not in shape and self.chance(0.4):
             self.reduced_product(name, shape, out)
         self.finish()
+
+    def matrix(self, shape, kind):
+        """An operand, now and then one that is transposed or a part of another."""
+        if self.chance(0.7) or len(shape) < 2:
+            return self.input(shape, kind)
+        if self.chance(0.5):
+            order = list(range(len(shape)))
+            self.rng.shuffle(order)
+            source = self.input([shape[order.index(axis)] for axis in range(len(shape))], kind)
+            return self.node("Transpose", [source], [(shape, kind)], {"perm": order})[0]
+        if self.symbolic:
+            return self.input(shape, kind)
+        axis, more = self.rng.randrange(len(shape)), self.rng.choice([1, 3, 8, 16])
+        wide = shape[:axis] + [shape[axis] + more] + shape[axis + 1:]
+        first = self.chance(0.5)
+        parts = self.split(self.input(wide, kind), wide, kind, axis, [shape[axis], more] if first else [more, shape[axis]])
+        return parts[0 if first else 1]
+
+    def halves(self, name, shape, kind):
+        """Gate and up of one product; mostly one kernel of two products."""
+        for _ in range(self.rng.choice([0, 0, 1])):
+            bias = self.input(self.rng.choice([[shape[-1]], [1], shape]), kind)
+            name = self.node("Add", [name, bias], [(shape, kind)])[0]
+        if self.chance(0.1):
+            self.node("Relu", [name], [(shape, kind)])
+        half = shape[:-1] + [shape[-1] // 2]
+        pair = list(self.split(name, shape, kind, len(shape) - 1, [half[-1]] * 2))
+        pair[0] = self.node(self.rng.choice(["Swish", "Gelu", "Sigmoid", "Relu"]), [pair[0]], [(half, kind)])[0]
+        self.rng.shuffle(pair)
+        return self.node(self.rng.choice(["Mul", "Mul", "Add"]), pair, [(half, kind)])[0], half
 
     def zero_points(self, a, b, kind):
         """None, of one operand or of both: one number, or one for each row of A and column of B."""
@@ -310,7 +377,16 @@ class Case:
         for _ in range(self.rng.randrange(1, 9)):
             name, shape, _ = self.rng.choice([t for t in self.tensors if t[2] == kind][-4:])
             what = self.rng.random()
-            if what < 0.5 or not shape or (what >= 0.6 and not rows):
+            if shape and self.chance(0.12):
+                self.transpose(name, shape, kind)
+            elif shape and not self.symbolic and self.chance(0.15):
+                axis = self.rng.randrange(len(shape))
+                cut = self.rng.randint(1, max(1, shape[axis] - 1))
+                parts = [n for n in (cut, shape[axis] - cut) if n]
+                # of a few elements the errors are no longer small beside their norm
+                if self.volume(shape) // shape[axis] * min(parts) >= 16:
+                    self.split(name, shape, kind, axis, parts)
+            elif what < 0.5 or not shape or (what >= 0.6 and not rows):
                 self.step_elementwise(name, shape, kind)
             elif what < 0.6:
                 condition = self.node("Less", [self.input(self.narrowed(shape), kind), self.input(shape, kind)],
@@ -329,6 +405,8 @@ class Case:
                 scaled = self.node("Mul", [name, self.constant([], 2.0 ** -(k.bit_length() // 2), kind)],
                                    [(shape, kind)])[0]
                 self.node("MatMul", [scaled, self.input([k, n], kind)], [(shape[:-1] + [n], kind)])
+        if not self.nodes:
+            self.node("Abs", [name], [(shape, kind)])
         self.finish()
 
     def finish(self):

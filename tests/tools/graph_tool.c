@@ -123,7 +123,7 @@ static void print_attributes(const Operator *row)
 
 static void print_operators(void)
 {
-  static const char *const classes[] = {"elementwise", "matrix product", "row"};
+  static const char *const classes[] = {"elementwise", "matrix product", "row", "view"};
   unsigned n;
   const Operator *rows = operator_table(&n);
   printf(
@@ -145,7 +145,10 @@ static void print_operators(void)
     else if (row->max_inputs != row->min_inputs)
       printf("-%u", row->max_inputs);
     printf(" | 1");
-    if (row->max_outputs > 1) printf("-%u", row->max_outputs);
+    if (row->max_outputs == G_MAXUINT)
+      printf("+");
+    else if (row->max_outputs > 1)
+      printf("-%u", row->max_outputs);
     printf(" | ");
     print_types(row->generated);
     printf(" | ");

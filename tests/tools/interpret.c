@@ -30,6 +30,12 @@ static double *storage(GHashTable *memory, const GraphTensor *tensor)
   return data;
 }
 
+/* The tensor's first element: of a view behind others. */
+static const double *first_of(GHashTable *memory, const GraphTensor *tensor)
+{
+  return storage(memory, tensor) + (tensor->begins ? number(tensor->begins) : 0);
+}
+
 /* Element of a tensor for a row-major index. */
 static int64_t offset_of(const GraphTensor *tensor, size_t index)
 {
@@ -52,7 +58,7 @@ static double at_strides(const Point *point, const GraphTensor *tensor, const Sy
   int64_t offset = 0;
   for (unsigned d = 0; d < point->fused->rank; d++)
     offset += point->index[d] * number(strides[d]);
-  return storage(point->memory, tensor)[offset];
+  return first_of(point->memory, tensor)[offset];
 }
 
 static double operand(const Point *point, const FusedOperand *operand, unsigned anchor_output)
@@ -139,8 +145,8 @@ static void store_outputs(const Point *point)
 static double product(const Point *point, unsigned right)
 {
   const FusedGemm *gemm = &point->fused->gemm;
-  const double *a = storage(point->memory, point->fused->inputs[gemm->a].tensor);
-  const double *b = storage(point->memory, point->fused->inputs[right].tensor);
+  const double *a = first_of(point->memory, point->fused->inputs[gemm->a].tensor);
+  const double *b = first_of(point->memory, point->fused->inputs[right].tensor);
   int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
   sum_a = m * number(gemm->a_m);
   sum_b = n * number(gemm->b_n);

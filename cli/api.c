@@ -113,6 +113,7 @@ bool api_compile_options(const adlgen_options *options, CompileOptions *compile,
   *compile = (CompileOptions){.fast_math = options->fast_math != 0,
                               .accumulate = ways[options->accumulate],
                               .sm_budget = options->sm_budget,
+                              .threads = options->jobs,
                               .sets = options->sets};
   return true;
 }

@@ -87,15 +87,18 @@ static bool check_kind(const CompileRun *run, GError **error)
 static CompileOptions compile_options(const CompileRun *run)
 {
   const Arguments *arguments = run->arguments;
+  /* passes that are watched run in order, on one thread */
+  bool watched = *argument_values(arguments, "print-after") || argument_flag(arguments, "time-passes");
   CompileOptions options = {
       .fast_math = g_strcmp0(argument_value(arguments, "math"), "fast") == 0,
       .accumulate = accumulate_parse(argument_value(arguments, "accumulate")),
       .sets = argument_values(arguments, "set"),
       .skip = argument_values(arguments, "skip"),
-      .report = pass_log_report,
+      .report = watched ? pass_log_report : NULL,
       .data = run->passes,
   };
   sms_of_options(arguments, &options.sm_budget, NULL);
+  argument_positive(arguments, "jobs", &options.threads, NULL);
   return options;
 }
 

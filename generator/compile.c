@@ -1,120 +1,11 @@
 #include "generator/compile.h"
-#include "backends/ptx/ptx.h"
+#include "base/parallel.h"
 #include "generator/choose.h"
-#include "ir/liveness.h"
+#include "generator/compile_kernel.h"
 #include <string.h>
 
-/* ---- What a kernel turned out to be, gathered while its passes run ---- */
-
-typedef struct {
-  const CompileOptions *options;
-  CompiledKernel *kernel;
-} Watch;
-
-static void watch_mechanism(IrOp *op, void *data)
-{
-  GString *text = data;
-  const IrExpr *via = ir_attribute_value(op, ATTR_VIA);
-  if ((op->code != OP_FILL && op->code != OP_MMA) || !via) return;
-  if (strstr(text->str, via->name)) return;
-  g_string_append_printf(text, "%s%s", text->len ? "+" : "", via->name);
-}
-
-static void note_mechanism(CompiledKernel *kernel, const IrModule *module)
-{
-  g_autoptr(GString) text = g_string_new(NULL);
-  ir_region_visit(ir_kernel(module)->body, watch_mechanism, text);
-  g_free(kernel->mechanism);
-  kernel->mechanism = g_strdup(text->len ? text->str : "plain");
-}
-
-static void note_roles(CompiledKernel *kernel, const IrModule *module)
-{
-  g_autoptr(GString) text = g_string_new(NULL);
-  for (const IrOp *op = ir_kernel(module)->body->first; op; op = op->next) {
-    int64_t first, last;
-    if (op->code != OP_ROLE) continue;
-    const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
-    if (!ir_expr_is_int(warps->items[0], &first) || !ir_expr_is_int(warps->items[1], &last)) continue;
-    g_string_append_printf(text, "%s%d %s", text->len ? " + " : "", (int)(last - first), op->symbol);
-  }
-  g_free(kernel->roles);
-  kernel->roles = g_strdup(text->str);
-}
-
-static void watch_pass(const IrPassReport *report, IrModule *module, void *data)
-{
-  Watch *watch = data;
-  if (g_str_equal(report->pass->name, "choose_mechanisms")) note_mechanism(watch->kernel, module);
-  if (g_str_equal(report->pass->name, "split_roles")) note_roles(watch->kernel, module);
-  if (watch->options && watch->options->report)
-    watch->options->report(watch->kernel->name, report, module, watch->options->data);
-}
-
-static void note_wait(IrOp *op, void *data)
-{
-  *(bool *)data |= op->code == OP_DEPENDENT_WAIT;
-}
-
-static unsigned launch_int(const IrFunction *kernel, IrAttributeKey key, unsigned otherwise)
-{
-  int64_t value;
-  IrExpr *expr = ir_launch_get(kernel, key);
-  return expr && ir_expr_is_int(expr, &value) ? (unsigned)value : otherwise;
-}
-
-static void note_resources(CompiledKernel *kernel, const IrModule *module)
-{
-  const IrFunction *function = ir_kernel(module);
-  kernel->threads = launch_int(function, ATTR_THREADS, 128);
-  kernel->cluster = launch_int(function, ATTR_CLUSTER, 1);
-  kernel->shared_bytes = launch_int(function, ATTR_SHARED_BYTES, 0);
-  kernel->arena_bytes = arena_used(module->arena);
-  ir_region_visit(function->body, note_wait, &kernel->waits);
-  unsigned n;
-  g_autofree IrPressure *pressure = ir_pressure(function, &n);
-  for (unsigned i = 0; i < n; i++)
-    kernel->predicted_registers =
-        MAX(kernel->predicted_registers, n > 1 ? pressure[i].peak : ir_pressure_registers(&pressure[i]));
-}
-
-void compiled_kernel_free(CompiledKernel *kernel)
-{
-  if (!kernel) return;
-  g_free(kernel->name);
-  g_free(kernel->entry);
-  g_free(kernel->ir);
-  g_free(kernel->tile);
-  g_free(kernel->ptx);
-  g_free(kernel->template_name);
-  g_free(kernel->tile_text);
-  g_free(kernel->mechanism);
-  g_free(kernel->roles);
-  g_free(kernel);
-}
-
-/* Runs the passes on a module and emits it. */
-static bool finish_kernel(CompiledKernel *kernel, IrModule *module, const Gpu *gpu, const char *start_after,
-                          const CompileOptions *options, GString *remarks, GError **error)
-{
-  IrPassContext context = {.gpu = gpu, .remarks = remarks};
-  if (options) {
-    context.fast_math = options->fast_math;
-    context.sm_budget = options->sm_budget;
-  }
-  Watch watch = {options, kernel};
-  IrRunOptions run = {.start_after = start_after,
-                      .skip = options ? options->skip : NULL,
-                      .report = watch_pass,
-                      .data = &watch};
-  if (!ir_run_passes(module, &context, &run, error)) return false;
-  note_resources(kernel, module);
-  kernel->ir = ir_print(module);
-  kernel->ptx = ptx_emit(module, gpu, error);
-  return kernel->ptx != NULL;
-}
-
-/* ---- The plan ---- */
+/* Kernels that are made at the same time, at most about: each takes some megabytes while it is made. */
+#define KERNELS_AT_ONCE 64
 
 typedef struct {
   const Graph *graph;
@@ -125,7 +16,30 @@ typedef struct {
   GString *explain;
   GHashTable *names; /* kernel names taken */
   const KernelLibraries *libraries;
+  PlanLaunch **launches; /* by the fusion's operators; NULL: there is nothing to launch */
+  GPtrArray *opened;     /* OpenOperator *: their variants are chosen, kernels and plan are to come */
+  GPtrArray *making;     /* KernelJob *, of those */
 } Compilation;
+
+/* A kernel that is being made, which other threads do. */
+typedef struct KernelJob {
+  const Compilation *compilation;
+  const FusedOperator *op;
+  const Choice *choice;
+  CompiledKernel *kernel; /* of the result */
+  Arena *expressions;     /* that the plan copies in the end */
+  KernelBuild *build;
+  GString *remarks;
+  bool done;
+  GError *error; /* if it is not */
+} KernelJob;
+
+typedef struct OpenOperator {
+  PlanLaunch *launch;
+  Chooser chooser;
+  GString *explain;
+  KernelJob jobs[PLAN_MAX_VARIANTS]; /* of the variants that have a kernel of their own */
+} OpenOperator;
 
 static const char *file_name(Plan *plan, const char *kernel, const char *suffix)
 {
@@ -306,30 +220,76 @@ static char *kernel_name(Compilation *compilation, const FusedOperator *op, cons
   return name;
 }
 
-static bool compile_variant(Compilation *compilation, const FusedOperator *op, const Choice *choice,
-                            PlanLaunch *launch, GError **error)
+static void open_job(Compilation *compilation, OpenOperator *opened, const Choice *choice, KernelJob *job)
 {
-  const CompileOptions *options = compilation->options;
   CompiledKernel *kernel = g_new0(CompiledKernel, 1);
   g_ptr_array_add(compilation->result->kernels, kernel);
-  kernel->name = kernel_name(compilation, op, choice);
+  kernel->name = kernel_name(compilation, opened->chooser.op, choice);
   kernel->entry = g_strdup(kernel->name);
   kernel->template_name = g_strdup(choice->template_name);
   kernel->tile_text = g_strdup(choice->tile_text);
   kernel->stages = choice->stages;
-  g_autoptr(KernelBuild) build =
-      kernel_build(op, compilation->graph, choice, kernel->name, compilation->libraries,
-                   compilation->result->plan->arena, error);
-  if (!build) return false;
-  if (options && options->keep_tile) kernel->tile = ir_print(build->module);
-  g_autoptr(GString) remarks = g_string_new(NULL);
-  if (!finish_kernel(kernel, build->module, compilation->gpu, NULL, options, remarks, error)) return false;
-  build->kernel = ir_kernel(build->module);
-  g_auto(GStrv) lines = g_strsplit(remarks->str, "\n", -1);
-  g_string_append_printf(compilation->explain, "  kernel %s\n", kernel->name);
+  *job = (KernelJob){.compilation = compilation,
+                     .op = opened->chooser.op,
+                     .choice = choice,
+                     .kernel = kernel,
+                     .expressions = arena_new(),
+                     .remarks = g_string_new(NULL)};
+  g_ptr_array_add(compilation->making, job);
+}
+
+/* On any thread: what it shares with other jobs is only read. */
+static bool run_job(KernelJob *job)
+{
+  const Compilation *compilation = job->compilation;
+  const CompileOptions *options = compilation->options;
+  job->build = kernel_build(job->op, compilation->graph, job->choice, job->kernel->name,
+                            compilation->libraries, job->expressions, &job->error);
+  if (!job->build) return false;
+  if (options && options->keep_tile) job->kernel->tile = ir_print(job->build->module);
+  if (!compile_kernel(job->kernel, job->build->module, compilation->gpu, NULL, options, job->remarks,
+                      &job->error))
+    return false;
+  job->build->kernel = ir_kernel(job->build->module);
+  return true;
+}
+
+static void make_kernel(unsigned i, void *data)
+{
+  const Compilation *compilation = data;
+  KernelJob *job = compilation->making->pdata[i];
+  bool serial = compilation->options && compilation->options->report;
+  for (unsigned before = 0; serial && before < i; before++)
+    if (!((const KernelJob *)compilation->making->pdata[before])->done) return; /* the first fault ends it */
+  job->done = run_job(job);
+}
+
+static bool finish_job(Compilation *compilation, const KernelJob *job, PlanLaunch *launch, GError **error)
+{
+  g_auto(GStrv) lines = g_strsplit(job->remarks->str, "\n", -1);
+  g_string_append_printf(compilation->explain, "  kernel %s\n", job->kernel->name);
   for (char **line = lines; *line; line++)
     if (**line) g_string_append_printf(compilation->explain, "    %s\n", *line);
-  return fill_variant(compilation, build, kernel, launch, error);
+  return fill_variant(compilation, job->build, job->kernel, launch, error);
+}
+
+static void clear_job(KernelJob *job)
+{
+  if (!job->compilation) return;
+  kernel_build_free(job->build);
+  g_string_free(job->remarks, TRUE);
+  g_clear_error(&job->error);
+}
+
+static void opened_free(void *memory)
+{
+  OpenOperator *opened = memory;
+  for (unsigned i = 0; i < PLAN_MAX_VARIANTS; i++)
+    clear_job(&opened->jobs[i]);
+  for (unsigned i = 0; i < PLAN_MAX_VARIANTS; i++)
+    arena_free(opened->jobs[i].expressions);
+  g_string_free(opened->explain, TRUE);
+  g_free(opened);
 }
 
 /* Its results have no element, whatever the symbols are. */
@@ -386,38 +346,84 @@ static void allow_overlap(Plan *plan, PlanLaunch *launch)
   if (!follows) plan_add_dependency(plan, launch, plan->launches[launch->index - 1], true);
 }
 
-static bool compile_operator(Compilation *compilation, const FusedOperator *op, PlanLaunch **launches,
-                             GError **error)
+/* Chooses an operator's variants. */
+static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
 {
   Plan *plan = compilation->result->plan;
+  OpenOperator *opened = g_new0(OpenOperator, 1);
+  opened->explain = g_string_new(NULL);
+  g_ptr_array_add(compilation->opened, opened);
+  g_string_append_printf(opened->explain, "%s\n", op->name);
   if (computes_nothing(op)) {
-    g_string_append_printf(compilation->explain, "%s\n  no kernel: its results have no elements\n", op->name);
+    g_string_append(opened->explain, "  no kernel: its results have no elements\n");
     return true;
   }
-  PlanLaunch *launch = plan_add_launch(plan, op->name);
-  launches[op->index] = launch;
+  PlanLaunch *launch = opened->launch = plan_add_launch(plan, op->name);
+  compilation->launches[op->index] = launch;
   for (unsigned i = 0; i < op->n_depends; i++)
-    if (launches[op->depends_on[i]]) plan_add_dependency(plan, launch, launches[op->depends_on[i]], false);
-  g_string_append_printf(compilation->explain, "%s\n", op->name);
-  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+    if (compilation->launches[op->depends_on[i]])
+      plan_add_dependency(plan, launch, compilation->launches[op->depends_on[i]], false);
+  Chooser *chooser = &opened->chooser;
   *chooser = (Chooser){.op = op,
                        .graph = compilation->graph,
                        .gpu = compilation->gpu,
                        .options = compilation->options,
                        .arena = plan->arena,
-                       .explain = compilation->explain,
+                       .explain = opened->explain,
                        .error = error};
   if (!choose_variants(chooser)) return false;
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     choice->overlap = beside && !choice->alone;
+    if (choice->kernel_of == i) open_job(compilation, opened, choice, &opened->jobs[i]);
+  }
+  return true;
+}
+
+static bool finish_operator(Compilation *compilation, OpenOperator *opened, GError **error)
+{
+  Plan *plan = compilation->result->plan;
+  g_string_append(compilation->explain, opened->explain->str);
+  for (unsigned i = 0; i < opened->chooser.n; i++) {
+    const Choice *choice = &opened->chooser.variants[i];
+    KernelJob *job = &opened->jobs[i];
     if (choice->kernel_of < i)
-      repeat_variant(plan, launch, launch->variants[choice->kernel_of], choice->guard);
-    else if (!compile_variant(compilation, op, choice, launch, error))
+      repeat_variant(plan, opened->launch, opened->launch->variants[choice->kernel_of], choice->guard);
+    else if (!job->done)
+      g_propagate_error(error, g_steal_pointer(&job->error));
+    if (choice->kernel_of == i && (!job->done || !finish_job(compilation, job, opened->launch, error)))
       return false;
   }
-  allow_overlap(plan, launch);
+  if (opened->launch) {
+    allow_overlap(plan, opened->launch);
+    plan_own_launch(plan, opened->launch);
+  }
+  return true;
+}
+
+/* Makes the kernels of the operators that are open and completes their part of the plan. */
+static bool finish_opened(Compilation *compilation, GError **error)
+{
+  const CompileOptions *options = compilation->options;
+  unsigned threads = options ? options->report ? 1 : options->threads : 0;
+  parallel_for(compilation->making->len, threads, make_kernel, compilation);
+  bool ok = true;
+  for (unsigned i = 0; ok && i < compilation->opened->len; i++)
+    ok = finish_operator(compilation, compilation->opened->pdata[i], error);
+  g_ptr_array_set_size(compilation->making, 0);
+  g_ptr_array_set_size(compilation->opened, 0);
+  return ok;
+}
+
+static bool compile_operators(Compilation *compilation, GError **error)
+{
+  const Fusion *fusion = compilation->fusion;
+  for (unsigned i = 0; i < fusion->n; i++) {
+    if (!open_operator(compilation, fusion->operators[i], error)) return false;
+    bool full = compilation->making->len >= KERNELS_AT_ONCE || i + 1 == fusion->n;
+    if (full && !finish_opened(compilation, error)) return false;
+  }
   return true;
 }
 
@@ -472,16 +478,17 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);
   if (!libraries) return NULL;
-  Compilation compilation = {graph, gpu, options, fusion, result, explain, names, libraries};
+  g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
+  g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
+  Compilation compilation = {graph, gpu,       options,  fusion, result, explain,
+                             names, libraries, launches, opened, making};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   const TunedDatabase *tuned = options ? options->tuned : NULL;
   for (const char *const *note = tuned ? tuned_database_notes(tuned) : NULL; note && *note; note++)
     g_string_append_printf(explain, "%s\n", *note);
   declare_tensors(&compilation);
-  g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
-  for (unsigned i = 0; i < fusion->n; i++)
-    if (!compile_operator(&compilation, fusion->operators[i], launches, error)) return NULL;
+  if (!compile_operators(&compilation, error)) return NULL;
   result->explain = g_strdup(explain->str);
   order_sharers(result->plan);
   plan_place_shared(result->plan);
@@ -503,25 +510,4 @@ void compile_result_free(CompileResult *result)
   plan_free(result->plan);
   g_free(result->explain);
   g_free(result);
-}
-
-CompiledKernel *generator_compile_ir(Source *source, const Gpu *gpu, const char *start_after,
-                                     const CompileOptions *options, GError **error)
-{
-  g_autoptr(IrModule) module = ir_read(source, error);
-  if (!module) return NULL;
-  const IrFunction *function = ir_kernel(module);
-  if (!function) {
-    error_set(error, ERROR_INPUT, NULL, "no-kernel", NULL, "%s holds no kernel", source->name);
-    return NULL;
-  }
-  g_autoptr(CompiledKernel) kernel = g_new0(CompiledKernel, 1);
-  kernel->name = g_strdup(function->name);
-  kernel->entry = g_strdup(function->name);
-  kernel->template_name = g_strdup("-");
-  kernel->tile_text = g_strdup("-");
-  kernel->mechanism = g_strdup("-");
-  kernel->roles = g_strdup("-");
-  if (!finish_kernel(kernel, module, gpu, start_after, options, NULL, error)) return NULL;
-  return g_steal_pointer(&kernel);
 }

@@ -163,6 +163,8 @@ void plan_place_shared(Plan *plan);
 /* Copies every expression into the plan's arena, so that it outlives the graph and the kernels it was built
  * from. */
 void plan_own_expressions(Plan *plan);
+/* The same for one launch, before what its expressions were built from is gone. */
+void plan_own_launch(Plan *plan, PlanLaunch *launch);
 
 /* What the types do not say: names unique and defined, expressions over known symbols only, ranges of boxes
  * and strides, the last variant without a guard, at most PLAN_MAX_VARIANTS, dependencies that come earlier.

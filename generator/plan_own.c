@@ -21,8 +21,9 @@ static void own_variant(Arena *arena, PlanVariant *variant)
   }
 }
 
-static void own_launch(Arena *arena, PlanLaunch *launch)
+void plan_own_launch(Plan *plan, PlanLaunch *launch)
 {
+  Arena *arena = plan->arena;
   for (unsigned i = 0; i < launch->n_variants; i++)
     own_variant(arena, launch->variants[i]);
   for (unsigned i = 0; i < launch->n_zero; i++) {
@@ -40,6 +41,6 @@ void plan_own_expressions(Plan *plan)
     tensor->offset = symbolic_copy(plan->arena, tensor->offset);
   }
   for (unsigned i = 0; i < plan->n_launches; i++)
-    own_launch(plan->arena, plan->launches[i]);
+    plan_own_launch(plan, plan->launches[i]);
   plan->workspace_bytes = symbolic_copy(plan->arena, plan->workspace_bytes);
 }

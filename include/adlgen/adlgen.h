@@ -84,7 +84,7 @@ typedef struct adlgen_options {
   int fast_math;           /* the hardware's approximations are allowed */
   int assemble;            /* make cubins too: needs the assembler */
   const char *ptxas;       /* path of the assembler; NULL: it is searched for as the command line does */
-  unsigned jobs;           /* threads that assemble; 0: one per processor */
+  unsigned jobs;           /* threads that compile and assemble; 0: one per processor */
   /* Of adlgen_load() and adlgen_jit_*(); cache_dir also of adlgen_compile_*() when it assembles. */
   const char *cache_dir; /* folder of machine code already made; NULL: the default (docs/runtime.md); "": none
                           */

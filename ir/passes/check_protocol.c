@@ -68,16 +68,27 @@ static unsigned most_slots(const Program *program)
   return MIN(most, 12);
 }
 
-/* A persistent grid that walks too many tiles gets more clusters; one of them runs. What does not end even so
- * (data may decide that) is run for a while. */
+/* Tiles that a cluster walks, so that its longest ring turns three times where a tile fills `turns` slots; a
+ * ring of two that each tile fills once does too. */
+static unsigned enough_tiles(const Program *program, int64_t turns)
+{
+  int64_t slots = most_slots(program), each = MAX(turns, 1);
+  return (unsigned)MAX(8, (3 * slots + each) / each);
+}
+
+/* A persistent grid that walks too many tiles gets more clusters, so that they are enough for each; one of
+ * them runs. What does not end even so (data may decide that) is run for a while. */
 static bool run(Program *program, const int64_t *dims, int64_t turns, Order order, bool late,
                 unsigned *phases, GError **error)
 {
   Scenario scenario = {
       .dims = dims, .order = order, .late = late, .step_limit = STEP_LIMIT, .clusters = 1, .turns = turns};
-  bool ended = false;
-  for (; !ended && scenario.clusters <= MOST_CLUSTERS; scenario.clusters *= 8)
-    if (!machine_run(program, &scenario, phases, &ended, error)) return false;
+  unsigned enough = enough_tiles(program, turns);
+  scenario.tiles = 2 * enough;
+  for (Ending ending = {0}; !ending.ended && scenario.clusters <= MOST_CLUSTERS;) {
+    if (!machine_run(program, &scenario, phases, &ending, error)) return false;
+    scenario.clusters *= ending.walked ? (unsigned)MIN(ending.walked / enough, MOST_CLUSTERS) : 8;
+  }
   return true;
 }
 

@@ -47,6 +47,8 @@ static void execute_for(Machine *m, Agent *agent, const Step *step)
     agent->step = step->target;
     return;
   }
+  int64_t trips = (frame.high - frame.i + frame.by - 1) / frame.by;
+  if (step->walk && m->scenario->tiles && trips > m->scenario->tiles) m->walked = trips;
   *frame_push(agent, step) = frame;
   set_value(agent, step->value, frame.i, true);
   agent->step++;

@@ -329,11 +329,19 @@ static void agent_exit(Machine *m, const Agent *agent)
 
 /* ---- Running ---- */
 
+/* It would find what it found when it began to wait. */
+static bool still_waits(const Machine *m, const Agent *agent)
+{
+  return agent->waits == WAIT_BARRIER && !agent->woken &&
+         !barrier_passed(&m->barriers[agent->wait_object], agent->wait_parity);
+}
+
 /* Runs an agent until it must wait; false if it could do nothing. */
 static bool run_agent(Machine *m, Agent *agent, unsigned quantum)
 {
   bool moved = false;
-  while (!agent->done && !m->failed && quantum--) {
+  if (still_waits(m, agent)) return false;
+  while (!agent->done && !m->failed && !m->walked && quantum--) {
     if (!execute_step(m, agent)) break;
     moved = true;
     if (++m->steps > m->scenario->step_limit) break;
@@ -353,7 +361,7 @@ static bool run_round(Machine *m)
 {
   bool moved = false;
   Order order = m->scenario->order;
-  for (unsigned i = 0; i < m->n_agents && !m->failed; i++) {
+  for (unsigned i = 0; i < m->n_agents && !m->failed && !m->walked; i++) {
     unsigned next = order == ORDER_CONSUMER_FIRST ? m->n_agents - 1 - i : i;
     bool ran = run_agent(m, &m->agents[next], order == ORDER_ROUND_ROBIN ? 1 : G_MAXUINT);
     moved |= ran;
@@ -362,8 +370,20 @@ static bool run_round(Machine *m)
   return moved;
 }
 
+/* Nobody can go on: copies land, one after the other, until that lets somebody pass a barrier. */
+static void land_until_passed(Machine *m)
+{
+  bool passed = false;
+  while (!passed && !m->failed && m->flights->len) {
+    const Barrier *barrier = &m->barriers[g_array_index(m->flights, Flight, 0).barrier];
+    Tick phase = barrier->phase;
+    barrier_land(m, 0);
+    passed = barrier->phase != phase;
+  }
+}
+
 /* Runs one scenario. phases (per barrier of a block): how often it completed, all blocks together. */
-bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, bool *ended, GError **error)
+bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, Ending *ending, GError **error)
 {
   Machine m = {.program = program,
                .scenario = scenario,
@@ -378,17 +398,18 @@ bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, b
   m.remotes = arena_new_array(m.arena, Remote, m.n_agents * m.blocks);
   memset(phases, 0, (program->n_barriers + 1) * sizeof *phases);
   claim_turns(&m);
-  while (!m.failed && !all_done(&m) && m.steps <= scenario->step_limit) {
+  while (!m.failed && !m.walked && !all_done(&m) && m.steps <= scenario->step_limit) {
     if (run_round(&m)) continue;
     if (m.flights->len)
-      barrier_land(&m, 0);
+      land_until_passed(&m);
     else
       report_deadlock(&m);
   }
-  *ended = !m.failed && m.steps <= scenario->step_limit;
-  while (!m.failed && *ended && m.flights->len)
+  bool ended = !m.failed && !m.walked && m.steps <= scenario->step_limit;
+  *ending = (Ending){ended, m.walked};
+  while (!m.failed && ended && m.flights->len)
     barrier_land(&m, 0);
-  if (*ended && !m.failed) check_exits(&m);
+  if (ended && !m.failed) check_exits(&m);
   bool good = !m.failed;
   machine_clear(&m);
   return good;

@@ -114,9 +114,9 @@ static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, uns
                        .turns = 2,
                        .partials = &partials};
   for (; scenario.first < blocks; scenario.first++) {
-    bool ended = false;
-    if (!machine_run(program, &scenario, phases, &ended, error)) return false;
-    if (!ended) return true; /* more tiles than can be looked at */
+    Ending ending;
+    if (!machine_run(program, &scenario, phases, &ending, error)) return false;
+    if (!ending.ended) return true; /* more tiles than can be looked at */
   }
   return check_taken(program, &partials, error);
 }

@@ -384,6 +384,13 @@ static void compile_if(Program *program, const IrOp *op)
   program_step(program, middle)->target = end;
 }
 
+static bool mentions_blocks(const Scalar *scalar)
+{
+  if (!scalar) return false;
+  return scalar->kind == SCALAR_BLOCKS || mentions_blocks(scalar->a) || mentions_blocks(scalar->b) ||
+         mentions_blocks(scalar->c);
+}
+
 static void compile_loop(Program *program, const IrOp *op)
 {
   const Scalar *bounds[3] = {NULL};
@@ -397,6 +404,7 @@ static void compile_loop(Program *program, const IrOp *op)
   unsigned begin = step_add(program, op->code == OP_FOR ? STEP_FOR : STEP_LOOP, op)->index;
   Step *step = program_step(program, begin);
   memcpy(step->scalar, bounds, sizeof bounds);
+  step->walk = mentions_blocks(bounds[2]);
   if (op->code == OP_FOR) step->value = (int)op->regions[0]->arguments[0]->id;
   compile_region(program, op->regions[0]);
   unsigned end = step_add(program, STEP_AGAIN, op)->index;

@@ -124,6 +124,7 @@ typedef struct Step {
   unsigned family; /* which groups: products, copies, stores; or which turn */
   unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   int64_t bytes;   /* of a copy */
+  bool walk;       /* a loop over tiles that the grid shares */
   bool flag;       /* read, relaxed, peer all, first */
 } Step;
 
@@ -282,6 +283,7 @@ typedef struct Scenario {
   bool late; /* tensor copies land as late as possible */
   unsigned step_limit;
   unsigned clusters;         /* of the grid; one of them runs: */
+  unsigned tiles;            /* that it may walk; if there are more the run stops. 0: any number */
   unsigned first;            /* its first block, index in the grid */
   struct Partials *partials; /* what blocks leave for each other; NULL: not looked at */
   int64_t turns;             /* iterations of long loops, see Program.long_loop */
@@ -308,6 +310,7 @@ typedef struct Machine {
   Remote *remotes;   /* [agent][block] */
   GArray *flights;   /* Flight */
   unsigned copies, cluster_generation, steps;
+  int64_t walked; /* tiles of a walk that was too long; 0: none was */
   Tick *cluster_gathering, *cluster_last;
   unsigned *advances; /* by barrier family index order: phases completed */
   GError **error;
@@ -384,7 +387,12 @@ bool partials_check(Program *program, const int64_t *dims, unsigned *phases, uns
 bool execute_step(Machine *m, Agent *agent);
 
 /* machine.c */
-bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, bool *ended, GError **error);
+typedef struct Ending {
+  bool ended;     /* all agents came to their end */
+  int64_t walked; /* else, tiles of a walk that was longer than the scenario allows; 0: none was */
+} Ending;
+bool machine_run(Program *program, const Scenario *scenario, unsigned *phases, Ending *ending,
+                 GError **error);
 char *agent_name(const Machine *m, const Agent *agent);
 void machine_fault(Machine *m, const Agent *agent, const Step *step, const char *code, const char *hint,
                    const char *format, ...) G_GNUC_PRINTF(6, 7);

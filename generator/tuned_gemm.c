@@ -5,6 +5,12 @@
 /* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
  * proposals, no more. */
 #define CLUSTER_HANDICAP 1.02
+/* And what the model does not price of few rows: warpgroups that take tiles of twice the rows in turn, and
+ * three blocks an SM. Where k is short they were up to a tenth faster (docs/performance-log.md). */
+#define THIN_HANDICAP 1.02
+#define TURN_ROWS     128
+#define TURN_GROUPS   2
+#define MOST_RESIDENT 3
 
 /* What entries say of a candidate. Depth and stages follow from these. */
 static const struct {
@@ -148,9 +154,37 @@ static bool listed(const GArray *list, const GemmCandidate *candidate)
   return false;
 }
 
+static void append_thin(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  PricedCandidate priced = {.candidate = gemm_candidate(chooser, candidate, true)};
+  if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
+  priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+  priced.cost.total *= THIN_HANDICAP;
+  if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
+}
+
+static void append_thin_tiles(const Chooser *chooser, GArray *list, int64_t m)
+{
+  bool budgeted = chooser->options && chooser->options->sm_budget;
+  unsigned n = list->len;
+  for (unsigned i = 0; i < n; i++) {
+    GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
+    if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split > 1 ||
+        candidate.blocks > 1)
+      continue;
+    GemmCandidate turns = candidate, resident = candidate;
+    turns.bm = TURN_ROWS;
+    turns.alternate = TURN_GROUPS;
+    append_thin(chooser, list, turns, m);
+    resident.blocks = MOST_RESIDENT;
+    if (!budgeted) append_thin(chooser, list, resident, m); /* a budget is kept by launching fewer blocks */
+  }
+}
+
 GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = gemm_candidates(chooser, group, m, bounded);
+  append_thin_tiles(chooser, list, m);
   unsigned n = list->len;
   for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);

@@ -2,7 +2,8 @@
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
- *        fills, `via tensor` on stores of a group product's results that the copy engine may take
+ *        fills; on stores of a group product's results `via tensor` where the copy engine may take them, else
+ *        `via shared` where threads may write rows of them out of shared memory
  * breaks nothing
  *
  * Only what the description lists is considered, best first:
@@ -263,10 +264,9 @@ static uint64_t bytes_taken(const Choice *choice)
   return bytes;
 }
 
-/* Why the copy engine cannot take a store, or NULL; its staging tiles are added to the bytes used. */
-static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint64_t *used)
+/* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes used. */
+static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *used)
 {
-  const Gpu *gpu = choice->context->gpu;
   const IrType *tensor = tensor_of(store->operands[0]);
   if (!tensor || store->operands[1]->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE))
     return "it is no plain store of a tile";
@@ -274,20 +274,26 @@ static const char *tensor_store_refusal(Choice *choice, const IrOp *store, uint6
   if (tile->kind != TYPE_TILE || tile->rank != 2 || tensor->rank < 2 || tile->element != tensor->element)
     return "it is no plain store of a tile";
   if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "the tensor's rows are not contiguous";
+  unsigned rows = (unsigned)ir_tile_extent(tile, 0);
+  if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
+  uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),
+                                   number_bytes(tensor->element));
+  if (!staging) return "the tile's rows divide into no parts of 16 bytes";
+  if (*used + staging + RESERVED_SHARED_BYTES > choice->context->gpu->shared_per_block)
+    return "no shared memory is left to stage it";
+  *used += staging;
+  return NULL;
+}
+
+/* Why the copy engine cannot write a tensor, or NULL. */
+static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
+{
   if (!ir_tensor_map_possible(choice->kernel, tensor))
     return "base or strides are not known to be multiples of 16 bytes";
   /* the engine writes whole pieces of 16 bytes: what lies behind the last column is not always its row's */
   unsigned piece = 16 / number_bytes(tensor->element);
   if (ir_known_multiple(choice->kernel, tensor->dims[tensor->rank - 1], piece) < piece)
     return "rows are not known to end with 16 bytes";
-  unsigned rows = (unsigned)ir_tile_extent(tile, 0);
-  if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
-  uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),
-                                   number_bytes(tensor->element));
-  if (!staging) return "the tile's rows divide into no parts of 16 bytes";
-  if (*used + staging + RESERVED_SHARED_BYTES > gpu->shared_per_block)
-    return "no shared memory is left to stage it";
-  *used += staging;
   return NULL;
 }
 
@@ -319,12 +325,16 @@ static void choose_stores(Choice *choice)
     const IrOp *before = same_store(choice, i);
     const IrExpr *base = ir_access_base(store->operands[0]);
     if (before) { /* they are staged at one place */
-      if (ir_attribute(before, ATTR_VIA)) set_name(store, ATTR_VIA, "tensor", choice->module);
+      if (ir_attribute(before, ATTR_VIA))
+        ir_attribute_set(store, ATTR_VIA, ir_attribute_value(before, ATTR_VIA));
       continue;
     }
-    const char *refusal = tensor_store_refusal(choice, store, &used);
-    if (!refusal) set_name(store, ATTR_VIA, "tensor", choice->module);
-    ir_remark(choice->context, "stores of %s: %s%s", base->kind == EXPR_VALUE ? base->value->name : "a tile",
+    const char *name = base->kind == EXPR_VALUE ? base->value->name : "a tile";
+    const char *refusal = staging_refusal(choice, store, &used);
+    bool staged = !refusal;
+    if (staged) refusal = tensor_store_refusal(choice, tensor_of(store->operands[0]));
+    if (staged) set_name(store, ATTR_VIA, refusal ? "shared" : "tensor", choice->module);
+    ir_remark(choice->context, "stores of %s: %s%s", name,
               refusal ? "tensor copies rejected: " : "tensor copies", refusal ? refusal : "");
   }
 }

@@ -1,15 +1,19 @@
-/* stage_stores: results leave through shared memory and the copy engine.
+/* stage_stores: results leave through shared memory, by the copy engine or row by row.
  *
- * needs  STAGED with instances split and waits derived; `via tensor` on the stores that may go this way
- * gives  for each such store a channel of two small tiles, a tensor map, and in the role, part by part: what
- * the part's value is computed from, wait until the tile written before last has been read, put the part,
- *        fence, one thread starts the copy
+ * needs  STAGED with instances split and waits derived; `via tensor` or `via shared` on the stores that may
+ *        go this way
+ * gives  for each store `via tensor` a channel of two small tiles, a tensor map, and in the role, part by
+ *        part: what the part's value is computed from, wait until the tile written before last has been read,
+ *        put the part, fence, one thread starts the copy. For each store `via shared` the same without map,
+ *        waits and fence: threads meet, get the part with lanes along its rows, and store that
  * breaks nothing
  *
  * Registers hold a result in pairs of columns, which would reach memory as 16-byte pieces of 32-byte sectors.
  * A part is as wide as the swizzle, so that puts have no bank conflicts and the engine writes whole lines
  * (where columns are left for which there is no such width, a last part is narrower and has a ring of its
- * own), clips at the tensor's end, and goes on while the next tile's products run. Arithmetic and loads in
+ * own), clips at the tensor's end, and goes on while the next tile's products run. Rows that start or end
+ * beside 16 bytes are not for the engine: a warp then writes neighbouring elements of a row, so that memory
+ * sees whole sectors but for the ends. Arithmetic and loads in
  * front of a store are done for one part at a time, back to the accumulator, so that few of their results
  * live at once; stores behind one another share them. Loads come one part ahead (not where instances take
  * turns). */
@@ -60,9 +64,16 @@ typedef struct {
   Stage *stage; /* of the part at hand */
 } Store;
 
+/* The instance's threads write the rows; else the copy engine does. */
+static bool by_threads(const IrOp *store)
+{
+  return ir_attribute_is(store, ATTR_VIA, "shared");
+}
+
 static void collect_stores(IrOp *op, void *data)
 {
-  if (op->code == OP_STORE && ir_attribute_is(op, ATTR_VIA, "tensor")) g_ptr_array_add(data, op);
+  if (op->code == OP_STORE && (ir_attribute_is(op, ATTR_VIA, "tensor") || by_threads(op)))
+    g_ptr_array_add(data, op);
 }
 
 static void note_barrier(IrOp *op, void *data)
@@ -143,7 +154,7 @@ static void declare(Store *store)
   const IrValue *tensor = ir_access_base(store->store->operands[0])->value;
   IrBuilder builder = ir_builder_before(staging->kernel->body->first);
   builder.mark = store->store->mark;
-  declare_map(store, &builder, tensor);
+  if (!by_threads(store->store)) declare_map(store, &builder, tensor);
   declare_channel(store, &builder, tensor->type.element);
   declare_cursor(store);
 }
@@ -165,8 +176,8 @@ static void declare_stages(Store *store)
   if (rest) declare_stage(store, &store->stages->rest, rest);
   parts->width = width;
   ir_remark(parts->staging->context,
-            "stores of %s: through shared memory, %d x %d at a time, by the copy engine", name,
-            (int)parts->rows, (int)width);
+            "stores of %s: through shared memory, %d x %d at a time, by the %s", name, (int)parts->rows,
+            (int)width, by_threads(store->store) ? "threads, row by row" : "copy engine");
 }
 
 /* ---- What a part is computed from ---- */
@@ -324,6 +335,47 @@ static void emit_sync(const Parts *parts, IrBuilder *builder)
   ir_attribute_set(sync, ATTR_THREADS, ir_int(module, parts->threads));
 }
 
+static void emit_put(const Store *store, IrBuilder *builder, IrExpr *part)
+{
+  IrModule *module = store->parts->staging->module;
+  IrOp *put = ir_emit(builder, OP_PUT, 2, slot_rows(store), part);
+  ir_attribute_set(put, ATTR_VIA, ir_name(module, "matrix"));
+}
+
+/* Lanes along the rows, as many as their elements divide into. */
+static const Layout *row_layout(const Parts *parts, unsigned vector)
+{
+  unsigned shape[2] = {(unsigned)parts->rows, (unsigned)parts->width}, lanes = 32;
+  while (lanes > 1 && shape[1] % (lanes * vector))
+    lanes /= 2;
+  return layout_blocked(parts->staging->module->arena, 2, shape, vector, lanes, 1,
+                        (unsigned)parts->threads / 32);
+}
+
+/* Whoever puts into the slot again has met the others once more, at the other slot, and they had read this
+ * one by then. */
+static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t column, IrExpr *part)
+{
+  Parts *parts = store->parts;
+  IrModule *module = parts->staging->module;
+  IrExpr *access = moved_corner(parts, store->store->operands[0], column);
+  const IrType *tensor = &ir_access_base(access)->value->type;
+  unsigned vector = ir_access_vector(parts->staging->kernel, tensor, access->items + 1,
+                                     16 / number_bytes(tensor->element));
+  while (parts->width % vector)
+    vector /= 2;
+  int64_t extent[2] = {parts->rows, parts->width};
+  emit_put(store, builder, part);
+  emit_sync(parts, builder);
+  IrOp *get = ir_emit(builder, OP_GET, 1, slot_rows(store));
+  IrType type = ir_tile(module, tensor->element, 2, extent, row_layout(parts, vector));
+  IrOp *rows = ir_emit(builder, OP_STORE, 2, access, ir_value(module, ir_result(get, "rows", type)));
+  ir_attribute_set(rows, ATTR_VECTOR, ir_int(module, vector));
+  if (ir_attribute(store->store, ATTR_CACHE))
+    ir_attribute_set(rows, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
+  ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
+}
+
 /* `pending`: groups of stores that may still read when the slot is written again. */
 static void emit_part(const Store *store, IrBuilder *builder, int64_t column, int pending)
 {
@@ -331,10 +383,13 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
   IrModule *module = parts->staging->module;
   IrExpr *part = part_of(parts, builder, store->store->operands[1], column);
   builder->mark = store->store->mark;
+  if (by_threads(store->store)) {
+    emit_part_by_threads(store, builder, column, part);
+    return;
+  }
   emit_wait(parts->staging, builder, pending, true);
   emit_sync(parts, builder);
-  IrOp *put = ir_emit(builder, OP_PUT, 2, slot_rows(store), part);
-  ir_attribute_set(put, ATTR_VIA, ir_name(module, "matrix"));
+  emit_put(store, builder, part);
   ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
   emit_sync(parts, builder);
   IrBuilder inner = one_thread(parts->staging, builder);
@@ -451,9 +506,11 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
   n = with_common_width(&parts, ops, n);
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
+  unsigned by_engine = 0;
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);
     *stores[i] = (Store){.parts = &parts, .store = ops[i]};
+    by_engine += !by_threads(ops[i]);
     stores[i]->stages = g_hash_table_lookup(stages, stored_tensor(ops[i]));
   }
   for (unsigned i = 0; i < n; i++) {
@@ -472,10 +529,10 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
     parts.parts = loaded;
     g_hash_table_remove_all(parts.ahead);
     if (!staging->turns) begin_part(&parts, &builder, ops, n, column);
-    /* each store has a ring of its own; the groups of all count */
+    /* each store has a ring of its own; the groups of all that the engine takes count */
     for (unsigned i = 0; i < n; i++) {
       stores[i]->stage = last ? &stores[i]->stages->rest : &stores[i]->stages->parts;
-      emit_part(stores[i], &builder, column, (int)(STAGING_SLOTS * n) - 1);
+      emit_part(stores[i], &builder, column, (int)(STAGING_SLOTS * by_engine) - 1);
     }
   }
   for (unsigned i = 0; i < n; i++)
@@ -537,14 +594,17 @@ static void stage_role(Staging *staging, IrOp *role)
   ir_region_visit(role->regions[0], collect_stores, ops);
   if (!ops->len) return;
   find_room(staging, ops);
-  bool kept = is_in_parts(ops);
+  bool kept = is_in_parts(ops), by_engine = false;
+  for (unsigned i = 0; i < ops->len; i++)
+    by_engine |= !by_threads(ops->pdata[i]);
   for (unsigned first = 0, n; first < ops->len; first += n) {
     n = count_together(ops, first);
     n = stage_together(staging, role, stages, (IrOp *const *)(ops->pdata + first), n, kept);
   }
   IrBuilder end = ir_builder_at_end(role->regions[0]);
   end.mark = role->mark;
-  emit_wait(staging, &end, 0, true); /* shared memory must live until the last part has been read */
+  if (by_engine)
+    emit_wait(staging, &end, 0, true); /* shared memory must live until the last part has been read */
   staging->next_barrier += (unsigned)ir_attribute_int(role, ATTR_INSTANCES, 1);
 }
 

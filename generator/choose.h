@@ -31,6 +31,9 @@ Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *
 /* Is the product of copies of its operands in rows of whole 16 bytes better than that of the operands where
  * they lie? `why`: for a note, in the chooser's arena. Uses the chooser up. */
 bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char **why);
+/* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
+ * no copies of them. They come first; the last may be for any number of rows that there can be. */
+void choose_few_rows(Chooser *chooser);
 bool choose_gemm(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */

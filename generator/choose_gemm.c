@@ -125,6 +125,7 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "cluster", &tile.cluster);
   choose_forced(chooser, "across", &tile.across);
   choose_forced(chooser, "split", &tile.split);
+  if (tile.split > 1 && choose_forced(chooser, "split", NULL)) tile.stream = 1; /* the one excludes the other */
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
   return tile;
@@ -280,8 +281,9 @@ static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest
     if (!tuned[i] && !tuned[i + 1] && next_will_do(chooser, &tiles[i], &tiles[i + 1], rows))
       tiles[i] = tiles[i + 1];
   }
+  int64_t taken = chooser->n ? most_rows(chooser, &chooser->variants[chooser->n - 1]) : 0;
   for (unsigned i = 0; i < n; i++) {
-    if (same_candidate(&tiles[i], &tiles[i + 1])) continue;
+    if (same_candidate(&tiles[i], &tiles[i + 1]) || ranges[i] <= taken) continue;
     Choice *choice = choose_open(chooser, template_of(gemm));
     if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, ranges[i]))
       finish(chooser, choice, tiles[i], true);
@@ -332,6 +334,8 @@ bool choose_gemm(Chooser *chooser)
                     {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
                 tile = scalar;
   if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
+  if (priced) choose_few_rows(chooser);
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced)
     tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
                                                : choose_ranges(chooser, group, longest);

@@ -19,6 +19,7 @@ typedef struct {
   PlanLaunch **launches; /* by the fusion's operators; NULL: there is nothing to launch */
   GPtrArray *opened;     /* OpenOperator *: their variants are chosen, kernels and plan are to come */
   GPtrArray *making;     /* KernelJob *, of those */
+  const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
 } Compilation;
 
 /* A kernel that is being made, which other threads do. */
@@ -230,7 +231,7 @@ static void open_job(Compilation *compilation, OpenOperator *opened, const Choic
   kernel->tile_text = g_strdup(choice->tile_text);
   kernel->stages = choice->stages;
   *job = (KernelJob){.compilation = compilation,
-                     .op = opened->chooser.op,
+                     .op = choice->direct ? choice->direct : opened->chooser.op,
                      .choice = choice,
                      .kernel = kernel,
                      .expressions = arena_new(),
@@ -376,6 +377,7 @@ static bool open_operator(Compilation *compilation, const FusedOperator *op, GEr
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     choice->overlap = beside && !choice->alone;
+    if (choice->direct) compilation->direct[op->index] = choice->guard;
     if (choice->kernel_of == i) open_job(compilation, opened, choice, &opened->jobs[i]);
   }
   return true;
@@ -425,6 +427,41 @@ static bool compile_operators(Compilation *compilation, GError **error)
     if (full && !finish_opened(compilation, error)) return false;
   }
   return true;
+}
+
+/* When nobody reads what a launch writes, a copy for products; NULL: never. */
+static const Symbolic *unread(const Compilation *compilation, const FusedOperator *op)
+{
+  const Symbolic *when = NULL;
+  if (op->kind != FUSED_ELEMENTWISE || op->n_outputs != 1) return NULL;
+  const GraphTensor *copy = op->outputs[0].tensor;
+  if (copy->index < compilation->graph->n_tensors) return NULL;
+  for (unsigned i = 0; i < compilation->fusion->n; i++) {
+    const FusedOperator *reader = compilation->fusion->operators[i];
+    bool reads = false;
+    for (unsigned j = 0; j < reader->n_inputs; j++)
+      reads |= reader->inputs[j].tensor == copy;
+    if (!reads) continue;
+    const Symbolic *direct = compilation->direct[i];
+    if (!direct || (when && !symbolic_same(when, direct))) return NULL;
+    when = direct;
+  }
+  return when;
+}
+
+/* Copies have a variant in front that launches nothing, for when nobody reads them. */
+static void leave_out_copies(const Compilation *compilation)
+{
+  Plan *plan = compilation->result->plan;
+  for (unsigned i = 0; i < compilation->fusion->n; i++) {
+    PlanLaunch *launch = compilation->launches[i];
+    const Symbolic *when = launch ? unread(compilation, compilation->fusion->operators[i]) : NULL;
+    if (!when || launch->n_variants == PLAN_MAX_VARIANTS) continue;
+    PlanVariant *nothing = plan_add_variant_before(plan, launch, launch->variants[0]);
+    nothing->guard = when;
+    nothing->grid[0] = symbolic_constant(plan->arena, 0);
+    nothing->note = "nothing: whoever reads the copy reads what it is made of";
+  }
 }
 
 static void add_tensor(Plan *plan, PlanTensorKind kind, const GraphTensor *tensor)
@@ -480,8 +517,9 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   if (!libraries) return NULL;
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
+  g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
   Compilation compilation = {graph, gpu,       options,  fusion, result, explain,
-                             names, libraries, launches, opened, making};
+                             names, libraries, launches, opened, making, direct};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   const TunedDatabase *tuned = options ? options->tuned : NULL;
@@ -490,6 +528,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   declare_tensors(&compilation);
   if (!compile_operators(&compilation, error)) return NULL;
   result->explain = g_strdup(explain->str);
+  leave_out_copies(&compilation);
   order_sharers(result->plan);
   plan_place_shared(result->plan);
   plan_own_expressions(result->plan);

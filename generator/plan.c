@@ -174,6 +174,16 @@ PlanVariant *plan_add_variant(Plan *plan, PlanLaunch *launch, const char *kernel
   return variant;
 }
 
+PlanVariant *plan_add_variant_before(Plan *plan, PlanLaunch *launch, const PlanVariant *like)
+{
+  PlanVariant *variant = arena_memdup(plan->arena, like, sizeof *like);
+  *plan_append(plan, launch->variants, launch->n_variants) = variant;
+  for (unsigned i = launch->n_variants; i-- > 1;)
+    launch->variants[i] = launch->variants[i - 1];
+  launch->variants[0] = variant;
+  return variant;
+}
+
 static PlanArgument *add_argument(Plan *plan, PlanVariant *variant, PlanArgumentKind kind, const char *name)
 {
   PlanArgument *argument = plan_append(plan, variant->arguments, variant->n_arguments);

@@ -140,6 +140,8 @@ PlanTensor *plan_tensor(const Plan *plan, const char *name); /* NULL if there is
 PlanLaunch *plan_add_launch(Plan *plan, const char *name);
 /* A variant with block and cluster {1, 1, 1} and grid {1, 1, 1}; the caller fills in the rest. */
 PlanVariant *plan_add_variant(Plan *plan, PlanLaunch *launch, const char *kernel, const char *entry);
+/* A copy of a variant of the launch, in front of all that it has. */
+PlanVariant *plan_add_variant_before(Plan *plan, PlanLaunch *launch, const PlanVariant *like);
 PlanArgument *plan_add_pointer(Plan *plan, PlanVariant *variant, const char *name, const PlanTensor *tensor,
                                const Symbolic *offset);
 PlanArgument *plan_add_scalar(Plan *plan, PlanVariant *variant, const char *name, NumberType type,

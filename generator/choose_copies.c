@@ -89,10 +89,13 @@ static bool take_source(const Chooser *chooser, FusedInput *input, const Symboli
   return true;
 }
 
-/* Can sums along k be taken of the operands? */
-static bool sums_possible(const FusedOperator *op)
+/* Can sums along k be taken of the operands? A budget of SMs is kept by walks, which these kernels have not.
+ */
+static bool sums_possible(const Chooser *chooser)
 {
+  const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
+  if (chooser->options && chooser->options->sm_budget) return false;
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   return small && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && !gemm->a_m_major &&
@@ -103,7 +106,7 @@ static bool sums_possible(const FusedOperator *op)
 static FusedOperator *sums_operator(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->op;
-  if (!sums_possible(op)) return NULL;
+  if (!sums_possible(chooser)) return NULL;
   FusedOperator *direct = arena_memdup(chooser->arena, op, sizeof *op);
   direct->inputs = arena_memdup(chooser->arena, op->inputs, op->n_inputs * sizeof *op->inputs);
   FusedGemm *gemm = &direct->gemm;
@@ -152,7 +155,7 @@ static double sums_clocks(const Chooser *chooser, int64_t m, unsigned vector, un
 static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows, unsigned share)
 {
   const FusedGemm *gemm = &direct->gemm;
-  Choice *choice = choose_open(chooser, "gemv_rows");
+  Choice *choice = choose_open(chooser, "gemv_few");
   if (!choose_require_at_most(chooser, choice, gemm->m, rows)) return;
   unsigned vector = sums_vector(chooser, direct), columns = SUMS_WARPS * share, depth = 32 * vector;
   choice->direct = direct;
@@ -220,7 +223,7 @@ bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char *
   chooser->turned = NULL;
   chooser->copy_bytes = copies->bytes;
   double direct = best_clocks(chooser, true, m, m == most);
-  if (m == most && m <= MOST_SUMS && sums_possible(chooser->op)) {
+  if (m == most && m <= MOST_SUMS && sums_possible(chooser)) {
     double sums = sums_clocks(chooser, m, MAX(1, copies->bytes / number_bytes(gemm->a_type)), NULL);
     if (direct < 0 || sums < direct) direct = sums;
   }

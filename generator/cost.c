@@ -321,8 +321,8 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
 
 /* Of the speed of device memory, what loads of a few bytes a lane reach; of the issue slots, what is used
  * while they are waited for. */
-#define SUMS_MEMORY 0.8
-#define SUMS_ISSUE  0.6
+#define SUMS_MEMORY  0.8
+#define SUMS_ISSUE   0.6
 #define SUMS_END     2500.0 /* clocks: adding up across lanes, storing */
 #define SUMS_LATENCY 1500.0 /* clocks from a group of loads to their sums */
 #define SUMS_LOADS   48     /* elements of both operands that a lane has on their way at most */

@@ -175,9 +175,9 @@ static void declare_stages(Store *store)
   declare_stage(store, &store->stages->parts, width);
   if (rest) declare_stage(store, &store->stages->rest, rest);
   parts->width = width;
-  ir_remark(parts->staging->context,
-            "stores of %s: through shared memory, %d x %d at a time, by the %s", name, (int)parts->rows,
-            (int)width, by_threads(store->store) ? "threads, row by row" : "copy engine");
+  ir_remark(parts->staging->context, "stores of %s: through shared memory, %d x %d at a time, by the %s",
+            name, (int)parts->rows, (int)width,
+            by_threads(store->store) ? "threads, row by row" : "copy engine");
 }
 
 /* ---- What a part is computed from ---- */
@@ -360,8 +360,8 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
   IrModule *module = parts->staging->module;
   IrExpr *access = moved_corner(parts, store->store->operands[0], column);
   const IrType *tensor = &ir_access_base(access)->value->type;
-  unsigned vector = ir_access_vector(parts->staging->kernel, tensor, access->items + 1,
-                                     16 / number_bytes(tensor->element));
+  unsigned vector =
+      ir_access_vector(parts->staging->kernel, tensor, access->items + 1, 16 / number_bytes(tensor->element));
   while (parts->width % vector)
     vector /= 2;
   int64_t extent[2] = {parts->rows, parts->width};

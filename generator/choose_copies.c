@@ -62,7 +62,7 @@ static double copy_clocks(const Chooser *chooser, const FusedCopies *copies, int
 #define SUMS_BLOCKS 2 /* that must fit an SM: bounds the loads that the assembler keeps in registers */
 #define MOST_SUMS   8
 static const unsigned sums_rows[] = {1, 4, MOST_SUMS}; /* rows of A that there are kernels for */
-static const unsigned sums_shares[] = {4, 2, 1};       /* and of B a warp */
+#define MOST_SHARE 4                                   /* rows of B a warp */
 
 /* What an inserted copy is a copy of; NULL if the tensor is no such copy. */
 static const GraphTensor *source_of(const Chooser *chooser, const GraphTensor *tensor)
@@ -129,8 +129,18 @@ static unsigned sums_vector(const Chooser *chooser, const FusedOperator *direct)
   return vector;
 }
 
-/* Of the best number of rows of B a warp, which *share gets (may be NULL). */
-static double sums_clocks(const Chooser *chooser, int64_t m, unsigned vector, unsigned *share)
+/* Rows of B a warp: more share what is loaded of A, as long as there are blocks for all SMs. One row of A is
+ * loaded as often as B is anyway (measured: 4 a warp take a fifth longer than one). */
+static unsigned sums_share(const Chooser *chooser, int64_t m)
+{
+  int64_t n = choose_typical(chooser, chooser->op->gemm.n);
+  unsigned share = m > 1 ? MOST_SHARE : 1;
+  while (share > 1 && n < (int64_t)share * SUMS_WARPS * chooser->gpu->sm_count)
+    share /= 2;
+  return share;
+}
+
+static double sums_clocks(const Chooser *chooser, int64_t m, unsigned vector)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   CostGemm shape = {.batches = 1,
@@ -142,21 +152,16 @@ static double sums_clocks(const Chooser *chooser, int64_t m, unsigned vector, un
                     .out_bytes = number_bytes(chooser->op->outputs[0].tensor->type),
                     .type = gemm->a_type,
                     .sms = chooser->gpu->sm_count};
-  double best = -1;
-  for (unsigned i = 0; i < G_N_ELEMENTS(sums_shares); i++) {
-    double clocks = cost_sums(chooser->gpu, &shape, vector, sums_shares[i]);
-    if (best >= 0 && best <= clocks) continue;
-    best = clocks;
-    if (share) *share = sums_shares[i];
-  }
-  return best;
+  unsigned share = sums_share(chooser, m);
+  return cost_sums(chooser->gpu, &shape, vector, SUMS_WARPS * share, share);
 }
 
-static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows, unsigned share)
+static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows)
 {
   const FusedGemm *gemm = &direct->gemm;
   Choice *choice = choose_open(chooser, "gemv_few");
   if (!choose_require_at_most(chooser, choice, gemm->m, rows)) return;
+  unsigned share = sums_share(chooser, rows);
   unsigned vector = sums_vector(chooser, direct), columns = SUMS_WARPS * share, depth = 32 * vector;
   choice->direct = direct;
   choice_set_name(choice, "ta", number_name(gemm->b_type));
@@ -200,13 +205,11 @@ void choose_few_rows(Chooser *chooser)
   for (unsigned i = 0; i < G_N_ELEMENTS(sums_rows); i++) {
     int64_t rows = MIN(most, sums_rows[i]);
     if (symbolic_is_constant(direct->gemm.m, NULL) && rows < most) continue;
-    unsigned share = 1;
-    double sums = sums_clocks(chooser, rows, vector, &share),
-           others = others_clocks(chooser, rows, vector * element);
+    double sums = sums_clocks(chooser, rows, vector), others = others_clocks(chooser, rows, vector * element);
     choose_note(chooser, "M = %-6d sums along k of operands as they lie: %.0f clocks, else %.0f", (int)rows,
                 sums, others);
     if (others >= 0 && others < sums) return;
-    add_sums(chooser, direct, sums_rows[i], share);
+    add_sums(chooser, direct, sums_rows[i]);
     if (rows == most) return;
   }
 }
@@ -224,7 +227,7 @@ bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char *
   chooser->copy_bytes = copies->bytes;
   double direct = best_clocks(chooser, true, m, m == most);
   if (m == most && m <= MOST_SUMS && sums_possible(chooser)) {
-    double sums = sums_clocks(chooser, m, MAX(1, copies->bytes / number_bytes(gemm->a_type)), NULL);
+    double sums = sums_clocks(chooser, m, MAX(1, copies->bytes / number_bytes(gemm->a_type)));
     if (direct < 0 || sums < direct) direct = sums;
   }
   if (group < 0) return false;

@@ -319,33 +319,31 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   return cost;
 }
 
-/* Of the speed of device memory, what loads of a few bytes a lane reach; of the issue slots, what is used
- * while they are waited for. */
-#define SUMS_MEMORY  0.8
-#define SUMS_ISSUE   0.6
-#define SUMS_END     2500.0 /* clocks: adding up across lanes, storing */
-#define SUMS_LATENCY 1500.0 /* clocks from a group of loads to their sums */
-#define SUMS_LOADS   48     /* elements of both operands that a lane has on their way at most */
+/* Fitted to 1 x 4095 x 4097, 4 x 4427 x 7479 and 8 x 5000 x 4999, elements of two bytes (one H100): clocks of
+ * an SM for a warp's load of a few bytes a lane; from a group of loads to their sums; for adding up across
+ * lanes and storing. */
+#define SUMS_LOAD    5.0
+#define SUMS_LATENCY 1500.0
+#define SUMS_END     1000.0
+#define SUMS_MEMORY  0.85 /* of the speed of device memory */
+#define SUMS_LOADS   64   /* elements of both operands that a lane has on their way, about */
 
 unsigned cost_sums_deep(unsigned vector, unsigned rows, unsigned m)
 {
-  unsigned deep = 1;
-  while (2 * deep * (rows + m) * vector <= SUMS_LOADS)
-    deep *= 2;
+  unsigned deep = 16;
+  while (deep > 1 && deep * (rows + m) * vector > SUMS_LOADS)
+    deep /= 2;
   return deep;
 }
 
-double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned rows)
+double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned columns, unsigned rows)
 {
-  double m = (double)gemm->m, schedulers = gpu_fact(gpu, "limits.schedulers");
-  /* instructions for an element of B and its lane: its load and those of A's rows, which the rows of B share;
-   * a conversion each; the sums */
-  double loads = 1.0 / vector + m / rows / vector, others = 1 + m / rows + m;
-  double elements = divide_up(gemm->k, 32 * vector) * 32 * vector * (double)gemm->n / 32;
-  double busy = elements * (loads + others) / ((schedulers > 0 ? schedulers : 4) * gemm->sms * SUMS_ISSUE);
-  double groups = divide_up(gemm->k, 32 * vector * cost_sums_deep(vector, rows, (unsigned)gemm->m));
-  busy = fmax(busy, groups * SUMS_LATENCY);
-  return FILL + SUMS_END + overlapped(busy, memory_clocks(gpu, gemm) / SUMS_MEMORY);
+  double busy = fmin(divide_up(gemm->n, columns), gemm->sms), steps = divide_up(gemm->k, 32 * vector);
+  double warps = (double)gemm->n / rows; /* of B's rows a warp, which share the loads of A's */
+  double loads = warps * steps * (rows + (double)gemm->m) / busy * SUMS_LOAD;
+  double groups = ceil(steps / cost_sums_deep(vector, rows, (unsigned)gemm->m));
+  double work = fmax(loads, groups * SUMS_LATENCY);
+  return FILL + SUMS_END + overlapped(work, memory_clocks(gpu, gemm) / SUMS_MEMORY);
 }
 
 /* Part of the second-level cache that operands keep while results pass through it. */

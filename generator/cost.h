@@ -40,9 +40,9 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* A kernel of per-thread copies and warp products; only the order of totals means something. */
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
-/* Sums along k: a lane loads `vector` elements at a time, and a warp has so many rows of B. All of A passes
- * for each warp, so it is for few rows. */
-double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned rows);
+/* Sums along k: a lane loads `vector` elements at a time; a block has so many columns of the result, a warp
+ * so many rows of B. All of A passes for each warp, so it is for few rows. */
+double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned columns, unsigned rows);
 /* Steps whose loads such a lane has on their way together, of m rows of A. */
 unsigned cost_sums_deep(unsigned vector, unsigned rows, unsigned m);
 #define USUAL_RASTER 8 /* rows of tiles that are walked together where nothing says better */

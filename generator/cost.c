@@ -319,7 +319,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   return cost;
 }
 
-/* Fitted to 1 x 4095 x 4097, 4 x 4427 x 7479 and 8 x 5000 x 4999, elements of two bytes (one H100): clocks of
+/* Fitted to 1 x 4095 x 4097, 4 x 4427 x 7479 and 8 x 5000 x 4999, elements of two bytes: clocks of
  * an SM for a warp's load of a few bytes a lane; from a group of loads to their sums; for adding up across
  * lanes and storing. */
 #define SUMS_LOAD    5.0

@@ -16,9 +16,9 @@ typedef struct {
   GString *explain;
   GHashTable *names; /* kernel names taken */
   const KernelLibraries *libraries;
-  PlanLaunch **launches; /* by the fusion's operators; NULL: there is nothing to launch */
-  GPtrArray *opened;     /* OpenOperator *: their variants are chosen, kernels and plan are to come */
-  GPtrArray *making;     /* KernelJob *, of those */
+  PlanLaunch **launches;   /* by the fusion's operators; NULL: there is nothing to launch */
+  GPtrArray *opened;       /* OpenOperator *: their variants are chosen, kernels and plan are to come */
+  GPtrArray *making;       /* KernelJob *, of those */
   const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
 } Compilation;
 

@@ -37,10 +37,10 @@ typedef struct Choice {
   unsigned n_assumptions;
   const FusedOperator *direct; /* GEMM: it reads operands as they lie, which others read copies of; NULL: the
                                   fused operator itself */
-  unsigned align;        /* bytes every tensor's address is a multiple of; 0: what the graph says */
-  bool keep_a;           /* GEMM: A is to stay in L2 while B streams through it */
-  bool alone;            /* it gains nothing from starting while the launch before it runs */
-  bool overlap;          /* other launches of the plan may run beside it */
+  unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
+  bool keep_a;                 /* GEMM: A is to stay in L2 while B streams through it */
+  bool alone;                  /* it gains nothing from starting while the launch before it runs */
+  bool overlap;                /* other launches of the plan may run beside it */
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   unsigned stages;       /* for people */

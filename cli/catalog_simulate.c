@@ -117,7 +117,7 @@ static bool compile_subject(Subject *s, unsigned sms, GError **error)
 {
   g_autoptr(Graph) graph = graph_read(s->source, NULL, 0, error);
   const CompileOptions options = {
-      .threads = 1, .sm_budget = sms, .sets = (const char *const *)s->graph->sets};
+      .threads = 1, .drop_ir = true, .sm_budget = sms, .sets = (const char *const *)s->graph->sets};
   s->compiled = graph ? generator_compile(graph, s->gpu, &options, error) : NULL;
   s->kernel = NULL;
   for (guint i = 0; s->compiled && i < s->compiled->kernels->len; i++) {

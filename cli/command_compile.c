@@ -94,6 +94,7 @@ static CompileOptions compile_options(const CompileRun *run)
       .accumulate = accumulate_parse(argument_value(arguments, "accumulate")),
       .sets = argument_values(arguments, "set"),
       .skip = argument_values(arguments, "skip"),
+      .drop_ir = !emits(run, "ir"),
       .report = watched ? pass_log_report : NULL,
       .data = run->passes,
   };

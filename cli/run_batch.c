@@ -135,6 +135,7 @@ static bool compile(Batch *batch, const Item *item, GError **error)
   }
   g_auto(GStrv) sets = g_strv_builder_end(builder);
   const CompileOptions options = {.sets = (const char *const *)sets,
+                                  .drop_ir = true,
                                   .accumulate = accumulation(item),
                                   .sm_budget =
                                       (unsigned)json_integer_value(json_object_get(item->words, "sms"))};

@@ -32,6 +32,7 @@ typedef struct CompileOptions {
   const char *const *skip; /* passes skipped by name, NULL-terminated, or NULL */
   const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
   bool keep_tile;             /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
+  bool drop_ir;               /* do not write CompiledKernel.ir, for those who read PTX alone */
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
   void *data;
@@ -40,7 +41,7 @@ typedef struct CompileOptions {
 typedef struct CompiledKernel {
   char *name;  /* unique in the plan; also its file name */
   char *entry; /* entry point in the PTX */
-  char *ir;    /* final THREAD text */
+  char *ir;    /* final THREAD text; NULL if it was not wanted */
   char *tile;  /* TILE text after instantiation, if kept */
   char *ptx;
   char *template_name; /* "gemm", "elementwise", "softmax", ... */

@@ -1,7 +1,6 @@
 /* A TILE module, or one of a later level, to PTX; and what people are told of the kernel. */
 #include "generator/compile_kernel.h"
 #include "backends/ptx/ptx.h"
-#include "ir/liveness.h"
 #include <string.h>
 
 /* ---- What a kernel turned out to be, gathered while its passes run ---- */
@@ -71,11 +70,7 @@ static void note_resources(CompiledKernel *kernel, const IrModule *module)
   kernel->shared_bytes = launch_int(function, ATTR_SHARED_BYTES, 0);
   kernel->arena_bytes = arena_used(module->arena);
   ir_region_visit(function->body, note_wait, &kernel->waits);
-  unsigned n;
-  g_autofree IrPressure *pressure = ir_pressure(function, &n);
-  for (unsigned i = 0; i < n; i++)
-    kernel->predicted_registers =
-        MAX(kernel->predicted_registers, n > 1 ? pressure[i].peak : ir_pressure_registers(&pressure[i]));
+  kernel->predicted_registers = module->registers;
 }
 
 void compiled_kernel_free(CompiledKernel *kernel)
@@ -108,7 +103,7 @@ bool compile_kernel(CompiledKernel *kernel, IrModule *module, const Gpu *gpu, co
                       .data = &watch};
   if (!ir_run_passes(module, &context, &run, error)) return false;
   note_resources(kernel, module);
-  kernel->ir = ir_print(module);
+  if (!options || !options->drop_ir) kernel->ir = ir_print(module);
   kernel->ptx = ptx_emit(module, gpu, error);
   return kernel->ptx != NULL;
 }

@@ -223,6 +223,7 @@ struct IrModule {
   Source *source;     /* referenced; may be NULL for generated modules */
   IrParameter *bound; /* what ir_instantiate() bound, printed as header lines `bound NAME: KIND = VALUE` */
   unsigned n_bound;
+  unsigned registers; /* measure_pressure: what the assembler is expected to need; 0: not measured */
   GPtrArray *sources; /* owned references on further sources that marks point into (linked libraries) */
 };
 

@@ -116,7 +116,8 @@ static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *g
     if (!build->own_gpu) return false;
     gpu = build->own_gpu;
   }
-  CompileOptions options = {.accumulate = c->accumulate,
+  CompileOptions options = {.drop_ir = true,
+                            .accumulate = c->accumulate,
                             .sm_budget = variant ? variant->sms : 0,
                             .sets = variant ? (const char *const *)variant->sets : NULL,
                             .skip = variant ? (const char *const *)variant->skips : NULL,

@@ -1,8 +1,7 @@
 /* measure_pressure: the registers a kernel and its roles need, against what they may have.
  *
  * needs  THREAD
- * gives  the module unchanged; a remark a part; an error if more registers are live at once than the part
- *        can get
+ * gives  IrModule.registers; a remark a part; an error if more registers are live at once than it can get
  * breaks nothing
  *
  * A kernel without roles may use what its launch facts leave (entry_registers, or min_blocks of its threads
@@ -55,6 +54,8 @@ bool pass_measure_pressure(IrModule *module, const IrPassContext *context, GErro
     unsigned n;
     if (!kernel->is_kernel || context->gpu == NULL) continue;
     g_autofree IrPressure *parts = ir_pressure(kernel, &n);
+    for (unsigned k = 0; k < n; k++)
+      module->registers = MAX(module->registers, n > 1 ? parts[k].peak : ir_pressure_registers(&parts[k]));
     for (unsigned k = 0; k < n; k++)
       if (!check_part(kernel, &parts[k], n, context, error)) return false;
   }

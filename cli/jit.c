@@ -119,7 +119,8 @@ static bool jit_open(Jit *jit, const Gpu *gpu, GError **error)
 /* ---- a compiled graph in the cache ----
  *
  * An entry is a line of JSON, [[name, entry, hash of the PTX], ...], and behind it the plan. Machine code has
- * entries of its own. */
+ * entries of its own, and so has PTX of which there is none yet: a process may end before all is assembled.
+ */
 
 static void add_list(GString *text, const char *title, const char *const *list)
 {
@@ -155,6 +156,7 @@ typedef struct Program {
   unsigned n;
   json_t *list;
   AssemblyQueue *queue;
+  bool lacks_code; /* of some kernel there is only PTX */
 } Program;
 
 static void program_clear(Program *program)
@@ -170,8 +172,10 @@ static bool recall_kernel(const Jit *jit, Program *program, json_t *row)
   const char *name = NULL, *entry = NULL, *hash = NULL;
   if (json_unpack(row, "[sss]", &name, &entry, &hash)) return false;
   g_autoptr(Assembly) assembly = assembly_recall(jit->assembler, hash, jit->target);
-  if (!assembly) return false;
-  assembly_queue_add(program->queue, name, NULL, assembly->cubin);
+  g_autofree char *ptx = assembly ? NULL : ptx_recall(jit->assembler, hash);
+  if (!assembly && !ptx) return false;
+  assembly_queue_add(program->queue, name, ptx, assembly ? assembly->cubin : NULL);
+  program->lacks_code |= !assembly;
   program->kernels[program->n++] = (ExecutableKernel){name, entry};
   return true;
 }
@@ -191,7 +195,7 @@ static bool read_program(const Jit *jit, Program *program, const char *data, gsi
   return program->plan != NULL;
 }
 
-/* true if plan and machine code of every kernel were there. */
+/* true if plan and machine code or PTX of every kernel were there. */
 static bool recall_program(const Jit *jit, const char *key, Program *program)
 {
   g_autoptr(GBytes) content = cache_get(jit->assembler->cache, key);
@@ -200,42 +204,53 @@ static bool recall_program(const Jit *jit, const char *key, Program *program)
   return data && read_program(jit, program, data, size);
 }
 
-/* An entry to be written when all machine code is in the cache. */
+/* What is to be written while kernels are assembled. */
 typedef struct Memory {
-  Cache *cache;
+  const Assembler *assembler; /* and the cache in it */
   char key[CACHE_KEY_LENGTH + 1];
-  GBytes *content;
+  char *plan;
+  json_t *list;
+  GPtrArray *texts; /* PTX, as the list */
 } Memory;
 
 static void memory_free(void *data)
 {
   Memory *memory = data;
-  g_bytes_unref(memory->content);
+  g_free(memory->plan);
+  json_decref(memory->list);
+  g_ptr_array_unref(memory->texts);
   g_free(memory);
 }
 
+/* The entry comes last: whoever finds it finds the texts too. */
 static void memory_write(void *data)
 {
-  Memory *memory = data;
-  cache_put(memory->cache, memory->key, memory->content);
+  const Memory *memory = data;
+  for (guint i = 0; i < memory->texts->len; i++) {
+    char hash[CACHE_KEY_LENGTH + 1];
+    ptx_hash(memory->texts->pdata[i], hash);
+    json_array_append_new(json_array_get(memory->list, i), json_string(hash));
+    ptx_remember(memory->assembler, hash, memory->texts->pdata[i]);
+  }
+  g_autofree char *rows = json_dumps(memory->list, JSON_COMPACT);
+  char *text = g_strconcat(rows, "\n", memory->plan, NULL);
+  g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
+  cache_put(memory->assembler->cache, memory->key, content);
 }
 
 static Memory *program_memory(const Jit *jit, const char *key, const CompileResult *result)
 {
-  json_t *list = json_array();
+  Memory *memory = g_new0(Memory, 1);
+  memory->assembler = jit->assembler;
+  memcpy(memory->key, key, sizeof memory->key);
+  memory->plan = plan_text(result->plan);
+  memory->list = json_array();
+  memory->texts = g_ptr_array_new_with_free_func(g_free);
   for (guint i = 0; i < result->kernels->len; i++) {
     const CompiledKernel *kernel = result->kernels->pdata[i];
-    char hash[CACHE_KEY_LENGTH + 1];
-    ptx_hash(kernel->ptx, hash);
-    json_array_append_new(list, json_pack("[sss]", kernel->name, kernel->entry, hash));
+    json_array_append_new(memory->list, json_pack("[ss]", kernel->name, kernel->entry));
+    g_ptr_array_add(memory->texts, g_strdup(kernel->ptx));
   }
-  g_autofree char *rows = json_dumps(list, JSON_COMPACT), *plan = plan_text(result->plan);
-  json_decref(list);
-  char *text = g_strconcat(rows, "\n", plan, NULL);
-  Memory *memory = g_new0(Memory, 1);
-  memory->cache = jit->assembler->cache;
-  memcpy(memory->key, key, sizeof memory->key);
-  memory->content = g_bytes_new_take(text, strlen(text));
   return memory;
 }
 
@@ -310,6 +325,7 @@ static bool load_program(Jit *jit, Program *program, GError **error)
   if (!jit->loaded->executable) return false;
   program->plan = NULL; /* the executable has it */
   jit->loaded->queue = g_steal_pointer(&program->queue);
+  if (program->lacks_code) assembly_queue_start(jit->loaded->queue, NULL, NULL, NULL);
   return true;
 }
 

@@ -74,6 +74,10 @@ void assembly_free(Assembly *assembly);
 void ptx_hash(const char *ptx, char hash[CACHE_KEY_LENGTH + 1]);
 /* What the assembler made of a text before, by its hash: NULL if that is not in the cache. */
 Assembly *assembly_recall(const Assembler *assembler, const char *hash, const char *target);
+/* Keeps a text in the cache until there is machine code of it, and finds it again: NULL if it is not there.
+ */
+void ptx_remember(const Assembler *assembler, const char *hash, const char *ptx);
+char *ptx_recall(const Assembler *assembler, const char *hash);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assembly, assembly_free)
 const AssembledEntry *assembly_entry(const Assembly *assembly, const char *name); /* NULL if absent */
 

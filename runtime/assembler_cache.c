@@ -55,6 +55,29 @@ void ptx_hash(const char *ptx, char hash[CACHE_KEY_LENGTH + 1])
   cache_key(hash, "ptx", ptx, NULL);
 }
 
+static void text_key(const char *hash, char key[CACHE_KEY_LENGTH + 1])
+{
+  cache_key(key, "text", hash, NULL);
+}
+
+void ptx_remember(const Assembler *assembler, const char *hash, const char *ptx)
+{
+  char key[CACHE_KEY_LENGTH + 1];
+  text_key(hash, key);
+  g_autoptr(GBytes) content = g_bytes_new_static(ptx, strlen(ptx));
+  if (assembler->cache) cache_put(assembler->cache, key, content);
+}
+
+char *ptx_recall(const Assembler *assembler, const char *hash)
+{
+  char key[CACHE_KEY_LENGTH + 1];
+  text_key(hash, key);
+  g_autoptr(GBytes) content = assembler->cache ? cache_get(assembler->cache, key) : NULL;
+  gsize size = 0;
+  const char *text = content ? g_bytes_get_data(content, &size) : NULL;
+  return text ? g_strndup(text, size) : NULL;
+}
+
 /* An entry is the length of the log as eight bytes, the log, the cubin. */
 Assembly *assembly_recall(const Assembler *assembler, const char *hash, const char *target)
 {
@@ -90,4 +113,6 @@ void assembly_remember(const Assembler *assembler, const char *hash, const char 
   g_byte_array_append(bytes, cubin, (guint)size);
   g_autoptr(GBytes) content = g_bytes_new(bytes->data, bytes->len);
   cache_put(assembler->cache, key, content);
+  text_key(hash, key);
+  cache_remove(assembler->cache, key);
 }

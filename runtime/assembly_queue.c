@@ -17,8 +17,8 @@ struct AssemblyQueue {
   GCancellable *stop;
   GMutex lock; /* of what follows, and of the kernels' states and results */
   GCond changed;
-  unsigned n_done, n_failed, n_assembled;
-  void (*done)(void *data);
+  unsigned n_done, n_assembled;
+  void (*first)(void *data); /* NULL once a thread has taken it */
   void *data;
   GDestroyNotify free_data;
 };
@@ -45,14 +45,9 @@ static void assemble(AssemblyQueue *queue, QueuedKernel *kernel)
   kernel->state = KERNEL_DONE;
   g_clear_pointer(&kernel->ptx, g_free);
   queue->n_done++;
-  queue->n_failed += assembly == NULL;
   queue->n_assembled += assembly && !assembly->recalled;
-  bool all = queue->n_done == queue->kernels->len && !queue->n_failed;
-  void (*done)(void *) = all ? queue->done : NULL;
-  queue->done = all ? NULL : queue->done;
   g_cond_broadcast(&queue->changed);
   g_mutex_unlock(&queue->lock);
-  if (done) done(queue->data);
 }
 
 /* The next kernel, marked as begun; NULL: all are. */
@@ -72,6 +67,11 @@ static QueuedKernel *begin_next(AssemblyQueue *queue)
 static void run_task(void *task, void *data)
 {
   AssemblyQueue *queue = data;
+  g_mutex_lock(&queue->lock);
+  void (*first)(void *) = queue->first;
+  queue->first = NULL;
+  g_mutex_unlock(&queue->lock);
+  if (first) first(queue->data); /* even if the queue is to stop */
   QueuedKernel *kernel = g_cancellable_is_cancelled(queue->stop) ? NULL : begin_next(queue);
   if (kernel) assemble(queue, kernel);
 }
@@ -115,10 +115,10 @@ void assembly_queue_add(AssemblyQueue *queue, const char *name, const char *ptx,
   g_ptr_array_add(queue->kernels, kernel);
 }
 
-void assembly_queue_start(AssemblyQueue *queue, void (*done)(void *data), void *data,
+void assembly_queue_start(AssemblyQueue *queue, void (*first)(void *data), void *data,
                           GDestroyNotify free_data)
 {
-  queue->done = done;
+  queue->first = first;
   queue->data = data;
   queue->free_data = free_data;
   for (guint i = queue->n_done; i < queue->kernels->len; i++)

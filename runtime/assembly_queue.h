@@ -17,9 +17,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(AssemblyQueue, assembly_queue_free)
 /* Adds kernel number n, from 0 on, before anything is asked of the queue: texts are copied. With machine code
  * (cubin, of which a reference is taken) there is nothing left to do for it; ptx is then ignored. */
 void assembly_queue_add(AssemblyQueue *queue, const char *name, const char *ptx, GBytes *cubin);
-/* Begins with all kernels. `done` is called once, from one of the threads, if all of them went well; `data`
- * is freed with the queue. Both may be NULL. */
-void assembly_queue_start(AssemblyQueue *queue, void (*done)(void *data), void *data,
+/* Begins with all kernels that are not there. `first` is called once, from one of the threads, before they
+ * take kernels; `data` is freed with the queue, not before the call. Both may be NULL. */
+void assembly_queue_start(AssemblyQueue *queue, void (*first)(void *data), void *data,
                           GDestroyNotify free_data);
 /* Begins with one kernel before all that nobody has asked for. */
 void assembly_queue_want(AssemblyQueue *queue, unsigned kernel);

@@ -1,9 +1,10 @@
 /* A folder of results that cost time to make, found again by a hash of everything they were made from.
  *
- * An entry is a file named by its key that holds a hash of its content, so one that was cut off or altered is
- * noticed, removed and made anew. It is written aside and renamed, so several processes may fill one folder.
- * When the folder outgrows its limit the entries used longest ago are removed. Nothing here is an error:
- * where the folder cannot be read or written there is no cache, and cache_warning() says why. Thread-safe.
+ * An entry is a file named by its key that holds a checksum of its content, so one that was cut off or
+ * altered is noticed, removed and made anew. It is written aside and renamed, so several processes may fill
+ * one folder. When the folder outgrows its limit the entries used longest ago are removed. Nothing here is an
+ * error: where the folder cannot be read or written there is no cache, and cache_warning() says why.
+ * Thread-safe.
  *
  * Whoever can write to the folder decides what code is run: it is made readable by its owner only. */
 #pragma once
@@ -27,6 +28,7 @@ void cache_key(char key[CACHE_KEY_LENGTH + 1], const char *kind, ...) G_GNUC_NUL
 
 GBytes *cache_get(Cache *cache, const char *key); /* NULL: there is none */
 void cache_put(Cache *cache, const char *key, GBytes *content);
+void cache_remove(Cache *cache, const char *key); /* if it is there */
 
 /* Where the entries are; NULL: nowhere. */
 const char *cache_folder(const Cache *cache);

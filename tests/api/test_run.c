@@ -468,6 +468,48 @@ static void test_background_faults(void **state)
   assert_int_equal(system(command), 0);
 }
 
+static size_t count_entries(const char *folder)
+{
+  char command[100], line[32] = "";
+  snprintf(command, sizeof command, "find %s -name '*.entry' | wc -l", folder);
+  FILE *pipe = popen(command, "r");
+  assert_non_null(pipe);
+  assert_non_null(fgets(line, sizeof line, pipe));
+  pclose(pipe);
+  return (size_t)strtoul(line, NULL, 10);
+}
+
+/* A program that ends before its kernels are assembled leaves plan and PTX behind; the next start assembles
+ * what is missing, and machine code takes the place of PTX. */
+static void test_early_end(void **state)
+{
+  char folder[] = "adlgen-test-early-XXXXXX", path[64], command[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/ptxas", folder);
+  adlgen_options options = {.size = sizeof options, .cache_dir = folder, .ptxas = path, .jobs = 2};
+  write_assembler(path, "exec sleep 1000");
+  adlgen_executable *x = jit(chain, "h100", &options, NULL);
+  assert_non_null(x);
+  adlgen_executable_free(x);
+  size_t first = count_entries(folder);
+  write_assembler(path, "printf '\\177ELF\\000' > kernel.cubin");
+  x = jit(chain, "h100", &options, NULL);
+  assert_non_null(x);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
+  size_t kernels = (size_t)seen->modules;
+  assert_true(kernels > 4);
+  assert_int_equal(adlgen_executable_assembled(x), kernels);
+  adlgen_executable_free(x);
+  assert_int_equal(first, kernels + 2);                 /* the plan, and what the tool said of itself */
+  assert_int_equal(count_entries(folder), kernels + 3); /* and what the other one said */
+  x = jit(chain, "h100", &options, NULL);
+  assert_int_equal(adlgen_executable_load(x, NULL), 0);
+  assert_int_equal(adlgen_executable_assembled(x), 0);
+  adlgen_executable_free(x);
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
 static void test_contexts(void **state)
 {
   adlgen_options options = {.size = sizeof options, .device = 2};
@@ -591,6 +633,7 @@ int main(void)
       cmocka_unit_test_setup(test_contexts, reset),    cmocka_unit_test_setup(test_cache, reset),
       cmocka_unit_test_setup(test_warnings, reset),    cmocka_unit_test_setup(test_threads, reset),
       cmocka_unit_test_setup(test_background, reset),  cmocka_unit_test_setup(test_background_faults, reset),
+      cmocka_unit_test_setup(test_early_end, reset),
   };
   return cmocka_run_group_tests_name("run", tests, NULL, NULL);
 }

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#define HEADER 88 /* bytes before an entry's content */
+
 static char *folder; /* new for each test */
 
 static int set_up(void **state)
@@ -135,7 +137,7 @@ static void removes_what_was_used_longest_ago(void **state)
   char text[SIZE + 1];
   memset(text, 'x', SIZE);
   text[SIZE] = 0;
-  Cache *cache = cache_open(folder, 12 * (SIZE + 112));
+  Cache *cache = cache_open(folder, 12 * (SIZE + HEADER));
   for (unsigned i = 0; i < ENTRIES; i++) {
     put(cache, i, text);
     g_autofree char *path = path_of(i);
@@ -146,7 +148,7 @@ static void removes_what_was_used_longest_ago(void **state)
   cache_close(cache);
   cache = cache_open(folder, 0);
   CacheUsage usage = cache_usage(cache);
-  assert_true(usage.bytes <= 12 * (SIZE + 112) && usage.entries >= 9);
+  assert_true(usage.bytes <= 12 * (SIZE + HEADER) && usage.entries >= 9);
   assert_true(has(cache, 0, text));
   assert_false(has(cache, 1, text));
   assert_true(has(cache, ENTRIES - 1, text));
@@ -302,7 +304,7 @@ static void is_filled_by_several_processes(void **state)
   g_autoptr(Cache) cache = cache_open(folder, 0);
   CacheUsage usage = cache_usage(cache);
   assert_int_equal(usage.entries, ENTRIES);
-  assert_int_equal(usage.bytes, ENTRIES * (20000 + 112)); /* nothing is left aside */
+  assert_int_equal(usage.bytes, ENTRIES * (20000 + HEADER)); /* nothing is left aside */
   for (unsigned i = 0; i < ENTRIES; i++)
     assert_true(has(cache, i, text));
 }

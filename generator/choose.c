@@ -125,9 +125,20 @@ int64_t choose_typical(const Chooser *chooser, const Symbolic *expression)
   return symbolic_evaluate(expression, typical_leaf, (void *)chooser, &value, NULL) ? value : TYPICAL_EXTENT;
 }
 
+/* Two products have a template of their own for exchanged operands: a tile that is asked for with these is
+ * not meant for the other one. */
+static bool means_another(const Chooser *chooser, const Choice *choice)
+{
+  unsigned swapped = 0;
+  choose_forced(chooser, "swapped", &swapped);
+  bool dual = chooser->op->kind == FUSED_GEMM && chooser->op->gemm.dual;
+  return dual && swapped && !choice_int(choice, "swapped", 0);
+}
+
 /* --set name=value: overrides a template parameter in every variant that has it. */
 static void apply_sets(Chooser *chooser, Choice *choice)
 {
+  if (means_another(chooser, choice)) return;
   for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++) {
     const char *equals = strchr(*set, '=');
     if (!equals) continue;
@@ -214,7 +225,7 @@ bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
   if (!check_small_floats(chooser)) return false;
-  if (chooser->op->kind == FUSED_GEMM && !chooser->op->gemm.dual && !fused_is_reduced(chooser->op))
+  if (chooser->op->kind == FUSED_GEMM && !fused_is_reduced(chooser->op))
     chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
   if (chooser->op->kind == FUSED_GEMM) {
     if (!choose_gemm(chooser)) return false;

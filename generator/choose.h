@@ -9,9 +9,8 @@
 
 typedef struct Chooser {
   const FusedOperator *op;
-  const FusedOperator
-      *turned; /* GEMM, neither dual nor reduced: the operator as its transpose; choose_variants sets it */
-  unsigned copy_bytes; /* GEMM: what threads are priced to copy at a time; 0: 16 */
+  const FusedOperator *turned; /* GEMM, not reduced: the operator as its transpose; choose_variants sets it */
+  unsigned copy_bytes;         /* GEMM: what threads are priced to copy at a time; 0: 16 */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;

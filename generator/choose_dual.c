@@ -25,6 +25,8 @@ static bool dual_pays(const Chooser *chooser, const char **why)
     *why = "no matrix product of the GPU takes their types";
     return false;
   }
+  Chooser *both = g_memdup2(chooser, sizeof *chooser);
+  both->turned = fused_is_reduced(op) ? NULL : fused_gemm_transposed(chooser->arena, op);
   int64_t m = MIN(choose_typical(chooser, op->gemm.m), choose_maximum(chooser, op->gemm.m));
   FusedOperator one_product = *op;
   one_product.gemm.dual = false;
@@ -32,9 +34,10 @@ static bool dual_pays(const Chooser *chooser, const char **why)
   single->op = &one_product;
   single->turned = fused_gemm_transposed(chooser->arena, &one_product);
   bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
-  double together = best_clocks(chooser, group, m, bounded);
+  double together = best_clocks(both, group, m, bounded);
   double apart = 2 * best_clocks(single, group, m, bounded) + NEXT_KERNEL;
   g_free(single);
+  g_free(both);
   if (together < 0) {
     *why = "no tile holds a half of each";
     return false;

@@ -26,6 +26,15 @@ static const char *template_of(const FusedGemm *gemm)
   return gemm->dual ? "gemm_dual" : "gemm";
 }
 
+/* Two products with exchanged operands: a tile of each, which blocks may share. */
+static void set_dual(Choice *choice, const GemmCandidate *tile)
+{
+  choice->template_name = "gemm_dual_swapped";
+  choice_set_int(choice, "split", tile->split);
+  choice_set_int(choice, "owners", 1);
+  choice_set_int(choice, "one_column", 0);
+}
+
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
 {
@@ -147,7 +156,8 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !gemm_candidate_is_thin(&tile));
   choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
-  if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
+  if (chooser->turned && (tile.swapped || !gemm->dual)) choice_set_own(choice, "swapped", tile.swapped);
+  if (gemm->dual && tile.swapped) set_dual(choice, &tile);
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);

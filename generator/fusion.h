@@ -84,7 +84,7 @@ typedef struct FusedGemm {
   unsigned n_batch; /* leading iteration dims */
   unsigned a, b;    /* inputs[] of A and B */
   bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
-  unsigned b2;      /* dual: inputs[] of its right operand, which lies as B does */
+  unsigned b2; /* dual: inputs[] of its other operand, which lies as B does (in a transposed operator as A) */
   const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
   const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
   bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */

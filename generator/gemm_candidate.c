@@ -87,8 +87,8 @@ static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candid
 static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  return (candidate->bm * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) *
-             candidate->bk +
+  unsigned rows = candidate->bm * (candidate->swapped ? products(chooser) : 1); /* of the weights of each */
+  return (rows * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) * candidate->bk +
          padding_bytes(gemm, candidate);
 }
 
@@ -109,7 +109,8 @@ static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *cand
 {
   unsigned owners = gemm_candidate_owners(chooser, candidate);
   if (candidate->split <= 1 || !owners) return 0;
-  return candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
+  unsigned sums = candidate->swapped ? products(chooser) : 1;
+  return sums * candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */
@@ -202,8 +203,8 @@ bool gemm_group_possible(const Chooser *chooser)
 {
   const Gpu *gpu = chooser->gpu;
   if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
-  return group_reads(gpu, &chooser->op->gemm) ||
-         (chooser->turned && group_reads(gpu, &chooser->turned->gemm));
+  bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
+  return group_reads(gpu, &chooser->op->gemm) || (either_way && group_reads(gpu, &chooser->turned->gemm));
 }
 
 bool gemm_warp_possible(const Chooser *chooser)
@@ -280,6 +281,7 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   if (candidate->promote && candidate->bn > 176 && out_bytes(chooser->op) > 2) return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
+  if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
   unsigned half = candidate->bn / 2;
   return !gemm->dual || half % (gemm->b_n_major ? 128 / number_bytes(gemm->b_type) : 16) == 0;
@@ -304,9 +306,10 @@ static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
 
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  bool shares = candidate->split > 1 || candidate->cluster > 1 || candidate->across > 1 ||
-                candidate->swapped || candidate->stream > 1;
-  if (chooser->op->gemm.dual && shares) return false;
+  bool thin = candidate->group && gemm_candidate_is_thin(candidate) && candidate->bm == SWAPPED_ROWS;
+  bool shares = candidate->split > 1 && !thin;
+  shares |= candidate->cluster > 1 || candidate->across > 1 || candidate->stream > 1;
+  if (chooser->op->gemm.dual && (shares || (candidate->swapped && !thin))) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
   return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
@@ -352,8 +355,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
   const FusedGemm *gemm = &op->gemm;
   int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
   Priced priced = {.shape = {.batches = 1,
-                             .m = candidate->swapped ? columns : rows,
-                             .n = (candidate->swapped ? rows : columns) * products(chooser),
+                             .m = candidate->swapped ? columns * products(chooser) : rows,
+                             .n = candidate->swapped ? rows : columns * products(chooser),
                              .k = MAX(1, choose_typical(chooser, gemm->k)),
                              .a_bytes = number_bytes(gemm->a_type),
                              .b_bytes = number_bytes(gemm->b_type),
@@ -362,7 +365,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                              .sms = sm_budget(chooser),
                              .a_straddles = a_straddles(gemm),
                              .b_straddles = b_straddles(gemm)},
-                   .tile = {.bm = candidate->bm,
+                   .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
                             .bn = candidate->bn,
                             .bk = candidate->bk,
                             .stages = candidate->stages,

@@ -400,7 +400,10 @@ bool kernel_write_gemm(KernelBuild *build)
                    a_by_k ? gemm->a_m : gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
                    b_by_n ? gemm->b_k : gemm->b_n);
-  if (gemm->dual)
+  bool swapped = choice_int(build->choice, "swapped", 0) != 0;
+  if (gemm->dual && swapped)
+    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
+  else if (gemm->dual)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
@@ -408,11 +411,11 @@ bool kernel_write_gemm(KernelBuild *build)
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
-  /* owners of a tile that blocks share have a part of its columns each; two products have half of them each
-   */
+  /* owners of a tile that blocks share have a part of its columns each; two products have half of them each,
+   * or, exchanged, tiles of their own */
   int64_t columns = choice_int(build->choice, "bn", 0);
   if (choice_int(build->choice, "split", 1) > 1) columns /= MAX(1, choice_int(build->choice, "owners", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
-  columns = part_calls(build, bm, bn, gemm->dual ? columns / 2 : columns);
+  columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
   return write_epilogue(build, bm, columns);
 }

@@ -35,7 +35,7 @@ gemm_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      256          - 
   kernel gemm_1x8x512_sums
     gemm_1x8x512_sums: it needs 56 of 255 registers, 3 predicates
 
-# Two products with a gate in one kernel are not exchanged.
+# Two products with a gate in one kernel take no tiles in turn.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json
 
 $ adlgen compile gated.json --gpu h100 --dim M=4096 --set alternate=2 --emit ptx --out out

@@ -114,6 +114,24 @@ static bool starts_alone(const Chooser *chooser, const Choice *choice, const Gem
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
  * tile. Whoever gives rows or columns and does not ask for exchanged operands means the tile as it stands. */
+/* A parameter that is set to more than 1, by hand. */
+static bool forces_several(const Chooser *chooser, const char *name)
+{
+  unsigned value = 1;
+  return choose_forced(chooser, name, &value) && value > 1;
+}
+
+/* Blocks share tiles in one way: what is set by hand takes the place of what the plan chose, which would only
+ * contradict it. Both set by hand stay, and are refused by name. */
+static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
+{
+  bool split = forces_several(chooser, "split"), stream = forces_several(chooser, "stream");
+  bool own_tiles = forces_several(chooser, "cluster") || forces_several(chooser, "alternate");
+  if (split || own_tiles) tile->stream = 1;
+  if (stream || own_tiles) tile->split = 1;
+  if (split || stream) tile->cluster = tile->across = tile->alternate = 1;
+}
+
 static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
 {
   bool asked = choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL);
@@ -128,6 +146,7 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
                            .cluster = 1,
                            .across = 1,
                            .split = tile.split};
+  drop_other_sharing(chooser, &tile);
   choose_forced(chooser, "bm", &tile.bm);
   choose_forced(chooser, "bn", &tile.bn);
   choose_forced(chooser, "alternate", &tile.alternate);

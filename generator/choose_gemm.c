@@ -122,9 +122,13 @@ static bool forces_several(const Chooser *chooser, const char *name)
 }
 
 /* Blocks share tiles in one way: what is set by hand takes the place of what the plan chose, which would only
- * contradict it. Both set by hand stay, and are refused by name. */
+ * contradict it. Both set by hand stay, and are refused by name. A stream is for the tile it was chosen for. */
 static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
 {
+  unsigned bm = tile->bm, bn = tile->bn;
+  choose_forced(chooser, "bm", &bm);
+  choose_forced(chooser, "bn", &bn);
+  if (bm != tile->bm || bn != tile->bn) tile->stream = 1;
   bool split = forces_several(chooser, "split"), stream = forces_several(chooser, "stream");
   bool own_tiles = forces_several(chooser, "cluster") || forces_several(chooser, "alternate");
   if (split || own_tiles) tile->stream = 1;
@@ -195,6 +199,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "across", MAX(1, tile.across));
     choice_set_int(choice, "split", tile.split);
     choice_set_int(choice, "owners", 1);
+    choice_set_int(choice, "reuse", tile.reuse);
   }
   choice->alone = starts_alone(chooser, choice, &tile);
   choice->keep_a = fast && !tile.swapped && keeps_rows(chooser, choice, &tile);

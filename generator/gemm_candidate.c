@@ -21,6 +21,8 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64}, {64,
 #define F32_BITS         24          /* significant bits */
 #define SECTOR_BYTES     32
 #define MOST_STAGES      10
+/* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
+#define ENOUGH_STAGES    4
 #define MOST_WARP_STAGES 6
 /* Longer rings made them slower: docs/performance-log.md. */
 #define MOST_SWAPPED_STAGES      8
@@ -147,7 +149,7 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
   unsigned staging = output_staging(chooser, candidate);
-  room -= exchange_bytes(chooser, candidate);
+  if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,
@@ -184,7 +186,15 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
 {
   tile.promote = promotes(chooser, tile.group);
   tile.bk = tile_depth(chooser, tile, fast);
+  tile.reuse = 0;
   tile.stages = stage_count(chooser, &tile, fast);
+  if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
+    GemmCandidate reusing = tile;
+    reusing.reuse = 1;
+    reusing.stages = stage_count(chooser, &reusing, fast);
+    bool fits = reusing.stages * stage_bytes(chooser, &tile) >= exchange_bytes(chooser, &tile);
+    if (fits && reusing.stages > tile.stages) tile = reusing;
+  }
   return tile;
 }
 
@@ -232,7 +242,8 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(chooser->op->dims[i], NULL);
   return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
-         exchange_bytes(chooser, candidate) + 3 * stage_bytes(chooser, candidate) < gpu->shared_per_block;
+         MAX(exchange_bytes(chooser, candidate), 3 * stage_bytes(chooser, candidate)) <
+             block_room(chooser, candidate);
 }
 
 #define GROUP_ROWS 64 /* of a group product */

@@ -14,6 +14,7 @@ typedef struct GemmCandidate {
   unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
   unsigned across;     /* and beside one another; 1: none */
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
+  unsigned reuse;      /* 1: what blocks of a split tile send comes to lie in the ring */
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
   unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
   unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */

@@ -5,7 +5,8 @@
  * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
  *
  * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine
- * count from it; others on 128. The slots of one tile follow one another. Barriers, 8 bytes each, come last.
+ * count from it; others on 128. The slots of one tile follow one another. A tile that overlays a channel starts
+ * where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each, come last.
  */
 #include "ir/pass.h"
 
@@ -57,13 +58,30 @@ static int64_t place_barriers(Allocation *allocation, int64_t count)
   return at;
 }
 
+static bool overlays(const IrOp *op, const IrOp *channel)
+{
+  const IrExpr *name = op->code == OP_SHARED ? ir_attribute_value(op, ATTR_OVERLAY) : NULL;
+  return name && !strcmp(name->name, channel->symbol);
+}
+
 static void place_tiles(Allocation *allocation, IrOp *op)
 {
-  if (op->code == OP_SHARED) place(allocation, op, op->declared, 1);
+  if (op->code == OP_SHARED && !ir_attribute(op, ATTR_OVERLAY)) place(allocation, op, op->declared, 1);
   if (op->code != OP_CHANNEL) return;
+  allocation->used = align_up(allocation->used, SWIZZLED_ALIGNMENT);
+  uint64_t start = allocation->used;
   int64_t slots = ir_attribute_int(op, ATTR_SLOTS, 1);
   for (IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
     place(allocation, slot, slot->declared, slots);
+  uint64_t end = allocation->used;
+  for (unsigned i = 0; i < allocation->ops->len; i++) {
+    IrOp *over = allocation->ops->pdata[i];
+    if (!overlays(over, op)) continue;
+    allocation->used = start;
+    place(allocation, over, over->declared, 1);
+    end = MAX(end, allocation->used);
+  }
+  allocation->used = end;
 }
 
 static void place_op_barriers(Allocation *allocation, IrOp *op)
@@ -78,6 +96,19 @@ static void place_op_barriers(Allocation *allocation, IrOp *op)
   ir_attribute_set(op, ATTR_EMPTY_AT, ir_int(allocation->module, place_barriers(allocation, slots)));
 }
 
+static bool all_placed(const Allocation *allocation, GError **error)
+{
+  for (unsigned i = 0; i < allocation->ops->len; i++) {
+    const IrOp *op = allocation->ops->pdata[i];
+    const IrExpr *name = op->code == OP_SHARED ? ir_attribute_value(op, ATTR_OVERLAY) : NULL;
+    if (!name || ir_attribute(op, ATTR_AT)) continue;
+    error_set(error, ERROR_INPUT, &op->mark, "unknown-name", NULL,
+              "@%s overlays a channel `%s`, which the kernel does not have", op->symbol, name->name);
+    return false;
+  }
+  return true;
+}
+
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -87,6 +118,7 @@ bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GEr
   ir_region_visit(kernel->body, collect, &allocation);
   for (unsigned i = 0; i < ops->len; i++)
     place_tiles(&allocation, ops->pdata[i]);
+  if (!all_placed(&allocation, error)) return false;
   for (unsigned i = 0; i < ops->len; i++)
     place_op_barriers(&allocation, ops->pdata[i]);
   uint64_t limit = context->gpu->shared_per_block;

@@ -248,11 +248,12 @@ static int64_t sharing_blocks(const IrOp *op)
 /* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
 static uint64_t bytes_taken(const Choice *choice)
 {
-  uint64_t bytes = 0;
+  uint64_t bytes = 0, parts = 0, overlaid = 0;
   for (unsigned i = 0; i < choice->combinations->len; i++) {
     const IrOp *op = choice->combinations->pdata[i];
     const IrType *part = &op->results[0]->type;
-    bytes += (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
+    uint64_t all = (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
+    *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
   }
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
@@ -261,7 +262,7 @@ static uint64_t bytes_taken(const Choice *choice)
       slot_bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
     bytes += slot_bytes * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
   }
-  return bytes;
+  return parts + MAX(bytes, overlaid);
 }
 
 /* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes used. */

@@ -16,15 +16,21 @@
  * waits for what it needs and no longer, and may leave after it, since all that is sent to it has come. A
  * block's shared tile is written once: the kernel gives it one tile.
  *
+ * With `reuse` the shared tile overlays the slots of the kernel's channel, whose steps are over by then: a big
+ * tile that is shared would otherwise leave the ring too few of them. Then all blocks meet once more before
+ * the first part is sent: nobody writes where a peer still multiplies.
+ *
  * Blocks that signal nobody else's barriers need their cluster only when they put parts: then the wait for
  * the cluster's start moves from the front of the kernel to the first put, and copies begin before all
- * blocks have started. Warps that put nothing wait where they end. */
+ * blocks have started. Warps that put nothing wait where they end. With `reuse` the arrival moves too, behind
+ * the steps: the one meeting serves both. */
 #include "ir/pass.h"
 
 typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
+  bool reuse; /* parts lie in the channel's slots */
 } Combination;
 
 typedef struct {
@@ -33,6 +39,7 @@ typedef struct {
   int64_t rows, columns; /* of an instance's operand; of one owner's part */
   int64_t blocks, owners, instances;
   int64_t bytes; /* that come to one instance of an owner */
+  bool reuse;    /* the channel's slots take the parts */
   const char *exchange, *arrived;
 } Combine;
 
@@ -44,9 +51,18 @@ static void collect(IrOp *op, void *data)
 /* Registers that a thread sends together. */
 #define VECTOR 4
 
+static const IrOp *first_channel(const IrFunction *kernel)
+{
+  for (const IrOp *op = kernel->body->first; op; op = op->next)
+    if (op->code == OP_CHANNEL) return op;
+  return NULL;
+}
+
 static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType *own)
 {
   IrModule *module = combine->module;
+  const IrOp *channel = first_channel(kernel);
+  combine->reuse &= channel != NULL;
   int64_t copies = (combine->blocks - 1) * combine->instances;
   int64_t extent[2] = {combine->rows * copies, combine->columns};
   IrType *tile = arena_new_object(module->arena, IrType);
@@ -59,6 +75,7 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   IrOp *shared = ir_emit(&builder, OP_SHARED, 0);
   shared->symbol = combine->exchange = ir_symbol_unique(kernel, "exchange");
   shared->declared = tile;
+  if (combine->reuse) ir_attribute_set(shared, ATTR_OVERLAY, ir_name(module, channel->symbol));
   IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
   barrier->symbol = combine->arrived = ir_symbol_unique(kernel, "arrived");
   ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, combine->instances));
@@ -207,7 +224,8 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
                      .rows = ir_tile_extent(from, 0),
                      .columns = ir_tile_extent(to, 1),
                      .blocks = blocks,
-                     .instances = ir_attribute_int(role, ATTR_INSTANCES, 1)};
+                     .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
+                     .reuse = ir_attribute_int(op, ATTR_REUSE, 0) > 0};
   combine.owners = ir_tile_extent(from, 1) / combine.columns;
   if (combine.columns * combine.owners != ir_tile_extent(from, 1) || combine.owners > blocks) {
     error_set(error, ERROR_INPUT, &op->mark, "combine", NULL,
@@ -222,6 +240,8 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   }
   IrBuilder builder = ir_builder_before(op);
   builder.mark = op->mark;
+  if (combine.reuse) ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
+  combination->reuse |= combine.reuse;
   announce(&combine, &builder);
   send_parts(&combine, &builder);
   IrBuilder reader = before_first_use(op);
@@ -269,19 +289,20 @@ static void survey_peers(IrOp *op, void *data)
   }
 }
 
-/* The wait for the cluster's start, whose arrival stands in front of it. */
-static IrOp *start_wait(const IrFunction *kernel)
+/* The arrival at the cluster's start, behind which the wait for it stands. */
+static IrOp *start_arrive(const IrFunction *kernel)
 {
   for (IrOp *op = kernel->body->first; op && op->code != OP_ROLE; op = op->next)
-    if (op->code == OP_CLUSTER_ARRIVE && op->next && op->next->code == OP_CLUSTER_WAIT) return op->next;
+    if (op->code == OP_CLUSTER_ARRIVE && op->next && op->next->code == OP_CLUSTER_WAIT) return op;
   return NULL;
 }
 
-/* One role puts parts, the others wait at their end: every thread that arrived also waits. */
-static void delay_start(IrFunction *kernel)
+/* One role puts parts, the others wait at their end: every thread that arrived also waits. `reuse`: the role
+ * that puts has arrived behind its steps. */
+static bool delay_start(IrFunction *kernel, bool reuse)
 {
-  IrOp *wait = start_wait(kernel);
-  if (!wait) return;
+  IrOp *arrive = start_arrive(kernel), *wait = arrive ? arrive->next : NULL;
+  if (!wait) return false;
   Peers peers = {.wait = wait};
   unsigned puts = 0;
   for (IrOp *role = kernel->body->first; role; role = role->next) {
@@ -290,19 +311,22 @@ static void delay_start(IrFunction *kernel)
     ir_region_visit(role->regions[0], survey_peers, &peers);
     puts += peers.put != NULL && peers.put->parent == role->regions[0];
   }
-  if (peers.signals || puts != 1) return;
+  if (peers.signals || puts != 1) return false;
   for (IrOp *role = kernel->body->first; role; role = role->next) {
     if (role->code != OP_ROLE) continue;
     peers.put = NULL;
     ir_region_visit(role->regions[0], survey_peers, &peers);
     IrBuilder builder = peers.put ? ir_builder_before(peers.put) : ir_builder_at_end(role->regions[0]);
     builder.mark = wait->mark;
+    if (reuse && !peers.put) ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
     ir_emit(&builder, OP_CLUSTER_WAIT, 0);
   }
   IrBuilder builder = ir_builder_before(wait);
   builder.mark = wait->mark;
   ir_emit(&builder, OP_SYNC, 0);
+  if (reuse) ir_op_remove(arrive);
   ir_op_remove(wait);
+  return true;
 }
 
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error)
@@ -320,6 +344,10 @@ bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError 
       if (!expand(&combination, role, ops->pdata[i], error)) return false;
     expanded |= ops->len > 0;
   }
-  if (expanded) delay_start(kernel);
+  if (expanded && !delay_start(kernel, combination.reuse) && combination.reuse) {
+    error_set(error, ERROR_UNSUPPORTED, &kernel->mark, "combine", "reuse 0",
+              "blocks that signal each other before they combine cannot reuse the slots of their channel");
+    return false;
+  }
   return true;
 }

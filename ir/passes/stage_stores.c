@@ -559,16 +559,22 @@ static bool is_in_parts(const GPtrArray *ops)
   return false;
 }
 
+typedef struct {
+  unsigned long ring, overlay, others; /* bytes of slots, of tiles that lie in them, of other tiles */
+} SharedUse;
+
 static void add_shared(IrOp *op, void *data)
 {
-  unsigned long *bytes = data, slots = 1;
+  SharedUse *use = data;
+  unsigned long slots = 1;
   if (op->code != OP_SLOT && op->code != OP_SHARED) return;
   const IrOp *channel = op->parent->owner;
   if (op->code == OP_SLOT && channel) slots = (unsigned long)ir_attribute_int(channel, ATTR_SLOTS, 1);
   const Layout *layout = op->declared->layout;
-  *bytes +=
+  unsigned long bytes =
       slots * (layout ? layout_bytes(layout, op->declared->element)
                       : (unsigned long)ir_tile_elements(op->declared) * number_bytes(op->declared->element));
+  *(op->code == OP_SLOT ? &use->ring : ir_attribute(op, ATTR_OVERLAY) ? &use->overlay : &use->others) += bytes;
 }
 
 /* What the ring leaves is divided among the stores; choose_mechanisms has seen to it that the least they need
@@ -582,8 +588,10 @@ static void find_room(Staging *staging, const GPtrArray *stores)
       again |= stored_tensor(stores->pdata[j]) == stored_tensor(stores->pdata[i]);
     tensors += !again;
   }
-  unsigned long used = RESERVED_SHARED_BYTES, most = staging->context->gpu->shared_per_block;
-  ir_region_visit(staging->kernel->body, add_shared, &used);
+  SharedUse use = {0};
+  ir_region_visit(staging->kernel->body, add_shared, &use);
+  unsigned long most = staging->context->gpu->shared_per_block;
+  unsigned long used = RESERVED_SHARED_BYTES + MAX(use.ring, use.overlay) + use.others;
   staging->room = used < most ? (most - used) / tensors : 0;
 }
 

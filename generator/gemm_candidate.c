@@ -70,12 +70,11 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   const FusedOperator *op = chooser->op;
   unsigned bytes = 0, rows = candidate->bm * candidate->alternate;
   unsigned columns = candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser);
-  if (candidate->swapped)
-    return 0; /* exchanged, rows of the result are columns: they go straight from registers */
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
-      bytes += staging_bytes(rows, columns, number_bytes(op->outputs[i].tensor->type));
+      bytes += (candidate->swapped ? staging_bytes_across : staging_bytes)(
+          rows, columns, number_bytes(op->outputs[i].tensor->type));
   return bytes;
 }
 
@@ -491,6 +490,31 @@ static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate can
     append(chooser, list, candidate, m);
 }
 
+/* Would a tile with exchanged operands write whole lines, and read nothing else that lies along D's rows? */
+static bool stores_across(const Chooser *chooser)
+{
+  const FusedOperator *op = chooser->turned;
+  unsigned column = op->rank - 1, row = op->rank - 2;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[row], 0) && !symbolic_equals(op->inputs[i].strides[column], 0))
+      return false;
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    unsigned bytes = number_bytes(op->outputs[i].tensor->type);
+    bool whole = symbolic_multiple(op->dims[row], &chooser->graph->facts) * bytes % 16 == 0;
+    if (op->outputs[i].reduced || !symbolic_equals(op->outputs[i].strides[row], 1) || bytes < 2 || !whole)
+      return false;
+  }
+  return true;
+}
+
+/* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a product
+ * read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
+static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  candidate.swapped = 1;
+  if (candidate.bn > candidate.bm && candidate.bm <= 128) append_walks(chooser, list, candidate, m);
+}
+
 /* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
  * nothing (docs/performance-log.md). Operands change places where only so their layout suits the product. */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
@@ -503,6 +527,8 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   candidate.swapped = chooser->turned && !group_reads(chooser->gpu, gemm);
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append_walks(chooser, list, candidate, m);
+  if (split == 1 && !candidate.swapped && chooser->turned && stores_across(chooser))
+    append_exchanged(chooser, list, candidate, m);
   bool straddle = a_straddles(gemm) || b_straddles(gemm);
   if (split > 1 || candidate.swapped || !straddle || !gpu_has(chooser->gpu, "cluster")) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {

@@ -15,6 +15,9 @@
 /* Rows that begin or end within a sector are written twice in part: measured, a product with parts of 80
  * bytes took a quarter longer than one with parts of 64. */
 #define SECTOR 32
+/* Of tiles that are stored across: fewer columns are written fast enough from registers; a part's at most. */
+#define LEAST_ACROSS 64
+#define PART_ACROSS  (80 * 64) /* elements of a part */
 
 unsigned staging_swizzle(unsigned row_bytes)
 {
@@ -80,4 +83,18 @@ unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes)
 {
   unsigned width = staging_width(rows, columns, element_bytes, element_bytes);
   return width ? STAGING_SLOTS * rows * (width + columns % width) * element_bytes : 0;
+}
+
+unsigned staging_width_across(unsigned rows, unsigned columns, unsigned element_bytes)
+{
+  if (columns < LEAST_ACROSS || element_bytes < 2 || rows * element_bytes % STAGING_PANEL) return 0;
+  unsigned best = 0; /* a matrix store writes 16 columns */
+  for (unsigned width = 16; width <= columns && width * rows <= PART_ACROSS; width += 16)
+    if (columns % width == 0) best = width;
+  return best;
+}
+
+unsigned staging_bytes_across(unsigned rows, unsigned columns, unsigned element_bytes)
+{
+  return STAGING_SLOTS * rows * staging_width_across(rows, columns, element_bytes) * element_bytes;
 }

@@ -17,3 +17,10 @@ unsigned staging_width_in(unsigned rows, unsigned columns, unsigned narrow, unsi
 unsigned staging_swizzle(unsigned row_bytes);
 /* Shared memory for one store of the tile. */
 unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes);
+
+/* The same of tensors that are contiguous along the tile's rows (exchanged operands): a part is some columns,
+ * each a row of panels as wide as the swizzle. 0: such a tile goes straight from registers, since it has few
+ * columns, or its rows are no whole panels. */
+#define STAGING_PANEL 128 /* bytes; the swizzle too */
+unsigned staging_width_across(unsigned rows, unsigned columns, unsigned element_bytes);
+unsigned staging_bytes_across(unsigned rows, unsigned columns, unsigned element_bytes);

@@ -252,7 +252,8 @@ static uint64_t bytes_taken(const Choice *choice)
   for (unsigned i = 0; i < choice->combinations->len; i++) {
     const IrOp *op = choice->combinations->pdata[i];
     const IrType *part = &op->results[0]->type;
-    uint64_t all = (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
+    uint64_t all =
+        (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
     *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
   }
   for (unsigned i = 0; i < choice->channels->len; i++) {
@@ -265,6 +266,18 @@ static uint64_t bytes_taken(const Choice *choice)
   return parts + MAX(bytes, overlaid);
 }
 
+/* Why the copy engine cannot write a tensor, or NULL. */
+static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
+{
+  if (!ir_tensor_map_possible(choice->kernel, tensor))
+    return "base or strides are not known to be multiples of 16 bytes";
+  /* the engine writes whole pieces of 16 bytes: what lies behind the last element is not always its row's */
+  unsigned piece = 16 / number_bytes(tensor->element);
+  if (ir_known_multiple(choice->kernel, tensor->dims[ir_contiguous_dim(tensor)], piece) < piece)
+    return "rows are not known to end with 16 bytes";
+  return NULL;
+}
+
 /* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes used. */
 static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *used)
 {
@@ -274,27 +287,20 @@ static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *
   const IrType *tile = &store->operands[1]->value->type;
   if (tile->kind != TYPE_TILE || tile->rank != 2 || tensor->rank < 2 || tile->element != tensor->element)
     return "it is no plain store of a tile";
-  if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "the tensor's rows are not contiguous";
-  unsigned rows = (unsigned)ir_tile_extent(tile, 0);
+  int inner = ir_contiguous_dim(tensor);
+  bool across = inner == (int)tensor->rank - 2;
+  if (!across && inner != (int)tensor->rank - 1) return "neither rows nor columns are contiguous";
+  unsigned rows = (unsigned)ir_tile_extent(tile, 0), columns = (unsigned)ir_tile_extent(tile, 1);
   if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
-  uint64_t staging = staging_bytes(rows * choice->alternate, (unsigned)ir_tile_extent(tile, 1),
-                                   number_bytes(tensor->element));
+  unsigned bytes = number_bytes(tensor->element), all = rows * choice->alternate;
+  uint64_t staging = across ? staging_bytes_across(all, columns, bytes) : staging_bytes(all, columns, bytes);
+  if (!staging && across) return "few rows of the tensor go straight from registers";
   if (!staging) return "the tile's rows divide into no parts of 16 bytes";
+  /* threads write rows of a tile, none of its columns */
+  if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
   if (*used + staging + RESERVED_SHARED_BYTES > choice->context->gpu->shared_per_block)
     return "no shared memory is left to stage it";
   *used += staging;
-  return NULL;
-}
-
-/* Why the copy engine cannot write a tensor, or NULL. */
-static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
-{
-  if (!ir_tensor_map_possible(choice->kernel, tensor))
-    return "base or strides are not known to be multiples of 16 bytes";
-  /* the engine writes whole pieces of 16 bytes: what lies behind the last column is not always its row's */
-  unsigned piece = 16 / number_bytes(tensor->element);
-  if (ir_known_multiple(choice->kernel, tensor->dims[tensor->rank - 1], piece) < piece)
-    return "rows are not known to end with 16 bytes";
   return NULL;
 }
 

@@ -16,7 +16,8 @@
  * sees whole sectors but for the ends. Arithmetic and loads in
  * front of a store are done for one part at a time, back to the accumulator, so that few of their results
  * live at once; stores behind one another share them. Loads come one part ahead (not where instances take
- * turns). */
+ * turns). A tensor that is contiguous along the tile's rows (its operands have changed places) is staged as
+ * it lies: matrices are put transposed, and a part is some columns of all rows. */
 #include "ir/facts.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
@@ -40,6 +41,7 @@ typedef struct {
   int64_t rows, columns; /* of an instance's tile */
   int64_t width, common; /* columns of the part at hand; of all but a narrower last one */
   int64_t instances, threads;
+  bool across;          /* the tensors are contiguous along the tile's rows */
   bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
   GHashTable *ahead;    /* the same of what has been loaded for the next part */
@@ -105,7 +107,8 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   IrModule *module = parts->staging->module;
   int64_t extent[2] = {parts->rows * parts->instances, parts->width};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
-  unsigned swizzle = staging_swizzle((unsigned)parts->width * number_bytes(element));
+  unsigned swizzle =
+      parts->across ? STAGING_PANEL : staging_swizzle((unsigned)parts->width * number_bytes(element));
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, STAGING_SLOTS));
@@ -115,7 +118,8 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   slot->symbol = "part";
   slot->declared = arena_new_object(module->arena, IrType);
   *slot->declared =
-      ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, swizzle, 0));
+      ir_tile(module, element, 2, extent,
+              layout_shared(module->arena, 2, shape, parts->across ? 0 : 1, element, swizzle, 0));
   store->stage->channel = channel->symbol;
 }
 
@@ -125,13 +129,15 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   IrModule *module = parts->staging->module;
   const IrType *type = &tensor->type;
   IrExpr *box[IR_MAX_RANK];
+  int64_t rows = parts->across ? STAGING_PANEL / (int64_t)number_bytes(type->element) : parts->rows;
+  unsigned row_bytes = (unsigned)parts->width * number_bytes(type->element);
   for (unsigned d = 0; d < type->rank; d++)
-    box[d] = ir_int(module, d + 2 == type->rank ? parts->rows : d + 1 == type->rank ? parts->width : 1);
+    box[d] = ir_int(module, d + 2 == type->rank ? rows : d + 1 == type->rank ? parts->width : 1);
   IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, (IrValue *)tensor));
   map->symbol = ir_symbol_unique(parts->staging->kernel, arena_printf(module->arena, "map_%s", tensor->name));
   ir_attribute_set(map, ATTR_BOX, ir_list(module, type->rank, box));
   ir_attribute_set(map, ATTR_SWIZZLE,
-                   ir_int(module, staging_swizzle((unsigned)parts->width * number_bytes(type->element))));
+                   ir_int(module, parts->across ? STAGING_PANEL : staging_swizzle(row_bytes)));
   store->stage->map = map->symbol;
 }
 
@@ -443,6 +449,8 @@ static int64_t common_width(const Parts *parts, IrOp *const *stores, unsigned n)
     narrow = MIN(narrow, bytes);
     wide = MAX(wide, bytes);
   }
+  if (parts->across)
+    return staging_width_across((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow);
   return staging_width_in((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow, wide,
                           parts->staging->room);
 }
@@ -455,16 +463,23 @@ static unsigned with_common_width(Parts *parts, IrOp *const *stores, unsigned n)
   return n;
 }
 
+static const IrValue *stored_tensor(const IrOp *store)
+{
+  return ir_access_base(store->operands[0])->value;
+}
+
+/* Is the tensor contiguous along the tile's rows? */
+static bool is_across(const IrOp *store)
+{
+  const IrType *tensor = &stored_tensor(store)->type;
+  return ir_contiguous_dim(tensor) == (int)tensor->rank - 2;
+}
+
 static bool same_shape(const IrOp *a, const IrOp *b)
 {
   const IrType *x = &a->operands[1]->value->type, *y = &b->operands[1]->value->type;
   return a->parent == b->parent && ir_tile_extent(x, 0) == ir_tile_extent(y, 0) &&
-         ir_tile_extent(x, 1) == ir_tile_extent(y, 1);
-}
-
-static const IrValue *stored_tensor(const IrOp *store)
-{
-  return ir_access_base(store->operands[0])->value;
+         ir_tile_extent(x, 1) == ir_tile_extent(y, 1) && is_across(a) == is_across(b);
 }
 
 /* What the stores' parts at `column` load, if there are such parts. */
@@ -498,6 +513,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .rows = ir_tile_extent(tile, 0),
                  .columns = ir_tile_extent(tile, 1),
                  .instances = ir_attribute_int(role, ATTR_INSTANCES, 1),
+                 .across = is_across(ops[0]),
                  .kept = kept,
                  .parts = memo,
                  .ahead = ahead,
@@ -574,7 +590,9 @@ static void add_shared(IrOp *op, void *data)
   unsigned long bytes =
       slots * (layout ? layout_bytes(layout, op->declared->element)
                       : (unsigned long)ir_tile_elements(op->declared) * number_bytes(op->declared->element));
-  *(op->code == OP_SLOT ? &use->ring : ir_attribute(op, ATTR_OVERLAY) ? &use->overlay : &use->others) += bytes;
+  *(op->code == OP_SLOT              ? &use->ring
+    : ir_attribute(op, ATTR_OVERLAY) ? &use->overlay
+                                     : &use->others) += bytes;
 }
 
 /* What the ring leaves is divided among the stores; choose_mechanisms has seen to it that the least they need

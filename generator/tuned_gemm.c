@@ -212,8 +212,11 @@ static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
     unsigned i = 0;
     while (i < G_N_ELEMENTS(fields) && strcmp(fields[i].name, parameter->name))
       i++;
-    if (i == G_N_ELEMENTS(fields) || parameter->value < 0 || parameter->value > G_MAXINT32) return false;
-    *field_of(candidate, i) = (unsigned)parameter->value;
+    if (parameter->value < 0 || parameter->value > G_MAXINT32) return false;
+    /* the walk is no candidate's: every one may have another than the model would choose */
+    bool walk = i == G_N_ELEMENTS(fields) && !strcmp(parameter->name, "group");
+    if (i == G_N_ELEMENTS(fields) && !walk) return false;
+    *(walk ? &candidate->raster : field_of(candidate, i)) = (unsigned)parameter->value;
   }
   return true;
 }
@@ -236,7 +239,7 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
     return false;
   }
   *candidate = gemm_candidate(chooser, wanted, true);
-  candidate->raster = gemm_candidate_raster(chooser, candidate, m);
+  if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser, candidate, m);
   choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d: %.3f times as fast as the model's choice",
               (int)m, text, (int)entry->m, entry->first_us / entry->us);
   return true;

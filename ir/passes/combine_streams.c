@@ -2,8 +2,9 @@
  *
  * needs  STAGED with layouts and roles
  * gives  two tensors of the workspace, named by the launch (`parts`, `flags`): a row of sums and a row of
- * flags for each block of the grid breaks nothing; refuses blocks in clusters and accumulators whose elements
- * are not 32 bits
+ *        flags for each block of the grid; an error for blocks in clusters and for accumulators whose
+ *        elements are not 32 bits
+ * breaks nothing
  *
  * A block leaves at most one part (ir/schedule.h), so a row each is enough. The flags are zero before the
  * kernel; who adds a part clears its flags, so they are zero after it too and nobody has to clear them

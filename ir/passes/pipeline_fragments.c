@@ -2,9 +2,10 @@
  *
  * needs  STAGED from derive_waits: a loop that waits for its slot, meets, copies ahead and multiplies
  * gives  the loop turned round: fragments are `get`s of their own, those of step k + 1 in front of the
- * products of step k; the wait and the barrier for the next slot stand in front of the last step's products,
- * and behind them the next slot's first fragments are loaded breaks nothing; loops that plain copies fill, or
- * with other ops in them, stay as they are
+ *        products of step k; the wait and the barrier for the next slot stand in front of the last step's
+ *        products, and behind them the next slot's first fragments are loaded. Loops that plain copies
+ *        fill, or with other ops in them, stay as they are
+ * breaks nothing
  *
  * So products always have something to do while fragments arrive, also across the barrier. A slot is filled
  * again behind the barrier of the iteration after the one that read it, as before: all its fragments have

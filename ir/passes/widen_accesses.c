@@ -2,7 +2,8 @@
  *
  * needs  STAGED with stores staged; accumulators whose lanes hold pairs of columns
  * gives  each such store behind a `convert` to a layout in which a thread has 8 columns side by side, and
- * each such load in front of one from it; both with vectors of 8 breaks nothing
+ *        each such load in front of one from it; both with vectors of 8
+ * breaks nothing
  *
  * The four lanes of a row hold columns 2 q and 2 q + 1 of each piece of 8: memory would see 16 bytes at a
  * time, half a sector, in four accesses of which each begins anew. Where the lanes exchange what they have of

@@ -122,7 +122,8 @@ static bool forces_several(const Chooser *chooser, const char *name)
 }
 
 /* Blocks share tiles in one way: what is set by hand takes the place of what the plan chose, which would only
- * contradict it. Both set by hand stay, and are refused by name. A stream is for the tile it was chosen for. */
+ * contradict it. Both set by hand stay, and are refused by name. A stream is for the tile it was chosen for.
+ */
 static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
 {
   unsigned bm = tile->bm, bn = tile->bn;
@@ -161,6 +162,11 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
     tile.stream = 1; /* the one excludes the other */
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
+  GemmCandidate whole = gemm_candidate(chooser, tile, true);
+  /* a tile set by hand may be too large for the blocks that the plan wanted to share another */
+  if (asked && tile.split > 1 && !choose_forced(chooser, "split", NULL) &&
+      !gemm_candidate_legal(chooser, &whole))
+    tile.split = 1;
   return tile;
 }
 

@@ -74,11 +74,17 @@ static bool ask_tool(Assembler *assembler, GError **error)
     return false;
   }
   assembler->version = g_match_info_fetch(match, 1);
-  g_autofree char *help =
-      run_tool((const char *[]){assembler->path, "--help", NULL}, NULL, &status, NULL, error);
-  if (!help) return false;
-  assembler->targets = read_targets(help);
   return true;
+}
+
+/* Its help takes longer than all else that it is asked: only those who want to tell somebody ask for it. NULL
+ * if it does not say; g_strfreev. */
+static char **ask_targets(const Assembler *assembler)
+{
+  int status = 0;
+  g_autofree char *help =
+      run_tool((const char *[]){assembler->path, "--help", NULL}, NULL, &status, NULL, NULL);
+  return help ? read_targets(help) : NULL;
 }
 
 static bool read_version(Assembler *assembler, GError **error)
@@ -130,7 +136,9 @@ static Assembler *search(const char *explicit_path, const char *near, Cache *cac
 
 Assembler *assembler_search(const char *explicit_path, const char *near, GError **error)
 {
-  return search(explicit_path, near, NULL, error);
+  Assembler *assembler = search(explicit_path, near, NULL, error);
+  if (assembler->path) assembler->targets = ask_targets(assembler);
+  return assembler;
 }
 
 Assembler *assembler_find_cached(const char *explicit_path, const char *near, Cache *cache, GError **error)
@@ -171,15 +179,15 @@ void assembler_free(Assembler *assembler)
   g_free(assembler);
 }
 
-const char *assembler_newest_target(const Assembler *assembler)
+static const char *newest_of(char **targets)
 {
-  guint n = assembler->targets ? g_strv_length(assembler->targets) : 0;
-  return n ? assembler->targets[n - 1] : NULL;
+  guint n = targets ? g_strv_length(targets) : 0;
+  return n ? targets[n - 1] : NULL;
 }
 
-bool assembler_knows_target(const Assembler *assembler, const char *target)
+const char *assembler_newest_target(const Assembler *assembler)
 {
-  return assembler->targets && g_strv_contains((const char *const *)assembler->targets, target);
+  return newest_of(assembler->targets);
 }
 
 /* ---- the report ---- */
@@ -406,22 +414,39 @@ Assembly *assembler_run(const Assembler *assembler, const char *name, const char
   return assembler_run_until(assembler, name, ptx, target, NULL, error);
 }
 
+/* The program refused: because it does not know the target? Then `fault` is freed. */
+static bool explain_target(const Assembler *assembler, const char *target, GError *fault, GError **error)
+{
+  g_auto(GStrv) targets = ask_targets(assembler);
+  if (!targets || g_strv_contains((const char *const *)targets, target)) return false;
+  const char *newest = newest_of(targets);
+  g_error_free(fault);
+  error_set(error, ERROR_MISSING_TOOL, NULL, "assembler-too-old", "adlgen doctor shows what was found",
+            "%s (ptxas %s) cannot assemble for %s; its newest target is %s", assembler->path,
+            assembler->version, target, newest ? newest : "not known");
+  return true;
+}
+
+static Assembly *run_known(const Assembler *assembler, const char *name, const char *ptx, const char *target,
+                           GCancellable *stop, GError **error)
+{
+  GError *fault = NULL;
+  Assembly *assembly = run_program(assembler, name, ptx, target, stop, &fault);
+  bool stopped = stop && g_cancellable_is_cancelled(stop);
+  if (!assembly && (stopped || !explain_target(assembler, target, fault, error)))
+    g_propagate_error(error, fault);
+  return assembly;
+}
+
 Assembly *assembler_run_until(const Assembler *assembler, const char *name, const char *ptx,
                               const char *target, GCancellable *stop, GError **error)
 {
-  if (!assembler->library && !assembler_knows_target(assembler, target)) {
-    const char *newest = assembler_newest_target(assembler);
-    error_set(error, ERROR_MISSING_TOOL, NULL, "assembler-too-old", "adlgen doctor shows what was found",
-              "%s (ptxas %s) cannot assemble for %s; its newest target is %s", assembler->path,
-              assembler->version, target, newest ? newest : "not known");
-    return NULL;
-  }
   char hash[CACHE_KEY_LENGTH + 1];
   ptx_hash(ptx, hash);
   Assembly *assembly = assembly_recall(assembler, hash, target);
   if (assembly) return assembly;
   assembly = assembler->library ? nvjitlink_run(assembler->library, name, ptx, target, error)
-                                : run_program(assembler, name, ptx, target, stop, error);
+                                : run_known(assembler, name, ptx, target, stop, error);
   if (assembly) assembly_remember(assembler, hash, target, assembly);
   return assembly;
 }

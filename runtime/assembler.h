@@ -19,7 +19,7 @@ typedef struct Assembler {
   char *path;                /* NULL if none was found */
   char *origin;              /* origin of the place that had it */
   char *version;             /* "13.0.88" */
-  char **targets;            /* what it can assemble for, oldest first; NULL-terminated */
+  char **targets;            /* what it can assemble for, oldest first; NULL: it was not asked */
   GPtrArray *tried;          /* AssemblerPlace *, in order; those after the one found are listed too */
   Cache *cache;              /* where machine code is looked for and put; NULL: nowhere. Owned */
   struct NvJitLink *library; /* NULL: a program */
@@ -36,15 +36,14 @@ Assembler *assembler_find_cached(const char *explicit_path, const char *near, Ca
 /* nvJitLink, loaded into this process: ADLGEN_NVJITLINK, or where the system's loader and the toolkit have
  * it. Takes the cache, which may be NULL. ERROR_MISSING_TOOL "no-nvjitlink". */
 Assembler *assembler_load_nvjitlink(Cache *cache, GError **error);
-/* The search alone: never fails, path is NULL if nothing was found; *error (if not NULL) says why. For
- * `doctor`. */
+/* The search alone, and what the tool knows: never fails, path is NULL if nothing was found; *error (if not
+ * NULL) says why. For `doctor`. */
 Assembler *assembler_search(const char *explicit_path, const char *near, GError **error);
 void assembler_free(Assembler *assembler);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Assembler, assembler_free)
 
-/* The newest target the tool knows, or NULL. */
+/* The newest target the tool knows, or NULL if it was not asked. */
 const char *assembler_newest_target(const Assembler *assembler);
-bool assembler_knows_target(const Assembler *assembler, const char *target);
 
 /* What the tool reports about one entry point. Sizes in bytes. */
 typedef struct AssembledEntry {

@@ -13,7 +13,7 @@ static bool tool_key(const Assembler *assembler, char key[CACHE_KEY_LENGTH + 1])
   g_autofree char *identity = g_strdup_printf(
       "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GINT64_FORMAT ".%09ld", (uint64_t)status.st_ino,
       (uint64_t)status.st_size, (int64_t)status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  cache_key(key, "tool", assembler->path, identity, NULL);
+  cache_key(key, "tool version", assembler->path, identity, NULL);
   return true;
 }
 
@@ -24,11 +24,8 @@ bool tool_recall(Cache *cache, Assembler *assembler)
   if (!content) return false;
   gsize size = 0;
   const char *data = g_bytes_get_data(content, &size);
-  g_autofree char *text = g_strndup(data ? data : "", size);
-  g_auto(GStrv) lines = g_strsplit(text, "\n", 2);
-  if (!lines[0] || !*lines[0] || !lines[1]) return false;
-  assembler->version = g_strdup(lines[0]);
-  assembler->targets = *lines[1] ? g_strsplit(lines[1], "\n", -1) : g_new0(char *, 1);
+  if (!size) return false;
+  assembler->version = g_strndup(data, size);
   return true;
 }
 
@@ -36,9 +33,7 @@ void tool_remember(Cache *cache, const Assembler *assembler)
 {
   char key[CACHE_KEY_LENGTH + 1];
   if (!cache || !tool_key(assembler, key)) return;
-  g_autofree char *targets = g_strjoinv("\n", assembler->targets);
-  char *text = g_strconcat(assembler->version, "\n", targets, NULL);
-  g_autoptr(GBytes) content = g_bytes_new_take(text, strlen(text));
+  g_autoptr(GBytes) content = g_bytes_new(assembler->version, strlen(assembler->version));
   cache_put(cache, key, content);
 }
 

@@ -131,3 +131,11 @@ times.json:2:15: error: unexpected token near '}'
                 ^
 hint: adlgen tune --result writes such files
 [exit 1]
+
+# An entry may name the walk, which no proposal varies.
+$ sed 's/"bn": 128/"bn": 128, "group": 2/' choices.json >walk.json; adlgen compile p.json --gpu h100 --out walk --emit ir --dim M=64 --tuned walk.json --explain | grep -o 'tuned: bm.*128 group=2'; grep -h 'bound group' walk/h100/*128x64.ir
+tuned: bm=64 bn=128 group=2
+bound group: int = 2
+
+$ adlgen compile p.json --gpu h100 --out usual --emit ir --dim M=64 --tuned choices.json >/dev/null; grep -h 'bound group' usual/h100/*128x64.ir
+bound group: int = 8

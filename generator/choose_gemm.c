@@ -190,6 +190,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
+  choice_set_own(choice, "pace", gemm_candidate_pace(chooser, &tile, most_rows(chooser, choice)));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));

@@ -84,8 +84,16 @@
 #define PROMOTE_HIDDEN 0.85
 /* Clocks from a step's last product to the next one's first where A passes through registers in between:
  * wait, barrier, the first fragments. Two warpgroups hide most of each other's. */
-#define LOAD              150.0
-#define LOAD_HIDDEN       0.8
+#define LOAD        150.0
+#define LOAD_HIDDEN 0.8
+/* An epilogue's arithmetic: operations that a scheduler issues a clock; where warpgroups take turns, clocks
+ * of the other's products that each costs, or, paced, clocks that it takes beside them, and behind the last
+ * product (docs/performance-log.md, "why epilogues in turn are not free"). */
+#define SCHEDULER_LANES   128.0 /* of the SM: one operation of a warp on each of its schedulers */
+#define STOLEN            0.85
+#define PACED             4.5
+#define PACED_ALONE       2.2
+#define WORTH_A_PACE      6    /* operations an output: shorter chains have nothing that is interleaved */
 #define TENSOR_EFFICIENCY 0.93 /* of the peak, in a loop that only waits for full slots */
 
 static double divide_up(int64_t x, int64_t by)
@@ -184,6 +192,44 @@ static double promotion(const CostTile *tile)
   return (PROMOTE + rows / 64 * tile->bn / 2) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1);
 }
 
+/* Clocks of a tile's end: the last one's, and what of the others the next tile's products do not hide. */
+typedef struct {
+  double last, turn;
+} TileEnd;
+
+/* `main`: clocks of a tile's products. */
+static TileEnd tile_end(const CostGemm *gemm, const CostTile *tile, double main, bool paced)
+{
+  double outputs = (double)tile->bm * tile->bn / MAX(1, tile->owners);
+  double stored = outputs / EPILOGUE_SPEED, arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
+  double parts = store_parts(tile, gemm->out_bytes), turn = TURN + STORE_PART * parts;
+  TileEnd end = {.last = stored + arithmetic * (paced ? PACED_ALONE : 1)};
+  end.turn = turn + stored * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1) + arithmetic;
+  if (tile->alternate <= 1) return end;
+  /* one stores while another multiplies, unless storing takes longer */
+  double busy = end.turn - arithmetic + stored + (paced ? PACED : 1) * arithmetic;
+  end.turn = fmax(TURN_PART * parts, (busy - main) / 2) + (paced ? 0 : STOLEN * arithmetic);
+  return end;
+}
+
+static double ends(const CostGemm *gemm, const CostTile *tile, double waves, double main, bool paced)
+{
+  TileEnd end = tile_end(gemm, tile, main, paced);
+  return (waves - 1) * end.turn + end.last;
+}
+
+static bool paces(const CostGemm *gemm, const CostTile *tile, double waves, double main)
+{
+  return tile->alternate > 1 && gemm->operations >= WORTH_A_PACE &&
+         ends(gemm, tile, waves, main, true) < ends(gemm, tile, waves, main, false);
+}
+
+bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  CostReport cost = cost_group_gemm(gpu, gemm, tile);
+  return paces(gemm, tile, cost.waves, divide_up(gemm->k, tile->bk) * cost.step);
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -220,15 +266,11 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
-  /* the last epilogue, and what of the others the next tile's products do not hide */
-  double epilogue = bm * bn / MAX(1, tile->owners) / EPILOGUE_SPEED;
-  double parts = store_parts(tile, gemm->out_bytes);
-  double turn = TURN + STORE_PART * parts + epilogue * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1);
-  if (tile->alternate > 1) /* one stores while another multiplies, unless storing takes longer */
-    turn = fmax(TURN_PART * parts, (turn + epilogue - steps / cost.waves * cost.step) / 2);
-  double exposed = (cost.waves - 1) * turn;
+  double main = steps / cost.waves * cost.step;
+  TileEnd end = tile_end(gemm, tile, main, paces(gemm, tile, cost.waves, main));
+  double exposed = (cost.waves - 1) * end.turn;
   double fill = FILL + (tile->cluster > 1 || tile->across > 1 ? FILL_PAIR : 0);
-  cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + epilogue + combine;
+  cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
   return cost;
 }
 
@@ -262,8 +304,9 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   if (split > 1 && resident > 1) combine += COMBINE_BESIDE;
   /* a block beside another hides its start and its end */
   double exposed = resident > 1 ? 0 : (cost.waves - 1) * STREAM_TURN;
-  cost.total = FILL + overlapped(steps * cost.step, cost.memory) + output * bm * bn / MAX(1, tile->owners) +
-               exposed + combine;
+  double outputs = bm * bn / MAX(1, tile->owners), arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
+  cost.total =
+      FILL + overlapped(steps * cost.step, cost.memory) + output * outputs + arithmetic + exposed + combine;
   return cost;
 }
 
@@ -312,7 +355,8 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
   cost.step = warp_step(gpu, &cost, tile, fmin(resident, cost.waves));
   double rest = left > 0 ? warp_step(gpu, &cost, tile, left) : 0;
-  double turn = WARP_START + bm * bn / WARP_OUTPUTS, hidden = resident > 1 ? WARP_HIDDEN : 1;
+  double turn = WARP_START + bm * bn / WARP_OUTPUTS + gemm->operations * bm * bn / SCHEDULER_LANES,
+         hidden = resident > 1 ? WARP_HIDDEN : 1;
   double steps = divide_up(gemm->k, tile->bk);
   double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * turn * hidden;
   cost.total = FILL + overlapped(busy, cost.memory) + turn;

@@ -8,6 +8,7 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   NumberType type;                      /* of the operands: which peak counts */
   unsigned sms;                         /* SMs the kernel may use */
   bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector */
+  double operations;                    /* of the epilogue, for each output (steps_operations) */
 } CostGemm;
 
 typedef struct CostTile {
@@ -36,6 +37,9 @@ typedef struct CostReport {             /* clocks */
 
 /* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+/* Of warpgroups that take turns: is it better that an epilogue's arithmetic keeps out of the way of the
+ * other's products (pace_results) than that it is done as fast as it can be? */
+bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* The same with few columns (bn), its results straight from registers: it lives from streaming A. */
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* A kernel of per-thread copies and warp products; only the order of totals means something. */

@@ -1,4 +1,5 @@
 #include "generator/gemm_candidate.h"
+#include "generator/steps.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 #include <math.h>
@@ -359,6 +360,16 @@ typedef struct Priced {
   CostTile tile;
 } Priced;
 
+#define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
+
+static double epilogue_operations(const FusedOperator *op)
+{
+  double operations = steps_operations(op);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) operations += REDUCED_OPERATIONS;
+  return operations;
+}
+
 static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
@@ -374,7 +385,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                              .type = gemm->a_type,
                              .sms = sm_budget(chooser),
                              .a_straddles = a_straddles(gemm),
-                             .b_straddles = b_straddles(gemm)},
+                             .b_straddles = b_straddles(gemm),
+                             .operations = epilogue_operations(op) / products(chooser)},
                    .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
                             .bn = candidate->bn,
                             .bk = candidate->bk,
@@ -409,6 +421,15 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
                                      : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);
   if (candidate->swapped) cost.total *= EXCHANGED;
   return cost;
+}
+
+#define PACE 2 /* results at a time: with four the assembler issues an operation every clock */
+
+unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  bool turns = candidate->group && candidate->alternate > 1;
+  return turns && cost_paces(chooser->gpu, &priced.shape, &priced.tile) ? PACE : 0;
 }
 
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)

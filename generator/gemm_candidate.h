@@ -45,6 +45,9 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+/* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can.
+ */
+unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */

@@ -411,6 +411,8 @@ bool kernel_write_gemm(KernelBuild *build)
   kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
+  int64_t pace = choice_int(build->choice, "pace", 0);
+  if (pace > 0) ir_launch_set(build->kernel, ATTR_PACE, ir_int(build->module, pace));
   /* owners of a tile that blocks share have a part of its columns each; two products have half of them each,
    * or, exchanged, tiles of their own */
   int64_t columns = choice_int(build->choice, "bn", 0);

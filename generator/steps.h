@@ -22,3 +22,15 @@ IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type);
 /* A tile type with the extents of the value and another element. */
 IrType step_tile_like(IrModule *module, const IrExpr *value, NumberType element);
 NumberType step_element(const IrExpr *value, NumberType otherwise); /* of a tile; `otherwise` for constants */
+
+/* Operations of a function of templates/math.ir and operators.ir, those of what it calls included; bit casts,
+ * negations and magnitudes, which are part of other instructions, count nothing. */
+typedef struct StepOperations {
+  OperatorId id;
+  const char *name;      /* of the function */
+  unsigned narrow, full; /* of the form for results of at most 16 bits, and of the other */
+} StepOperations;
+
+const StepOperations *steps_operations_table(unsigned *n);
+/* Operations of all steps, for each element: an estimate, without loads, stores and conversions. */
+double steps_operations(const FusedOperator *op);

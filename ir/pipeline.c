@@ -4,7 +4,8 @@
  *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  combine_blocks  combine_streams
  *         stage_stores  widen_accesses  hoist_loads  overlap_launches  allocate_resources  check_protocol
  *         budget_registers  lower
- *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  measure_pressure
+ *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
+ *         measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
 #include "ir/pass.h"
@@ -53,6 +54,8 @@ static const IrPass passes[] = {
     {"remove_dead_code", IR_THREAD, IR_THREAD, true, pass_remove_dead_code, "what nothing reads"},
     {"shorten_live_ranges", IR_THREAD, IR_THREAD, true, pass_shorten_live_ranges,
      "what is computed for one store is computed right before it"},
+    {"pace_results", IR_THREAD, IR_THREAD, true, pass_pace_results,
+     "beside another warpgroup's products few results are computed at a time"},
     {"measure_pressure", IR_THREAD, IR_THREAD, true, pass_measure_pressure,
      "live registers of the kernel and its roles, against what they may have"},
 };

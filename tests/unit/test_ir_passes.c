@@ -166,6 +166,11 @@ static void test_shorten_live_ranges(void **state)
   check_pass("shorten_live_ranges");
 }
 
+static void test_pace_results(void **state)
+{
+  check_pass("pace_results");
+}
+
 static void test_lower(void **state)
 {
   check_pass("lower");
@@ -194,6 +199,7 @@ int main(void)
       cmocka_unit_test(test_fold_constants),
       cmocka_unit_test(test_remove_dead_code),
       cmocka_unit_test(test_shorten_live_ranges),
+      cmocka_unit_test(test_pace_results),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

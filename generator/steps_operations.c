@@ -1,0 +1,63 @@
+/* How much arithmetic the steps of a fused operator are: what the cost model wants to know before there is a
+ * kernel. tests/unit/test_cli_operations.c holds the numbers against the templates. */
+#include "generator/steps.h"
+#include <string.h>
+
+/* Functions of more than one operation, for results of at most 16 bits and for wider ones. */
+static const StepOperations counted[] = {
+    {ONNX_Gelu, "gelu", 21, 45},
+    {ONNX_Gelu, "gelu_tanh", 24, 30},
+    {ONNX_Tanh, "tanh", 24, 38},
+    {ONNX_Erf, "erf", 24, 46},
+    {ONNX_Swish, "silu", 21, 27},
+    {ONNX_Swish, "swish", 22, 28},
+    {ONNX_Sigmoid, "sigmoid", 20, 26},
+    {ONNX_Exp, "exp", 22, 22},
+    {ONNX_Log, "log", 28, 28},
+    {ONNX_LeakyRelu, "leaky_relu", 3, 3},
+    {ONNX_PRelu, "prelu", 3, 3},
+    {ONNX_ThresholdedRelu, "thresholded_relu", 2, 2},
+    {ONNX_Elu, "elu", 29, 29},
+    {ONNX_Selu, "selu", 30, 30},
+    {ONNX_Celu, "celu", 31, 31},
+    {ONNX_HardSigmoid, "hard_sigmoid", 3, 3},
+    {ONNX_HardSwish, "hard_swish", 4, 4},
+    {ONNX_Mish, "mish", 28, 28},
+    {ONNX_Softplus, "softplus", 57, 57},
+    {ONNX_Softsign, "softsign", 2, 2},
+    {ONNX_Pow, "pow", 112, 112},
+    {ONNX_Sin, "sin", 88, 88},
+    {ONNX_Cos, "cos", 87, 87},
+    {ONNX_Tan, "tan", 87, 87},
+};
+
+const StepOperations *steps_operations_table(unsigned *n)
+{
+  *n = G_N_ELEMENTS(counted);
+  return counted;
+}
+
+/* Which of an operator's functions a step calls, as step_write() chooses. */
+static bool calls(const FusedStep *step, const StepOperations *entry)
+{
+  if (step->op != entry->id) return false;
+  const GraphAttribute *first = step->attributes;
+  bool tanh = first && first->text && !strcmp(first->text, "tanh"), one = first && first->number == 1;
+  if (step->op == ONNX_Gelu) return tanh == !strcmp(entry->name, "gelu_tanh");
+  if (step->op == ONNX_Swish) return one == !strcmp(entry->name, "silu");
+  return true;
+}
+
+double steps_operations(const FusedOperator *op)
+{
+  double sum = 0;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    const FusedStep *step = &op->steps[i];
+    unsigned operations = step->op == ONNX_Cast || step->op == ONNX_Identity ? 0 : 1;
+    bool narrow = number_class(step->type) == NUMBER_FLOAT && number_bits(step->type) <= 16;
+    for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)
+      if (calls(step, &counted[j])) operations = narrow ? counted[j].narrow : counted[j].full;
+    sum += operations;
+  }
+  return sum;
+}

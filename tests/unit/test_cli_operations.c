@@ -1,0 +1,83 @@
+/* The numbers of operations that the cost model has for functions of epilogues, against the templates' text.
+ */
+#include "generator/steps.h"
+#include "ir/ir.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+/* cmocka wants the four above first */
+#include <cmocka.h>
+
+static IrModule *read_file(const char *name)
+{
+  g_autofree char *path = g_strdup_printf("%s/templates/%s.ir", g_getenv("ADLGEN_SOURCE_ROOT"), name),
+                  *text = NULL;
+  assert_true(g_file_get_contents(path, &text, NULL, NULL));
+  g_autoptr(GError) error = NULL;
+  g_autoptr(Source) source = source_new(path, text, strlen(text));
+  IrModule *module = ir_read(source, &error);
+  if (!module) fail_msg("%s", error->message);
+  return module;
+}
+
+typedef struct {
+  const IrModule *const *modules; /* NULL ends the list */
+  unsigned n;
+} Count;
+
+static unsigned count(const IrModule *const *modules, const char *name);
+
+static void count_op(IrOp *op, void *data)
+{
+  Count *sum = data;
+  switch (op->code) {
+  case OP_BITCAST:
+  case OP_NEG:
+  case OP_ABS:
+  case OP_LET:
+  case OP_RETURN: return;
+  case OP_CALL: sum->n += count(sum->modules, op->operands[0]->name); return;
+  default: sum->n++;
+  }
+}
+
+static const IrFunction *find(const IrModule *const *modules, const char *name)
+{
+  for (; *modules; modules++)
+    if (ir_function_find(*modules, name)) return ir_function_find(*modules, name);
+  return NULL;
+}
+
+static unsigned count(const IrModule *const *modules, const char *name)
+{
+  const IrFunction *function = find(modules, name);
+  if (!function) fail_msg("no template has %s", name);
+  Count sum = {modules, 0};
+  ir_region_visit(function->body, count_op, &sum);
+  return sum.n;
+}
+
+static void test_counts(void **state)
+{
+  IrModule *modules[] = {read_file("math"), read_file("math_narrow"), read_file("operators"), NULL};
+  const IrModule *const *list = (const IrModule *const *)modules;
+  unsigned n;
+  const StepOperations *table = steps_operations_table(&n);
+  assert_true(n > 20);
+  for (unsigned i = 0; i < n; i++) {
+    g_autofree char *narrow = g_strdup_printf("%s_narrow", table[i].name);
+    unsigned full = count(list, table[i].name), few = find(list, narrow) ? count(list, narrow) : full;
+    if (full != table[i].full || few != table[i].narrow)
+      fail_msg("%s: the templates have %u and %u operations, the table %u and %u", table[i].name, few, full,
+               table[i].narrow, table[i].full);
+  }
+  for (unsigned i = 0; modules[i]; i++)
+    ir_module_free(modules[i]);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,8 +1,8 @@
 /* pace_results: beside another warpgroup's products few results are computed at a time.
  *
  * needs  THREAD, what is computed for a result in one piece (shorten_live_ranges)
- * gives  where the launch has `pace` n, a `fence schedule` behind every n results that follow one in its
- * region breaks nothing
+ * gives  where the launch has `pace` n, a `fence schedule` behind every n results of a region behind one
+ * breaks nothing
  *
  * Warps that issue an f32 operation every clock keep the tensor cores waiting, 0.7 to 1.4 clocks for each.
  * With at most three chains of dependent operations there is a clock between two of them, and they cost

@@ -278,6 +278,7 @@ static void clear_job(KernelJob *job)
 {
   if (!job->compilation) return;
   kernel_build_free(job->build);
+  arena_free(job->expressions);
   g_string_free(job->remarks, TRUE);
   g_clear_error(&job->error);
 }
@@ -287,8 +288,6 @@ static void opened_free(void *memory)
   OpenOperator *opened = memory;
   for (unsigned i = 0; i < PLAN_MAX_VARIANTS; i++)
     clear_job(&opened->jobs[i]);
-  for (unsigned i = 0; i < PLAN_MAX_VARIANTS; i++)
-    arena_free(opened->jobs[i].expressions);
   g_string_free(opened->explain, TRUE);
   g_free(opened);
 }

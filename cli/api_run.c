@@ -8,6 +8,8 @@ G_STATIC_ASSERT(sizeof(long long) == sizeof(int64_t));
 
 struct adlgen_executable {
   Loaded *loaded;
+  GMutex lock; /* of what follows */
+  char *plan;  /* NULL: nobody has asked */
 };
 
 /* ---- devices ---- */
@@ -70,6 +72,7 @@ static adlgen_executable *give(Loaded *loaded, GError *fault, adlgen_error *erro
   if (!loaded) return api_fail(error, fault);
   adlgen_executable *executable = g_new0(adlgen_executable, 1);
   executable->loaded = loaded;
+  g_mutex_init(&executable->lock);
   return executable;
 }
 
@@ -114,6 +117,8 @@ void adlgen_executable_free(adlgen_executable *executable)
 {
   if (!executable) return;
   loaded_free(executable->loaded);
+  g_mutex_clear(&executable->lock);
+  g_free(executable->plan);
   g_free(executable);
 }
 
@@ -140,6 +145,14 @@ size_t adlgen_executable_assembled(const adlgen_executable *executable)
 const char *adlgen_executable_gpu(const adlgen_executable *executable)
 {
   return executable->loaded->gpu;
+}
+
+const char *adlgen_executable_plan(adlgen_executable *executable)
+{
+  g_mutex_lock(&executable->lock);
+  if (!executable->plan) executable->plan = plan_text(executable_plan(executable->loaded->executable));
+  g_mutex_unlock(&executable->lock);
+  return executable->plan;
 }
 
 size_t adlgen_executable_dim_count(const adlgen_executable *executable)

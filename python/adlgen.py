@@ -9,6 +9,7 @@ Tensors are taken through __dlpack__; no framework is imported. Work is queued o
 by `out=` and `workspace=`. Errors of adlgen are adlgen.Error with code, place and hint. docs/python.md is a walk-through.
 
 The library is looked for in ADLGEN_LIBRARY, beside this file, in a build folder of its tree, and on the system."""
+import contextlib
 import ctypes
 import ctypes.util
 import json
@@ -62,7 +63,9 @@ _FUNCTIONS = {
     "adlgen_result_plan": (_TEXT, [_VOID]),
     "adlgen_result_explain": (_TEXT, [_VOID]),
     "adlgen_load": (_VOID, [_VOID, _OPTIONS, _ERROR]),
+    "adlgen_jit_text": (_VOID, [_TEXT, _TEXT, ctypes.c_size_t, _VOID, _OPTIONS, _ERROR]),
     "adlgen_executable_free": (None, [_VOID]),
+    "adlgen_executable_plan": (_TEXT, [_VOID]),
     "adlgen_executable_warning_count": (ctypes.c_size_t, [_VOID]),
     "adlgen_executable_warning": (_TEXT, [_VOID, ctypes.c_size_t]),
     "adlgen_executable_load": (ctypes.c_int, [_VOID, _ERROR]),
@@ -162,6 +165,16 @@ def _call(name, *arguments):
     if failed:
         _raise(error)
     return result
+
+
+@contextlib.contextmanager
+def _description(gpu, device=0):
+    """A GPU's description by its name; None: the one for a device."""
+    description = _call("adlgen_gpu_load", gpu.encode()) if gpu else _call("adlgen_gpu_of_device", device)
+    try:
+        yield description
+    finally:
+        _load_library().adlgen_gpu_free(description)
 
 
 def _texts(items):
@@ -346,7 +359,11 @@ class _Executable:
     def __init__(self, kernel, device):
         library = _load_library()
         options, self.keep = kernel._options(device)
-        self.handle = _call("adlgen_load", kernel._result, ctypes.byref(options))
+        if kernel._result:
+            self.handle = _call("adlgen_load", kernel._result, ctypes.byref(options))
+        else:  # what the cache has need not be compiled
+            with _description(kernel.gpu) as description:
+                self.handle = _call("adlgen_jit_text", *kernel._source, description, ctypes.byref(options))
         self.warnings = [library.adlgen_executable_warning(self.handle, i).decode()
                          for i in range(library.adlgen_executable_warning_count(self.handle))]
         self.dims = [library.adlgen_executable_dim(self.handle, i).decode()
@@ -388,18 +405,15 @@ class Kernel:
 
     def __init__(self, name, text, gpu, options):
         library = _load_library()
-        self._given, self._loaded, self._lock, self._result = options, {}, threading.Lock(), None
-        description = (_call("adlgen_gpu_load", gpu.encode()) if gpu
-                       else _call("adlgen_gpu_of_device", options["device"] or 0))
-        try:
+        self._given, self._loaded, self._lock, self._result = options, {}, threading.RLock(), None
+        self._source = name.encode(), text, len(text)
+        with _description(gpu, options["device"] or 0) as description:
             self.gpu = library.adlgen_gpu_name(description).decode()
-            compile_options, self._keep = self._options(None)
-            self._result = _call("adlgen_compile_text", name.encode(), text, len(text), description,
-                                 ctypes.byref(compile_options))
-        finally:
-            library.adlgen_gpu_free(description)
-        self.plan = json.loads(library.adlgen_result_plan(self._result))
-        self.explain = (library.adlgen_result_explain(self._result) or b"").decode()
+        if gpu:  # there need not be one in this machine
+            plan = library.adlgen_result_plan(self._compiled())
+        else:
+            plan = library.adlgen_executable_plan(self._load(options["device"] or 0).handle)
+        self.plan = json.loads(plan)
         self.inputs = [t["name"] for t in self.plan["tensors"] if t["kind"] == "input"]
         self.outputs = [t["name"] for t in self.plan["tensors"] if t["kind"] == "output"]
         self._symbols = {s["name"] for s in self.plan["symbols"]}
@@ -413,11 +427,24 @@ class Kernel:
     def __repr__(self):
         return f"<adlgen kernel {self.plan['name']} for {self.gpu}: {', '.join(self.inputs)} -> {', '.join(self.outputs)}>"
 
+    def _compiled(self):
+        """The compiler's result, which a kernel from the cache has not until somebody asks for it."""
+        with self._lock:
+            if not self._result:
+                options, self._keep = self._options(None)
+                with _description(self.gpu) as description:
+                    self._result = _call("adlgen_compile_text", *self._source, description, ctypes.byref(options))
+            return self._result
+
+    @property
+    def explain(self):
+        return (_load_library().adlgen_result_explain(self._compiled()) or b"").decode()
+
     def kernels(self):
         """PTX of each kernel by its name."""
-        library = _load_library()
-        return {library.adlgen_result_name(self._result, i).decode(): library.adlgen_result_ptx(self._result, i).decode()
-                for i in range(library.adlgen_result_kernel_count(self._result))}
+        library, result = _load_library(), self._compiled()
+        return {library.adlgen_result_name(result, i).decode(): library.adlgen_result_ptx(result, i).decode()
+                for i in range(library.adlgen_result_kernel_count(result))}
 
     def warnings(self, device=0):
         return self._load(device).warnings

@@ -220,6 +220,9 @@ ADLGEN_API size_t adlgen_executable_assembled(const adlgen_executable *executabl
 /* Name of the description it was compiled for. */
 ADLGEN_API const char *adlgen_executable_gpu(const adlgen_executable *executable);
 
+/* The plan, as adlgen_result_plan() gives it. Lives as long as the executable. */
+ADLGEN_API const char *adlgen_executable_plan(adlgen_executable *executable);
+
 /* Open dimensions, in the order in which `dims` gives their values. */
 ADLGEN_API size_t adlgen_executable_dim_count(const adlgen_executable *executable);
 ADLGEN_API const char *adlgen_executable_dim(const adlgen_executable *executable, size_t dim);

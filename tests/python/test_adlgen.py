@@ -232,6 +232,22 @@ class Calling(Case):
         self.assertEqual(caught.exception.code, 5)
         self.assertIn("unspecified launch failure", caught.exception.message)
 
+    def test_from_the_cache(self):
+        """Without a name the GPU's own description is taken, and what the cache has is not compiled."""
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in range(2):
+                kernel = adlgen.compile(ADD, cache_dir=folder)
+                self.assertIsNone(kernel._result)
+                self.assertEqual(kernel.gpu, "h100")
+                self.assertEqual(kernel.plan, self.kernel.plan)
+                before = self.fake.launches
+                kernel(Array(5, 40), Array(40), out=Array(5, 40))
+                self.assertEqual(self.fake.launches, before + 1)
+                kernel.load()
+            self.assertEqual(kernel.explain, self.kernel.explain)
+            self.assertEqual(kernel.kernels(), self.kernel.kernels())
+            del kernel  # it writes to the folder
+
     def test_frees(self):
         before = self.fake.modules
         kernel = adlgen.compile(ADD, gpu="h100", cache_dir="")

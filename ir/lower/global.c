@@ -149,6 +149,17 @@ static bool ends_inside(Lower *lower, const IrOp *loop, int64_t constant, unsign
          constant + extent <= ahead + step;
 }
 
+/* min(x, bound - 1): as elsewhere, an index is never negative. Nobody reads where there is none at all. */
+static bool is_clamped(const IrExpr *index, const IrExpr *bound)
+{
+  int64_t last, limit;
+  if (index->kind != EXPR_CALL || strcmp(index->name, "min") || index->n != 2) return false;
+  const IrExpr *most = index->items[1];
+  if (ir_expr_is_int(most, &last)) return ir_expr_is_int(bound, &limit) && last >= 0 && last < limit;
+  return most->kind == EXPR_BINARY && most->operator_ == OPERATOR_SUB &&
+         ir_expr_is_int(most->items[1], &last) && last == 1 && ir_expr_equal(most->items[0], bound);
+}
+
 /* Is every index of the dimension inside without a test? */
 static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, const IrExpr *bound)
 {
@@ -164,6 +175,7 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
     if (loop && loop->code == OP_FOR && ends_inside(lower, loop, constant, extent, bound)) return true;
   }
   if (extent != 1) return false;
+  if (is_clamped(index, bound)) return true;
   if (index->kind == EXPR_VALUE && index->value->argument_of) { /* for %i in 0 .. bound */
     const IrOp *loop = index->value->argument_of->owner;
     return loop && loop->code == OP_FOR && lower_is_non_negative(loop->operands[0]) &&

@@ -158,8 +158,6 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "cluster", &tile.cluster);
   choose_forced(chooser, "across", &tile.across);
   choose_forced(chooser, "split", &tile.split);
-  if (tile.split > 1 && choose_forced(chooser, "split", NULL))
-    tile.stream = 1; /* the one excludes the other */
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
   GemmCandidate whole = gemm_candidate(chooser, tile, true);

@@ -29,6 +29,35 @@ static IrExpr *band_height(IrBuilder *builder, IrExpr *rows, IrExpr *first, int6
   return let(builder, "height", ir_call(module, "min", 2, left, ir_int(module, group)));
 }
 
+#define MOST_RECIPROCALS 8 /* beyond, choosing among them takes as long as dividing */
+
+/* 2^shift / height, rounded up, of low <= height <= high: chosen among constants. */
+static IrExpr *reciprocal(IrModule *module, IrExpr *height, int64_t low, int64_t high, unsigned shift)
+{
+  if (low == high) return ir_int(module, (INT64_C(1) << shift) / low + 1);
+  int64_t middle = (low + high) / 2;
+  return ir_select(module, ir_binary(module, OPERATOR_LE, height, ir_int(module, middle)),
+                   reciprocal(module, height, low, middle, shift),
+                   reciprocal(module, height, middle + 1, high, shift));
+}
+
+/* within / height as a product and a shift, NULL where that is not known to be exact in 31 bits. A reciprocal
+ * r is too large by at most 1, r height by at most height, so within r / 2^shift exceeds within / height by
+ * less than 1 / height as long as within height < 2^shift. */
+static IrExpr *divide_by_height(IrBuilder *builder, IrExpr *within, IrExpr *height, IrExpr *columns,
+                                int64_t group)
+{
+  IrModule *module = builder->module;
+  int64_t known;
+  if (height->kind == EXPR_INT || group > MOST_RECIPROCALS || !ir_expr_is_int(columns, &known)) return NULL;
+  if (known <= 0 || known > G_MAXINT32 / (group * group)) return NULL;
+  int64_t most = group * known;
+  unsigned shift = g_bit_storage((gulong)(most * group));
+  if (most > G_MAXINT32 / ((INT64_C(1) << shift) + 1)) return NULL;
+  IrExpr *scaled = binary(builder, OPERATOR_MUL, within, reciprocal(module, height, 1, group, shift));
+  return let(builder, "column", binary(builder, OPERATOR_SHR, scaled, ir_int(module, shift)));
+}
+
 /* Index -> (row, column) in a raster of row groups: all columns of `group` rows before the next rows. */
 static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *columns, int64_t group,
                    IrExpr **out)
@@ -57,6 +86,15 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
       let(builder, "first", binary(builder, OPERATOR_MUL, binary(builder, OPERATOR_DIV, index, band), size));
   IrExpr *height = band_height(builder, rows, first, group);
   IrExpr *within = let(builder, "within", binary(builder, OPERATOR_MOD, index, band));
+  IrExpr *column = divide_by_height(builder, within, height, columns, group);
+  if (column) {
+    IrExpr *above = binary(builder, OPERATOR_SUB, within, binary(builder, OPERATOR_MUL, column, height));
+    out[0] = let(builder, "row", binary(builder, OPERATOR_ADD, first, above));
+    out[1] = column;
+    return;
+  }
+  if (height->kind != EXPR_INT) /* seen to be positive, it is divided by without sign */
+    height = let(builder, "height", ir_call(module, "max", 2, height, ir_int(module, 1)));
   out[0] = let(builder, "row",
                binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));
   out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));

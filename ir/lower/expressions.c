@@ -85,7 +85,9 @@ bool lower_is_non_negative(const IrExpr *expr)
   case EXPR_INT: return expr->integer >= 0;
   case EXPR_DIM: return true;
   case EXPR_CALL:
-    if (strcmp(expr->name, "min") && strcmp(expr->name, "max") && strcmp(expr->name, "ceil_div")) return true;
+    if (!strcmp(expr->name, "max"))
+      return lower_is_non_negative(expr->items[0]) || lower_is_non_negative(expr->items[1]);
+    if (strcmp(expr->name, "min") && strcmp(expr->name, "ceil_div")) return true;
     G_GNUC_FALLTHROUGH;
   case EXPR_BINARY:
     if (expr->kind == EXPR_BINARY && expr->operator_ == OPERATOR_SUB) return false;

@@ -181,7 +181,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bn", tile.bn);
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
-  choice_set_int(choice, "persistent", tile.group && tile.split == 1 && !gemm_candidate_is_thin(&tile));
+  choice_set_int(choice, "persistent", fast ? gemm_candidate_walks(chooser, &tile) : tile.group);
   choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
   if (chooser->turned && (tile.swapped || !gemm->dual)) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
@@ -363,6 +363,8 @@ static void choose_vector(Chooser *chooser)
   chooser->n++;
 }
 
+#define MOST_GUARDED (128 * 256) /* outputs of a tile whose copies are guarded one by one */
+
 bool choose_gemm(Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
@@ -388,6 +390,7 @@ bool choose_gemm(Chooser *chooser)
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
+  if (tile.bm * tile.bn > MOST_GUARDED) tile.bm = 128, tile.bn = 128; /* guards take registers */
   finish(chooser, choose_open(chooser, template_of(gemm)), tile, false);
   return true;
 }

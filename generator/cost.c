@@ -53,15 +53,19 @@
 #define STREAM_LATENCY         1560.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
 #define STREAM_COMBINE         1200.0 /* for a cluster to meet and add up a tile */
 /* Where threads copy and warps multiply: */
-#define WARP_COPY       33.0 /* bytes a clock that the threads of an SM copy, however many blocks they are, */
+#define WARP_COPY       44.0 /* bytes a clock that the threads of an SM copy, however many blocks they are, */
 #define WARP_LATENCY    1500.0 /* clocks from a copy's issue to the barrier behind it, */
 #define WARP_STEP       40.0   /* of a k step: wait, block barrier, addresses, */
 #define WARP_START      2000.0 /* of a tile until its first products, */
-#define WARP_OUTPUTS    4.0    /* outputs a clock, straight from registers; */
-#define WARP_HIDDEN     0.35   /* of both where another block multiplies meanwhile; */
-#define WARP_EFFICIENCY 0.9    /* of the products' rate with two warps a scheduler, */
-#define WARP_ONE_BLOCK  0.82   /* if these are of one block, which waits as a whole, */
-#define WARP_ALONE      0.62   /* and with one */
+#define WARP_STARTED    500.0  /* less of them where its copies began under the tile before, */
+#define WARP_OUTPUTS    9.8    /* outputs a clock, straight from registers; */
+#define WARP_HIDDEN     0.8    /* of both where another block multiplies meanwhile; */
+#define WARP_EFFICIENCY 0.92   /* of the products' rate with two blocks, */
+#define WARP_ONE_BLOCK  0.885  /* with one, which waits as a whole; */
+/* for blocks to leave and find a tile's parts in device memory: */
+#define WARP_FIX        3000.0
+#define WARP_FIX_PART   600.0 /* and for each further part, */
+#define WARP_FIX_OUTPUT 0.15  /* and each of its outputs */
 /* Clocks of a k step at least where threads copy fewer bytes at a time, which other blocks of the SM hide: A,
  * then B, element by element through registers, or asynchronously. */
 #define WARP_ELEMENTS 3700.0
@@ -318,12 +322,9 @@ static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
 }
 
 /* Clocks of a k step of so many blocks of an SM together. */
-static double warp_step(const Gpu *gpu, const CostReport *cost, const CostTile *tile, double together)
+static double warp_step(const CostReport *cost, double together)
 {
-  double warps = fmax(4, fmin(8, (double)tile->bm * tile->bn / 4096)) * together;
-  double schedulers = gpu_fact(gpu, "limits.schedulers");
-  bool enough = warps >= 2 * (schedulers > 0 ? schedulers : 4);
-  double efficiency = !enough ? WARP_ALONE : together > 1 ? WARP_EFFICIENCY : WARP_ONE_BLOCK;
+  double efficiency = together > 1 ? WARP_EFFICIENCY : WARP_ONE_BLOCK;
   double busy = overlapped(together * cost->tensor / efficiency, together * cost->copy);
   return fmax(fmax(busy, together * cost->shared), cost->latency) + WARP_STEP;
 }
@@ -348,18 +349,20 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.shared = (filled + read) / ((double)gpu->shared_banks * gpu->shared_bank_bytes);
   cost.copy = filled / WARP_COPY;
   cost.latency = warp_latency(tile);
+  unsigned parts = tile->streamed ? tile->split : 1;
   cost.tiles = tile_count(gemm, tile);
-  cost.waves = ceil(cost.tiles / gemm->sms);
+  cost.waves = ceil(cost.tiles * parts / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm);
   /* the busiest SM's tiles: as many at once as it holds, and what is left */
   double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
-  cost.step = warp_step(gpu, &cost, tile, fmin(resident, cost.waves));
-  double rest = left > 0 ? warp_step(gpu, &cost, tile, left) : 0;
+  cost.step = warp_step(&cost, fmin(resident, cost.waves));
+  double rest = left > 0 ? warp_step(&cost, left) : 0;
   double turn = WARP_START + bm * bn / WARP_OUTPUTS + gemm->operations * bm * bn / SCHEDULER_LANES,
          hidden = resident > 1 ? WARP_HIDDEN : 1;
-  double steps = divide_up(gemm->k, tile->bk);
-  double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * turn * hidden;
-  cost.total = FILL + overlapped(busy, cost.memory) + turn;
+  double steps = ceil(divide_up(gemm->k, tile->bk) / parts), next = turn - (tile->walks ? WARP_STARTED : 0);
+  double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * next * hidden;
+  double fix = parts > 1 ? WARP_FIX + (WARP_FIX_PART + WARP_FIX_OUTPUT * bm * bn) * (parts - 1) : 0;
+  cost.total = FILL + overlapped(busy, cost.memory) + turn + fix;
   return cost;
 }
 

@@ -20,6 +20,7 @@ typedef struct CostTile {
   unsigned cluster;       /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
   unsigned across;        /* and beside one another, which share copies of A */
   unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */
+  bool walks;             /* each block takes tiles one after the other; so far only asked of warp products */
   bool threads_copy;      /* and warps multiply; else the copy engine and group products */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */

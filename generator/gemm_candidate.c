@@ -15,11 +15,15 @@ static const unsigned swapped_columns[] = {8, 16, 32, 64};
 static const unsigned resident[] = {2, 1};
 #define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
-static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64}, {64, 128},
-                                         {128, 128}, {256, 128}, {128, 256}};
-#define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
-#define DEEP_AREA        (64 * 64)   /* and of the largest whose steps are short enough for twice the depth */
-#define F32_BITS         24          /* significant bits */
+static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
+                                         {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
+#define SHARED_AREA   (128 * 128) /* outputs of the largest tile of which two may share an SM */
+#define MANY_BANDS    6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define STREAMED_AREA (64 * 128) /* of the largest that has registers left for the walk of a stream */
+#define WALKED_AREA                                                                                          \
+  (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
+#define DEEP_AREA        (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
+#define F32_BITS         24        /* significant bits */
 #define SECTOR_BYTES     32
 #define MOST_STAGES      10
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
@@ -135,6 +139,8 @@ static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast
   if (tile.group) return row / bytes;
   if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
+  /* sixteen copies a thread, and fragments that are rounded: registers are short */
+  if (bytes == 4 && tile.bm * tile.bn == SHARED_AREA) row /= 2;
   for (;; row /= 2) {
     tile.bk = row / bytes;
     if (row <= 64 || 3 * stage_bytes(chooser, &tile) <= block_room(chooser, &tile)) return tile.bk;
@@ -277,6 +283,26 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, bool l
          accumulators * (rows / GROUP_ROWS) * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
 }
 
+/* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
+ * tile (overlap_tiles), which takes whole slots of a known number, and registers. */
+static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t depth;
+  bool alone =
+      candidate->blocks <= 1 && candidate->split <= 1 && candidate->stream <= 1 && !candidate->swapped;
+  if (!alone || gemm->dual || fused_is_reduced(chooser->op)) return false;
+  if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
+  int64_t steps = depth / candidate->bk;
+  return depth % candidate->bk == 0 && steps >= candidate->stages;
+}
+
+bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  if (candidate->group) return candidate->split == 1 && !gemm_candidate_is_thin(candidate);
+  return ring_runs_on(chooser, candidate);
+}
+
 static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
@@ -315,6 +341,18 @@ static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
   return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
 }
 
+/* Tiles whose accumulators leave a warp so few registers that addresses must be simple, copies wide and the
+ * result narrow (found with ptxas). */
+static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
+  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
+  if (gemm->b_n_major && candidate->bn > 192) return false;
+  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
+         chooser->op->n_outputs == 1;
+}
+
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   bool thin = candidate->group && gemm_candidate_is_thin(candidate) && candidate->bm == SWAPPED_ROWS;
@@ -323,6 +361,7 @@ bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate
   if (chooser->op->gemm.dual && (shares || (candidate->swapped && !thin))) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
+  if (candidate->bm * candidate->bn > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
   return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }
 
@@ -398,6 +437,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .cluster = candidate->cluster,
                             .across = candidate->across,
                             .blocks = candidate->blocks,
+                            .walks = gemm_candidate_walks(chooser, candidate),
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
                             .promote = candidate->promote,
@@ -435,7 +475,10 @@ unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candid
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   Priced priced = priced_shape(chooser, candidate, m);
-  return candidate->group ? cost_raster_group(chooser->gpu, &priced.shape, &priced.tile) : USUAL_RASTER;
+  if (candidate->group) return cost_raster_group(chooser->gpu, &priced.shape, &priced.tile);
+  /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * USUAL_RASTER * candidate->bm;
+  return wide && many ? 2 * USUAL_RASTER : USUAL_RASTER;
 }
 
 /* ---- Enumeration ---- */
@@ -491,7 +534,8 @@ static const unsigned streams[] = {2, 3, 4};
 
 /* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
  * those of one portion walk k in step (docs/gemm.md, "Streams"). */
-static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
+static void append_streams(const Chooser *chooser, GArray *list, bool group, unsigned bm, unsigned bn,
+                           int64_t m)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   int64_t columns, depth;
@@ -499,7 +543,7 @@ static void append_streams(const Chooser *chooser, GArray *list, unsigned bm, un
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(streams); i++) {
     GemmCandidate tile = {
-        .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+        .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
     tile = gemm_candidate(chooser, tile, true);
     tile.stream = streams[i];
     tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
@@ -593,7 +637,10 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
         append_group(chooser, list, group_rows[r], bn, splits[s], m);
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-      append_streams(chooser, list, group_rows[r], bn, m);
+      append_streams(chooser, list, true, group_rows[r], bn, m);
+  for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
+    if (warp_tiles[i][0] * warp_tiles[i][1] <= STREAMED_AREA)
+      append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;
 }
@@ -611,8 +658,8 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
       swapped                    ? " swapped"
       : candidate->alternate > 1 ? " in turn"
                                  : "",
-      candidate->split, cost->step, cost->tensor, cost->shared, cost->copy, cost->waves, cost->memory,
-      cost->total);
+      MAX(candidate->split, candidate->stream), cost->step, cost->tensor, cost->shared, cost->copy,
+      cost->waves, cost->memory, cost->total);
 }
 
 /* Of equal ones the larger, which comes later. */

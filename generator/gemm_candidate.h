@@ -42,6 +42,8 @@ bool gemm_sums_exactly(const Chooser *chooser);
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
+/* Does each block take tiles one after the other, as many blocks as SMs? */
+bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);

@@ -53,6 +53,7 @@ bool pass_split_instances(IrModule *module, const IrPassContext *context, GError
 bool pass_load_operands(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_overlap_tiles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
@@ -68,6 +69,7 @@ bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GErro
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pace_results(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_remove_dead_code(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_spread_loads(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_measure_pressure(IrModule *module, const IrPassContext *context, GError **error);
 
 /* Adds a line to the context's remarks, if it collects any. */

@@ -1,11 +1,11 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  combine_blocks  combine_streams
- *         stage_stores  widen_accesses  hoist_loads  overlap_launches  allocate_resources  check_protocol
- *         budget_registers  lower
+ *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  overlap_tiles  combine_blocks
+ *         combine_streams  stage_stores  widen_accesses  hoist_loads  overlap_launches  allocate_resources
+ *         check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
- *         measure_pressure
+ *         spread_loads  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
 #include "ir/pass.h"
@@ -28,6 +28,8 @@ static const IrPass passes[] = {
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
      "operands of warp products are loaded a step ahead, across the barrier too"},
+    {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,
+     "a ring that threads fill runs on from one tile to the next"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,
      "blocks that share a tile add up what each has of it"},
     {"combine_streams", IR_STAGED, IR_STAGED, false, pass_combine_streams,
@@ -56,6 +58,8 @@ static const IrPass passes[] = {
      "what is computed for one store is computed right before it"},
     {"pace_results", IR_THREAD, IR_THREAD, true, pass_pace_results,
      "beside another warpgroup's products few results are computed at a time"},
+    {"spread_loads", IR_THREAD, IR_THREAD, true, pass_spread_loads,
+     "fragments and copies lie among the products that they run ahead of"},
     {"measure_pressure", IR_THREAD, IR_THREAD, true, pass_measure_pressure,
      "live registers of the kernel and its roles, against what they may have"},
 };

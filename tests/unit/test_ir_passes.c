@@ -136,6 +136,16 @@ static void test_pipeline_fragments(void **state)
   check_pass("pipeline_fragments");
 }
 
+static void test_overlap_tiles(void **state)
+{
+  check_pass("overlap_tiles");
+}
+
+static void test_spread_loads(void **state)
+{
+  check_pass("spread_loads");
+}
+
 static void test_allocate_resources(void **state)
 {
   check_pass("allocate_resources");
@@ -187,6 +197,7 @@ int main(void)
       cmocka_unit_test(test_overlap_launches),
       cmocka_unit_test(test_derive_waits),
       cmocka_unit_test(test_pipeline_fragments),
+      cmocka_unit_test(test_overlap_tiles),
       cmocka_unit_test(test_combine_blocks),
       cmocka_unit_test(test_combine_streams),
       cmocka_unit_test(test_stage_stores),
@@ -200,6 +211,7 @@ int main(void)
       cmocka_unit_test(test_remove_dead_code),
       cmocka_unit_test(test_shorten_live_ranges),
       cmocka_unit_test(test_pace_results),
+      cmocka_unit_test(test_spread_loads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,10 +22,10 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define STREAMED_AREA (64 * 128) /* of the largest that has registers left for the walk of a stream */
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
-#define DEEP_AREA        (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
-#define F32_BITS         24        /* significant bits */
-#define SECTOR_BYTES     32
-#define MOST_STAGES      10
+#define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
+#define F32_BITS     24        /* significant bits */
+#define SECTOR_BYTES 32
+#define MOST_STAGES  10
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
 #define ENOUGH_STAGES    4
 #define MOST_WARP_STAGES 6
@@ -78,8 +78,8 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
-      bytes += (candidate->swapped ? staging_bytes_across : staging_bytes)(
-          rows, columns, number_bytes(op->outputs[i].tensor->type));
+      bytes += (candidate->swapped ? staging_bytes_across
+                                   : staging_bytes)(rows, columns, number_bytes(op->outputs[i].tensor->type));
   return bytes;
 }
 
@@ -578,8 +578,8 @@ static bool stores_across(const Chooser *chooser)
   return true;
 }
 
-/* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a product
- * read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
+/* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a
+ * product read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
 static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
 {
   candidate.swapped = 1;

@@ -210,8 +210,7 @@ static double others_clocks(const Chooser *chooser, int64_t m, unsigned bytes)
 void choose_few_rows(Chooser *chooser)
 {
   const FusedOperator *direct = sums_operator(chooser);
-  /* a tile that is forced is that of a product of tiles */
-  if (!direct || choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL)) return;
+  if (!direct) return;
   int64_t most = choose_maximum(chooser, direct->gemm.m);
   unsigned vector = sums_vector(chooser, direct), element = number_bytes(direct->gemm.a_type);
   for (unsigned i = 0; i < G_N_ELEMENTS(sums_rows); i++) {

@@ -44,7 +44,7 @@ static void release(Slot *slot)
 }
 
 /* A slot filled for the call if there is one, else the one of its ways that was filled longest ago. When
- * other threads hold both, any: they hold theirs for about a microsecond. */
+ * other threads hold both, any: they hold theirs for about a microsecond, or until a kernel is loaded. */
 static Slot *take_slot(Executable *x, const Call *call)
 {
   unsigned first = first_slot(x, call);

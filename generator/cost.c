@@ -222,9 +222,14 @@ static double ends(const CostGemm *gemm, const CostTile *tile, double waves, dou
   return (waves - 1) * end.turn + end.last;
 }
 
+bool cost_has_arithmetic(const CostGemm *gemm)
+{
+  return gemm->operations >= WORTH_A_PACE;
+}
+
 static bool paces(const CostGemm *gemm, const CostTile *tile, double waves, double main)
 {
-  return tile->alternate > 1 && gemm->operations >= WORTH_A_PACE &&
+  return tile->alternate > 1 && cost_has_arithmetic(gemm) &&
          ends(gemm, tile, waves, main, true) < ends(gemm, tile, waves, main, false);
 }
 

@@ -38,6 +38,8 @@ typedef struct CostReport {             /* clocks */
 
 /* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+/* Has the epilogue enough operations that the assembler would interleave those of many results? */
+bool cost_has_arithmetic(const CostGemm *gemm);
 /* Of warpgroups that take turns: is it better that an epilogue's arithmetic keeps out of the way of the
  * other's products (pace_results) than that it is done as fast as it can be? */
 bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

@@ -463,13 +463,15 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
   return cost;
 }
 
-#define PACE 2 /* results at a time: with four the assembler issues an operation every clock */
+#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
+#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
 
 unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   Priced priced = priced_shape(chooser, candidate, m);
   bool turns = candidate->group && candidate->alternate > 1;
-  return turns && cost_paces(chooser->gpu, &priced.shape, &priced.tile) ? PACE : 0;
+  if (!turns || !cost_has_arithmetic(&priced.shape)) return 0;
+  return cost_paces(chooser->gpu, &priced.shape, &priced.tile) ? PACE : BOUNDED;
 }
 
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)

@@ -475,6 +475,32 @@ static bool is_across(const IrOp *store)
   return ir_contiguous_dim(tensor) == (int)tensor->rank - 2;
 }
 
+#define NARROW         32  /* columns */
+#define MANY_REGISTERS 192 /* of a thread for its part of the tile */
+
+/* Is a tensor of the tile's shape read for it? */
+static bool loads_tile(const Parts *parts, const IrExpr *operand)
+{
+  if (operand->kind != EXPR_VALUE || !is_wide(parts, &operand->value->type)) return false;
+  const IrOp *op = operand->value->def;
+  if (!can_recompute(op)) return false;
+  if (op->code == OP_LOAD) return ir_tile_extent(&operand->value->type, 0) > 1;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (loads_tile(parts, op->operands[i])) return true;
+  return false;
+}
+
+/* What a part reads is loaded at its start. Where an epilogue of many operations (`pace`) has few registers
+ * beside the accumulator, parts of half the columns keep them from memory. */
+static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
+{
+  bool many = parts->rows * parts->columns >= MANY_REGISTERS * parts->threads;
+  bool paced = parts->staging->turns && ir_launch_get(parts->staging->kernel, ATTR_PACE);
+  if (!many || !paced || parts->kept || parts->width <= NARROW || parts->columns % NARROW) return;
+  for (unsigned i = 0; i < n; i++)
+    if (loads_tile(parts, stores[i]->operands[1])) parts->width = NARROW;
+}
+
 static bool same_shape(const IrOp *a, const IrOp *b)
 {
   const IrType *x = &a->operands[1]->value->type, *y = &b->operands[1]->value->type;
@@ -520,6 +546,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .originals = originals};
   parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
   n = with_common_width(&parts, ops, n);
+  narrow_parts(&parts, ops, n);
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   unsigned by_engine = 0;

@@ -1,9 +1,10 @@
 /* overlap_tiles: a ring that threads fill runs on from one tile to the next.
  *
  * needs  STAGED from pipeline_fragments: a tile loop whose k loop ends with one that copies nothing, of as
- * many steps as the ring is ahead gives  cursors that live as long as the tile loop; copies for the first
- * tile in front of it, those for every further tile in the last steps of the tile before breaks nothing; tile
- * loops of any other form stay as they are, as does a kernel whose blocks have one tile
+ *        many steps as the ring is ahead
+ * gives  cursors that live as long as the tile loop; copies for the first tile in front of it, those for
+ *        every further tile in the last steps of the tile before
+ * breaks nothing; tile loops of any other form stay as they are, as does a kernel whose blocks have one tile
  *
  * So a tile's results are stored while the next one's operands are on their way, and its first product does
  * not wait for memory. What kept the ring's order within a tile keeps it here: a slot is filled again behind

@@ -114,7 +114,7 @@ static void add_case(Chooser *c, const int64_t *symbols, unsigned skew)
 static bool find_base(Chooser *c)
 {
   static const unsigned skews[] = {0, 1};
-  static const unsigned tiles[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 32, 33};
+  static const unsigned tiles[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 17, 20, 24, 28, 32, 33, 40};
   unsigned n = c->plan->n_symbols, choices = 2 + G_N_ELEMENTS(tiles), total = 1;
   for (unsigned i = 0; i < n; i++)
     total *= choices;

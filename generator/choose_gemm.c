@@ -1,25 +1,16 @@
 /* GEMM: which tiles, for which M, and which guards their fast copies need.
  *
  * What was measured decides (generator/tuned.h), else every legal tile is priced by the cost model
- * (generator/cost.c). Where M is known only at launch there is a
- * variant for each range of M whose best tile is clearly better than the next larger range's. */
+ * (generator/cost.c). Where M is known only at launch there are variants for ranges of M
+ * (generator/gemm_ranges.h). */
+#include "generator/gemm_ranges.h"
 #include "generator/tuned_gemm.h"
 #include <math.h>
 #include <string.h>
 
-/* Ranges of M that may have a variant of their own: up to these, and beyond. */
-static const int64_t group_ranges[] = {8,   16,  32,   64,   128,  192,  256, 384,
-                                       512, 768, 1024, 1536, 2048, 3072, 4096};
-#define MANY_ROWS 8192 /* what the last range is priced for, unless M is known to be less */
-static const int64_t warp_ranges[] = {8, 16, 32, 64, 128, 256, 384, 512};
-#define FEW_ROWS 8 /* what the first range is priced for: a batch of tokens being decoded */
-/* A range keeps its own tile if the next range's would take this much longer; few rows, and many, whose
- * kernels run longer, less. */
-#define WORTH_A_VARIANT 1.05
-#define WORTH_A_THIN    1.005
-#define THIN_ROWS       64
-#define WORTH_A_LONG    1.025
-#define LONG_ROWS       1024
+/* Ranges of M that one measurement answers for: up to these, and beyond. */
+static const int64_t measured_ranges[] = {8,   16,  32,   64,   128,  192,  256, 384,
+                                          512, 768, 1024, 1536, 2048, 3072, 4096};
 
 static const char *template_of(const FusedGemm *gemm)
 {
@@ -264,13 +255,6 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   return keep_budget(chooser, choice, &tile);
 }
 
-static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
-{
-  return a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm && a->bn == b->bn &&
-         a->stages == b->stages && a->alternate == b->alternate && a->cluster == b->cluster &&
-         a->across == b->across && a->split == b->split && a->stream == b->stream;
-}
-
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
 {
   GemmCandidate candidate;
@@ -281,8 +265,8 @@ static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded,
 void gemm_range(int64_t m, int64_t *least, int64_t *most)
 {
   *least = 1;
-  for (unsigned i = 0; i < G_N_ELEMENTS(group_ranges); i++) {
-    *most = group_ranges[i];
+  for (unsigned i = 0; i < G_N_ELEMENTS(measured_ranges); i++) {
+    *most = measured_ranges[i];
     if (m <= *most) return;
     *least = *most + 1;
   }
@@ -290,45 +274,21 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
   *most = m + m / 8;
 }
 
-/* Is the next range's tile so little worse for `rows` that the range needs none of its own? */
-static bool next_will_do(const Chooser *chooser, const GemmCandidate *own, const GemmCandidate *next,
-                         int64_t rows)
-{
-  /* where memory decides, the model sees less of what rows outside of a tensor cost than was measured */
-  if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(next)) return false;
-  double worth = rows <= THIN_ROWS ? WORTH_A_THIN : rows >= LONG_ROWS ? WORTH_A_LONG : WORTH_A_VARIANT;
-  return gemm_candidate_cost(chooser, next, rows).total <
-         gemm_candidate_cost(chooser, own, rows).total * worth;
-}
-
-/* Variants for small M, each with the tile that is best there; returns the tile for all larger ones. */
+/* Variants for ranges of M, each with the tile that is best there; returns the tile of the last. */
 static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t typical = choose_typical(chooser, gemm->m);
-  const int64_t *ranges = group ? group_ranges : warp_ranges;
-  unsigned n = 0, most = group ? G_N_ELEMENTS(group_ranges) : G_N_ELEMENTS(warp_ranges);
-  GemmCandidate tiles[G_N_ELEMENTS(group_ranges) + 1];
-  bool tuned[G_N_ELEMENTS(group_ranges) + 1];
-  for (; n < most && ranges[n] < longest; n++)
-    tiles[n] = pick(chooser, group, n ? ranges[n] : FEW_ROWS, true, &tuned[n]);
-  int64_t beyond = MAX(typical, n ? ranges[n - 1] + 1 : 1);
-  if (group && n == most) beyond = MANY_ROWS;
-  tiles[n] = pick(chooser, group, MIN(beyond, longest), longest <= typical, &tuned[n]);
-  for (unsigned i = n; i-- > 0;) { /* from the largest range down: does it need a tile of its own? */
-    int64_t rows = i ? ranges[i] : FEW_ROWS;
-    /* what was measured for the next range alone says nothing of this one */
-    if (!tuned[i] && !tuned[i + 1] && next_will_do(chooser, &tiles[i], &tiles[i + 1], rows))
-      tiles[i] = tiles[i + 1];
-  }
+  /* behind them come one that serves every address, and the last range's */
+  g_autoptr(GArray) ranges = gemm_ranges(chooser, group, longest, PLAN_MAX_VARIANTS - 1 - chooser->n);
   int64_t taken = chooser->n ? most_rows(chooser, &chooser->variants[chooser->n - 1]) : 0;
-  for (unsigned i = 0; i < n; i++) {
-    if (same_candidate(&tiles[i], &tiles[i + 1]) || ranges[i] <= taken) continue;
+  for (unsigned i = 0; i + 1 < ranges->len; i++) {
+    const GemmRange *range = &g_array_index(ranges, GemmRange, i);
+    if (range->most <= taken) continue;
     Choice *choice = choose_open(chooser, template_of(gemm));
-    if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, ranges[i]))
-      finish(chooser, choice, tiles[i], true);
+    if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, range->most))
+      finish(chooser, choice, range->tile, true);
   }
-  return tiles[n];
+  return g_array_index(ranges, GemmRange, ranges->len - 1).tile;
 }
 
 #define VECTOR_ROWS    4 /* for so many rows sums along k take the place of a tile: each reads B once */

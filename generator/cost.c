@@ -17,28 +17,31 @@
   2200.0 /* clocks from a copy's issue to its barrier, with all SMs copying from memory                      \
           */
 #define FILL            1500.0 /* clocks: launch of the block, barriers, the first slots */
-#define FILL_PAIR       700.0  /* more where blocks of a cluster wait for one another */
+#define FILL_PAIR       1590.0 /* more where blocks of a cluster wait for one another */
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
-#define ALL_COPY_MISSES 50.0   /* where a wave reads more than the second-level cache holds */
-#define ALL_COPY        58.0   /* bytes a clock an SM, where all SMs copy at once */
+#define ALL_COPY_MISSES 55.4   /* where a wave reads more than the second-level cache holds */
+#define ALL_COPY        71.0   /* bytes a clock an SM, where all SMs copy at once */
 #define PAIR_COPY       62.0   /* where two neighbouring SMs copy */
 /* Clocks of an SM's copy engine for 128 bytes that begin inside of a sector, and so touch five sectors of two
  * lines (docs/performance-log.md). */
-#define STRADDLING_COPY 5.5
+#define STRADDLING_COPY 4.99
 #define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
-#define TURN            1000.0 /* clocks between the last product of a tile and the first of the next, */
-#define STORE_PART      150.0  /* for each part of the result that goes through shared memory, */
-#define COMBINE         3200.0 /* clocks for a cluster to meet and add up a tile, */
-#define COMBINE_OUTPUT  0.96   /* and for each output of the tile, */
+#define TURN            696.0  /* clocks between the last product of a tile and the first of the next, */
+#define STORE_PART      85.0   /* for each part of the result that goes through shared memory, */
+#define COMBINE         4860.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT  0.738  /* and for each output of the tile, */
 #define COMBINE_PART    120.0  /* and for each block that shares it, */
 #define COMBINE_BESIDE  700.0  /* and where another cluster's block is on the SM */
 /* For blocks that are no cluster to leave and find a tile's parts in device memory: */
-#define STREAM_FIX        3100.0
+#define STREAM_FIX        4030.0
 #define STREAM_FIX_PART   600.0 /* and for each further part, */
 #define STREAM_FIX_OUTPUT 0.35  /* and each of its outputs */
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
  * seem to be fetched all from one place. */
-#define OUTSIDE_ROW 0.055
+#define OUTSIDE_ROW 0.0715
+/* Bytes a clock that pass from the second-level cache to all SMs, what neighbours share once. */
+#define L2_RATE    5670.0
+#define SPLIT_LINE 0.531 /* of a line that two tiles write, what it costs more */
 /* A tile that streams one operand past few columns of the other: */
 #define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
 #define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
@@ -75,13 +78,13 @@
  * one warpgroup's products hide some of what they read, two get into each other's way. */
 /* Clocks from a copy's issue to its barrier when copies do not queue; a slot is free one step after its
  * products were issued, so two slots are not in flight. */
-#define QUIET_LATENCY 1200.0
+#define QUIET_LATENCY 980.0
 /* Tiles of more than 128 rows took so much longer than the rest of the model says. */
 #define TALL_TILE          1.03
 #define SHARED_ONE_GROUP   1.33
 #define SHARED_TWO_GROUPS  1.08
-#define TURN_PART          100.0 /* clocks a part of the result that warpgroups which take turns do not hide */
-#define EXPOSED_TWO_GROUPS 0.3   /* of an epilogue, where the other warpgroup goes on multiplying */
+#define TURN_PART          79.8 /* clocks a part of the result that warpgroups which take turns do not hide */
+#define EXPOSED_TWO_GROUPS 0.271 /* of an epilogue, where the other warpgroup goes on multiplying */
 /* Clocks between a step's products and the next one's where each step's sum is added apart, beside the
  * additions: waits and fences. Two warpgroups hide each other's but for a part. */
 #define PROMOTE        175.0
@@ -122,12 +125,18 @@ static double read_bandwidth(const Gpu *gpu)
   return gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : 0.9 * gpu->memory_bandwidth;
 }
 
-/* Clocks in which device memory delivers the operands and takes the result. */
-static double memory_clocks(const Gpu *gpu, const CostGemm *gemm)
+#define LINE 128 /* bytes */
+
+/* Clocks in which device memory delivers the operands and takes the result. Where a tile (may be NULL) does
+ * not begin and end with lines, those at its borders are written in two parts. */
+static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k;
-  double bytes =
-      (double)gemm->batches * (m * k * gemm->a_bytes + k * n * gemm->b_bytes + m * n * gemm->out_bytes);
+  unsigned wide = !tile ? 0 : (tile->exchanged ? tile->bm : tile->bn) * gemm->out_bytes;
+  int64_t row = (tile && tile->exchanged ? gemm->m : gemm->n) * gemm->out_bytes;
+  bool whole = !wide || (wide % LINE == 0 && row % LINE == 0);
+  double out = m * n * gemm->out_bytes * (whole ? 1 : 1 + SPLIT_LINE * LINE / wide);
+  double bytes = (double)gemm->batches * (m * k * gemm->a_bytes + k * n * gemm->b_bytes + out);
   double bandwidth = read_bandwidth(gpu);
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
 }
@@ -239,6 +248,60 @@ bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
   return paces(gemm, tile, cost.waves, divide_up(gemm->k, tile->bk) * cost.step);
 }
 
+/* Part of the second-level cache that operands keep while results pass through it. */
+#define OPERAND_SHARE 0.3
+
+/* Bytes of both operands that come from device memory if bands of `group` rows of tiles are walked one after
+ * the other, column by column. Where a band of A stays in the cache, all of B passes once for each band;
+ * where it does not, every wave of blocks brings what it reads. */
+static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, unsigned group)
+{
+  double rows = divide_up(gemm->m, tile->bm), columns = divide_up(gemm->n, tile->bn), k = (double)gemm->k;
+  double high = fmin(group, rows), room = OPERAND_SHARE * gpu->l2_bytes;
+  double a = (double)gemm->m * k * gemm->a_bytes, b = (double)gemm->n * k * gemm->b_bytes;
+  if (a + b <= room) return a + b;
+  double wide = fmin(columns, ceil(gemm->sms / high));
+  double wave = (high * tile->bm * gemm->a_bytes + wide * tile->bn * gemm->b_bytes) * k;
+  double band = high * tile->bm * k * gemm->a_bytes, bands = ceil(rows / high);
+  if (band <= room) return a + (b <= room ? 1 : bands) * b;
+  return bands * ceil(high * columns / gemm->sms) * wave;
+}
+
+/* Blocks that start one after the other ask for the same bytes at nearly the same time, and what so many of
+ * them ask for together passes from the second-level cache once (docs/performance-log.md). */
+#define NEIGHBOURS 12.4
+
+/* Bytes of both operands, a tile and element of k, that blocks of consecutive indices ask for, where `group`
+ * rows of tiles are walked together. */
+static double neighbour_bytes(const CostGemm *gemm, const CostTile *tile, unsigned group)
+{
+  unsigned down = MAX(1, tile->cluster), across = MAX(1, tile->across), share = down * across;
+  double rows = divide_up(gemm->m, tile->bm * down), columns = divide_up(gemm->n, tile->bn * across);
+  double tiles = fmin(fmax(1, NEIGHBOURS / share), rows * columns);
+  double high = fmin(fmin(fmax(1, group / down), rows), tiles);
+  double bands = ceil(tiles / (high * columns)), wide = bands > 1 ? columns : ceil(tiles / high);
+  double bytes =
+      fmin(bands * high, rows) * tile->bm * down * gemm->a_bytes + wide * tile->bn * across * gemm->b_bytes;
+  return bytes / (tiles * share);
+}
+
+/* Walking row by row pays where neighbours then ask for this part of the bytes at most. */
+#define WORTH_ONE_ROW 0.95
+
+static bool walks_row_by_row(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  if (tile->cluster > 1 || tile->across > 1 || tile->split > 1 || gemm->batches > 1) return false;
+  return neighbour_bytes(gemm, tile, 1) <= WORTH_ONE_ROW * neighbour_bytes(gemm, tile, USUAL_RASTER) &&
+         raster_traffic(gpu, gemm, tile, 1) <= raster_traffic(gpu, gemm, tile, USUAL_RASTER);
+}
+
+/* Clocks in which the second-level cache delivers what all SMs ask for in a step. */
+static double l2_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double busy)
+{
+  unsigned group = walks_row_by_row(gpu, gemm, tile) ? 1 : USUAL_RASTER;
+  return neighbour_bytes(gemm, tile, group) * tile->bk * busy / L2_RATE;
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -260,18 +323,19 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->promote) cost.tensor += promotion(tile);
   if (tile->through_registers) cost.tensor += LOAD * (tile->bm > 64 ? 1 - LOAD_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
-  cost.copy = copy_clocks(gemm, tile, rate);
+  cost.copy = overlapped(copy_clocks(gemm, tile, rate), l2_clocks(gpu, gemm, tile, busy));
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
-  double tall = divide_up(gemm->m, tile->bm), outside = bm - (double)gemm->m / tall;
-  cost.step += OUTSIDE_ROW * outside * busy / tall / split; /* those that share a tile read other k */
+  double tall = divide_up(gemm->m, tile->bm), outside = tall * bm - (double)gemm->m;
+  /* those that share a tile read other k, those beside one another in a cluster copy once */
+  cost.step += OUTSIDE_ROW * outside * busy / tall / split / MAX(1, tile->across);
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
   cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
   if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
   }
-  cost.memory = memory_clocks(gpu, gemm);
+  cost.memory = memory_clocks(gpu, gemm, tile);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
@@ -307,7 +371,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
   cost.step += OUTSIDE_ROW * outside * busy / split * deep;
   cost.waves = ceil(blocks / (gemm->sms * resident));
-  cost.memory = memory_clocks(gpu, gemm);
+  cost.memory = memory_clocks(gpu, gemm, NULL);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (split > 1 && resident > 1) combine += COMBINE_BESIDE;
@@ -357,7 +421,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   unsigned parts = tile->streamed ? tile->split : 1;
   cost.tiles = tile_count(gemm, tile);
   cost.waves = ceil(cost.tiles * parts / gemm->sms);
-  cost.memory = memory_clocks(gpu, gemm);
+  cost.memory = memory_clocks(gpu, gemm, NULL);
   /* the busiest SM's tiles: as many at once as it holds, and what is left */
   double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
   cost.step = warp_step(&cost, fmin(resident, cost.waves));
@@ -395,26 +459,7 @@ double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned
   double loads = warps * steps * (rows + (double)gemm->m) / busy * SUMS_LOAD;
   double groups = ceil(steps / cost_sums_deep(vector, rows, (unsigned)gemm->m));
   double work = fmax(loads, groups * SUMS_LATENCY);
-  return FILL + SUMS_END + overlapped(work, memory_clocks(gpu, gemm) / SUMS_MEMORY);
-}
-
-/* Part of the second-level cache that operands keep while results pass through it. */
-#define OPERAND_SHARE 0.3
-
-/* Bytes of both operands that come from device memory if bands of `group` rows of tiles are walked one after
- * the other, column by column. Where a band of A stays in the cache, all of B passes once for each band;
- * where it does not, every wave of blocks brings what it reads. */
-static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, unsigned group)
-{
-  double rows = divide_up(gemm->m, tile->bm), columns = divide_up(gemm->n, tile->bn), k = (double)gemm->k;
-  double high = fmin(group, rows), room = OPERAND_SHARE * gpu->l2_bytes;
-  double a = (double)gemm->m * k * gemm->a_bytes, b = (double)gemm->n * k * gemm->b_bytes;
-  if (a + b <= room) return a + b;
-  double wide = fmin(columns, ceil(gemm->sms / high));
-  double wave = (high * tile->bm * gemm->a_bytes + wide * tile->bn * gemm->b_bytes) * k;
-  double band = high * tile->bm * k * gemm->a_bytes, bands = ceil(rows / high);
-  if (band <= room) return a + (b <= room ? 1 : bands) * b;
-  return bands * ceil(high * columns / gemm->sms) * wave;
+  return FILL + SUMS_END + overlapped(work, memory_clocks(gpu, gemm, NULL) / SUMS_MEMORY);
 }
 
 /* Walking more rows together than usual slows kernels for which device memory is no limit: it pays where it
@@ -435,5 +480,6 @@ unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double bandwidth = read_bandwidth(gpu);
   if (!(bandwidth > 0)) return USUAL_RASTER;
   double saved = (usual - least) / bandwidth * clock_hertz(gpu);
-  return saved > WORTH_A_RASTER * cost_group_gemm(gpu, gemm, tile).total ? best : USUAL_RASTER;
+  if (saved > WORTH_A_RASTER * cost_group_gemm(gpu, gemm, tile).total) return best;
+  return walks_row_by_row(gpu, gemm, tile) ? 1 : USUAL_RASTER;
 }

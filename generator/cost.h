@@ -25,6 +25,7 @@ typedef struct CostTile {
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
+  bool exchanged;         /* rows of the result lie along bm, not along bn */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

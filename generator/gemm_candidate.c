@@ -25,6 +25,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
 #define F32_BITS     24        /* significant bits */
 #define SECTOR_BYTES 32
+#define FEW_WAVES    2
 #define MOST_STAGES  10
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
 #define ENOUGH_STAGES    4
@@ -441,6 +442,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
                             .promote = candidate->promote,
+                            .exchanged = candidate->swapped,
                             .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
@@ -496,6 +498,8 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
    */
   if (tile.across > 1 && priced.cost.waves > 1) return;
+  /* of four also where few tiles follow one another */
+  if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
   /* a split kernel starts anew for each wave */
   if (tile.split > 1 &&
       priced.cost.tiles * tile.split >
@@ -588,12 +592,15 @@ static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate
   if (candidate.bn > candidate.bm && candidate.bm <= 128) append_walks(chooser, list, candidate, m);
 }
 
+#define SWIZZLE_ROWS 8 /* that a pattern of the widest swizzle has */
+
 /* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
- * nothing (docs/performance-log.md). Operands change places where only so their layout suits the product. */
+ * nothing, nor where a block's part of the copies is not whole patterns of the swizzle
+ * (docs/performance-log.md). Operands change places where only so their layout suits the product. */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          int64_t m)
 {
-  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {2, 2}}; /* below, beside one another */
+  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}}; /* below, beside one another */
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
   const FusedGemm *gemm = &chooser->op->gemm;
@@ -607,7 +614,8 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
     candidate.cluster = shapes[i][0];
     candidate.across = shapes[i][1];
-    if (m > (int64_t)bm * (candidate.cluster - 1) &&
+    bool whole = bn % (SWIZZLE_ROWS * candidate.cluster) == 0 && bm % (SWIZZLE_ROWS * candidate.across) == 0;
+    if (whole && m > (int64_t)bm * (candidate.cluster - 1) &&
         choose_typical(chooser, gemm->n) > (int64_t)bn * (candidate.across - 1))
       append_walks(chooser, list, candidate, m);
   }
@@ -670,9 +678,16 @@ static bool is_better(const CostReport *cost, const CostReport *best)
   return cost->total <= best->total * 1.001;
 }
 
-GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)
+bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
 {
-  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  return a->group == b->group && a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm &&
+         a->bn == b->bn && a->stages == b->stages && a->alternate == b->alternate &&
+         a->cluster == b->cluster && a->across == b->across && a->split == b->split &&
+         a->stream == b->stream && a->grain == b->grain;
+}
+
+GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, int64_t m)
+{
   const PricedCandidate *best = NULL;
   for (unsigned i = 0; i < list->len; i++) {
     const PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
@@ -680,14 +695,18 @@ GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool 
     best = priced;
     note_cost(chooser, priced, m);
   }
-  if (best) {
-    GemmCandidate chosen = best->candidate;
-    chosen.raster = gemm_candidate_raster(chooser, &chosen, m);
-    return chosen;
-  }
+  if (best) return best->candidate;
   return gemm_candidate(
       chooser,
       (GemmCandidate){
           .group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
       true);
+}
+
+GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  GemmCandidate chosen = gemm_cheapest(chooser, group, list, m);
+  chosen.raster = list->len ? gemm_candidate_raster(chooser, &chosen, m) : 0;
+  return chosen;
 }

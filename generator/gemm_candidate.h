@@ -54,6 +54,11 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
+/* Do both compute the same way? How tiles are walked (raster) does not count. */
+bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
+/* Of a list of gemm_candidates() for m rows the cheapest, or a small tile if it has none; notes how it was
+ * found. */
+GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, int64_t m);
 /* The cheapest for m rows; notes how it was found. */
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded);
 /* The range of rows whose variant serves m: what is measured at m answers for them. Beyond the last range, an

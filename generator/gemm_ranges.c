@@ -1,0 +1,181 @@
+/* Which tile for which rows.
+ *
+ * Rows fall into cells. In a cell every tile that is the best somewhere has a loss: the logarithm of its cost
+ * over that of the cell's best, times the logarithm of the cell's width, as if rows were spread evenly over
+ * their logarithms. A range of cells with one tile costs one variant, that is one more kernel to assemble.
+ * The cheapest division is the shortest path from the first cell to the last. */
+#include "generator/gemm_ranges.h"
+#include "generator/tuned_gemm.h"
+#include <math.h>
+
+/* Cells end at these rows: what few rows take depends on each of them, what many take on how their tiles fill
+ * the SMs. */
+static const int64_t group_ends[] = {8,    16,   32,   64,   96,   128,  160,  192,  256,  320,
+                                     384,  448,  512,  640,  768,  896,  1024, 1152, 1280, 1408,
+                                     1536, 1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328,
+                                     3584, 3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168, 7680};
+static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512};
+#define MOST_CELLS (G_N_ELEMENTS(group_ends) + 1)
+#define MANY_ROWS  8192 /* what is beyond the cells is priced for so many, unless M is known to be less */
+/* A variant pays where it takes so much of the time over an octave of rows: half that of few rows, which
+ * decoding meets in every step. */
+#define WORTH_A_VARIANT 0.02
+#define WORTH_A_THIN    0.005
+#define THIN_ROWS       64
+/* Where memory decides, the model sees less of what rows outside of a tensor cost than was measured: a tile
+ * of exchanged operands is left only for another. */
+#define NOT_THIN 0.2
+#define UNTUNED  0.02 /* what a tile loses at least where another was measured to be the best */
+#define NO_TILE  1e9
+/* People take powers of two: a cell that ends with one counts as if it were wider by so many octaves. */
+#define ROUND_ROWS 0.5
+#define MOST_BEST  (2 * MOST_CELLS)
+
+typedef struct Cell {
+  int64_t rows;  /* the last of them, which it is priced for */
+  double weight; /* octaves */
+  GArray *list;  /* PricedCandidate */
+  double best;   /* clocks */
+  unsigned own;  /* of the tiles: the best */
+  bool tuned;    /* measured, not priced */
+} Cell;
+
+typedef struct Ranges {
+  Chooser *chooser;
+  Cell cells[MOST_CELLS];
+  unsigned n_cells;
+  GemmCandidate tiles[MOST_BEST]; /* each the best in some cell */
+  unsigned last[MOST_BEST];       /* the last cell it is known to be legal in */
+  unsigned n_tiles;
+} Ranges;
+
+/* ---- cells ---- */
+
+static const PricedCandidate *find(const GArray *list, const GemmCandidate *tile)
+{
+  for (unsigned i = 0; i < list->len; i++) {
+    const PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
+    if (gemm_candidate_same(&priced->candidate, tile)) return priced;
+  }
+  return NULL;
+}
+
+static unsigned tile_index(Ranges *ranges, const GemmCandidate *tile)
+{
+  for (unsigned i = 0; i < ranges->n_tiles; i++)
+    if (gemm_candidate_same(&ranges->tiles[i], tile)) return i;
+  ranges->tiles[ranges->n_tiles] = *tile;
+  return ranges->n_tiles++;
+}
+
+static void add_cell(Ranges *ranges, bool group, int64_t rows, double weight, bool bounded)
+{
+  Chooser *chooser = ranges->chooser;
+  Cell *cell = &ranges->cells[ranges->n_cells];
+  GemmCandidate tile;
+  *cell = (Cell){.rows = rows, .weight = weight, .list = gemm_candidates(chooser, group, rows, bounded)};
+  const GemmCandidate cheapest = gemm_cheapest(chooser, group, cell->list, rows);
+  cell->best = gemm_candidate_cost(chooser, &cheapest, rows).total;
+  cell->tuned = tuned_gemm_find(chooser, group, rows, bounded, &tile);
+  if (!cell->tuned) tile = cheapest;
+  cell->own = tile_index(ranges, &tile);
+  ranges->last[cell->own] = ranges->n_cells++;
+}
+
+static double octaves(int64_t before, int64_t rows)
+{
+  bool whole = rows > THIN_ROWS && (rows & (rows - 1)) == 0;
+  return fmax(0, log2((double)rows / (double)before)) + (whole ? ROUND_ROWS : 0);
+}
+
+static void add_cells(Ranges *ranges, bool group, int64_t longest)
+{
+  const Chooser *chooser = ranges->chooser;
+  const int64_t *ends = group ? group_ends : warp_ends;
+  unsigned n = group ? G_N_ELEMENTS(group_ends) : G_N_ELEMENTS(warp_ends);
+  int64_t before = ends[0] / 2;
+  for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
+    add_cell(ranges, group, ends[i], octaves(before, ends[i]), true);
+  int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
+  int64_t rows = MIN(longest, group && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
+  add_cell(ranges, group, rows, octaves(before, rows), longest <= rows);
+}
+
+/* ---- the path ---- */
+
+static double loss(Ranges *ranges, unsigned c, unsigned t)
+{
+  const Cell *cell = &ranges->cells[c];
+  const GemmCandidate *tile = &ranges->tiles[t], *own = &ranges->tiles[cell->own];
+  if (t == cell->own) return 0;
+  if (c > ranges->last[t]) { /* what serves more rows is legal for fewer */
+    if (!find(cell->list, tile)) return NO_TILE;
+    ranges->last[t] = c;
+  }
+  double worse = fmax(0, log(gemm_candidate_cost(ranges->chooser, tile, cell->rows).total / cell->best));
+  if (cell->tuned) worse = fmax(worse, UNTUNED);
+  if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += NOT_THIN;
+  return cell->weight * worse;
+}
+
+typedef struct Step {
+  double loss;   /* of the cells so far */
+  unsigned from; /* tile of the cell before */
+} Step;
+
+/* The tile of each cell, where a change of tiles costs `worth` times that of a variant. Returns the number of
+ * ranges. */
+static unsigned find_path(const Ranges *ranges, const double *losses, double worth, unsigned *path)
+{
+  unsigned n = ranges->n_tiles, last = ranges->n_cells - 1, count = 1, best = 0;
+  g_autofree Step *steps = g_new0(Step, ranges->n_cells * n);
+  for (unsigned c = 0; c <= last; c++) {
+    double price = worth * (c && ranges->cells[c - 1].rows <= THIN_ROWS ? WORTH_A_THIN : WORTH_A_VARIANT);
+    for (unsigned t = 0; t < n; t++) {
+      const Step *before = c ? &steps[(c - 1) * n] : NULL;
+      Step step = {.loss = c ? before[t].loss : 0, .from = t};
+      for (unsigned f = 0; before && f < n; f++)
+        if (before[f].loss + price < step.loss) step = (Step){before[f].loss + price, f};
+      step.loss += losses[c * n + t];
+      steps[c * n + t] = step;
+    }
+  }
+  for (unsigned t = 1; t < n; t++)
+    if (steps[last * n + t].loss < steps[last * n + best].loss) best = t;
+  path[last] = best;
+  for (unsigned c = last; c > 0; c--) {
+    path[c - 1] = steps[c * n + path[c]].from;
+    count += path[c - 1] != path[c];
+  }
+  return count;
+}
+
+static GArray *ranges_of(const Ranges *ranges, const unsigned *path)
+{
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(GemmRange));
+  for (unsigned c = 0; c < ranges->n_cells; c++) {
+    GemmRange range = {.most = ranges->cells[c].rows, .tile = ranges->tiles[path[c]]};
+    if (c + 1 < ranges->n_cells && path[c] == path[c + 1]) continue;
+    range.tile.raster = gemm_candidate_raster(ranges->chooser, &range.tile, range.most);
+    g_array_append_val(list, range);
+  }
+  return list;
+}
+
+GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
+{
+  g_autofree Ranges *ranges = g_new0(Ranges, 1);
+  unsigned path[MOST_CELLS];
+  ranges->chooser = chooser;
+  add_cells(ranges, group, longest);
+  g_autofree double *losses = g_new(double, ranges->n_cells * ranges->n_tiles);
+  for (unsigned t = 0; t < ranges->n_tiles; t++)
+    for (unsigned c = 0; c < ranges->n_cells; c++)
+      losses[c * ranges->n_tiles + t] = loss(ranges, c, t);
+  double worth = 1;
+  while (find_path(ranges, losses, worth, path) > most)
+    worth *= 1.25;
+  for (unsigned c = 0; c < ranges->n_cells; c++)
+    g_array_unref(ranges->cells[c].list);
+  return ranges_of(ranges, path);
+}

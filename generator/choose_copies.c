@@ -73,7 +73,7 @@ static const GraphTensor *source_of(const Chooser *chooser, const GraphTensor *t
 }
 
 /* The operand with its copy, if it is one, replaced by what that is a copy of. `leading`: its rows' distance.
- * false: it is no matrix of one such distance. */
+ * false: it is no matrix of one such distance. `odd`: that is known to be no multiple of 16 bytes. */
 static bool take_source(const Chooser *chooser, FusedInput *input, const Symbolic **leading, bool *odd)
 {
   const GraphTensor *tensor = input->tensor, *source = source_of(chooser, tensor);
@@ -85,7 +85,8 @@ static bool take_source(const Chooser *chooser, FusedInput *input, const Symboli
     *leading = source->strides[outer];
     input->tensor = source;
   }
-  *odd |= !symbolic_divisible(*leading, 16 / number_bytes(input->tensor->type), &chooser->graph->facts);
+  int64_t distance;
+  *odd |= symbolic_is_constant(*leading, &distance) && distance * number_bytes(input->tensor->type) % 16 != 0;
   return true;
 }
 
@@ -113,7 +114,8 @@ static bool sums_possible(const Chooser *chooser)
          !gemm->b_n_major && gemm->a != gemm->b;
 }
 
-/* The product of operands as they lie, in the chooser's arena; NULL: sums along k are not for it. */
+/* The product of operands as they lie, in the chooser's arena; NULL: sums along k are not for it, or rows may
+ * start at multiples of 16 bytes, which the variants' guards find out. */
 static FusedOperator *sums_operator(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->op;

@@ -61,3 +61,7 @@ kernel                        GPU   template  tile     stages  roles  threads  r
 # Not where too few warps would stream a long k.
 $ sed 's/333/9001/g; s/777/17/g' few.json | adlgen compile - --gpu h100 --dim M=1 --explain --emit ptx --out out | grep -c 'is copied'
 1
+
+# Not where only the launch tells how rows start: variants with wide copies come first.
+$ sed 's/333/"K"/g; s/777/"N"/g' few.json | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E 'sums along|variant 1:'
+  variant 1: template gemm, tile 8x64x128, guard: K % 8 == 0 && align(b) >= 16 && align(y) >= 16 && K >= 1 && M <= 8

@@ -276,9 +276,10 @@ static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTil
 static double neighbour_bytes(const CostGemm *gemm, const CostTile *tile, unsigned group)
 {
   unsigned down = MAX(1, tile->cluster), across = MAX(1, tile->across), share = down * across;
+  unsigned bands_high = MAX(1, group / down);
   double rows = divide_up(gemm->m, tile->bm * down), columns = divide_up(gemm->n, tile->bn * across);
   double tiles = fmin(fmax(1, NEIGHBOURS / share), rows * columns);
-  double high = fmin(fmin(fmax(1, group / down), rows), tiles);
+  double high = fmin(fmin(bands_high, rows), tiles);
   double bands = ceil(tiles / (high * columns)), wide = bands > 1 ? columns : ceil(tiles / high);
   double bytes =
       fmin(bands * high, rows) * tile->bm * down * gemm->a_bytes + wide * tile->bn * across * gemm->b_bytes;

@@ -362,7 +362,10 @@ bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate
   if (chooser->op->gemm.dual && (shares || (candidate->swapped && !thin))) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
-  if (candidate->bm * candidate->bn > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
+  unsigned area = candidate->bm * candidate->bn;
+  if (area > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
+  /* the addresses of a second B do not fit beside them (found with ptxas) */
+  if (area == WALKED_AREA && chooser->op->gemm.dual) return false;
   return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }
 
@@ -589,7 +592,7 @@ static bool stores_across(const Chooser *chooser)
 static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
 {
   candidate.swapped = 1;
-  if (candidate.bn > candidate.bm && candidate.bm <= 128) append_walks(chooser, list, candidate, m);
+  if (candidate.bn >= candidate.bm && candidate.bm <= 128) append_walks(chooser, list, candidate, m);
 }
 
 #define SWIZZLE_ROWS 8 /* that a pattern of the widest swizzle has */

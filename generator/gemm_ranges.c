@@ -25,19 +25,22 @@ static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512};
 /* Where memory decides, the model sees less of what rows outside of a tensor cost than was measured: a tile
  * of exchanged operands is left only for another. */
 #define NOT_THIN 0.2
-#define UNTUNED  0.02 /* what a tile loses at least where another was measured to be the best */
-#define NO_TILE  1e9
+/* What a tile loses at least where another was measured to be the best, whatever the cell's width: more than
+ * the two variants that a range of its own may cost. */
+#define UNTUNED 0.05
+#define NO_TILE 1e9
 /* People take powers of two: a cell that ends with one counts as if it were wider by so many octaves. */
 #define ROUND_ROWS 0.5
 #define MOST_BEST  (2 * MOST_CELLS)
 
 typedef struct Cell {
-  int64_t rows;  /* the last of them, which it is priced for */
-  double weight; /* octaves */
-  GArray *list;  /* PricedCandidate */
-  double best;   /* clocks */
-  unsigned own;  /* of the tiles: the best */
-  bool tuned;    /* measured, not priced */
+  int64_t rows;    /* the last of them, which it is priced for */
+  double weight;   /* octaves */
+  GArray *list;    /* PricedCandidate */
+  double best;     /* clocks */
+  unsigned own;    /* of the tiles: the best */
+  bool tuned;      /* measured, not priced */
+  unsigned raster; /* of what was measured: the walk */
 } Cell;
 
 typedef struct Ranges {
@@ -77,7 +80,10 @@ static void add_cell(Ranges *ranges, bool group, int64_t rows, double weight, bo
   const GemmCandidate cheapest = gemm_cheapest(chooser, group, cell->list, rows);
   cell->best = gemm_candidate_cost(chooser, &cheapest, rows).total;
   cell->tuned = tuned_gemm_find(chooser, group, rows, bounded, &tile);
-  if (!cell->tuned) tile = cheapest;
+  if (cell->tuned)
+    cell->raster = tile.raster;
+  else
+    tile = cheapest;
   cell->own = tile_index(ranges, &tile);
   ranges->last[cell->own] = ranges->n_cells++;
 }
@@ -113,9 +119,8 @@ static double loss(Ranges *ranges, unsigned c, unsigned t)
     ranges->last[t] = c;
   }
   double worse = fmax(0, log(gemm_candidate_cost(ranges->chooser, tile, cell->rows).total / cell->best));
-  if (cell->tuned) worse = fmax(worse, UNTUNED);
   if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += NOT_THIN;
-  return cell->weight * worse;
+  return fmax(cell->weight * worse, cell->tuned ? UNTUNED : 0);
 }
 
 typedef struct Step {
@@ -153,10 +158,14 @@ static unsigned find_path(const Ranges *ranges, const double *losses, double wor
 static GArray *ranges_of(const Ranges *ranges, const unsigned *path)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(GemmRange));
+  unsigned measured = 0; /* the walk that was measured last in the range */
   for (unsigned c = 0; c < ranges->n_cells; c++) {
-    GemmRange range = {.most = ranges->cells[c].rows, .tile = ranges->tiles[path[c]]};
+    const Cell *cell = &ranges->cells[c];
+    GemmRange range = {.most = cell->rows, .tile = ranges->tiles[path[c]]};
+    if (cell->tuned && cell->own == path[c]) measured = cell->raster;
     if (c + 1 < ranges->n_cells && path[c] == path[c + 1]) continue;
-    range.tile.raster = gemm_candidate_raster(ranges->chooser, &range.tile, range.most);
+    range.tile.raster = measured ? measured : gemm_candidate_raster(ranges->chooser, &range.tile, range.most);
+    measured = 0;
     g_array_append_val(list, range);
   }
   return list;

@@ -194,7 +194,8 @@ static bool operand_fits(const Operand *operand, const Token *token)
   case OPERAND_REGISTERS: return operand->n == 1 && (token->types >> operand->registers[0].type & 1) != 0;
   case OPERAND_INT: return !predicate || operand->integer == 0 || operand->integer == 1;
   case OPERAND_FLOAT:
-    return (token->types & (1u << NUMBER_F32 | 1u << NUMBER_F64 | 1u << NUMBER_F16 | 1u << NUMBER_BF16)) != 0;
+    return (token->types & (1u << NUMBER_F32 | 1u << NUMBER_F64 | 1u << NUMBER_F16 | 1u << NUMBER_BF16 |
+                            1u << NUMBER_E4M3 | 1u << NUMBER_E5M2)) != 0;
   case OPERAND_SHARED: return (token->types >> NUMBER_U32 & 1) != 0;
   default: return false;
   }

@@ -336,8 +336,8 @@ static IrExpr *fold_value(Fold *fold, const IrOp *op)
   }
   if (!is_pure(op)) return NULL;
   /* A number alone is of 32 bits to a store that takes its type from its operand. */
-  if (op->code == OP_MOVE && op->operands[0]->kind != EXPR_VALUE && number_bits(result->type.element) == 16)
-    return NULL;
+  unsigned bits = number_bits(result->type.element);
+  if (op->code == OP_MOVE && op->operands[0]->kind != EXPR_VALUE && (bits == 8 || bits == 16)) return NULL;
   if (fold_integer(op, &integer)) return ir_int(fold->module, wrap(result->type.element, integer));
   if (fold_float(op, &number)) return ir_float(fold->module, number);
   return identity(fold, op);

@@ -139,3 +139,8 @@ bound group: int = 2
 
 $ adlgen compile p.json --gpu h100 --out usual --emit ir --dim M=64 --tuned choices.json >/dev/null; grep -h 'bound group' usual/h100/*128x64.ir
 bound group: int = 8
+
+# With M open the rows that were measured have a range of their own, walked as it says.
+$ adlgen compile p.json --gpu h100 --out open --emit ir --tuned walk.json --explain | grep -o 'tile 64x128x64, guard.*M <= 64'; grep -h 'bound group' open/h100/*64x128x64.ir
+tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
+bound group: int = 2

@@ -5,8 +5,9 @@
  * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
  *
  * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine
- * count from it; others on 128. The slots of one tile follow one another. A tile that overlays a channel starts
- * where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each, come last.
+ * count from it; others on 128. The slots of one tile follow one another. A tile that overlays a channel
+ * starts where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each,
+ * come last.
  */
 #include "ir/pass.h"
 

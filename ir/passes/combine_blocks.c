@@ -16,9 +16,9 @@
  * waits for what it needs and no longer, and may leave after it, since all that is sent to it has come. A
  * block's shared tile is written once: the kernel gives it one tile.
  *
- * With `reuse` the shared tile overlays the slots of the kernel's channel, whose steps are over by then: a big
- * tile that is shared would otherwise leave the ring too few of them. Then all blocks meet once more before
- * the first part is sent: nobody writes where a peer still multiplies.
+ * With `reuse` the shared tile overlays the slots of the kernel's channel, whose steps are over by then: a
+ * big tile that is shared would otherwise leave the ring too few of them. Then all blocks meet once more
+ * before the first part is sent: nobody writes where a peer still multiplies.
  *
  * Blocks that signal nobody else's barriers need their cluster only when they put parts: then the wait for
  * the cluster's start moves from the front of the kernel to the first put, and copies begin before all

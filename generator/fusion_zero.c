@@ -120,7 +120,9 @@ static void expand(Expansion *at, GraphNode *product)
   bool vector = b->rank == 1; /* the result then has no columns */
   GraphTensor *a_column = a_zero ? as_column(at, a_zero) : NULL;
   GraphTensor *rows = b_zero ? sum_along(at, in_s32(at, a, a_column), a->rank - 1, !vector) : NULL;
-  GraphTensor *columns = a_zero ? sum_along(at, in_s32(at, b, NULL), vector ? 0 : b->rank - 2, true) : NULL;
+  /* of a vector A the result has no rows: a dimension in their place would be taken for a batch */
+  bool keep = a->rank > 1;
+  GraphTensor *columns = a_zero ? sum_along(at, in_s32(at, b, NULL), vector ? 0 : b->rank - 2, keep) : NULL;
   GraphTensor *raw = new_tensor(at, "raw", result->rank, result->shape);
   GraphTensor **inputs = arena_memdup(at->fuser->arena, product->inputs, 2 * sizeof *inputs);
   product->inputs = inputs;

@@ -59,14 +59,28 @@ static Group *group_of(const Grouping *g, const GraphNode *node)
   return g->fuser.group_of[node->index];
 }
 
+/* Nodes that write a tensor, which may be NULL: one, none, or one for each of its parts. */
+static unsigned n_writers(const GraphTensor *tensor)
+{
+  return !tensor ? 0 : tensor->n_parts ? tensor->n_parts : 1;
+}
+
+/* NULL: the graph is given it. */
+static GraphNode *writer(const Grouping *g, const GraphTensor *tensor, unsigned i)
+{
+  return g->producers[tensor->n_parts ? tensor->parts[i]->index : tensor->index];
+}
+
 /* The node reads a view of what the group computes: that must have left the group's kernel before. */
 static bool reads_view(const Grouping *g, const GraphNode *node, const Group *group)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const GraphTensor *tensor = node->inputs[i];
     if (!tensor || !fuser_is_view(tensor)) continue;
-    const GraphNode *producer = g->producers[tensor->index];
-    if (producer && group_of(g, producer) == group) return true;
+    for (unsigned j = 0; j < n_writers(tensor); j++) {
+      const GraphNode *producer = writer(g, tensor, j);
+      if (producer && group_of(g, producer) == group) return true;
+    }
   }
   return false;
 }
@@ -90,11 +104,12 @@ static bool depends_on(Grouping *g, Group *group, const Group *target, GHashTabl
   if (!g_hash_table_add(seen, group)) return false;
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++) {
-      const GraphNode *producer = node->inputs[j] ? g->producers[node->inputs[j]->index] : NULL;
-      Group *next = producer ? group_of(g, producer) : NULL;
-      if (next && next != group && depends_on(g, next, target, seen)) return true;
-    }
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      for (unsigned k = 0; k < n_writers(node->inputs[j]); k++) {
+        const GraphNode *producer = writer(g, node->inputs[j], k);
+        Group *next = producer ? group_of(g, producer) : NULL;
+        if (next && next != group && depends_on(g, next, target, seen)) return true;
+      }
   }
   return false;
 }
@@ -103,11 +118,14 @@ static bool depends_on(Grouping *g, Group *group, const Group *target, GHashTabl
 static bool is_acyclic(Grouping *g, const GraphNode *node, const Group *group, const Group *absorbed)
 {
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
-  for (unsigned i = 0; i < node->n_inputs; i++) {
-    const GraphNode *producer = node->inputs[i] ? g->producers[node->inputs[i]->index] : NULL;
-    Group *other = producer ? group_of(g, producer) : NULL;
-    if (other && other != group && other != absorbed && depends_on(g, other, group, seen)) return false;
-  }
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    for (unsigned j = 0; j < n_writers(node->inputs[i]); j++) {
+      const GraphNode *producer = writer(g, node->inputs[i], j);
+      Group *other = producer ? group_of(g, producer) : NULL;
+      /* what is written in parts is read from memory, whoever wrote a part of it */
+      if (other && other == group && node->inputs[i]->n_parts) return false;
+      if (other && other != group && other != absorbed && depends_on(g, other, group, seen)) return false;
+    }
   return true;
 }
 
@@ -154,7 +172,7 @@ static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const ch
   Group *group = group_of(g, producer);
   if (!group) return NULL;
   if (reads_view(g, node, group))
-    *why = "it is split or transposed";
+    *why = "it is read at other indices";
   else if (!graph_same_shape(node->outputs[0], shape_of(group)))
     *why = "its shape is another";
   else if (group->anchor && tensor != producer->outputs[0])
@@ -234,13 +252,16 @@ static bool follows(Closure *c, const GraphNode *node)
 {
   bool reads = false, waits = false;
   for (unsigned i = 0; i < node->n_inputs; i++) {
-    const GraphNode *producer = node->inputs[i] ? c->g->producers[node->inputs[i]->index] : NULL;
-    if (!producer) continue;
-    if (fuser_is_view(node->inputs[i]))
-      waits = waits || c->inside[producer->index];
-    else
-      reads = reads || c->inside[producer->index];
-    waits = waits || c->tainted[producer->index];
+    const GraphTensor *input = node->inputs[i];
+    for (unsigned j = 0; j < n_writers(input); j++) {
+      const GraphNode *producer = writer(c->g, input, j);
+      if (!producer) continue;
+      if (fuser_is_view(input) || input->n_parts)
+        waits = waits || c->inside[producer->index];
+      else
+        reads = reads || c->inside[producer->index];
+      waits = waits || c->tainted[producer->index];
+    }
   }
   bool joins = reads && !waits && node->op->class_ == OPERATOR_ELEMENTWISE && !group_of(c->g, node) &&
                graph_same_shape(node->outputs[0], shape_of(c->group));
@@ -431,11 +452,12 @@ static void order_groups(Grouping *g, GPtrArray *ordered)
       bool ready = !group->absorbed && !g_hash_table_contains(done, group);
       for (unsigned j = 0; ready && j < group->nodes->len; j++) {
         const GraphNode *node = group->nodes->pdata[j];
-        for (unsigned k = 0; ready && k < node->n_inputs; k++) {
-          const GraphNode *producer = node->inputs[k] ? g->producers[node->inputs[k]->index] : NULL;
-          Group *other = producer ? group_of(g, producer) : NULL;
-          ready = !other || other == group || g_hash_table_contains(done, other);
-        }
+        for (unsigned k = 0; ready && k < node->n_inputs; k++)
+          for (unsigned w = 0; ready && w < n_writers(node->inputs[k]); w++) {
+            const GraphNode *producer = writer(g, node->inputs[k], w);
+            Group *other = producer ? group_of(g, producer) : NULL;
+            ready = !other || other == group || g_hash_table_contains(done, other);
+          }
       }
       if (!ready) continue;
       g_hash_table_add(done, group);
@@ -447,19 +469,23 @@ static void order_groups(Grouping *g, GPtrArray *ordered)
 
 static void set_dependencies(Grouping *g, Fusion *fusion)
 {
-  g_autofree int *writer = g_new(int, g->fuser.tensors->len + 1);
-  memset(writer, -1, (g->fuser.tensors->len + 1) * sizeof *writer);
+  g_autofree int *last = g_new(int, g->fuser.tensors->len + 1);
+  memset(last, -1, (g->fuser.tensors->len + 1) * sizeof *last);
   for (unsigned i = 0; i < fusion->n; i++) {
     FusedOperator *fused = fusion->operators[i];
     unsigned *list = arena_new_array(fusion->arena, unsigned, i);
     g_autofree bool *is_on = g_new0(bool, i + 1);
     for (unsigned j = 0; j < fused->n_inputs; j++)
-      if (writer[fused->inputs[j].tensor->index] >= 0) is_on[writer[fused->inputs[j].tensor->index]] = true;
+      for (unsigned k = 0; k < n_writers(fused->inputs[j].tensor); k++) {
+        const GraphTensor *tensor = fused->inputs[j].tensor;
+        int before = last[tensor->n_parts ? tensor->parts[k]->index : tensor->index];
+        if (before >= 0) is_on[before] = true;
+      }
     for (unsigned j = 0; j < i; j++)
       if (is_on[j]) list[fused->n_depends++] = j;
     fused->depends_on = list;
     for (unsigned j = 0; j < fused->n_outputs; j++)
-      writer[fused->outputs[j].tensor->index] = (int)i;
+      last[fused->outputs[j].tensor->index] = (int)i;
   }
 }
 
@@ -479,6 +505,14 @@ static bool is_complete(const Grouping *g, const GPtrArray *ordered)
   for (unsigned i = 0; i < g->fuser.groups->len; i++)
     n += !((Group *)g->fuser.groups->pdata[i])->absorbed;
   return n == ordered->len;
+}
+
+/* What the graph does not give has memory of its own, once for all parts. */
+static void add_intermediate(GPtrArray *intermediates, const GraphTensor *tensor)
+{
+  if (tensor->whole) tensor = tensor->whole;
+  if (!tensor->is_output && !g_ptr_array_find(intermediates, tensor, NULL))
+    g_ptr_array_add(intermediates, (void *)tensor);
 }
 
 static void finish(Grouping *g, Fusion *fusion)
@@ -501,8 +535,7 @@ static void finish(Grouping *g, Fusion *fusion)
     fused->name = name_of(&g->fuser, ordered->pdata[i], names);
     fusion->operators[i] = fused;
     for (unsigned j = 0; j < fused->n_outputs; j++)
-      if (!fused->outputs[j].tensor->is_output)
-        g_ptr_array_add(intermediates, (void *)fused->outputs[j].tensor);
+      add_intermediate(intermediates, fused->outputs[j].tensor);
   }
   fusion->n_intermediates = intermediates->len;
   fusion->intermediates =

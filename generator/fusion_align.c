@@ -91,7 +91,7 @@ static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
 /* Between two kernels of the graph, in memory that nobody else sees, nor its strides. */
 static bool is_intermediate(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor)
 {
-  return tensor->producer && !tensor->is_output && !fuser_is_view(tensor) &&
+  return tensor->producer && !tensor->is_output && !fuser_is_view(tensor) && !tensor->n_parts &&
          !fuser_is_viewed(fuser, live, tensor);
 }
 

@@ -18,9 +18,8 @@ static void append_value(GString *text, const char *title, const Symbolic *value
 }
 
 /* The tensor, and where a part of it begins. */
-static void append_input(GString *text, const FusedOperator *fused, unsigned input)
+static void append_tensor(GString *text, const GraphTensor *tensor)
 {
-  const GraphTensor *tensor = fused->inputs[input].tensor;
   g_string_append(text, tensor->name);
   if (!tensor->begins || symbolic_equals(tensor->begins, 0)) return;
   g_autofree char *begins = symbolic_text(tensor->begins);
@@ -32,7 +31,7 @@ static void append_operand(GString *text, const FusedOperator *fused, const Fuse
   char number[G_ASCII_DTOSTR_BUF_SIZE];
   switch (operand->kind) {
   case OPERAND_ABSENT: g_string_append_c(text, '-'); return;
-  case OPERAND_INPUT: append_input(text, fused, operand->index); return;
+  case OPERAND_INPUT: append_tensor(text, fused->inputs[operand->index].tensor); return;
   case OPERAND_STEP: g_string_append_printf(text, "%%%u", operand->index); return;
   case OPERAND_ANCHOR: g_string_append(text, operand->index ? "anchor2" : "anchor"); return;
   case OPERAND_IMMEDIATE:
@@ -63,19 +62,19 @@ static void append_gemm(GString *text, const FusedOperator *fused)
   append_value(text, "n", gemm->n);
   append_value(text, "k", gemm->k);
   g_string_append(text, "\n  a ");
-  append_input(text, fused, gemm->a);
+  append_tensor(text, fused->inputs[gemm->a].tensor);
   append_list(text, " batch ", gemm->a_batch, gemm->n_batch);
   append_value(text, "m", gemm->a_m);
   append_value(text, "k", gemm->a_k);
   g_string_append_printf(text, "%s\n  b ", gemm->a_m_major ? " m-major" : "");
-  append_input(text, fused, gemm->b);
+  append_tensor(text, fused->inputs[gemm->b].tensor);
   append_list(text, " batch ", gemm->b_batch, gemm->n_batch);
   append_value(text, "k", gemm->b_k);
   append_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
   if (!gemm->dual) return;
   g_string_append(text, "  b2 ");
-  append_input(text, fused, gemm->b2);
+  append_tensor(text, fused->inputs[gemm->b2].tensor);
   g_string_append(text, " as b\n");
 }
 
@@ -110,7 +109,7 @@ static void append_operator(GString *text, const FusedOperator *fused)
         fused->kind == FUSED_GEMM && (i == gemm->a || i == gemm->b || (gemm->dual && i == gemm->b2));
     if (operand) continue;
     g_string_append(text, "  in ");
-    append_input(text, fused, i);
+    append_tensor(text, fused->inputs[i].tensor);
     g_string_append_printf(text, ": %s", number_name(fused->inputs[i].tensor->type));
     append_list(text, " strides ", fused->inputs[i].strides, fused->rank);
     g_string_append_c(text, '\n');
@@ -119,7 +118,9 @@ static void append_operator(GString *text, const FusedOperator *fused)
     append_step(text, fused, i);
   for (unsigned i = 0; i < fused->n_outputs; i++) {
     const FusedOutput *output = &fused->outputs[i];
-    g_string_append_printf(text, "  out %s: %s", output->tensor->name, number_name(output->tensor->type));
+    g_string_append(text, "  out ");
+    append_tensor(text, output->tensor);
+    g_string_append_printf(text, ": %s", number_name(output->tensor->type));
     append_list(text, " strides ", output->strides, fused->rank);
     g_string_append(text, " <- ");
     append_operand(text, fused, &output->value);

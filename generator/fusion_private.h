@@ -46,8 +46,9 @@ void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *sourc
 
 /* ---- views: fusion_view.c ---- */
 
-/* Removes Split and Transpose from the live nodes: who reads their outputs reads their input instead, through
- * tensors with strides and a beginning of their own; outputs of the graph are copied. */
+/* Removes Split, Slice, Transpose and Concat from the live nodes: who reads the outputs of the first three
+ * reads their input instead, through tensors with strides and a beginning of their own; outputs of the graph
+ * are copied. A Concat's inputs are copied to parts of its output. */
 void fuser_make_views(Fuser *fuser, GPtrArray *live);
 /* Part of a tensor along a dimension: `extent` indices from `first` on. */
 GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,

@@ -38,7 +38,7 @@ static bool reads_one_product(Reduction *reduction, const GraphNode *node)
   unsigned n = node == reduction->anchor ? 1 : node->n_inputs;
   for (unsigned i = 0; i < n; i++) {
     const GraphNode *producer = node->inputs[i] ? producer_of(fuser, node->inputs[i]) : NULL;
-    if (node->inputs[i] && fuser_is_view(node->inputs[i])) return false;
+    if (node->inputs[i] && (fuser_is_view(node->inputs[i]) || node->inputs[i]->n_parts)) return false;
     Group *group = producer ? fuser->group_of[producer->index] : NULL;
     if (!producer || group == reduction->row) continue;
     if (group->kind != FUSED_GEMM || (reduction->product && reduction->product != group) ||

@@ -32,8 +32,13 @@ typedef struct GraphTensor {
    * many of them lie before its first one. NULL: none, and it is no part of a tensor that the graph computes.
    */
   const Symbolic *begins;
-  GraphNode *producer;   /* COMPUTED */
-  GraphNode **consumers; /* in node order, one entry per use */
+  /* Of a tensor that fusion has written in parts by several nodes: these, which are views with indices of
+   * their own. NULL: one node gives it. */
+  const struct GraphTensor *const *parts;
+  unsigned n_parts;
+  const struct GraphTensor *whole; /* of such a part: the tensor it belongs to */
+  GraphNode *producer;             /* COMPUTED */
+  GraphNode **consumers;           /* in node order, one entry per use */
   unsigned n_consumers;
   const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
@@ -63,10 +68,12 @@ struct GraphNode {
   GraphAttribute *attributes; /* op->n_attributes */
   const Mark *input_marks;    /* where each input is named */
   /* Resolved by inference: */
-  uint32_t axes;                  /* ROW: bit per normalised or reduced axis; 0: nothing is reduced */
-  bool keepdims;                  /* ROW, reductions */
+  uint32_t axes; /* ROW: bit per normalised or reduced axis; 0: nothing is reduced. Split, Concat: one */
+  bool keepdims; /* ROW, reductions */
   const Symbolic **sizes;         /* Split: of each output along the axis in `axes` */
   unsigned order[GRAPH_MAX_RANK]; /* Transpose: the input's dimension that is the output's i-th */
+  const Symbolic **firsts;        /* Slice: of each dimension the first index, */
+  int64_t steps[GRAPH_MAX_RANK];  /* and from one to the next, never 0 */
   Mark mark;
 };
 

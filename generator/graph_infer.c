@@ -1,19 +1,10 @@
 /* Types and shapes of every computed tensor. What a faulty node gives has TYPE_UNKNOWN, and what reads that
  * is not reported again. */
-#include "generator/graph_private.h"
+#include "generator/graph_infer_private.h"
 #include <string.h>
 
-typedef struct {
-  Graph *graph;
-  GraphNode *node;
-  GError **error;
-} Inference;
-
-static bool refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
-                   const char *format, ...) G_GNUC_PRINTF(6, 7);
-
-static bool refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
-                   const char *format, ...)
+bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
+                  const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
@@ -40,8 +31,9 @@ static bool check_type(Inference *at, unsigned i, TypeMask mask)
   if (!input || mask >> input->type & 1) return true;
   g_autofree char *list = type_list(mask);
   g_autofree char *hint = g_strdup_printf("it takes %s", list);
-  return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", hint, "%s does not take %s: `%s` is %s",
-                at->node->op->name, number_name(input->type), input->name, number_name(input->type));
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", hint,
+                      "%s does not take %s: `%s` is %s", at->node->op->name, number_name(input->type),
+                      input->name, number_name(input->type));
 }
 
 /* f32 and tf32 share their storage; together they are f32. */
@@ -65,9 +57,9 @@ static bool one_type(Inference *at, unsigned first, NumberType *type)
       leader = input;
       *type = input->type;
     } else if (!unify(*type, input->type, type)) {
-      return refuse(at, ERROR_INPUT, &node->input_marks[i], "type", "insert a Cast",
-                    "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name, leader->name,
-                    number_name(leader->type), input->name, number_name(input->type));
+      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "type", "insert a Cast",
+                          "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
+                          leader->name, number_name(leader->type), input->name, number_name(input->type));
     }
   }
   return true;
@@ -82,9 +74,9 @@ static bool infer_product_type(Inference *at, NumberType *type)
                number_class(b) != NUMBER_FLOAT;
   bool floats = number_is_small_float(a) && number_is_small_float(b);
   if (!bytes && !floats && !unify(a, b, type))
-    return refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
-                  "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
-                  at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
+                        "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
+                        at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
   if (bytes) *type = NUMBER_S32;
   if (floats) *type = NUMBER_F32;
   /* Gemm's C has the result's type; MatMulInteger's zero points those of A and B. */
@@ -93,8 +85,9 @@ static bool infer_product_type(Inference *at, NumberType *type)
     bool zero_point = at->node->op->id == ONNX_MatMulInteger;
     NumberType wanted = zero_point ? at->node->inputs[i - 2]->type : *type, ignored;
     if (input && !unify(input->type, wanted, &ignored))
-      return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", "insert a Cast",
-                    "`%s` must be %s, not %s", input->name, number_name(wanted), number_name(input->type));
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", "insert a Cast",
+                          "`%s` must be %s, not %s", input->name, number_name(wanted),
+                          number_name(input->type));
   }
   return true;
 }
@@ -117,8 +110,8 @@ static bool check_result(Inference *at, NumberType type, TypeMask mask)
   if (mask >> type & 1) return true;
   g_autofree char *list = type_list(mask);
   g_autofree char *hint = g_strdup_printf("it gives %s", list);
-  return refuse(at, ERROR_INPUT, &at->node->mark, "type", hint, "%s does not give %s", at->node->op->name,
-                number_name(type));
+  return infer_refuse(at, ERROR_INPUT, &at->node->mark, "type", hint, "%s does not give %s",
+                      at->node->op->name, number_name(type));
 }
 
 #define SCALE_TYPES (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
@@ -129,9 +122,9 @@ static bool check_zero_point(Inference *at, NumberType wanted)
 {
   const GraphTensor *zero = at->node->n_inputs > 2 ? at->node->inputs[2] : NULL;
   if (!zero || zero->type == wanted) return true;
-  return refuse(at, ERROR_INPUT, &at->node->input_marks[2], "type", NULL,
-                "the zero point `%s` must be %s, not %s", zero->name, number_name(wanted),
-                number_name(zero->type));
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[2], "type", NULL,
+                      "the zero point `%s` must be %s, not %s", zero->name, number_name(wanted),
+                      number_name(zero->type));
 }
 
 static bool infer_quantize_type(Inference *at, NumberType *type)
@@ -176,18 +169,18 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
     return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_SLICE:
+    *type = node->inputs[0]->type;
+    for (unsigned i = 1; i < node->n_inputs; i++)
+      if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
+    return check_type(at, 0, node->op->types);
   }
   return false;
 }
 
 /* ---- shapes ---- */
 
-typedef struct {
-  unsigned rank;
-  const Symbolic *dims[GRAPH_MAX_RANK];
-} Shape;
-
-static Shape shape_of(const GraphTensor *tensor)
+Shape infer_shape_of(const GraphTensor *tensor)
 {
   Shape shape = {.rank = tensor->rank};
   memcpy(shape.dims, tensor->shape, sizeof shape.dims);
@@ -221,8 +214,8 @@ static bool broadcast_input(Inference *at, unsigned i, Shape *shape)
     if (!extent) {
       g_autofree char *left = graph_shape_text(shape->dims, shape->rank);
       g_autofree char *right = graph_shape_text(input->shape, input->rank);
-      return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", fit_hint(a, b),
-                    "`%s` of shape %s does not broadcast with %s", input->name, right, left);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", fit_hint(a, b),
+                          "`%s` of shape %s does not broadcast with %s", input->name, right, left);
     }
     wide.dims[wide.rank - d] = extent;
   }
@@ -253,19 +246,19 @@ static bool fits(Inference *at, unsigned i, const Shape *shape)
   if (ok) return true;
   g_autofree char *have = graph_shape_text(input->shape, input->rank);
   g_autofree char *want = graph_shape_text(shape->dims, shape->rank);
-  return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", hint,
-                "`%s` of shape %s does not broadcast to %s", input->name, have, want);
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", hint,
+                      "`%s` of shape %s does not broadcast to %s", input->name, have, want);
 }
 
 static bool infer_clip(Inference *at, Shape *shape)
 {
-  *shape = shape_of(at->node->inputs[0]);
+  *shape = infer_shape_of(at->node->inputs[0]);
   for (unsigned i = 1; i < at->node->n_inputs; i++) {
     const GraphTensor *bound = at->node->inputs[i];
     if (!bound || !bound->rank || (bound->rank == 1 && symbolic_equals(bound->shape[0], 1))) continue;
     g_autofree char *text = graph_shape_text(bound->shape, bound->rank);
-    return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", NULL,
-                  "a bound of Clip is a scalar: `%s` has shape %s", bound->name, text);
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", NULL,
+                        "a bound of Clip is a scalar: `%s` has shape %s", bound->name, text);
   }
   return true;
 }
@@ -276,9 +269,9 @@ static bool refuse_inner(Inference *at, const Symbolic *a, const Symbolic *b)
   g_autofree char *x_text = graph_shape_text(x->shape, x->rank),
                   *y_text = graph_shape_text(y->shape, y->rank);
   g_autofree char *a_text = symbolic_text(a), *b_text = symbolic_text(b);
-  return refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", NULL,
-                "the inner dimensions differ, %s and %s: `%s` is %s, `%s` is %s", a_text, b_text, x->name,
-                x_text, y->name, y_text);
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", NULL,
+                      "the inner dimensions differ, %s and %s: `%s` is %s, `%s` is %s", a_text, b_text,
+                      x->name, x_text, y->name, y_text);
 }
 
 /* MatMulInteger: one number, or one for each of the operand's rows (A) or columns (B): a vector, or a matrix
@@ -296,14 +289,14 @@ static bool infer_zero_point(Inference *at, unsigned input, const Symbolic *exte
   }
   if (!fits_here) {
     g_autofree char *text = graph_shape_text(zero->shape, zero->rank);
-    return refuse(at, ERROR_INPUT, &at->node->input_marks[input], "shape", NULL,
-                  "the zero point `%s` is %s; it may be one number, or one for each %s", zero->name, text,
-                  input == 2 ? "row of the left operand" : "column of the right operand");
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[input], "shape", NULL,
+                        "the zero point `%s` is %s; it may be one number, or one for each %s", zero->name,
+                        text, input == 2 ? "row of the left operand" : "column of the right operand");
   }
   if (zero && !one && zero->producer && input == 2)
-    return refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "unsupported-input",
-                  "make it an input or constant",
-                  "zero points of rows that the graph computes are not supported");
+    return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "unsupported-input",
+                        "make it an input or constant",
+                        "zero points of rows that the graph computes are not supported");
   return true;
 }
 
@@ -312,8 +305,8 @@ static bool infer_matmul(Inference *at, Shape *shape)
   const GraphTensor *a = at->node->inputs[0], *b = at->node->inputs[1];
   for (unsigned i = 0; i < 2; i++)
     if (!at->node->inputs[i]->rank)
-      return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", NULL,
-                    "%s does not take scalars: `%s`", at->node->op->name, at->node->inputs[i]->name);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", NULL,
+                          "%s does not take scalars: `%s`", at->node->op->name, at->node->inputs[i]->name);
   unsigned row = b->rank > 1 ? b->rank - 2 : 0;
   if (!symbolic_same(a->shape[a->rank - 1], b->shape[row]))
     return refuse_inner(at, a->shape[a->rank - 1], b->shape[row]);
@@ -327,9 +320,9 @@ static bool infer_matmul(Inference *at, Shape *shape)
     if (!extent) {
       g_autofree char *a_text = graph_shape_text(a->shape, a->rank),
                       *b_text = graph_shape_text(b->shape, b->rank);
-      return refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", fit_hint(x, y),
-                    "the batch dimensions do not broadcast: `%s` is %s, `%s` is %s", a->name, a_text, b->name,
-                    b_text);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", fit_hint(x, y),
+                          "the batch dimensions do not broadcast: `%s` is %s, `%s` is %s", a->name, a_text,
+                          b->name, b_text);
     }
     shape->dims[shape->rank - d] = extent;
   }
@@ -346,8 +339,8 @@ static bool infer_gemm(Inference *at, Shape *shape)
                               graph_attribute(at->node, "transB")->integer != 0};
   for (unsigned i = 0; i < 2; i++)
     if (inputs[i]->rank != 2)
-      return refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", "MatMul takes batches",
-                    "Gemm takes matrices: `%s` has rank %u", inputs[i]->name, inputs[i]->rank);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", "MatMul takes batches",
+                          "Gemm takes matrices: `%s` has rank %u", inputs[i]->name, inputs[i]->rank);
   const Symbolic *k = inputs[0]->shape[!transposed[0]], *b_k = inputs[1]->shape[transposed[1]];
   if (!symbolic_same(k, b_k)) return refuse_inner(at, k, b_k);
   *shape = (Shape){2, {inputs[0]->shape[transposed[0]], inputs[1]->shape[!transposed[1]]}};
@@ -356,10 +349,11 @@ static bool infer_gemm(Inference *at, Shape *shape)
 
 /* ---- rows ---- */
 
-static bool read_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result)
+bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result)
 {
   if (axis < -(int64_t)rank || axis >= (int64_t)rank)
-    return refuse(at, ERROR_INPUT, mark, "axis", NULL, "axis %d of a tensor of rank %u", (int)axis, rank);
+    return infer_refuse(at, ERROR_INPUT, mark, "axis", NULL, "axis %d of a tensor of rank %u", (int)axis,
+                        rank);
   *result = (unsigned)(axis < 0 ? axis + rank : axis);
   return true;
 }
@@ -374,9 +368,9 @@ static bool infer_softmax(Inference *at, Shape *shape)
   GraphNode *node = at->node;
   const GraphAttribute *attribute = graph_attribute(node, "axis");
   unsigned axis = 0;
-  *shape = shape_of(node->inputs[0]);
+  *shape = infer_shape_of(node->inputs[0]);
   const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
-  if (!read_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
+  if (!infer_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
   node->axes = node->op->since >= 13 ? 1u << axis : axes_from(axis, shape->rank);
   return true;
 }
@@ -387,43 +381,49 @@ static bool infer_norm(Inference *at, Shape *shape)
   const GraphAttribute *attribute = graph_attribute(node, "axis");
   const GraphAttribute *stash = graph_attribute(node, "stash_type");
   unsigned axis = 0;
-  *shape = shape_of(node->inputs[0]);
+  *shape = infer_shape_of(node->inputs[0]);
   const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
-  if (!read_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
+  if (!infer_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
   node->axes = axes_from(axis, shape->rank);
   if (stash->integer != 1)
-    return refuse(at, ERROR_UNSUPPORTED, &stash->mark, "unsupported-attribute", "1 is f32",
-                  "stash_type %d is not supported", (int)stash->integer);
+    return infer_refuse(at, ERROR_UNSUPPORTED, &stash->mark, "unsupported-attribute", "1 is f32",
+                        "stash_type %d is not supported", (int)stash->integer);
   for (unsigned i = 1; i < node->n_inputs; i++)
     if (!fits(at, i, shape)) return false;
   return true;
 }
 
-/* A list, the axes of a reduction or the sizes of parts: attribute or constant input. Absent: n is 0. */
-static bool read_list(Inference *at, const char *name, const char *what, const int64_t **list, unsigned *n,
-                      const Mark **mark)
+/* Indices may be of 32 bits. */
+static const int64_t *widened(Inference *at, const GraphTensor *input)
+{
+  if (input->type != NUMBER_S32) return input->data;
+  int64_t *items = arena_new_array(at->graph->arena, int64_t, input->n_elements);
+  for (size_t i = 0; i < input->n_elements; i++)
+    items[i] = ((const int32_t *)input->data)[i];
+  return items;
+}
+
+bool infer_list(Inference *at, const ListArgument *argument, List *list)
 {
   GraphNode *node = at->node;
-  *n = 0;
-  *mark = &node->mark;
-  if (operator_attribute_index(node->op, name) >= 0) {
-    const GraphAttribute *attribute = graph_attribute(node, name);
-    *list = attribute->integers;
-    *n = attribute->n;
-    *mark = &attribute->mark;
+  *list = (List){.mark = node->mark};
+  if (operator_attribute_index(node->op, argument->name) >= 0) {
+    const GraphAttribute *attribute = graph_attribute(node, argument->name);
+    *list = (List){attribute->given, attribute->integers, attribute->n, attribute->mark};
     return true;
   }
-  const GraphTensor *input = node->n_inputs > 1 ? node->inputs[1] : NULL;
+  const GraphTensor *input = node->n_inputs > argument->input ? node->inputs[argument->input] : NULL;
+  const char *what = argument->what;
   if (!input) return true;
-  *mark = &node->input_marks[1];
+  const Mark *mark = &node->input_marks[argument->input];
   if (!input->data || input->kind != TENSOR_CONSTANT)
-    return refuse(at, ERROR_UNSUPPORTED, *mark, what, "put them under `constants`, with `data`",
-                  "%s that are not a constant of the description are not supported: `%s`", what, input->name);
+    return infer_refuse(at, ERROR_UNSUPPORTED, mark, what, "put them under `constants`, with `data`",
+                        "%s that are not a constant of the description are not supported: `%s`", what,
+                        input->name);
   if (input->rank != 1)
-    return refuse(at, ERROR_INPUT, *mark, "rank", NULL, "%s are a list: `%s` has rank %u", what, input->name,
-                  input->rank);
-  *list = input->data;
-  *n = (unsigned)input->n_elements;
+    return infer_refuse(at, ERROR_INPUT, mark, "rank", NULL, "%s are a list: `%s` has rank %u", what,
+                        input->name, input->rank);
+  *list = (List){true, widened(at, input), (unsigned)input->n_elements, *mark};
   return true;
 }
 
@@ -431,18 +431,17 @@ static bool infer_reduce(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
   const GraphTensor *input = node->inputs[0];
-  const int64_t *axes = NULL;
-  const Mark *mark;
-  unsigned n, axis = 0;
-  if (!read_list(at, "axes", "axes", &axes, &n, &mark)) return false;
+  unsigned axis = 0;
+  List axes;
+  if (!infer_list(at, &(ListArgument){"axes", 1, "axes"}, &axes)) return false;
   bool has_noop = operator_attribute_index(node->op, "noop_with_empty_axes") >= 0;
   bool noop = has_noop && graph_attribute(node, "noop_with_empty_axes")->integer;
-  node->axes = n || noop ? 0 : axes_from(0, input->rank);
+  node->axes = axes.n || noop ? 0 : axes_from(0, input->rank);
   node->keepdims = graph_attribute(node, "keepdims")->integer != 0;
-  for (unsigned i = 0; i < n; i++) {
-    if (!read_axis(at, axes[i], input->rank, mark, &axis)) return false;
+  for (unsigned i = 0; i < axes.n; i++) {
+    if (!infer_axis(at, axes.items[i], input->rank, &axes.mark, &axis)) return false;
     if (node->axes >> axis & 1)
-      return refuse(at, ERROR_INPUT, mark, "axis", NULL, "axis %u is named twice", axis);
+      return infer_refuse(at, ERROR_INPUT, &axes.mark, "axis", NULL, "axis %u is named twice", axis);
     node->axes |= 1u << axis;
   }
   *shape = (Shape){0};
@@ -466,13 +465,13 @@ static bool is_one_element(const GraphTensor *tensor)
 static bool infer_quantize(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
-  *shape = shape_of(node->inputs[0]);
+  *shape = infer_shape_of(node->inputs[0]);
   const GraphAttribute *blocks = graph_attribute_find(node, "block_size"),
                        *named = graph_attribute_find(node, "axis");
   if (blocks && blocks->integer)
-    return refuse(at, ERROR_UNSUPPORTED, &blocks->mark, "unsupported-attribute",
-                  "one scale for all, or for each index of `axis`", "%s with blocks is not supported",
-                  node->op->name);
+    return infer_refuse(at, ERROR_UNSUPPORTED, &blocks->mark, "unsupported-attribute",
+                        "one scale for all, or for each index of `axis`", "%s with blocks is not supported",
+                        node->op->name);
   for (unsigned i = 1; i < node->n_inputs; i++) {
     const GraphTensor *scale = node->inputs[i];
     unsigned axis = 0;
@@ -480,121 +479,15 @@ static bool infer_quantize(Inference *at, Shape *shape)
       if (!fits(at, i, shape)) return false;
       continue;
     }
-    if (!read_axis(at, named->integer, shape->rank, &named->mark, &axis)) return false;
+    if (!infer_axis(at, named->integer, shape->rank, &named->mark, &axis)) return false;
     if (!symbolic_same(scale->shape[0], shape->dims[axis])) {
       g_autofree char *have = symbolic_text(scale->shape[0]), *want = symbolic_text(shape->dims[axis]);
-      return refuse(at, ERROR_INPUT, &node->input_marks[i], "shape", "attribute `axis` names the dimension",
-                    "`%s` has %s elements, dimension %u of `%s` %s", scale->name, have, axis,
-                    node->inputs[0]->name, want);
+      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "shape",
+                          "attribute `axis` names the dimension",
+                          "`%s` has %s elements, dimension %u of `%s` %s", scale->name, have, axis,
+                          node->inputs[0]->name, want);
     }
     node->axes = 1u << axis;
-  }
-  return true;
-}
-
-/* ---- views ---- */
-
-static bool refuse_division(Inference *at, unsigned axis, const Symbolic *extent, unsigned n)
-{
-  bool number = symbolic_is_constant(extent, NULL);
-  g_autofree char *text = symbolic_text(extent);
-  g_autofree char *hint = number ? g_strdup("name the sizes in `split`")
-                                 : g_strdup_printf("declare under `dims` that it is a multiple of %u", n);
-  return refuse(at, ERROR_INPUT, &at->node->mark, "shape", hint, "dimension %u of `%s`, %s, %s into %u parts",
-                axis, at->node->inputs[0]->name, text, number ? "does not divide" : "is not known to divide",
-                n);
-}
-
-/* Parts of one size; where `rest`, a last one that is smaller. */
-static bool divide_evenly(Inference *at, unsigned axis, const Symbolic *extent, bool rest)
-{
-  GraphNode *node = at->node;
-  Arena *arena = at->graph->arena;
-  unsigned n = node->n_outputs;
-  const Symbolic *size = symbolic_ceil_div(arena, extent, symbolic_constant(arena, n)), *last = size;
-  if (!symbolic_divisible(extent, n, &at->graph->facts)) {
-    int64_t least, most;
-    last = symbolic_sub(arena, extent, symbolic_mul(arena, size, symbolic_constant(arena, n - 1)));
-    symbolic_range(last, &at->graph->facts, &least, &most);
-    /* half of anything, rounded up, leaves something; of more parts only numbers tell */
-    if (!rest || (n > 2 && (!symbolic_is_constant(last, NULL) || least < 0)))
-      return refuse_division(at, axis, extent, n);
-  }
-  for (unsigned i = 0; i < n; i++)
-    node->sizes[i] = i + 1 < n ? size : last;
-  return true;
-}
-
-static bool take_sizes(Inference *at, unsigned axis, const Symbolic *extent, const int64_t *sizes, unsigned n,
-                       const Mark *mark)
-{
-  GraphNode *node = at->node;
-  int64_t sum = 0;
-  if (n != node->n_outputs)
-    return refuse(at, ERROR_INPUT, mark, "arity", NULL, "`split` has %u sizes, Split %u outputs", n,
-                  node->n_outputs);
-  for (unsigned i = 0; i < n; i++) {
-    if (sizes[i] < 0 || __builtin_add_overflow(sum, sizes[i], &sum))
-      return refuse(at, ERROR_INPUT, mark, "shape", NULL, "a part of %" G_GINT64_FORMAT " elements",
-                    sizes[i]);
-    node->sizes[i] = symbolic_constant(at->graph->arena, sizes[i]);
-  }
-  if (symbolic_equals(extent, sum)) return true;
-  g_autofree char *text = symbolic_text(extent);
-  return refuse(at, ERROR_INPUT, mark, "shape", NULL,
-                "the parts have %" G_GINT64_FORMAT " elements together, dimension %u of `%s` has %s", sum,
-                axis, node->inputs[0]->name, text);
-}
-
-static bool infer_split(Inference *at, Shape *shape)
-{
-  GraphNode *node = at->node;
-  const GraphAttribute *attribute = graph_attribute(node, "axis"),
-                       *parts = graph_attribute_find(node, "num_outputs");
-  const int64_t *sizes = NULL;
-  const Mark *mark;
-  unsigned n, axis = 0;
-  *shape = shape_of(node->inputs[0]);
-  if (!read_axis(at, attribute->integer, shape->rank,
-                 attribute->given ? &attribute->mark : &node->input_marks[0], &axis) ||
-      !read_list(at, "split", "sizes", &sizes, &n, &mark))
-    return false;
-  node->axes = 1u << axis;
-  node->sizes = arena_new_array(at->graph->arena, const Symbolic *, node->n_outputs);
-  const Symbolic *extent = shape->dims[axis];
-  bool named = node->n_inputs > 1 && node->inputs[1];
-  if (parts && parts->given == named)
-    return refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", NULL,
-                  named ? "Split takes `num_outputs` or the input `split`, not both"
-                        : "Split needs the attribute `num_outputs` or the input `split`");
-  if (parts && parts->given && parts->integer != node->n_outputs)
-    return refuse(at, ERROR_INPUT, &parts->mark, "bad-attribute", NULL,
-                  "num_outputs is %" G_GINT64_FORMAT ", Split has %u outputs", parts->integer,
-                  node->n_outputs);
-  bool ok = n || named ? take_sizes(at, axis, extent, sizes, n, mark)
-                       : divide_evenly(at, axis, extent, parts != NULL);
-  if (ok) shape->dims[axis] = node->sizes[0];
-  return ok;
-}
-
-static bool infer_transpose(Inference *at, Shape *shape)
-{
-  GraphNode *node = at->node;
-  const GraphTensor *input = node->inputs[0];
-  const GraphAttribute *perm = graph_attribute(node, "perm");
-  uint32_t taken = 0;
-  *shape = (Shape){.rank = input->rank};
-  if (perm->given && perm->n != input->rank)
-    return refuse(at, ERROR_INPUT, &perm->mark, "bad-attribute", NULL,
-                  "perm has %u entries, `%s` has rank %u", perm->n, input->name, input->rank);
-  for (unsigned i = 0; i < input->rank; i++) {
-    int64_t from = perm->given ? perm->integers[i] : input->rank - 1 - i;
-    if (from < 0 || from >= input->rank || taken >> from & 1)
-      return refuse(at, ERROR_INPUT, &perm->mark, "bad-attribute", NULL,
-                    "perm is to have each of 0 to %u once", input->rank - 1);
-    taken |= 1u << from;
-    node->order[i] = (unsigned)from;
-    shape->dims[i] = input->shape[from];
   }
   return true;
 }
@@ -603,7 +496,7 @@ static bool infer_shape(Inference *at, Shape *shape)
 {
   switch (at->node->op->shape_rule) {
   case SHAPE_RULE_BROADCAST: return infer_broadcast(at, shape);
-  case SHAPE_RULE_UNIDIRECTIONAL: *shape = shape_of(at->node->inputs[0]); return fits(at, 1, shape);
+  case SHAPE_RULE_UNIDIRECTIONAL: *shape = infer_shape_of(at->node->inputs[0]); return fits(at, 1, shape);
   case SHAPE_RULE_CLIP: return infer_clip(at, shape);
   case SHAPE_RULE_MATMUL: return infer_matmul(at, shape);
   case SHAPE_RULE_GEMM: return infer_gemm(at, shape);
@@ -613,6 +506,8 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
   case SHAPE_RULE_SPLIT: return infer_split(at, shape);
   case SHAPE_RULE_TRANSPOSE: return infer_transpose(at, shape);
+  case SHAPE_RULE_SLICE: return infer_slice(at, shape);
+  case SHAPE_RULE_CONCAT: return infer_concat(at, shape);
   }
   return false;
 }
@@ -643,8 +538,8 @@ static bool infer_modulo(Inference *at)
   GraphNode *node = at->node;
   if (node->op->id != ONNX_Mod || graph_attribute(node, "fmod")->integer) return true;
   if (number_class(node->inputs[0]->type) != NUMBER_FLOAT) return true;
-  return refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", "set `fmod` to 1",
-                "Mod of floating-point numbers needs the attribute fmod");
+  return infer_refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", "set `fmod` to 1",
+                      "Mod of floating-point numbers needs the attribute fmod");
 }
 
 static bool infer_node(Inference *at)
@@ -658,7 +553,8 @@ static bool infer_node(Inference *at)
     if (!node->inputs[i]) return true; /* reported by the reader */
   if (!infer_type(at, &type) || !infer_modulo(at) || !infer_shape(at, &shape)) return false;
   if (shape.rank > GRAPH_MAX_RANK)
-    return refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported", shape.rank);
+    return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
+                        shape.rank);
   give(at, node->outputs[0], type, &shape);
   bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT;
   Shape other = parts ? shape : statistics_shape(at, &shape);

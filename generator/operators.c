@@ -8,6 +8,14 @@
   {                                                                                                          \
     name, ATTRIBUTE_INT, false, value, 0, NULL, NULL                                                         \
   }
+#define REQUIRED_INT(name)                                                                                   \
+  {                                                                                                          \
+    name, ATTRIBUTE_INT, true, 0, 0, NULL, NULL                                                              \
+  }
+#define REQUIRED_INTS(name)                                                                                  \
+  {                                                                                                          \
+    name, ATTRIBUTE_INTS, true, 0, 0, NULL, NULL                                                             \
+  }
 #define FLOAT(name, value)                                                                                   \
   {                                                                                                          \
     name, ATTRIBUTE_FLOAT, false, 0, value, NULL, NULL                                                       \
@@ -59,6 +67,8 @@ ATTRIBUTES(axis_first, INT("axis", 0))
 ATTRIBUTES(split, INT("axis", 0), INT("num_outputs", 0))
 ATTRIBUTES(split_sizes, INT("axis", 0), INTS("split"))
 ATTRIBUTES(transpose, INTS("perm"))
+ATTRIBUTES(slice_7, INTS("axes"), REQUIRED_INTS("ends"), REQUIRED_INTS("starts"))
+ATTRIBUTES(concat, REQUIRED_INT("axis"))
 ATTRIBUTES(axis_last, INT("axis", -1))
 ATTRIBUTES(axis_1, INT("axis", 1))
 ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))

@@ -41,7 +41,7 @@ static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNorma
                                    "RMSNormalization", "ReduceSum",  "ReduceMean",
                                    "ReduceMax",        "ReduceMin",  NULL};
 
-static const char *const views[] = {"Split", "Transpose", NULL};
+static const char *const views[] = {"Split", "Transpose", "Slice", "Concat", NULL};
 
 bool reference_knows(const char *op)
 {

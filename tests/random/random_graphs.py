@@ -148,6 +148,35 @@ class Case:
             inputs.append(self.constant([len(sizes)], sizes, "s64"))
         return self.node("Split", inputs, [(shape[:axis] + [n] + shape[axis + 1:], kind) for n in sizes], attributes)
 
+    def slice(self, name, shape, kind):
+        """Any indices and steps; the opset's newest version. Name and shape of the result."""
+        axes = self.rng.sample(range(len(shape)), self.rng.randint(1, len(shape)))
+        starts, ends, steps, left = [], [], [], list(shape)
+        for axis in axes:
+            step = self.rng.choice([1, 1, 1, 1, 2, 3, -1, -2])
+            low, high = sorted(self.rng.randint(-shape[axis] - 2, shape[axis] + 2) for _ in range(2))
+            start, end = (low, high) if step > 0 else (high, low)
+            if self.chance(0.4):
+                start, end = (start, 2**63 - 1) if step > 0 else (start, -2**63)
+            inside = (lambda v, least, most: min(max(v + shape[axis] if v < 0 else v, least), most))
+            extent = shape[axis]
+            first = max(inside(start, 0, extent), 0) if step > 0 else min(inside(start, 0, extent), extent - 1)
+            last = inside(end, 0, extent) if step > 0 else inside(end, -1, extent - 1)
+            left[axis] = len(range(first, last, step))
+            starts, ends, steps = starts + [start], ends + [end], steps + [step]
+        inputs = [name, self.constant([len(axes)], starts, "s64"), self.constant([len(axes)], ends, "s64")]
+        if axes != list(range(len(axes))) or set(steps) != {1} or self.chance(0.5):
+            inputs.append(self.constant([len(axes)], [a - len(shape) if self.chance(0.3) else a for a in axes], "s64"))
+        if set(steps) != {1} or (len(inputs) == 4 and self.chance(0.3)):
+            inputs.append(self.constant([len(axes)], steps, "s64"))
+        return self.node("Slice", inputs, [(left, kind)])[0], left
+
+    def concat(self, names, shapes, kind, axis):
+        whole = list(shapes[0])
+        whole[axis] = sum(shape[axis] for shape in shapes)
+        attributes = {"axis": axis - (len(whole) if self.chance(0.5) else 0)}
+        return self.node("Concat", names, [(whole, kind)], attributes)[0], whole
+
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:
@@ -169,6 +198,15 @@ class Case:
             self.reduce(op, self.input(shape, kind), shape, kind)
         elif op == "Transpose":
             self.transpose(self.input(shape, kind), shape, kind)
+        elif op == "Slice":
+            shape = shape or [7]
+            self.slice(self.input(shape, kind), shape, kind)
+        elif op == "Concat":
+            shape = shape or [7]
+            axis, shapes = self.rng.randrange(len(shape)), [shape]
+            for _ in range(self.rng.choice([0, 1, 1, 2, 3])):
+                shapes.append(shape[:axis] + [self.rng.choice([0, 1, 2, 8, shape[axis]])] + shape[axis + 1:])
+            self.concat([self.input(part, kind) for part in shapes], shapes, kind, axis)
         elif op == "Split":
             self.symbolic = False  # sizes are numbers
             shape = shape or [7]
@@ -297,6 +335,17 @@ class Case:
             return self.node("Transpose", [source], [(shape, kind)], {"perm": order})[0]
         if self.symbolic:
             return self.input(shape, kind)
+        if self.chance(0.3) and 0 not in shape:
+            axis = self.rng.randrange(len(shape))
+            cut = self.rng.randint(0, shape[axis])
+            pieces = [shape[:axis] + [n] + shape[axis + 1:] for n in (cut, shape[axis] - cut)]
+            return self.concat([self.input(piece, kind) for piece in pieces], pieces, kind, axis)[0]
+        if self.chance(0.4):
+            axis, before, step = self.rng.randrange(len(shape)), self.rng.choice([0, 1, 8]), self.rng.choice([1, 1, 2, -1])
+            wide = shape[:axis] + [before + shape[axis] * abs(step)] + shape[axis + 1:]
+            ends = [before, 2**63 - 1] if step > 0 else [-1, before - 1 if before else -2**63]
+            inputs = [self.input(wide, kind)] + [self.constant([1], [v], "s64") for v in (ends[0], ends[1], axis, step)]
+            return self.node("Slice", inputs, [(shape, kind)])[0]
         axis, more = self.rng.randrange(len(shape)), self.rng.choice([1, 3, 8, 16])
         wide = shape[:axis] + [shape[axis] + more] + shape[axis + 1:]
         first = self.chance(0.5)
@@ -380,6 +429,8 @@ class Case:
             if shape and self.chance(0.12):
                 self.transpose(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):
+                self.sliced_or_joined(name, shape, kind)
+            elif shape and not self.symbolic and self.chance(0.15):
                 axis = self.rng.randrange(len(shape))
                 cut = self.rng.randint(1, max(1, shape[axis] - 1))
                 parts = [n for n in (cut, shape[axis] - cut) if n]
@@ -408,6 +459,26 @@ class Case:
         if not self.nodes:
             self.node("Abs", [name], [(shape, kind)])
         self.finish()
+
+    def sliced_or_joined(self, name, shape, kind):
+        """A part of a tensor; or it behind another, which may be computed, or itself."""
+        if self.chance(0.5):
+            counts = len(self.nodes), len(self.tensors), len(self.constants)
+            _, left = self.slice(name, shape, kind)
+            if self.volume(left) < 16:  # of a few elements the errors are no longer small beside their norm
+                del self.nodes[counts[0]:], self.tensors[counts[1]:]
+                for constant in list(self.constants)[counts[2]:]:
+                    del self.constants[constant]
+            return
+        axis = self.rng.randrange(len(shape))
+        others = [t for t in self.tensors if t[2] == kind and len(t[1]) == len(shape) and
+                  t[1][:axis] + t[1][axis + 1:] == shape[:axis] + shape[axis + 1:]]
+        names, shapes = [name], [shape]
+        for _ in range(self.rng.choice([1, 1, 2])):
+            other = self.rng.choice(others)
+            if self.volume(shape) * 4 < 20000:
+                names, shapes = names + [other[0]], shapes + [other[1]]
+        self.concat(names, shapes, kind, axis)
 
     def finish(self):
         read = {name for node in self.nodes for name in node["inputs"]}

@@ -20,7 +20,8 @@ static int64_t number(const Symbolic *expression)
 
 static double *storage(GHashTable *memory, const GraphTensor *tensor)
 {
-  double *data = g_hash_table_lookup(memory, GUINT_TO_POINTER(tensor->index + 1)); /* views share it */
+  if (tensor->whole) tensor = tensor->whole; /* parts share it, as do views */
+  double *data = g_hash_table_lookup(memory, GUINT_TO_POINTER(tensor->index + 1));
   if (data) return data;
   int64_t last = 0;
   for (unsigned i = 0; i < tensor->rank; i++)
@@ -30,8 +31,8 @@ static double *storage(GHashTable *memory, const GraphTensor *tensor)
   return data;
 }
 
-/* The tensor's first element: of a view behind others. */
-static const double *first_of(GHashTable *memory, const GraphTensor *tensor)
+/* The tensor's first element: of a view or part behind others. */
+static double *first_of(GHashTable *memory, const GraphTensor *tensor)
 {
   return storage(memory, tensor) + (tensor->begins ? number(tensor->begins) : 0);
 }
@@ -135,7 +136,7 @@ static void store_outputs(const Point *point)
       offset += (parts ? column / REDUCED_COLUMNS : point->index[d]) * number(output->strides[d]);
     }
     double value = operand(point, &output->value, output->anchor_output);
-    double *stored = &storage(point->memory, output->tensor)[offset];
+    double *stored = &first_of(point->memory, output->tensor)[offset];
     bool more = output->reduced && column % REDUCED_COLUMNS;
     *stored = more ? combine(output->reduction, *stored, value) : value;
   }

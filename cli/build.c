@@ -142,3 +142,14 @@ bool build_assemble(Build *build, const Assembler *assembler, unsigned jobs_at_o
   }
   return ok;
 }
+
+bool build_check_sets(const char *const *sets, const bool *used, GError **error)
+{
+  for (unsigned i = 0; sets[i]; i++) {
+    if (used[i]) continue;
+    error_set(error, ERROR_INPUT, NULL, "unknown-parameter", "adlgen compile --explain names the templates",
+              "--set %s: no kernel of this graph has such a parameter", sets[i]);
+    return false;
+  }
+  return true;
+}

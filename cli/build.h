@@ -31,5 +31,11 @@ void build_add_kernel(Build *build, Gpu *gpu, CompiledKernel *kernel);
 /* Assembles every kernel; equal texts for one target are assembled once. All faults are reported. */
 bool build_assemble(Build *build, const Assembler *assembler, unsigned jobs,
                     void (*progress)(unsigned done, unsigned n, void *data), void *data, GError **error);
+/* A parameter that no kernel has is a mistake, not a wish. `used`: CompileOptions.set_used of all
+ * compilations. */
+bool build_check_sets(const char *const *sets, const bool *used, GError **error);
 /* The kernel of a GPU with this name, or NULL. */
+/* `used`: CompileOptions.set_used of all compilations. A parameter that no kernel has is a mistake, not a
+ * wish. */
+bool build_check_sets(const char *const *sets, const bool *used, GError **error);
 const BuildKernel *build_kernel(const Build *build, const Gpu *gpu, const char *name);

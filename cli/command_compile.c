@@ -154,19 +154,6 @@ static bool generate_for(CompileRun *run, const char *gpu_name, CompileOptions o
   return true;
 }
 
-/* A parameter that no kernel has is a mistake, not a wish. */
-static bool check_sets(const CompileRun *run, const bool *used, GError **error)
-{
-  const char *const *sets = argument_values(run->arguments, "set");
-  for (unsigned i = 0; sets[i]; i++) {
-    if (used[i]) continue;
-    error_set(error, ERROR_INPUT, NULL, "unknown-parameter", "adlgen compile --explain names the templates",
-              "--set %s: no kernel of this graph has such a parameter", sets[i]);
-    return false;
-  }
-  return true;
-}
-
 static bool generate(CompileRun *run, GError **error)
 {
   CompileOptions options = compile_options(run);
@@ -178,7 +165,7 @@ static bool generate(CompileRun *run, GError **error)
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)
     if (!generate_for(run, *name, options, error)) return false;
-  return is_ir(run->source) || check_sets(run, used, error);
+  return is_ir(run->source) || build_check_sets(options.sets, used, error);
 }
 
 /* ---- assembling ---- */

@@ -160,8 +160,10 @@ static bool compile(Run *run, GError **error)
       !tuned_of_options(run->arguments, run->gpu, &tuned, error))
     return false;
   options.tuned = tuned;
+  g_autofree bool *used = g_new0(bool, g_strv_length((char **)options.sets) + 1);
+  options.set_used = used;
   run->compiled = generator_compile(fixed ? run->graph : run->plain, run->gpu, &options, error);
-  return run->compiled != NULL;
+  return run->compiled && build_check_sets(options.sets, used, error);
 }
 
 static bool apply_offsets(Run *run, GError **error)

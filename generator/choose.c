@@ -135,6 +135,14 @@ static bool means_another(const Chooser *chooser, const Choice *choice)
   return dual && swapped && !choice_int(choice, "swapped", 0);
 }
 
+/* Once, however many variants there are. */
+static void note_forced(Chooser *chooser, const Choice *choice, const char *name, const char *value)
+{
+  for (const Choice *other = chooser->variants; other < choice; other++)
+    if (!means_another(chooser, other) && choice_parameter(other, name)) return;
+  choose_note(chooser, "%s = %s by --set", name, value);
+}
+
 /* --set name=value: overrides a template parameter in every variant that has it. */
 static void apply_sets(Chooser *chooser, Choice *choice)
 {
@@ -151,7 +159,7 @@ static void apply_sets(Chooser *chooser, Choice *choice)
       parameter->number = strtod(equals + 1, NULL);
       parameter->text = arena_strdup(chooser->arena, equals + 1);
       if (chooser->options->set_used) chooser->options->set_used[set - chooser->options->sets] = true;
-      choose_note(chooser, "%s = %s by --set", parameter->name, equals + 1);
+      note_forced(chooser, choice, parameter->name, equals + 1);
     }
   }
 }

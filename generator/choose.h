@@ -49,6 +49,9 @@ bool choose_require_multiple(Chooser *chooser, Choice *choice, const Symbolic *e
 bool choose_require_at_most(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t maximum);
 bool choose_require_at_least(Chooser *chooser, Choice *choice, const Symbolic *expression, int64_t minimum);
 bool choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *tensor, unsigned align);
+/* Is every --set of the options a parameter that may be forced, with a value that it can have? Names that no
+ * template has pass: CompileOptions.set_used tells of those. */
+bool choose_check_sets(const CompileOptions *options, GError **error);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */
 bool choose_forced(const Chooser *chooser, const char *name, unsigned *value);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count

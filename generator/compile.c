@@ -504,6 +504,7 @@ static void kernel_destroy(void *kernel)
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                                  GError **error)
 {
+  if (!choose_check_sets(options, error)) return NULL;
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);

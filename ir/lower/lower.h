@@ -353,3 +353,5 @@ IrExpr *lower_operand_word(Lower *lower, LowerTile *tile, unsigned per, unsigned
  * ascending. */
 unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned dim, unsigned step,
                             unsigned *n);
+/* What `first` of a product asks for, before a product whose instructions can only add: writes zeros. */
+void lower_clear_if_first(Lower *lower, const LowerProduct *product);

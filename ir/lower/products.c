@@ -76,6 +76,22 @@ unsigned *lower_acc_offsets(Lower *lower, const LowerProduct *product, unsigned 
   return offset;
 }
 
+void lower_clear_if_first(Lower *lower, const LowerProduct *product)
+{
+  const IrExpr *first = ir_attribute_value(product->op, ATTR_FIRST);
+  if (!first) return;
+  IrExpr *condition = lower_condition(lower, first);
+  int64_t constant;
+  if (lower_is_int(condition, &constant) && !constant) return;
+  for (unsigned r = 0; r < product->acc->n; r++) {
+    IrExpr *zero = lower_constant(lower, product->acc_type, 0);
+    if (!lower_is_int(condition, &constant))
+      zero = lower_value(lower, OP_SELECT, ir_scalar(lower_register_type(product->acc_type)), "x", 3,
+                         condition, zero, product->acc->reg[r]);
+    lower_set(lower, product->acc->reg[r], zero);
+  }
+}
+
 void lower_mma(Lower *lower, IrOp *op)
 {
   LowerProduct product = {.op = op, .acc = lower_tile(lower, op->operands[0])};

@@ -84,6 +84,7 @@ void lower_mma_fma(Lower *lower, const LowerProduct *product)
   a.k_block = MIN(a.k_block, block);
   b.k_block = MIN(b.k_block, block);
   IrType type = ir_scalar(lower_register_type(product->acc_type));
+  lower_clear_if_first(lower, product);
   for (unsigned k = 0; k < product->k && !lower->failed; k += block) {
     IrExpr **x = load_side(lower, &a, product->a_type, product->acc_type, k, block);
     IrExpr **y = load_side(lower, &b, product->b_type, product->acc_type, k, block);

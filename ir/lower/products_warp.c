@@ -150,23 +150,6 @@ static bool takes_types(Lower *lower, const Warp *warp)
   return gpu_product(lower->context->gpu, "product_warp", a, b, product->acc_type) != NULL;
 }
 
-/* `first`: the accumulator starts from zero, by writing zeros. */
-static void clear_if_first(Lower *lower, const LowerProduct *product)
-{
-  const IrExpr *first = ir_attribute_value(product->op, ATTR_FIRST);
-  if (!first) return;
-  IrExpr *condition = lower_condition(lower, first);
-  int64_t constant;
-  if (lower_is_int(condition, &constant) && !constant) return;
-  for (unsigned r = 0; r < product->acc->n; r++) {
-    IrExpr *zero = lower_constant(lower, product->acc_type, 0);
-    if (!lower_is_int(condition, &constant))
-      zero = lower_value(lower, OP_SELECT, ir_scalar(lower_register_type(product->acc_type)), "x", 3,
-                         condition, zero, product->acc->reg[r]);
-    lower_set(lower, product->acc->reg[r], zero);
-  }
-}
-
 void lower_mma_warp(Lower *lower, const LowerProduct *product)
 {
   Warp warp = {.product = product, .bytes = number_bytes(product->a_type)};
@@ -187,7 +170,7 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   warp.column = lower_acc_offsets(lower, product, 1, 8, &warp.columns);
   warp.a_map = operand_map(product->acc->layout, 0, 0);
   warp.b_map = operand_map(product->acc->layout, 1, 1);
-  clear_if_first(lower, product);
+  lower_clear_if_first(lower, product);
   unsigned steps = product->k / warp.k;
   Fragment *a[2], *b[2];
   for (unsigned i = 0; i < 2; i++) {

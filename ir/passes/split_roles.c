@@ -623,7 +623,7 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   /* coordinates; what of k the block takes may follow them */
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
-  if (sharing > 1) { /* without clusters or an engine combine_blocks refuses the kernel */
+  if (sharing > 1) {
     split->cluster.shared_tile = true;
     split->cluster.blocks = sharing;
     ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, sharing));
@@ -684,6 +684,15 @@ static void declare_turn(Split *split, const Survey *survey, IrBuilder *builder)
             (int)split->alternate, split->consumer_warps);
 }
 
+/* Does the copy engine fill a channel? */
+static bool engine_fills(const Survey *survey)
+{
+  bool engine = false;
+  for (unsigned i = 0; i < survey->fills->len; i++)
+    engine |= ir_attribute_is(survey->fills->pdata[i], ATTR_VIA, "tensor");
+  return engine;
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
@@ -691,9 +700,7 @@ static void split_kernel(Split *split, const Survey *survey)
   IrRegion *body = arena_new_object(module->arena, IrRegion);
   body->function = split->kernel;
   unsigned warps = launch_threads(split->kernel) / 32;
-  bool engine = false; /* does the copy engine fill a channel? */
-  for (unsigned i = 0; i < survey->fills->len; i++)
-    engine |= ir_attribute_is(survey->fills->pdata[i], ATTR_VIA, "tensor");
+  bool engine = engine_fills(survey);
   split->consumer_warps = warps;
   form_clusters(split, survey, engine);
   IrBuilder builder = ir_builder_at_end(body);
@@ -728,6 +735,20 @@ static void split_kernel(Split *split, const Survey *survey)
   split->kernel->body = body;
 }
 
+/* Blocks that share a tile send each other columns of what a group product leaves in registers, and count
+ * them on barriers: what threads copy and warps multiply has neither. */
+static bool check_sharing(const Survey *survey, GError **error)
+{
+  const IrOp *tiles = survey->tiles->len ? survey->tiles->pdata[0] : NULL;
+  int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT, 1) : 1;
+  if (sharing <= 1 || engine_fills(survey)) return true;
+  error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
+            "split 1, or a tile and operands that tensor copies and group products take: --explain says what "
+            "was rejected, --set swapped=1 exchanges the operands",
+            "%d blocks would share a tile, but threads copy its operands", (int)sharing);
+  return false;
+}
+
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -746,6 +767,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
               "a kernel may have one tile loop");
     return false;
   }
+  if (!check_sharing(&survey, error)) return false;
   split_kernel(&split, &survey);
   module->level = IR_STAGED;
   return !split.failed;

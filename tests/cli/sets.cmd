@@ -1,0 +1,67 @@
+# Template parameters that are forced: values they cannot have, and what follows from other things, are refused by name.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 192], "align": 16}, "w": {"type": "bf16", "shape": [192, 384], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]}' > product.json
+
+$ for set in bm=0 split=0 alternate=0 cluster=99 stages=65 persistent=2 bm=99999999999 bm=wide bm =3 ; do adlgen compile product.json --gpu h100 --set $set --emit ptx --out out || echo exit $?; done
+error: --set bm=0: bm is from 1 to 65535
+exit 1
+error: --set split=0: split is from 1 to 16
+exit 1
+error: --set alternate=0: alternate is from 1 to 8
+exit 1
+error: --set cluster=99: cluster is from 1 to 16
+exit 1
+error: --set stages=65: stages is from 1 to 64
+exit 1
+error: --set persistent=2: persistent is from 0 to 1
+exit 1
+error: --set bm=99999999999: bm is from 1 to 65535
+exit 1
+error: --set bm=wide: a parameter's name, = and a whole number are wanted
+hint: such as --set bm=128
+exit 1
+error: --set needs NAME=VALUE, not "bm"
+exit 2
+error: --set needs NAME=VALUE, not "=3"
+exit 2
+
+$ for set in ta=f16 one_row=1 promote=1; do adlgen compile product.json --gpu h100 --set $set --emit ptx --out out || echo exit $?; done
+error: --set ta=f16: ta follows from the graph's types and cannot be set
+exit 1
+error: --set one_row=1: one_row follows from the rows that the variant's guard admits and cannot be set
+hint: --dim fixes a dimension
+exit 1
+error: --set promote=1: promote follows from how products of 8-bit floats add up and cannot be set
+hint: --accumulate exact or fast
+exit 1
+
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen run - --gpu h100 --on sim --dim M=2 --set log=1
+error: --set log=1: log follows from the operator and cannot be set
+[exit 1]
+
+# `run` too says that a parameter is no kernel's.
+$ adlgen run product.json --gpu a100 --on sim --dim M=2 --set cluster=2
+error: --set cluster=2: no kernel of this graph has such a parameter
+hint: adlgen compile --explain names the templates
+[exit 1]
+
+# A parameter of every variant is noted once.
+$ adlgen compile product.json --gpu h100 --set bm=64 --set bn=64 --emit ptx --out out --explain | grep 'by --set'
+  bm = 64 by --set
+  bn = 64 by --set
+
+# Blocks share a tile only of what the copy engine brings: bytes of B lie across k here, and rows of 48 fit no group product.
+$ sed 's/bf16/s8/g; s/MatMul/MatMulInteger/' product.json > bytes.json
+
+$ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split=4 --emit ptx --out out
+<embedded>/templates/gemm.ir:39:3: error: 4 blocks would share a tile, but threads copy its operands
+    tiles %g, %m, %n, %from, %to, %begun in raster(G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $bn)) persistent $persist...
+    ^
+hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+[exit 3]
+
+$ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64 --set split=2 --emit ptx --out out
+<embedded>/templates/gemm.ir:39:3: error: 2 blocks would share a tile, but threads copy its operands
+    tiles %g, %m, %n, %from, %to, %begun in raster(G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $bn)) persistent $persist...
+    ^
+hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+[exit 3]

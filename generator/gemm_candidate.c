@@ -599,9 +599,10 @@ static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate
 
 /* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
  * nothing, nor where a block's part of the copies is not whole patterns of the swizzle
- * (docs/performance-log.md). Operands change places where only so their layout suits the product. */
+ * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may
+ * where results can leave `across` (stores_across). */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
-                         int64_t m)
+                         bool across, int64_t m)
 {
   static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}}; /* below, beside one another */
   GemmCandidate candidate = {
@@ -610,8 +611,7 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   candidate.swapped = chooser->turned && !group_reads(chooser->gpu, gemm);
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append_walks(chooser, list, candidate, m);
-  if (split == 1 && !candidate.swapped && chooser->turned && stores_across(chooser))
-    append_exchanged(chooser, list, candidate, m);
+  if (split == 1 && !candidate.swapped && across) append_exchanged(chooser, list, candidate, m);
   bool straddle = a_straddles(gemm) || b_straddles(gemm);
   if (split > 1 || candidate.swapped || !straddle || !gpu_has(chooser->gpu, "cluster")) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
@@ -643,11 +643,12 @@ static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
+  bool across = group && chooser->turned && stores_across(chooser);
   if (!group) append_warp_tiles(chooser, list, m);
   for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
       for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-        append_group(chooser, list, group_rows[r], bn, splits[s], m);
+        append_group(chooser, list, group_rows[r], bn, splits[s], across, m);
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
       append_streams(chooser, list, true, group_rows[r], bn, m);
@@ -679,14 +680,6 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
 static bool is_better(const CostReport *cost, const CostReport *best)
 {
   return cost->total <= best->total * 1.001;
-}
-
-bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
-{
-  return a->group == b->group && a->swapped == b->swapped && a->blocks == b->blocks && a->bm == b->bm &&
-         a->bn == b->bn && a->stages == b->stages && a->alternate == b->alternate &&
-         a->cluster == b->cluster && a->across == b->across && a->split == b->split &&
-         a->stream == b->stream && a->grain == b->grain;
 }
 
 GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, int64_t m)

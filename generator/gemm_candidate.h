@@ -54,7 +54,14 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
-/* Do both compute the same way? How tiles are walked (raster) does not count. */
+/* What tells candidates apart (generator/gemm_fields.c): names as in files of measured choices, and the value
+ * in an entry that does not name it, as in one older than the field. `field` counts from 0. */
+unsigned gemm_fields(void);
+const char *gemm_field_name(unsigned field);
+unsigned gemm_field_absent(unsigned field);
+unsigned gemm_field_value(const GemmCandidate *candidate, unsigned field);
+void gemm_field_set(GemmCandidate *candidate, unsigned field, unsigned value);
+/* Do both compute the same way, by these fields? How tiles are walked (raster) does not count. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
 /* Of a list of gemm_candidates() for m rows the cheapest, or a small tile if it has none; notes how it was
  * found. */

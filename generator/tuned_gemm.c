@@ -1,5 +1,4 @@
 #include "generator/tuned_gemm.h"
-#include <stddef.h>
 #include <string.h>
 
 /* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
@@ -12,52 +11,14 @@
 #define TURN_GROUPS   2
 #define MOST_RESIDENT 3
 
-/* What entries say of a candidate. Depth and stages follow from these. */
-static const struct {
-  const char *name;
-  size_t offset;
-  unsigned absent; /* its value in an entry that does not name it, as in one older than the field */
-} fields[] = {
-    {"bm", offsetof(GemmCandidate, bm), 0},
-    {"bn", offsetof(GemmCandidate, bn), 0},
-    {"alternate", offsetof(GemmCandidate, alternate), 1},
-    {"cluster", offsetof(GemmCandidate, cluster), 1},
-    {"across", offsetof(GemmCandidate, across), 1},
-    {"split", offsetof(GemmCandidate, split), 1},
-    {"swapped", offsetof(GemmCandidate, swapped), 0},
-    {"blocks", offsetof(GemmCandidate, blocks), 0},
-    {"stream", offsetof(GemmCandidate, stream), 0},
-    {"grain", offsetof(GemmCandidate, grain), 0},
-};
-
-static unsigned *field_of(GemmCandidate *candidate, unsigned i)
-{
-  return (unsigned *)(void *)((char *)candidate + fields[i].offset);
-}
-
-static unsigned field_value(const GemmCandidate *candidate, unsigned i)
-{
-  GemmCandidate copy = *candidate;
-  return *field_of(&copy, i);
-}
-
-static bool same_candidate(const GemmCandidate *a, const GemmCandidate *b)
-{
-  bool same = a->group == b->group;
-  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
-    same &= field_value(a, i) == field_value(b, i);
-  return same;
-}
-
 void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, TunedParameter *parameters)
 {
-  G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS);
   entry->parameters = parameters;
   entry->n_parameters = 0;
-  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++) {
-    unsigned value = field_value(candidate, i);
-    if (value != fields[i].absent)
-      parameters[entry->n_parameters++] = (TunedParameter){fields[i].name, value};
+  for (unsigned i = 0; i < gemm_fields(); i++) {
+    unsigned value = gemm_field_value(candidate, i);
+    if (value != gemm_field_absent(i))
+      parameters[entry->n_parameters++] = (TunedParameter){gemm_field_name(i), value};
   }
 }
 
@@ -150,7 +111,7 @@ static int compare_cost(const void *a, const void *b)
 static bool listed(const GArray *list, const GemmCandidate *candidate)
 {
   for (unsigned i = 0; i < list->len; i++)
-    if (same_candidate(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
+    if (gemm_candidate_same(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
   return false;
 }
 
@@ -205,18 +166,21 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
 
 static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
 {
-  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
-    *field_of(candidate, i) = fields[i].absent;
+  for (unsigned i = 0; i < gemm_fields(); i++)
+    gemm_field_set(candidate, i, gemm_field_absent(i));
   for (unsigned j = 0; j < entry->n_parameters; j++) {
     const TunedParameter *parameter = &entry->parameters[j];
     unsigned i = 0;
-    while (i < G_N_ELEMENTS(fields) && strcmp(fields[i].name, parameter->name))
+    while (i < gemm_fields() && strcmp(gemm_field_name(i), parameter->name))
       i++;
     if (parameter->value < 0 || parameter->value > G_MAXINT32) return false;
     /* the walk is no candidate's: every one may have another than the model would choose */
-    bool walk = i == G_N_ELEMENTS(fields) && !strcmp(parameter->name, "group");
-    if (i == G_N_ELEMENTS(fields) && !walk) return false;
-    *(walk ? &candidate->raster : field_of(candidate, i)) = (unsigned)parameter->value;
+    if (i < gemm_fields())
+      gemm_field_set(candidate, i, (unsigned)parameter->value);
+    else if (!strcmp(parameter->name, "group"))
+      candidate->raster = (unsigned)parameter->value;
+    else
+      return false;
   }
   return true;
 }

@@ -50,6 +50,12 @@ bool data_exists(const char *relative_path)
   return bytes != NULL;
 }
 
+bool data_on_disk(const char *relative_path)
+{
+  g_autofree char *path = is_inside(relative_path) ? find_on_disk(relative_path) : NULL;
+  return path != NULL;
+}
+
 Source *data_load(const char *relative_path, GError **error)
 {
   if (is_inside(relative_path)) {

@@ -9,6 +9,9 @@
 Source *data_load(const char *relative_path, GError **error);
 /* true if data_load would find it. */
 bool data_exists(const char *relative_path);
+/* true if what data_load gives is a file on disk, and not the copy in the program, which the program's own
+ * identity covers. */
+bool data_on_disk(const char *relative_path);
 /* Names (without the folder) of the files in a folder of any of the three places: sorted, each once;
  * NULL-terminated, g_strfreev. An unknown folder gives an empty list. */
 char **data_list(const char *folder);

@@ -52,11 +52,13 @@ static void jit_clear(Jit *jit)
 
 /* ---- the description nearest to a device, in the cache ---- */
 
+/* What the program has inside, its own identity covers: only the user's files are read. */
 static bool add_texts(GString *text, const char *folder)
 {
   g_auto(GStrv) names = data_list(folder);
   for (char **name = names; *name; name++) {
     g_autofree char *path = g_build_filename(folder, *name, NULL);
+    if (!data_on_disk(path)) continue;
     g_autoptr(Source) source = data_load(path, NULL);
     if (!source) return false;
     char hash[CACHE_KEY_LENGTH + 1];

@@ -501,10 +501,19 @@ static void kernel_destroy(void *kernel)
   compiled_kernel_free(kernel);
 }
 
+static bool check_budget(const Gpu *gpu, const CompileOptions *options, GError **error)
+{
+  unsigned budget = options ? options->sm_budget : 0;
+  if (budget <= gpu->sm_count) return true;
+  error_set(error, ERROR_INPUT, NULL, "sms", NULL, "a budget of %u SMs is more than the %u of %s", budget,
+            gpu->sm_count, gpu->name);
+  return false;
+}
+
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                                  GError **error)
 {
-  if (!choose_check_sets(options, error)) return NULL;
+  if (!choose_check_sets(options, error) || !check_budget(gpu, options, error)) return NULL;
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);

@@ -10,6 +10,8 @@
 #define TURN_ROWS     128
 #define TURN_GROUPS   2
 #define MOST_RESIDENT 3
+/* Of any field: a band of tiles that are walked together must stay countable in 32 bits. */
+#define MOST_OF_A_FIELD 1024
 
 void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, TunedParameter *parameters)
 {
@@ -173,7 +175,7 @@ static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
     unsigned i = 0;
     while (i < gemm_fields() && strcmp(gemm_field_name(i), parameter->name))
       i++;
-    if (parameter->value < 0 || parameter->value > G_MAXINT32) return false;
+    if (parameter->value < 0 || parameter->value > MOST_OF_A_FIELD) return false;
     /* the walk is no candidate's: every one may have another than the model would choose */
     if (i < gemm_fields())
       gemm_field_set(candidate, i, (unsigned)parameter->value);

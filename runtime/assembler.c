@@ -105,12 +105,12 @@ static char *describe_places(const GPtrArray *tried)
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
-static Assembler *search(const char *explicit_path, const char *near, Cache *cache, GError **error)
+static Assembler *search(const char *explicit_path, const char *near, bool all, Cache *cache, GError **error)
 {
   Assembler *assembler = g_new0(Assembler, 1);
   assembler->tool = "ptxas";
   assembler->cache = cache;
-  assembler->tried = assembler_places(explicit_path, near);
+  assembler->tried = assembler_places(explicit_path, near, all);
   for (guint i = 0; i < assembler->tried->len && !assembler->path; i++) {
     const AssemblerPlace *place = assembler->tried->pdata[i];
     if (place->found) {
@@ -136,14 +136,14 @@ static Assembler *search(const char *explicit_path, const char *near, Cache *cac
 
 Assembler *assembler_search(const char *explicit_path, const char *near, GError **error)
 {
-  Assembler *assembler = search(explicit_path, near, NULL, error);
+  Assembler *assembler = search(explicit_path, near, true, NULL, error);
   if (assembler->path) assembler->targets = ask_targets(assembler);
   return assembler;
 }
 
 Assembler *assembler_find_cached(const char *explicit_path, const char *near, Cache *cache, GError **error)
 {
-  Assembler *assembler = search(explicit_path, near, cache, error);
+  Assembler *assembler = search(explicit_path, near, false, cache, error);
   if (assembler->path) return assembler;
   assembler_free(assembler);
   return NULL;

@@ -15,13 +15,13 @@ typedef struct AssemblerPlace {
 } AssemblerPlace;
 
 typedef struct Assembler {
-  const char *tool;          /* "ptxas" or "nvJitLink": they give different code */
-  char *path;                /* NULL if none was found */
-  char *origin;              /* origin of the place that had it */
-  char *version;             /* "13.0.88" */
-  char **targets;            /* what it can assemble for, oldest first; NULL: it was not asked */
-  GPtrArray *tried;          /* AssemblerPlace *, in order; those after the one found are listed too */
-  Cache *cache;              /* where machine code is looked for and put; NULL: nowhere. Owned */
+  const char *tool; /* "ptxas" or "nvJitLink": they give different code */
+  char *path;       /* NULL if none was found */
+  char *origin;     /* origin of the place that had it */
+  char *version;    /* "13.0.88" */
+  char **targets;   /* what it can assemble for, oldest first; NULL: it was not asked */
+  GPtrArray *tried; /* AssemblerPlace *, in order; of assembler_search those after the one found too */
+  Cache *cache;     /* where machine code is looked for and put; NULL: nowhere. Owned */
   struct NvJitLink *library; /* NULL: a program */
 } Assembler;
 

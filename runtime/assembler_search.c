@@ -121,17 +121,45 @@ bool assembler_place_binds(const AssemblerPlace *place)
   return !strcmp(place->origin, "--" TOOL) || !strcmp(place->origin, "ADLGEN_PTXAS");
 }
 
-GPtrArray *assembler_places(const char *explicit_path, const char *near)
+static void add_environments(GPtrArray *places, const char *near)
 {
+  (void)near;
+  add_environment(places, "CUDA_HOME");
+  add_environment(places, "CUDA_PATH");
+}
+
+static void add_usual(GPtrArray *places, const char *near)
+{
+  (void)near;
+  add_search_path(places);
+  add_place(places, "default", "/usr/local/cuda/bin/" TOOL);
+}
+
+static void add_packages(GPtrArray *places, const char *near)
+{
+  (void)near;
+  add_python(places);
+}
+
+/* Does the choice not depend on what would follow? */
+static bool settled(const GPtrArray *places)
+{
+  for (guint i = 0; i < places->len; i++) {
+    const AssemblerPlace *place = places->pdata[i];
+    if (place->found || assembler_place_binds(place)) return true;
+  }
+  return false;
+}
+
+GPtrArray *assembler_places(const char *explicit_path, const char *near, bool all)
+{
+  static void (*const steps[])(GPtrArray * places, const char *near) = {add_environments, add_usual,
+                                                                        add_packages, add_private};
   GPtrArray *places = g_ptr_array_new_with_free_func(place_free);
   if (explicit_path) add_place(places, "--" TOOL, explicit_path);
   const char *variable = g_getenv("ADLGEN_PTXAS");
   if (variable && *variable) add_place(places, "ADLGEN_PTXAS", variable);
-  add_environment(places, "CUDA_HOME");
-  add_environment(places, "CUDA_PATH");
-  add_search_path(places);
-  add_place(places, "default", "/usr/local/cuda/bin/" TOOL);
-  add_python(places);
-  add_private(places, near);
+  for (unsigned i = 0; i < G_N_ELEMENTS(steps) && (all || !settled(places)); i++)
+    steps[i](places, near);
   return places;
 }

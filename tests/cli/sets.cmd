@@ -65,3 +65,8 @@ $ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64
     ^
 hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
 [exit 3]
+
+# So is a budget of SMs that the GPU does not have.
+$ adlgen compile product.json --gpu h100 --sms 133 --emit ptx --out out
+error: a budget of 133 SMs is more than the 132 of h100
+[exit 1]

@@ -64,10 +64,11 @@ static void describe_epilogue(const FusedOperator *op, GString *text)
   if (function) g_string_append(text, ", functions");
 }
 
-/* Both 8-bit floats multiply and convert at one speed. */
+/* Both 8-bit floats multiply and convert at one speed, and so do both 16-bit ones. */
 static const char *type_text(NumberType type)
 {
-  return number_name(number_is_small_float(type) ? NUMBER_E4M3 : type);
+  if (number_is_small_float(type)) type = NUMBER_E4M3;
+  return number_name(type == NUMBER_F16 ? NUMBER_BF16 : type);
 }
 
 /* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that

@@ -207,12 +207,12 @@ static void first_file_answers(void **state)
 
 /* ---- what the compiler makes of them ---- */
 
-static char *explain(const TunedDatabase *database, const char *m, unsigned sms)
+static char *explain_type(const TunedDatabase *database, const char *type, const char *m, unsigned sms)
 {
   g_autofree char *text = g_strdup_printf(
-      "{name: p, inputs: {A: {type: bf16, shape: [%s, 7168]}, B: {type: bf16, shape: [7168, 4096], strides: "
+      "{name: p, inputs: {A: {type: %s, shape: [%s, 7168]}, B: {type: %s, shape: [7168, 4096], strides: "
       "[1, 7168]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
-      m);
+      type, m, type);
   g_autoptr(Source) source = source_new("p", text, strlen(text));
   g_autoptr(Gpu) gpu = gpu_of("h100");
   GError *error = NULL;
@@ -221,6 +221,11 @@ static char *explain(const TunedDatabase *database, const char *m, unsigned sms)
   g_autoptr(CompileResult) result = graph ? generator_compile(graph, gpu, &options, &error) : NULL;
   if (!result) fail_msg("%s", error->message);
   return g_strdup(result->explain);
+}
+
+static char *explain(const TunedDatabase *database, const char *m, unsigned sms)
+{
+  return explain_type(database, "bf16", m, sms);
 }
 
 static void compiler_takes_the_choice(void **state)
@@ -245,6 +250,18 @@ static void compiler_takes_the_choice(void **state)
   /* a choice for all SMs says nothing of fewer */
   g_autofree char *fewer = explain(database, "64", 100);
   assert_null(strstr(fewer, "tuned"));
+}
+
+static void choices_hold_for_types_of_one_speed(void **state)
+{
+  g_autoptr(Gpu) gpu = gpu_of("h100");
+  TunedParameter one[2];
+  const TunedEntry entries[] = {entry(64, 33, 64, one, 256)};
+  g_autoptr(TunedDatabase) database = database_of(gpu, entries, 1);
+  g_autofree char *half = explain_type(database, "f16", "64", 0),
+                  *word = explain_type(database, "tf32", "64", 0);
+  assert_non_null(strstr(half, "tuned: bm=64 bn=256, measured at M = 64: 1.100 times as fast"));
+  assert_null(strstr(word, "tuned"));
 }
 
 static void compiler_ignores_what_is_illegal(void **state)
@@ -272,6 +289,7 @@ int main(void)
       cmocka_unit_test(nearest_answers),
       cmocka_unit_test(first_file_answers),
       cmocka_unit_test(compiler_takes_the_choice),
+      cmocka_unit_test(choices_hold_for_types_of_one_speed),
       cmocka_unit_test(compiler_ignores_what_is_illegal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,26 @@ static FusedOperand anchor_step(Assembly *at, OperatorId op, FusedOperand a, Fus
 
 /* ---- anchors ---- */
 
+/* A product's result by the scales of its operands. Two numbers are multiplied first: one multiplication less
+ * of each result, which would keep the tensor cores of another warpgroup waiting. */
+static FusedOperand add_scales(Assembly *at, const GraphNode *node, FusedOperand value)
+{
+  const GraphTensor *const *scales = (const GraphTensor *const *)node->inputs + PRODUCT_SCALES;
+  unsigned n = node->n_inputs > PRODUCT_SCALES ? node->n_inputs - PRODUCT_SCALES : 0;
+  FusedOperand operands[2];
+  for (unsigned i = 0; i < n; i++)
+    operands[i] = operand_of(at, scales[i], VIEW_POINT);
+  if (n == 2 && graph_has_one_element(scales[0]) && graph_has_one_element(scales[1])) {
+    bool known = operands[0].kind == OPERAND_IMMEDIATE && operands[1].kind == OPERAND_IMMEDIATE;
+    operands[0] = known ? immediate((float)(operands[0].immediate * operands[1].immediate), NUMBER_F32)
+                        : part_step(at, node, ONNX_Mul, NUMBER_F32, false, operands[0], operands[1]);
+    n = 1;
+  }
+  for (unsigned i = 0; i < n; i++)
+    value = part_step(at, node, ONNX_Mul, NUMBER_F32, false, value, operands[i]);
+  return value;
+}
+
 /* The product, or the second one of two. */
 static void add_gemm(Assembly *at, const GraphNode *node)
 {
@@ -212,10 +232,7 @@ static void add_gemm(Assembly *at, const GraphNode *node)
     gemm->b = add_input(at, node->inputs[1], VIEW_MATRIX_B);
   }
   FusedOperand value = {OPERAND_ANCHOR, second, 0, gemm->acc_type};
-  for (unsigned i = PRODUCT_SCALES; i < node->n_inputs; i++)
-    if (node->inputs[i])
-      value = part_step(at, node, ONNX_Mul, NUMBER_F32, false, value,
-                        operand_of(at, node->inputs[i], VIEW_POINT));
+  value = add_scales(at, node, value);
   if (node->op->id == ONNX_Gemm) {
     double alpha = graph_attribute(node, "alpha")->number, beta = graph_attribute(node, "beta")->number;
     if (alpha != 1) value = anchor_step(at, ONNX_Mul, value, immediate(alpha, NUMBER_F32));

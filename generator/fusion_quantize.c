@@ -18,20 +18,13 @@ static GraphTensor *view_of(Fuser *fuser, const GraphTensor *tensor, unsigned ra
   return view;
 }
 
-static bool is_one_element(const GraphTensor *tensor)
-{
-  for (unsigned d = 0; d < tensor->rank; d++)
-    if (!symbolic_equals(tensor->shape[d], 1)) return false;
-  return true;
-}
-
 bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error)
 {
   unsigned rank = node->inputs[0]->rank, axis = node->axes ? (unsigned)__builtin_ctz(node->axes) : rank - 1;
   if (!node->axes || axis + 1 == rank) return true;
   for (unsigned i = 1; i < node->n_inputs; i++) {
     const GraphTensor *vector = node->inputs[i];
-    if (!vector || vector->rank != 1 || is_one_element(vector)) continue;
+    if (!vector || vector->rank != 1 || graph_has_one_element(vector)) continue;
     if (vector->producer) { /* groups know what they compute by the tensor itself, not by a view of it */
       error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
                 "make it an input or constant, or quantise along the last axis",
@@ -64,7 +57,7 @@ static bool is_transposed(const GraphNode *product, unsigned operand)
 static GraphTensor *result_scale(Taking *at, const GraphNode *product, unsigned operand,
                                  const GraphTensor *matrix, GraphTensor *scale)
 {
-  if (is_one_element(scale)) return scale->producer ? scale : view_of(at->fuser, scale, 0);
+  if (graph_has_one_element(scale)) return scale->producer ? scale : view_of(at->fuser, scale, 0);
   bool transposed = is_transposed(product, operand);
   if (matrix->rank < 2 || product->inputs[!operand]->rank < 2) return NULL;
   unsigned k_from_last = (operand == 0) == transposed ? 2 : 1; /* the operand's dimension along k */

@@ -62,6 +62,13 @@ const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *na
   return index < 0 ? NULL : &node->attributes[index];
 }
 
+bool graph_has_one_element(const GraphTensor *tensor)
+{
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!symbolic_equals(tensor->shape[d], 1)) return false;
+  return true;
+}
+
 bool graph_scalar(const GraphTensor *tensor, double *value)
 {
   if (tensor->kind != TENSOR_CONSTANT || !tensor->data || tensor->n_elements != 1) return false;

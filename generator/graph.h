@@ -131,5 +131,7 @@ const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);
 /* Value of a constant of one element whose data are known; false otherwise. */
 bool graph_scalar(const GraphTensor *tensor, double *value);
+/* Is every extent 1, whatever the rank? */
+bool graph_has_one_element(const GraphTensor *tensor);
 /* The graph as text, for tests and --explain; g_free. */
 char *graph_dump(const Graph *graph);

@@ -453,13 +453,6 @@ static bool infer_reduce(Inference *at, Shape *shape)
   return true;
 }
 
-static bool is_one_element(const GraphTensor *tensor)
-{
-  for (unsigned d = 0; d < tensor->rank; d++)
-    if (!symbolic_equals(tensor->shape[d], 1)) return false;
-  return true;
-}
-
 /* Scale and zero point: one element; a vector along `axis`; or (our extension) of the operand's rank,
  * broadcast to it. node->axes has the axis of vectors. */
 static bool infer_quantize(Inference *at, Shape *shape)
@@ -475,7 +468,7 @@ static bool infer_quantize(Inference *at, Shape *shape)
   for (unsigned i = 1; i < node->n_inputs; i++) {
     const GraphTensor *scale = node->inputs[i];
     unsigned axis = 0;
-    if (!scale || is_one_element(scale) || scale->rank != 1 || !named) {
+    if (!scale || graph_has_one_element(scale) || scale->rank != 1 || !named) {
       if (!fits(at, i, shape)) return false;
       continue;
     }

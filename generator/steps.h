@@ -32,5 +32,6 @@ typedef struct StepOperations {
 } StepOperations;
 
 const StepOperations *steps_operations_table(unsigned *n);
-/* Operations of all steps, for each element: an estimate, without loads, stores and conversions. */
+/* Operations of all steps, for each element: an estimate, without loads, stores, conversions and what is
+ * computed of single numbers, which a thread does once. */
 double steps_operations(const FusedOperator *op);

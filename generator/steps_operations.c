@@ -48,11 +48,30 @@ static bool calls(const FusedStep *step, const StepOperations *entry)
   return true;
 }
 
+/* Does an operand differ from element to element? `steps`: which of the steps before it do. */
+static bool varies(const FusedOperator *op, const FusedOperand *operand, const bool *steps)
+{
+  switch (operand->kind) {
+  case OPERAND_IMMEDIATE:
+  case OPERAND_ABSENT: return false;
+  case OPERAND_STEP: return steps[operand->index];
+  case OPERAND_INPUT:
+    for (unsigned d = 0; d < op->rank; d++)
+      if (!symbolic_equals(op->inputs[operand->index].strides[d], 0)) return true;
+    return false;
+  default: return true;
+  }
+}
+
 double steps_operations(const FusedOperator *op)
 {
   double sum = 0;
+  g_autofree bool *varying = g_new0(bool, op->n_steps + 1);
   for (unsigned i = 0; i < op->n_steps; i++) {
     const FusedStep *step = &op->steps[i];
+    for (unsigned j = 0; j < step->n_operands; j++)
+      varying[i] |= varies(op, &step->operands[j], varying);
+    if (!varying[i]) continue; /* once a thread */
     unsigned operations = step->op == ONNX_Cast || step->op == ONNX_Identity ? 0 : 1;
     bool narrow = number_class(step->type) == NUMBER_FLOAT && number_bits(step->type) <= 16;
     for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)

@@ -193,6 +193,10 @@ static bool read_work(Bench *bench, GError **error)
       !tuned_of_options(bench->arguments, bench->gpu, &bench->tuned, error))
     return false;
   bench->session.tuned = bench->tuned;
+  for (unsigned i = 0; i < bench->variants->len; i++) {
+    BenchVariant *variant = bench->variants->pdata[i];
+    if (!variant->untuned) variant->tuned = bench->tuned;
+  }
   if (!suite) return read_case(bench, error);
   bench->cases = bench_suite_load(suite, argument_value(bench->arguments, "only"), error);
   return bench->cases != NULL;

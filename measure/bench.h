@@ -110,6 +110,7 @@ typedef struct BenchVariant {
   char **skips; /* passes left out, NULL-terminated */
   unsigned sms; /* 0: all */
   bool fixed;   /* every dimension is compiled in */
+  bool untuned; /* the model decides, whatever was measured */
   /* Measured choices for the GPU of the command, not owned; a description or parameters of its own come
    * without. */
   const TunedDatabase *tuned;

@@ -5,7 +5,8 @@
 static bool refuse(const char *text, const char *what, GError **error)
 {
   error_set(error, ERROR_USAGE, NULL, "bad-variant",
-            "NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template parameters such as bm",
+            "NAME:key=value,... with the keys gpu, plan, sms, fixed, tuned, skip, or template parameters "
+            "such as bm",
             "--variant %s: %s", text, what);
   return false;
 }
@@ -25,7 +26,7 @@ static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, GStrvBuilder *s
   const char *sign = strchr(pair, '=');
   if (!sign || sign == pair || !sign[1]) return refuse(text, "what is not key=value", error);
   g_autofree char *key = g_strndup(pair, (gsize)(sign - pair));
-  unsigned fixed = 0;
+  unsigned flag = 0;
   if (!strcmp(key, "gpu")) {
     g_free(variant->gpu);
     variant->gpu = g_strdup(sign + 1);
@@ -37,8 +38,11 @@ static bool read_pair(BenchVariant *variant, GStrvBuilder *sets, GStrvBuilder *s
   } else if (!strcmp(key, "sms")) {
     return read_number(text, sign + 1, &variant->sms, error);
   } else if (!strcmp(key, "fixed")) {
-    if (!read_number(text, sign + 1, &fixed, error)) return false;
-    variant->fixed = fixed != 0;
+    if (!read_number(text, sign + 1, &flag, error)) return false;
+    variant->fixed = flag != 0;
+  } else if (!strcmp(key, "tuned")) {
+    if (!read_number(text, sign + 1, &flag, error)) return false;
+    variant->untuned = !flag;
   } else {
     g_strv_builder_add(sets, pair);
   }
@@ -62,8 +66,8 @@ BenchVariant *bench_variant_parse(const char *text, GError **error)
     if (!read_pair(variant, sets, skips, text, pairs[i], error)) return NULL;
   variant->sets = g_strv_builder_end(sets);
   variant->skips = g_strv_builder_end(skips);
-  if (variant->plan &&
-      (variant->gpu || variant->sms || variant->fixed || variant->sets[0] || variant->skips[0])) {
+  if (variant->plan && (variant->gpu || variant->sms || variant->fixed || variant->untuned ||
+                        variant->sets[0] || variant->skips[0])) {
     refuse(text, "plan=DIR is compiled already, so nothing else can be set", error);
     return NULL;
   }

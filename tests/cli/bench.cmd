@@ -32,12 +32,12 @@ error: <embedded>/bench/suites/mini.json: no case matches
 
 $ adlgen bench --suite mini --gpu h100 --variant bm
 error: --variant bm: what is not key=value
-hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template parameters such as bm
+hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, tuned, skip, or template parameters such as bm
 [exit 2]
 
 $ adlgen bench --suite mini --gpu h100 --variant old:plan=out,bm=64
 error: --variant old:plan=out,bm=64: plan=DIR is compiled already, so nothing else can be set
-hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, skip, or template parameters such as bm
+hint: NAME:key=value,... with the keys gpu, plan, sms, fixed, tuned, skip, or template parameters such as bm
 [exit 2]
 
 $ adlgen bench --suite mini --gpu h100 --against cutlass

@@ -133,6 +133,8 @@ static void reads_variants(void **state)
   assert_string_equal(v->sets[0], "bm=128");
   assert_string_equal(v->sets[1], "bn=256");
   assert_null(v->sets[2]);
+  g_autoptr(BenchVariant) model = bench_variant_parse("skip=stage_stores,tuned=0", NULL);
+  assert_true(model->untuned && !v->untuned);
   g_autoptr(BenchVariant) plan = bench_variant_parse("plan=out/x:y", NULL);
   assert_string_equal(plan->name, "plan=out/x:y");
   assert_string_equal(plan->plan, "out/x:y");

@@ -11,6 +11,7 @@ typedef struct Chooser {
   const FusedOperator *op;
   const FusedOperator *turned; /* GEMM, not reduced: the operator as its transpose; choose_variants sets it */
   unsigned copy_bytes;         /* GEMM: what threads are priced to copy at a time; 0: 16 */
+  int64_t batches;             /* GEMM: priced for so many of them; 0: for what is typical */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;

@@ -179,6 +179,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
+  if (tile.group && fast) choice_set_own(choice, "drop", 0);
   choice_set_own(choice, "pace", gemm_candidate_pace(chooser, &tile, most_rows(chooser, choice)));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
@@ -274,20 +275,93 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
   *most = m + m / 8;
 }
 
-/* Variants for ranges of M, each with the tile that is best there; returns the tile of the last. */
-static GemmCandidate choose_ranges(Chooser *chooser, bool group, int64_t longest)
+/* Ranges of M, each with the tile that is best there. */
+static GArray *choose_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  /* behind them come one that serves every address, and the last range's */
-  g_autoptr(GArray) ranges = gemm_ranges(chooser, group, longest, PLAN_MAX_VARIANTS - 1 - chooser->n);
-  int64_t taken = chooser->n ? most_rows(chooser, &chooser->variants[chooser->n - 1]) : 0;
-  for (unsigned i = 0; i + 1 < ranges->len; i++) {
-    const GemmRange *range = &g_array_index(ranges, GemmRange, i);
-    if (range->most <= taken) continue;
-    Choice *choice = choose_open(chooser, template_of(gemm));
-    if (require_fast(chooser, choice, group) && choose_require_at_most(chooser, choice, gemm->m, range->most))
-      finish(chooser, choice, range->tile, true);
+  GemmRange whole = {.most = choose_typical(chooser, gemm->m)};
+  bool tuned;
+  if (!symbolic_is_constant(gemm->m, NULL)) return gemm_ranges(chooser, group, longest, most);
+  whole.tile = pick(chooser, group, whole.most, true, &tuned);
+  GArray *ranges = g_array_new(FALSE, FALSE, sizeof whole);
+  g_array_append_val(ranges, whole);
+  return ranges;
+}
+
+static bool same_ranges(const GArray *a, const GArray *b)
+{
+  bool same = a->len == b->len;
+  for (unsigned i = 0; same && i < a->len; i++) {
+    const GemmRange *x = &g_array_index(a, GemmRange, i), *y = &g_array_index(b, GemmRange, i);
+    same = x->most == y->most && x->tile.raster == y->tile.raster && gemm_candidate_same(&x->tile, &y->tile);
   }
+  return same;
+}
+
+/* Numbers of batches, known at launch only, up to which there are variants of their own: a few batches leave
+ * most SMs without one of the tiles that are best for many. And the number that their tiles are priced for.
+ */
+static const struct {
+  int64_t most, priced;
+} few_batches[] = {{16, 8}, {128, 64}};
+#define FEW_BATCHES_RANGES 5 /* of M, for each */
+
+/* Of the product, NULL if it is known, or there are none. */
+static const Symbolic *open_batches(const Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const Symbolic *all = NULL;
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    all = all ? symbolic_mul(chooser->arena, all, chooser->op->dims[i]) : chooser->op->dims[i];
+  return all && !symbolic_is_constant(all, NULL) ? all : NULL;
+}
+
+typedef struct {
+  const GArray *ranges;
+  const Symbolic *batches; /* NULL: any number of them, */
+  int64_t most;            /* else at most so many */
+  int64_t taken;           /* rows that variants before these serve */
+} RangeVariants;
+
+/* Variants for ranges of M; if for any number of batches, all but the last range's. */
+static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  for (unsigned i = 0; i + (wanted->batches ? 0 : 1) < wanted->ranges->len; i++) {
+    const GemmRange *range = &g_array_index(wanted->ranges, GemmRange, i);
+    bool last = i + 1 == wanted->ranges->len;
+    if (!last && range->most <= wanted->taken) continue;
+    Choice *choice = choose_open(chooser, template_of(gemm));
+    bool fits = require_fast(chooser, choice, group);
+    if (wanted->batches)
+      fits = fits && choose_require_at_most(chooser, choice, wanted->batches, wanted->most);
+    if (!last) fits = fits && choose_require_at_most(chooser, choice, gemm->m, range->most);
+    if (fits) finish(chooser, choice, range->tile, true);
+  }
+}
+
+/* All variants with wide copies but the last, whose tile is returned. */
+static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
+{
+  const Symbolic *batches = open_batches(chooser);
+  int64_t most = batches ? choose_maximum(chooser, batches) : 0;
+  unsigned n = 0, room = PLAN_MAX_VARIANTS - 1 - chooser->n; /* behind them comes one for every address */
+  GArray *few[G_N_ELEMENTS(few_batches)];
+  while (n < G_N_ELEMENTS(few_batches) && few_batches[n].most < most) {
+    chooser->batches = few_batches[n].priced;
+    few[n++] = choose_ranges(chooser, group, longest, FEW_BATCHES_RANGES);
+  }
+  chooser->batches = 0;
+  g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * FEW_BATCHES_RANGES);
+  RangeVariants any = {.ranges = ranges};
+  if (chooser->n) any.taken = most_rows(chooser, &chooser->variants[chooser->n - 1]);
+  for (unsigned i = 0; i < n; i++) {
+    RangeVariants own = {few[i], batches, few_batches[i].most, any.taken};
+    if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, group, &own);
+  }
+  for (unsigned i = 0; i < n; i++)
+    g_array_unref(few[i]);
+  add_ranges(chooser, group, &any);
   return g_array_index(ranges, GemmRange, ranges->len - 1).tile;
 }
 
@@ -329,7 +403,6 @@ bool choose_gemm(Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   bool group = gemm_group_possible(chooser), warp = gemm_warp_possible(chooser), priced = group || warp;
-  bool tuned;
   int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
   bool reduced = fused_is_reduced(chooser->op), wide = gemm->dual && reduced; /* each has whole parts */
   GemmCandidate scalar =
@@ -338,9 +411,7 @@ bool choose_gemm(Chooser *chooser)
   if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
   if (priced) choose_few_rows(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
-  if (priced)
-    tile = symbolic_is_constant(gemm->m, NULL) ? pick(chooser, group, typical, true, &tuned)
-                                               : choose_ranges(chooser, group, longest);
+  if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, template_of(gemm));
   if (require_fast(chooser, choice, group))
     finish(chooser, choice, tile, true);

@@ -447,8 +447,9 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .promote = candidate->promote,
                             .exchanged = candidate->swapped,
                             .through_registers = through_registers(chooser, candidate)}};
-  for (unsigned i = 0; i < gemm->n_batch; i++)
+  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  if (chooser->batches) priced.shape.batches = chooser->batches;
   unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
   if (blocks > 1) /* not every SM has so many partners */
     priced.shape.sms = MAX(1, blocks * resident_clusters(chooser->gpu, blocks, priced.shape.sms));

@@ -6,6 +6,7 @@
 /* The reference multiplies some 10^8 times a second, and holds eight bytes an element. */
 #define WHOLE_FLOPS    5e7
 #define WHOLE_BYTES    8e6
+#define SAMPLE_BATCHES 6 /* along each of their dimensions */
 #define SAMPLE_ROWS    12
 #define SAMPLE_COLUMNS 48
 /* Rounding errors of a row are near normal, with a deviation of 0.4 of the limit at most: this is seven of
@@ -84,8 +85,8 @@ bool bench_check(BenchGpu *gpu, const BenchTensors *tensors, BenchCandidate *can
       !device_wait(bench_gpu_device(gpu), error))
     return false;
   Sample sample;
-  if (!sample_make(&sample, c, whole ? G_MAXUINT32 : SAMPLE_ROWS, whole ? G_MAXUINT32 : SAMPLE_COLUMNS,
-                   error)) {
+  if (!sample_make(&sample, c, whole ? G_MAXUINT32 : SAMPLE_BATCHES, whole ? G_MAXUINT32 : SAMPLE_ROWS,
+                   whole ? G_MAXUINT32 : SAMPLE_COLUMNS, error)) {
     sample_clear(&sample);
     return false;
   }

@@ -11,12 +11,14 @@ typedef struct Cut { /* a symbol's places that are kept, ascending */
 typedef struct Sample {
   Graph *plain; /* nothing bound: shapes name their symbols */
   Graph *graph; /* bound to the cut sizes; NULL: the description does not allow them */
-  Cut cuts[2];
+  Cut cuts[4];
   unsigned n_cuts;
 } Sample;
 
-/* Keeps `rows` places of the outputs' last axis but one and `columns` of the last, where they can be cut. */
-bool sample_make(Sample *sample, const BenchCase *c, unsigned rows, unsigned columns, GError **error);
+/* Keeps `rows` places of the outputs' last axis but one, `columns` of the last and `batches` of each of up to
+ * two before them, where they can be cut. */
+bool sample_make(Sample *sample, const BenchCase *c, unsigned batches, unsigned rows, unsigned columns,
+                 GError **error);
 void sample_clear(Sample *sample);
 /* The kept elements of a tensor (set 0), dense. */
 Tensor *sample_read(const Sample *sample, const BenchTensors *tensors, unsigned index, GError **error);

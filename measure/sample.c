@@ -82,12 +82,15 @@ void sample_clear(Sample *sample)
   memset(sample, 0, sizeof *sample);
 }
 
-bool sample_make(Sample *sample, const BenchCase *c, unsigned rows, unsigned columns, GError **error)
+bool sample_make(Sample *sample, const BenchCase *c, unsigned batches, unsigned rows, unsigned columns,
+                 GError **error)
 {
   memset(sample, 0, sizeof *sample);
   sample->plain = graph_read(c->source, NULL, 0, error);
   if (!sample->plain) return false;
   const GraphTensor *output = sample->plain->outputs[0];
+  for (unsigned i = 0; i + 2 < output->rank && sample->n_cuts + 2 < G_N_ELEMENTS(sample->cuts); i++)
+    add_cut(sample, c, sample->plain, output->shape[i], batches);
   if (output->rank >= 2) add_cut(sample, c, sample->plain, output->shape[output->rank - 2], rows);
   if (output->rank >= 1) add_cut(sample, c, sample->plain, output->shape[output->rank - 1], columns);
   g_autofree GraphBinding *bindings = g_memdup2(c->bindings, c->n_bindings * sizeof *bindings);

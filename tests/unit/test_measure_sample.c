@@ -89,7 +89,7 @@ static void cuts_products(void **state)
   World w;
   Sample sample;
   make_world(&w, text, dims);
-  assert_true(sample_make(&sample, w.c, 5, 7, NULL));
+  assert_true(sample_make(&sample, w.c, 9, 5, 7, NULL));
   assert_int_equal(sample.n_cuts, 2);
   const Cut *rows = cut_of(&sample, "M");
   assert_true(rows && rows->n == 5 && rows->places[0] == 0 && rows->places[4] == 99);
@@ -103,6 +103,41 @@ static void cuts_products(void **state)
   clear_world(&w);
 }
 
+static void cuts_batches(void **state)
+{
+  static const char text[] = "{name: b, inputs: {A: {type: f32, shape: [G, M, K]}, B: {type: f32, shape: [G, "
+                             "K, N], strides: [K*N, 1, "
+                             "K]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
+  static const char *const dims[] = {"G=10", "M=20", "N=9", "K=5", NULL};
+  static const char *const names[] = {"A", "B", "D"};
+  World w;
+  Sample sample;
+  make_world(&w, text, dims);
+  assert_true(sample_make(&sample, w.c, 3, 4, 2, NULL));
+  assert_int_equal(sample.n_cuts, 3);
+  for (unsigned t = 0; t < 3; t++) {
+    const GraphTensor *whole = graph_tensor(w.c->graph, names[t]);
+    g_autoptr(Tensor) out = sample_read(&sample, &w.tensors, whole->index, NULL);
+    const Cut *cuts[] = {cut_of(&sample, "G"), t == 1 ? NULL : cut_of(&sample, "M"),
+                         t ? cut_of(&sample, "N") : NULL};
+    assert_int_equal(out->shape[0], 3);
+    assert_int_equal(out->shape[1], t == 1 ? 5 : 4);
+    assert_int_equal(out->shape[2], t ? 2 : 5);
+    for (int64_t i = 0; i < (int64_t)out->n; i++) {
+      int64_t rest = i, at = 0;
+      for (unsigned d = 3; d-- > 0; rest /= out->shape[d]) {
+        int64_t place = rest % out->shape[d];
+        at += (cuts[d] ? cuts[d]->places[place] : place) * number(whole->strides[d]);
+      }
+      int32_t value;
+      memcpy(&value, out->data + i * 4, 4);
+      assert_int_equal(value, at);
+    }
+  }
+  sample_clear(&sample);
+  clear_world(&w);
+}
+
 static void cuts_rows_alone(void **state)
 {
   static const char text[] =
@@ -112,7 +147,7 @@ static void cuts_rows_alone(void **state)
   World w;
   Sample sample;
   make_world(&w, text, dims);
-  assert_true(sample_make(&sample, w.c, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
   assert_int_equal(sample.n_cuts, 1); /* C is summed over */
   check_matrix(&w, &sample, "X", "R", "C");
   sample_clear(&sample);
@@ -131,12 +166,12 @@ static void keeps_what_cannot_be_cut(void **state)
   World w;
   Sample sample;
   make_world(&w, square, s);
-  assert_true(sample_make(&sample, w.c, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
   assert_int_equal(sample.n_cuts, 0);
   sample_clear(&sample);
   clear_world(&w);
   make_world(&w, few, small);
-  assert_true(sample_make(&sample, w.c, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
   assert_int_equal(sample.n_cuts, 0);
   check_matrix(&w, &sample, "X", "R", "C");
   sample_clear(&sample);
@@ -147,6 +182,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cuts_products),
+      cmocka_unit_test(cuts_batches),
       cmocka_unit_test(cuts_rows_alone),
       cmocka_unit_test(keeps_what_cannot_be_cut),
   };

@@ -1,20 +1,12 @@
-#include "base/document.h"
-#include "base/arena.h"
+#include "base/document_private.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-#define MAX_DEPTH          64
 #define MAX_UNKNOWN_KEYS   50 /* reported of one mapping */
 #define MAX_DOCUMENT_BYTES ((size_t)64 * 1024 * 1024)
-
-struct Document {
-  Arena *arena;
-  Source *source;
-  Node *root;
-};
 
 /* ---- building the tree from parser events ---- */
 
@@ -175,7 +167,7 @@ static Node *read_mapping(Reader *reader, GError **error)
 /* The value that begins at the current event; leaves its last event current. */
 static Node *read_node(Reader *reader, GError **error)
 {
-  if (reader->depth >= MAX_DEPTH) {
+  if (reader->depth >= DOCUMENT_MAX_DEPTH) {
     refuse(reader, "too-deep", "nested deeper than 64 levels", NULL, error);
     return NULL;
   }
@@ -209,6 +201,20 @@ static bool read_document(Reader *reader, GError **error)
   return true;
 }
 
+Document *document_read_yaml(Source *source, GError **error)
+{
+  g_autoptr(Document) document = g_new0(Document, 1);
+  document->arena = arena_new();
+  document->source = source_ref(source);
+  Reader reader = {.document = document};
+  if (!yaml_parser_initialize(&reader.parser)) g_error("libyaml: out of memory");
+  yaml_parser_set_input_string(&reader.parser, (const unsigned char *)source->text, source->length);
+  bool ok = read_document(&reader, error);
+  if (reader.has_event) yaml_event_delete(&reader.event);
+  yaml_parser_delete(&reader.parser);
+  return ok ? g_steal_pointer(&document) : NULL;
+}
+
 Document *document_parse(Source *source, GError **error)
 {
   Mark start = {source, 1, 1};
@@ -222,16 +228,8 @@ Document *document_parse(Source *source, GError **error)
               "a NUL byte: this is not a text file");
     return NULL;
   }
-  g_autoptr(Document) document = g_new0(Document, 1);
-  document->arena = arena_new();
-  document->source = source_ref(source);
-  Reader reader = {.document = document};
-  if (!yaml_parser_initialize(&reader.parser)) g_error("libyaml: out of memory");
-  yaml_parser_set_input_string(&reader.parser, (const unsigned char *)source->text, source->length);
-  bool ok = read_document(&reader, error);
-  if (reader.has_event) yaml_event_delete(&reader.event);
-  yaml_parser_delete(&reader.parser);
-  return ok ? g_steal_pointer(&document) : NULL;
+  Document *document = document_read_json(source);
+  return document ? document : document_read_yaml(source, error);
 }
 
 Node *document_root(const Document *document)

@@ -1,8 +1,9 @@
-/* Document: one positioned tree for YAML and JSON input (JSON is read through the same reader, so every node
- * has file:line:col). Built from libyaml events; refuses duplicate keys, anchors/aliases/tags, several
- * documents in one file, NUL bytes, nesting deeper than 64, files above 64 MiB. Strict by construction:
- * consumers take keys with the document_* helpers and call document_finish(), which reports every key nobody
- * asked for. A document is immutable but for the "asked for" flags, so one thread at a time. */
+/* Document: one positioned tree for YAML and JSON input: every node has file:line:col. Built from libyaml
+ * events, plain JSON by a quicker reader of its own (document_json.c); refuses duplicate keys,
+ * anchors/aliases/tags, several documents in one file, NUL bytes, nesting deeper than 64, files above 64 MiB.
+ * Strict by construction: consumers take keys with the document_* helpers and call document_finish(), which
+ * reports every key nobody asked for. A document is immutable but for the "asked for" flags, so one thread at
+ * a time. */
 #pragma once
 #include "base/diagnostic.h"
 #include <stdbool.h>

@@ -476,8 +476,9 @@ unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candid
 {
   Priced priced = priced_shape(chooser, candidate, m);
   bool turns = candidate->group && candidate->alternate > 1;
-  if (!turns || !cost_has_arithmetic(&priced.shape)) return 0;
-  return cost_paces(chooser->gpu, &priced.shape, &priced.tile) ? PACE : BOUNDED;
+  if (!turns) return 0;
+  if (cost_paces(chooser->gpu, &priced.shape, &priced.tile)) return PACE;
+  return cost_has_arithmetic(&priced.shape) ? BOUNDED : 0;
 }
 
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)

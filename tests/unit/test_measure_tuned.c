@@ -207,12 +207,13 @@ static void first_file_answers(void **state)
 
 /* ---- what the compiler makes of them ---- */
 
-static char *explain_type(const TunedDatabase *database, const char *type, const char *m, unsigned sms)
+static char *explain_product(const TunedDatabase *database, const char *type, const char *m, unsigned n,
+                             unsigned sms)
 {
   g_autofree char *text = g_strdup_printf(
-      "{name: p, inputs: {A: {type: %s, shape: [%s, 7168]}, B: {type: %s, shape: [7168, 4096], strides: "
+      "{name: p, inputs: {A: {type: %s, shape: [%s, 7168]}, B: {type: %s, shape: [7168, %u], strides: "
       "[1, 7168]}}, nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
-      type, m, type);
+      type, m, type, n);
   g_autoptr(Source) source = source_new("p", text, strlen(text));
   g_autoptr(Gpu) gpu = gpu_of("h100");
   GError *error = NULL;
@@ -225,7 +226,7 @@ static char *explain_type(const TunedDatabase *database, const char *type, const
 
 static char *explain(const TunedDatabase *database, const char *m, unsigned sms)
 {
-  return explain_type(database, "bf16", m, sms);
+  return explain_product(database, "bf16", m, 4096, sms);
 }
 
 static void compiler_takes_the_choice(void **state)
@@ -258,10 +259,25 @@ static void choices_hold_for_types_of_one_speed(void **state)
   TunedParameter one[2];
   const TunedEntry entries[] = {entry(64, 33, 64, one, 256)};
   g_autoptr(TunedDatabase) database = database_of(gpu, entries, 1);
-  g_autofree char *half = explain_type(database, "f16", "64", 0),
-                  *word = explain_type(database, "tf32", "64", 0);
+  g_autofree char *half = explain_product(database, "f16", "64", 4096, 0),
+                  *word = explain_product(database, "tf32", "64", 4096, 0);
   assert_non_null(strstr(half, "tuned: bm=64 bn=256, measured at M = 64: 1.100 times as fast"));
   assert_null(strstr(word, "tuned"));
+}
+
+/* Odd multiples of 8 columns are no candidates of the model's, and legal only as whole tiles of N. */
+static void narrow_steps_may_be_chosen(void **state)
+{
+  g_autoptr(Gpu) gpu = gpu_of("h100");
+  TunedParameter one[2], two[2];
+  TunedEntry entries[] = {entry(64, 33, 64, one, 72), entry(64, 33, 64, two, 72)};
+  entries[0].n = 576;
+  g_autoptr(TunedDatabase) database = database_of(gpu, entries, 2);
+  g_autofree char *whole = explain_product(database, "bf16", "64", 576, 0),
+                  *part = explain_product(database, "bf16", "64", 4096, 0);
+  assert_non_null(strstr(whole, "tuned: bm=64 bn=72, measured at M = 64"));
+  assert_non_null(strstr(whole, "variant 1: template gemm, tile 64x72x64"));
+  assert_non_null(strstr(part, "tuned: bm=64 bn=72 is not legal here, so the model decides"));
 }
 
 static void compiler_ignores_what_is_illegal(void **state)
@@ -290,6 +306,7 @@ int main(void)
       cmocka_unit_test(first_file_answers),
       cmocka_unit_test(compiler_takes_the_choice),
       cmocka_unit_test(choices_hold_for_types_of_one_speed),
+      cmocka_unit_test(narrow_steps_may_be_chosen),
       cmocka_unit_test(compiler_ignores_what_is_illegal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
  * their logarithms. A range of cells with one tile costs one variant, that is one more kernel to assemble.
  * The cheapest division is the shortest path from the first cell to the last. */
 #include "generator/gemm_ranges.h"
+#include "base/parallel.h"
 #include "generator/tuned_gemm.h"
 #include <math.h>
 
@@ -36,6 +37,7 @@ static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512};
 typedef struct Cell {
   int64_t rows;    /* the last of them, which it is priced for */
   double weight;   /* octaves */
+  bool bounded;    /* rows are the most that there can be */
   GArray *list;    /* PricedCandidate */
   double best;     /* clocks */
   unsigned own;    /* of the tiles: the best */
@@ -45,6 +47,7 @@ typedef struct Cell {
 
 typedef struct Ranges {
   Chooser *chooser;
+  bool group;
   Cell cells[MOST_CELLS];
   unsigned n_cells;
   GemmCandidate tiles[MOST_BEST]; /* each the best in some cell */
@@ -71,21 +74,34 @@ static unsigned tile_index(Ranges *ranges, const GemmCandidate *tile)
   return ranges->n_tiles++;
 }
 
-static void add_cell(Ranges *ranges, bool group, int64_t rows, double weight, bool bounded)
+static void add_cell(Ranges *ranges, int64_t rows, double weight, bool bounded)
+{
+  ranges->cells[ranges->n_cells++] = (Cell){.rows = rows, .weight = weight, .bounded = bounded};
+}
+
+/* On any thread: pricing only reads the chooser. */
+static void price_cell(unsigned i, void *data)
+{
+  Ranges *ranges = data;
+  Cell *cell = &ranges->cells[i];
+  cell->list = gemm_candidates(ranges->chooser, ranges->group, cell->rows, cell->bounded);
+}
+
+/* What was measured for the cell, or the cheapest of its list; notes which. */
+static void choose_tile(Ranges *ranges, unsigned i)
 {
   Chooser *chooser = ranges->chooser;
-  Cell *cell = &ranges->cells[ranges->n_cells];
+  Cell *cell = &ranges->cells[i];
   GemmCandidate tile;
-  *cell = (Cell){.rows = rows, .weight = weight, .list = gemm_candidates(chooser, group, rows, bounded)};
-  const GemmCandidate cheapest = gemm_cheapest(chooser, group, cell->list, rows);
-  cell->best = gemm_candidate_cost(chooser, &cheapest, rows).total;
-  cell->tuned = tuned_gemm_find(chooser, group, rows, bounded, &tile);
+  const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->group, cell->list, cell->rows);
+  cell->best = gemm_candidate_cost(chooser, &cheapest, cell->rows).total;
+  cell->tuned = tuned_gemm_find(chooser, ranges->group, cell->rows, cell->bounded, &tile);
   if (cell->tuned)
     cell->raster = tile.raster;
   else
     tile = cheapest;
   cell->own = tile_index(ranges, &tile);
-  ranges->last[cell->own] = ranges->n_cells++;
+  ranges->last[cell->own] = i;
 }
 
 static double octaves(int64_t before, int64_t rows)
@@ -94,17 +110,18 @@ static double octaves(int64_t before, int64_t rows)
   return fmax(0, log2((double)rows / (double)before)) + (whole ? ROUND_ROWS : 0);
 }
 
-static void add_cells(Ranges *ranges, bool group, int64_t longest)
+static void add_cells(Ranges *ranges, int64_t longest)
 {
+  bool group = ranges->group;
   const Chooser *chooser = ranges->chooser;
   const int64_t *ends = group ? group_ends : warp_ends;
   unsigned n = group ? G_N_ELEMENTS(group_ends) : G_N_ELEMENTS(warp_ends);
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
-    add_cell(ranges, group, ends[i], octaves(before, ends[i]), true);
+    add_cell(ranges, ends[i], octaves(before, ends[i]), true);
   int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
   int64_t rows = MIN(longest, group && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
-  add_cell(ranges, group, rows, octaves(before, rows), longest <= rows);
+  add_cell(ranges, rows, octaves(before, rows), longest <= rows);
 }
 
 /* ---- the path ---- */
@@ -175,8 +192,13 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
 {
   g_autofree Ranges *ranges = g_new0(Ranges, 1);
   unsigned path[MOST_CELLS];
+  const CompileOptions *options = chooser->options;
   ranges->chooser = chooser;
-  add_cells(ranges, group, longest);
+  ranges->group = group;
+  add_cells(ranges, longest);
+  parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
+  for (unsigned i = 0; i < ranges->n_cells; i++)
+    choose_tile(ranges, i);
   g_autofree double *losses = g_new(double, ranges->n_cells * ranges->n_tiles);
   for (unsigned t = 0; t < ranges->n_tiles; t++)
     for (unsigned c = 0; c < ranges->n_cells; c++)

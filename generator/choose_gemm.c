@@ -151,8 +151,13 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "split", &tile.split);
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
+  /* a tile set by hand may be too large for the turns, or the blocks, that the plan wanted for another */
   GemmCandidate whole = gemm_candidate(chooser, tile, true);
-  /* a tile set by hand may be too large for the blocks that the plan wanted to share another */
+  if (asked && tile.alternate > 1 && !choose_forced(chooser, "alternate", NULL) &&
+      !gemm_candidate_legal(chooser, &whole)) {
+    tile.alternate = 1;
+    whole = gemm_candidate(chooser, tile, true);
+  }
   if (asked && tile.split > 1 && !choose_forced(chooser, "split", NULL) &&
       !gemm_candidate_legal(chooser, &whole))
     tile.split = 1;

@@ -70,3 +70,16 @@ hint: split 1, or a tile and operands that tensor copies and group products take
 $ adlgen compile product.json --gpu h100 --sms 133 --emit ptx --out out
 error: a budget of 133 SMs is more than the 132 of h100
 [exit 1]
+
+# A tile set by hand may be too large for the turns that the plan takes: then warpgroups share it.
+$ sed 's/192, 384/1536, 24576/; s/192\]/1536]/' product.json > short.json
+
+$ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --emit ptx --out out | awk '/128x256x64/ {print $1, $6, $7, $8, $9, $10}'
+matmul_128x256x64 4 producer + 8 consumer
+
+$ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --set alternate=2 --emit ptx --out out
+<embedded>/templates/gemm.ir:38:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
+  kernel gemm(A: tensor<$ta>[G, M, K], B: tensor<$tb>[G, K, N]) dims G: s32, M: s32, N: s32, K: s32 {
+         ^
+hint: a smaller tile, or more warps
+[exit 3]

@@ -29,6 +29,8 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define MOST_STAGES  10
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
 #define ENOUGH_STAGES    4
+#define ENOUGH_IN_TURN   5    /* of warpgroups that take turns */
+#define HIDING_BYTES     2048 /* of a row along k: products as long as narrow parts take to leave */
 #define MOST_WARP_STAGES 6
 /* Longer rings made them slower: docs/performance-log.md. */
 #define MOST_SWAPPED_STAGES      8
@@ -148,6 +150,43 @@ static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast
   }
 }
 
+/* Does the copy engine write the output, whose address is a multiple of 16 bytes? */
+static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
+{
+  const FusedOperator *op = chooser->op;
+  const SymbolicFacts *facts = &chooser->graph->facts;
+  unsigned column = op->rank - 1, piece = 16 / number_bytes(output->tensor->type);
+  if (!output->strides[column] || !symbolic_equals(output->strides[column], 1)) return false;
+  for (unsigned d = 0; d < column; d++)
+    if (!symbolic_divisible(output->strides[d], piece, facts)) return false;
+  return symbolic_divisible(op->dims[column], piece, facts);
+}
+
+/* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
+ * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
+ * tile to read take longer. */
+static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedOperator *op = chooser->op;
+  int64_t k = 0;
+  bool plain =
+      op->n_outputs == 1 && !op->outputs[0].reduced && op->n_inputs == 2 && steps_operations(op) == 0;
+  bool turns = candidate->alternate > 1 && !candidate->swapped && !op->gemm.dual;
+  return plain && turns && out_bytes(op) <= 2 && symbolic_is_constant(op->gemm.k, &k) &&
+         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);
+}
+
+/* Shared memory for results, where it gains the ring a slot that it needs: the least. */
+static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candidate, unsigned staging)
+{
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
+  if (!leaves_narrowly(chooser, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
+    return staging;
+  unsigned least =
+      staging_bytes_least(candidate->bm * candidate->alternate, candidate->bn, out_bytes(chooser->op));
+  return least && (room - least) / stage > (room - staging) / stage ? least : staging;
+}
+
 static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
 {
   unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
@@ -157,6 +196,7 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
   unsigned staging = output_staging(chooser, candidate);
   if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
+  staging = least_staging(chooser, candidate, staging);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,

@@ -85,6 +85,18 @@ unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes)
   return width ? STAGING_SLOTS * rows * (width + columns % width) * element_bytes : 0;
 }
 
+unsigned staging_width_least(unsigned columns, unsigned element_bytes)
+{
+  unsigned width = 2 * SECTOR / element_bytes;
+  return columns > width && columns % width * element_bytes % SECTOR == 0 ? width : 0;
+}
+
+unsigned staging_bytes_least(unsigned rows, unsigned columns, unsigned element_bytes)
+{
+  unsigned width = staging_width_least(columns, element_bytes);
+  return width ? rows * (width + columns % width) * element_bytes : 0;
+}
+
 unsigned staging_width_across(unsigned rows, unsigned columns, unsigned element_bytes)
 {
   if (columns < LEAST_ACROSS || element_bytes < 2 || rows * element_bytes % STAGING_PANEL) return 0;

@@ -18,6 +18,12 @@ unsigned staging_swizzle(unsigned row_bytes);
 /* Shared memory for one store of the tile. */
 unsigned staging_bytes(unsigned rows, unsigned columns, unsigned element_bytes);
 
+/* The least that stores by the copy engine can do with, for a ring that gains a slot: rows of two sectors,
+ * and one part instead of STAGING_SLOTS, which has been read before the next is written. Only where instances
+ * take turns, so that one's products hide the other's waits. 0 if the tile divides into no such parts. */
+unsigned staging_width_least(unsigned columns, unsigned element_bytes);
+unsigned staging_bytes_least(unsigned rows, unsigned columns, unsigned element_bytes);
+
 /* The same of tensors that are contiguous along the tile's rows (exchanged operands): a part is some columns,
  * each a row of panels as wide as the swizzle. 0: such a tile goes straight from registers, since it has few
  * columns, or its rows are no whole panels. */

@@ -298,8 +298,12 @@ static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *
   if (!staging) return "the tile's rows divide into no parts of 16 bytes";
   /* threads write rows of a tile, none of its columns */
   if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
-  if (*used + staging + RESERVED_SHARED_BYTES > choice->context->gpu->shared_per_block)
-    return "no shared memory is left to stage it";
+  uint64_t most = choice->context->gpu->shared_per_block - RESERVED_SHARED_BYTES;
+  if (*used + staging > most && choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor)) {
+    uint64_t least = staging_bytes_least(all, columns, bytes);
+    if (least) staging = least;
+  }
+  if (*used + staging > most) return "no shared memory is left to stage it";
   *used += staging;
   return NULL;
 }

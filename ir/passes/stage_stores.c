@@ -2,7 +2,8 @@
  *
  * needs  STAGED with instances split and waits derived; `via tensor` or `via shared` on the stores that may
  *        go this way
- * gives  for each store `via tensor` a channel of two small tiles, a tensor map, and in the role, part by
+ * gives  for each store `via tensor` a channel of two small tiles (of one, narrower, where the ring of a kernel
+ *        whose instances take turns leaves no more), a tensor map, and in the role, part by
  *        part: what the part's value is computed from, wait until the tile written before last has been read,
  *        put the part, fence, one thread starts the copy. For each store `via shared` the same without map,
  *        waits and fence: threads meet, get the part with lanes along its rows, and store that
@@ -41,6 +42,7 @@ typedef struct {
   int64_t rows, columns; /* of an instance's tile */
   int64_t width, common; /* columns of the part at hand; of all but a narrower last one */
   int64_t instances, threads;
+  unsigned slots;       /* parts of a store that there is room for */
   bool across;          /* the tensors are contiguous along the tile's rows */
   bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
@@ -111,7 +113,7 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
       parts->across ? STAGING_PANEL : staging_swizzle((unsigned)parts->width * number_bytes(element));
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
-  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, STAGING_SLOTS));
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, parts->slots));
   IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
   inner.mark = builder->mark;
   IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
@@ -501,6 +503,21 @@ static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
     if (loads_tile(parts, stores[i]->operands[1])) parts->width = NARROW;
 }
 
+/* Where the ring leaves no room for two parts, one of narrow rows. */
+static void find_slots(Parts *parts, IrOp *const *stores, unsigned n)
+{
+  unsigned bytes = number_bytes(stored_tensor(stores[0])->type.element);
+  unsigned long rows = (unsigned long)(parts->rows * parts->instances);
+  int64_t columns = parts->width + parts->columns % MAX(1, parts->width);
+  bool alone = n == 1 && parts->staging->turns && !parts->across && !by_threads(stores[0]);
+  parts->slots = STAGING_SLOTS;
+  if (!alone || STAGING_SLOTS * rows * (unsigned long)columns * bytes <= parts->staging->room) return;
+  unsigned width = staging_width_least((unsigned)parts->columns, bytes);
+  if (!width) return;
+  parts->width = width;
+  parts->slots = 1;
+}
+
 static bool same_shape(const IrOp *a, const IrOp *b)
 {
   const IrType *x = &a->operands[1]->value->type, *y = &b->operands[1]->value->type;
@@ -547,6 +564,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
   parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
   n = with_common_width(&parts, ops, n);
   narrow_parts(&parts, ops, n);
+  find_slots(&parts, ops, n);
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   unsigned by_engine = 0;
@@ -575,7 +593,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
     /* each store has a ring of its own; the groups of all that the engine takes count */
     for (unsigned i = 0; i < n; i++) {
       stores[i]->stage = last ? &stores[i]->stages->rest : &stores[i]->stages->parts;
-      emit_part(stores[i], &builder, column, (int)(STAGING_SLOTS * by_engine) - 1);
+      emit_part(stores[i], &builder, column, (int)(parts.slots * by_engine) - 1);
     }
   }
   for (unsigned i = 0; i < n; i++)

@@ -54,8 +54,21 @@ static void test_known(void **state)
   assert_int_equal(staging_width(128, 8, 1, 1), 0);
 }
 
+/* One part of two sectors a row; a rest of whole sectors, or none such. */
+static void test_least(void **state)
+{
+  assert_int_equal(staging_width_least(176, 2), 32);
+  assert_int_equal(staging_bytes_least(256, 176, 2), 256 * (32 + 16) * 2);
+  assert_int_equal(staging_bytes_least(256, 192, 2), 256 * 32 * 2);
+  assert_int_equal(staging_bytes_least(256, 192, 4), 256 * 16 * 4);
+  assert_int_equal(staging_bytes_least(256, 192, 1), 256 * 64);
+  assert_int_equal(staging_bytes_least(256, 168, 2), 0);
+  assert_int_equal(staging_bytes_least(256, 32, 2), 0);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_widths), cmocka_unit_test(test_known)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_widths), cmocka_unit_test(test_known),
+                                     cmocka_unit_test(test_least)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

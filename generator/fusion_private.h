@@ -64,6 +64,8 @@ bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTenso
  * the Split's place among the live nodes, in which what comes before it is no view any more. false: it is no
  * such Split. */
 bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split);
+/* The same of two Slices, one of which stands at this place of the live nodes and the other behind it. */
+bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place);
 
 /* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
  * copied to rows that do where options->accept_copies says that it pays; intermediates get such rows

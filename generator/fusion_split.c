@@ -4,7 +4,7 @@
  *
  * becomes two products with the halves of W, which stay where they are (fuser_part_of): their results meet in
  * one kernel (fusion_dual.c), and P is never written. What stands between product and Split is computed for
- * each half. */
+ * each half. Two Slices of P that are its halves are such a Split. */
 #include "generator/fusion_private.h"
 #include <string.h>
 
@@ -171,6 +171,41 @@ static void put_halves(const Halving *at)
     g_ptr_array_insert(at->live, (gint)(place + i), made->pdata[i]);
 }
 
+/* ---- halves that are sliced ---- */
+
+/* Bit h: the node takes the h-th half of its input's last axis and nothing else away. */
+static unsigned sliced_half(Arena *arena, const GraphNode *node)
+{
+  if (node->op->id != ONNX_Slice || !node->inputs[0]->rank) return 0;
+  const GraphTensor *input = node->inputs[0], *output = node->outputs[0];
+  unsigned last = input->rank - 1;
+  const Symbolic *extent = output->shape[last], *first = node->firsts[last];
+  bool half =
+      node->steps[last] == 1 && symbolic_same(symbolic_add(arena, extent, extent), input->shape[last]);
+  for (unsigned d = 0; d < last; d++)
+    half = half && node->steps[d] == 1 && symbolic_same(output->shape[d], input->shape[d]);
+  return !half ? 0 : symbolic_equals(first, 0) ? 1 : symbolic_same(first, extent) ? 2 : 0;
+}
+
+static GraphNode *split_of(Arena *arena, const GraphNode *left, const GraphNode *right)
+{
+  const GraphTensor *input = left->inputs[0];
+  GraphNode *split = arena_new_object(arena, GraphNode);
+  *split = (GraphNode){.op = operator_of(ONNX_Split),
+                       .name = "",
+                       .n_inputs = 1,
+                       .n_outputs = HALVES,
+                       .inputs = arena_memdup(arena, left->inputs, sizeof *left->inputs),
+                       .outputs = arena_new_array(arena, GraphTensor *, HALVES),
+                       .sizes = arena_new_array(arena, const Symbolic *, HALVES),
+                       .axes = 1u << (input->rank - 1),
+                       .mark = left->mark};
+  split->outputs[0] = left->outputs[0];
+  split->outputs[1] = right->outputs[0];
+  split->sizes[0] = split->sizes[1] = left->outputs[0]->shape[input->rank - 1];
+  return split;
+}
+
 bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
 {
   if (split->op->id != ONNX_Split || !is_halved(split)) return false;
@@ -184,4 +219,25 @@ bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
              split->inputs[0]->name, product->inputs[1]->name);
   put_halves(&at);
   return true;
+}
+
+/* ---- the whole ---- */
+
+bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
+{
+  GraphNode *node = live->pdata[place];
+  unsigned half = sliced_half(fuser->arena, node);
+  for (unsigned i = place + 1; half && i < live->len; i++) {
+    GraphNode *other = live->pdata[i];
+    if (other->op->id != ONNX_Slice || other->inputs[0] != node->inputs[0] ||
+        (half | sliced_half(fuser->arena, other)) != 3)
+      continue;
+    live->pdata[place] = split_of(fuser->arena, half == 1 ? node : other, half == 1 ? other : node);
+    g_ptr_array_remove_index(live, i);
+    if (fuser_split_product(fuser, live, live->pdata[place])) return true;
+    live->pdata[place] = node;
+    g_ptr_array_insert(live, (gint)i, other);
+    return false;
+  }
+  return false;
 }

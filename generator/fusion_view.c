@@ -173,7 +173,7 @@ void fuser_make_views(Fuser *fuser, GPtrArray *live)
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i];
     if (node->op->class_ != OPERATOR_VIEW) continue;
-    if (!fuser->none && fuser_split_product(fuser, live, node)) {
+    if (!fuser->none && (fuser_split_product(fuser, live, node) || fuser_slice_product(fuser, live, i))) {
       i--; /* its place is another's */
       continue;
     }

@@ -360,7 +360,13 @@ class Case:
         if self.chance(0.1):
             self.node("Relu", [name], [(shape, kind)])
         half = shape[:-1] + [shape[-1] // 2]
-        pair = list(self.split(name, shape, kind, len(shape) - 1, [half[-1]] * 2))
+        if self.chance(0.3):
+            pair = []
+            for ends in ([0, half[-1]], [half[-1], 2**63 - 1]):
+                lists = [self.constant([1], [value], "s64") for value in ends + [-1]]
+                pair.append(self.node("Slice", [name] + lists, [(half, kind)])[0])
+        else:
+            pair = list(self.split(name, shape, kind, len(shape) - 1, [half[-1]] * 2))
         pair[0] = self.node(self.rng.choice(["Swish", "Gelu", "Sigmoid", "Relu"]), [pair[0]], [(half, kind)])[0]
         self.rng.shuffle(pair)
         return self.node(self.rng.choice(["Mul", "Mul", "Add"]), pair, [(half, kind)])[0], half

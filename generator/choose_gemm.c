@@ -167,7 +167,8 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
 {
-  if (tile.group && fast) tile = with_forced(chooser, tile);
+  /* two products have another template where operands change places, with group and with warp products */
+  if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
   choice_set_name(choice, "ta", number_name(gemm->a_type));
@@ -179,7 +180,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent", fast ? gemm_candidate_walks(chooser, &tile) : tile.group);
   choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
-  if (chooser->turned && (tile.swapped || !gemm->dual)) choice_set_own(choice, "swapped", tile.swapped);
+  if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */

@@ -309,7 +309,8 @@ static unsigned consumer_groups(const GemmCandidate *candidate)
  * an epilogue would take has room for one. */
 #define LOADED_REGISTERS 16
 
-static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, bool loads)
+/* `sums`: accumulators of a tile's size. */
+static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
 {
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm / groups;
@@ -318,7 +319,7 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, bool l
   unsigned granted =
       (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / HANDOVER_STEP * HANDOVER_STEP;
   granted = MIN(granted, gpu->registers_per_thread);
-  unsigned accumulators = candidate->promote ? 2 : 1; /* the sum of a step has its own */
+  unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
   if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + HANDOVER_STEP;
   return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
          accumulators * (rows / GROUP_ROWS) * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
@@ -354,7 +355,7 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(chooser->gpu, candidate, loads);
+  legal &= registers_fit(chooser->gpu, candidate, candidate->swapped ? products(chooser) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
   if (candidate->promote && candidate->bn > 176 && out_bytes(chooser->op) > 2) return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
@@ -394,12 +395,19 @@ static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candid
          chooser->op->n_outputs == 1;
 }
 
+/* Two products share a tile's columns, or, of few rows with exchanged operands, each has an accumulator, and
+ * blocks may take parts of k of both. */
+static bool pair_legal(const GemmCandidate *candidate)
+{
+  bool alone = candidate->cluster <= 1 && candidate->across <= 1 && candidate->stream <= 1;
+  if (!alone || candidate->alternate > 1) return false;
+  if (!candidate->swapped) return candidate->split <= 1;
+  return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
+}
+
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  bool thin = candidate->group && gemm_candidate_is_thin(candidate) && candidate->bm == SWAPPED_ROWS;
-  bool shares = candidate->split > 1 && !thin;
-  shares |= candidate->cluster > 1 || candidate->across > 1 || candidate->stream > 1;
-  if (chooser->op->gemm.dual && (shares || (candidate->swapped && !thin))) return false;
+  if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
   unsigned area = candidate->bm * candidate->bn;

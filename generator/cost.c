@@ -414,12 +414,37 @@ static double warp_latency(const CostTile *tile)
   return tile->copy_bytes >= 8 ? WARP_BYTES_8 : tile->copy_bytes >= 4 ? WARP_BYTES_4 : WARP_ELEMENTS;
 }
 
+/* What a warp product's tile costs beside its k steps, of which the next one's begin sooner. */
+typedef struct WarpTurn {
+  double whole; /* clocks from nothing to its first products, and from its last to its results */
+  double next;  /* of a tile behind another */
+} WarpTurn;
+
+static WarpTurn warp_turn(const CostGemm *gemm, const CostTile *tile)
+{
+  double outputs = (double)tile->bm * tile->bn;
+  double whole = WARP_START + outputs / WARP_OUTPUTS + gemm->operations * outputs / SCHEDULER_LANES;
+  return (WarpTurn){whole, whole - (tile->walks ? WARP_STARTED : 0)};
+}
+
+/* Tiles that follow one another on each SM, the last of them divided so that all have as many portions. */
+static double warp_even(CostReport *cost, const CostGemm *gemm, const CostTile *tile)
+{
+  WarpTurn turn = warp_turn(gemm, tile);
+  double deep = divide_up(gemm->k, tile->bk), outputs = (double)tile->bm * tile->bn;
+  double most = ceil(cost->tiles * ceil(deep / tile->grain) / gemm->sms) * tile->grain;
+  cost->waves = most / deep;
+  cost->step = warp_step(cost, 1);
+  double busy = most * cost->step + floor(cost->waves) * turn.next;
+  return overlapped(busy, cost->memory) + turn.whole + WARP_FIX + WARP_FIX_OUTPUT * outputs;
+}
+
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
-  double warps = fmax(4, bm * bn / 4096);
+  double warps = fmin(8, fmax(4, bm * bn / 4096));
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
   cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
@@ -430,16 +455,19 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.tiles = tile_count(gemm, tile);
   cost.waves = ceil(cost.tiles * parts / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm, NULL);
+  if (tile->streamed && cost.waves > 1 && tile->grain) {
+    cost.total = FILL + warp_even(&cost, gemm, tile);
+    return cost;
+  }
   /* the busiest SM's tiles: as many at once as it holds, and what is left */
   double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
   cost.step = warp_step(&cost, fmin(resident, cost.waves));
-  double rest = left > 0 ? warp_step(&cost, left) : 0;
-  double turn = WARP_START + bm * bn / WARP_OUTPUTS + gemm->operations * bm * bn / SCHEDULER_LANES,
-         hidden = resident > 1 ? WARP_HIDDEN : 1;
-  double steps = ceil(divide_up(gemm->k, tile->bk) / parts), next = turn - (tile->walks ? WARP_STARTED : 0);
-  double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * next * hidden;
+  double rest = left > 0 ? warp_step(&cost, left) : 0, hidden = resident > 1 ? WARP_HIDDEN : 1;
+  WarpTurn turn = warp_turn(gemm, tile);
+  double steps = ceil(divide_up(gemm->k, tile->bk) / parts);
+  double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * turn.next * hidden;
   double fix = parts > 1 ? WARP_FIX + (WARP_FIX_PART + WARP_FIX_OUTPUT * bm * bn) * (parts - 1) : 0;
-  cost.total = FILL + overlapped(busy, cost.memory) + turn + fix;
+  cost.total = FILL + overlapped(busy, cost.memory) + turn.whole + fix;
   return cost;
 }
 

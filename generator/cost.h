@@ -17,6 +17,7 @@ typedef struct CostTile {
   unsigned split;         /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
   unsigned owners;        /* of these, those that finish a part of its columns */
   bool streamed;          /* the `split` blocks are no cluster: they add up through device memory */
+  unsigned grain;         /* then k steps of a portion; 0: a part of `split` */
   unsigned cluster;       /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
   unsigned across;        /* and beside one another, which share copies of A */
   unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */

@@ -20,6 +20,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define SHARED_AREA   (128 * 128) /* outputs of the largest tile of which two may share an SM */
 #define MANY_BANDS    6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
 #define STREAMED_AREA (64 * 128) /* of the largest that has registers left for the walk of a stream */
+#define LEAST_GRAIN   4          /* k steps of a portion of a tile that is divided */
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
@@ -486,6 +487,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .split = MAX(candidate->split, candidate->stream),
                             .owners = gemm_candidate_owners(chooser, candidate),
                             .streamed = candidate->stream > 1,
+                            .grain = candidate->grain,
                             .cluster = candidate->cluster,
                             .across = candidate->across,
                             .blocks = candidate->blocks,
@@ -611,6 +613,29 @@ static void append_streams(const Chooser *chooser, GArray *list, bool group, uns
   }
 }
 
+/* Portions of k that the last tiles of a long walk are divided into. */
+static const unsigned portions[] = {2, 3, 4, 6, 8, 12, 16};
+
+/* Tiles that follow one another, of which the last wave and what is beyond it are divided evenly: threads
+ * that copy do not mind where their neighbours stand in k. */
+static void append_even(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t columns, depth;
+  bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(chooser->op);
+  if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
+  GemmCandidate tile = {
+      .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1, .blocks = 1};
+  tile = gemm_candidate(chooser, tile, true);
+  int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
+  tile.stream = 2;
+  if (tiles * tile.stream <= sm_budget(chooser)) return;
+  for (unsigned i = 0; i < G_N_ELEMENTS(portions); i++) {
+    tile.grain = (unsigned)((steps + portions[i] - 1) / portions[i]);
+    if (tile.grain >= LEAST_GRAIN) append(chooser, list, tile, m);
+  }
+}
+
 static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
 {
   append(chooser, list, candidate, m);
@@ -705,6 +730,9 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] <= STREAMED_AREA)
       append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
+  for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
+    if (warp_tiles[i][0] * warp_tiles[i][1] >= WALKED_AREA)
+      append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;
 }

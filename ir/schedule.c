@@ -7,6 +7,16 @@ static IrExpr *let(IrBuilder *builder, const char *name, IrExpr *expr)
   return ir_value(builder->module, ir_result(op, name, ir_scalar(NUMBER_S32)));
 }
 
+/* A tile's coordinate: with its extent known, nobody has to ask whether whole tiles lie inside the tensor. */
+static IrExpr *coordinate(IrBuilder *builder, const char *name, IrExpr *expr, const IrExpr *extent)
+{
+  IrExpr *value = let(builder, name, expr);
+  int64_t known;
+  if (value != expr && ir_expr_is_int(extent, &known) && known > 0)
+    ir_attribute_set(value->value->def, ATTR_BELOW, ir_int(builder->module, known));
+  return value;
+}
+
 static IrExpr *binary(IrBuilder *builder, IrOperator op, IrExpr *a, IrExpr *b)
 {
   return ir_binary(builder->module, op, a, b);
@@ -55,7 +65,7 @@ static IrExpr *divide_by_height(IrBuilder *builder, IrExpr *within, IrExpr *heig
   unsigned shift = g_bit_storage((gulong)(most * group));
   if (most > G_MAXINT32 / ((INT64_C(1) << shift) + 1)) return NULL;
   IrExpr *scaled = binary(builder, OPERATOR_MUL, within, reciprocal(module, height, 1, group, shift));
-  return let(builder, "column", binary(builder, OPERATOR_SHR, scaled, ir_int(module, shift)));
+  return coordinate(builder, "column", binary(builder, OPERATOR_SHR, scaled, ir_int(module, shift)), columns);
 }
 
 /* Index -> (row, column) in a raster of row groups: all columns of `group` rows before the next rows. */
@@ -70,14 +80,14 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
     return;
   }
   if (group <= 1) {
-    out[0] = let(builder, "row", binary(builder, OPERATOR_DIV, index, columns));
-    out[1] = let(builder, "column", binary(builder, OPERATOR_MOD, index, columns));
+    out[0] = coordinate(builder, "row", binary(builder, OPERATOR_DIV, index, columns), rows);
+    out[1] = coordinate(builder, "column", binary(builder, OPERATOR_MOD, index, columns), columns);
     return;
   }
   int64_t known;
   if (ir_expr_is_int(rows, &known) && known <= group) {
-    out[0] = let(builder, "row", binary(builder, OPERATOR_MOD, index, rows));
-    out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, index, rows));
+    out[0] = coordinate(builder, "row", binary(builder, OPERATOR_MOD, index, rows), rows);
+    out[1] = coordinate(builder, "column", binary(builder, OPERATOR_DIV, index, rows), columns);
     return;
   }
   IrExpr *size = ir_int(module, group);
@@ -89,15 +99,15 @@ static void raster(IrBuilder *builder, IrExpr *index, IrExpr *rows, IrExpr *colu
   IrExpr *column = divide_by_height(builder, within, height, columns, group);
   if (column) {
     IrExpr *above = binary(builder, OPERATOR_SUB, within, binary(builder, OPERATOR_MUL, column, height));
-    out[0] = let(builder, "row", binary(builder, OPERATOR_ADD, first, above));
+    out[0] = coordinate(builder, "row", binary(builder, OPERATOR_ADD, first, above), rows);
     out[1] = column;
     return;
   }
   if (height->kind != EXPR_INT) /* seen to be positive, it is divided by without sign */
     height = let(builder, "height", ir_call(module, "max", 2, height, ir_int(module, 1)));
-  out[0] = let(builder, "row",
-               binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height)));
-  out[1] = let(builder, "column", binary(builder, OPERATOR_DIV, within, height));
+  IrExpr *row = binary(builder, OPERATOR_ADD, first, binary(builder, OPERATOR_MOD, within, height));
+  out[0] = coordinate(builder, "row", row, rows);
+  out[1] = coordinate(builder, "column", binary(builder, OPERATOR_DIV, within, height), columns);
 }
 
 IrExpr *schedule_in_clusters(IrModule *module, IrExpr *extent, int64_t cluster)

@@ -160,6 +160,24 @@ static bool is_clamped(const IrExpr *index, const IrExpr *bound)
          ir_expr_is_int(most->items[1], &last) && last == 1 && ir_expr_equal(most->items[0], bound);
 }
 
+/* What a value is known to stay below, or 0. */
+static int64_t known_below(const IrExpr *expr)
+{
+  bool named = expr->kind == EXPR_VALUE && !expr->value->variable && expr->value->def;
+  return named && expr->value->def->code == OP_LET ? ir_attribute_int(expr->value->def, ATTR_BELOW, 0) : 0;
+}
+
+/* A coordinate of a tile times what the tile has, plus a constant. */
+static bool is_whole_tile(const IrExpr *base, int64_t constant, unsigned extent, const IrExpr *bound)
+{
+  int64_t step, limit;
+  if (base->kind != EXPR_BINARY || base->operator_ != OPERATOR_MUL ||
+      !ir_expr_is_int(base->items[1], &step) || step < 0 || !ir_expr_is_int(bound, &limit))
+    return false;
+  int64_t below = known_below(base->items[0]);
+  return below > 0 && constant >= 0 && (below - 1) * step + constant + extent <= limit;
+}
+
 /* Is every index of the dimension inside without a test? */
 static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, const IrExpr *bound)
 {
@@ -174,6 +192,10 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
     const IrOp *loop = base->value->argument_of->owner;
     if (loop && loop->code == OP_FOR && ends_inside(lower, loop, constant, extent, bound)) return true;
   }
+  if (is_whole_tile(base, constant, extent, bound)) return true;
+  if (index->kind == EXPR_VALUE && index->value->def && index->value->def->code == OP_LET &&
+      !index->value->variable)
+    return always_inside(lower, index->value->def->operands[0], extent, bound);
   if (extent != 1) return false;
   if (is_clamped(index, bound)) return true;
   if (index->kind == EXPR_VALUE && index->value->argument_of) { /* for %i in 0 .. bound */
@@ -181,9 +203,6 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
     return loop && loop->code == OP_FOR && lower_is_non_negative(loop->operands[0]) &&
            ir_expr_equal(loop->operands[1], bound);
   }
-  if (index->kind == EXPR_VALUE && index->value->def && index->value->def->code == OP_LET &&
-      !index->value->variable)
-    return always_inside(lower, index->value->def->operands[0], extent, bound);
   const IrExpr *grid = ir_launch_get(lower->kernel, ATTR_GRID);
   int64_t axis;
   if (index->kind == EXPR_CALL && !strcmp(index->name, "block") && index->n == 1 && grid &&

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define VECTOR 4  /* registers of one access */
-#define OTHERS 40 /* registers beside the tile and what is loaded */
+#define OTHERS 40 /* registers beside the tile and what is loaded; */
+#define COPIES 60 /* and of threads that copy themselves, for the next tile too */
 
 typedef struct {
   LowerTile *tile;
@@ -89,16 +90,22 @@ void lower_store_partial(Lower *lower, IrOp *op)
   set_flag(lower, &partial, OP_FLAG_RELEASE, 1);
 }
 
-/* Registers that loads fill before the first addition, which waits for the memory: as many as are free. */
-static unsigned loads_in_flight(Lower *lower, const IrOp *op, unsigned tile)
+/* Registers that its role was handed; 0: none were, and its threads copy too. */
+static unsigned handed_over(const IrOp *op)
 {
   const IrRegion *region = op->parent;
   while (region->owner && region->owner->code != OP_ROLE)
     region = region->owner->parent;
-  int64_t most = region->owner ? ir_attribute_int(region->owner, ATTR_REGISTERS, 0) : 0;
+  return region->owner ? (unsigned)ir_attribute_int(region->owner, ATTR_REGISTERS, 0) : 0;
+}
+
+/* Registers that loads fill before the first addition, which waits for the memory: as many as are free. */
+static unsigned loads_in_flight(Lower *lower, unsigned handed, unsigned tile)
+{
   unsigned share = lower->context->gpu->registers_per_sm / (lower->block_warps * 32);
-  if (!most) most = MIN(share, lower->context->gpu->registers_per_thread);
-  unsigned free = most > tile + OTHERS ? (unsigned)most - tile - OTHERS : 0;
+  unsigned most = handed ? handed : MIN(share, lower->context->gpu->registers_per_thread);
+  unsigned others = OTHERS + (handed ? 0 : COPIES);
+  unsigned free = most > tile + others ? most - tile - others : 0;
   return MAX(8 * VECTOR, free / VECTOR * VECTOR);
 }
 
@@ -124,9 +131,12 @@ void lower_add_partial(Lower *lower, IrOp *op)
   if (!open_partial(lower, op, op->operands[1], &partial)) return;
   LowerAddress flag = {partial.flag, 0};
   lower_emit(lower, OP_FLAG_ACQUIRE, 2, lower_address(lower, flag), lower_int(lower, 1));
-  unsigned run = loads_in_flight(lower, op, partial.tile->n);
-  for (unsigned r = 0; r < partial.tile->n; r += run)
+  unsigned handed = handed_over(op), run = loads_in_flight(lower, handed, partial.tile->n);
+  for (unsigned r = 0; r < partial.tile->n; r += run) {
+    /* the assembler would load all at once and spill what the walk keeps (found with ptxas) */
+    if (r && !handed) lower_emit(lower, OP_FENCE, 1, ir_name(lower->module, "schedule"));
     add_run(lower, &partial, r, MIN(r + run, partial.tile->n));
+  }
   lower_emit(lower, OP_SYNC_WARP, 0);
   set_flag(lower, &partial, OP_STORE_GLOBAL, 0);
 }

@@ -19,8 +19,8 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
                                          {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
 #define SHARED_AREA   (128 * 128) /* outputs of the largest tile of which two may share an SM */
 #define MANY_BANDS    6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
-#define STREAMED_AREA (64 * 128) /* of the largest that has registers left for the walk of a stream */
-#define LEAST_GRAIN   4          /* k steps of a portion of a tile that is divided */
+#define STREAMED_AREA (128 * 128) /* of the largest that has registers left for the walk of a stream */
+#define EVEN_GRAIN    4           /* k steps of a portion of tiles that are divided evenly */
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
@@ -391,7 +391,9 @@ static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   const FusedGemm *gemm = &chooser->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
   bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
-  if (gemm->b_n_major && candidate->bn > 192) return false;
+  int64_t columns;
+  bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
+  if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
   return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
          chooser->op->n_outputs == 1;
 }
@@ -613,9 +615,6 @@ static void append_streams(const Chooser *chooser, GArray *list, bool group, uns
   }
 }
 
-/* Portions of k that the last tiles of a long walk are divided into. */
-static const unsigned portions[] = {2, 3, 4, 6, 8, 12, 16};
-
 /* Tiles that follow one another, of which the last wave and what is beyond it are divided evenly: threads
  * that copy do not mind where their neighbours stand in k. */
 static void append_even(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
@@ -629,11 +628,8 @@ static void append_even(const Chooser *chooser, GArray *list, unsigned bm, unsig
   tile = gemm_candidate(chooser, tile, true);
   int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
   tile.stream = 2;
-  if (tiles * tile.stream <= sm_budget(chooser)) return;
-  for (unsigned i = 0; i < G_N_ELEMENTS(portions); i++) {
-    tile.grain = (unsigned)((steps + portions[i] - 1) / portions[i]);
-    if (tile.grain >= LEAST_GRAIN) append(chooser, list, tile, m);
-  }
+  tile.grain = EVEN_GRAIN;
+  if (tiles * tile.stream > sm_budget(chooser) && steps >= 2 * EVEN_GRAIN) append(chooser, list, tile, m);
 }
 
 static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)

@@ -128,24 +128,33 @@ static IrExpr *advance(Lower *lower, IrExpr *address, IrExpr *x, NumberType x_ty
 
 /* ---- Bounds ---- */
 
-/* `for %k in low .. high step s`, high = bound - ahead or both constants: is %k + constant + extent <= bound
- * in every iteration? Between constants the last %k is known; otherwise s has to divide low, ahead and the
- * bound. */
+/* bound, or min(bound, x)? */
+static bool is_at_most(const IrExpr *expr, const IrExpr *bound)
+{
+  if (ir_expr_equal(expr, bound)) return true;
+  bool least = expr->kind == EXPR_CALL && !strcmp(expr->name, "min") && expr->n == 2;
+  return least && (ir_expr_equal(expr->items[0], bound) || ir_expr_equal(expr->items[1], bound));
+}
+
+/* `for %k in low .. high step s`, high = end - ahead with an end of at most the bound, or both constants: is
+ * %k + constant + extent <= bound in every iteration? Between constants the last %k is known; otherwise s has
+ * to divide low, ahead and the end. As elsewhere, an index is never negative. */
 static bool ends_inside(Lower *lower, const IrOp *loop, int64_t constant, unsigned extent,
                         const IrExpr *bound)
 {
-  const IrExpr *high = loop->operands[1];
-  int64_t low, step = 1, last, limit, ahead = 0;
-  if (!ir_expr_is_int(loop->operands[0], &low) || low < 0 || constant < 0) return false;
+  const IrExpr *low = loop->operands[0], *high = loop->operands[1];
+  int64_t first = 0, step = 1, last, limit, ahead = 0;
+  bool fixed = ir_expr_is_int(low, &first);
+  if (first < 0 || constant < 0) return false;
   if (loop->n_operands > 2 && (!ir_expr_is_int(loop->operands[2], &step) || step < 1)) return false;
-  if (ir_expr_is_int(high, &last) && ir_expr_is_int(bound, &limit))
-    return last <= low || low + (last - 1 - low) / step * step + constant + extent <= limit;
+  if (fixed && ir_expr_is_int(high, &last) && ir_expr_is_int(bound, &limit))
+    return last <= first || first + (last - 1 - first) / step * step + constant + extent <= limit;
   if (high->kind == EXPR_BINARY && high->operator_ == OPERATOR_SUB && ir_expr_is_int(high->items[1], &ahead))
     high = high->items[0];
-  if (!ir_expr_equal(high, bound) || ahead < 0 || step > 1024 || (step & (step - 1)) || low % step ||
-      ahead % step)
+  if (!is_at_most(high, bound) || ahead < 0 || step > 1024 || (step & (step - 1)) || ahead % step)
     return false;
-  return ir_known_multiple(lower->kernel, bound, (unsigned)step) % step == 0 &&
+  return ir_known_multiple(lower->kernel, low, (unsigned)step) % step == 0 &&
+         ir_known_multiple(lower->kernel, high, (unsigned)step) % step == 0 &&
          constant + extent <= ahead + step;
 }
 

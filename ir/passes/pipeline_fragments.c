@@ -209,19 +209,21 @@ static int64_t distance_ahead(const Pipeline *pipeline)
   return ahead;
 }
 
-/* Where the copies stop: behind it they would lie beyond the end. NULL if K is not known to consist of whole
- * slots: then the last copies have to be cut, chunk by chunk. */
+/* Where the copies stop: behind it they would lie beyond the end. NULL if the loop is not known to go over
+ * whole slots: then the last copies have to be cut, chunk by chunk. */
 static IrExpr *end_of_copies(const Pipeline *pipeline)
 {
   const IrOp *loop = pipeline->loop;
   const IrFunction *kernel = loop->parent->function;
   IrModule *module = pipeline->module;
   int64_t low, high, step, ahead = distance_ahead(pipeline);
-  if (!ahead || loop->n_operands < 3 || !ir_expr_is_int(loop->operands[0], &low) || low != 0 ||
-      !ir_expr_is_int(loop->operands[2], &step) || step < 1 || step > 1024 || (step & (step - 1)) ||
+  if (!ahead || loop->n_operands < 3 || !ir_expr_is_int(loop->operands[2], &step) || step < 1 ||
+      step > 1024 || (step & (step - 1)) ||
+      ir_known_multiple(kernel, loop->operands[0], (unsigned)step) % step ||
       ir_known_multiple(kernel, loop->operands[1], (unsigned)step) % step)
     return NULL;
-  if (ir_expr_is_int(loop->operands[1], &high)) return ir_int(module, MAX(0, high - ahead));
+  if (ir_expr_is_int(loop->operands[0], &low) && ir_expr_is_int(loop->operands[1], &high))
+    return ir_int(module, MAX(low, high - ahead));
   return ir_binary(module, OPERATOR_SUB, loop->operands[1], ir_int(module, ahead));
 }
 

@@ -64,11 +64,16 @@
 #define WARP_OUTPUTS    9.8    /* outputs a clock, straight from registers; */
 #define WARP_HIDDEN     0.8    /* of both where another block multiplies meanwhile; */
 #define WARP_EFFICIENCY 0.92   /* of the products' rate with two blocks, */
-#define WARP_ONE_BLOCK  0.885  /* with one, which waits as a whole; */
+/* with one, which waits as a whole, and for what shared memory has to do besides: */
+#define WARP_ONE_BLOCK 0.8885
+#define WARP_SPARED    0.1224 /* more of it for the part of a step that shared memory has nothing to do; */
+#define WARP_TALL_PART                                                                                       \
+  1.06 /* a step where a warp has more than 80 rows, whose fragments take its registers; */
 /* for blocks to leave and find a tile's parts in device memory: */
 #define WARP_FIX        3000.0
 #define WARP_FIX_PART   600.0 /* and for each further part, */
 #define WARP_FIX_OUTPUT 0.15  /* and each of its outputs */
+#define WARP_EVEN       1.025 /* blocks that divide the last of many tiles stand apart in k ever after */
 /* Clocks of a k step at least where threads copy fewer bytes at a time, which other blocks of the SM hide: A,
  * then B, element by element through registers, or asynchronously. */
 #define WARP_ELEMENTS 3700.0
@@ -398,12 +403,16 @@ static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
   return rate > 0 ? rate * 2 / gemm->a_bytes : product_rate(gpu, gemm->type);
 }
 
+#define WARP_ROWS 2 /* of warps, where a block has eight */
+
 /* Clocks of a k step of so many blocks of an SM together. */
-static double warp_step(const CostReport *cost, double together)
+static double warp_step(const CostReport *cost, const CostTile *tile, double together)
 {
-  double efficiency = together > 1 ? WARP_EFFICIENCY : WARP_ONE_BLOCK;
+  double spared = WARP_SPARED * fmax(0, 1 - cost->shared / cost->tensor);
+  double efficiency = together > 1 ? WARP_EFFICIENCY : WARP_ONE_BLOCK + spared;
   double busy = overlapped(together * cost->tensor / efficiency, together * cost->copy);
-  return fmax(fmax(busy, together * cost->shared), cost->latency) + WARP_STEP;
+  double step = fmax(fmax(busy, together * cost->shared), cost->latency) + WARP_STEP;
+  return tile->bm > 80 * WARP_ROWS && tile->bn > 128 ? WARP_TALL_PART * step : step;
 }
 
 /* Clocks from a copy's issue to its barrier that a k step waits for. */
@@ -434,9 +443,9 @@ static double warp_even(CostReport *cost, const CostGemm *gemm, const CostTile *
   double deep = divide_up(gemm->k, tile->bk), outputs = (double)tile->bm * tile->bn;
   double most = ceil(cost->tiles * ceil(deep / tile->grain) / gemm->sms) * tile->grain;
   cost->waves = most / deep;
-  cost->step = warp_step(cost, 1);
+  cost->step = warp_step(cost, tile, 1);
   double busy = most * cost->step + floor(cost->waves) * turn.next;
-  return overlapped(busy, cost->memory) + turn.whole + WARP_FIX + WARP_FIX_OUTPUT * outputs;
+  return WARP_EVEN * overlapped(busy, cost->memory) + turn.whole + WARP_FIX + WARP_FIX_OUTPUT * outputs;
 }
 
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -461,8 +470,8 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   }
   /* the busiest SM's tiles: as many at once as it holds, and what is left */
   double rounds = floor(cost.waves / resident), left = cost.waves - rounds * resident;
-  cost.step = warp_step(&cost, fmin(resident, cost.waves));
-  double rest = left > 0 ? warp_step(&cost, left) : 0, hidden = resident > 1 ? WARP_HIDDEN : 1;
+  cost.step = warp_step(&cost, tile, fmin(resident, cost.waves));
+  double rest = left > 0 ? warp_step(&cost, tile, left) : 0, hidden = resident > 1 ? WARP_HIDDEN : 1;
   WarpTurn turn = warp_turn(gemm, tile);
   double steps = ceil(divide_up(gemm->k, tile->bk) / parts);
   double busy = steps * (rounds * cost.step + rest) + (cost.waves - 1) * turn.next * hidden;

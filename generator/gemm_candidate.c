@@ -622,6 +622,7 @@ static void append_even(const Chooser *chooser, GArray *list, unsigned bm, unsig
   const FusedGemm *gemm = &chooser->op->gemm;
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(chooser->op);
+  plain &= gemm->b_n_major; /* measured: rows along k are fetched a line at a time, and lose out of step */
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
   GemmCandidate tile = {
       .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1, .blocks = 1};
@@ -727,7 +728,7 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
     if (warp_tiles[i][0] * warp_tiles[i][1] <= STREAMED_AREA)
       append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] >= WALKED_AREA)
+    if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
       append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
   return list;

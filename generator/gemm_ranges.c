@@ -15,9 +15,10 @@ static const int64_t group_ends[] = {8,    16,   32,   64,   96,   128,  160,  1
                                      384,  448,  512,  640,  768,  896,  1024, 1152, 1280, 1408,
                                      1536, 1664, 1792, 1920, 2048, 2304, 2560, 2816, 3072, 3328,
                                      3584, 3840, 4096, 4608, 5120, 5632, 6144, 6656, 7168, 7680};
-static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512};
-#define MOST_CELLS (G_N_ELEMENTS(group_ends) + 1)
-#define MANY_ROWS  8192 /* what is beyond the cells is priced for so many, unless M is known to be less */
+static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 4096};
+#define OPEN_WARP_ENDS 8 /* where N or K is open, nobody knows how many tiles there are */
+#define MOST_CELLS     (G_N_ELEMENTS(group_ends) + 1)
+#define MANY_ROWS      8192 /* what is beyond the cells is priced for so many, unless M is known to be less */
 /* A variant pays where it takes so much of the time over an octave of rows: half that of few rows, which
  * decoding meets in every step. */
 #define WORTH_A_VARIANT 0.02
@@ -115,12 +116,15 @@ static void add_cells(Ranges *ranges, int64_t longest)
   bool group = ranges->group;
   const Chooser *chooser = ranges->chooser;
   const int64_t *ends = group ? group_ends : warp_ends;
-  unsigned n = group ? G_N_ELEMENTS(group_ends) : G_N_ELEMENTS(warp_ends);
+  const FusedGemm *gemm = &chooser->op->gemm;
+  bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
+  unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
     add_cell(ranges, ends[i], octaves(before, ends[i]), true);
   int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
-  int64_t rows = MIN(longest, group && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
+  int64_t rows =
+      MIN(longest, (group || known) && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
   add_cell(ranges, rows, octaves(before, rows), longest <= rows);
 }
 

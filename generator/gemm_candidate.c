@@ -17,10 +17,12 @@ static const unsigned resident[] = {2, 1};
 static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
                                          {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
-#define SHARED_AREA   (128 * 128) /* outputs of the largest tile of which two may share an SM */
-#define MANY_BANDS    6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
-#define STREAMED_AREA (128 * 128) /* of the largest that has registers left for the walk of a stream */
-#define EVEN_GRAIN    4           /* k steps of a portion of tiles that are divided evenly */
+#define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
+#define MANY_BANDS       6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define STREAMED_AREA    (128 * 128) /* of the largest that has registers left for the walk of a stream */
+#define STREAMED_COLUMNS 128
+#define LARGE_STEPS      10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
+#define EVEN_GRAIN       4  /* k steps of a portion of tiles that are divided evenly */
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
@@ -391,9 +393,10 @@ static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   const FusedGemm *gemm = &chooser->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
   bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
-  int64_t columns;
+  int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
+  if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
   return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
          chooser->op->n_outputs == 1;
 }
@@ -724,8 +727,10 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
       append_streams(chooser, list, true, group_rows[r], bn, m);
+  /* fragments that are rounded take registers of their own */
+  unsigned streamed = number_bytes(chooser->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] <= STREAMED_AREA)
+    if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
       append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])

@@ -196,6 +196,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "one_column", 0);
   }
   if (tile.promote) choice_set_int(choice, "promote", 1);
+  if (tile.beside > 1) choice_set_int(choice, "beside", tile.beside);
   if (tile.group && fast && !gemm->dual) {
     choice_set_int(choice, "alternate", tile.alternate);
     choice_set_int(choice, "cluster", tile.cluster);

@@ -205,9 +205,10 @@ static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
  * another multiplies; those that take turns have it to themselves. */
 static double promotion(const CostTile *tile)
 {
-  unsigned groups = tile->alternate > 1 ? 1 : warpgroups_of_rows(tile->bm);
+  unsigned beside = MAX(1, tile->beside), groups = tile->alternate > 1 ? 1 : warpgroups_of_rows(tile->bm);
   double rows = (double)tile->bm / groups;
-  return (PROMOTE + rows / 64 * tile->bn / 2) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1);
+  groups = MAX(groups, beside);
+  return (PROMOTE + rows / 64 * tile->bn / beside / 2) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1);
 }
 
 /* Clocks of a tile's end: the last one's, and what of the others the next tile's products do not hide. */
@@ -320,7 +321,9 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   CostReport cost = {0};
   double bm = tile->bm, bn = tile->bn, bk = tile->bk;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
-  double read = bm / 64 * (64 * gemm->a_bytes + bn * gemm->b_bytes) * bk; /* each warpgroup reads all of B */
+  unsigned beside = MAX(1, tile->beside);
+  /* each warpgroup reads all of B, those beside one another all of A */
+  double read = bm / 64 * (64 * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
   if (!(rate > 0)) rate = DEFAULT_COPY;

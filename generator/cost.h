@@ -26,6 +26,7 @@ typedef struct CostTile {
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
+  unsigned beside;        /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */
 } CostTile;
 

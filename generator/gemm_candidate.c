@@ -30,6 +30,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define SECTOR_BYTES 32
 #define FEW_WAVES    2
 #define MOST_STAGES  10
+#define GROUP_ROWS   64 /* of a group product */
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
 #define ENOUGH_STAGES    4
 #define ENOUGH_IN_TURN   5    /* of warpgroups that take turns */
@@ -79,8 +80,10 @@ static unsigned products(const Chooser *chooser)
 static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedOperator *op = chooser->op;
-  unsigned bytes = 0, rows = candidate->bm * candidate->alternate;
-  unsigned columns = candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser);
+  unsigned beside = MAX(1, candidate->beside);
+  unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
+  unsigned columns =
+      candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
@@ -232,9 +235,24 @@ static bool promotes(const Chooser *chooser, bool group)
   return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(chooser);
 }
 
+#define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
+
+/* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
+ * multiplies. */
+static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *tile)
+{
+  bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->bm != GROUP_ROWS;
+  bool plain = !chooser->op->gemm.dual && !fused_is_reduced(chooser->op) && !through_registers(chooser, tile);
+  unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
+  choose_forced(chooser, "beside", &asked);
+  bool halves = asked == 2 && tile->bn % 16 == 0;
+  return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
+}
+
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
   tile.promote = promotes(chooser, tile.group);
+  tile.beside = warpgroups_beside(chooser, &tile);
   tile.bk = tile_depth(chooser, tile, fast);
   tile.reuse = 0;
   tile.stages = stage_count(chooser, &tile, fast);
@@ -296,7 +314,6 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
              block_room(chooser, candidate);
 }
 
-#define GROUP_ROWS 64 /* of a group product */
 /* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
  * not been handed over yet, and in the epilogue. */
 #define ENTRY_REGISTERS    26
@@ -305,7 +322,7 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
 static unsigned consumer_groups(const GemmCandidate *candidate)
 {
   if (candidate->alternate > 1) return candidate->alternate;
-  return warpgroups_of_rows(candidate->bm);
+  return MAX(warpgroups_of_rows(candidate->bm), candidate->beside);
 }
 
 /* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
@@ -316,7 +333,8 @@ static unsigned consumer_groups(const GemmCandidate *candidate)
 static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
 {
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
-  unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm / groups;
+  unsigned beside = MAX(1, candidate->beside), columns = candidate->bn / beside;
+  unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm * beside / groups;
   unsigned entry =
       MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / HANDOVER_STEP * HANDOVER_STEP;
   unsigned granted =
@@ -324,8 +342,8 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
   granted = MIN(granted, gpu->registers_per_thread);
   unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
   if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + HANDOVER_STEP;
-  return candidate->bn / 2 + ENTRY_REGISTERS <= entry &&
-         accumulators * (rows / GROUP_ROWS) * candidate->bn / 2 + EPILOGUE_REGISTERS <= granted;
+  return columns / 2 + ENTRY_REGISTERS <= entry &&
+         accumulators * (rows / GROUP_ROWS) * columns / 2 + EPILOGUE_REGISTERS <= granted;
 }
 
 /* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
@@ -360,7 +378,8 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
     legal |= product->n[i] == candidate->bn;
   legal &= registers_fit(chooser->gpu, candidate, candidate->swapped ? products(chooser) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->bn > 176 && out_bytes(chooser->op) > 2) return false;
+  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(chooser->op) > 2)
+    return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
@@ -500,6 +519,7 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .threads_copy = !candidate->group,
                             .copy_bytes = chooser->copy_bytes,
                             .promote = candidate->promote,
+                            .beside = candidate->beside,
                             .exchanged = candidate->swapped,
                             .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
@@ -551,6 +571,7 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
 {
   PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
   if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
+  if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);

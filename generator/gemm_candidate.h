@@ -21,6 +21,7 @@ typedef struct GemmCandidate {
   unsigned stream;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
   unsigned grain;      /* k steps of a portion that streaming does not divide */
   bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
+  unsigned beside;     /* warpgroups that share 64 rows, each with columns of its own; 1: none */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

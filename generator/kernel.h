@@ -8,7 +8,7 @@
 #include "generator/steps.h"
 #include "ir/ir.h"
 
-#define CHOICE_MAX_PARAMETERS  24
+#define CHOICE_MAX_PARAMETERS  28
 #define CHOICE_MAX_ASSUMPTIONS 24
 
 /* What a variant's guard has checked beyond the graph's facts. */

@@ -165,11 +165,33 @@ static void append_narrow_steps(const Chooser *chooser, GArray *list, int64_t m)
   }
 }
 
+/* 64 rows by so many columns that two warpgroups have them beside one another: exact sums of 8-bit floats. */
+static void append_beside(const Chooser *chooser, GArray *list, int64_t m)
+{
+  static const unsigned columns[] = {192, 224, 256};
+  for (unsigned i = 0; i < 2 * G_N_ELEMENTS(columns); i++) {
+    GemmCandidate tile = {.group = true,
+                          .bm = NARROW_ROWS,
+                          .bn = columns[i / 2],
+                          .alternate = 1,
+                          .cluster = 1,
+                          .across = 1,
+                          .split = 1};
+    tile.swapped = i % 2;
+    if (tile.swapped && !chooser->turned) continue;
+    PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
+    if (priced.candidate.beside <= 1 || !gemm_candidate_legal(chooser, &priced.candidate)) continue;
+    priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+    g_array_append_val(list, priced);
+  }
+}
+
 GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = gemm_candidates(chooser, group, m, bounded);
   append_thin_tiles(chooser, list, m);
   if (group) append_narrow_steps(chooser, list, m);
+  if (group) append_beside(chooser, list, m);
   unsigned n = list->len;
   for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);

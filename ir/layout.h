@@ -55,6 +55,8 @@ const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n
                            unsigned warps_n);
 const Layout *layout_mma_c(Arena *arena, unsigned m, unsigned n, unsigned warps_m, unsigned warps_n);
 const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
+/* The accumulator of warpgroups beside one another: each has all rows and a part of the columns. */
+const Layout *layout_group_d_beside(Arena *arena, unsigned m, unsigned n, unsigned warpgroups);
 const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups);
 /* The same where A lies across k in shared memory, in elements of `bytes` 1 or 4, and reaches the product
  * through registers: what these are loaded in without conflicts of banks decides which rows a thread has, of

@@ -111,6 +111,18 @@ const Layout *layout_group_d(Arena *arena, unsigned m, unsigned n, unsigned warp
   return layout;
 }
 
+const Layout *layout_group_d_beside(Arena *arena, unsigned m, unsigned n, unsigned warpgroups)
+{
+  if (!divides(64, m) || !divides(8 * warpgroups, n)) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  accumulator(layout);
+  mode(layout, PLACE_REGISTER, n / (8 * warpgroups), 1, 8);
+  mode(layout, PLACE_REGISTER, m / 64, 0, 64);
+  mode(layout, PLACE_WARP, 4, 0, 16);
+  mode(layout, PLACE_WARP, warpgroups, 1, n / warpgroups);
+  return layout; /* it has no constructor in the text: instances come before the next product */
+}
+
 const Layout *layout_group_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warpgroups)
 {
   unsigned e = elements_per_register(type);

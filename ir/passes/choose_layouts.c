@@ -176,6 +176,12 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
   if (ir_attribute_is(mma, ATTR_VIA, "group")) {
     unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
+    unsigned beside = placement->alternate ? 1 : (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
+    ir_attribute_remove(mma, ATTR_BESIDE);
+    if (beside > 1 && warpgroups == 1 && !ir_passes_registers(placement->kernel, mma)) {
+      set_threads(placement, beside * 128);
+      return layout_group_d_beside(module->arena, m, n, beside);
+    }
     set_threads(placement, warpgroups * 128);
     if (ir_passes_registers(placement->kernel, mma))
       return layout_group_d_across(module->arena, operand_bytes(placement, mma), m, n, warpgroups);

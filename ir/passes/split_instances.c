@@ -1,9 +1,11 @@
-/* split_instances: each warpgroup of a role that multiplies becomes an instance with rows of its own.
+/* split_instances: each warpgroup of a role that multiplies becomes an instance with rows of its own, or, of
+ * 64 rows, columns.
  *
  * needs  STAGED from split_roles, layouts chosen
- * gives  `instances` on roles whose group products several warpgroups share; their tiles have the rows of one
- *        instance, and what they read and write of tensors and slots starts at the instance's first row
- * breaks nothing; a role with a tile or an op that is not cut by rows stays as it is
+ * gives  `instances` on roles whose group products several warpgroups share; their tiles have the rows (or
+ *        columns) of one instance, and what they read and write of tensors and slots starts at the instance's
+ *        first one
+ * breaks nothing; a role with a tile or an op that is not cut so stays as it is
  *
  * Instances meet nobody but the producer, so one may store its rows while the other already multiplies for
  * the next tile: the ring of slots lets them drift apart, and the tensor cores stay busy. Named barriers
@@ -11,10 +13,14 @@
 #include "ir/facts.h"
 #include "ir/pass.h"
 
+#define GROUP_ROWS 64 /* of a group product */
+
 typedef struct {
   IrModule *module;
   IrOp *role, *product;
-  int64_t m, n, rows; /* the accumulator's extents; rows of an instance */
+  int64_t m, n;          /* the accumulator's extents */
+  int64_t rows, columns; /* of an instance */
+  unsigned cut;          /* the dimension that is divided: rows (0) or columns (1) */
   unsigned instances;
   const Layout *layout; /* accumulator of one instance */
   bool possible;
@@ -31,11 +37,13 @@ static void find_product(IrOp *op, void *data)
   if (is_group_product(op) && !split->product) split->product = op;
 }
 
-/* Tiles may be the accumulator's shape, some columns of it, or a row, a column or one element of these. */
-static bool is_cut_by_rows(const Instances *split, const IrType *type)
+/* Tiles may be the accumulator's shape, some columns of it where rows are divided, or a row, a column or one
+ * element of these. */
+static bool can_be_cut(const Instances *split, const IrType *type)
 {
   if (type->rank != 2) return false;
   int64_t rows = ir_tile_extent(type, 0), columns = ir_tile_extent(type, 1);
+  if (split->cut) return (rows == split->m || rows == 1) && (columns == split->n || columns == 1);
   unsigned part[2] = {(unsigned)split->rows, (unsigned)columns};
   return (rows == split->m || rows == 1) &&
          (columns == 1 || layout_part(split->module->arena, split->layout, part));
@@ -46,27 +54,36 @@ static bool has_corner(const IrExpr *access)
   return access->kind == EXPR_INDEX && access->n >= 3;
 }
 
+static bool is_part(const IrExpr *operand)
+{
+  return operand->kind == EXPR_INDEX && operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
+         operand->items[0]->value->type.kind == TYPE_TILE;
+}
+
 /* Can the op be taken by instances? */
 static void check_op(IrOp *op, void *data)
 {
   Instances *split = data;
   for (unsigned i = 0; i < op->n_results; i++)
-    if (op->results[i]->type.kind == TYPE_TILE && !is_cut_by_rows(split, &op->results[i]->type))
+    if (op->results[i]->type.kind == TYPE_TILE && !can_be_cut(split, &op->results[i]->type))
       split->possible = false;
+  for (unsigned i = 0; split->cut && i < op->n_operands; i++)
+    if (is_part(op->operands[i])) split->possible = false;
   switch (op->code) {
   case OP_MMA:
     if (!is_group_product(op) || op->operands[0]->kind != EXPR_VALUE ||
-        !is_cut_by_rows(split, &op->operands[0]->value->type))
+        !can_be_cut(split, &op->operands[0]->value->type))
       split->possible = false;
     break;
+  case OP_STORE_REDUCED:                     /* of all columns */
+    if (split->cut) split->possible = false; /* fall through */
   case OP_LOAD:
   case OP_STORE:
-  case OP_STORE_REDUCED:
     if (!has_corner(op->operands[0])) split->possible = false;
     break;
   case OP_REDUCE:
   case OP_IOTA:
-    if (ir_attribute_int(op, ATTR_DIM, 0) == 0) split->possible = false;
+    if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
   case OP_GATHER:
   case OP_SCATTER:
@@ -79,36 +96,38 @@ static void check_op(IrOp *op, void *data)
   }
 }
 
-static IrExpr *first_row(Instances *split)
+static IrExpr *first_own(Instances *split)
 {
   IrModule *module = split->module;
-  return ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, split->rows));
+  int64_t extent = split->cut ? split->columns : split->rows;
+  return ir_binary(module, OPERATOR_MUL, ir_call(module, "instance", 0), ir_int(module, extent));
 }
 
-/* The instance's rows of the product's first operand. */
-static IrExpr *own_rows(Instances *split, const IrExpr *access)
+/* The instance's part of a product's operand: rows of the first, columns of the second. */
+static IrExpr *own_operand(Instances *split, const IrExpr *access)
 {
   IrModule *module = split->module;
   bool transposed = access->kind == EXPR_TRANSPOSED;
   IrExpr *slot = (IrExpr *)(transposed ? access->items[0] : access);
   IrType type = ir_expr_type(split->role->regions[0]->function, slot);
-  unsigned across = transposed ? 0 : 1; /* the slot's dimension along k */
-  IrExpr *low = first_row(split);
-  IrExpr *rows = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, split->rows)));
-  IrExpr *k = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(&type, across)));
-  IrExpr *part = ir_index(module, slot, 2, transposed ? k : rows, transposed ? rows : k);
+  unsigned own = split->cut ^ transposed; /* the slot's dimension that is divided; the other lies along k */
+  IrExpr *low = first_own(split), *range[2];
+  int64_t extent = split->cut ? split->columns : split->rows;
+  range[own] = ir_range(module, low, ir_binary(module, OPERATOR_ADD, low, ir_int(module, extent)));
+  range[1 - own] = ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(&type, 1 - own)));
+  IrExpr *part = ir_index(module, slot, 2, range[0], range[1]);
   return transposed ? ir_transposed(module, part) : part;
 }
 
-/* The corner of a tensor, its row moved to the instance's. */
+/* The corner of a tensor, moved to the instance's first row or column. */
 static IrExpr *own_corner(Instances *split, const IrExpr *access)
 {
   IrModule *module = split->module;
   IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
   for (unsigned i = 1; i < access->n; i++)
     corner[i - 1] = access->items[i];
-  unsigned row = access->n - 3;
-  corner[row] = ir_binary(module, OPERATOR_ADD, corner[row], first_row(split));
+  unsigned at = access->n - 3 + split->cut;
+  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], first_own(split));
   return ir_index_array(module, access->items[0], access->n - 1, corner);
 }
 
@@ -123,9 +142,7 @@ static IrExpr *own_part(Instances *split, const IrExpr *operand)
 {
   IrModule *module = split->module;
   int64_t rows;
-  bool part = operand->kind == EXPR_INDEX && operand->n == 3 && operand->items[0]->kind == EXPR_VALUE &&
-              operand->items[0]->value->type.kind == TYPE_TILE && ir_range_extent(operand->items[1], &rows) &&
-              rows == split->m;
+  bool part = is_part(operand) && ir_range_extent(operand->items[1], &rows) && rows == split->m;
   if (!part) return (IrExpr *)operand;
   return ir_index(module, operand->items[0], 2,
                   ir_range(module, ir_int(module, 0), ir_int(module, split->rows)), operand->items[2]);
@@ -137,10 +154,14 @@ static void move_access(IrOp *op, void *data)
   Instances *split = data;
   for (unsigned i = 0; i < op->n_operands; i++)
     op->operands[i] = own_part(split, op->operands[i]);
-  if (op->code == OP_MMA) op->operands[1] = own_rows(split, op->operands[1]);
+  if (op->code == OP_MMA) {
+    unsigned operand = 1 + split->cut;
+    op->operands[operand] = own_operand(split, op->operands[operand]);
+  }
   if (op->code != OP_LOAD && op->code != OP_STORE && op->code != OP_STORE_REDUCED) return;
   const IrType *tile = accessed_tile(op);
-  if (tile && tile->kind == TYPE_TILE && ir_tile_extent(tile, 0) == split->m)
+  int64_t whole = split->cut ? split->n : split->m;
+  if (tile && tile->kind == TYPE_TILE && ir_tile_extent(tile, split->cut) == whole)
     op->operands[0] = own_corner(split, op->operands[0]);
 }
 
@@ -153,6 +174,7 @@ static void cut_tiles(IrOp *op, void *data)
     if (type->kind != TYPE_TILE) continue;
     int64_t extent[2] = {ir_tile_extent(type, 0), ir_tile_extent(type, 1)};
     const Layout *layout = split->layout;
+    if (split->cut && extent[1] == split->n) extent[1] = split->columns;
     unsigned part[2] = {(unsigned)split->rows, (unsigned)extent[1]};
     if (extent[1] != 1) layout = layout_part(arena, layout, part);
     if (extent[0] != split->m) layout = layout_slice(arena, layout, 1);
@@ -166,7 +188,7 @@ static void cut_tiles(IrOp *op, void *data)
 static const Layout *instance_layout(const Instances *split, const IrType *acc)
 {
   Arena *arena = split->module->arena;
-  unsigned rows = (unsigned)split->rows, columns = (unsigned)split->n;
+  unsigned rows = (unsigned)split->rows, columns = (unsigned)split->columns;
   if (!ir_passes_registers(split->role->parent->function, split->product))
     return layout_group_d(arena, rows, columns, 1);
   IrType a = ir_expr_type(split->role->parent->function, split->product->operands[1]);
@@ -183,19 +205,22 @@ static void split_role(IrModule *module, const IrPassContext *context, IrOp *rol
   split.m = ir_tile_extent(acc, 0);
   split.n = ir_tile_extent(acc, 1);
   split.instances = warps / 4;
-  split.rows = split.m / split.instances;
+  split.cut = split.m == GROUP_ROWS;
+  split.rows = split.cut ? split.m : split.m / split.instances;
+  split.columns = split.cut ? split.n / split.instances : split.n;
   split.layout = instance_layout(&split, acc);
-  if (!split.layout || split.m % split.instances) return;
+  if (!split.layout || (split.cut ? split.n : split.m) % split.instances) return;
   ir_region_visit(role->regions[0], check_op, &split);
   if (!split.possible) {
-    ir_remark(context, "instances: role %s stays whole: one of its ops is not cut by rows", role->symbol);
+    ir_remark(context, "instances: role %s stays whole: one of its ops is not cut by %s", role->symbol,
+              split.cut ? "columns" : "rows");
     return;
   }
   ir_region_visit(role->regions[0], move_access, &split);
   ir_region_visit(role->regions[0], cut_tiles, &split);
   ir_attribute_set(role, ATTR_INSTANCES, ir_int(module, split.instances));
-  ir_remark(context, "instances: role %s is %u warpgroups with %d rows each", role->symbol, split.instances,
-            (int)split.rows);
+  ir_remark(context, "instances: role %s is %u warpgroups with %d %s each", role->symbol, split.instances,
+            (int)(split.cut ? split.columns : split.rows), split.cut ? "columns" : "rows");
 }
 
 bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error)

@@ -148,16 +148,32 @@ static RunComparison compare_output(const Tensor *out, const Value *reference, d
   return c;
 }
 
+/* What an open dimension has, by the shapes of the inputs. */
+static bool open_dimension(const Symbolic *leaf, int64_t *value, void *user)
+{
+  const RunData *data = user;
+  for (unsigned i = 0; i < data->graph->n_inputs; i++) {
+    const GraphTensor *input = data->graph->inputs[i];
+    for (unsigned d = 0; d < input->rank; d++) {
+      if (!symbolic_same(input->shape[d], leaf)) continue;
+      *value = data->inputs[i]->shape[d];
+      return true;
+    }
+  }
+  return false;
+}
+
 RunComparison *run_data_check(const RunData *data, bool fast, double tolerance, Arena *arena, GError **error)
 {
   const Graph *graph = data->graph;
   bool coarse = graph_has_coarse_products(graph);
   fast = graph_has_fast_sums(graph, fast);
+  int64_t longest = graph_longest_sum(graph, open_dimension, (void *)data);
   g_autoptr(GPtrArray) references = evaluate_graph(graph, data->inputs, error);
   if (!references) return NULL;
   RunComparison *comparisons = arena_new_array(arena, RunComparison, graph->n_outputs);
   for (unsigned i = 0; i < graph->n_outputs; i++) {
-    double limit = MIN(comparison_limit(graph->outputs[i]->type, coarse, fast), tolerance);
+    double limit = MIN(comparison_limit(graph->outputs[i]->type, coarse, fast, longest), tolerance);
     comparisons[i] = compare_output(data->outputs[i], references->pdata[i], limit);
   }
   return comparisons;

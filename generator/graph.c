@@ -165,6 +165,27 @@ bool graph_has_fast_sums(const Graph *graph, bool by_default)
   return false;
 }
 
+static bool no_lookup(const Symbolic *leaf, int64_t *value, void *data)
+{
+  return false;
+}
+
+int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data)
+{
+  int64_t longest = 0, k;
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM || number_bytes(product_type(node)) != 2) continue;
+    const GraphTensor *a = node->inputs[0];
+    const GraphAttribute *across = graph_attribute_find(node, "transA");
+    unsigned from_last = across && across->integer ? 2 : 1;
+    if (a->rank < from_last) continue;
+    const Symbolic *sum = a->shape[a->rank - from_last];
+    if (symbolic_evaluate(sum, lookup ? lookup : no_lookup, data, &k, NULL)) longest = MAX(longest, k);
+  }
+  return longest;
+}
+
 static void dump_attribute(GString *text, const OperatorAttribute *row, const GraphAttribute *attribute)
 {
   char number[G_ASCII_DTOSTR_BUF_SIZE];

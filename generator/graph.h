@@ -126,6 +126,9 @@ bool graph_has_coarse_products(const Graph *graph);
 /* Some product of 8-bit floats keeps its sums as the hardware does: its attribute says fast, or, where it
  * says nothing, `by_default`. */
 bool graph_has_fast_sums(const Graph *graph, bool by_default);
+/* The longest sum of a product of 16-bit floats; lookup (may be NULL) gives what dimensions that are open
+ * have. 0 if there is no such product. */
+int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data);
 /* Attribute of a node by name; breaks on a name the operator does not have, _find() gives NULL. */
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);

@@ -22,7 +22,8 @@ void bench_check_clear(BenchCheck *check)
 static double limit_of(const BenchCase *c, NumberType type)
 {
   return comparison_limit(type, graph_has_coarse_products(c->graph),
-                          graph_has_fast_sums(c->graph, c->accumulate == ACCUMULATE_FAST));
+                          graph_has_fast_sums(c->graph, c->accumulate == ACCUMULATE_FAST),
+                          graph_longest_sum(c->graph, NULL, NULL));
 }
 
 static void add_result(BenchCheck *check, double error, double limit, bool ok, const char *what)

@@ -61,7 +61,7 @@ typedef struct Comparison {
 
 /* The limit for a type. coarse_products: some product was taken in tf32, or of 8-bit floats, which results of
  * f32 show; fast_sums: of 8-bit floats with fast accumulation, 13 bits on the way, which results of 16 bits
- * show too. */
-double comparison_limit(NumberType type, bool coarse_products, bool fast_sums);
+ * show too; longest_sum: k of the longest product of 16-bit floats, or 0. */
+double comparison_limit(NumberType type, bool coarse_products, bool fast_sums, int64_t longest_sum);
 /* out holds what a kernel wrote; both have the same shape. */
 Comparison compare_values(const Tensor *out, const Value *reference, double limit);

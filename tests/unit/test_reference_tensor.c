@@ -137,7 +137,7 @@ static Comparison compare(const double *out, const double *reference, unsigned n
     number_from_double(NUMBER_F32, out[i], false, tensor->data + 4 * i);
     value->floats[i] = reference[i];
   }
-  return compare_values(tensor, value, comparison_limit(NUMBER_F32, false, false));
+  return compare_values(tensor, value, comparison_limit(NUMBER_F32, false, false, 0));
 }
 
 static void test_comparison(void **state)
@@ -156,6 +156,18 @@ static void test_comparison(void **state)
   assert_false(compare((double[]){0, 1e-3, 0}, (double[]){0, 0, 0}, 3).ok);
 }
 
+/* Sums of tensor cores are cut off: long ones may be further off, of f32 results only. */
+static void test_limits(void **state)
+{
+  double plain = comparison_limit(NUMBER_F32, false, false, 0);
+  assert_true(comparison_limit(NUMBER_F32, false, false, 1024) == plain);
+  assert_true(comparison_limit(NUMBER_F32, false, false, 65536) > 1e-4);
+  assert_true(comparison_limit(NUMBER_F32, false, false, 65536) < 2e-4);
+  assert_true(comparison_limit(NUMBER_BF16, false, false, 65536) ==
+              comparison_limit(NUMBER_BF16, false, false, 0));
+  assert_true(comparison_limit(NUMBER_F32, true, false, 16) > 1e-4);
+}
+
 static void test_every_operator_is_known(void **state)
 {
   static const char *const some[] = {"Add",    "Gelu",    "Where",     "Cast",
@@ -168,9 +180,13 @@ static void test_every_operator_is_known(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_philox),     cmocka_unit_test(test_default_data),
-      cmocka_unit_test(test_files),      cmocka_unit_test(test_damaged_files),
-      cmocka_unit_test(test_comparison), cmocka_unit_test(test_every_operator_is_known),
+      cmocka_unit_test(test_philox),
+      cmocka_unit_test(test_default_data),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_damaged_files),
+      cmocka_unit_test(test_comparison),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_every_operator_is_known),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,13 +360,12 @@ static void put_tensor_map(Emitter *emitter, unsigned i, const PlanArgument *arg
 {
   const PlanTensorMap *map = &argument->map;
   g_autofree char *dims = g_strdup_printf("uint64_t dims_%u[]", i),
-                  *strides = g_strdup_printf("uint64_t strides_%u[]", i);
+                  *strides = g_strdup_printf("uint64_t strides_%u[]", i),
+                  *box = g_strdup_printf("uint32_t box_%u[]", i);
   put_list(emitter, dims, map->rank, map->dims, "(uint64_t)");
   put_list(emitter, strides, map->rank - 1, map->strides, "(uint64_t)");
-  put(emitter, "  const uint32_t box_%u[] = {", i);
-  for (unsigned d = 0; d < map->rank; d++)
-    put(emitter, "%s%u", d ? ", " : "", map->box[d]);
-  put(emitter, "}, steps_%u[] = {", i);
+  put_list(emitter, box, map->rank, map->box, "(uint32_t)");
+  put(emitter, "  const uint32_t steps_%u[] = {", i);
   for (unsigned d = 0; d < map->rank; d++)
     put(emitter, "%s%u", d ? ", " : "", MAX(map->element_strides[d], 1));
   g_autofree char *base = address(emitter, argument->tensor, argument->offset);

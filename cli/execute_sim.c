@@ -104,7 +104,7 @@ static bool describe_map(Description *d, const ResolvedArgument *resolved, GErro
                         .fill_nan = map->fill == PLAN_FILL_NAN};
   memcpy(out->dims, resolved->dims, sizeof out->dims);
   memcpy(out->strides, resolved->strides, sizeof out->strides);
-  memcpy(out->box, map->box, sizeof out->box);
+  memcpy(out->box, resolved->box, sizeof out->box);
   memcpy(out->element_strides, map->element_strides, sizeof out->element_strides);
   return true;
 }

@@ -91,12 +91,11 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
   map->swizzle = (unsigned)ir_attribute_int(op, ATTR_SWIZZLE, 0);
   for (unsigned i = 0; i < map->rank; i++) {
     unsigned d = order[i];
-    int64_t extent, one;
-    if (!ir_expr_is_int(box->items[d], &extent)) return false;
-    map->box[i] = (unsigned)extent;
+    int64_t one;
+    map->box[i] = kernel_symbolic(build, plan->arena, box->items[d]);
     map->element_strides[i] = 1;
     map->dims[i] = kernel_symbolic(build, plan->arena, tensor->dims[d]);
-    if (!map->dims[i]) return false;
+    if (!map->box[i] || !map->dims[i]) return false;
     int64_t least, most; /* an empty tensor is never read, but the engine takes no extent of 0 */
     symbolic_range(map->dims[i], &build->graph->facts, &least, &most);
     if (least < 1)

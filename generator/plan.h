@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #define PLAN_VERSION      1
+#define PLAN_MAX_BOX      256 /* elements along a side of a tensor map's box */
 #define PLAN_MAX_RANK     9 /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
 #define PLAN_MAX_VARIANTS 20
 
@@ -62,8 +63,9 @@ typedef struct PlanTensorMap {
   unsigned rank; /* 1..5 */
   NumberType element;
   const Symbolic *dims[5];
-  const Symbolic *strides[4];          /* bytes */
-  unsigned box[5], element_strides[5]; /* element_strides 0 counts as 1 */
+  const Symbolic *strides[4];  /* bytes */
+  const Symbolic *box[5];      /* 1..256 elements each, as the copy engine takes them */
+  unsigned element_strides[5]; /* 0 counts as 1 */
   unsigned swizzle;                    /* bytes: 0, 32, 64, 128 */
   PlanInterleave interleave;
   PlanFill fill;

@@ -89,16 +89,20 @@ static void check_map(Check *check, const PlanArgument *argument)
   bool swizzle = map->swizzle == 0 || map->swizzle == 32 || map->swizzle == 64 || map->swizzle == 128;
   if (!swizzle) fault(check, "tensor map `%s` has a swizzle of %u bytes", argument->name, map->swizzle);
   for (unsigned i = 0; i < map->rank; i++) {
-    if (map->box[i] < 1 || map->box[i] > 256)
-      fault(check, "tensor map `%s` has a box of %u", argument->name, map->box[i]);
-    if (!map->dims[i] || (i && !map->strides[i - 1])) {
-      fault(check, "tensor map `%s` lacks dims or strides", argument->name);
+    if (!map->box[i] || !map->dims[i] || (i && !map->strides[i - 1])) {
+      fault(check, "tensor map `%s` lacks a box, dims or strides", argument->name);
       return;
     }
+    int64_t side;
+    if (symbolic_is_constant(map->box[i], &side) && (side < 1 || side > PLAN_MAX_BOX))
+      fault(check, "tensor map `%s` has a box of %" G_GINT64_FORMAT, argument->name, side);
+    check_expression(check, map->box[i]);
     check_expression(check, map->dims[i]);
     if (i) check_expression(check, map->strides[i - 1]);
   }
-  if (map->swizzle && map->box[0] * number_bytes(map->element) > map->swizzle)
+  int64_t inner;
+  if (map->swizzle && symbolic_is_constant(map->box[0], &inner) &&
+      inner * number_bytes(map->element) > map->swizzle)
     fault(check, "tensor map `%s`: the inner box is wider than the swizzle", argument->name);
 }
 

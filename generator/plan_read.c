@@ -199,7 +199,7 @@ static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)
   if (!get_type(reader, node, "element", &map->element) ||
       !get_expressions(reader, node, "dims", 1, 5, map->dims, &map->rank) ||
       !get_expressions(reader, node, "strides", map->rank - 1, map->rank - 1, map->strides, &n) ||
-      !get_numbers(reader, node, "box", map->rank, map->box) ||
+      !get_expressions(reader, node, "box", map->rank, map->rank, map->box, &n) ||
       !get_numbers(reader, node, "element_strides", map->rank, map->element_strides) ||
       !get_unsigned(reader, node, "swizzle", &map->swizzle) ||
       !get_choice(reader, node, "interleave", plan_interleaves, &interleave) ||

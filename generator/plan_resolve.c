@@ -75,8 +75,13 @@ static bool resolve_map(const Resolver *r, const PlanArgument *argument, Resolve
                         GError **error)
 {
   const PlanTensorMap *map = &argument->map;
-  for (unsigned i = 0; i < map->rank; i++)
-    if (!evaluate_bytes(r, map->dims[i], "a dimension of a tensor map", &out->dims[i], error)) return false;
+  for (unsigned i = 0; i < map->rank; i++) {
+    int64_t side;
+    if (!evaluate_bytes(r, map->dims[i], "a dimension of a tensor map", &out->dims[i], error) ||
+        !evaluate(r, map->box[i], "the box of a tensor map", 1, PLAN_MAX_BOX, &side, error))
+      return false;
+    out->box[i] = (unsigned)side;
+  }
   for (unsigned i = 0; i + 1 < map->rank; i++)
     if (!evaluate_bytes(r, map->strides[i], "a stride of a tensor map", &out->strides[i], error))
       return false;

@@ -8,6 +8,7 @@ typedef struct ResolvedArgument {
   uint8_t bytes[8];             /* SCALAR, DIVISOR: as the kernel takes them */
   unsigned n_bytes;             /* of bytes: 4 or 8 */
   uint64_t dims[5], strides[4]; /* TENSOR_MAP */
+  unsigned box[5];
 } ResolvedArgument;
 
 typedef struct ResolvedRegion {

@@ -60,7 +60,7 @@ static void set_map(json_t *object, const PlanTensorMap *map)
   set_text(object, "element", number_name(map->element));
   json_object_set_new(object, "dims", expressions_json(map->dims, map->rank));
   json_object_set_new(object, "strides", expressions_json(map->strides, map->rank - 1));
-  json_object_set_new(object, "box", numbers_json(map->box, map->rank, 0));
+  json_object_set_new(object, "box", expressions_json(map->box, map->rank));
   json_object_set_new(object, "element_strides", numbers_json(map->element_strides, map->rank, 1));
   json_object_set_new(object, "swizzle", json_integer(map->swizzle));
   set_text(object, "interleave", plan_interleaves[map->interleave]);

@@ -198,11 +198,12 @@ static bool make_box(const Filling *f, const PlanArgument *argument, uint64_t ad
   box->interleave = (unsigned)map->interleave * 16;
   box->l2_promotion = map->l2_promotion;
   box->fill_nan = map->fill == PLAN_FILL_NAN;
-  memcpy(box->box, map->box, sizeof box->box);
   memcpy(box->element_strides, map->element_strides, sizeof box->element_strides);
   for (unsigned i = 0; i < map->rank; i++) {
     if (!value_between(f, map->dims[i], 0, 0, INT64_MAX, &value)) return false;
     box->dims[i] = (uint64_t)value;
+    if (!value_between(f, map->box[i], 0, 1, PLAN_MAX_BOX, &value)) return false;
+    box->box[i] = (uint32_t)value;
   }
   for (unsigned i = 0; i + 1 < map->rank; i++) {
     if (!value_between(f, map->strides[i], 0, 0, INT64_MAX, &value)) return false;

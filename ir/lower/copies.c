@@ -227,15 +227,22 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
   }
   IrExpr *full = lower_address_register(lower, lower_barrier(lower, barrier), NUMBER_U32);
   IrExpr *blocks = mask ? lower_s32(lower, mask) : NULL;
+  const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE); /* condition, map, rows */
+  IrExpr *beyond = edge ? lower_condition(lower, edge->items[0]) : NULL;
   unsigned at[LAYOUT_MAX_DIMS] = {0};
   do {
     IrExpr *operands[2 + IR_MAX_RANK] = {lower_address(lower, box_address(shared, at)),
                                          ir_attribute_value(op, ATTR_MAP)};
     box_coordinates(lower, &boxes, at, operands + 2);
-    IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_LOAD, 2 + boxes.rank, operands);
-    ir_attribute_set(copy, ATTR_BARRIER, full);
-    if (blocks) ir_attribute_set(copy, ATTR_MULTICAST, blocks);
-    if (ir_attribute(op, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
+    for (unsigned i = 0; i < (edge ? 2 : 1); i++) { /* the tensor's last box has a map of its own */
+      if (i) operands[1] = edge->items[1];
+      IrOp *copy = lower_emit_array(lower, OP_COPY_TENSOR_LOAD, 2 + boxes.rank, operands);
+      ir_attribute_set(copy, ATTR_BARRIER, full);
+      if (blocks) ir_attribute_set(copy, ATTR_MULTICAST, blocks);
+      if (ir_attribute(op, ATTR_CACHE))
+        ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
+      if (edge) lower_when(copy, i ? beyond : lower_not(lower, beyond));
+    }
   } while (next_box(&boxes, shared, at));
 }
 

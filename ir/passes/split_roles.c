@@ -161,6 +161,8 @@ static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr 
   if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
   if (ir_attribute(fill, ATTR_CACHE))
     ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(fill, ATTR_CACHE));
+  if (ir_attribute_int(fill, ATTR_UNDEFINED, -1) >= 0)
+    ir_attribute_set(copy, ATTR_UNDEFINED, ir_attribute_value(fill, ATTR_UNDEFINED));
   return copy;
 }
 

@@ -252,6 +252,29 @@ static void check_box(Program *program, const IrOp *op, const Reference *place)
            place->tile->name, stored);
 }
 
+/* At the edge a copy moves the box of another map, which has fewer rows. */
+static void compile_edge(Program *program, Step *step, const IrExpr *edge)
+{
+  const IrOp *map =
+      edge->items[1]->kind == EXPR_SYMBOL ? ir_symbol_find(program->kernel, edge->items[1]->name) : NULL;
+  const IrExpr *box = map ? ir_attribute_value(map, ATTR_BOX) : NULL,
+               *whole = ir_attribute_value(
+                   ir_symbol_find(program->kernel, ir_attribute_value(step->op, ATTR_MAP)->name), ATTR_BOX);
+  int64_t side;
+  for (unsigned d = 0; box && whole && d < box->n && d < whole->n; d++) {
+    if (ir_expr_equal(box->items[d], whole->items[d]) || !ir_expr_is_int(whole->items[d], &side)) continue;
+    step->scalar[1] = scalar_new(program, edge->items[0]);
+    step->scalar[2] = scalar_new(program, box->items[d]);
+    step->bytes = side;
+    for (unsigned i = 0; i < program->families->len; i++) {
+      Family *family = program->families->pdata[i];
+      if (family == step->barrier.family) family->clipped = true;
+    }
+    return;
+  }
+  refuse(program, &step->op->mark, "edge", "the copy's second map is none, or has the box of the first");
+}
+
 static void compile_copy(Program *program, Step *step, const IrOp *op)
 {
   if (!ir_attribute_is(op, ATTR_VIA, "tensor") || !step->n_places) return;
@@ -260,6 +283,8 @@ static void compile_copy(Program *program, Step *step, const IrOp *op)
   check_box(program, op, &step->places[0]);
   if (step->flag) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
   step->scalar[0] = attribute_scalar(program, op, ATTR_MULTICAST);
+  const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE);
+  if (edge && step->barrier.family) compile_edge(program, step, edge);
 }
 
 static void compile_turn(Program *program, Step *step, const IrOp *op)

@@ -68,6 +68,7 @@ typedef struct Family { /* of barriers: all slots of @ab.full, or one `barrier` 
   unsigned count, arrivals, first; /* first: index among a block's barriers */
   int64_t bytes, at;
   bool declared; /* has an arrival count, so it is initialised */
+  bool clipped;  /* copies may bring less than `bytes`, where they end with their tensor */
 } Family;
 
 typedef struct Tile { /* of a channel's slots, or a shared tile */

@@ -38,7 +38,7 @@ static Plan *example(void)
                          .element = NUMBER_BF16,
                          .dims = {parse(plan, "128"), parse(plan, "M")},
                          .strides = {parse(plan, "256")},
-                         .box = {64, 128},
+                         .box = {parse(plan, "64"), parse(plan, "min(M, 128)")},
                          .swizzle = 128,
                          .l2_promotion = 256};
   plan_add_zero(plan, first, h->offset, parse(plan, "512*M"));

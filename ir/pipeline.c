@@ -2,7 +2,7 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  overlap_tiles  combine_blocks
- *         combine_streams  stage_stores  widen_accesses  hoist_loads  clip_copies  overlap_launches
+ *         combine_streams  clip_copies  stage_stores  widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
@@ -34,14 +34,14 @@ static const IrPass passes[] = {
      "blocks that share a tile add up what each has of it"},
     {"combine_streams", IR_STAGED, IR_STAGED, false, pass_combine_streams,
      "where blocks leave and find the sums of parts of a tile"},
+    {"clip_copies", IR_STAGED, IR_STAGED, true, pass_clip_copies,
+     "at the edge of a tensor only rows that exist are fetched"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and the copy engine"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,
      "numbers that an epilogue reads are loaded before the first products"},
-    {"clip_copies", IR_STAGED, IR_STAGED, true, pass_clip_copies,
-     "at the edge of a tensor only rows that exist are fetched"},
     {"overlap_launches", IR_STAGED, IR_STAGED, true, pass_overlap_launches,
      "what needs nothing of the kernel before comes before the wait for it"},
     {"allocate_resources", IR_STAGED, IR_STAGED, false, pass_allocate_resources, "one map of shared memory"},

@@ -425,6 +425,18 @@ static void check_barrier(Verifier *verifier, const IrOp *op)
         ir_op_info(op->code)->name);
 }
 
+/* `edge [condition, @map]` of a tensor copy. */
+static void check_edge(Verifier *verifier, const IrOp *op)
+{
+  const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE);
+  if (!edge) return;
+  const IrExpr *name = edge->kind == EXPR_LIST && edge->n == 2 ? edge->items[1] : NULL;
+  const IrOp *map =
+      name && name->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, name->name) : NULL;
+  if (!map || map->code != OP_MAP)
+    fault(verifier, op, "edge", "edge takes a condition and a tensor map");
+}
+
 static bool is_channel(const Verifier *verifier, const IrExpr *expr)
 {
   const IrOp *op = expr->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, expr->name) : NULL;
@@ -492,9 +504,12 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_GATHER:
   case OP_SCATTER:
   case OP_FILL:
-  case OP_COPY:
   case OP_PUT:
   case OP_GET: check_memory(verifier, op); break;
+  case OP_COPY:
+    check_memory(verifier, op);
+    check_edge(verifier, op);
+    break;
   case OP_MMA: check_mma(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;

@@ -227,7 +227,7 @@ static void copy_tensor_load(Lower *lower, IrOp *op, const LowerShared *shared)
   }
   IrExpr *full = lower_address_register(lower, lower_barrier(lower, barrier), NUMBER_U32);
   IrExpr *blocks = mask ? lower_s32(lower, mask) : NULL;
-  const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE); /* condition, map, rows */
+  const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE); /* condition, map */
   IrExpr *beyond = edge ? lower_condition(lower, edge->items[0]) : NULL;
   unsigned at[LAYOUT_MAX_DIMS] = {0};
   do {

@@ -3,7 +3,7 @@
  * needs  STAGED, roles and copies final; `undefined D` on copies whose tile may hold anything where dimension
  *        D lies outside of the tensor
  * gives  a second tensor map for each such copy, whose box ends with the tensor, `edge` on the copy (where,
- *        which map, how many rows), and the bytes that a slot then waits for
+ *        which map), and the bytes that a slot then waits for
  * breaks nothing; a copy whose tiles all lie inside, or whose rows the blocks of a cluster divide, stays
  *
  * Rows outside of the tensor are zeros, but the copy engine still asks the second-level cache for them, as
@@ -54,15 +54,17 @@ static bool divides(const IrFunction *kernel, int64_t extent, const IrExpr *size
   return power == extent && ir_known_multiple(kernel, size, power) == power;
 }
 
-/* Does the destination of a copy hold all of its tile along dimension d? */
-static bool is_whole(const IrExpr *destination, unsigned d, int64_t extent)
+/* Rows that a copy brings along dimension d: the whole tile's, a constant part of them, or 0: a part that the
+ * blocks of a cluster each take elsewhere. */
+static int64_t rows_copied(const IrExpr *destination, unsigned d, int64_t whole)
 {
   const IrExpr *inside = destination->kind == EXPR_INDEX ? destination->items[0] : NULL;
-  if (!inside || inside->kind != EXPR_INDEX) return true; /* @ab.a[cursor] */
+  if (!inside || inside->kind != EXPR_INDEX) return whole; /* @ab.a[cursor] */
   const IrExpr *range = d + 1 < destination->n ? destination->items[d + 1] : NULL;
   int64_t low, high;
-  return range && range->kind == EXPR_RANGE && ir_expr_is_int(range->items[0], &low) &&
-         ir_expr_is_int(range->items[1], &high) && low == 0 && high == extent;
+  bool constant = range && range->kind == EXPR_RANGE && ir_expr_is_int(range->items[0], &low) &&
+                  ir_expr_is_int(range->items[1], &high);
+  return constant ? high - low : 0;
 }
 
 static const IrExpr *slot_access(const IrExpr *destination)
@@ -115,16 +117,16 @@ static bool find_edge(Clip *clip, const IrOp *copy, Edge *edge)
   unsigned d = (unsigned)free_dim;
   const IrType *tensor = &ir_access_base(access)->value->type;
   unsigned dim = tensor->rank - 2 + d;
-  int64_t extent = ir_tile_extent(slot->declared, d);
+  int64_t extent = rows_copied(copy->operands[0], d, ir_tile_extent(slot->declared, d));
   const IrExpr *box = ir_attribute_value(map, ATTR_BOX);
   IrExpr *size = tensor->dims[dim], *corner = access->items[dim + 1];
   /* one box holds all rows, and along the contiguous dimension swizzled panels stay whole */
   if (ir_contiguous_dim(tensor) == (int)dim || !ir_expr_is_int(box->items[dim], &side) || side != extent)
     return false;
-  if (!is_whole(copy->operands[0], d, extent) || !is_multiple(corner, extent) ||
-      divides(clip->kernel, extent, size))
-    return false;
+  if (!is_multiple(corner, extent) || divides(clip->kernel, extent, size)) return false;
   edge->rows = rows_of_last(module, size, extent, d == 1 ? PACKED : 1);
+  int64_t rows;
+  if (ir_expr_is_int(edge->rows, &rows) && rows == extent) return false; /* all but one that is packed */
   edge->beyond =
       ir_binary(module, OPERATOR_GT, ir_binary(module, OPERATOR_ADD, corner, ir_int(module, extent)), size);
   edge->map = edge_map(clip, map, dim, edge->rows);
@@ -141,8 +143,8 @@ static void clip_slot(Clip *clip, IrOp *expect)
   for (IrOp *op = expect->next; op && op->code == OP_COPY; op = op->next) {
     Edge edge;
     if (!find_edge(clip, op, &edge)) continue;
-    IrExpr *items[3] = {edge.beyond, ir_symbol(module, edge.map->symbol), edge.rows};
-    ir_attribute_set(op, ATTR_EDGE, ir_list(module, 3, items));
+    IrExpr *items[2] = {edge.beyond, ir_symbol(module, edge.map->symbol)};
+    ir_attribute_set(op, ATTR_EDGE, ir_list(module, 2, items));
     IrExpr *missing = ir_binary(module, OPERATOR_MUL,
                                 ir_binary(module, OPERATOR_SUB, ir_int(module, edge.extent), edge.rows),
                                 ir_int(module, edge.bytes));

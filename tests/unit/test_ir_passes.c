@@ -141,6 +141,11 @@ static void test_overlap_tiles(void **state)
   check_pass("overlap_tiles");
 }
 
+static void test_clip_copies(void **state)
+{
+  check_pass("clip_copies");
+}
+
 static void test_spread_loads(void **state)
 {
   check_pass("spread_loads");
@@ -211,6 +216,7 @@ int main(void)
       cmocka_unit_test(test_remove_dead_code),
       cmocka_unit_test(test_shorten_live_ranges),
       cmocka_unit_test(test_pace_results),
+      cmocka_unit_test(test_clip_copies),
       cmocka_unit_test(test_spread_loads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -433,8 +433,7 @@ static void check_edge(Verifier *verifier, const IrOp *op)
   const IrExpr *name = edge->kind == EXPR_LIST && edge->n == 2 ? edge->items[1] : NULL;
   const IrOp *map =
       name && name->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, name->name) : NULL;
-  if (!map || map->code != OP_MAP)
-    fault(verifier, op, "edge", "edge takes a condition and a tensor map");
+  if (!map || map->code != OP_MAP) fault(verifier, op, "edge", "edge takes a condition and a tensor map");
 }
 
 static bool is_channel(const Verifier *verifier, const IrExpr *expr)

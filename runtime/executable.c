@@ -92,8 +92,10 @@ static PlanArgument bind_argument(const Executable *x, const PlanArgument *argum
   bound.offset = expression_bind(x->plan, x->arena, argument->offset);
   bound.value = expression_bind(x->plan, x->arena, argument->value);
   if (argument->kind != PLAN_ARGUMENT_TENSOR_MAP) return bound;
-  for (unsigned i = 0; i < argument->map.rank; i++)
+  for (unsigned i = 0; i < argument->map.rank; i++) {
     bound.map.dims[i] = expression_bind(x->plan, x->arena, argument->map.dims[i]);
+    bound.map.box[i] = expression_bind(x->plan, x->arena, argument->map.box[i]);
+  }
   for (unsigned i = 0; i + 1 < argument->map.rank; i++)
     bound.map.strides[i] = expression_bind(x->plan, x->arena, argument->map.strides[i]);
   return bound;

@@ -25,6 +25,10 @@ static const char product[] =
     "{name: product, inputs: {A: {type: bf16, shape: [M, 256]}, B: {type: bf16, shape: [256, 128]}},"
     " dims: {M: {min: 0, max: 4096}},"
     " nodes: [{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
+static const char edges[] =
+    "{name: edges, inputs: {A: {type: bf16, shape: [M, 256]}, B: {type: bf16, shape: [N, 256]}},"
+    " dims: {M: {min: 1, max: 4096}, N: {min: 8, max: 4096, multiple: 8}},"
+    " nodes: [{op: Gemm, inputs: [A, B], outputs: [D], attributes: {transB: 1}}], outputs: [D]}";
 static const char scaled[] =
     "{name: scaled, inputs: {X: {type: f32, shape: [N]}}, constants: {s: {type: f32, shape: [4], data: "
     "[1, 2, 3, 4]}, t: {type: f32, shape: [1], data: [2]}}, dims: {N: {min: 4, max: 4}},"
@@ -215,6 +219,40 @@ static void test_launch(void **state)
   assert_int_equal(seen->pushes, pushes);
   set_current(NULL);
   free(workspace);
+  adlgen_executable_free(x);
+}
+
+/* Rows of the box that the last maps of a tensor with so many rows have: the largest, and another one. */
+static void boxes_of(unsigned before, uint64_t rows, unsigned *whole, unsigned *edge)
+{
+  *whole = *edge = 0;
+  for (unsigned i = before; i < seen->encodes; i++) {
+    const FakeMap *map = &seen->encoded[i % FAKE_LAUNCHES];
+    if (map->rows == rows && map->box > *whole) *whole = map->box;
+  }
+  for (unsigned i = before; i < seen->encodes; i++) {
+    const FakeMap *map = &seen->encoded[i % FAKE_LAUNCHES];
+    if (map->rows == rows && map->box < *whole) *edge = map->box;
+  }
+}
+
+/* The last tile's copies end with the tensor, whose size only the launch knows (clip_copies): the kernel
+ * counts on as many bytes as these boxes have. */
+static void test_edges(void **state)
+{
+  adlgen_executable *x = must_jit(edges, "h100");
+  static const long long sizes[][2] = {{77, 72}, {205, 136}, {1, 264}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    const void *tensors[] = {memory[0], memory[1], memory[2]};
+    unsigned before = seen->encodes, whole, edge;
+    assert_int_equal(adlgen_launch(x, (void *)77, tensors, sizes[i], NULL, 0, NULL), 0);
+    for (int d = 0; d < 2; d++) {
+      boxes_of(before, (uint64_t)sizes[i][d], &whole, &edge);
+      unsigned last = whole ? (unsigned)(sizes[i][d] - 1) % whole + 1 : 0;
+      assert_true(whole >= 8);
+      if (last < whole - 1) assert_in_range(edge, last, last + 1); /* columns go in pairs */
+    }
+  }
   adlgen_executable_free(x);
 }
 
@@ -626,13 +664,21 @@ int main(void)
   adlgen_error_clear(&error);
   if (lacks_assembler) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_devices, reset),     cmocka_unit_test_setup(test_nearest_gpu, reset),
-      cmocka_unit_test_setup(test_description, reset), cmocka_unit_test_setup(test_launch, reset),
-      cmocka_unit_test_setup(test_slots, reset),       cmocka_unit_test_setup(test_flags, reset),
-      cmocka_unit_test_setup(test_refusals, reset),    cmocka_unit_test_setup(test_constants, reset),
-      cmocka_unit_test_setup(test_contexts, reset),    cmocka_unit_test_setup(test_cache, reset),
-      cmocka_unit_test_setup(test_warnings, reset),    cmocka_unit_test_setup(test_threads, reset),
-      cmocka_unit_test_setup(test_background, reset),  cmocka_unit_test_setup(test_background_faults, reset),
+      cmocka_unit_test_setup(test_devices, reset),
+      cmocka_unit_test_setup(test_nearest_gpu, reset),
+      cmocka_unit_test_setup(test_description, reset),
+      cmocka_unit_test_setup(test_launch, reset),
+      cmocka_unit_test_setup(test_slots, reset),
+      cmocka_unit_test_setup(test_flags, reset),
+      cmocka_unit_test_setup(test_edges, reset),
+      cmocka_unit_test_setup(test_refusals, reset),
+      cmocka_unit_test_setup(test_constants, reset),
+      cmocka_unit_test_setup(test_contexts, reset),
+      cmocka_unit_test_setup(test_cache, reset),
+      cmocka_unit_test_setup(test_warnings, reset),
+      cmocka_unit_test_setup(test_threads, reset),
+      cmocka_unit_test_setup(test_background, reset),
+      cmocka_unit_test_setup(test_background_faults, reset),
       cmocka_unit_test_setup(test_early_end, reset),
   };
   return cmocka_run_group_tests_name("run", tests, NULL, NULL);

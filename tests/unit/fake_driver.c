@@ -239,7 +239,8 @@ int cuTensorMapEncodeTiled(uint64_t *map, int type, uint32_t rank, void *address
                            int interleave, int swizzle, int l2_promotion, int fill)
 {
   if (rank > 1 && strides[0] % 16) return 1;
-  atomic_fetch_add(&fake.encodes, 1);
+  FakeMap *record = &fake.encoded[atomic_fetch_add(&fake.encodes, 1) % FAKE_LAUNCHES];
+  *record = rank > 1 ? (FakeMap){dims[1], box[1]} : (FakeMap){0};
   const uint64_t words[16] = {
       (uint64_t)type, rank,      (uint64_t)(uintptr_t)address, dims[0],           dims[rank - 1],
       box[0],         steps[0],  (uint64_t)interleave,         (uint64_t)swizzle, (uint64_t)l2_promotion,

@@ -12,6 +12,11 @@ typedef struct FakeLaunch {
   uint64_t first[1]; /* the first argument's first bytes */
 } FakeLaunch;
 
+typedef struct FakeMap { /* a tensor map of at least two dimensions */
+  uint64_t rows;         /* of its tensor */
+  uint32_t box;          /* rows that a copy takes */
+} FakeMap;
+
 typedef struct Fake {
   /* set by the test */
   int devices, sm_count, capability, shared;
@@ -21,6 +26,7 @@ typedef struct Fake {
   atomic_uint launches, encodes, replaces, fills, pushes;
   atomic_int allocations, modules, retained; /* alive */
   FakeLaunch launched[FAKE_LAUNCHES];        /* the last ones */
+  FakeMap encoded[FAKE_LAUNCHES];            /* the last ones */
 } Fake;
 
 extern Fake fake;

@@ -37,7 +37,7 @@
 #define STREAM_FIX_PART   600.0 /* and for each further part, */
 #define STREAM_FIX_OUTPUT 0.35  /* and each of its outputs */
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
- * seem to be fetched all from one place. */
+ * pass through the second-level cache one by one, not joined with the neighbours'. */
 #define OUTSIDE_ROW 0.0715
 /* Bytes a clock that pass from the second-level cache to all SMs, what neighbours share once. */
 #define L2_RATE    5670.0
@@ -344,9 +344,9 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = tall * bm - (double)gemm->m;
   /* those that share a tile read other k, those beside one another in a cluster copy once */
-  cost.step += OUTSIDE_ROW * outside * busy / tall / split / MAX(1, tile->across);
+  if (!tile->clips_rows) cost.step += OUTSIDE_ROW * outside * busy / tall / split / MAX(1, tile->across);
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
-  cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
+  if (!tile->clips_columns) cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
   if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
@@ -385,7 +385,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
                                     : STREAM_STEP + (STREAM_DEPTH + STREAM_COLUMN * bn) * deep;
   cost.step = fmax(fmax(cost.tensor, cost.latency), fmax(cost.copy, least));
   double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
-  cost.step += OUTSIDE_ROW * outside * busy / split * deep;
+  if (!tile->clips_columns) cost.step += OUTSIDE_ROW * outside * busy / split * deep;
   cost.waves = ceil(blocks / (gemm->sms * resident));
   cost.memory = memory_clocks(gpu, gemm, NULL);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);

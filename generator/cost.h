@@ -28,6 +28,7 @@ typedef struct CostTile {
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
   unsigned beside;        /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */
+  bool clips_rows, clips_columns; /* copies of A, of B end with the tensor (clip_copies) */
 } CostTile;
 
 typedef struct CostReport {             /* clocks */

@@ -452,7 +452,8 @@ static unsigned sm_budget(const Chooser *chooser)
 
 /* Rows of an operand are known to begin beside multiples of a sector of memory: every row of a box then
  * touches one more, in two lines. */
-#define SECTOR 32
+#define SECTOR  32
+#define SWIZZLE 128 /* bytes of k that a panel of a slot holds */
 
 static bool straddles(const Symbolic *leading, NumberType type)
 {
@@ -486,42 +487,53 @@ static double epilogue_operations(const FusedOperator *op)
   return operations;
 }
 
+/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k, what the blocks of
+ * a cluster divide among them along the rows, and (gemm.ir) tiles whose sums blocks leave in memory. */
+static bool clips(const GemmCandidate *candidate, bool across_k, NumberType type, unsigned sharers)
+{
+  bool along_rows = sharers > 1 && candidate->bk * number_bytes(type) % (SWIZZLE * sharers) != 0;
+  return candidate->group && !across_k && candidate->stream <= 1 && !along_rows;
+}
+
 static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
   const FusedGemm *gemm = &op->gemm;
   int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
-  Priced priced = {.shape = {.batches = 1,
-                             .m = candidate->swapped ? columns * products(chooser) : rows,
-                             .n = candidate->swapped ? rows : columns * products(chooser),
-                             .k = MAX(1, choose_typical(chooser, gemm->k)),
-                             .a_bytes = number_bytes(gemm->a_type),
-                             .b_bytes = number_bytes(gemm->b_type),
-                             .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
-                             .type = gemm->a_type,
-                             .sms = sm_budget(chooser),
-                             .a_straddles = a_straddles(gemm),
-                             .b_straddles = b_straddles(gemm),
-                             .operations = epilogue_operations(op) / products(chooser)},
-                   .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
-                            .bn = candidate->bn,
-                            .bk = candidate->bk,
-                            .stages = candidate->stages,
-                            .alternate = candidate->alternate,
-                            .split = MAX(candidate->split, candidate->stream),
-                            .owners = gemm_candidate_owners(chooser, candidate),
-                            .streamed = candidate->stream > 1,
-                            .grain = candidate->grain,
-                            .cluster = candidate->cluster,
-                            .across = candidate->across,
-                            .blocks = candidate->blocks,
-                            .walks = gemm_candidate_walks(chooser, candidate),
-                            .threads_copy = !candidate->group,
-                            .copy_bytes = chooser->copy_bytes,
-                            .promote = candidate->promote,
-                            .beside = candidate->beside,
-                            .exchanged = candidate->swapped,
-                            .through_registers = through_registers(chooser, candidate)}};
+  Priced priced = {
+      .shape = {.batches = 1,
+                .m = candidate->swapped ? columns * products(chooser) : rows,
+                .n = candidate->swapped ? rows : columns * products(chooser),
+                .k = MAX(1, choose_typical(chooser, gemm->k)),
+                .a_bytes = number_bytes(gemm->a_type),
+                .b_bytes = number_bytes(gemm->b_type),
+                .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                .type = gemm->a_type,
+                .sms = sm_budget(chooser),
+                .a_straddles = a_straddles(gemm),
+                .b_straddles = b_straddles(gemm),
+                .operations = epilogue_operations(op) / products(chooser)},
+      .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
+               .bn = candidate->bn,
+               .bk = candidate->bk,
+               .stages = candidate->stages,
+               .alternate = candidate->alternate,
+               .split = MAX(candidate->split, candidate->stream),
+               .owners = gemm_candidate_owners(chooser, candidate),
+               .streamed = candidate->stream > 1,
+               .grain = candidate->grain,
+               .cluster = candidate->cluster,
+               .across = candidate->across,
+               .blocks = candidate->blocks,
+               .walks = gemm_candidate_walks(chooser, candidate),
+               .threads_copy = !candidate->group,
+               .copy_bytes = chooser->copy_bytes,
+               .promote = candidate->promote,
+               .beside = candidate->beside,
+               .exchanged = candidate->swapped,
+               .clips_rows = clips(candidate, gemm->a_m_major, gemm->a_type, candidate->across),
+               .clips_columns = clips(candidate, gemm->b_n_major, gemm->b_type, candidate->cluster),
+               .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
   if (chooser->batches) priced.shape.batches = chooser->batches;

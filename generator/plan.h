@@ -15,7 +15,7 @@
 #define PLAN_VERSION      1
 #define PLAN_MAX_BOX      256 /* elements along a side of a tensor map's box */
 #define PLAN_MAX_RANK     9 /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
-#define PLAN_MAX_VARIANTS 20
+#define PLAN_MAX_VARIANTS 40
 
 typedef struct PlanSymbol {
   const char *name;

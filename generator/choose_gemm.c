@@ -171,6 +171,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
+  if (fast) tile = gemm_candidate_within(chooser, tile, most_rows(chooser, choice));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -178,7 +179,8 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bn", tile.bn);
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
-  choice_set_int(choice, "persistent", fast ? gemm_candidate_walks(chooser, &tile) : tile.group);
+  choice_set_int(choice, "persistent",
+                 fast ? gemm_candidate_walks(chooser, &tile) && !tile.once : tile.group);
   choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);

@@ -200,7 +200,7 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
-  unsigned staging = output_staging(chooser, candidate);
+  unsigned staging = candidate->once ? 0 : output_staging(chooser, candidate);
   if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
   staging = least_staging(chooser, candidate, staging);
   /* without room for three stages results go straight from registers */
@@ -264,6 +264,33 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
   return tile;
+}
+
+/* Tiles of the product, with so many rows; rounded up. */
+static double most_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  double along = candidate->swapped ? candidate->bn : candidate->bm,
+         across = candidate->swapped ? candidate->bm : candidate->bn;
+  double tiles = ceil((double)rows / along) * ceil((double)choose_maximum(chooser, gemm->n) / across);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
+  return tiles;
+}
+
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t most)
+{
+  GemmCandidate once = candidate;
+  once.once = 1;
+  once.stages = stage_count(chooser, &once, true);
+  bool possible = candidate.group && gemm_candidate_walks(chooser, &candidate) && candidate.alternate <= 1 &&
+                  candidate.stream <= 1 && !fused_is_reduced(chooser->op);
+  unsigned persistent = 0;
+  possible &= !choose_forced(chooser, "persistent", &persistent) || !persistent;
+  bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
+  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
+  bool one_tile = !budget && most_tiles(chooser, &candidate, most) <= chooser->gpu->sm_count;
+  return possible && staged && one_tile && once.stages > candidate.stages ? once : candidate;
 }
 
 /* ---- What is legal ---- */

@@ -15,6 +15,7 @@ typedef struct GemmCandidate {
   unsigned across;     /* and beside one another; 1: none */
   unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
   unsigned reuse;      /* 1: what blocks of a split tile send comes to lie in the ring */
+  unsigned once;       /* 1: a block has one tile, so its results may be staged in the ring's slots */
   unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
   unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
   unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
@@ -45,6 +46,9 @@ bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
 bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate);
+/* The same tile for so many rows at most: if each block then has one tile of its own, and that leaves room for
+ * more slots, `once` and the stages say so. */
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t most);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);

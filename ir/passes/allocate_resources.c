@@ -61,25 +61,35 @@ static int64_t place_barriers(Allocation *allocation, int64_t count)
 
 static bool overlays(const IrOp *op, const IrOp *channel)
 {
-  const IrExpr *name = op->code == OP_SHARED ? ir_attribute_value(op, ATTR_OVERLAY) : NULL;
+  const IrExpr *name = ir_attribute_value(op, ATTR_OVERLAY);
   return name && !strcmp(name->name, channel->symbol);
+}
+
+/* The tiles of a ring. */
+static void place_slots(Allocation *allocation, const IrOp *channel)
+{
+  for (IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
+    place(allocation, slot, slot->declared, ir_attribute_int(channel, ATTR_SLOTS, 1));
 }
 
 static void place_tiles(Allocation *allocation, IrOp *op)
 {
   if (op->code == OP_SHARED && !ir_attribute(op, ATTR_OVERLAY)) place(allocation, op, op->declared, 1);
-  if (op->code != OP_CHANNEL) return;
+  if (op->code != OP_CHANNEL || ir_attribute(op, ATTR_OVERLAY)) return;
   allocation->used = align_up(allocation->used, SWIZZLED_ALIGNMENT);
   uint64_t start = allocation->used;
-  int64_t slots = ir_attribute_int(op, ATTR_SLOTS, 1);
-  for (IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
-    place(allocation, slot, slot->declared, slots);
-  uint64_t end = allocation->used;
+  place_slots(allocation, op);
+  uint64_t end = allocation->used, rings = start;
   for (unsigned i = 0; i < allocation->ops->len; i++) {
     IrOp *over = allocation->ops->pdata[i];
     if (!overlays(over, op)) continue;
-    allocation->used = start;
-    place(allocation, over, over->declared, 1);
+    /* tiles are there one after the other, rings side by side */
+    allocation->used = over->code == OP_CHANNEL ? rings : start;
+    if (over->code == OP_CHANNEL)
+      place_slots(allocation, over);
+    else
+      place(allocation, over, over->declared, 1);
+    if (over->code == OP_CHANNEL) rings = allocation->used;
     end = MAX(end, allocation->used);
   }
   allocation->used = end;
@@ -101,13 +111,24 @@ static bool all_placed(const Allocation *allocation, GError **error)
 {
   for (unsigned i = 0; i < allocation->ops->len; i++) {
     const IrOp *op = allocation->ops->pdata[i];
-    const IrExpr *name = op->code == OP_SHARED ? ir_attribute_value(op, ATTR_OVERLAY) : NULL;
-    if (!name || ir_attribute(op, ATTR_AT)) continue;
+    const IrExpr *name = ir_attribute_value(op, ATTR_OVERLAY);
+    const IrOp *tile = op->code == OP_CHANNEL ? op->regions[0]->first : op;
+    if (!name || ir_attribute(tile, ATTR_AT)) continue;
     error_set(error, ERROR_INPUT, &op->mark, "unknown-name", NULL,
               "@%s overlays a channel `%s`, which the kernel does not have", op->symbol, name->name);
     return false;
   }
   return true;
+}
+
+/* What a kernel that needs too much is blamed on: the first that takes bytes of its own. */
+static const Mark *first_mark(const Allocation *allocation)
+{
+  for (unsigned i = 0; i < allocation->ops->len; i++) {
+    const IrOp *op = allocation->ops->pdata[i];
+    if (!ir_attribute(op, ATTR_OVERLAY)) return &op->mark;
+  }
+  return NULL;
 }
 
 bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GError **error)
@@ -124,7 +145,7 @@ bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GEr
     place_op_barriers(&allocation, ops->pdata[i]);
   uint64_t limit = context->gpu->shared_per_block;
   if (allocation.used > limit) {
-    error_set(error, ERROR_UNSUPPORTED, ops->len ? &((IrOp *)ops->pdata[0])->mark : NULL, "shared-memory",
+    error_set(error, ERROR_UNSUPPORTED, first_mark(&allocation), "shared-memory",
               "fewer stages or a smaller tile",
               "kernel '%s' needs %" G_GUINT64_FORMAT " bytes of shared memory, %" G_GUINT64_FORMAT
               " more than the %" G_GUINT64_FORMAT " a block of %s may have",

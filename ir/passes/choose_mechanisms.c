@@ -33,6 +33,7 @@ typedef struct {
   IrFunction *kernel;
   GPtrArray *fills, *products, *stores, *channels, *combinations;
   unsigned alternate; /* instances that take tiles in turn, each with staging of its own */
+  const IrOp *tiles;  /* the walk, if there is one */
   GError **error;
   bool failed;
 } Choice;
@@ -44,7 +45,10 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
   if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
-  if (op->code == OP_TILES) choice->alternate = (unsigned)ir_attribute_int(op, ATTR_ALTERNATE, 1);
+  if (op->code == OP_TILES) {
+    choice->alternate = (unsigned)ir_attribute_int(op, ATTR_ALTERNATE, 1);
+    choice->tiles = op;
+  }
   if (op->code == OP_COMBINE) g_ptr_array_add(choice->combinations, op);
 }
 
@@ -245,17 +249,9 @@ static int64_t sharing_blocks(const IrOp *op)
   return op ? ir_attribute_int(op, ATTR_SPLIT, 1) : 1;
 }
 
-/* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
-static uint64_t bytes_taken(const Choice *choice)
+static uint64_t ring_bytes(const Choice *choice)
 {
-  uint64_t bytes = 0, parts = 0, overlaid = 0;
-  for (unsigned i = 0; i < choice->combinations->len; i++) {
-    const IrOp *op = choice->combinations->pdata[i];
-    const IrType *part = &op->results[0]->type;
-    uint64_t all =
-        (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
-    *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
-  }
+  uint64_t bytes = 0;
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
     uint64_t slot_bytes = 0;
@@ -263,8 +259,39 @@ static uint64_t bytes_taken(const Choice *choice)
       slot_bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
     bytes += slot_bytes * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
   }
-  return parts + MAX(bytes, overlaid);
+  return bytes;
 }
+
+/* Shared memory that is spoken for: slots, and what combine_blocks will exchange. */
+static uint64_t bytes_taken(const Choice *choice)
+{
+  uint64_t parts = 0, overlaid = 0;
+  for (unsigned i = 0; i < choice->combinations->len; i++) {
+    const IrOp *op = choice->combinations->pdata[i];
+    const IrType *part = &op->results[0]->type;
+    uint64_t all =
+        (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
+    *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
+  }
+  return parts + MAX(ring_bytes(choice), overlaid);
+}
+
+/* Where a block has one tile (under a budget of SMs all blocks walk), nothing fills the slots again behind
+ * its last step, so results may be staged there; so many bytes of them are already. */
+static bool may_overlay(const Choice *choice, uint64_t overlaid, uint64_t staging)
+{
+  const IrOp *tiles = choice->tiles;
+  bool walks = choice->context->sm_budget || !tiles || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+  bool once = !walks && choice->alternate <= 1 && ir_attribute_int(tiles, ATTR_SPLIT, 1) <= 1 &&
+              ir_attribute_int(tiles, ATTR_STREAM, 1) <= 1;
+  return once && choice->channels->len == 1 && !choice->combinations->len &&
+         overlaid + staging <= ring_bytes(choice);
+}
+
+/* Bytes that stores take: of their own, and of slots. */
+typedef struct {
+  uint64_t used, overlaid;
+} Staged;
 
 /* Why the copy engine cannot write a tensor, or NULL. */
 static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
@@ -278,8 +305,8 @@ static const char *tensor_store_refusal(const Choice *choice, const IrType *tens
   return NULL;
 }
 
-/* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes used. */
-static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *used)
+/* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes taken. */
+static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
 {
   const IrType *tensor = tensor_of(store->operands[0]);
   if (!tensor || store->operands[1]->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE))
@@ -299,12 +326,17 @@ static const char *staging_refusal(Choice *choice, const IrOp *store, uint64_t *
   /* threads write rows of a tile, none of its columns */
   if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
   uint64_t most = choice->context->gpu->shared_per_block - RESERVED_SHARED_BYTES;
-  if (*used + staging > most && choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor)) {
+  bool narrow = choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor);
+  if (staged->used + staging > most && narrow) {
     uint64_t least = staging_bytes_least(all, columns, bytes);
     if (least) staging = least;
   }
-  if (*used + staging > most) return "no shared memory is left to stage it";
-  *used += staging;
+  bool fits = staged->used + staging <= most;
+  if (!fits && !may_overlay(choice, staged->overlaid, staging)) return "no shared memory is left to stage it";
+  *(fits ? &staged->used : &staged->overlaid) += staging;
+  if (fits) return NULL;
+  const IrOp *channel = choice->channels->pdata[0];
+  ir_attribute_set(store, ATTR_OVERLAY, ir_name(choice->module, channel->symbol));
   return NULL;
 }
 
@@ -330,7 +362,7 @@ static void choose_stores(Choice *choice)
   for (unsigned i = 0; i < choice->products->len; i++)
     group |= ir_attribute_is(choice->products->pdata[i], ATTR_VIA, "group");
   if (!group) return; /* elsewhere the threads that compute are also those that copy */
-  uint64_t used = bytes_taken(choice);
+  Staged staged_bytes = {.used = bytes_taken(choice)};
   for (unsigned i = 0; i < choice->stores->len; i++) {
     IrOp *store = choice->stores->pdata[i];
     const IrOp *before = same_store(choice, i);
@@ -338,10 +370,12 @@ static void choose_stores(Choice *choice)
     if (before) { /* they are staged at one place */
       if (ir_attribute(before, ATTR_VIA))
         ir_attribute_set(store, ATTR_VIA, ir_attribute_value(before, ATTR_VIA));
+      if (ir_attribute(before, ATTR_OVERLAY))
+        ir_attribute_set(store, ATTR_OVERLAY, ir_attribute_value(before, ATTR_OVERLAY));
       continue;
     }
     const char *name = base->kind == EXPR_VALUE ? base->value->name : "a tile";
-    const char *refusal = staging_refusal(choice, store, &used);
+    const char *refusal = staging_refusal(choice, store, &staged_bytes);
     bool staged = !refusal;
     if (staged) refusal = tensor_store_refusal(choice, tensor_of(store->operands[0]));
     if (staged) set_name(store, ATTR_VIA, refusal ? "shared" : "tensor", choice->module);

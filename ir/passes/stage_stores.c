@@ -114,6 +114,8 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, parts->slots));
+  if (ir_attribute(store->store, ATTR_OVERLAY))
+    ir_attribute_set(channel, ATTR_OVERLAY, ir_attribute_value(store->store, ATTR_OVERLAY));
   IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
   inner.mark = builder->mark;
   IrOp *slot = ir_emit(&inner, OP_SLOT, 0);
@@ -656,6 +658,22 @@ static void find_room(Staging *staging, const GPtrArray *stores)
   unsigned long most = staging->context->gpu->shared_per_block;
   unsigned long used = RESERVED_SHARED_BYTES + MAX(use.ring, use.overlay) + use.others;
   staging->room = used < most ? (most - used) / tensors : 0;
+  for (unsigned i = 0; i < stores->len; i++)
+    if (ir_attribute(stores->pdata[i], ATTR_OVERLAY)) staging->room = use.ring / tensors;
+}
+
+/* Slots of the ring are written: every instance must have taken its last step. */
+static void meet_before_overlay(Staging *staging, const IrOp *role, const GPtrArray *ops)
+{
+  const IrOp *first = NULL;
+  for (unsigned i = ops->len; i-- > 0;)
+    if (ir_attribute(ops->pdata[i], ATTR_OVERLAY)) first = ops->pdata[i];
+  if (!first) return;
+  IrBuilder builder = ir_builder_before((IrOp *)first);
+  builder.mark = first->mark;
+  IrOp *sync = ir_emit(&builder, OP_SYNC, 0);
+  ir_attribute_set(sync, ATTR_ID, ir_int(staging->module, staging->next_barrier++));
+  ir_attribute_set(sync, ATTR_THREADS, ir_int(staging->module, (int64_t)ir_role_warps(role) * 32));
 }
 
 static void stage_role(Staging *staging, IrOp *role)
@@ -665,6 +683,7 @@ static void stage_role(Staging *staging, IrOp *role)
   ir_region_visit(role->regions[0], collect_stores, ops);
   if (!ops->len) return;
   find_room(staging, ops);
+  meet_before_overlay(staging, role, ops);
   bool kept = is_in_parts(ops), by_engine = false;
   for (unsigned i = 0; i < ops->len; i++)
     by_engine |= !by_threads(ops->pdata[i]);

@@ -3,7 +3,8 @@
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
  *        fills; on stores of a group product's results `via tensor` where the copy engine may take them, else
- *        `via shared` where threads may write rows of them out of shared memory
+ *        `via shared` where threads may write rows of them out of shared memory; `overlay` on those whose
+ *        staging has only room in the slots of the kernel's channel
  * breaks nothing
  *
  * Only what the description lists is considered, best first:

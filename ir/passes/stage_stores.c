@@ -6,7 +6,8 @@
  *        whose instances take turns leaves no more), a tensor map, and in the role, part by
  *        part: what the part's value is computed from, wait until the tile written before last has been read,
  *        put the part, fence, one thread starts the copy. For each store `via shared` the same without map,
- *        waits and fence: threads meet, get the part with lanes along its rows, and store that
+ *        waits and fence: threads meet, get the part with lanes along its rows, and store that. With
+ * `overlay` the small tiles lie in that channel's slots, and all threads of the role meet before the first
  * breaks nothing
  *
  * Registers hold a result in pairs of columns, which would reach memory as 16-byte pieces of 32-byte sectors.
@@ -662,7 +663,8 @@ static void find_room(Staging *staging, const GPtrArray *stores)
     if (ir_attribute(stores->pdata[i], ATTR_OVERLAY)) staging->room = use.ring / tensors;
 }
 
-/* Slots of the ring are written: every instance must have taken its last step. */
+/* Slots of the ring are written: every instance must have taken its last step. (They are filled no more:
+ * choose_mechanisms asks for this only where a block has one tile.) */
 static void meet_before_overlay(Staging *staging, const IrOp *role, const GPtrArray *ops)
 {
   const IrOp *first = NULL;

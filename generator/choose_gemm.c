@@ -164,6 +164,17 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
+/* Tiles of the product with so many rows, all of its batches. */
+static double tiles_of(const Chooser *chooser, const GemmCandidate *tile, int64_t rows)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  double along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
+  double tiles = ceil((double)rows / along) * ceil((double)choose_maximum(chooser, gemm->n) / across);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
+  return tiles;
+}
+
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
 {
@@ -171,7 +182,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
-  if (fast) tile = gemm_candidate_within(chooser, tile, most_rows(chooser, choice));
+  if (fast) tile = gemm_candidate_within(chooser, tile, tiles_of(chooser, &tile, most_rows(chooser, choice)));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -231,15 +242,9 @@ static void replace_int(const Chooser *chooser, Choice *choice, const char *name
 /* Blocks that share a tile do not walk: each part of every tile has its block. */
 static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
   int64_t budget = chooser->options ? chooser->options->sm_budget : 0, rows = most_rows(chooser, choice);
   if (!budget || tile->split <= 1) return true;
-  int64_t columns = choose_maximum(chooser, gemm->n), batches = 1;
-  int64_t along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
-  for (unsigned i = 0; i < gemm->n_batch; i++)
-    batches *= choose_maximum(chooser, chooser->op->dims[i]);
-  double blocks = ceil((double)rows / (double)along) * ceil((double)columns / (double)across) *
-                  (double)batches * tile->split;
+  double blocks = tiles_of(chooser, tile, rows) * tile->split;
   if (blocks <= (double)budget) return true;
   const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",

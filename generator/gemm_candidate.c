@@ -26,7 +26,6 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
-#define F32_BITS     24        /* significant bits */
 #define SECTOR_BYTES 32
 #define FEW_WAVES    2
 #define MOST_STAGES  10
@@ -209,32 +208,6 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
                gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
-/* ---- Accumulation ---- */
-
-static Accumulate accumulation(const Chooser *chooser)
-{
-  const CompileOptions *options = chooser->options;
-  const GraphAttribute *own = graph_attribute_find(chooser->op->anchor, "accumulate");
-  Accumulate asked = own ? accumulate_parse(own->text) : ACCUMULATE_DEFAULT;
-  if (asked == ACCUMULATE_DEFAULT && options) asked = options->accumulate;
-  if (asked == ACCUMULATE_DEFAULT) asked = options && options->fast_math ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
-  return asked;
-}
-
-bool gemm_sums_exactly(const Chooser *chooser)
-{
-  return number_is_small_float(chooser->op->gemm.a_type) && accumulation(chooser) == ACCUMULATE_EXACT;
-}
-
-/* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
-static bool promotes(const Chooser *chooser, bool group)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  const GpuProduct *product = gpu_product(chooser->gpu, group ? "product_group" : "product_warp",
-                                          gemm->a_type, gemm->b_type, gemm->acc_type);
-  return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(chooser);
-}
-
 #define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -251,7 +224,7 @@ static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *t
 
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
-  tile.promote = promotes(chooser, tile.group);
+  tile.promote = gemm_promotes(chooser, tile.group);
   tile.beside = warpgroups_beside(chooser, &tile);
   tile.bk = tile_depth(chooser, tile, fast);
   tile.reuse = 0;
@@ -266,19 +239,7 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
   return tile;
 }
 
-/* Tiles of the product, with so many rows; rounded up. */
-static double most_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  double along = candidate->swapped ? candidate->bn : candidate->bm,
-         across = candidate->swapped ? candidate->bm : candidate->bn;
-  double tiles = ceil((double)rows / along) * ceil((double)choose_maximum(chooser, gemm->n) / across);
-  for (unsigned i = 0; i < gemm->n_batch; i++)
-    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
-  return tiles;
-}
-
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t most)
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, double tiles)
 {
   GemmCandidate once = candidate;
   once.once = 1;
@@ -289,7 +250,7 @@ GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candid
   possible &= !choose_forced(chooser, "persistent", &persistent) || !persistent;
   bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
   bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
-  bool one_tile = !budget && most_tiles(chooser, &candidate, most) <= chooser->gpu->sm_count;
+  bool one_tile = !budget && tiles <= chooser->gpu->sm_count;
   return possible && staged && one_tile && once.stages > candidate.stages ? once : candidate;
 }
 

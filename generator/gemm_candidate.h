@@ -40,15 +40,17 @@ bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
 bool gemm_sums_exactly(const Chooser *chooser);
+/* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */
+bool gemm_promotes(const Chooser *chooser, bool group);
 /* A tile for few rows: operands exchanged, D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
 bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate);
-/* The same tile for so many rows at most: if each block then has one tile of its own, and that leaves room for
- * more slots, `once` and the stages say so. */
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t most);
+/* The same tile where there are so many at most: if each block then has one of its own, and that leaves room
+ * for more slots, `once` and the stages say so. */
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, double tiles);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);

@@ -182,7 +182,10 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
-  if (fast) tile = gemm_candidate_within(chooser, tile, tiles_of(chooser, &tile, most_rows(chooser, choice)));
+  /* never timed so far: on request only */
+  unsigned walks = 1;
+  if (fast && choose_forced(chooser, "persistent", &walks) && !walks)
+    tile = gemm_candidate_within(chooser, tile, tiles_of(chooser, &tile, most_rows(chooser, choice)));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));

@@ -246,8 +246,6 @@ GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candid
   once.stages = stage_count(chooser, &once, true);
   bool possible = candidate.group && gemm_candidate_walks(chooser, &candidate) && candidate.alternate <= 1 &&
                   candidate.stream <= 1 && !fused_is_reduced(chooser->op);
-  unsigned persistent = 0;
-  possible &= !choose_forced(chooser, "persistent", &persistent) || !persistent;
   bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
   bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
   bool one_tile = !budget && tiles <= chooser->gpu->sm_count;

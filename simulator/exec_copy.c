@@ -594,7 +594,7 @@ typedef struct StoreAsync {
   Place to;
   Block *barrier_block;
   uint32_t barrier_offset, bytes;
-  bool defined;
+  uint32_t defined; /* a bit for each element */
   uint8_t data[16];
 } StoreAsync;
 
@@ -603,16 +603,20 @@ static void land_store(PendingOperation *p)
   StoreAsync *s = (StoreAsync *)p;
   const CopyData *data = p->in->data;
   unsigned size = p->in->bytes;
-  for (unsigned i = 0; i < s->bytes && data->reduction >= 0; i += size) {
+  Place element = s->to;
+  for (unsigned i = 0; i < s->bytes; i += size, element.at += size, element.offset += size) {
     uint64_t old = 0, v = 0;
-    memcpy(&old, s->to.at + i, size);
-    memcpy(&v, s->data + i, size);
-    v = atomic_value((PtxType)p->in->type, data->reduction, old, v, 0);
-    memcpy(s->data + i, &v, size);
-    s->defined &= memory_is_defined(&s->to, s->bytes);
+    bool defined = s->defined >> (i / size) & 1;
+    if (data->reduction >= 0) {
+      memcpy(&old, element.at, size);
+      memcpy(&v, s->data + i, size);
+      v = atomic_value((PtxType)p->in->type, data->reduction, old, v, 0);
+      memcpy(s->data + i, &v, size);
+      defined &= memory_is_defined(&element, size);
+    }
+    memcpy(element.at, s->data + i, size);
+    memory_define(&element, size, defined);
   }
-  memcpy(s->to.at, s->data, s->bytes);
-  memory_define(&s->to, s->bytes, s->defined);
   Mbarrier *m = mbarrier_find(p->warp, p->in, p->lane, s->barrier_block, s->barrier_offset);
   if (m) mbarrier_transactions(p->warp, p->in, m, s->barrier_block, -(int64_t)s->bytes);
   g_free(s);
@@ -638,11 +642,11 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
     Mbarrier *m = mbarrier_find(w, in, l, q.block, (uint32_t)q.offset);
     if (!m) continue;
     StoreAsync *s = g_new0(StoreAsync, 1);
-    *s = (StoreAsync){{land_store, w, in, l}, p, q.block, (uint32_t)q.offset, total, true, {0}};
+    *s = (StoreAsync){{land_store, w, in, l}, p, q.block, (uint32_t)q.offset, total, 0, {0}};
     for (unsigned e = 0; e < in->n_list; e++) {
       uint64_t v = in->bytes == 8 ? lane_u64(w, in->list[e], l) : lane_u32(w, in->list[e], l);
       memcpy(s->data + e * in->bytes, &v, in->bytes);
-      s->defined &= !(undefined_lanes(w, in->list[e]) >> l & 1);
+      if (!(undefined_lanes(w, in->list[e]) >> l & 1)) s->defined |= 1u << e;
     }
     race_store_async(w, in, l, &p, total, q.block, m);
     async_submit(&s->base);

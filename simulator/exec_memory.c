@@ -60,6 +60,27 @@ static inline void extend_run(Warp *w, const Inst *in, ReadRun *run, unsigned la
   run->lanes = 1;
 }
 
+/* Of a vector whose bytes are not all written, the elements that are stay defined. A register of more than 32
+ * bits has several slots. */
+static void set_undefined_elements(Warp *w, const Inst *in, uint32_t mask, const uint32_t *undefined)
+{
+  for (unsigned i = 0; w->undefined && i < in->n_writes; i++) {
+    unsigned owner = 0;
+    for (unsigned e = 1; e < in->n_list; e++) {
+      bool nearer = in->list[e] > in->list[owner] || in->list[owner] > in->writes[i];
+      if (in->list[e] <= in->writes[i] && nearer) owner = e;
+    }
+    set_undefined(w, in->writes[i], mask, undefined[owner]);
+  }
+}
+
+static void note_undefined(const Inst *in, const Place *place, unsigned lane, uint32_t *undefined)
+{
+  Place p = *place;
+  for (unsigned e = 0; e < in->n_list; e++, p.offset += in->bytes)
+    if (!is_defined_near(&p, in->bytes)) undefined[e] |= 1u << lane;
+}
+
 /* in->list: destinations; in->operation: destination registers are 64 bits wide; in->negate: sign-extend */
 static Step run_load(Warp *w, const Inst *in, uint32_t mask)
 {
@@ -69,7 +90,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
   void *out[8];
   for (unsigned e = 0; e < n; e++)
     out[e] = operand(w, in->list[e]);
-  uint32_t undefined = 0;
+  uint32_t undefined[8] = {0};
   bool polls = in->order != ORDER_WEAK && in->space != SPACE_LOCAL, same = true;
   bool word = n == 1 && bytes == 4 && !in->operation;
   ReadRun run = {{0}};
@@ -83,7 +104,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
         extend_run(w, in, &run, l, &p, total);
       else
         race_access(w, in, l, &p, total, ACCESS_READ, true);
-      if (!is_defined_near(&p, total)) undefined |= 1u << l;
+      if (!is_defined_near(&p, total)) note_undefined(in, &p, l, undefined);
     }
     /* what was refused is reported already: go on with zeros */
     if (word) {
@@ -105,11 +126,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
     }
   }
   end_run(w, in, &run, total);
-  if (w->undefined) {
-    uint32_t lanes = undefined;
-    for (unsigned i = 0; i < in->n_writes; i++)
-      set_undefined(w, in->writes[i], mask, lanes);
-  }
+  set_undefined_elements(w, in, mask, undefined);
   return polls ? session_switch(w, poll_end(w, in, mask, same)) : STEP_NEXT;
 }
 

@@ -16,6 +16,7 @@ static void own_variant(Arena *arena, PlanVariant *variant)
     PlanArgument *argument = &variant->arguments[i];
     argument->offset = symbolic_copy(arena, argument->offset);
     argument->value = symbolic_copy(arena, argument->value);
+    own_list(arena, argument->map.box, G_N_ELEMENTS(argument->map.box));
     own_list(arena, argument->map.dims, G_N_ELEMENTS(argument->map.dims));
     own_list(arena, argument->map.strides, G_N_ELEMENTS(argument->map.strides));
   }

@@ -20,6 +20,7 @@
 #include "ir/pass.h"
 
 #define LONG_PRODUCT (64 * 128) /* sums; its four steps of 16 take 256 clocks */
+#define FEW_STEPS    4          /* of an epilogue that needs few registers beside the sum's */
 
 typedef struct {
   IrModule *module;
@@ -318,11 +319,22 @@ static IrOp *cleared_before(const IrOp *loop, const IrOp *product)
   return declaration;
 }
 
+/* A sum that is never cleared keeps its registers from tile to tile, so an epilogue that needs many, such as
+ * Gelu's, cannot have those of results that have left: 128x192 in turn spilled. */
+static bool leaves_registers(const IrOp *loop)
+{
+  unsigned steps = 0;
+  for (const IrOp *op = loop->next; op; op = op->next)
+    steps += op->n_results == 1 && op->results[0]->type.kind == TYPE_TILE;
+  return steps <= FEW_STEPS;
+}
+
 /* Only of a loop that surely runs: else the sum is what it was. */
 static void start_at_zero(Waits *waits, IrOp *loop, IrOp *product)
 {
   IrOp *declaration = cleared_before(loop, product);
-  if (!declaration || trip_count(loop) == 0 || ir_attribute(product, ATTR_FIRST)) return;
+  if (!declaration || !leaves_registers(loop) || trip_count(loop) == 0 || ir_attribute(product, ATTR_FIRST))
+    return;
   ir_attribute_set(product, ATTR_FIRST,
                    ir_binary(waits->module, OPERATOR_EQ,
                              ir_value(waits->module, loop->regions[0]->arguments[0]), loop->operands[0]));

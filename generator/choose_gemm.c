@@ -186,6 +186,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   unsigned walks = 1;
   if (fast && choose_forced(chooser, "persistent", &walks) && !walks)
     tile = gemm_candidate_within(chooser, tile, tiles_of(chooser, &tile, most_rows(chooser, choice)));
+  if (fast) tile.stages = gemm_candidate_slots(chooser, &tile, most_rows(chooser, choice));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -201,7 +202,6 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
-  if (tile.group && fast) choice_set_own(choice, "drop", 0);
   choice_set_own(choice, "pace", gemm_candidate_pace(chooser, &tile, most_rows(chooser, choice)));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
@@ -374,8 +374,10 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
   if (chooser->n) any.taken = most_rows(chooser, &chooser->variants[chooser->n - 1]);
   for (unsigned i = 0; i < n; i++) {
     RangeVariants own = {few[i], batches, few_batches[i].most, any.taken};
+    chooser->batches = few_batches[i].priced;
     if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, group, &own);
   }
+  chooser->batches = 0;
   for (unsigned i = 0; i < n; i++)
     g_array_unref(few[i]);
   add_ranges(chooser, group, &any);

@@ -40,8 +40,11 @@
  * pass through the second-level cache one by one, not joined with the neighbours'. */
 #define OUTSIDE_ROW 0.0715
 /* Bytes a clock that pass from the second-level cache to all SMs, what neighbours share once. */
-#define L2_RATE    5670.0
-#define SPLIT_LINE 0.531 /* of a line that two tiles write, what it costs more */
+#define L2_RATE 5670.0
+/* Batches that memory decides, where the last tile of a row is partly outside: 64 of 512 x 512 x 512 and 32
+ * of 2048 x 2048 x 128 on 192 columns. */
+#define PARTLY_OUTSIDE 1.025
+#define SPLIT_LINE     0.531 /* of a line that two tiles write, what it costs more */
 /* A tile that streams one operand past few columns of the other: */
 #define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
 #define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
@@ -316,6 +319,29 @@ static double l2_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *ti
   return neighbour_bytes(gemm, tile, group) * tile->bk * busy / L2_RATE;
 }
 
+/* Many tiles of batches with few steps each, where device memory takes much longer than the products last and
+ * most of what it takes are results: in turn on 128x128 they are faster with few slots, by this part of
+ * memory's time. Measured with six slots and three: 32 of 2048 x 2048 x 128 (docs/performance-log.md). Where
+ * operands are most of it other tiles are faster than this one with few slots (512 of 512 x 512 x 512). */
+#define WAITS_FOR_MEMORY 1.4
+#define MOSTLY_RESULTS   2
+#define FEW_SLOTS        3
+#define FEW_SLOTS_GAIN   0.07
+#define FEW_SLOTS_AREA   (128 * 128)
+#define FEW_SLOTS_WAVES  10
+#define LEAST_STEPS      2
+#define MOST_STEPS       4
+
+static bool wants_few_slots(const CostGemm *gemm, const CostTile *tile, const CostReport *cost)
+{
+  double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k, steps = ceil(k / tile->bk);
+  bool turns = tile->alternate > 1 && tile->cluster * tile->across <= 1;
+  bool fills = tile->bm * tile->bn == FEW_SLOTS_AREA && m >= tile->bm && n >= tile->bn;
+  bool results = m * n * gemm->out_bytes >= MOSTLY_RESULTS * (m * k * gemm->a_bytes + k * n * gemm->b_bytes);
+  return turns && fills && results && gemm->batches > 1 && steps >= LEAST_STEPS && steps <= MOST_STEPS &&
+         cost->waves >= FEW_SLOTS_WAVES && cost->memory > WAITS_FOR_MEMORY * cost->waves * steps * cost->step;
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -351,7 +377,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
   }
-  cost.memory = memory_clocks(gpu, gemm, tile);
+  cost.memory = memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? PARTLY_OUTSIDE : 1);
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
@@ -360,7 +386,14 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double exposed = (cost.waves - 1) * end.turn;
   double fill = FILL + (tile->cluster > 1 || tile->across > 1 ? FILL_PAIR : 0);
   cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
+  if (wants_few_slots(gemm, tile, &cost)) cost.total -= FEW_SLOTS_GAIN * cost.memory;
   return cost;
+}
+
+unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
+{
+  CostReport cost = cost_group_gemm(gpu, gemm, tile);
+  return wants_few_slots(gemm, tile, &cost) ? FEW_SLOTS : G_MAXUINT;
 }
 
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)

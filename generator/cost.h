@@ -47,6 +47,8 @@ bool cost_has_arithmetic(const CostGemm *gemm);
 /* Of warpgroups that take turns: is it better that an epilogue's arithmetic keeps out of the way of the
  * other's products (pace_results) than that it is done as fast as it can be? */
 bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
+/* Slots of a ring beyond which the tile is no faster, or slower; G_MAXUINT: none are known. */
+unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* The same with few columns (bn), its results straight from registers: it lives from streaming A. */
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* A kernel of per-thread copies and warp products; only the order of totals means something. */

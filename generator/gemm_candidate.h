@@ -56,6 +56,8 @@ bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can.
  */
+/* Slots of its ring for up to m rows: those there is room for, or fewer where they are faster. */
+unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.

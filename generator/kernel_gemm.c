@@ -172,9 +172,7 @@ static bool store_outputs(StepScope *scope)
     }
     IrExpr *access = corner(scope, tensor, extent);
     begin_own_part(scope, access);
-    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, access, value);
-    if (choice_int(build->choice, "drop", 0))
-      ir_attribute_set(store, ATTR_CACHE, ir_name(build->module, "evict_first"));
+    ir_emit(&scope->builder, OP_STORE, 2, access, value);
   }
   return true;
 }

@@ -216,6 +216,13 @@ static void expect_bytes(const SimLaunch *l)
   }
 }
 
+static void expect_partial(const SimLaunch *l)
+{
+  const float *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 4; i++)
+    assert_true(c[i] == a[i ^ 2]);
+}
+
 static const struct {
   const char *name;
   void (*expect)(const SimLaunch *l);
@@ -239,7 +246,8 @@ static const struct {
                {"peers", expect_peers},
                {"bounce", expect_bounce},
                {"bytes", expect_bytes},
-               {"inbox", expect_inbox}};
+               {"inbox", expect_inbox},
+               {"partial", expect_partial}};
 
 /* --- running --- */
 

@@ -228,7 +228,9 @@ $ adlgen sim reverse.ptx --print-launch >first.json; adlgen sim good.ptx --launc
 $ adlgen sim $SRC/generated/h100-h800/gemm_bf16_nt.ptx --print-launch | grep -o '"tensormap": "[^"]*"'
 "tensormap": "arg_map_D"
 "tensormap": "arg_map_A"
+"tensormap": "arg_map_A_edge"
 "tensormap": "arg_map_B"
+"tensormap": "arg_map_B_edge"
 
 $ adlgen sim reverse.ptx --print-launch --entry other
 reverse.ptx:1:1: error: there is no entry 'other'

@@ -480,7 +480,7 @@ static double epilogue_operations(const FusedOperator *op)
 static bool clips(const GemmCandidate *candidate, bool across_k, NumberType type, unsigned sharers)
 {
   bool along_rows = sharers > 1 && candidate->bk * number_bytes(type) % (SWIZZLE * sharers) != 0;
-  return candidate->group && !across_k && candidate->stream <= 1 && !along_rows;
+  return candidate->group && candidate->stream <= 1 && (across_k ? sharers <= 1 : !along_rows);
 }
 
 static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)

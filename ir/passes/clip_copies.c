@@ -3,7 +3,8 @@
  * needs  STAGED, roles and copies final; `undefined D` on copies whose tile may hold anything where dimension
  *        D lies outside of the tensor
  * gives  a second tensor map for each such copy, whose box ends with the tensor, `edge` on the copy (where,
- *        which map), and the bytes that a slot then waits for
+ *        which map); where D is contiguous, and boxes lie side by side along it, `boxes`: how many begin
+ *        inside; the bytes that a slot then waits for
  * breaks nothing; a copy whose tiles all lie inside, or whose rows the blocks of a cluster divide, stays
  *
  * Rows outside of the tensor are zeros, but the copy engine still asks the second-level cache for them, as
@@ -135,6 +136,35 @@ static bool find_edge(Clip *clip, const IrOp *copy, Edge *edge)
   return true;
 }
 
+/* Boxes side by side along the tensor's contiguous dimension: those that begin outside are left out. Returns
+ * the bytes that a slot then lacks, or NULL. */
+static IrExpr *leave_out_boxes(Clip *clip, IrOp *copy)
+{
+  IrModule *module = clip->module;
+  int64_t free_dim = ir_attribute_int(copy, ATTR_UNDEFINED, -1), side;
+  const IrExpr *name = ir_attribute_value(copy, ATTR_MAP), *access = copy->operands[1];
+  const IrOp *slot = ir_slot_of(clip->kernel, slot_access(copy->operands[0]), NULL);
+  IrOp *map = name && name->kind == EXPR_SYMBOL ? ir_symbol_find(clip->kernel, name->name) : NULL;
+  if (free_dim < 0 || free_dim > 1 || !slot || !map || slot->declared->rank != 2) return NULL;
+  unsigned d = (unsigned)free_dim;
+  const IrType *tensor = &ir_access_base(access)->value->type;
+  unsigned dim = tensor->rank - 2 + d;
+  int64_t extent = rows_copied(copy->operands[0], d, ir_tile_extent(slot->declared, d));
+  if (ir_contiguous_dim(tensor) != (int)dim ||
+      !ir_expr_is_int(ir_attribute_value(map, ATTR_BOX)->items[dim], &side))
+    return NULL;
+  if (extent <= side || extent % side || divides(clip->kernel, extent, tensor->dims[dim])) return NULL;
+  IrExpr *left =
+      ir_call(module, "max", 2, ir_int(module, 1), /* a tile outside, in a cluster, takes one too */
+              ir_binary(module, OPERATOR_SUB, tensor->dims[dim], access->items[dim + 1]));
+  IrExpr *all = ir_int(module, extent / side);
+  IrExpr *count = ir_call(module, "min", 2, all, ir_call(module, "ceil_div", 2, left, ir_int(module, side)));
+  IrExpr *items[2] = {ir_int(module, free_dim), count};
+  ir_attribute_set(copy, ATTR_BOXES, ir_list(module, 2, items));
+  int64_t bytes = side * ir_tile_extent(slot->declared, 1 - d) * number_bytes(slot->declared->element);
+  return ir_binary(module, OPERATOR_MUL, ir_binary(module, OPERATOR_SUB, all, count), ir_int(module, bytes));
+}
+
 /* The copies behind an announcement, up to the ring's next step. */
 static void clip_slot(Clip *clip, IrOp *expect)
 {
@@ -142,6 +172,11 @@ static void clip_slot(Clip *clip, IrOp *expect)
   IrExpr *bytes = ir_attribute_value(expect, ATTR_BYTES);
   for (IrOp *op = expect->next; op && op->code == OP_COPY; op = op->next) {
     Edge edge;
+    IrExpr *lacking = leave_out_boxes(clip, op);
+    if (lacking) {
+      bytes = ir_binary(module, OPERATOR_SUB, bytes, lacking);
+      clip->clipped++;
+    }
     if (!find_edge(clip, op, &edge)) continue;
     IrExpr *items[2] = {edge.beyond, ir_symbol(module, edge.map->symbol)};
     ir_attribute_set(op, ATTR_EDGE, ir_list(module, 2, items));

@@ -219,6 +219,7 @@ static bool execute_mma(Machine *m, Agent *agent, const Step *step)
 static int64_t copied_bytes(Machine *m, Agent *agent, const Step *step, const Region *region)
 {
   int64_t bytes = region_bytes(region);
+  if (step->scalar[3]) return bytes / step->bytes * evaluate_uniform(m, agent, step->scalar[3], step->bytes);
   if (!step->scalar[1] || !evaluate_uniform(m, agent, step->scalar[1], 0)) return bytes;
   return bytes / step->bytes * evaluate_uniform(m, agent, step->scalar[2], step->bytes);
 }

@@ -252,6 +252,14 @@ static void check_box(Program *program, const IrOp *op, const Reference *place)
            place->tile->name, stored);
 }
 
+static void note_clipped(Program *program, const Step *step)
+{
+  for (unsigned i = 0; i < program->families->len; i++) {
+    Family *family = program->families->pdata[i];
+    if (family == step->barrier.family) family->clipped = true;
+  }
+}
+
 /* At the edge a copy moves the box of another map, which has fewer rows. */
 static void compile_edge(Program *program, Step *step, const IrExpr *edge)
 {
@@ -266,13 +274,34 @@ static void compile_edge(Program *program, Step *step, const IrExpr *edge)
     step->scalar[1] = scalar_new(program, edge->items[0]);
     step->scalar[2] = scalar_new(program, box->items[d]);
     step->bytes = side;
-    for (unsigned i = 0; i < program->families->len; i++) {
-      Family *family = program->families->pdata[i];
-      if (family == step->barrier.family) family->clipped = true;
-    }
+    note_clipped(program, step);
     return;
   }
   refuse(program, &step->op->mark, "edge", "the copy's second map is none, or has the box of the first");
+}
+
+/* Of the boxes side by side only those inside of the tensor are moved. */
+static void compile_boxes(Program *program, Step *step, const IrExpr *boxes)
+{
+  const IrType *type = step->places[0].tile->type;
+  const IrOp *map = ir_symbol_find(program->kernel, ir_attribute_value(step->op, ATTR_MAP)->name);
+  const IrExpr *box = map ? ir_attribute_value(map, ATTR_BOX) : NULL;
+  int64_t dim, side, low = 0, high;
+  if (!box || boxes->kind != EXPR_LIST || boxes->n != 2 || !ir_expr_is_int(boxes->items[0], &dim) ||
+      dim < 0 || dim >= type->rank ||
+      !ir_expr_is_int(box->items[box->n - type->rank + (unsigned)dim], &side)) {
+    refuse(program, &step->op->mark, "boxes", "boxes takes a dimension of the tile and a count");
+    return;
+  }
+  const Reference *place = &step->places[0];
+  high = ir_tile_extent(type, (unsigned)dim);
+  if (place->high[dim] && place->low[dim]->kind == SCALAR_INT && place->high[dim]->kind == SCALAR_INT) {
+    low = place->low[dim]->number;
+    high = place->high[dim]->number;
+  }
+  step->scalar[3] = scalar_new(program, boxes->items[1]);
+  step->bytes = (high - low) / side;
+  note_clipped(program, step);
 }
 
 static void compile_copy(Program *program, Step *step, const IrOp *op)
@@ -284,7 +313,9 @@ static void compile_copy(Program *program, Step *step, const IrOp *op)
   if (step->flag) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
   step->scalar[0] = attribute_scalar(program, op, ATTR_MULTICAST);
   const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE);
+  const IrExpr *boxes = ir_attribute_value(op, ATTR_BOXES);
   if (edge && step->barrier.family) compile_edge(program, step, edge);
+  if (boxes && step->barrier.family) compile_boxes(program, step, boxes);
 }
 
 static void compile_turn(Program *program, Step *step, const IrOp *op)

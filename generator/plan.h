@@ -14,7 +14,7 @@
 
 #define PLAN_VERSION      1
 #define PLAN_MAX_BOX      256 /* elements along a side of a tensor map's box */
-#define PLAN_MAX_RANK     9 /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
+#define PLAN_MAX_RANK     9   /* a fused operator's iteration space: GRAPH_MAX_RANK + 1 */
 #define PLAN_MAX_VARIANTS 40
 
 typedef struct PlanSymbol {
@@ -66,7 +66,7 @@ typedef struct PlanTensorMap {
   const Symbolic *strides[4];  /* bytes */
   const Symbolic *box[5];      /* 1..256 elements each, as the copy engine takes them */
   unsigned element_strides[5]; /* 0 counts as 1 */
-  unsigned swizzle;                    /* bytes: 0, 32, 64, 128 */
+  unsigned swizzle;            /* bytes: 0, 32, 64, 128 */
   PlanInterleave interleave;
   PlanFill fill;
   unsigned l2_promotion; /* bytes: 0, 64, 128, 256 */

@@ -109,7 +109,8 @@ static void check_near(const Product *p, const GArray *ranges, double average)
 
 static void test_near_the_best(void **state)
 {
-  static const unsigned shapes[][2] = {{4096, 4096}, {576, 7168}, {24576, 1536}, {328, 1680}, {7168, 1208}, {3568,5728}};
+  static const unsigned shapes[][2] = {{4096, 4096}, {576, 7168},  {24576, 1536},
+                                       {328, 1680},  {7168, 1208}, {3568, 5728}};
   for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
     Product p = product(65536, shapes[i][0], shapes[i][1]);
     g_autoptr(GArray) few = gemm_ranges(p.chooser, true, 65536, 18);

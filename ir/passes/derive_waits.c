@@ -320,12 +320,18 @@ static IrOp *cleared_before(const IrOp *loop, const IrOp *product)
 }
 
 /* A sum that is never cleared keeps its registers from tile to tile, so an epilogue that needs many, such as
- * Gelu's, cannot have those of results that have left: 128x192 in turn spilled. */
-static bool leaves_registers(const IrOp *loop)
+ * Gelu's or a residual of f32, cannot have those of results that have left: 128x192 in turn spilled. */
+static bool leaves_registers(const IrOp *loop, const IrOp *product)
 {
+  int64_t sums = ir_tile_elements(&product->operands[0]->value->type);
   unsigned steps = 0;
-  for (const IrOp *op = loop->next; op; op = op->next)
-    steps += op->n_results == 1 && op->results[0]->type.kind == TYPE_TILE;
+  for (const IrOp *op = loop->next; op; op = op->next) {
+    if (op->n_results != 1 || op->results[0]->type.kind != TYPE_TILE) continue;
+    const IrType *tile = &op->results[0]->type;
+    if (op->code == OP_LOAD && ir_tile_elements(tile) == sums && number_bytes(tile->element) >= 4)
+      return false;
+    steps++;
+  }
   return steps <= FEW_STEPS;
 }
 
@@ -333,7 +339,8 @@ static bool leaves_registers(const IrOp *loop)
 static void start_at_zero(Waits *waits, IrOp *loop, IrOp *product)
 {
   IrOp *declaration = cleared_before(loop, product);
-  if (!declaration || !leaves_registers(loop) || trip_count(loop) == 0 || ir_attribute(product, ATTR_FIRST))
+  if (!declaration || !leaves_registers(loop, product) || trip_count(loop) == 0 ||
+      ir_attribute(product, ATTR_FIRST))
     return;
   ir_attribute_set(product, ATTR_FIRST,
                    ir_binary(waits->module, OPERATOR_EQ,

@@ -200,7 +200,7 @@ static void choose_thread_copy(Choice *choice, Operand *operand, const char *til
   for (unsigned i = 0; i < operand->n; i++) {
     ir_attribute_set(operand->fill[i], ATTR_SIZE, ir_int(choice->module, bytes));
     /* ptxas 13.0.88 can put the descriptor of a thread's copy that has a cache policy into an odd uniform
-     * register (LDGSTS [R+UR], desc[UR1]), which an H100 refuses as an illegal instruction */
+     * register (LDGSTS [R+UR], desc[UR1]), which a GPU refused as an illegal instruction */
     ir_attribute_remove(operand->fill[i], ATTR_CACHE);
   }
   ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain",

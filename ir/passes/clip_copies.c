@@ -16,8 +16,8 @@
 #include "ir/facts.h"
 #include "ir/pass.h"
 
-#define PACKED                                                                                               \
-  2 /* neighbouring columns of a result that are converted together: if one exists, both are made */
+/* Neighbouring columns of a result that are converted together: if one exists, both are made. */
+#define PACKED 2
 
 typedef struct {
   IrModule *module;
@@ -26,12 +26,22 @@ typedef struct {
   unsigned clipped;
 } Clip;
 
-/* A copy at the edge: where it is, and what it then brings. */
+/* The dimension of a copy's tile that may hold anything outside of the tensor. */
+typedef struct {
+  const IrType *tile; /* the slot's */
+  IrOp *map;
+  unsigned d, dim; /* of the tile, of the tensor */
+  int64_t extent;  /* what the copy brings of the tile, */
+  int64_t side;    /* and a box of it */
+  IrExpr *size;    /* of the tensor */
+  IrExpr *corner;
+  bool contiguous;
+} Free;
+
+/* A copy at the edge: where that is, and what it then brings. */
 typedef struct {
   IrOp *map;
   IrExpr *beyond, *rows; /* the tile ends outside; rows of it that exist */
-  int64_t bytes;         /* of a row in the whole slot */
-  int64_t extent;
 } Edge;
 
 static bool is_multiple(const IrExpr *expr, int64_t of)
@@ -106,85 +116,83 @@ static IrExpr *rows_of_last(IrModule *module, IrExpr *size, int64_t extent, int6
                    ir_int(module, together));
 }
 
-/* The edge of what a copy brings, if tiles can lie across it. */
-static bool find_edge(Clip *clip, const IrOp *copy, Edge *edge)
+/* False where nothing is undefined, or tiles divide the dimension whatever its value. */
+static bool find_free(const Clip *clip, const IrOp *copy, Free *found)
 {
-  IrModule *module = clip->module;
-  int64_t free_dim = ir_attribute_int(copy, ATTR_UNDEFINED, -1), side;
+  int64_t d = ir_attribute_int(copy, ATTR_UNDEFINED, -1);
   const IrExpr *name = ir_attribute_value(copy, ATTR_MAP), *access = copy->operands[1];
   const IrOp *slot = ir_slot_of(clip->kernel, slot_access(copy->operands[0]), NULL);
-  IrOp *map = name && name->kind == EXPR_SYMBOL ? ir_symbol_find(clip->kernel, name->name) : NULL;
-  if (free_dim < 0 || !slot || !map || slot->declared->rank != 2 || free_dim > 1) return false;
-  unsigned d = (unsigned)free_dim;
+  found->map = name && name->kind == EXPR_SYMBOL ? ir_symbol_find(clip->kernel, name->name) : NULL;
+  if (d < 0 || d > 1 || !slot || slot->declared->rank != 2 || !found->map) return false;
   const IrType *tensor = &ir_access_base(access)->value->type;
-  unsigned dim = tensor->rank - 2 + d;
-  int64_t extent = rows_copied(copy->operands[0], d, ir_tile_extent(slot->declared, d));
-  const IrExpr *box = ir_attribute_value(map, ATTR_BOX);
-  IrExpr *size = tensor->dims[dim], *corner = access->items[dim + 1];
-  /* one box holds all rows, and along the contiguous dimension swizzled panels stay whole */
-  if (ir_contiguous_dim(tensor) == (int)dim || !ir_expr_is_int(box->items[dim], &side) || side != extent)
-    return false;
-  if (!is_multiple(corner, extent) || divides(clip->kernel, extent, size)) return false;
-  edge->rows = rows_of_last(module, size, extent, d == 1 ? PACKED : 1);
-  int64_t rows;
-  if (ir_expr_is_int(edge->rows, &rows) && rows == extent) return false; /* all but one that is packed */
-  edge->beyond =
-      ir_binary(module, OPERATOR_GT, ir_binary(module, OPERATOR_ADD, corner, ir_int(module, extent)), size);
-  edge->map = edge_map(clip, map, dim, edge->rows);
-  edge->extent = extent;
-  edge->bytes = ir_tile_extent(slot->declared, 1 - d) * number_bytes(slot->declared->element);
-  return true;
+  found->tile = slot->declared;
+  found->d = (unsigned)d;
+  found->dim = tensor->rank - 2 + found->d;
+  found->extent = rows_copied(copy->operands[0], found->d, ir_tile_extent(found->tile, found->d));
+  found->size = tensor->dims[found->dim];
+  found->corner = access->items[found->dim + 1];
+  found->contiguous = ir_contiguous_dim(tensor) == (int)found->dim;
+  const IrExpr *box = ir_attribute_value(found->map, ATTR_BOX);
+  return found->extent > 0 && ir_expr_is_int(box->items[found->dim], &found->side) &&
+         !divides(clip->kernel, found->extent, found->size);
 }
 
-/* Boxes side by side along the tensor's contiguous dimension: those that begin outside are left out. Returns
- * the bytes that a slot then lacks, or NULL. */
-static IrExpr *leave_out_boxes(Clip *clip, IrOp *copy)
+/* Of the slot's tile, for each element along the free dimension. */
+static int64_t row_bytes(const Free *found)
+{
+  return ir_tile_extent(found->tile, 1 - found->d) * number_bytes(found->tile->element);
+}
+
+/* The edge of what a copy brings in one box, as along all but the contiguous dimension, whose panels stay
+ * whole. Returns the bytes that a slot then lacks, or NULL. */
+static IrExpr *end_with_tensor(Clip *clip, IrOp *copy, const Free *found)
 {
   IrModule *module = clip->module;
-  int64_t free_dim = ir_attribute_int(copy, ATTR_UNDEFINED, -1), side;
-  const IrExpr *name = ir_attribute_value(copy, ATTR_MAP), *access = copy->operands[1];
-  const IrOp *slot = ir_slot_of(clip->kernel, slot_access(copy->operands[0]), NULL);
-  IrOp *map = name && name->kind == EXPR_SYMBOL ? ir_symbol_find(clip->kernel, name->name) : NULL;
-  if (free_dim < 0 || free_dim > 1 || !slot || !map || slot->declared->rank != 2) return NULL;
-  unsigned d = (unsigned)free_dim;
-  const IrType *tensor = &ir_access_base(access)->value->type;
-  unsigned dim = tensor->rank - 2 + d;
-  int64_t extent = rows_copied(copy->operands[0], d, ir_tile_extent(slot->declared, d));
-  if (ir_contiguous_dim(tensor) != (int)dim ||
-      !ir_expr_is_int(ir_attribute_value(map, ATTR_BOX)->items[dim], &side))
+  int64_t rows;
+  if (found->contiguous || found->side != found->extent || !is_multiple(found->corner, found->extent))
     return NULL;
-  if (extent <= side || extent % side || divides(clip->kernel, extent, tensor->dims[dim])) return NULL;
+  IrExpr *extent = ir_int(module, found->extent);
+  Edge edge = {.rows = rows_of_last(module, found->size, found->extent, found->d == 1 ? PACKED : 1)};
+  if (ir_expr_is_int(edge.rows, &rows) && rows == found->extent) return NULL; /* all but one that is packed */
+  edge.beyond =
+      ir_binary(module, OPERATOR_GT, ir_binary(module, OPERATOR_ADD, found->corner, extent), found->size);
+  edge.map = edge_map(clip, found->map, found->dim, edge.rows);
+  IrExpr *items[2] = {edge.beyond, ir_symbol(module, edge.map->symbol)};
+  ir_attribute_set(copy, ATTR_EDGE, ir_list(module, 2, items));
+  IrExpr *missing = ir_binary(module, OPERATOR_MUL, ir_binary(module, OPERATOR_SUB, extent, edge.rows),
+                              ir_int(module, row_bytes(found)));
+  return ir_select(module, edge.beyond, missing, ir_int(module, 0));
+}
+
+/* Boxes side by side along the contiguous dimension: those that begin outside are left out. Returns the bytes
+ * that a slot then lacks, or NULL. */
+static IrExpr *leave_out_boxes(Clip *clip, IrOp *copy, const Free *found)
+{
+  IrModule *module = clip->module;
+  int64_t side = found->side;
+  if (!found->contiguous || found->extent <= side || found->extent % side) return NULL;
   IrExpr *left =
       ir_call(module, "max", 2, ir_int(module, 1), /* a tile outside, in a cluster, takes one too */
-              ir_binary(module, OPERATOR_SUB, tensor->dims[dim], access->items[dim + 1]));
-  IrExpr *all = ir_int(module, extent / side);
+              ir_binary(module, OPERATOR_SUB, found->size, found->corner));
+  IrExpr *all = ir_int(module, found->extent / side);
   IrExpr *count = ir_call(module, "min", 2, all, ir_call(module, "ceil_div", 2, left, ir_int(module, side)));
-  IrExpr *items[2] = {ir_int(module, free_dim), count};
+  IrExpr *items[2] = {ir_int(module, found->d), count};
   ir_attribute_set(copy, ATTR_BOXES, ir_list(module, 2, items));
-  int64_t bytes = side * ir_tile_extent(slot->declared, 1 - d) * number_bytes(slot->declared->element);
-  return ir_binary(module, OPERATOR_MUL, ir_binary(module, OPERATOR_SUB, all, count), ir_int(module, bytes));
+  return ir_binary(module, OPERATOR_MUL, ir_binary(module, OPERATOR_SUB, all, count),
+                   ir_int(module, side * row_bytes(found)));
 }
 
 /* The copies behind an announcement, up to the ring's next step. */
 static void clip_slot(Clip *clip, IrOp *expect)
 {
-  IrModule *module = clip->module;
   IrExpr *bytes = ir_attribute_value(expect, ATTR_BYTES);
   for (IrOp *op = expect->next; op && op->code == OP_COPY; op = op->next) {
-    Edge edge;
-    IrExpr *lacking = leave_out_boxes(clip, op);
-    if (lacking) {
-      bytes = ir_binary(module, OPERATOR_SUB, bytes, lacking);
-      clip->clipped++;
-    }
-    if (!find_edge(clip, op, &edge)) continue;
-    IrExpr *items[2] = {edge.beyond, ir_symbol(module, edge.map->symbol)};
-    ir_attribute_set(op, ATTR_EDGE, ir_list(module, 2, items));
-    IrExpr *missing = ir_binary(module, OPERATOR_MUL,
-                                ir_binary(module, OPERATOR_SUB, ir_int(module, edge.extent), edge.rows),
-                                ir_int(module, edge.bytes));
-    bytes =
-        ir_binary(module, OPERATOR_SUB, bytes, ir_select(module, edge.beyond, missing, ir_int(module, 0)));
+    Free found;
+    if (!find_free(clip, op, &found)) continue;
+    IrExpr *lacking =
+        found.contiguous ? leave_out_boxes(clip, op, &found) : end_with_tensor(clip, op, &found);
+    if (!lacking) continue;
+    bytes = ir_binary(clip->module, OPERATOR_SUB, bytes, lacking);
     clip->clipped++;
   }
   ir_attribute_set(expect, ATTR_BYTES, bytes);

@@ -132,6 +132,19 @@ static Node *read_key(Reader *reader, GHashTable *seen, GError **error)
   return key;
 }
 
+void node_set_pairs(Arena *arena, Node *node, const GPtrArray *keys, const GPtrArray *values)
+{
+  node->n = keys->len;
+  node->items = arena_memdup(arena, values->pdata, values->len * sizeof(Node *));
+  node->keys = arena_new_array(arena, const char *, node->n);
+  node->key_marks = arena_new_array(arena, Mark, node->n);
+  node->taken = arena_new_array(arena, bool, node->n);
+  for (unsigned i = 0; i < node->n; i++) {
+    node->keys[i] = ((Node *)keys->pdata[i])->text;
+    node->key_marks[i] = ((Node *)keys->pdata[i])->mark;
+  }
+}
+
 static Node *read_mapping(Reader *reader, GError **error)
 {
   yaml_event_t *event = &reader->event;
@@ -152,15 +165,7 @@ static Node *read_mapping(Reader *reader, GError **error)
     g_ptr_array_add(keys, key);
     g_ptr_array_add(values, value);
   }
-  node->n = keys->len;
-  node->items = arena_memdup(arena, values->pdata, values->len * sizeof(Node *));
-  node->keys = arena_new_array(arena, const char *, node->n);
-  node->key_marks = arena_new_array(arena, Mark, node->n);
-  node->taken = arena_new_array(arena, bool, node->n);
-  for (unsigned i = 0; i < node->n; i++) {
-    node->keys[i] = ((Node *)keys->pdata[i])->text;
-    node->key_marks[i] = ((Node *)keys->pdata[i])->mark;
-  }
+  node_set_pairs(arena, node, keys, values);
   return node;
 }
 

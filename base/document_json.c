@@ -148,15 +148,7 @@ static Node *read_object(Reader *reader)
   g_autoptr(GPtrArray) keys = g_ptr_array_new(), values = g_ptr_array_new();
   take(reader, '{');
   if (!read_pairs(reader, keys, values)) return NULL;
-  node->n = keys->len;
-  node->items = arena_memdup(arena, values->pdata, values->len * sizeof(Node *));
-  node->keys = arena_new_array(arena, const char *, node->n);
-  node->key_marks = arena_new_array(arena, Mark, node->n);
-  node->taken = arena_new_array(arena, bool, node->n);
-  for (unsigned i = 0; i < node->n; i++) {
-    node->keys[i] = ((Node *)keys->pdata[i])->text;
-    node->key_marks[i] = ((Node *)keys->pdata[i])->mark;
-  }
+  node_set_pairs(arena, node, keys, values);
   return node;
 }
 

@@ -11,6 +11,8 @@ struct Document {
   Node *root;
 };
 
+/* What a mapping holds: its keys (scalars) and, as many, their values. */
+void node_set_pairs(Arena *arena, Node *node, const GPtrArray *keys, const GPtrArray *values);
 /* The tree of a source that is plain JSON: ASCII, no escapes in strings, no tabs. NULL: it is not, or not
  * right; libyaml reads it then, or says what is wrong. What this accepts, libyaml reads as the same tree. */
 Document *document_read_json(Source *source);

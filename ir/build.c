@@ -235,6 +235,41 @@ void ir_region_visit(IrRegion *region, void (*visit)(IrOp *, void *), void *data
   }
 }
 
+typedef struct Use {
+  const IrValue *value;
+  bool found;
+} Use;
+
+static void find_use_in_expr(const IrExpr *expr, void *data)
+{
+  Use *use = data;
+  use->found |= expr->kind == EXPR_VALUE && expr->value == use->value;
+}
+
+static void find_use(IrOp *op, void *data)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], find_use_in_expr, data);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, find_use_in_expr, data);
+}
+
+bool ir_region_uses(IrRegion *region, const IrValue *value)
+{
+  Use use = {value, false};
+  ir_region_visit(region, find_use, &use);
+  return use.found;
+}
+
+bool ir_op_uses(IrOp *op, const IrValue *value)
+{
+  Use use = {value, false};
+  find_use(op, &use);
+  for (unsigned i = 0; i < op->n_regions && !use.found; i++)
+    ir_region_visit(op->regions[i], find_use, &use);
+  return use.found;
+}
+
 typedef struct Replacement {
   IrModule *module;
   const IrValue *value;

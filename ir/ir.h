@@ -368,6 +368,9 @@ IrOp *ir_symbol_find(const IrFunction *function, const char *symbol);
 void ir_replace_uses(IrRegion *region, const IrValue *value, IrExpr *with);
 /* Visits every op of a region, nested ones too, in order; the visitor may remove the op it is given. */
 void ir_region_visit(IrRegion *region, void (*visit)(IrOp *, void *), void *data);
+/* Do operands or attributes of an op or of what is in its regions, or of a region's ops, read the value? */
+bool ir_op_uses(IrOp *op, const IrValue *value);
+bool ir_region_uses(IrRegion *region, const IrValue *value);
 unsigned ir_number_values(IrFunction *function); /* gives dense ids and unique names; returns how many */
 void ir_name_values(IrFunction *function);       /* makes value names unique: the first keeps its name */
 /* A symbol that nothing in the function declares yet: the hint, or the hint and a number. */

@@ -227,34 +227,6 @@ static void release_early(IrOp *wait, IrOp *release)
   ir_op_move(release, wait->parent, wait->next);
 }
 
-typedef struct {
-  const IrValue *value;
-  bool found;
-} Use;
-
-static void find_use_in_expr(const IrExpr *expr, void *data)
-{
-  Use *use = data;
-  use->found |= expr->kind == EXPR_VALUE && expr->value == use->value;
-}
-
-static void find_use(IrOp *op, void *data)
-{
-  for (unsigned i = 0; i < op->n_operands; i++)
-    ir_expr_visit(op->operands[i], find_use_in_expr, data);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, find_use_in_expr, data);
-}
-
-static bool uses(IrOp *op, const IrValue *value)
-{
-  Use use = {value, false};
-  find_use(op, &use);
-  for (unsigned i = 0; i < op->n_regions && !use.found; i++)
-    ir_region_visit(op->regions[i], find_use, &use);
-  return use.found;
-}
-
 static void find_variable(const IrExpr *expr, void *data)
 {
   *(bool *)data |= expr->kind == EXPR_VALUE && expr->value->variable;
@@ -267,7 +239,7 @@ static bool waits_for_loop(IrOp *op, const IrOp *loop)
   if (op->code != OP_LET) return false;
   ir_expr_visit(op->operands[0], find_variable, &varies);
   for (IrOp *next = op->next; !varies && next; next = next->next) {
-    varies = uses(next, op->results[0]);
+    varies = ir_op_uses(next, op->results[0]);
     if (next == loop) break;
   }
   return !varies;

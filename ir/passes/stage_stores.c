@@ -417,33 +417,12 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
 
 /* ---- The kernel ---- */
 
-typedef struct {
-  const IrValue *value;
-  bool found;
-} Use;
-
-static void find_use_in_expr(const IrExpr *expr, void *data)
-{
-  Use *use = data;
-  if (expr->kind == EXPR_VALUE && expr->value == use->value) use->found = true;
-}
-
-static void find_use(IrOp *op, void *data)
-{
-  for (unsigned i = 0; i < op->n_operands; i++)
-    ir_expr_visit(op->operands[i], find_use_in_expr, data);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, find_use_in_expr, data);
-}
-
 /* What was recomputed part by part and nobody reads as a whole. Users were entered behind what they use. */
 static void remove_originals(Parts *parts)
 {
   for (unsigned i = parts->originals->len; i-- > 0;) {
     IrOp *op = parts->originals->pdata[i];
-    Use use = {op->results[0], false};
-    ir_region_visit(parts->role->regions[0], find_use, &use);
-    if (!use.found) ir_op_remove(op);
+    if (!ir_region_uses(parts->role->regions[0], op->results[0])) ir_op_remove(op);
   }
 }
 

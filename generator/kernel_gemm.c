@@ -33,6 +33,7 @@ static bool may_share_memory(const FusedOperator *op, const GraphTensor *input)
 {
   for (unsigned i = 0; i < op->n_outputs; i++) {
     const GraphTensor *output = op->outputs[i].tensor;
+    if (op->outputs[i].reduced) continue; /* parts in the workspace, of another shape than what is stored */
     bool same = input->type == output->type && graph_same_shape(input, output);
     for (unsigned d = 0; same && d < input->rank; d++)
       same = symbolic_equals(input->shape[d], 1) || symbolic_same(input->strides[d], output->strides[d]);

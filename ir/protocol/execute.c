@@ -374,7 +374,9 @@ static bool execute_expect(Machine *m, Agent *agent, const Step *step)
   if (!check_single(m, agent, step)) return false;
   Barrier *barrier = barrier_at(m, agent, &step->barrier, agent->block, step);
   if (!barrier) return false;
-  int64_t bytes = evaluate_uniform(m, agent, step->scalar[0], 0);
+  /* where sizes are not known copies are whole, too: see copied_bytes() */
+  int64_t whole = barrier->family->clipped ? barrier->family->bytes : 0;
+  int64_t bytes = evaluate_uniform(m, agent, step->scalar[0], whole);
   bool fewer = barrier->family->clipped && bytes >= 0 && bytes < barrier->family->bytes;
   if (barrier->family->bytes >= 0 && bytes != barrier->family->bytes && !fewer) {
     machine_fault(m, agent, step, "byte-count", NULL,

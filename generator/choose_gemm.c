@@ -182,6 +182,8 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
+  /* operands may be aligned although results are not: then group products add up here too */
+  if (!fast) tile.promote = gemm_promotes(chooser, tile.group || gemm_group_possible(chooser));
   /* never timed so far: on request only */
   unsigned walks = 1;
   if (fast && choose_forced(chooser, "persistent", &walks) && !walks)

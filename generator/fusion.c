@@ -71,17 +71,22 @@ static GraphNode *writer(const Grouping *g, const GraphTensor *tensor, unsigned 
   return g->producers[tensor->n_parts ? tensor->parts[i]->index : tensor->index];
 }
 
-/* The node reads a view of what the group computes: that must have left the group's kernel before. */
-static bool reads_view(const Grouping *g, const GraphNode *node, const Group *group)
+/* Must whoever reads the tensor wait until the kernel of its producer has written it? So it is with views,
+ * and with further results, such as a row's mean: elementwise steps go on from the first one only. */
+static bool is_in_memory_only(const GraphTensor *tensor, const GraphNode *producer)
 {
-  for (unsigned i = 0; i < node->n_inputs; i++) {
-    const GraphTensor *tensor = node->inputs[i];
-    if (!tensor || !fuser_is_view(tensor)) continue;
-    for (unsigned j = 0; j < n_writers(tensor); j++) {
-      const GraphNode *producer = writer(g, tensor, j);
-      if (producer && group_of(g, producer) == group) return true;
+  return fuser_is_view(tensor) || tensor->n_parts || tensor != producer->outputs[0];
+}
+
+/* The node reads what must have left the group's kernel before. */
+static bool reads_back(const Grouping *g, const GraphNode *node, const Group *group)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    for (unsigned j = 0; j < n_writers(node->inputs[i]); j++) {
+      const GraphNode *producer = writer(g, node->inputs[i], j);
+      if (producer && group_of(g, producer) == group && is_in_memory_only(node->inputs[i], producer))
+        return true;
     }
-  }
   return false;
 }
 
@@ -171,12 +176,14 @@ static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const ch
   if (!producer) return NULL;
   Group *group = group_of(g, producer);
   if (!group) return NULL;
-  if (reads_view(g, node, group))
+  if (fuser_is_view(tensor))
     *why = "it is read at other indices";
+  else if (tensor != producer->outputs[0])
+    *why = "it is a further result of its operator";
+  else if (reads_back(g, node, group))
+    *why = "its kernel must have ended: it gives another input too";
   else if (!graph_same_shape(node->outputs[0], shape_of(group)))
     *why = "its shape is another";
-  else if (group->anchor && tensor != producer->outputs[0])
-    *why = "it is a further result of its operator";
   else if (group->anchor && !is_private(g, tensor, node))
     *why = tensor->is_output ? "it is an output" : "others read it too";
   else if (group->nodes->len >= g->fuser.max_steps)
@@ -202,12 +209,12 @@ static bool may_absorb(Grouping *g, const Group *group, const Group *other, cons
   }
   /* Neither may depend on the other through a third. */
   for (unsigned i = 0; i < other->nodes->len; i++)
-    if (!is_acyclic(g, other->nodes->pdata[i], group, other) || reads_view(g, other->nodes->pdata[i], group))
+    if (!is_acyclic(g, other->nodes->pdata[i], group, other) || reads_back(g, other->nodes->pdata[i], group))
       return false;
   for (unsigned i = 0; i < group->nodes->len; i++)
-    if (!is_acyclic(g, group->nodes->pdata[i], other, group) || reads_view(g, group->nodes->pdata[i], other))
+    if (!is_acyclic(g, group->nodes->pdata[i], other, group) || reads_back(g, group->nodes->pdata[i], other))
       return false;
-  if (reads_view(g, node, other)) return false;
+  if (reads_back(g, node, other)) return false;
   return true;
 }
 
@@ -256,7 +263,7 @@ static bool follows(Closure *c, const GraphNode *node)
     for (unsigned j = 0; j < n_writers(input); j++) {
       const GraphNode *producer = writer(c->g, input, j);
       if (!producer) continue;
-      if (fuser_is_view(input) || input->n_parts)
+      if (is_in_memory_only(input, producer))
         waits = waits || c->inside[producer->index];
       else
         reads = reads || c->inside[producer->index];

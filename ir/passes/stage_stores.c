@@ -257,7 +257,8 @@ static IrExpr *repeat(Parts *parts, IrBuilder *builder, const IrValue *value, co
 }
 
 /* Loads that a part at `column` is computed from go in front of the part before it, whose barriers and stores
- * they so do not wait for. */
+ * they so do not wait for. Values that several others read are entered once: an epilogue can have more paths
+ * than any memory. */
 static void load_ahead(Parts *parts, IrBuilder *builder, const IrExpr *operand, int64_t column)
 {
   if (operand->kind != EXPR_VALUE || !is_wide(parts, &operand->value->type)) return;
@@ -271,6 +272,7 @@ static void load_ahead(Parts *parts, IrBuilder *builder, const IrExpr *operand, 
                         repeat(parts, builder, value, layout, &corner, column));
     return;
   }
+  g_hash_table_insert(parts->ahead, (gpointer)value, NULL); /* seen, and still to be computed */
   for (unsigned i = 0; i < op->n_operands; i++)
     load_ahead(parts, builder, op->operands[i], column);
 }
@@ -463,15 +465,16 @@ static bool is_across(const IrOp *store)
 #define NARROW         32  /* columns */
 #define MANY_REGISTERS 192 /* of a thread for its part of the tile */
 
-/* Is a tensor of the tile's shape read for it? */
-static bool loads_tile(const Parts *parts, const IrExpr *operand)
+/* Is a tensor of the tile's shape read for it? `seen`: values that have been looked at. */
+static bool loads_tile(const Parts *parts, const IrExpr *operand, GHashTable *seen)
 {
   if (operand->kind != EXPR_VALUE || !is_wide(parts, &operand->value->type)) return false;
+  if (!g_hash_table_add(seen, operand->value)) return false;
   const IrOp *op = operand->value->def;
   if (!can_recompute(op)) return false;
   if (op->code == OP_LOAD) return ir_tile_extent(&operand->value->type, 0) > 1;
   for (unsigned i = 0; i < op->n_operands; i++)
-    if (loads_tile(parts, op->operands[i])) return true;
+    if (loads_tile(parts, op->operands[i], seen)) return true;
   return false;
 }
 
@@ -482,8 +485,9 @@ static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
   bool many = parts->rows * parts->columns >= MANY_REGISTERS * parts->threads;
   bool paced = parts->staging->turns && ir_launch_get(parts->staging->kernel, ATTR_PACE);
   if (!many || !paced || parts->kept || parts->width <= NARROW || parts->columns % NARROW) return;
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < n; i++)
-    if (loads_tile(parts, stores[i]->operands[1])) parts->width = NARROW;
+    if (loads_tile(parts, stores[i]->operands[1], seen)) parts->width = NARROW;
 }
 
 /* Where the ring leaves no room for two parts, one of narrow rows. */

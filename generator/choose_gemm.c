@@ -36,6 +36,14 @@ static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor 
   return !inner || choose_require_multiple(chooser, choice, inner, vector);
 }
 
+/* One element for all of the result. */
+static bool is_single(const FusedInput *input, unsigned rank)
+{
+  for (unsigned d = 0; d < rank; d++)
+    if (!symbolic_equals(input->strides[d], 0)) return false;
+  return true;
+}
+
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, tensor copies
  * some K. */
 static bool require_fast(Chooser *chooser, Choice *choice, bool group)
@@ -54,10 +62,10 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
                        : gemm->b_n_major ? gemm->n
                                          : gemm->k))
     return false;
-  /* what the epilogue loads and stores goes in pairs */
+  /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    bool repeated = i != gemm->a && i != gemm->b && symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-    if (!repeated && !choose_require_align(chooser, choice, op->inputs[i].tensor, 16)) return false;
+    bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
+    if (!single && !choose_require_align(chooser, choice, op->inputs[i].tensor, 16)) return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(chooser, choice, op->outputs[i].tensor, 16)) return false;

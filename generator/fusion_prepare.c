@@ -62,10 +62,12 @@ GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphT
 {
   Arena *arena = fuser->arena;
   GraphTensor *copy = arena_new_object(arena, GraphTensor);
+  /* what is stored as tf32 is rounded to it; rows are computed in f32 */
+  bool widens = source->type == NUMBER_TF32 && reader->op->class_ == OPERATOR_ROW;
   *copy = (GraphTensor){.name = arena_printf(arena, "%s.copy%u", source->name, fuser->tensors->len),
                         .kind = TENSOR_COMPUTED,
                         .index = fuser->tensors->len,
-                        .type = source->type,
+                        .type = widens ? NUMBER_F32 : source->type,
                         .rank = rank,
                         .align = number_bytes(source->type),
                         .mark = reader->mark};

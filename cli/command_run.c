@@ -255,6 +255,8 @@ static void print_worst(const char *name, const RunComparison *c)
   if (c->whole.misplaced)
     printf("; %zu elements are NaN or infinite where the reference is not, or the other way round",
            c->whole.misplaced);
+  else if (c->whole.outliers)
+    printf("; %zu elements are further off than roundings explain", c->whole.outliers);
   printf("\n");
 }
 

@@ -47,6 +47,8 @@ typedef struct {
   const Graph *graph;
   Value **values;    /* by tensor index; freed behind the last reader */
   unsigned *readers; /* by tensor index: reads to come */
+  double **errors; /* by tensor index, freed with the values; NULL: not asked for. NULL at an index: exact */
+  ErrorModel model;
 } Evaluation;
 
 static ReferenceAttribute *attributes_of(const GraphNode *node)
@@ -88,7 +90,26 @@ static void release_inputs(Evaluation *evaluation, const GraphNode *node)
     const GraphTensor *tensor = node->inputs[i];
     if (!tensor || --evaluation->readers[tensor->index] || tensor->is_output) continue;
     g_clear_pointer(&evaluation->values[tensor->index], value_free);
+    if (evaluation->errors) g_clear_pointer(&evaluation->errors[tensor->index], g_free);
   }
+}
+
+/* Errors of a node's outputs, which have the graph's types by now. */
+static bool find_errors(const Evaluation *evaluation, const GraphNode *node, const ReferenceCall *call,
+                        Value **outputs, GError **error)
+{
+  g_autofree const double **inputs = g_new0(const double *, node->n_inputs + 1);
+  g_autofree double **errors = g_new0(double *, node->n_outputs + 1);
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    inputs[i] = node->inputs[i] ? evaluation->errors[node->inputs[i]->index] : NULL;
+  if (!reference_errors(call, inputs, outputs, node->n_outputs, &evaluation->model, errors, error))
+    return false;
+  for (unsigned i = 0; i < node->n_outputs; i++)
+    if (node->outputs[i])
+      evaluation->errors[node->outputs[i]->index] = errors[i];
+    else
+      g_free(errors[i]);
+  return true;
 }
 
 static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **error)
@@ -107,10 +128,12 @@ static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **err
   g_autofree Value **outputs = g_new0(Value *, node->n_outputs + 1);
   if (!reference_run(&call, outputs, node->n_outputs, error)) return false;
   bool ok = true;
+  for (unsigned i = 0; i < node->n_outputs; i++)
+    ok = ok && (!node->outputs[i] || check_output(node->outputs[i], outputs[i], error));
+  if (ok && evaluation->errors) ok = find_errors(evaluation, node, &call, outputs, error);
   for (unsigned i = 0; i < node->n_outputs; i++) {
     const GraphTensor *tensor = node->outputs[i];
     bool kept = tensor && (tensor->is_output || tensor->n_consumers);
-    ok = ok && (!tensor || check_output(tensor, outputs[i], error));
     if (kept)
       evaluation->values[tensor->index] = outputs[i];
     else
@@ -139,22 +162,50 @@ static bool load_values(Evaluation *evaluation, Tensor *const *inputs, GError **
   return true;
 }
 
-GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error)
+static void evaluation_clear(Evaluation *evaluation)
 {
-  Evaluation evaluation = {.graph = graph,
-                           .values = g_new0(Value *, graph->n_tensors + 1),
-                           .readers = g_new0(unsigned, graph->n_tensors + 1)};
+  for (unsigned i = 0; i < evaluation->graph->n_tensors; i++) {
+    value_free(evaluation->values[i]);
+    if (evaluation->errors) g_free(evaluation->errors[i]);
+  }
+  g_free(evaluation->values);
+  g_free(evaluation->readers);
+  g_free(evaluation->errors);
+}
+
+static GPtrArray *evaluate(Evaluation *evaluation, Tensor *const *inputs, GError **error)
+{
+  const Graph *graph = evaluation->graph;
+  evaluation->values = g_new0(Value *, graph->n_tensors + 1);
+  evaluation->readers = g_new0(unsigned, graph->n_tensors + 1);
   for (unsigned i = 0; i < graph->n_tensors; i++)
-    evaluation.readers[i] = graph->tensors[i]->n_consumers;
-  bool ok = load_values(&evaluation, inputs, error);
+    evaluation->readers[i] = graph->tensors[i]->n_consumers;
+  bool ok = load_values(evaluation, inputs, error);
   for (unsigned i = 0; ok && i < graph->n_nodes; i++)
-    ok = run_node(&evaluation, graph->nodes[i], error);
+    ok = run_node(evaluation, graph->nodes[i], error);
   GPtrArray *outputs = ok ? g_ptr_array_new_with_free_func((GDestroyNotify)value_free) : NULL;
   for (unsigned i = 0; ok && i < graph->n_outputs; i++)
-    g_ptr_array_add(outputs, g_steal_pointer(&evaluation.values[graph->outputs[i]->index]));
-  for (unsigned i = 0; i < graph->n_tensors; i++)
-    value_free(evaluation.values[i]);
-  g_free(evaluation.values);
-  g_free(evaluation.readers);
+    g_ptr_array_add(outputs, g_steal_pointer(&evaluation->values[graph->outputs[i]->index]));
+  return outputs;
+}
+
+GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error)
+{
+  Evaluation evaluation = {.graph = graph};
+  GPtrArray *outputs = evaluate(&evaluation, inputs, error);
+  evaluation_clear(&evaluation);
+  return outputs;
+}
+
+GPtrArray *evaluate_graph_errors(const Graph *graph, Tensor *const *inputs, const ErrorModel *model,
+                                 GPtrArray **errors, GError **error)
+{
+  Evaluation evaluation = {.graph = graph, .model = *model};
+  evaluation.errors = g_new0(double *, graph->n_tensors + 1);
+  GPtrArray *outputs = evaluate(&evaluation, inputs, error);
+  *errors = outputs ? g_ptr_array_new_with_free_func(g_free) : NULL;
+  for (unsigned i = 0; outputs && i < graph->n_outputs; i++)
+    g_ptr_array_add(*errors, g_steal_pointer(&evaluation.errors[graph->outputs[i]->index]));
+  evaluation_clear(&evaluation);
   return outputs;
 }

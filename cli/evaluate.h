@@ -2,7 +2,7 @@
  * fusion nor plan. */
 #pragma once
 #include "generator/graph.h"
-#include "reference/operators.h"
+#include "reference/errors.h"
 
 /* Tensor with the default data for input `index` of the graph. The graph must be bound: all shapes are
  * numbers. */
@@ -12,3 +12,7 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error);
 /* Values of the graph's outputs, in their order; free with g_ptr_array_unref. inputs: Tensor *, in the order
  * of graph->inputs, dense. */
 GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **error);
+/* The same, and how far right results may be off: *errors (g_ptr_array_unref; NULL on error) has a double *
+ * for each output, an error an element, or NULL where the output is exact. Takes several times as long. */
+GPtrArray *evaluate_graph_errors(const Graph *graph, Tensor *const *inputs, const ErrorModel *model,
+                                 GPtrArray **errors, GError **error);

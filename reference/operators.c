@@ -43,9 +43,24 @@ static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNorma
 
 static const char *const views[] = {"Split", "Transpose", "Slice", "Concat", NULL};
 
+bool reference_is_product(const char *op)
+{
+  return is_one_of(op, products);
+}
+
+bool reference_is_row(const char *op)
+{
+  return is_one_of(op, rows);
+}
+
+bool reference_is_view(const char *op)
+{
+  return is_one_of(op, views);
+}
+
 bool reference_knows(const char *op)
 {
-  return is_one_of(op, products) || is_one_of(op, rows) || is_one_of(op, views) ||
+  return reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
          reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
@@ -53,8 +68,8 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
 {
   bool known;
   memset(outputs, 0, n_outputs * sizeof *outputs);
-  bool row = is_one_of(call->op, rows);
-  if (row || is_one_of(call->op, views)) {
+  bool row = reference_is_row(call->op);
+  if (row || reference_is_view(call->op)) {
     if ((row ? reference_rows : reference_views)(call, outputs, n_outputs, error)) return true;
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);
@@ -64,7 +79,7 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
     outputs[0] = reference_quantization(call, error);
     return outputs[0] != NULL;
   }
-  if (is_one_of(call->op, products)) {
+  if (reference_is_product(call->op)) {
     outputs[0] = reference_product(call, error);
     return outputs[0] != NULL;
   }

@@ -55,7 +55,8 @@ typedef struct Comparison {
   double max_abs; /* largest |out - ref| of finite elements */
   double limit;
   size_t misplaced; /* NaN or infinities that are not in place */
-  size_t worst;     /* element of max_abs, or the first misplaced one */
+  size_t outliers;  /* elements that are further off than any right one should be */
+  size_t worst;     /* the first misplaced element, or the outlier that is furthest off, or that of max_abs */
   bool ok;
 } Comparison;
 
@@ -63,5 +64,11 @@ typedef struct Comparison {
  * f32 show; fast_sums: of 8-bit floats with fast accumulation, 13 bits on the way, which results of 16 bits
  * show too; longest_sum: k of the longest product of 16-bit floats, or 0. */
 double comparison_limit(NumberType type, bool coarse_products, bool fast_sums, int64_t longest_sum);
-/* out holds what a kernel wrote; both have the same shape. */
+/* out holds what a kernel wrote; both have the same shape. Outliers are counted by the limit and the size of
+ * the reference's elements: where results cancel, or follow several roundings, right ones can be among them
+ * and beyond the limit. */
 Comparison compare_values(const Tensor *out, const Value *reference, double limit);
+/* The same where the reference's errors are known (reference/errors.h; NULL: it is exact). The limit is
+ * raised to what they amount to, but not above `most`; ok only if there are no outliers. */
+Comparison compare_with_errors(const Tensor *out, const Value *reference, const double *errors, double limit,
+                               double most);

@@ -15,10 +15,13 @@ Value *reference_elementwise(const ReferenceCall *call, bool *known, GError **er
 bool reference_is_elementwise(const char *op);
 Value *reference_quantization(const ReferenceCall *call, GError **error); /* quantize.c */
 bool reference_is_quantization(const char *op);
+bool reference_is_product(const char *op);
 Value *reference_product(const ReferenceCall *call, GError **error); /* product.c */
+bool reference_is_row(const char *op);                               /* the reductions are among them */
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */
 
+bool reference_is_view(const char *op);
 bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                      GError **error); /* views.c */
 

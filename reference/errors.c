@@ -1,0 +1,301 @@
+/* Errors of elementwise operators, views, quantisation, reductions and products. */
+#include "reference/errors.h"
+#include "reference/private.h"
+#include <math.h>
+#include <string.h>
+
+/* Units of the last place that computing a result may cost before it is stored (docs/numerics.md has
+ * functions of 7; a result near zero between larger ones may be off by more and has no weight). */
+#define COMPUTING 8
+
+double error_sum(double a, double b)
+{
+  double sum = hypot(a, b);
+  return isnan(sum) ? INFINITY : sum;
+}
+
+double error_of_storing(NumberType type, double x)
+{
+  static const struct {
+    int bits, least; /* of the fraction, with the leading one; exponent of the smallest step */
+  } formats[] = {
+      [NUMBER_F64] = {53, -1074}, [NUMBER_F32] = {24, -149}, [NUMBER_TF32] = {11, -136},
+      [NUMBER_F16] = {11, -24},   [NUMBER_BF16] = {8, -133}, [NUMBER_E4M3] = {4, -9},
+      [NUMBER_E5M2] = {3, -16},
+  };
+  if (number_class(type) != NUMBER_FLOAT || !isfinite(x)) return 0;
+  int exponent;
+  frexp(x, &exponent);
+  int step = x == 0 ? formats[type].least : MAX(exponent - formats[type].bits, formats[type].least);
+  return ldexp(0.5, step);
+}
+
+/* Unit of the arithmetic that kernels of a type compute in. */
+static double unit_of(NumberType type)
+{
+  return type == NUMBER_F64 ? 0x1p-53 : 0x1p-24;
+}
+
+/* ---- one input moved ---- */
+
+static double difference(const Value *a, const Value *b, size_t i)
+{
+  if (!a->floats) return fabs((double)a->integers[i] - (double)b->integers[i]);
+  double x = a->floats[i], y = b->floats[i];
+  if (x == y || (isnan(x) && isnan(y))) return 0;
+  double d = fabs(x - y);
+  return isnan(d) ? INFINITY : d;
+}
+
+static Value *moved_value(const Value *value, const double *by, int sign, GError **error)
+{
+  Value *moved = value_new(value->type, value->rank, value->shape, error);
+  for (size_t i = 0; moved && i < value->n; i++) {
+    double step = isinf(by[i]) ? 0 : by[i];
+    if (moved->floats)
+      moved->floats[i] = value->floats[i] + sign * step;
+    else if (value->type == NUMBER_BOOL)
+      moved->integers[i] = step >= 0.5 ? !value->integers[i] : value->integers[i];
+    else
+      moved->integers[i] = value->integers[i] + sign * (int64_t)fmin(ceil(step), 0x1p62);
+  }
+  return moved;
+}
+
+/* Nothing can be said of what comes of an element of which nothing can be said. */
+static bool any_infinite(const double *errors, size_t n)
+{
+  for (size_t i = 0; i < n; i++)
+    if (isinf(errors[i])) return true;
+  return false;
+}
+
+static bool move_once(const ReferenceCall *call, unsigned input, const Value *moved, Value *const *outputs,
+                      unsigned n_outputs, double **steps, GError **error)
+{
+  g_autofree const Value **inputs = g_memdup2(call->inputs, call->n_inputs * sizeof *inputs);
+  g_autofree Value **results = g_new0(Value *, n_outputs + 1);
+  inputs[input] = moved;
+  ReferenceCall other = *call;
+  other.inputs = inputs;
+  if (!reference_run(&other, results, n_outputs, error)) return false;
+  for (unsigned k = 0; k < n_outputs; k++) {
+    for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++)
+      steps[k][i] = fmax(steps[k][i], difference(results[k], outputs[k], i));
+    value_free(results[k]);
+  }
+  return true;
+}
+
+static void free_lists(double **lists, unsigned n)
+{
+  for (unsigned k = 0; k < n; k++)
+    g_free(lists[k]);
+  g_free(lists);
+}
+
+bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *input_error,
+                      Value *const *outputs, unsigned n_outputs, double **errors, GError **error)
+{
+  const Value *value = call->inputs[input];
+  double **steps = g_new0(double *, n_outputs + 1);
+  bool ok = true, unknown = any_infinite(input_error, value->n);
+  for (unsigned k = 0; k < n_outputs; k++)
+    steps[k] = outputs[k] ? g_new0(double, outputs[k]->n + 1) : NULL;
+  for (int sign = -1; ok && sign <= 1; sign += 2) {
+    g_autoptr(Value) moved = moved_value(value, input_error, sign, error);
+    ok = moved && move_once(call, input, moved, outputs, n_outputs, steps, error);
+  }
+  /* An element of unknown value, once as NaN: whatever changes is unknown too. */
+  if (ok && unknown) {
+    g_autoptr(Value) moved = moved_value(value, input_error, 0, error);
+    for (size_t i = 0; moved && moved->floats && i < moved->n; i++)
+      if (isinf(input_error[i])) moved->floats[i] = NAN;
+    ok = moved && move_once(call, input, moved, outputs, n_outputs, steps, error);
+  }
+  for (unsigned k = 0; ok && k < n_outputs; k++)
+    for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++)
+      errors[k][i] = error_sum(errors[k][i], steps[k][i]);
+  free_lists(steps, n_outputs);
+  return ok;
+}
+
+/* A quotient or a rounding may fall on the other side of a tie in f32 than in double. */
+static double *with_ties(const Value *x, const double *errors)
+{
+  double *list = g_new(double, x->n + 1);
+  for (size_t i = 0; i < x->n; i++)
+    list[i] = error_sum(errors ? errors[i] : 0, 4 * unit_of(x->type) * (x->floats ? fabs(x->floats[i]) : 0));
+  return list;
+}
+
+static void add_own(const ReferenceCall *call, const Value *out, double *errors)
+{
+  if (!out->floats || reference_is_view(call->op)) return;
+  for (size_t i = 0; i < out->n; i++) {
+    double own = COMPUTING * unit_of(out->type) * fabs(out->floats[i]);
+    if (isfinite(own)) errors[i] = error_sum(errors[i], own);
+  }
+}
+
+static bool of_moved_inputs(const ReferenceCall *call, const double *const *input_errors,
+                            Value *const *outputs, unsigned n_outputs, double **errors, GError **error)
+{
+  for (unsigned i = 0; i < call->n_inputs; i++) {
+    bool ties = i == 0 && !strcmp(call->op, "QuantizeLinear");
+    g_autofree double *wider = ties ? with_ties(call->inputs[0], input_errors[0]) : NULL;
+    const double *by = wider ? wider : input_errors[i];
+    if (call->inputs[i] && by && !errors_by_moving(call, i, by, outputs, n_outputs, errors, error))
+      return false;
+  }
+  for (unsigned k = 0; k < n_outputs; k++)
+    if (outputs[k]) add_own(call, outputs[k], errors[k]);
+  return true;
+}
+
+/* ---- sums ---- */
+
+static Value *floats_like(const Value *value, GError **error)
+{
+  return value_new(NUMBER_F64, value->rank, value->shape, error);
+}
+
+static double magnitude(const Value *value, size_t i)
+{
+  return fabs(value->floats ? value->floats[i] : (double)value->integers[i]);
+}
+
+/* The operator itself, of other values. */
+static Value *run_with(const ReferenceCall *call, const Value *a, const Value *b, GError **error)
+{
+  g_autofree const Value **inputs = g_memdup2(call->inputs, call->n_inputs * sizeof *inputs);
+  inputs[0] = a;
+  if (b) inputs[1] = b;
+  ReferenceCall other = *call;
+  other.inputs = inputs;
+  other.result = NUMBER_F64;
+  Value *result = NULL;
+  return reference_run(&other, &result, 1, error) ? result : NULL;
+}
+
+/* ReduceSum and ReduceMean: errors of the terms, and of sums in an order that nobody knows: a unit of all
+ * that is added. */
+static bool of_sum(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
+                   double **errors, GError **error)
+{
+  const Value *x = call->inputs[0], *y = outputs[0];
+  g_autoptr(Value) sizes = floats_like(x, error), squares = sizes ? floats_like(x, error) : NULL;
+  if (!squares) return false;
+  for (size_t i = 0; i < x->n; i++) {
+    sizes->floats[i] = magnitude(x, i);
+    squares->floats[i] = input_errors[0] ? input_errors[0][i] * input_errors[0][i] : 0;
+  }
+  g_autoptr(Value) all = run_with(call, sizes, NULL, error),
+                   sum = all ? run_with(call, squares, NULL, error) : NULL;
+  if (!sum) return false;
+  double n = y->n ? (double)x->n / (double)y->n : 1;
+  double scale =
+      strcmp(call->op, "ReduceMean") ? 1 : 1 / fmax(n, 1); /* a mean of squares becomes a square of a mean */
+  for (size_t i = 0; i < y->n; i++) {
+    double adding = y->floats ? 2 * unit_of(y->type) * all->floats[i] : 0;
+    errors[0][i] = error_sum(sqrt(sum->floats[i] * scale), isfinite(adding) ? adding : 0);
+  }
+  return true;
+}
+
+/* ---- products ---- */
+
+static double largest(const Value *value)
+{
+  double most = 0;
+  for (size_t i = 0; value && i < value->n; i++)
+    most = fmax(most, magnitude(value, i));
+  return most;
+}
+
+/* Squares of an operand's elements (of what they are at most, where a zero point is taken off), or of its
+ * errors; infinities and NaN have no weight: what they reach is not finite in the reference either. */
+static Value *squares_of(const Value *value, const double *errors, double zero, GError **error)
+{
+  Value *squares = floats_like(value, error);
+  for (size_t i = 0; squares && i < value->n; i++) {
+    double x = errors ? errors[i] : magnitude(value, i) + zero;
+    squares->floats[i] = isnan(x) || (!errors && isinf(x)) ? 0 : x * x;
+  }
+  return squares;
+}
+
+static Value *product_of_squares(const ReferenceCall *call, const Value *a, const Value *b, GError **error)
+{
+  double alpha = strcmp(call->op, "Gemm") ? 1 : reference_number(call, "alpha");
+  g_autofree ReferenceAttribute *attributes =
+      g_memdup2(call->attributes, call->n_attributes * sizeof *attributes);
+  for (unsigned i = 0; i < call->n_attributes; i++)
+    if (!strcmp(attributes[i].name, "alpha")) attributes[i].number = alpha * alpha;
+  ReferenceCall other = *call;
+  other.op = strcmp(call->op, "Gemm") ? "MatMul" : "Gemm";
+  other.attributes = attributes;
+  other.n_inputs = 2;
+  return run_with(&other, a, b, error);
+}
+
+static bool add_term(const ReferenceCall *call, const Value *a, const Value *b, double factor,
+                     const Value *out, double *errors, GError **error)
+{
+  g_autoptr(Value) term = a && b ? product_of_squares(call, a, b, error) : NULL;
+  for (size_t i = 0; term && i < out->n; i++)
+    errors[i] = error_sum(errors[i], factor * sqrt(term->floats[i]));
+  return term != NULL;
+}
+
+static bool of_product(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
+                       const ErrorModel *model, double **errors, GError **error)
+{
+  const Value *a = call->inputs[0], *b = call->inputs[1], *out = outputs[0];
+  bool zeros = !strcmp(call->op, "MatMulInteger");
+  double a_zero = zeros && call->n_inputs > 2 ? largest(call->inputs[2]) : 0;
+  double b_zero = zeros && call->n_inputs > 3 ? largest(call->inputs[3]) : 0;
+  double accumulator = !out->floats ? 0 : a->type == NUMBER_F64 ? 1e-13 : model->product;
+  g_autoptr(Value) a2 = squares_of(a, NULL, a_zero, error),
+                   b2 = a2 ? squares_of(b, NULL, b_zero, error) : NULL;
+  if (!b2 || (accumulator > 0 && !add_term(call, a2, b2, accumulator, out, errors[0], error))) return false;
+  for (unsigned i = 0; i < 2; i++) {
+    if (!input_errors[i]) continue;
+    g_autoptr(Value) moved = squares_of(call->inputs[i], input_errors[i], 0, error);
+    if (!moved || !add_term(call, i ? a2 : moved, i ? moved : b2, 1, out, errors[0], error)) return false;
+  }
+  for (unsigned i = 2; i < call->n_inputs; i++)
+    if (call->inputs[i] && input_errors[i] &&
+        !errors_by_moving(call, i, input_errors[i], outputs, 1, errors, error))
+      return false;
+  return true;
+}
+
+/* ---- the door ---- */
+
+static bool compute(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
+                    unsigned n_outputs, const ErrorModel *model, double **errors, GError **error)
+{
+  bool sum = !strcmp(call->op, "ReduceSum") || !strcmp(call->op, "ReduceMean");
+  bool extreme = !strcmp(call->op, "ReduceMax") || !strcmp(call->op, "ReduceMin");
+  if (reference_is_product(call->op)) return of_product(call, input_errors, outputs, model, errors, error);
+  if (reference_is_row(call->op) && !sum && !extreme)
+    return errors_of_rows(call, input_errors, outputs, n_outputs, errors, error);
+  if (sum) return of_sum(call, input_errors, outputs, errors, error);
+  return of_moved_inputs(call, input_errors, outputs, n_outputs, errors, error);
+}
+
+bool reference_errors(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
+                      unsigned n_outputs, const ErrorModel *model, double **errors, GError **error)
+{
+  for (unsigned k = 0; k < n_outputs; k++)
+    errors[k] = outputs[k] ? g_new0(double, outputs[k]->n + 1) : NULL;
+  bool ok = compute(call, input_errors, outputs, n_outputs, model, errors, error);
+  for (unsigned k = 0; k < n_outputs; k++) {
+    for (size_t i = 0;
+         ok && outputs[k] && outputs[k]->floats && !reference_is_view(call->op) && i < outputs[k]->n; i++)
+      errors[k][i] = error_sum(errors[k][i], error_of_storing(outputs[k]->type, outputs[k]->floats[i]));
+    if (!ok) g_clear_pointer(&errors[k], g_free);
+  }
+  return ok;
+}

@@ -1,10 +1,10 @@
 /* What starting and launching cost, and whether launches give the same results by every way:
  *
- *   launch GRAPH GPU DIMS DEPENDENT
+ *   launch GRAPH GPU DIMS DEPENDENT [THREADS]
  *
  * GRAPH: an op description, GPU: a name, or - for the one nearest to the device, DIMS: a value for all open
- * dimensions, DEPENDENT: bench/dependent. Needs a GPU. Prints a line a figure; exits with 1 if a result
- * differs.
+ * dimensions, DEPENDENT: bench/dependent, THREADS: that compile and assemble, by default one a processor.
+ * Needs a GPU. Prints a line a figure; exits with 1 if a result differs.
  *
  * Launches are timed on the host, in batches short enough not to fill the driver's queue: the executable's,
  * and in turn with them a bare call of the driver with the same configuration and arguments, taken from the
@@ -36,6 +36,7 @@ typedef struct Bench {
   Device *device;
   Source *source;
   const char *gpu_name; /* NULL: the nearest */
+  unsigned threads;     /* 0: one a processor */
   int64_t dims[8];
   Loaded *loaded;
   const void **tensors;
@@ -100,7 +101,7 @@ static Loaded *start(const Bench *bench, const char *cache, bool nvjitlink, doub
   double begin = now_us();
   g_autoptr(Gpu) gpu = bench->gpu_name ? gpu_load(bench->gpu_name, &error) : NULL;
   must(gpu || !bench->gpu_name, &error);
-  const JitOptions options = {.cache_dir = cache, .nvjitlink = nvjitlink};
+  const JitOptions options = {.cache_dir = cache, .nvjitlink = nvjitlink, .jobs = bench->threads};
   Loaded *loaded = jit_source(bench->source, gpu, &options, &error);
   *ms = (now_us() - begin) / 1e3;
   must(loaded != NULL, &error);
@@ -459,8 +460,8 @@ static void check_dependent(Bench *bench, const char *folder)
 
 int main(int argc, char **argv)
 {
-  if (argc != 5) {
-    fputs("launch GRAPH GPU DIMS DEPENDENT\n", stderr);
+  if (argc != 5 && argc != 6) {
+    fputs("launch GRAPH GPU DIMS DEPENDENT [THREADS]\n", stderr);
     return ERROR_USAGE;
   }
   setvbuf(stdout, NULL, _IOLBF, 0);
@@ -472,6 +473,7 @@ int main(int argc, char **argv)
   must(bench.source != NULL, &error);
   for (unsigned i = 0; i < G_N_ELEMENTS(bench.dims); i++)
     bench.dims[i] = g_ascii_strtoll(argv[3], NULL, 10);
+  bench.threads = argc == 6 ? (unsigned)g_ascii_strtoull(argv[5], NULL, 10) : 0;
   double ms = 0;
   bench.loaded = start(&bench, "", false, &ms);
   printf("%s on %s, for %s\n", argv[1], device_name(bench.device), bench.loaded->gpu);

@@ -13,7 +13,9 @@ struct AssemblyQueue {
   const Assembler *assembler;
   char *target;
   GPtrArray *kernels; /* QueuedKernel *; changes only before the first task */
-  GThreadPool *pool;  /* a task is: assemble whatever is next */
+  GThreadPool *ahead; /* a task is: assemble whatever is next */
+  GThreadPool
+      *wanted; /* a task is: assemble a kernel that somebody waits for; NULL: one thread is all there is */
   GCancellable *stop;
   GMutex lock; /* of what follows, and of the kernels' states and results */
   GCond changed;
@@ -50,21 +52,33 @@ static void assemble(AssemblyQueue *queue, QueuedKernel *kernel)
   g_mutex_unlock(&queue->lock);
 }
 
-/* The next kernel, marked as begun; NULL: all are. */
-static QueuedKernel *begin_next(AssemblyQueue *queue)
+/* The next kernel, marked as begun: one that is wanted, or else, if `any`, the first that waits. NULL: there
+ * is none. */
+static QueuedKernel *begin_next(AssemblyQueue *queue, bool any)
 {
   QueuedKernel *next = NULL;
   g_mutex_lock(&queue->lock);
   for (guint i = 0; i < queue->kernels->len && (!next || next->state != KERNEL_WANTED); i++) {
     QueuedKernel *kernel = queue->kernels->pdata[i];
-    if (kernel->state == KERNEL_WANTED || (kernel->state == KERNEL_WAITS && !next)) next = kernel;
+    if (kernel->state == KERNEL_WANTED || (any && kernel->state == KERNEL_WAITS && !next)) next = kernel;
   }
   if (next) next->state = KERNEL_BEGUN;
   g_mutex_unlock(&queue->lock);
   return next;
 }
 
-static void run_task(void *task, void *data)
+static void run_next(AssemblyQueue *queue, bool any)
+{
+  QueuedKernel *kernel = g_cancellable_is_cancelled(queue->stop) ? NULL : begin_next(queue, any);
+  if (kernel) assemble(queue, kernel);
+}
+
+static void run_wanted(void *task, void *data)
+{
+  run_next(data, false);
+}
+
+static void run_ahead(void *task, void *data)
 {
   AssemblyQueue *queue = data;
   g_mutex_lock(&queue->lock);
@@ -72,10 +86,11 @@ static void run_task(void *task, void *data)
   queue->first = NULL;
   g_mutex_unlock(&queue->lock);
   if (first) first(queue->data); /* even if the queue is to stop */
-  QueuedKernel *kernel = g_cancellable_is_cancelled(queue->stop) ? NULL : begin_next(queue);
-  if (kernel) assemble(queue, kernel);
+  run_next(queue, true);
 }
 
+/* Half of the threads work ahead. The others are kept for kernels that a launch waits for: among as many
+ * assemblers as there are processors it would wait for one of them to end first. */
 AssemblyQueue *assembly_queue_new(const Assembler *assembler, const char *target, unsigned threads)
 {
   AssemblyQueue *queue = g_new0(AssemblyQueue, 1);
@@ -85,8 +100,9 @@ AssemblyQueue *assembly_queue_new(const Assembler *assembler, const char *target
   queue->stop = g_cancellable_new();
   g_mutex_init(&queue->lock);
   g_cond_init(&queue->changed);
-  queue->pool =
-      g_thread_pool_new(run_task, queue, (int)(threads ? threads : g_get_num_processors()), FALSE, NULL);
+  if (!threads) threads = g_get_num_processors();
+  queue->ahead = g_thread_pool_new(run_ahead, queue, (int)((threads + 1) / 2), FALSE, NULL);
+  if (threads > 1) queue->wanted = g_thread_pool_new(run_wanted, queue, (int)(threads / 2), FALSE, NULL);
   return queue;
 }
 
@@ -94,7 +110,9 @@ void assembly_queue_free(AssemblyQueue *queue)
 {
   if (!queue) return;
   g_cancellable_cancel(queue->stop);
-  g_thread_pool_free(queue->pool, FALSE, TRUE); /* tasks that are left find that they shall stop */
+  /* Tasks that are left find that they shall stop. */
+  g_thread_pool_free(queue->ahead, FALSE, TRUE);
+  if (queue->wanted) g_thread_pool_free(queue->wanted, FALSE, TRUE);
   if (queue->free_data) queue->free_data(queue->data);
   g_ptr_array_unref(queue->kernels);
   g_object_unref(queue->stop);
@@ -122,7 +140,7 @@ void assembly_queue_start(AssemblyQueue *queue, void (*first)(void *data), void 
   queue->data = data;
   queue->free_data = free_data;
   for (guint i = queue->n_done; i < queue->kernels->len; i++)
-    g_thread_pool_push(queue->pool, queue, NULL); /* a task must not be NULL */
+    g_thread_pool_push(queue->ahead, queue, NULL); /* a task must not be NULL */
 }
 
 void assembly_queue_want(AssemblyQueue *queue, unsigned i)
@@ -132,7 +150,7 @@ void assembly_queue_want(AssemblyQueue *queue, unsigned i)
   bool begin = kernel->state == KERNEL_WAITS;
   if (begin) kernel->state = KERNEL_WANTED;
   g_mutex_unlock(&queue->lock);
-  if (begin) g_thread_pool_push(queue->pool, queue, NULL);
+  if (begin) g_thread_pool_push(queue->wanted ? queue->wanted : queue->ahead, queue, NULL);
 }
 
 GBytes *assembly_queue_take(AssemblyQueue *queue, unsigned i, GError **error)

@@ -1,8 +1,9 @@
 /* Kernels on their way to machine code, behind the back of a program that already launches some of them.
  *
- * Threads of the queue assemble kernels in the order in which they were added, those that somebody asked for
- * first. Whoever takes a kernel that nobody has begun assembles it himself. Each is assembled once, whether
- * that goes well or not. Thread-safe, except assembly_queue_add(), _start() and _free(). */
+ * Half of the queue's threads assemble kernels in the order in which they were added, the others those that
+ * somebody asked for; a thread that has the choice takes the latter. Whoever takes a kernel that nobody has
+ * begun assembles it himself. Each is assembled once, whether that goes well or not. Thread-safe, except
+ * assembly_queue_add(), _start() and _free(). */
 #pragma once
 #include "runtime/assembler.h"
 

@@ -172,19 +172,9 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
-/* Tiles of the product with so many rows, all of its batches. */
-static double tiles_of(const Chooser *chooser, const GemmCandidate *tile, int64_t rows)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  double along = tile->swapped ? tile->bn : tile->bm, across = tile->swapped ? tile->bm : tile->bn;
-  double tiles = ceil((double)rows / along) * ceil((double)choose_maximum(chooser, gemm->n) / across);
-  for (unsigned i = 0; i < gemm->n_batch; i++)
-    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
-  return tiles;
-}
-
-/* `tile` completed for the variant: without guards (`fast`) it has fewer stages. */
-static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
+/* `tile` completed for the variant: without guards (`fast`) it has fewer stages. `comes_back`: other variants
+ * have it too, for more rows, and are to share its kernel, whose blocks walk then. */
+static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with group and with warp products */
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
@@ -192,10 +182,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   tile = gemm_candidate(chooser, tile, fast);
   /* operands may be aligned although results are not: then group products add up here too */
   if (!fast) tile.promote = gemm_promotes(chooser, tile.group || gemm_group_possible(chooser));
-  /* never timed so far: on request only */
-  unsigned walks = 1;
-  if (fast && choose_forced(chooser, "persistent", &walks) && !walks)
-    tile = gemm_candidate_within(chooser, tile, tiles_of(chooser, &tile, most_rows(chooser, choice)));
+  if (fast && !comes_back) tile = gemm_candidate_within(chooser, tile, most_rows(chooser, choice));
   if (fast) tile.stages = gemm_candidate_slots(chooser, &tile, most_rows(chooser, choice));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
@@ -257,7 +244,7 @@ static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandid
 {
   int64_t budget = chooser->options ? chooser->options->sm_budget : 0, rows = most_rows(chooser, choice);
   if (!budget || tile->split <= 1) return true;
-  double blocks = tiles_of(chooser, tile, rows) * tile->split;
+  double blocks = gemm_candidate_tiles(chooser, tile, rows) * tile->split;
   if (blocks <= (double)budget) return true;
   const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",
@@ -350,6 +337,16 @@ typedef struct {
   int64_t taken;           /* rows that variants before these serve */
 } RangeVariants;
 
+/* Is the tile of a range that of another one, too? */
+static bool tile_comes_back(const GArray *ranges, unsigned i)
+{
+  const GemmRange *range = &g_array_index(ranges, GemmRange, i);
+  bool again = false;
+  for (unsigned j = 0; j < ranges->len; j++)
+    again |= j != i && gemm_candidate_same(&range->tile, &g_array_index(ranges, GemmRange, j).tile);
+  return again;
+}
+
 /* Variants for ranges of M; if for any number of batches, all but the last range's. */
 static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted)
 {
@@ -363,7 +360,7 @@ static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted
     if (wanted->batches)
       fits = fits && choose_require_at_most(chooser, choice, wanted->batches, wanted->most);
     if (!last) fits = fits && choose_require_at_most(chooser, choice, gemm->m, range->most);
-    if (fits) finish(chooser, choice, range->tile, true);
+    if (fits) finish(chooser, choice, range->tile, true, tile_comes_back(wanted->ranges, i));
   }
 }
 
@@ -443,7 +440,7 @@ bool choose_gemm(Chooser *chooser)
   if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, template_of(gemm));
   if (require_fast(chooser, choice, group))
-    finish(chooser, choice, tile, true);
+    finish(chooser, choice, tile, true, false);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of 16 bytes");
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
@@ -451,6 +448,6 @@ bool choose_gemm(Chooser *chooser)
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
   if (tile.bm * tile.bn > MOST_GUARDED) tile.bm = 128, tile.bn = 128; /* guards take registers */
-  finish(chooser, choose_open(chooser, template_of(gemm)), tile, false);
+  finish(chooser, choose_open(chooser, template_of(gemm)), tile, false, false);
   return true;
 }

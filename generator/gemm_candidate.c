@@ -227,7 +227,7 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
   tile.promote = gemm_promotes(chooser, tile.group);
   tile.beside = warpgroups_beside(chooser, &tile);
   tile.bk = tile_depth(chooser, tile, fast);
-  tile.reuse = 0;
+  tile.reuse = tile.once = 0;
   tile.stages = stage_count(chooser, &tile, fast);
   if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
     GemmCandidate reusing = tile;
@@ -239,16 +239,33 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
   return tile;
 }
 
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, double tiles)
+double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  double down = MAX(1, candidate->cluster), across = MAX(1, candidate->across); /* clusters begin whole */
+  double columns = (double)choose_maximum(chooser, gemm->n),
+         high = candidate->swapped ? columns : (double)rows,
+         wide = candidate->swapped ? (double)rows : columns;
+  double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
+  return tiles;
+}
+
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)
 {
   GemmCandidate once = candidate;
   once.once = 1;
   once.stages = stage_count(chooser, &once, true);
-  bool possible = candidate.group && gemm_candidate_walks(chooser, &candidate) && candidate.alternate <= 1 &&
-                  candidate.stream <= 1 && !fused_is_reduced(chooser->op);
+  unsigned walks = 0; /* set by hand: blocks walk */
+  choose_forced(chooser, "persistent", &walks);
+  bool possible = !walks && candidate.group && gemm_candidate_walks(chooser, &candidate) &&
+                  candidate.alternate <= 1 && candidate.stream <= 1 && !fused_is_reduced(chooser->op);
   bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
   bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
-  bool one_tile = !budget && tiles <= chooser->gpu->sm_count;
+  unsigned blocks = MAX(1, candidate.cluster) * MAX(1, candidate.across), sms = chooser->gpu->sm_count;
+  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
+  bool one_tile = !budget && gemm_candidate_tiles(chooser, &candidate, rows) <= sms;
   return possible && staged && one_tile && once.stages > candidate.stages ? once : candidate;
 }
 
@@ -534,7 +551,8 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
 
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
-  Priced priced = priced_shape(chooser, candidate, m);
+  GemmCandidate within = gemm_candidate_within(chooser, *candidate, m);
+  Priced priced = priced_shape(chooser, &within, m);
   if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
   CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced.shape, &priced.tile)
                                      : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);

@@ -48,9 +48,11 @@ bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
 bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate);
-/* The same tile where there are so many at most: if each block then has one of its own, and that leaves room
- * for more slots, `once` and the stages say so. */
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, double tiles);
+/* Tiles of the product with so many rows, all of its batches. */
+double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows);
+/* The same tile where there are so many rows at most: if each block then has one of its own, and that leaves
+ * room for more slots, `once` and the stages say so. */
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);

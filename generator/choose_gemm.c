@@ -111,8 +111,6 @@ static bool starts_alone(const Chooser *chooser, const Choice *choice, const Gem
   return most_rows(chooser, choice) > along;
 }
 
-/* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
- * tile. Whoever gives rows or columns and does not ask for exchanged operands means the tile as it stands. */
 /* A parameter that is set to more than 1, by hand. */
 static bool forces_several(const Chooser *chooser, const char *name)
 {
@@ -136,6 +134,8 @@ static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
   if (split || stream) tile->cluster = tile->across = tile->alternate = 1;
 }
 
+/* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
+ * tile. Whoever gives rows or columns and does not ask for exchanged operands means the tile as it stands. */
 static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
 {
   bool asked = choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL);
@@ -203,8 +203,6 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));
-  }
-  if (fast && !gemm->dual) {
     choice_set_int(choice, "one_row", 0);
     choice_set_int(choice, "one_column", 0);
   }

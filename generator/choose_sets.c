@@ -61,9 +61,23 @@ static bool check_set(const char *set, GError **error)
   return true;
 }
 
+/* Who asks for two values at once would get one of them here and the other there. */
+static bool check_once(const char *const *sets, const char *const *set, GError **error)
+{
+  gsize length = strcspn(*set, "=");
+  for (; sets < set; sets++) {
+    if (strncmp(*sets, *set, length) || (*sets)[length] != '=') continue;
+    error_set(error, ERROR_INPUT, NULL, "parameter-twice", NULL, "--set %s: %.*s is set already, by --set %s",
+              *set, (int)length, *set, *sets);
+    return false;
+  }
+  return true;
+}
+
 bool choose_check_sets(const CompileOptions *options, GError **error)
 {
-  for (const char *const *set = options ? options->sets : NULL; set && *set; set++)
-    if (!check_set(*set, error)) return false;
+  const char *const *sets = options ? options->sets : NULL;
+  for (const char *const *set = sets; set && *set; set++)
+    if (!check_set(*set, error) || !check_once(sets, set, error)) return false;
   return true;
 }

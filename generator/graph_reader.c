@@ -154,14 +154,14 @@ static void bind_dims(Reader *reader)
       g_autofree char *hint = g_strdup_printf("its symbols: %s", *names ? names : "none");
       reader_report(reader, ERROR_INPUT, NULL, "unknown-symbol", hint, "the graph has no dimension `%s`",
                     binding->name);
+    } else if (dim->bound && dim->min != binding->value) {
+      reader_report(reader, ERROR_INPUT, NULL, "bound-twice", NULL, "dimension `%s` is given two values",
+                    binding->name);
     } else if (binding->value < dim->min || binding->value > dim->max || binding->value % dim->multiple) {
       reader_report(reader, ERROR_INPUT, &dim->mark, "out-of-range", NULL,
                     "%s=%" G_GINT64_FORMAT " is not a multiple of %" G_GINT64_FORMAT
                     " between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
                     binding->name, binding->value, dim->multiple, dim->min, dim->max);
-    } else if (dim->bound && dim->min != binding->value) {
-      reader_report(reader, ERROR_INPUT, NULL, "bound-twice", NULL, "dimension `%s` is given two values",
-                    binding->name);
     } else {
       dim->bound = true;
       dim->min = dim->max = binding->value;

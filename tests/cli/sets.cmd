@@ -83,3 +83,12 @@ $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --
          ^
 hint: a smaller tile, or more warps
 [exit 3]
+
+# One value for each.
+$ adlgen compile product.json --gpu h100 --set bm=64 --set bn=64 --set bm=128 --emit ptx --out out
+error: --set bm=128: bm is set already, by --set bm=64
+[exit 1]
+
+$ adlgen compile product.json --gpu h100 --dim M=64 --dim M=128 --emit ptx --out out
+error: dimension `M` is given two values
+[exit 1]

@@ -626,6 +626,8 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
   if (sharing > 1) {
+    if (rows * columns > 1)
+      ir_remark(split->context, "clusters of several tiles rejected: the blocks of a cluster share one tile");
     split->cluster.shared_tile = true;
     split->cluster.blocks = sharing;
     ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, sharing));

@@ -303,6 +303,33 @@ static bool collect_live(Fuser *fuser, GPtrArray *live, GError **error)
   return ok;
 }
 
+static void mark_read(const GraphNode *node, bool *read)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphTensor *input = node->inputs[i];
+    if (!input) continue;
+    read[input->index] = true;
+    for (unsigned j = 0; j < input->n_parts; j++)
+      read[input->parts[j]->index] = true;
+  }
+}
+
+/* What only a part of no elements was made of is not computed. */
+static void drop_unread(const Fuser *fuser, GPtrArray *live)
+{
+  g_autofree bool *read = g_new0(bool, fuser->tensors->len + 1);
+  for (guint i = live->len; i-- > 0;) {
+    const GraphNode *node = live->pdata[i];
+    bool needed = false;
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      needed = needed || (node->outputs[j] && (node->outputs[j]->is_output || read[node->outputs[j]->index]));
+    if (needed)
+      mark_read(node, read);
+    else
+      g_ptr_array_remove_index(live, i);
+  }
+}
+
 bool fuser_prepare(Fuser *fuser, GError **error)
 {
   g_autoptr(GPtrArray) live = g_ptr_array_new();
@@ -312,6 +339,7 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   fuser_expand_zero_points(fuser, live);
   if (!fuser->none) fuser_take_scales(fuser, live);
   fuser_make_views(fuser, live);
+  drop_unread(fuser, live);
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i], *after = NULL;
     if (node->op->class_ == OPERATOR_ROW) {

@@ -6,23 +6,28 @@
 #include "ir/lower/lower.h"
 
 typedef struct Operand {
-  const LowerShared *shared;
+  LowerShared shared;
   const LowerMap *warps; /* the warps' part of the coordinates */
   unsigned k_dim;        /* dimension of the tile along k: 1 of A, 0 of B */
   unsigned per;          /* elements in a 32-bit register */
 } Operand;
 
-static Operand operand_of(const LowerShared *shared, const LowerMap *warps, unsigned k_dim)
+#define MOST_SUMS 144 /* registers: beside more, the few that keep lanes apart would spill */
+
+static Operand operand_of(const Lower *lower, const LowerShared *shared, const LowerMap *warps,
+                          unsigned k_dim)
 {
-  return (Operand){shared, warps, k_dim, 4 / number_bytes(shared->element)};
+  Operand operand = {*shared, warps, k_dim, 4 / number_bytes(shared->element)};
+  operand.shared.apart = lower->sums <= MOST_SUMS;
+  return operand;
 }
 
 static bool is_matrix_loadable(Lower *lower, const Operand *operand)
 {
-  unsigned inner = lower_shared_inner(operand->shared), bytes = number_bytes(operand->shared->element);
+  unsigned inner = lower_shared_inner(&operand->shared), bytes = number_bytes(operand->shared.element);
   if (!gpu_has(lower->context->gpu, "matrix_load")) return false;
   if (inner != operand->k_dim && bytes != 2) return false;
-  return lower_shared_vector(operand->shared, inner) * bytes >= 16;
+  return lower_shared_vector(&operand->shared, inner) * bytes >= 16;
 }
 
 /* `matrices` 8x8 matrices; `at` is the coordinate of the first. Lanes 8 i .. 8 i + 7 give the rows of matrix
@@ -32,12 +37,12 @@ static void load_matrices(Lower *lower, const Operand *operand, bool k_first, un
 {
   unsigned k_dim = operand->k_dim, other = 1 - k_dim, k_step = 4 * operand->per;
   LowerMap map = *operand->warps;
-  bool transposed = lower_shared_inner(operand->shared) != k_dim;
+  bool transposed = lower_shared_inner(&operand->shared) != k_dim;
   lower_map_add(&map, SOURCE_LANE, 1, 8, 32, transposed ? k_dim : other, 1);
   lower_map_add(&map, SOURCE_LANE, 8, 2, 32, k_first ? k_dim : other, k_first ? k_step : 8);
   if (matrices == 4)
     lower_map_add(&map, SOURCE_LANE, 16, 2, 32, k_first ? other : k_dim, k_first ? 8 : k_step);
-  LowerAddress address = lower_shared_at(lower, operand->shared, &map, at);
+  LowerAddress address = lower_shared_at(lower, &operand->shared, &map, at);
   IrOp *load = lower_emit(lower, OP_LOAD_MATRIX, 1, lower_address(lower, address));
   for (unsigned i = 0; i < matrices; i++)
     out[i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
@@ -50,13 +55,13 @@ static IrExpr *load_elements(Lower *lower, const Operand *operand, const unsigne
   LowerMap map = *operand->warps;
   lower_map_add(&map, SOURCE_LANE, 1, 4, 32, operand->k_dim, operand->per);
   lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1 - operand->k_dim, 1);
-  LowerTile tile = {.element = operand->shared->element, .n = operand->per};
+  LowerTile tile = {.element = operand->shared.element, .n = operand->per};
   unsigned reg[4] = {0, 1, 2, 3};
   tile.reg = arena_new_array(lower->arena, IrExpr *, 4);
   for (unsigned i = 0; i < operand->per; i++) {
     unsigned here[LAYOUT_MAX_DIMS] = {at[0], at[1]};
     here[operand->k_dim] += i;
-    lower_load_vector(lower, OP_LOAD_SHARED, lower_shared_at(lower, operand->shared, &map, here), &tile,
+    lower_load_vector(lower, OP_LOAD_SHARED, lower_shared_at(lower, &operand->shared, &map, here), &tile,
                       &reg[i], 1, NULL, NULL, NULL);
   }
   if (operand->per == 1) return tile.reg[0];
@@ -66,7 +71,7 @@ static IrExpr *load_elements(Lower *lower, const Operand *operand, const unsigne
 void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned row,
                       unsigned k, IrExpr **out)
 {
-  Operand operand = operand_of(shared, warps, 1);
+  Operand operand = operand_of(lower, shared, warps, 1);
   if (is_matrix_loadable(lower, &operand)) {
     load_matrices(lower, &operand, false, 4, (unsigned[LAYOUT_MAX_DIMS]){row, k}, out);
     return;
@@ -79,7 +84,7 @@ void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *w
 void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
                       unsigned column, unsigned pieces, IrExpr **out)
 {
-  Operand operand = operand_of(shared, warps, 0);
+  Operand operand = operand_of(lower, shared, warps, 0);
   if (is_matrix_loadable(lower, &operand)) {
     load_matrices(lower, &operand, true, 2 * pieces, (unsigned[LAYOUT_MAX_DIMS]){k, column}, out);
     return;

@@ -60,6 +60,7 @@ typedef struct Lower {
   LowerScope *scope;
   LowerRole *role;
   unsigned block_warps;
+  unsigned sums;                /* registers of a thread's largest variable tile: what products add up in */
   IrExpr *thread, *lane, *warp; /* of the block; lane of the warp */
   GHashTable *tiles;            /* STAGED tile value -> LowerTile* */
   GHashTable *scalars;          /* STAGED scalar value -> IrExpr* */
@@ -183,6 +184,7 @@ typedef struct LowerShared {
   IrExpr *slot;  /* NULL if constant */
   int64_t stride;
   int64_t offset; /* constant bytes */
+  bool apart;     /* what a lane adds is kept apart from the slot, so that it is the same in all slots */
   unsigned rank;
   unsigned origin[LAYOUT_MAX_DIMS], extent[LAYOUT_MAX_DIMS]; /* the part that is meant */
 } LowerShared;

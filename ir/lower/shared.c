@@ -37,6 +37,7 @@ static void describe(LowerShared *shared, const IrType *type)
   shared->element = type->element;
   shared->slot = NULL;
   shared->stride = 0;
+  shared->apart = false;
   shared->rank = type->layout ? type->layout->rank : 0;
   for (unsigned d = 0; d < shared->rank; d++) {
     shared->origin[d] = 0;
@@ -341,11 +342,17 @@ LowerAddress lower_shared_at(Lower *lower, const LowerShared *shared, const Lowe
   }
   uint64_t thread_bits = offsets.bits | swizzle_of(layout, offsets.bits);
   uint64_t moved = low ^ swizzle_of(layout, low);
-  LowerAddress address = add_thread(lower, shared, emit_swizzle(lower, layout, thread), (int64_t)high);
   uint64_t meets = moved & thread_bits;
+  bool apart = shared->apart && shared->slot;
+  thread = emit_swizzle(lower, layout, thread);
+  /* The tile starts on an atom's boundary, so the xor may be taken of the thread's part or of the whole
+   * address. Of the part it is computed once for all slots, and the assembler adds a slot's start, which is
+   * the same for a warp, for nothing; it costs a register for each. */
+  if (meets && apart)
+    thread = lower_bits(lower, OP_XOR, NUMBER_S32, thread, lower_int(lower, (int64_t)meets));
+  LowerAddress address = add_thread(lower, shared, thread, (int64_t)high);
   address.offset += (int64_t)(moved & ~thread_bits);
-  /* The tile starts on an atom's boundary, so the xor may be taken of the whole address. */
-  if (meets)
+  if (meets && !apart)
     address.base = lower_bits(lower, OP_XOR, NUMBER_U32, address.base, lower_int(lower, (int64_t)meets));
   return address;
 }

@@ -181,12 +181,21 @@ static void bind_parameters(Lower *lower)
   }
 }
 
+static void find_sums(IrOp *op, void *data)
+{
+  Lower *lower = data;
+  const IrType *type = op->code == OP_VAR && op->n_results ? &op->results[0]->type : NULL;
+  if (type && type->kind == TYPE_TILE && type->layout)
+    lower->sums = MAX(lower->sums, layout_registers(type->layout));
+}
+
 static void lower_kernel(Lower *lower)
 {
   IrRegion *body = arena_new_object(lower->arena, IrRegion);
   body->function = lower->kernel;
   if (!block_warps(lower)) return;
   bind_parameters(lower);
+  ir_region_visit(lower->kernel->body, find_sums, lower);
   lower_scope_open(lower, NULL, body, false);
   place_thread(lower);
   LowerRole whole;

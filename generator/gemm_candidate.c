@@ -167,6 +167,19 @@ static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
   return symbolic_divisible(op->dims[column], piece, facts);
 }
 
+/* Does the epilogue read another tile of the result's size? */
+static bool reads_a_tile(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const Symbolic *const *strides = op->inputs[i].strides + op->rank - 2;
+    bool operand = i == op->gemm.a || i == op->gemm.b;
+    if (!operand && !symbolic_equals(strides[0], 0) && !symbolic_equals(strides[1], 0)) return true;
+  }
+  return false;
+}
+
+#define FEW_OPERATIONS 5 /* an output */
+
 /* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
  * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
  * tile to read take longer. */
@@ -174,8 +187,8 @@ static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candida
 {
   const FusedOperator *op = chooser->op;
   int64_t k = 0;
-  bool plain =
-      op->n_outputs == 1 && !op->outputs[0].reduced && op->n_inputs == 2 && steps_operations(op) == 0;
+  bool plain = op->n_outputs == 1 && !op->outputs[0].reduced && !reads_a_tile(op) &&
+               steps_operations(op) <= FEW_OPERATIONS;
   bool turns = candidate->alternate > 1 && !candidate->swapped && !op->gemm.dual;
   return plain && turns && out_bytes(op) <= 2 && symbolic_is_constant(op->gemm.k, &k) &&
          k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);

@@ -156,12 +156,13 @@ static const char *form_in(StepWriter *writer, const IrModule *library, const ch
   return ir_function_find(library, form) ? form : NULL;
 }
 
-/* The function's fast form if fast mathematics are asked for and there is one; else its narrow form if the
- * result has few bits and there is one. */
+/* The function's fast form if fast mathematics are asked for and there is one; else the shortest form that is
+ * good enough for the result's type. */
 static const char *function_name(StepWriter *writer, const char *name)
 {
   const char *form = writer->fast ? form_in(writer, writer->library, name, "fast") : NULL;
-  if (!form && writer->few_bits) form = form_in(writer, writer->narrow, name, "narrow");
+  if (!form && writer->precision <= STEP_BRIEF) form = form_in(writer, writer->narrow, name, "brief");
+  if (!form && writer->precision <= STEP_NARROW) form = form_in(writer, writer->narrow, name, "narrow");
   return form ? form : name;
 }
 
@@ -321,7 +322,7 @@ IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
     if (operands[i])
       converted[i] = step_convert(writer, operands[i], condition ? NUMBER_BOOL : step->compute);
   }
-  writer->few_bits = number_class(step->type) == NUMBER_FLOAT && number_bits(step->type) <= 16;
+  writer->precision = step_precision(step->type);
   bool special;
   IrExpr *value = write_special(writer, step, converted, &special);
   if (!special) value = write_form(writer, step, converted);

@@ -3,13 +3,20 @@
 #include "generator/fusion.h"
 #include "ir/ir.h"
 
+/* How good a function's result has to be: as f32, as f16 (NAME_narrow), as bf16 and 8-bit floats
+ * (NAME_brief). */
+typedef enum { STEP_BRIEF, STEP_NARROW, STEP_FULL } StepPrecision;
+#define STEP_PRECISIONS 3
+
+StepPrecision step_precision(NumberType result);
+
 typedef struct StepWriter {
   IrBuilder *builder;
   const IrModule
       *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
   const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
   bool fast;              /* --math fast */
-  bool few_bits;          /* set by step_write: the result's type in the graph has at most 16 bits */
+  StepPrecision precision; /* set by step_write, of the result's type in the graph */
   GError **error;
 } StepWriter;
 
@@ -27,8 +34,8 @@ NumberType step_element(const IrExpr *value, NumberType otherwise); /* of a tile
  * negations and magnitudes, which are part of other instructions, count nothing. */
 typedef struct StepOperations {
   OperatorId id;
-  const char *name;      /* of the function */
-  unsigned narrow, full; /* of the form for results of at most 16 bits, and of the other */
+  const char *name; /* of the function */
+  unsigned n[STEP_PRECISIONS];
 } StepOperations;
 
 const StepOperations *steps_operations_table(unsigned *n);

@@ -3,33 +3,27 @@
 #include "generator/steps.h"
 #include <string.h>
 
-/* Functions of more than one operation, for results of at most 16 bits and for wider ones. */
+/* Functions of more than one operation: brief, narrow, full forms. */
 static const StepOperations counted[] = {
-    {ONNX_Gelu, "gelu", 21, 45},
-    {ONNX_Gelu, "gelu_tanh", 24, 30},
-    {ONNX_Tanh, "tanh", 24, 38},
-    {ONNX_Erf, "erf", 24, 46},
-    {ONNX_Swish, "silu", 21, 27},
-    {ONNX_Swish, "swish", 22, 28},
-    {ONNX_Sigmoid, "sigmoid", 20, 26},
-    {ONNX_Exp, "exp", 22, 22},
-    {ONNX_Log, "log", 28, 28},
-    {ONNX_LeakyRelu, "leaky_relu", 3, 3},
-    {ONNX_PRelu, "prelu", 3, 3},
-    {ONNX_ThresholdedRelu, "thresholded_relu", 2, 2},
-    {ONNX_Elu, "elu", 29, 29},
-    {ONNX_Selu, "selu", 30, 30},
-    {ONNX_Celu, "celu", 31, 31},
-    {ONNX_HardSigmoid, "hard_sigmoid", 3, 3},
-    {ONNX_HardSwish, "hard_swish", 4, 4},
-    {ONNX_Mish, "mish", 28, 28},
-    {ONNX_Softplus, "softplus", 57, 57},
-    {ONNX_Softsign, "softsign", 2, 2},
-    {ONNX_Pow, "pow", 112, 112},
-    {ONNX_Sin, "sin", 88, 88},
-    {ONNX_Cos, "cos", 87, 87},
-    {ONNX_Tan, "tan", 87, 87},
+    {ONNX_Gelu, "gelu", {12, 12, 45}},         {ONNX_Gelu, "gelu_tanh", {13, 13, 30}},
+    {ONNX_Tanh, "tanh", {14, 24, 38}},         {ONNX_Erf, "erf", {14, 14, 46}},
+    {ONNX_Swish, "silu", {16, 19, 27}},        {ONNX_Swish, "swish", {18, 21, 28}},
+    {ONNX_Sigmoid, "sigmoid", {16, 19, 26}},   {ONNX_Exp, "exp", {22, 22, 22}},
+    {ONNX_Log, "log", {28, 28, 28}},           {ONNX_LeakyRelu, "leaky_relu", {3, 3, 3}},
+    {ONNX_PRelu, "prelu", {3, 3, 3}},          {ONNX_ThresholdedRelu, "thresholded_relu", {2, 2, 2}},
+    {ONNX_Elu, "elu", {29, 29, 29}},           {ONNX_Selu, "selu", {30, 30, 30}},
+    {ONNX_Celu, "celu", {31, 31, 31}},         {ONNX_HardSigmoid, "hard_sigmoid", {3, 3, 3}},
+    {ONNX_HardSwish, "hard_swish", {4, 4, 4}}, {ONNX_Mish, "mish", {28, 28, 28}},
+    {ONNX_Softplus, "softplus", {57, 57, 57}}, {ONNX_Softsign, "softsign", {2, 2, 2}},
+    {ONNX_Pow, "pow", {112, 112, 112}},        {ONNX_Sin, "sin", {88, 88, 88}},
+    {ONNX_Cos, "cos", {87, 87, 87}},           {ONNX_Tan, "tan", {87, 87, 87}},
 };
+
+StepPrecision step_precision(NumberType result)
+{
+  if (number_class(result) != NUMBER_FLOAT || number_bits(result) > 16) return STEP_FULL;
+  return result == NUMBER_F16 ? STEP_NARROW : STEP_BRIEF;
+}
 
 const StepOperations *steps_operations_table(unsigned *n)
 {
@@ -73,9 +67,9 @@ double steps_operations(const FusedOperator *op)
       varying[i] |= varies(op, &step->operands[j], varying);
     if (!varying[i]) continue; /* once a thread */
     unsigned operations = step->op == ONNX_Cast || step->op == ONNX_Identity ? 0 : 1;
-    bool narrow = number_class(step->type) == NUMBER_FLOAT && number_bits(step->type) <= 16;
+    StepPrecision precision = step_precision(step->type);
     for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)
-      if (calls(step, &counted[j])) operations = narrow ? counted[j].narrow : counted[j].full;
+      if (calls(step, &counted[j])) operations = counted[j].n[precision];
     sum += operations;
   }
   return sum;

@@ -47,22 +47,24 @@ static bool is_light(const FusedStep *step)
   }
 }
 
-/* What the epilogue costs a tile: reading as much as it writes ("tile"), vectors, and functions. */
-static void describe_epilogue(const FusedOperator *op, GString *text)
+/* What an epilogue costs a tile: reading as much as it writes, vectors, and functions. */
+typedef struct {
+  bool tile, vector, function;
+} Epilogue;
+
+static Epilogue epilogue_of(const FusedOperator *op)
 {
-  bool tile = false, vector = false, function = false;
+  Epilogue epilogue = {0};
   for (unsigned i = 0; i < op->n_inputs; i++) {
     if (i == op->gemm.a || i == op->gemm.b || (op->gemm.dual && i == op->gemm.b2)) continue;
     bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
     bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-    tile |= rows && columns;
-    vector |= rows != columns;
+    epilogue.tile |= rows && columns;
+    epilogue.vector |= rows != columns;
   }
   for (unsigned i = 0; i < op->n_steps; i++)
-    function |= !is_light(&op->steps[i]);
-  if (tile) g_string_append(text, ", reads a tile");
-  if (vector) g_string_append(text, ", reads a vector");
-  if (function) g_string_append(text, ", functions");
+    epilogue.function |= !is_light(&op->steps[i]);
+  return epilogue;
 }
 
 /* Both 8-bit floats multiply and convert at one speed, and so do both 16-bit ones. */
@@ -74,7 +76,7 @@ static const char *type_text(NumberType type)
 
 /* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that
  * are kept in f32 take other tiles than those that are not. */
-static char *describe_product(const Chooser *chooser)
+static char *describe_product(const Chooser *chooser, Epilogue epilogue)
 {
   const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
@@ -84,7 +86,9 @@ static char *describe_product(const Chooser *chooser)
   if (gemm->dual) g_string_prepend(text, "dual ");
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));
-  describe_epilogue(op, text);
+  if (epilogue.tile) g_string_append(text, ", reads a tile");
+  if (epilogue.vector) g_string_append(text, ", reads a vector");
+  if (epilogue.function) g_string_append(text, ", functions");
   if (gemm_sums_exactly(chooser)) g_string_append(text, ", exact sums");
   return arena_strdup(chooser->arena, text->str);
 }
@@ -100,7 +104,7 @@ bool tuned_gemm_key(const Chooser *chooser, TunedEntry *key)
     if (!symbolic_is_constant(chooser->op->dims[i], &extent)) return false;
     key->batches *= extent;
   }
-  key->product = describe_product(chooser);
+  key->product = describe_product(chooser, epilogue_of(chooser->op));
   return true;
 }
 
@@ -251,15 +255,29 @@ static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
   return true;
 }
 
+/* What was measured of this product, else of one whose epilogue reads no vector: that costs less than tiles
+ * differ (docs/performance-log.md). `lighter`: it is another's. */
+static const TunedEntry *find_measured(const Chooser *chooser, TunedEntry *key, bool *lighter)
+{
+  const TunedDatabase *database = chooser->options->tuned;
+  Epilogue epilogue = epilogue_of(chooser->op);
+  const TunedEntry *entry = tuned_database_find(database, key);
+  *lighter = !entry && epilogue.vector;
+  if (!*lighter) return entry;
+  epilogue.vector = false;
+  key->product = describe_product(chooser, epilogue);
+  return tuned_database_find(database, key);
+}
+
 bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate)
 {
-  const TunedDatabase *database = chooser->options ? chooser->options->tuned : NULL;
   TunedEntry key;
+  bool lighter;
   /* parameters that are forced are forced upon the model's choice */
   if (chooser->options && chooser->options->sets && *chooser->options->sets) return false;
-  if (!database || !tuned_gemm_key(chooser, &key)) return false;
+  if (!chooser->options || !chooser->options->tuned || !tuned_gemm_key(chooser, &key)) return false;
   key.m = m;
-  const TunedEntry *entry = tuned_database_find(database, &key);
+  const TunedEntry *entry = find_measured(chooser, &key, &lighter);
   if (!entry) return false;
   g_autofree char *text = tuned_parameters_text(entry);
   g_autoptr(GArray) space = tuned_gemm_space(chooser, group, m, bounded);
@@ -270,7 +288,7 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
   }
   *candidate = gemm_candidate(chooser, wanted, true);
   if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser, candidate, m);
-  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d: %.3f times as fast as the model's choice",
-              (int)m, text, (int)entry->m, entry->first_us / entry->us);
+  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d%s: %.3f times as fast as the model's choice",
+              (int)m, text, (int)entry->m, lighter ? " without vectors" : "", entry->first_us / entry->us);
   return true;
 }

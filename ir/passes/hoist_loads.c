@@ -2,19 +2,22 @@
  *
  * needs  STAGED, roles and copies final
  * gives  loads of one element at a constant place (scales of 8-bit floats) at the start of their role, where
- *        they stood in a loop or behind one
- * breaks nothing; a kernel that writes the tensor, or has one role only, stays as it is
+ *        they stood in a loop or behind one; loads of a row or a column of a tile (a bias) in front of the
+ * loop of the tile's products, where registers are left for it breaks nothing; a kernel that writes the
+ * tensor, or has one role only, stays as it is
  *
  * Behind the products such a load costs its whole latency, once a tile: the first time that of device memory,
- * as much as several k steps of a product of few rows. In front of them it costs a register. Where one role
- * does everything, products take all registers. */
+ * as much as several k steps of a product of few rows. In front of them it costs registers: the assembler
+ * waits for it where it is used. Where one role does everything, products take all registers. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 
-#define MOST_LOADS 4 /* registers that a role can spare */
+#define MOST_LOADS 4  /* numbers: registers that a role can spare */
+#define ADDRESSES  56 /* registers of a role beside its accumulators and what is hoisted */
 
 typedef struct {
-  GPtrArray *loads;
+  GPtrArray *loads, *vectors;
   unsigned roles;
 } Kernel;
 
@@ -33,16 +36,34 @@ static const IrValue *loaded_scalar(const IrOp *op)
   return access->items[0]->value;
 }
 
+/* The tensor of which a row or a column of a tile is read, without conditions; NULL for other ops. */
+static const IrValue *loaded_vector(const IrOp *op)
+{
+  if (op->code != OP_LOAD || ir_attribute(op, ATTR_WHERE)) return NULL;
+  const IrExpr *access = op->operands[0];
+  const IrType *tile = &op->results[0]->type;
+  unsigned longer = 0;
+  if (access->kind != EXPR_INDEX || access->items[0]->kind != EXPR_VALUE || tile->kind != TYPE_TILE ||
+      !tile->layout)
+    return NULL;
+  for (unsigned i = 0; i < tile->rank; i++)
+    longer += ir_tile_extent(tile, i) != 1;
+  return longer == 1 ? access->items[0]->value : NULL;
+}
+
 static void collect(IrOp *op, void *data)
 {
   Kernel *kernel = data;
   if (op->code == OP_ROLE) kernel->roles++;
-  if (loaded_scalar(op)) g_ptr_array_add(kernel->loads, op);
+  if (loaded_scalar(op))
+    g_ptr_array_add(kernel->loads, op);
+  else if (loaded_vector(op))
+    g_ptr_array_add(kernel->vectors, op);
 }
 
 typedef struct {
   const IrValue *tensor;
-  bool other; /* something else than loads of one element uses it */
+  bool other; /* something else than such loads uses it */
 } Use;
 
 static void note_use(const IrExpr *expr, void *data)
@@ -53,7 +74,8 @@ static void note_use(const IrExpr *expr, void *data)
 
 static void find_uses(IrOp *op, void *data)
 {
-  if (loaded_scalar(op) == ((Use *)data)->tensor) return;
+  const IrValue *tensor = ((Use *)data)->tensor;
+  if (loaded_scalar(op) == tensor || loaded_vector(op) == tensor) return;
   for (unsigned i = 0; i < op->n_operands; i++)
     ir_expr_visit(op->operands[i], note_use, data);
 }
@@ -80,16 +102,129 @@ static IrOp *role_behind_loop(const IrOp *op)
   return NULL;
 }
 
+/* ---- Rows and columns of a tile ---- */
+
+static bool has_product(const IrOp *loop)
+{
+  for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
+    if (op->code == OP_MMA) return true;
+  return false;
+}
+
+/* The loop of the tile's products, which the op stands behind; NULL if there is none, or several. */
+static IrOp *products_before(const IrOp *op)
+{
+  IrOp *found = NULL;
+  for (IrOp *before = op->previous; before; before = before->previous) {
+    if (before->code != OP_FOR) continue;
+    if (found || !has_product(before)) return NULL;
+    found = before;
+  }
+  return found;
+}
+
+static bool stands_behind(const IrOp *op, const IrOp *loop)
+{
+  if (!op || op->parent != loop->parent) return false;
+  while (op && op != loop)
+    op = op->previous;
+  return op == loop;
+}
+
+typedef struct {
+  IrOp *loop;
+  GPtrArray *moved; /* what has to stand in front of the loop, users behind what they use */
+  bool possible;
+} Move;
+
+static void gather(IrOp *op, Move *move);
+
+static void gather_value(const IrExpr *expr, void *data)
+{
+  Move *move = data;
+  IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (!def) return;
+  if (stands_behind(def, move->loop) && def->code == OP_LET)
+    gather(def, move);
+  else /* the loop may change what is a variable */
+    move->possible &= !stands_behind(def, move->loop) && def->code != OP_VAR && def->code != OP_CURSOR;
+}
+
+/* Places are computed of what the tile's number tells; anything else stays where it is. */
+static void gather(IrOp *op, Move *move)
+{
+  if (g_ptr_array_find(move->moved, op, NULL)) return;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], gather_value, move);
+  g_ptr_array_add(move->moved, op);
+}
+
+static unsigned tile_registers(const IrType *type, int64_t vector)
+{
+  unsigned elements = layout_registers(type->layout), bits = number_bits(type->element);
+  return vector * bits >= 32 ? elements * bits / 32 : elements;
+}
+
+static void add_accumulator(IrOp *op, void *data)
+{
+  unsigned *sum = data;
+  if (op->code == OP_VAR && op->results[0]->type.kind == TYPE_TILE && op->results[0]->type.layout)
+    *sum += tile_registers(&op->results[0]->type, 1);
+}
+
+/* Registers of a thread of the role that neither accumulators nor addresses take: what other roles, which
+ * hold no tiles, leave of the block's (budget_registers). */
+static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role)
+{
+  int64_t threads = 0, blocks = 1, mine = 32 * (int64_t)ir_role_warps(role);
+  unsigned accumulators = 0;
+  IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS), *resident = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
+  if (!launch || !ir_expr_is_int(launch, &threads) || mine < 1 || threads < mine) return 0;
+  if (resident) ir_expr_is_int(resident, &blocks);
+  int64_t each = gpu->registers_per_sm / (threads * MAX(1, blocks));
+  if (gpu_has(gpu, "register_handover"))
+    each = (each * threads - PRODUCER_REGISTERS * (threads - mine)) / mine;
+  each = MIN(each, (int64_t)gpu->registers_per_thread);
+  ir_region_visit(role->regions[0], add_accumulator, &accumulators);
+  return each - (int64_t)accumulators - ADDRESSES;
+}
+
+static IrOp *role_of(const IrOp *op)
+{
+  for (IrRegion *region = op->parent; region && region->owner; region = region->owner->parent)
+    if (region->owner->code == OP_ROLE) return region->owner;
+  return NULL;
+}
+
+static bool hoist_vector(IrFunction *kernel, const Gpu *gpu, IrOp *load, int64_t *taken)
+{
+  IrOp *role = role_of(load), *loop = products_before(load);
+  if (!role || !loop || !only_read(kernel, loaded_vector(load))) return false;
+  g_autoptr(GPtrArray) moved = g_ptr_array_new();
+  Move move = {.loop = loop, .moved = moved, .possible = true};
+  gather(load, &move);
+  int64_t registers = tile_registers(&load->results[0]->type, ir_attribute_int(load, ATTR_VECTOR, 1));
+  if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role)) return false;
+  *taken += registers;
+  for (unsigned i = 0; i < moved->len; i++)
+    ir_op_move(moved->pdata[i], loop->parent, loop);
+  return true;
+}
+
 bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *function = ir_kernel(module);
-  g_autoptr(GPtrArray) loads = g_ptr_array_new();
-  Kernel kernel = {.loads = loads};
-  unsigned hoisted = 0;
+  g_autoptr(GPtrArray) loads = g_ptr_array_new(), vectors = g_ptr_array_new();
+  Kernel kernel = {.loads = loads, .vectors = vectors};
+  unsigned hoisted = 0, rows = 0;
+  int64_t taken = 0;
   if (!function) return true;
   ir_region_visit(function->body, collect, &kernel);
-  if (kernel.roles < 2 || loads->len > MOST_LOADS) return true;
-  for (unsigned i = loads->len; i-- > 0;) {
+  if (kernel.roles < 2) return true;
+  for (unsigned i = 0; i < vectors->len; i++)
+    rows += hoist_vector(function, context->gpu, vectors->pdata[i], &taken);
+  if (rows) ir_remark(context, "loads: %u of rows or columns come before their tile's products", rows);
+  for (unsigned i = loads->len <= MOST_LOADS ? loads->len : 0; i-- > 0;) {
     IrOp *load = loads->pdata[i], *role = role_behind_loop(load);
     if (!role || !only_read(function, loaded_scalar(load))) continue;
     ir_op_move(load, role->regions[0], role->regions[0]->first);

@@ -21,6 +21,8 @@
 
 #define LONG_PRODUCT (64 * 128) /* sums; its four steps of 16 take 256 clocks */
 #define FEW_STEPS    4          /* of an epilogue that needs few registers beside the sum's */
+#define MORE_STEPS   24         /* of one that has registers enough beside sums of */
+#define SMALLER_SUMS 176        /* registers of a thread */
 
 typedef struct {
   IrModule *module;
@@ -292,11 +294,14 @@ static IrOp *cleared_before(const IrOp *loop, const IrOp *product)
 }
 
 /* A sum that is never cleared keeps its registers from tile to tile, so an epilogue that needs many, such as
- * Gelu's or a residual of f32, cannot have those of results that have left: 128x192 in turn spilled. */
+ * Gelu's or a residual of f32, cannot have those of results that have left: 128x192 in turn spilled. (Found
+ * with ptxas; narrower ones do not.) */
 static bool leaves_registers(const IrOp *loop, const IrOp *product)
 {
-  int64_t sums = ir_tile_elements(&product->operands[0]->value->type);
-  unsigned steps = 0;
+  const IrType *sum = &product->operands[0]->value->type;
+  int64_t sums = ir_tile_elements(sum);
+  unsigned steps = 0,
+           most = sum->layout && layout_registers(sum->layout) <= SMALLER_SUMS ? MORE_STEPS : FEW_STEPS;
   for (const IrOp *op = loop->next; op; op = op->next) {
     if (op->n_results != 1 || op->results[0]->type.kind != TYPE_TILE) continue;
     const IrType *tile = &op->results[0]->type;
@@ -304,7 +309,7 @@ static bool leaves_registers(const IrOp *loop, const IrOp *product)
       return false;
     steps++;
   }
-  return steps <= FEW_STEPS;
+  return steps <= most;
 }
 
 /* Only of a loop that surely runs: else the sum is what it was. */

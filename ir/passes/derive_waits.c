@@ -294,22 +294,22 @@ static IrOp *cleared_before(const IrOp *loop, const IrOp *product)
 }
 
 /* A sum that is never cleared keeps its registers from tile to tile, so an epilogue that needs many, such as
- * Gelu's or a residual of f32, cannot have those of results that have left: 128x192 in turn spilled. (Found
- * with ptxas; narrower ones do not.) */
+ * Gelu's or another tensor's tile, cannot have those of results that have left: 128x192 in turn spilled.
+ * (Found with ptxas; narrower sums do not, but where that tile is of f32.) */
 static bool leaves_registers(const IrOp *loop, const IrOp *product)
 {
   const IrType *sum = &product->operands[0]->value->type;
+  bool wide = !sum->layout || layout_registers(sum->layout) > SMALLER_SUMS;
   int64_t sums = ir_tile_elements(sum);
-  unsigned steps = 0,
-           most = sum->layout && layout_registers(sum->layout) <= SMALLER_SUMS ? MORE_STEPS : FEW_STEPS;
+  unsigned steps = 0;
   for (const IrOp *op = loop->next; op; op = op->next) {
     if (op->n_results != 1 || op->results[0]->type.kind != TYPE_TILE) continue;
     const IrType *tile = &op->results[0]->type;
-    if (op->code == OP_LOAD && ir_tile_elements(tile) == sums && number_bytes(tile->element) >= 4)
-      return false;
+    bool whole = op->code == OP_LOAD && ir_tile_elements(tile) == sums;
+    if (whole && (wide || number_bytes(tile->element) >= 4)) return false;
     steps++;
   }
-  return steps <= most;
+  return steps <= (wide ? FEW_STEPS : MORE_STEPS);
 }
 
 /* Only of a loop that surely runs: else the sum is what it was. */

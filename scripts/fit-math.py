@@ -55,6 +55,16 @@ def fit(name, target, weight, low, high, degree):
     grid = [low + (high - low) * mp.mpf(i) / 4000 for i in range(4001)]
     worst = max(abs(weight(x) * (target(x) - mp.polyval(fixed[::-1], x))) for x in grid)
     print("%-12s %s   error 2^%.1f" % (name, " ".join("%.9g" % float(c) for c in fixed), float(mp.log(worst, 2))))
+    return fixed
+
+
+def crossing(name, f, low, high):
+    """Where the falling f is 0: a clamp."""
+    low, high = mp.mpf(low), mp.mpf(high)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if f(middle) > 0 else (low, middle)
+    print("%-12s %.9g" % (name, float(f32(low))))
 
 
 E = mp.mpf("1e-6")
@@ -89,16 +99,44 @@ fit("log_ext", lambda z: (mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: 
 # templates/math_narrow.ir
 narrow = mp.mpf("1e-9")
 # 2^-r = 1 + r p(r)
-fit("exp2_minus", lambda r: (mp.power(2, -r) - 1) / r if abs(r) > narrow else -mp.log(2),
-    lambda r: abs(r) * mp.power(2, r), -0.5 - 1e-4 / 7, 0.5 + 1e-4, 3)
+for name, degree in ("exp2_minus", 3), ("brief", 2):
+    fit(name, lambda r: (mp.power(2, -r) - 1) / r if abs(r) > narrow else -mp.log(2),
+        lambda r: abs(r) * mp.power(2, r), -0.5 - 1e-4 / 7, 0.5 + 1e-4, degree)
 # 1 / (1 + e) = 1 + e p(e)
-fit("gate", lambda e: -1 / (1 + e), lambda e: e * (1 + e), E, 1, 5)
+for name, degree in ("gate", 5), ("brief", 3):
+    fit(name, lambda e: -1 / (1 + e), lambda e: e * (1 + e), E, 1, degree)
 # (1 - e) / (1 + e) = 1 + e p(e) to e^-1.58
 fit("tanh_far", lambda e: -2 / (1 + e), lambda e: e, narrow, mp.exp(-2 * mp.mpf("0.79")), 2)
 # tanh x = x + x^3 p(x^2) to 0.8
 fit("tanh_near", lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, lambda z: z, E, 0.64, 2)
-# erf x = x + x p(x^2) to 0.9, erfc x = 2^-p(x) to 3.9
-fit("erf_near", lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, one, E, 0.81, 3)
-fit("erf_far", lambda x: -mp.log(mp.erfc(x), 2), lambda x: mp.log(2) * mp.erfc(x), 0.9, 3.9, 3)
-# 1 - Phi(x) = 2^-p(x) to 13.2
-fit("gelu", lambda x: -mp.log(mp.erfc(x / mp.sqrt(2)) / 2, 2), lambda x: mp.log(2), 0, 13.2, 9)
+
+
+def share(f, x, power):
+    """The root of f(x) / x."""
+    return mp.power(f(x) / x if x > narrow else mp.diff(f, 0), mp.mpf(1) / power)
+
+
+def saturating(name, f, power, high, degree, square):
+    """x p(x)^power = f(x), or p(x^2), and 1 at the end: the clamp is next to it, where f32 arithmetic gives 1."""
+    high = mp.mpf(high)
+    end = high**2 if square else high
+    x = lambda v: mp.sqrt(v) if square else v
+    target = lambda v: mp.power(1 / high if v == end else f(x(v)) / x(v) if v > narrow else mp.diff(f, 0), mp.mpf(1) / power)
+    fit(name, target, lambda v: power / target(v) * (400 if v == end else 1), 0, end, degree)
+
+
+saturating("tanh", mp.tanh, 2, 4.5, 8, False)
+saturating("erf", mp.erf, 4, 3, 6, True)
+
+
+def tail(name, f, power, high, degree, beyond):
+    """x f(x) = x p(x)^power, good to 2^-27 where it is below 2^-13; the clamp is where p is 0."""
+    def weight(x):
+        return power / mp.power(f(x), mp.mpf(1) / power) * min(1, x * f(x) * 2**13 if x > 1 else 1)
+    p = fit(name, lambda x: mp.power(f(x), mp.mpf(1) / power), weight, 0, high, degree)
+    crossing("clamp", lambda x: mp.polyval(p[::-1], x), high, beyond)
+
+
+# the normal distribution's mass above x, and 1 / (1 + e^(2 sqrt(2 / pi) (x + 0.044715 x^3)))
+tail("gelu", lambda x: mp.erfc(x / mp.sqrt(2)) / 2, 16, 6.4, 5, 9)
+tail("gelu_tanh", lambda x: 1 / (1 + mp.exp(2 * mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))), 8, 5.4, 7, 7)

@@ -3,8 +3,8 @@
  * needs  STAGED, roles and copies final
  * gives  loads of one element at a constant place (scales of 8-bit floats) at the start of their role, where
  *        they stood in a loop or behind one; loads of a row or a column of a tile (a bias) in front of the
- * loop of the tile's products, where registers are left for it breaks nothing; a kernel that writes the
- * tensor, or has one role only, stays as it is
+ *        loop of its products, where registers are left
+ * breaks nothing; a kernel that writes the tensor, or has one role only, stays as it is
  *
  * Behind the products such a load costs its whole latency, once a tile: the first time that of device memory,
  * as much as several k steps of a product of few rows. In front of them it costs registers: the assembler

@@ -47,7 +47,7 @@ typedef struct {
   const Graph *graph;
   Value **values;    /* by tensor index; freed behind the last reader */
   unsigned *readers; /* by tensor index: reads to come */
-  double **errors; /* by tensor index, freed with the values; NULL: not asked for. NULL at an index: exact */
+  Errors *errors;    /* by tensor index, freed with the values; NULL: not asked for */
   ErrorModel model;
 } Evaluation;
 
@@ -90,7 +90,7 @@ static void release_inputs(Evaluation *evaluation, const GraphNode *node)
     const GraphTensor *tensor = node->inputs[i];
     if (!tensor || --evaluation->readers[tensor->index] || tensor->is_output) continue;
     g_clear_pointer(&evaluation->values[tensor->index], value_free);
-    if (evaluation->errors) g_clear_pointer(&evaluation->errors[tensor->index], g_free);
+    if (evaluation->errors) g_clear_pointer(&evaluation->errors[tensor->index].each, g_free);
   }
 }
 
@@ -98,17 +98,17 @@ static void release_inputs(Evaluation *evaluation, const GraphNode *node)
 static bool find_errors(const Evaluation *evaluation, const GraphNode *node, const ReferenceCall *call,
                         Value **outputs, GError **error)
 {
-  g_autofree const double **inputs = g_new0(const double *, node->n_inputs + 1);
-  g_autofree double **errors = g_new0(double *, node->n_outputs + 1);
+  g_autofree Errors *inputs = g_new0(Errors, node->n_inputs + 1);
+  g_autofree Errors *errors = g_new0(Errors, node->n_outputs + 1);
   for (unsigned i = 0; i < node->n_inputs; i++)
-    inputs[i] = node->inputs[i] ? evaluation->errors[node->inputs[i]->index] : NULL;
+    if (node->inputs[i]) inputs[i] = evaluation->errors[node->inputs[i]->index];
   if (!reference_errors(call, inputs, outputs, node->n_outputs, &evaluation->model, errors, error))
     return false;
   for (unsigned i = 0; i < node->n_outputs; i++)
     if (node->outputs[i])
       evaluation->errors[node->outputs[i]->index] = errors[i];
     else
-      g_free(errors[i]);
+      g_free(errors[i].each);
   return true;
 }
 
@@ -166,7 +166,7 @@ static void evaluation_clear(Evaluation *evaluation)
 {
   for (unsigned i = 0; i < evaluation->graph->n_tensors; i++) {
     value_free(evaluation->values[i]);
-    if (evaluation->errors) g_free(evaluation->errors[i]);
+    if (evaluation->errors) g_free(evaluation->errors[i].each);
   }
   g_free(evaluation->values);
   g_free(evaluation->readers);
@@ -201,11 +201,11 @@ GPtrArray *evaluate_graph_errors(const Graph *graph, Tensor *const *inputs, cons
                                  GPtrArray **errors, GError **error)
 {
   Evaluation evaluation = {.graph = graph, .model = *model};
-  evaluation.errors = g_new0(double *, graph->n_tensors + 1);
+  evaluation.errors = g_new0(Errors, graph->n_tensors + 1);
   GPtrArray *outputs = evaluate(&evaluation, inputs, error);
   *errors = outputs ? g_ptr_array_new_with_free_func(g_free) : NULL;
   for (unsigned i = 0; outputs && i < graph->n_outputs; i++)
-    g_ptr_array_add(*errors, g_steal_pointer(&evaluation.errors[graph->outputs[i]->index]));
+    g_ptr_array_add(*errors, g_steal_pointer(&evaluation.errors[graph->outputs[i]->index].each));
   evaluation_clear(&evaluation);
   return outputs;
 }

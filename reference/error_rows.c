@@ -67,7 +67,7 @@ static double square(double x)
 }
 
 /* y_i (dx_i - sum of y dx), or the bracket alone for the logarithm. */
-static bool softmax(const ReferenceCall *call, const double *input_error, const Value *y, double *errors,
+static bool softmax(const ReferenceCall *call, const Errors *input, const Value *y, double *errors,
                     GError **error)
 {
   const Value *x = call->inputs[0];
@@ -77,12 +77,13 @@ static bool softmax(const ReferenceCall *call, const double *input_error, const 
   g_autofree double *own = g_new0(double, x->n + 1), *terms = g_new0(double, x->n + 1);
   for (size_t i = 0; i < x->n; i++) {
     double p = logarithm ? exp(y->floats[i]) : y->floats[i];
-    own[i] = (input_error ? square(input_error[i]) : 0) + square(UNIT) * (1 + square(x->floats[i]));
+    own[i] = (input->each ? square(input->each[i]) : 0) + square(UNIT) * (1 + square(x->floats[i]));
     terms[i] = square(p) * own[i];
   }
   g_autoptr(Value) sums = row_sums(x, terms, &axes, error);
+  double grown = error_growth(input, axes.n);
   for (size_t i = 0; sums && i < x->n; i++) {
-    double bracket = sqrt(own[i] + sums->floats[row_of(x, sums, i)] + square(UNIT));
+    double bracket = sqrt(own[i] + grown * sums->floats[row_of(x, sums, i)] + square(UNIT));
     errors[i] = logarithm ? bracket : fabs(y->floats[i]) * bracket;
     if (!isfinite(errors[i])) errors[i] = 0; /* the reference is not finite either */
   }
@@ -121,8 +122,8 @@ static double weight_of(const ReferenceCall *call, size_t i)
 }
 
 /* (dx_i - mean of dx - n_i mean of n dx) / deviation, n being the normalised row. */
-static bool normalise(const ReferenceCall *call, const double *input_error, Value *const *outputs,
-                      unsigned n_outputs, double **errors, GError **error)
+static bool normalise(const ReferenceCall *call, const Errors *input, Value *const *outputs,
+                      unsigned n_outputs, Errors *results, GError **error)
 {
   const Value *x = call->inputs[0];
   Axes axes;
@@ -135,7 +136,7 @@ static bool normalise(const ReferenceCall *call, const double *input_error, Valu
   for (size_t i = 0; ok && i < x->n; i++) {
     size_t r = row_of(x, mean, i);
     /* the difference is as exact as its terms */
-    own[i] = (input_error ? square(input_error[i]) : 0) +
+    own[i] = (input->each ? square(input->each[i]) : 0) +
              square(UNIT) * (square(x->floats[i]) + square(mean->floats[r]));
     normal[i] = (x->floats[i] - mean->floats[r]) * inverse->floats[r];
     terms[i] = square(normal[i]) * own[i];
@@ -143,32 +144,32 @@ static bool normalise(const ReferenceCall *call, const double *input_error, Valu
   g_autoptr(Value) across = ok ? row_sums(x, terms, &axes, error) : NULL;
   g_autoptr(Value) along = across ? row_sums(x, own, &axes, error) : NULL;
   if (!along) return false;
-  double n2 = axes.n * axes.n;
+  double n2 = axes.n * axes.n / error_growth(input, axes.n);
   for (size_t i = 0; outputs[0] && i < x->n; i++) {
     size_t r = row_of(x, mean, i);
     double off = own[i] + along->floats[r] / n2 + square(normal[i]) * across->floats[r] / n2;
     double e = inverse->floats[r] * sqrt(off) + UNIT * fabs(normal[i]);
-    errors[0][i] = isfinite(e) ? fabs(weight_of(call, i)) * e + UNIT * fabs(outputs[0]->floats[i]) : 0;
-    if (!isfinite(errors[0][i])) errors[0][i] = 0;
+    results[0].each[i] = isfinite(e) ? fabs(weight_of(call, i)) * e + UNIT * fabs(outputs[0]->floats[i]) : 0;
+    if (!isfinite(results[0].each[i])) results[0].each[i] = 0;
   }
   for (size_t r = 0; r < mean->n; r++) {
     double of_mean = sqrt(along->floats[r] / n2);
     double of_inverse = inverse->floats[r] * (inverse->floats[r] * sqrt(across->floats[r] / n2) + UNIT);
-    if (n_outputs > 1 && outputs[1]) errors[1][r] = isfinite(of_mean) ? of_mean : 0;
-    if (n_outputs > 2 && outputs[2]) errors[2][r] = isfinite(of_inverse) ? of_inverse : 0;
+    if (n_outputs > 1 && outputs[1]) results[1].each[r] = isfinite(of_mean) ? of_mean : 0;
+    if (n_outputs > 2 && outputs[2]) results[2].each[r] = isfinite(of_inverse) ? of_inverse : 0;
   }
   return true;
 }
 
-bool errors_of_rows(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
-                    unsigned n_outputs, double **errors, GError **error)
+bool errors_of_rows(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                    unsigned n_outputs, Errors *results, GError **error)
 {
   if (!g_str_has_suffix(call->op, "Normalization"))
-    return softmax(call, input_errors[0], outputs[0], errors[0], error);
-  if (!normalise(call, input_errors[0], outputs, n_outputs, errors, error)) return false;
+    return softmax(call, &inputs[0], outputs[0], results[0].each, error);
+  if (!normalise(call, &inputs[0], outputs, n_outputs, results, error)) return false;
   for (unsigned i = 1; i < call->n_inputs; i++) /* scale and bias */
-    if (call->inputs[i] && input_errors[i] &&
-        !errors_by_moving(call, i, input_errors[i], outputs, n_outputs, errors, error))
+    if (call->inputs[i] && inputs[i].each &&
+        !errors_by_moving(call, i, inputs[i].each, outputs, n_outputs, results, error))
       return false;
   return true;
 }

@@ -14,6 +14,11 @@ double error_sum(double a, double b)
   return isnan(sum) ? INFINITY : sum;
 }
 
+double error_growth(const Errors *errors, double n)
+{
+  return errors->each ? fmax(1, fmin(errors->shared, n)) : 1;
+}
+
 double error_of_storing(NumberType type, double x)
 {
   static const struct {
@@ -95,7 +100,7 @@ static void free_lists(double **lists, unsigned n)
 }
 
 bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *input_error,
-                      Value *const *outputs, unsigned n_outputs, double **errors, GError **error)
+                      Value *const *outputs, unsigned n_outputs, Errors *results, GError **error)
 {
   const Value *value = call->inputs[input];
   double **steps = g_new0(double *, n_outputs + 1);
@@ -115,7 +120,7 @@ bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *i
   }
   for (unsigned k = 0; ok && k < n_outputs; k++)
     for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++)
-      errors[k][i] = error_sum(errors[k][i], steps[k][i]);
+      results[k].each[i] = error_sum(results[k].each[i], steps[k][i]);
   free_lists(steps, n_outputs);
   return ok;
 }
@@ -138,18 +143,18 @@ static void add_own(const ReferenceCall *call, const Value *out, double *errors)
   }
 }
 
-static bool of_moved_inputs(const ReferenceCall *call, const double *const *input_errors,
-                            Value *const *outputs, unsigned n_outputs, double **errors, GError **error)
+static bool of_moved_inputs(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                            unsigned n_outputs, Errors *results, GError **error)
 {
   for (unsigned i = 0; i < call->n_inputs; i++) {
     bool ties = i == 0 && !strcmp(call->op, "QuantizeLinear");
-    g_autofree double *wider = ties ? with_ties(call->inputs[0], input_errors[0]) : NULL;
-    const double *by = wider ? wider : input_errors[i];
-    if (call->inputs[i] && by && !errors_by_moving(call, i, by, outputs, n_outputs, errors, error))
+    g_autofree double *wider = ties ? with_ties(call->inputs[0], inputs[0].each) : NULL;
+    const double *by = wider ? wider : inputs[i].each;
+    if (call->inputs[i] && by && !errors_by_moving(call, i, by, outputs, n_outputs, results, error))
       return false;
   }
   for (unsigned k = 0; k < n_outputs; k++)
-    if (outputs[k]) add_own(call, outputs[k], errors[k]);
+    if (outputs[k]) add_own(call, outputs[k], results[k].each);
   return true;
 }
 
@@ -180,30 +185,38 @@ static Value *run_with(const ReferenceCall *call, const Value *a, const Value *b
 
 /* ReduceSum and ReduceMean: errors of the terms, and of sums in an order that nobody knows: a unit of all
  * that is added. */
-static bool of_sum(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
-                   double **errors, GError **error)
+static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const *outputs, Errors *results,
+                   GError **error)
 {
   const Value *x = call->inputs[0], *y = outputs[0];
   g_autoptr(Value) sizes = floats_like(x, error), squares = sizes ? floats_like(x, error) : NULL;
   if (!squares) return false;
   for (size_t i = 0; i < x->n; i++) {
     sizes->floats[i] = magnitude(x, i);
-    squares->floats[i] = input_errors[0] ? input_errors[0][i] * input_errors[0][i] : 0;
+    squares->floats[i] = inputs[0].each ? inputs[0].each[i] * inputs[0].each[i] : 0;
   }
   g_autoptr(Value) all = run_with(call, sizes, NULL, error),
                    sum = all ? run_with(call, squares, NULL, error) : NULL;
   if (!sum) return false;
-  double n = y->n ? (double)x->n / (double)y->n : 1;
-  double scale =
-      strcmp(call->op, "ReduceMean") ? 1 : 1 / fmax(n, 1); /* a mean of squares becomes a square of a mean */
+  double n = y->n ? (double)x->n / (double)y->n : 1, grown = error_growth(&inputs[0], n);
+  /* a mean of squares becomes the square of a mean */
+  double scale = strcmp(call->op, "ReduceMean") ? grown : grown / fmax(n, 1);
   for (size_t i = 0; i < y->n; i++) {
     double adding = y->floats ? 2 * unit_of(y->type) * all->floats[i] : 0;
-    errors[0][i] = error_sum(sqrt(sum->floats[i] * scale), isfinite(adding) ? adding : 0);
+    results[0].each[i] = error_sum(sqrt(sum->floats[i] * scale), isfinite(adding) ? adding : 0);
   }
   return true;
 }
 
 /* ---- products ---- */
+
+/* Terms of each of a product's sums. */
+static double terms_of(const ReferenceCall *call, const Value *out)
+{
+  const Value *a = call->inputs[0];
+  if (strcmp(call->op, "Gemm")) return (double)a->shape[a->rank - 1];
+  return out->shape[0] ? (double)a->n / (double)out->shape[0] : 1;
+}
 
 static double largest(const Value *value)
 {
@@ -248,8 +261,8 @@ static bool add_term(const ReferenceCall *call, const Value *a, const Value *b, 
   return term != NULL;
 }
 
-static bool of_product(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
-                       const ErrorModel *model, double **errors, GError **error)
+static bool of_product(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                       const ErrorModel *model, Errors *results, GError **error)
 {
   const Value *a = call->inputs[0], *b = call->inputs[1], *out = outputs[0];
   bool zeros = !strcmp(call->op, "MatMulInteger");
@@ -258,44 +271,64 @@ static bool of_product(const ReferenceCall *call, const double *const *input_err
   double accumulator = !out->floats ? 0 : a->type == NUMBER_F64 ? 1e-13 : model->product;
   g_autoptr(Value) a2 = squares_of(a, NULL, a_zero, error),
                    b2 = a2 ? squares_of(b, NULL, b_zero, error) : NULL;
-  if (!b2 || (accumulator > 0 && !add_term(call, a2, b2, accumulator, out, errors[0], error))) return false;
+  if (!b2 || (accumulator > 0 && !add_term(call, a2, b2, accumulator, out, results[0].each, error)))
+    return false;
   for (unsigned i = 0; i < 2; i++) {
-    if (!input_errors[i]) continue;
-    g_autoptr(Value) moved = squares_of(call->inputs[i], input_errors[i], 0, error);
-    if (!moved || !add_term(call, i ? a2 : moved, i ? moved : b2, 1, out, errors[0], error)) return false;
+    if (!inputs[i].each) continue;
+    double grown = sqrt(error_growth(&inputs[i], terms_of(call, out)));
+    g_autoptr(Value) moved = squares_of(call->inputs[i], inputs[i].each, 0, error);
+    if (!moved || !add_term(call, i ? a2 : moved, i ? moved : b2, grown, out, results[0].each, error))
+      return false;
   }
   for (unsigned i = 2; i < call->n_inputs; i++)
-    if (call->inputs[i] && input_errors[i] &&
-        !errors_by_moving(call, i, input_errors[i], outputs, 1, errors, error))
+    if (call->inputs[i] && inputs[i].each &&
+        !errors_by_moving(call, i, inputs[i].each, outputs, 1, results, error))
       return false;
   return true;
 }
 
 /* ---- the door ---- */
 
-static bool compute(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
-                    unsigned n_outputs, const ErrorModel *model, double **errors, GError **error)
+static bool compute(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                    unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
 {
   bool sum = !strcmp(call->op, "ReduceSum") || !strcmp(call->op, "ReduceMean");
   bool extreme = !strcmp(call->op, "ReduceMax") || !strcmp(call->op, "ReduceMin");
-  if (reference_is_product(call->op)) return of_product(call, input_errors, outputs, model, errors, error);
+  if (reference_is_product(call->op)) return of_product(call, inputs, outputs, model, results, error);
   if (reference_is_row(call->op) && !sum && !extreme)
-    return errors_of_rows(call, input_errors, outputs, n_outputs, errors, error);
-  if (sum) return of_sum(call, input_errors, outputs, errors, error);
-  return of_moved_inputs(call, input_errors, outputs, n_outputs, errors, error);
+    return errors_of_rows(call, inputs, outputs, n_outputs, results, error);
+  if (sum) return of_sum(call, inputs, outputs, results, error);
+  return of_moved_inputs(call, inputs, outputs, n_outputs, results, error);
 }
 
-bool reference_errors(const ReferenceCall *call, const double *const *input_errors, Value *const *outputs,
-                      unsigned n_outputs, const ErrorModel *model, double **errors, GError **error)
+/* Elements of an output that an error may reach: each of an input reaches as many as there are outputs for
+ * it, of a product's operand one for each column, or row. */
+static double shared_by(const ReferenceCall *call, const Errors *inputs, const Value *out)
+{
+  double most = 1, n = (double)out->n;
+  for (unsigned i = 0; i < call->n_inputs; i++) {
+    const Value *input = call->inputs[i];
+    if (!input || !inputs[i].each || !input->n) continue;
+    bool operand = reference_is_product(call->op) && i < 2;
+    double reached = (operand ? terms_of(call, out) : 1) * n / (double)input->n;
+    most = fmax(most, inputs[i].shared * fmax(reached, 1));
+  }
+  return fmin(most, fmax(n, 1));
+}
+
+bool reference_errors(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
+                      unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
 {
   for (unsigned k = 0; k < n_outputs; k++)
-    errors[k] = outputs[k] ? g_new0(double, outputs[k]->n + 1) : NULL;
-  bool ok = compute(call, input_errors, outputs, n_outputs, model, errors, error);
+    results[k] = (Errors){outputs[k] ? g_new0(double, outputs[k]->n + 1) : NULL,
+                          outputs[k] ? shared_by(call, inputs, outputs[k]) : 1};
+  bool ok = compute(call, inputs, outputs, n_outputs, model, results, error);
   for (unsigned k = 0; k < n_outputs; k++) {
-    for (size_t i = 0;
-         ok && outputs[k] && outputs[k]->floats && !reference_is_view(call->op) && i < outputs[k]->n; i++)
-      errors[k][i] = error_sum(errors[k][i], error_of_storing(outputs[k]->type, outputs[k]->floats[i]));
-    if (!ok) g_clear_pointer(&errors[k], g_free);
+    double *each = results[k].each;
+    bool stored = ok && outputs[k] && outputs[k]->floats && !reference_is_view(call->op);
+    for (size_t i = 0; stored && i < outputs[k]->n; i++)
+      each[i] = error_sum(each[i], error_of_storing(outputs[k]->type, outputs[k]->floats[i]));
+    if (!ok) g_clear_pointer(&results[k].each, g_free);
   }
   return ok;
 }

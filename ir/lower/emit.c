@@ -336,12 +336,23 @@ IrExpr *lower_bits(Lower *lower, IrOpcode code, NumberType type, IrExpr *a, IrEx
   return lower_scalar(lower, code, ir_scalar(type), "bits", 2, a, b);
 }
 
+/* A quotient by a constant is unsigned, as the upper half of the product that gives it. It stays below 2^31;
+ * by a factor below zero, the stride of a tensor that is read backwards, it has to be multiplied as a signed
+ * number. */
+static IrExpr *signed_for(Lower *lower, IrExpr *a, int64_t factor)
+{
+  bool quotient = a->kind == EXPR_VALUE && a->value->type.element == NUMBER_U32;
+  if (factor >= 0 || !quotient) return a;
+  return lower_scalar(lower, OP_BITCAST, ir_scalar(NUMBER_S32), "signed", 1, a);
+}
+
 IrExpr *lower_mul_wide(Lower *lower, IrExpr *a, IrExpr *b)
 {
   int64_t x, y;
   if (lower_is_int(a, &x) && lower_is_int(b, &y)) return lower_int(lower, x * y);
   if (lower_is_int(a, &x)) return lower_mul_wide(lower, b, a);
   if (lower_is_int(b, &y) && y == 0) return b;
+  if (lower_is_int(b, &y)) a = signed_for(lower, a, y);
   return lower_scalar(lower, OP_MUL_WIDE, ir_scalar(NUMBER_S64), "wide", 2, a, b);
 }
 
@@ -351,6 +362,7 @@ IrExpr *lower_mad_wide(Lower *lower, IrExpr *a, IrExpr *b, IrExpr *c, NumberType
   if (lower_is_int(a, &x) && lower_is_int(b, &y)) return lower_add(lower, type, c, lower_int(lower, x * y));
   if (lower_is_int(a, &x)) return lower_mad_wide(lower, b, a, c, type);
   if (lower_is_int(b, &y) && y == 0) return c;
+  if (lower_is_int(b, &y)) a = signed_for(lower, a, y);
   return lower_scalar(lower, OP_MAD_WIDE, ir_scalar(type), "at", 3, a, b, c);
 }
 

@@ -121,14 +121,14 @@ static void check_row(const Row *row, guint32 seed)
 {
   g_autoptr(GRand) random = g_rand_new_with_seed(seed);
   Value *exact[3] = {NULL}, *stored[3] = {NULL};
-  double *errors[3] = {NULL}, *result_errors[1] = {NULL};
+  Errors errors[3] = {{NULL}}, results[1];
   for (unsigned i = 0; i < row->n_inputs; i++) {
     exact[i] = random_value(random, NUMBER_F64, 2, row->shapes[i]);
     stored[i] = make_value(NUMBER_F64, 2, row->shapes[i], exact[i]->floats);
     if (!(row->rounded >> i & 1)) continue;
-    errors[i] = g_new(double, exact[i]->n);
+    errors[i] = (Errors){g_new(double, exact[i]->n), 1};
     for (size_t j = 0; j < exact[i]->n; j++) {
-      errors[i][j] = error_of_storing(NUMBER_BF16, exact[i]->floats[j]);
+      errors[i].each[j] = error_of_storing(NUMBER_BF16, exact[i]->floats[j]);
       stored[i]->floats[j] = rounded(NUMBER_BF16, exact[i]->floats[j]);
     }
   }
@@ -147,22 +147,21 @@ static void check_row(const Row *row, guint32 seed)
   const ErrorModel model = {.product = 0};
   GError *error = NULL;
   Value *outputs[] = {right};
-  assert_true(
-      reference_errors(&call, (const double *const *)errors, outputs, 1, &model, result_errors, &error));
+  assert_true(reference_errors(&call, errors, outputs, 1, &model, results, &error));
   double off = 0, expected = 0;
   for (size_t i = 0; i < right->n; i++) {
     double d = fabs(seen->floats[i] - right->floats[i]);
-    if (d > 4 * result_errors[0][i])
-      fail_msg("%s: element %zu is off by %g, its error is %g", row->op, i, d, result_errors[0][i]);
+    if (d > 4 * results[0].each[i])
+      fail_msg("%s: element %zu is off by %g, its error is %g", row->op, i, d, results[0].each[i]);
     off += d * d;
-    expected += result_errors[0][i] * result_errors[0][i];
+    expected += results[0].each[i] * results[0].each[i];
   }
   if (expected > 25 * off) fail_msg("%s: errors of %g for %g", row->op, sqrt(expected), sqrt(off));
-  g_free(result_errors[0]);
+  g_free(results[0].each);
   for (unsigned i = 0; i < row->n_inputs; i++) {
     value_free(exact[i]);
     value_free(stored[i]);
-    g_free(errors[i]);
+    g_free(errors[i].each);
   }
 }
 
@@ -187,21 +186,22 @@ static void test_edges(void **state)
                               .n_attributes = 2,
                               .result = NUMBER_S32};
   g_autoptr(Value) y = run(&call, inputs);
-  const double moved[] = {1e-3, 1e-3};
-  const double *const input_errors[] = {moved};
-  double *errors[1];
+  double moved[] = {1e-3, 1e-3};
+  const Errors input = {moved, 1};
+  Errors results[1];
   const ErrorModel model = {.product = 0};
   GError *error = NULL;
-  assert_true(reference_errors(&call, input_errors, &y, 1, &model, errors, &error));
-  assert_true(errors[0][0] == 1 && errors[0][1] == 0);
+  assert_true(reference_errors(&call, &input, &y, 1, &model, results, &error));
+  const double *errors = results[0].each;
+  assert_true(errors[0] == 1 && errors[1] == 0);
   g_autoptr(Tensor) out = tensor_of(y);
   int32_t *elements = (int32_t *)(void *)out->data;
   elements[0] = 2;
-  assert_true(compare_with_errors(out, y, errors[0], 0, INFINITY).ok);
+  assert_true(compare_with_errors(out, y, errors, 0, INFINITY).ok);
   assert_false(compare_with_errors(out, y, NULL, 0, INFINITY).ok);
   elements[1] = 2;
-  assert_false(compare_with_errors(out, y, errors[0], 0, INFINITY).ok);
-  g_free(errors[0]);
+  assert_false(compare_with_errors(out, y, errors, 0, INFINITY).ok);
+  g_free(results[0].each);
 }
 
 /* ---- comparisons ---- */

@@ -24,6 +24,10 @@ const Option tune_options[] = {
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
     OPTION_ACCUMULATE,
     {.name = "top", .value = "N", .doc = "proposals of the cost model to measure for a product; default: 24"},
+    {.name = "kinds",
+     .value = "N",
+     .doc = "considers N proposals of each kind of tile, which are alike but for columns and parts of k; "
+            "default: all"},
     {.name = "budget", .value = "SECONDS", .doc = "no case is begun after so many"},
     {.name = "rounds",
      .value = "N",
@@ -117,6 +121,7 @@ static bool read_numbers(Tune *tune, GError **error)
   session->top = flag(tune, "evaluate") ? 0 : PROPOSALS;
   session->slack = flag(tune, "evaluate") ? SLACK : 0;
   if (!argument_unsigned(tune->arguments, "top", &session->top, error) ||
+      !argument_positive(tune->arguments, "kinds", &session->kinds, error) ||
       !argument_unsigned(tune->arguments, "budget", &seconds, error) ||
       !argument_positive(tune->arguments, "rounds", &rounds, error) ||
       !argument_positive(tune->arguments, "jobs", &session->threads, error) ||

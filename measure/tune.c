@@ -76,6 +76,46 @@ BenchBuild **tune_build(const TuneSession *session, const BenchCase *c, const Pr
 
 /* ---- one product ---- */
 
+/* Parameters of which any two values make tiles of one kind, if both are more than 1. */
+static const char *const within_kind[] = {"bn", "split", "stream", "grain"};
+
+static unsigned kind_value(const Proposal *proposal, const char *name, bool within)
+{
+  for (unsigned i = 0; i < proposal->n_parameters; i++)
+    if (!strcmp(proposal->parameters[i].name, name))
+      return within ? MIN(proposal->parameters[i].value, 2) : proposal->parameters[i].value;
+  return 0;
+}
+
+/* Does each parameter of `a` say the same of `b`? */
+static bool kind_includes(const Proposal *a, const Proposal *b)
+{
+  for (unsigned i = 0; i < a->n_parameters; i++) {
+    const char *name = a->parameters[i].name;
+    bool within = false;
+    for (unsigned j = 0; j < G_N_ELEMENTS(within_kind); j++)
+      within |= !strcmp(name, within_kind[j]);
+    if (kind_value(a, name, within) != kind_value(b, name, within)) return false;
+  }
+  return true;
+}
+
+/* Of each kind of tile only the first `each`. The caller owns the list. */
+static GArray *of_kinds(const GArray *proposals, unsigned each)
+{
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(Proposal));
+  for (unsigned i = 0; i < proposals->len; i++) {
+    const Proposal *proposal = &g_array_index(proposals, Proposal, i);
+    unsigned alike = 0;
+    for (unsigned j = 0; j < list->len; j++) {
+      const Proposal *other = &g_array_index(list, Proposal, j);
+      alike += kind_includes(proposal, other) && kind_includes(other, proposal);
+    }
+    if (alike < each) g_array_append_val(list, *proposal);
+  }
+  return list;
+}
+
 static unsigned count_proposals(const TuneSession *session, const ProductProposals *product)
 {
   unsigned n = product->proposals->len;
@@ -184,8 +224,12 @@ static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile 
   g_autoptr(Proposals) proposals = generator_propose(c->graph, session->description, &options, error);
   if (!proposals) return false;
   if (!proposals->products->len) tell(session, "%s: it has no matrix product to tune", c->name);
-  for (unsigned i = 0; i < proposals->products->len; i++)
-    if (!tune_product(session, c, proposals->products->pdata[i], file, products, error)) return false;
+  for (unsigned i = 0; i < proposals->products->len; i++) {
+    ProductProposals product = *(const ProductProposals *)proposals->products->pdata[i];
+    g_autoptr(GArray) kinds = session->kinds ? of_kinds(product.proposals, session->kinds) : NULL;
+    if (kinds) product.proposals = kinds;
+    if (!tune_product(session, c, &product, file, products, error)) return false;
+  }
   return true;
 }
 

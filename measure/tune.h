@@ -44,6 +44,8 @@ typedef struct TuneSession {
   BenchCase **cases;
   unsigned n_cases;
   unsigned top;   /* proposals that are measured for a product; 0: all */
+  unsigned kinds; /* that are considered of each kind of tile: alike but for columns and how often blocks
+                     share it. 0: all */
   double slack;   /* of these, those that the model gives at most so many times its best cost; 0: no limit */
   double seconds; /* no product is begun after so many; 0: no limit */
   double gain;    /* a winner is kept if it is at least so many times as fast as the model's choice; 0: all */

@@ -49,6 +49,16 @@ p M=64 ... clocks  bm=...  (the model's choice)
 $ adlgen tune p.json --gpu h100 --dim M=64 --list --top 3 --json | validate tune
 valid
 
+# One of each kind of tile.
+$ adlgen tune p.json --gpu h100 --dim M=64 --list --top 3 --kinds 1
+p M=64 ... clocks  bm=...  (the model's choice)
+... clocks  bm=...
+... clocks  bm=...
+
+$ adlgen tune p.json --gpu h100 --dim M=64 --list --kinds 0
+error: adlgen tune: --kinds needs a whole number of at least 1
+[exit 2]
+
 # Times of an earlier run.
 $ printf '{"version": 1, "products": [{"case": "p M=64", "operator": "matmul", "sms": 132, "proposals": [{"parameters": {"bm": 64, "bn": 128}, "us": 3.5, "spread": 0.01, "thorough": true}]}]}' >times.json
 

@@ -46,6 +46,7 @@ typedef struct Outcome {
 } Outcome;
 
 static double least_gain; /* of the next session */
+static unsigned kinds;
 
 static Outcome tune(TuneClock clock, unsigned top, const char *m, unsigned sms)
 {
@@ -62,6 +63,7 @@ static Outcome tune(TuneClock clock, unsigned top, const char *m, unsigned sms)
                                .cases = &outcome.c,
                                .n_cases = 1,
                                .top = top,
+                               .kinds = kinds,
                                .sms = sms,
                                .gain = least_gain,
                                .threads = 1,
@@ -197,6 +199,42 @@ static void keeps_what_gains(void **state)
     g_free(fake.texts[i]);
 }
 
+static unsigned parameter(const json_t *proposal, const char *name)
+{
+  return (unsigned)json_integer_value(json_object_get(json_object_get(proposal, "parameters"), name));
+}
+
+/* Two that differ in columns, and in how many blocks share a tile, are of one kind. */
+static void takes_one_of_each_kind(void **state)
+{
+  Fake fake = {.us = {20, 22, 16, 19}, .rough = 4};
+  kinds = 1;
+  Outcome outcome = tune((TuneClock){.measure = measure, .data = &fake}, 0, "64", 0);
+  kinds = 0;
+  Outcome all = tune((TuneClock){.measure = measure, .data = &fake}, 0, "64", 0);
+  const json_t *some = json_object_get(json_array_get(json_object_get(outcome.result, "products"), 0),
+                                       "proposals"),
+               *whole =
+                   json_object_get(json_array_get(json_object_get(all.result, "products"), 0), "proposals");
+  static const char *const of_kind[] = {"bm", "swapped", "alternate", "cluster", "across", "blocks"};
+  bool shared = false;
+  assert_true(json_array_size(some) > 4 && json_array_size(some) < json_array_size(whole) / 2);
+  assert_true(json_equal(json_array_get(some, 0), json_array_get(whole, 0)));
+  for (size_t i = 0; i < json_array_size(some); i++)
+    for (size_t j = 0; j < i; j++) {
+      const json_t *a = json_array_get(some, i), *b = json_array_get(some, j);
+      bool differs = false;
+      for (unsigned p = 0; p < G_N_ELEMENTS(of_kind); p++)
+        differs |= parameter(a, of_kind[p]) != parameter(b, of_kind[p]);
+      bool split = parameter(a, "split") > 1 || parameter(b, "split") > 1;
+      shared |= split;
+      assert_true(differs || split || parameter(a, "stream") > 1 || parameter(b, "stream") > 1);
+    }
+  assert_true(shared);
+  outcome_clear(&outcome, NULL);
+  outcome_clear(&all, &fake);
+}
+
 static void files_choices_by_budget(void **state)
 {
   Fake fake = {.us = {20, 22, 16, 19}, .rough = 4};
@@ -215,6 +253,7 @@ int main(void)
       cmocka_unit_test(builds_are_the_proposals),
       cmocka_unit_test(says_how_good_the_choice_was),
       cmocka_unit_test(keeps_what_gains),
+      cmocka_unit_test(takes_one_of_each_kind),
       cmocka_unit_test(files_choices_by_budget),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

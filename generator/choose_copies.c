@@ -10,8 +10,8 @@
 
 /* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
 #define NEXT_KERNEL 3500.0
-/* Of the speed of device memory, what a kernel that copies element by element reaches. */
-#define COPY_EFFICIENCY 0.6
+/* Of the speed of device memory, what a kernel reaches that reads element by element and stores vectors. */
+#define COPY_EFFICIENCY 0.7
 
 /* The cheapest tile's clocks for m rows, `bounded`: known to be no more; or a negative number if there is
  * none. In place, tiles are as those of a variant that assumes nothing. */

@@ -44,6 +44,23 @@ static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
   return true;
 }
 
+/* A copy into rows that start at multiples of 16 bytes, of rows that start anywhere: the outputs of a vector
+ * are read one by one from neighbouring addresses, which the first-level cache brings together, and stored at
+ * once. What is known of N and K decides, so that there are no guards but for addresses. */
+static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
+{
+  const FusedOperator *op = chooser->op;
+  bool copies = !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
+  if (!copies || op->rank < 2 || !symbolic_is_constant(op->dims[op->rank - 1], NULL)) return false;
+  const FusedOutput *output = &op->outputs[0];
+  if (!symbolic_equals(op->inputs[0].strides[op->rank - 1], 1) ||
+      !symbolic_equals(output->strides[op->rank - 1], 1))
+    return false;
+  for (unsigned d = 0; d + 1 < op->rank; d++)
+    if (!symbolic_divisible(output->strides[d], vector, &chooser->graph->facts)) return false;
+  return choose_require_align(chooser, choice, output->tensor, 16);
+}
+
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
 #define LONE_BLOCK_THREADS 512
 
@@ -59,7 +76,7 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
   choice_set_int(choice, "vector", vector);
   choice_set_int(choice, "threads", threads);
   choice->tile_text = arena_printf(chooser->arena, "%u", block);
-  choice->suffix = arena_printf(chooser->arena, "v%u", vector);
+  choice->suffix = arena_printf(chooser->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
   choice->stages = 1;
   chooser->n++;
 }
@@ -135,6 +152,10 @@ void choose_elementwise(Chooser *chooser)
     choose_note(chooser, "vectors of 16 bytes rejected: an extent or stride is no multiple of %u",
                 bytes / element);
   if (chooser->n && !chooser->variants[0].guard) return;
+  choice = choose_open(chooser, "elementwise");
+  choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element);
+  if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
     choice = choose_open(chooser, "elementwise");
     if (require_vectors(chooser, choice, bytes) && !choice->guard) break;

@@ -43,6 +43,7 @@ typedef struct Choice {
   bool overlap;                /* other launches of the plan may run beside it */
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
+  bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */
 } Choice;

@@ -4,14 +4,20 @@
  * A tile row is a group of `vector` outputs that follow one another in the innermost dimension. Its index is
  * taken apart into coordinates by division (by constants where the shape is known), and every operand gets
  * the element offset of its first element; an operand that is broadcast along the innermost dimension has one
- * element a group. */
+ * element a group.
+ *
+ * Ragged rows are no multiple of `vector`: the last group of a row is shorter. Inputs are then read element
+ * by element, whole groups stored as vectors, and the others element by element. */
 #include "generator/kernel.h"
 #include "generator/steps.h"
 
 typedef struct {
   int64_t groups, vector;
-  NumberType index;                        /* s64, or s32 where indices are known to fit */
-  IrExpr *inside;                          /* bool tile [groups, 1]: groups that exist */
+  NumberType index; /* s64, or s32 where indices are known to fit */
+  bool ragged;
+  IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
+  IrExpr *whole;           /* of these, if ragged, those with all their elements, */
+  IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
   IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
 } Place;
 
@@ -75,9 +81,27 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
                     tensor->name, 2, ir_value(module, tensor), offset);
   IrOp *op = value->value->def;
-  ir_attribute_set(op, ATTR_WHERE, body->place.inside);
-  if (along) ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, body->place.vector));
+  bool ragged = along && body->place.ragged;
+  ir_attribute_set(op, ATTR_WHERE, ragged ? body->place.elements : body->place.inside);
+  if (along) ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, ragged ? 1 : body->place.vector));
   return value;
+}
+
+/* Outputs, those that would fill the last groups of rows included. */
+static const Symbolic *elements_of(const KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  Arena *arena = build->expressions;
+  const Symbolic *total = symbolic_constant(arena, 1);
+  for (unsigned d = 0; d < op->rank; d++) {
+    const Symbolic *length = op->dims[d];
+    if (build->choice->ragged && d == op->rank - 1) {
+      const Symbolic *vector = symbolic_constant(arena, build->choice->vector);
+      length = symbolic_mul(arena, symbolic_ceil_div(arena, length, vector), vector);
+    }
+    total = symbolic_mul(arena, total, length);
+  }
+  return total;
 }
 
 /* Divisions of 32 bits take a fifth of the instructions of those of 64: s32 if all indices are known to fit,
@@ -85,14 +109,51 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
 static NumberType index_type(const KernelBuild *build)
 {
   const FusedOperator *op = build->op;
-  const Symbolic *total = symbolic_constant(build->expressions, 1);
-  for (unsigned d = 0; d < op->rank; d++) {
-    if (d && !symbolic_is_constant(op->dims[d], NULL)) return NUMBER_S64;
-    total = symbolic_mul(build->expressions, total, op->dims[d]);
-  }
+  const Symbolic *total = elements_of(build);
+  for (unsigned d = 1; d < op->rank; d++)
+    if (!symbolic_is_constant(op->dims[d], NULL)) return NUMBER_S64;
   int64_t least, most, block = choice_parameter(build->choice, "block")->integer;
   symbolic_range(total, &build->graph->facts, &least, &most);
   return most <= INT32_MAX - block ? NUMBER_S32 : NUMBER_S64;
+}
+
+static IrExpr *emit_mask(StepScope *scope, IrOpcode code, int64_t columns, const char *name, IrExpr *a,
+                         IrExpr *b)
+{
+  const Place *place = scope->data;
+  int64_t extent[2] = {place->groups, columns};
+  IrType type = ir_tile(scope->build->module, NUMBER_BOOL, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, code, type, name, 2, a, b);
+}
+
+/* Which elements of a group exist that begins at `at` of a row. */
+static void find_elements(StepScope *scope, IrExpr *at)
+{
+  IrModule *module = scope->build->module;
+  const FusedOperator *op = scope->build->op;
+  Place *place = scope->data;
+  int64_t extent[2] = {place->groups, place->vector};
+  IrExpr *length = kernel_dim(scope->build, op->dims[op->rank - 1], "extent", place->index);
+  IrType columns = ir_tile(module, place->index, 2, extent, NULL);
+  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
+  IrExpr *column = ir_value(module, ir_result(iota, "column", columns));
+  column = ir_emit_value(&scope->builder, OP_ADD, columns, "column", 2, column, at);
+  IrExpr *last = emit_tile(scope, OP_ADD, place->index, "last", at, ir_int(module, place->vector - 1));
+  IrExpr *fits = emit_mask(scope, OP_LT, 1, "fits", last, length);
+  IrExpr *ends = emit_mask(scope, OP_GE, 1, "ends", last, length);
+  place->whole = emit_mask(scope, OP_AND, 1, "whole", place->inside, fits);
+  place->elements = emit_mask(scope, OP_LT, place->vector, "exists", column, length);
+  place->elements = emit_mask(scope, OP_AND, place->vector, "exists", place->elements, place->inside);
+  place->rest = emit_mask(scope, OP_AND, place->vector, "rest", place->elements, ends);
+}
+
+/* Groups along a row. */
+static IrExpr *groups_of(const Place *place, IrModule *module, IrExpr *length)
+{
+  IrExpr *vector = ir_int(module, place->vector);
+  return place->ragged ? ir_call(module, "ceil_div", 2, length, vector)
+                       : ir_binary(module, OPERATOR_DIV, length, vector);
 }
 
 /* Group index -> coordinates, innermost first; the innermost counts groups of `vector`. */
@@ -123,10 +184,11 @@ static void decode(StepScope *scope, IrExpr *tile)
   for (unsigned d = op->rank; d-- > 0;) {
     bool innermost = d == op->rank - 1;
     IrExpr *count = kernel_dim(build, op->dims[d], "extent", place->index);
-    if (innermost) count = ir_binary(module, OPERATOR_DIV, count, ir_int(module, place->vector));
+    if (innermost) count = groups_of(place, module, count);
     IrExpr *at = d ? emit_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
     if (innermost && place->vector > 1)
       at = emit_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
+    if (innermost && place->ragged) find_elements(scope, at);
     place->coordinates[d] =
         place->index == NUMBER_S64 ? at : emit_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
     if (d) rest = emit_tile(scope, OP_DIV, place->index, "rest", rest, count);
@@ -160,8 +222,12 @@ static void store_outputs(StepScope *scope)
     value = step_convert(&writer, value, tensor->type.element);
     IrExpr *offset = offset_of(scope, &body->outputs[i], op->rank);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
-    ir_attribute_set(store, ATTR_WHERE, body->place.inside);
+    ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);
     ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, body->place.vector));
+    if (!body->place.ragged) continue;
+    store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
+    ir_attribute_set(store, ATTR_WHERE, body->place.rest);
+    ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, 1));
   }
 }
 
@@ -182,14 +248,13 @@ bool kernel_write_elementwise(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
-  const Symbolic *total = symbolic_constant(build->expressions, 1);
-  for (unsigned d = 0; d < op->rank; d++)
-    total = symbolic_mul(build->expressions, total, op->dims[d]);
+  const Symbolic *total = elements_of(build);
   kernel_bind_dim(build, "TOTAL", total);
   if (!ir_dim_find(build->kernel, "TOTAL")) g_hash_table_insert(build->dims, "TOTAL", (gpointer)total);
   Body body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),
                .outputs = arena_new_array(module->arena, FlatStrides, op->n_outputs + 1)};
   body.place.vector = build->choice->vector;
+  body.place.ragged = build->choice->ragged;
   body.place.index = index_type(build);
   body.place.groups = choice_parameter(build->choice, "block")->integer / body.place.vector;
   for (unsigned i = 0; i < op->n_inputs; i++)

@@ -273,6 +273,16 @@ static const IrType *accessed_tile(const IrOp *op)
   }
 }
 
+/* Does the mask of an access differ from element to element? Then they go one by one, whoever has them. */
+static bool goes_singly(const IrOp *op, const IrType *tile)
+{
+  const IrExpr *where = ir_attribute_value(op, ATTR_WHERE);
+  if ((op->code != OP_GATHER && op->code != OP_SCATTER) || !where || where->kind != EXPR_VALUE) return false;
+  const IrType *mask = &where->value->type;
+  return mask->kind == TYPE_TILE && mask->rank == tile->rank &&
+         ir_tile_extent(mask, mask->rank - 1) == ir_tile_extent(tile, tile->rank - 1);
+}
+
 /* Vector width that all accesses to tiles of a shape allow. */
 static unsigned shape_vector(Placement *placement, const IrType *shape)
 {
@@ -281,6 +291,7 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
     const IrOp *op = placement->ops->pdata[i];
     const IrType *tile = accessed_tile(op);
     if (!tile || tile->rank != shape->rank || ir_tile_extent(tile, tile->rank - 1) != columns) continue;
+    if (columns > 1 && goes_singly(op, tile)) continue;
     vector = MIN(vector, access_vector(placement, op));
   }
   if (vector == 16 && columns >= 16)

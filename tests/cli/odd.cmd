@@ -47,9 +47,9 @@ matmul_add_gelu: matmul_add_gelu_4x8x32_sums, grid
 y       bf16 4e-03  ok
 matmul_add_gelu: matmul_add_gelu_8x8x32_sums, grid
 y       bf16 4e-03  ok
-identity: identity_v1, grid
+identity: identity_ragged_v8, grid
 y       bf16 4e-03  ok
-identity: identity_v1, grid
+identity: identity_ragged_v8, grid
 matmul_add_gelu: matmul_add_gelu_64x32x64, grid
 y       bf16 4e-03  ok
 

@@ -17,7 +17,8 @@
   2200.0 /* clocks from a copy's issue to its barrier, with all SMs copying from memory                      \
           */
 #define FILL            1500.0 /* clocks: launch of the block, barriers, the first slots */
-#define FILL_PAIR       1590.0 /* more where blocks of a cluster wait for one another */
+#define FILL_PAIR       600.0  /* more where blocks of a cluster wait for one another */
+#define PAIR_MEMORY     1.06   /* and what that costs where device memory decides */
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY_MISSES 55.4   /* where a wave reads more than the second-level cache holds */
 #define ALL_COPY        71.0   /* bytes a clock an SM, where all SMs copy at once */
@@ -25,17 +26,24 @@
 /* Clocks of an SM's copy engine for 128 bytes that begin inside of a sector, and so touch five sectors of two
  * lines (docs/performance-log.md). */
 #define STRADDLING_COPY 4.99
-#define EPILOGUE_SPEED  12.0   /* outputs a clock: registers to shared memory to the engine */
-#define TURN            696.0  /* clocks between the last product of a tile and the first of the next, */
-#define STORE_PART      85.0   /* for each part of the result that goes through shared memory, */
-#define COMBINE         4860.0 /* clocks for a cluster to meet and add up a tile, */
-#define COMBINE_OUTPUT  0.738  /* and for each output of the tile, */
-#define COMBINE_PART    120.0  /* and for each block that shares it, */
-#define COMBINE_BESIDE  700.0  /* and where another cluster's block is on the SM */
+/* And for an SM to receive them, whoever of its cluster asked. */
+#define STRADDLING_SHARE 2.9
+#define SHARE_TWO_GROUPS 1.15   /* so many times as long where several warpgroups share a tile */
+#define SHARE_IN_TURN    2.6    /* where they take turns */
+#define EPILOGUE_SPEED   12.0   /* outputs a clock: registers to shared memory to the engine */
+#define TURN             696.0  /* clocks between the last product of a tile and the first of the next, */
+#define STORE_PART       85.0   /* for each part of the result that goes through shared memory, */
+#define COMBINE          4860.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT   0.738  /* and for each output of the tile, */
+#define COMBINE_PART     120.0  /* and for each block that shares it, */
+#define COMBINE_BESIDE   700.0  /* and where another cluster's block is on the SM */
 /* For blocks that are no cluster to leave and find a tile's parts in device memory: */
 #define STREAM_FIX        4030.0
 #define STREAM_FIX_PART   600.0 /* and for each further part, */
 #define STREAM_FIX_OUTPUT 0.35  /* and each of its outputs */
+/* And each step where more rows of tiles than these would ask for the same columns of B together. */
+#define STREAM_APART 1.08
+#define STREAM_ROWS  4
 /* Clocks a step for each row of a box that lies outside of the tensor and each block that copies: such rows
  * pass through the second-level cache one by one, not joined with the neighbours'. */
 #define OUTSIDE_ROW 0.0715
@@ -45,6 +53,10 @@
  * of 2048 x 2048 x 128 on 192 columns. */
 #define PARTLY_OUTSIDE 1.025
 #define SPLIT_LINE     0.531 /* of a line that two tiles write, what it costs more */
+/* Results whose rows begin inside of a sector take so many times longer, and where a tile's rows are no whole
+ * lines: 478 x 29824 and 29832 x 112 with 192 columns 16.3 and 20.0 us, with 160 and 176 23.8 and 24.1. */
+#define STRADDLING_OUT 1.43
+#define RAGGED_OUT     1.2
 /* A tile that streams one operand past few columns of the other: */
 #define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
 #define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
@@ -135,6 +147,13 @@ static double read_bandwidth(const Gpu *gpu)
 
 #define LINE 128 /* bytes */
 
+/* How much longer results take whose rows begin inside of a sector. `tile` may be NULL. */
+static double straddling_out(const CostTile *tile, unsigned bytes)
+{
+  unsigned wide = !tile ? 0 : (tile->exchanged ? tile->bm : tile->bn) * bytes;
+  return STRADDLING_OUT * (wide % LINE ? RAGGED_OUT : 1);
+}
+
 /* Clocks in which device memory delivers the operands and takes the result. Where a tile (may be NULL) does
  * not begin and end with lines, those at its borders are written in two parts. */
 static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -144,6 +163,7 @@ static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile
   int64_t row = (tile && tile->exchanged ? gemm->m : gemm->n) * gemm->out_bytes;
   bool whole = !wide || (wide % LINE == 0 && row % LINE == 0);
   double out = m * n * gemm->out_bytes * (whole ? 1 : 1 + SPLIT_LINE * LINE / wide);
+  if (gemm->out_straddles) out = m * n * gemm->out_bytes * straddling_out(tile, gemm->out_bytes);
   double bytes = (double)gemm->batches * (m * k * gemm->a_bytes + k * n * gemm->b_bytes + out);
   double bandwidth = read_bandwidth(gpu);
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
@@ -163,6 +183,13 @@ static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rat
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
   double whole = (a + b) / rate, slow = STRADDLING_COPY / 128;
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
+  /* few rows fill no tile */
+  if (tile->clips_rows) a *= fmin(1, (double)gemm->m / tile->bm);
+  if (tile->clips_columns) b *= fmin(1, (double)gemm->n / tile->bn);
+  unsigned sharers = MAX(1, tile->across) * MAX(1, tile->cluster);
+  double share =
+      tile->alternate > 1 ? SHARE_IN_TURN : STRADDLING_SHARE * (tile->bm > 64 ? SHARE_TWO_GROUPS : 1);
+  if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
   a /= MAX(1, tile->across);
   b /= MAX(1, tile->cluster);
   return fmax(whole, a * (gemm->a_straddles ? slow : 1 / rate) + b * (gemm->b_straddles ? slow : 1 / rate));
@@ -224,6 +251,7 @@ static TileEnd tile_end(const CostGemm *gemm, const CostTile *tile, double main,
 {
   double outputs = (double)tile->bm * tile->bn / MAX(1, tile->owners);
   double stored = outputs / EPILOGUE_SPEED, arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
+  if (gemm->out_straddles) stored *= straddling_out(tile, gemm->out_bytes);
   double parts = store_parts(tile, gemm->out_bytes), turn = TURN + STORE_PART * parts;
   TileEnd end = {.last = stored + arithmetic * (paced ? PACED_ALONE : 1)};
   end.turn = turn + stored * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1) + arithmetic;
@@ -373,11 +401,13 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (!tile->clips_rows) cost.step += OUTSIDE_ROW * outside * busy / tall / split / MAX(1, tile->across);
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
   if (!tile->clips_columns) cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
+  if (tile->streamed && tall > STREAM_ROWS) cost.step *= STREAM_APART;
   if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
   }
   cost.memory = memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? PARTLY_OUTSIDE : 1);
+  if (tile->cluster > 1 || tile->across > 1) cost.memory *= PAIR_MEMORY;
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
@@ -408,9 +438,9 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
   if (!(rate > 0)) rate = DEFAULT_COPY;
   double all = tile->threads_copy ? STREAM_THREADS_COPY : ALL_COPY;
-  rate = fmin(rate, all * gpu->sm_count / busy) / together;
+  rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
-  cost.copy = filled / rate;
+  cost.copy = together * (tile->threads_copy ? filled / rate : copy_clocks(gemm, tile, rate));
   double latency = tile->threads_copy ? STREAM_THREADS_LATENCY : STREAM_LATENCY;
   double output = tile->threads_copy ? STREAM_THREADS_OUTPUT : STREAM_OUTPUT;
   cost.latency = latency / fmax(1, (double)tile->stages - 1);
@@ -421,14 +451,16 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   if (!tile->clips_columns) cost.step += OUTSIDE_ROW * outside * busy / split * deep;
   cost.waves = ceil(blocks / (gemm->sms * resident));
   cost.memory = memory_clocks(gpu, gemm, NULL);
-  double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
+  double outputs = bm * bn / MAX(1, tile->owners), deep_steps = ceil(divide_up(gemm->k, tile->bk) / split);
+  /* blocks that follow one another on an SM: their products, or their results, whatever takes longer */
+  double wave = fmax(deep_steps * cost.step, cost.waves > 1 ? together * output * outputs : 0);
   double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (split > 1 && resident > 1) combine += COMBINE_BESIDE;
   /* a block beside another hides its start and its end */
   double exposed = resident > 1 ? 0 : (cost.waves - 1) * STREAM_TURN;
-  double outputs = bm * bn / MAX(1, tile->owners), arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
+  double arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
   cost.total =
-      FILL + overlapped(steps * cost.step, cost.memory) + output * outputs + arithmetic + exposed + combine;
+      FILL + overlapped(cost.waves * wave, cost.memory) + output * outputs + arithmetic + exposed + combine;
   return cost;
 }
 

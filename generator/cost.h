@@ -7,7 +7,8 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   unsigned a_bytes, b_bytes, out_bytes; /* of an element */
   NumberType type;                      /* of the operands: which peak counts */
   unsigned sms;                         /* SMs the kernel may use */
-  bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector */
+  bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector, */
+  bool out_straddles;                   /* and those of the result */
   double operations;                    /* of the epilogue, for each output (steps_operations) */
 } CostGemm;
 

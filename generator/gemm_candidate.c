@@ -468,8 +468,7 @@ static unsigned sm_budget(const Chooser *chooser)
 
 /* Rows of an operand are known to begin beside multiples of a sector of memory: every row of a box then
  * touches one more, in two lines. */
-#define SECTOR  32
-#define SWIZZLE 128 /* bytes of k that a panel of a slot holds */
+#define SECTOR 32
 
 static bool straddles(const Symbolic *leading, NumberType type)
 {
@@ -485,6 +484,16 @@ static bool a_straddles(const FusedGemm *gemm)
 static bool b_straddles(const FusedGemm *gemm)
 {
   return straddles(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+}
+
+/* Of the first result, which the copy engine stores; nothing is known of rows that only threads can store.
+ * `op` as it is written, its columns the tensor's. */
+static bool out_straddles(const FusedOperator *op)
+{
+  int64_t stride;
+  if (!op->n_outputs || op->outputs[0].reduced || !op->outputs[0].strides[op->rank - 2]) return false;
+  if (!symbolic_is_constant(op->outputs[0].strides[op->rank - 2], &stride)) return false;
+  return stride * number_bytes(op->outputs[0].tensor->type) % SECTOR == SECTOR / 2;
 }
 
 /* The candidate and its product as the cost model sees them. */
@@ -503,12 +512,12 @@ static double epilogue_operations(const FusedOperator *op)
   return operations;
 }
 
-/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k, what the blocks of
- * a cluster divide among them along the rows, and (gemm.ir) tiles whose sums blocks leave in memory. */
-static bool clips(const GemmCandidate *candidate, bool across_k, NumberType type, unsigned sharers)
+/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k where the blocks of
+ * a cluster divide it, and (gemm.ir) tiles whose sums blocks leave in memory; of rows that blocks divide,
+ * less than a block's part then lies outside. */
+static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
 {
-  bool along_rows = sharers > 1 && candidate->bk * number_bytes(type) % (SWIZZLE * sharers) != 0;
-  return candidate->group && candidate->stream <= 1 && (across_k ? sharers <= 1 : !along_rows);
+  return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
 }
 
 static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
@@ -516,40 +525,40 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
   const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
   const FusedGemm *gemm = &op->gemm;
   int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
-  Priced priced = {
-      .shape = {.batches = 1,
-                .m = candidate->swapped ? columns * products(chooser) : rows,
-                .n = candidate->swapped ? rows : columns * products(chooser),
-                .k = MAX(1, choose_typical(chooser, gemm->k)),
-                .a_bytes = number_bytes(gemm->a_type),
-                .b_bytes = number_bytes(gemm->b_type),
-                .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
-                .type = gemm->a_type,
-                .sms = sm_budget(chooser),
-                .a_straddles = a_straddles(gemm),
-                .b_straddles = b_straddles(gemm),
-                .operations = epilogue_operations(op) / products(chooser)},
-      .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
-               .bn = candidate->bn,
-               .bk = candidate->bk,
-               .stages = candidate->stages,
-               .alternate = candidate->alternate,
-               .split = MAX(candidate->split, candidate->stream),
-               .owners = gemm_candidate_owners(chooser, candidate),
-               .streamed = candidate->stream > 1,
-               .grain = candidate->grain,
-               .cluster = candidate->cluster,
-               .across = candidate->across,
-               .blocks = candidate->blocks,
-               .walks = gemm_candidate_walks(chooser, candidate),
-               .threads_copy = !candidate->group,
-               .copy_bytes = chooser->copy_bytes,
-               .promote = candidate->promote,
-               .beside = candidate->beside,
-               .exchanged = candidate->swapped,
-               .clips_rows = clips(candidate, gemm->a_m_major, gemm->a_type, candidate->across),
-               .clips_columns = clips(candidate, gemm->b_n_major, gemm->b_type, candidate->cluster),
-               .through_registers = through_registers(chooser, candidate)}};
+  Priced priced = {.shape = {.batches = 1,
+                             .m = candidate->swapped ? columns * products(chooser) : rows,
+                             .n = candidate->swapped ? rows : columns * products(chooser),
+                             .k = MAX(1, choose_typical(chooser, gemm->k)),
+                             .a_bytes = number_bytes(gemm->a_type),
+                             .b_bytes = number_bytes(gemm->b_type),
+                             .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                             .type = gemm->a_type,
+                             .sms = sm_budget(chooser),
+                             .a_straddles = a_straddles(gemm),
+                             .b_straddles = b_straddles(gemm),
+                             .out_straddles = out_straddles(chooser->op),
+                             .operations = epilogue_operations(op) / products(chooser)},
+                   .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
+                            .bn = candidate->bn,
+                            .bk = candidate->bk,
+                            .stages = candidate->stages,
+                            .alternate = candidate->alternate,
+                            .split = MAX(candidate->split, candidate->stream),
+                            .owners = gemm_candidate_owners(chooser, candidate),
+                            .streamed = candidate->stream > 1,
+                            .grain = candidate->grain,
+                            .cluster = candidate->cluster,
+                            .across = candidate->across,
+                            .blocks = candidate->blocks,
+                            .walks = gemm_candidate_walks(chooser, candidate),
+                            .threads_copy = !candidate->group,
+                            .copy_bytes = chooser->copy_bytes,
+                            .promote = candidate->promote,
+                            .beside = candidate->beside,
+                            .exchanged = candidate->swapped,
+                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
+                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
+                            .through_registers = through_registers(chooser, candidate)}};
   for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
     priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
   if (chooser->batches) priced.shape.batches = chooser->batches;
@@ -616,7 +625,8 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
   /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
    */
-  if (tile.across > 1 && priced.cost.waves > 1) return;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
+  if (tile.across > 1 && priced.cost.waves > 1 && !(a_straddles(gemm) || b_straddles(gemm))) return;
   /* of four also where few tiles follow one another */
   if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
   /* a split kernel starts anew for each wave */
@@ -699,6 +709,7 @@ static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate can
 {
   append(chooser, list, candidate, m);
   candidate.alternate = 2;
+  if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
   if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
     append(chooser, list, candidate, m);
 }
@@ -738,7 +749,8 @@ static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          bool across, int64_t m)
 {
-  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}}; /* below, beside one another */
+  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4},
+                                       {2, 2}, {4, 2}, {2, 4}}; /* below, beside one another */
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
   const FusedGemm *gemm = &chooser->op->gemm;

@@ -28,9 +28,9 @@ $ adlgen compile shared.json --gpu h100 --explain --emit ptx --out out | grep -E
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 333], "align": 16}, "w": {"type": "bf16", "shape": [333, 777], "align": 16, "strides": [1, 333]}, "b": {"type": "bf16", "shape": [777]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"]}, {"op": "Add", "inputs": ["h", "b"], "outputs": ["s"]}, {"op": "Gelu", "inputs": ["s"], "outputs": ["y"]}], "outputs": ["y"]}' > few.json
 
 $ adlgen compile few.json --gpu h100 --explain --emit ptx --out out | grep -E 'sums along|template gemv'
-  M = 1      sums along k of operands as they lie: 4001 clocks, else 10566
-  M = 4      sums along k of operands as they lie: 5500 clocks, else 10570
-  M = 8      sums along k of operands as they lie: 7000 clocks, else 10575
+  M = 1      sums along k of operands as they lie: 4001 clocks, else 10431
+  M = 4      sums along k of operands as they lie: 5500 clocks, else 10434
+  M = 8      sums along k of operands as they lie: 7000 clocks, else 10439
   variant 1: template gemv_few, tile 1x8x32, guard: M <= 1
   variant 2: template gemv_few, tile 4x8x32, guard: M <= 4
   variant 3: template gemv_few, tile 8x8x32, guard: M <= 8

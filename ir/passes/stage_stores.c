@@ -45,6 +45,7 @@ typedef struct {
   int64_t width, common; /* columns of the part at hand; of all but a narrower last one */
   int64_t instances, threads;
   unsigned slots;       /* parts of a store that there is room for */
+  bool all;             /* there is room for all of a tile's: only the first waits for the engine */
   bool across;          /* the tensors are contiguous along the tile's rows */
   bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
   GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
@@ -401,8 +402,10 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
     emit_part_by_threads(store, builder, column, part);
     return;
   }
-  emit_wait(parts->staging, builder, pending, true);
-  emit_sync(parts, builder);
+  if (!parts->all || column == 0) {
+    emit_wait(parts->staging, builder, parts->all ? 0 : pending, true);
+    emit_sync(parts, builder);
+  }
   emit_put(store, builder, part);
   ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
   emit_sync(parts, builder);
@@ -490,6 +493,28 @@ static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
     if (loads_tile(parts, stores[i]->operands[1], seen)) parts->width = NARROW;
 }
 
+static unsigned part_count(const Parts *parts)
+{
+  return (unsigned)((parts->columns + parts->width - 1) / parts->width);
+}
+
+/* A store by the engine whose waits no other instance's products hide. */
+static bool waits_for_engine(const Parts *parts, const IrOp *store)
+{
+  return !parts->staging->turns && !parts->kept && !by_threads(store) && !ir_attribute(store, ATTR_OVERLAY);
+}
+
+/* Slots that a tile's parts fill without waiting for the engine to read the first ones, as many as there is
+ * room for: instances that share a tile have nobody's products beside such a wait. `slot`: bytes of one. */
+static unsigned spare_slots(const Parts *parts, const IrOp *store, unsigned long slot)
+{
+  const Staging *staging = parts->staging;
+  bool alone = !ir_launch_get(staging->kernel, ATTR_MIN_BLOCKS); /* on its SM */
+  bool waits = waits_for_engine(parts, store);
+  if (!waits || !alone) return STAGING_SLOTS;
+  return MAX(STAGING_SLOTS, MIN(part_count(parts), (unsigned)(staging->room / slot)));
+}
+
 /* Where the ring leaves no room for two parts, one of narrow rows. */
 static void find_slots(Parts *parts, IrOp *const *stores, unsigned n)
 {
@@ -497,7 +522,8 @@ static void find_slots(Parts *parts, IrOp *const *stores, unsigned n)
   unsigned long rows = (unsigned long)(parts->rows * parts->instances);
   int64_t columns = parts->width + parts->columns % MAX(1, parts->width);
   bool alone = n == 1 && parts->staging->turns && !parts->across && !by_threads(stores[0]);
-  parts->slots = STAGING_SLOTS;
+  parts->slots =
+      n == 1 ? spare_slots(parts, stores[0], rows * (unsigned long)columns * bytes) : STAGING_SLOTS;
   if (!alone || STAGING_SLOTS * rows * (unsigned long)columns * bytes <= parts->staging->room) return;
   unsigned width = staging_width_least((unsigned)parts->columns, bytes);
   if (!width) return;
@@ -552,6 +578,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
   n = with_common_width(&parts, ops, n);
   narrow_parts(&parts, ops, n);
   find_slots(&parts, ops, n);
+  parts.all = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= part_count(&parts);
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   unsigned by_engine = 0;

@@ -1,8 +1,8 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  load_operands  derive_waits  pipeline_fragments  overlap_tiles  combine_blocks
- *         combine_streams  clip_copies  stage_stores  widen_accesses  hoist_loads  overlap_launches
+ *   STAGED  split_instances  load_operands  derive_waits  overlap_sums  pipeline_fragments  overlap_tiles
+ * combine_blocks combine_streams  clip_copies  stage_stores  widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
@@ -26,6 +26,8 @@ static const IrPass passes[] = {
      "operands that lie across k pass through registers"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
+    {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,
+     "a step's sum is added while the next one is multiplied"},
     {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
      "operands of warp products are loaded a step ahead, across the barrier too"},
     {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,

@@ -18,6 +18,7 @@
  */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/passes/trailing.h"
 
 #define LONG_PRODUCT (64 * 128) /* sums; its four steps of 16 take 256 clocks */
 #define FEW_STEPS    4          /* of an epilogue that needs few registers beside the sum's */
@@ -133,46 +134,6 @@ static IrOp *release_after(IrOp *product)
   return NULL;
 }
 
-typedef struct {
-  const IrValue *reader;
-  IrExpr *trailing;
-} Trail;
-
-/* What the reader steps over, the one behind it does too. */
-static void skip_too(IrOp *op, void *data)
-{
-  const Trail *trail = data;
-  if (op->code != OP_SKIP || op->operands[0]->value != trail->reader) return;
-  IrBuilder builder = ir_builder_after(op);
-  builder.mark = op->mark;
-  ir_emit(&builder, OP_SKIP, 5, trail->trailing, op->operands[1], op->operands[2], op->operands[3],
-          op->operands[4]);
-}
-
-/* Behind the loop, and behind the turn that it passes: what is in flight need not be over for that. */
-static IrBuilder behind(IrOp *loop)
-{
-  IrOp *last = loop->next && loop->next->code == OP_TURN_PASS ? loop->next : loop;
-  IrBuilder builder = ir_builder_after(last);
-  builder.mark = loop->mark;
-  return builder;
-}
-
-/* A cursor that trails the reader's by one iteration, declared in front of the outermost loop of the role. */
-static IrExpr *trailing_cursor(Waits *waits, const IrExpr *reader)
-{
-  IrOp *declaration = reader->value->def;
-  IrBuilder builder = ir_builder_after(declaration);
-  builder.mark = declaration->mark;
-  IrOp *cursor = ir_emit(&builder, OP_CURSOR, 1, declaration->operands[0]);
-  IrType type = {.kind = TYPE_CURSOR, .count = 1};
-  IrValue *value = ir_result(cursor, "free", type);
-  value->variable = true;
-  Trail trail = {reader->value, ir_value(waits->module, value)};
-  ir_region_visit(declaration->parent, skip_too, &trail);
-  return trail.trailing;
-}
-
 static void copy_attributes(IrOp *to, const IrOp *from)
 {
   for (unsigned i = 0; i < from->n_attributes; i++)
@@ -184,7 +145,7 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
 {
   IrModule *module = waits->module;
   IrExpr *reader = release->operands[0]->items[1];
-  IrExpr *trailing = trailing_cursor(waits, reader);
+  IrExpr *trailing = trailing_cursor(module, reader);
   IrExpr *barrier = ir_index(module, release->operands[0]->items[0], 1, trailing);
   IrBuilder builder = ir_builder_before(release);
   builder.mark = release->mark;
@@ -198,7 +159,7 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
   ir_emit(&inner, OP_ADVANCE, 1, trailing);
   ir_op_remove(release);
 
-  IrBuilder after = behind(loop);
+  IrBuilder after = trailing_place(loop);
   IrOp *any = ir_emit(&after, OP_IF, 1, ir_binary(module, OPERATOR_GT, loop->operands[1], loop->operands[0]));
   inner = ir_builder_at_end(ir_region_add(any));
   inner.mark = loop->mark;
@@ -212,7 +173,7 @@ static void release_late(Waits *waits, IrOp *loop, IrOp *release)
 /* What is in flight when a chain ends is done before the last release and whoever reads the accumulator. */
 static void wait_behind(Waits *waits, IrOp *loop)
 {
-  IrBuilder after = behind(loop);
+  IrBuilder after = trailing_place(loop);
   emit_group(waits, &after, OP_WAIT_GROUP, "products", 0);
 }
 

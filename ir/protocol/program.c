@@ -558,6 +558,14 @@ static bool mentions_number(const Scalar *scalar)
   return mentions_number(scalar->a) || mentions_number(scalar->b) || mentions_number(scalar->c);
 }
 
+/* Does a loop take in fewer, wider steps what the long one takes (overlap_sums)? Then neither may be cut. */
+static bool walks_wider(const Step *step, const Step *longest, unsigned most)
+{
+  int64_t trips, by = longest->scalar[2] ? longest->scalar[2]->number : 1;
+  if (step->kind != STEP_FOR || !constant_loop(step, &trips) || !step->scalar[2]) return false;
+  return step->scalar[2]->number > by && (step->scalar[1]->number - step->scalar[0]->number) / by > most;
+}
+
 /* Over a constant K of thousands a loop of hundreds of iterations shows nothing that a few do not, if all
  * roles have the same one and no condition picks an iteration by its number. */
 static void find_long_loop(Program *program)
@@ -579,6 +587,9 @@ static void find_long_loop(Program *program)
     }
     if (is_long) program->long_loop = (int)i;
   }
+  for (unsigned i = 0; program->long_loop >= 0 && i < program->steps->len; i++)
+    if (walks_wider(program_step(program, i), program_step(program, (unsigned)program->long_loop), most))
+      program->long_loop = -1;
 }
 
 static bool is_number(const Scalar *scalar, int64_t number)

@@ -378,7 +378,8 @@ static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
 
 bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  if (candidate->group) return candidate->split == 1 && !gemm_candidate_is_thin(candidate);
+  bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
+  if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
   return ring_runs_on(chooser, candidate);
 }
 

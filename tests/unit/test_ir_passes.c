@@ -131,6 +131,11 @@ static void test_derive_waits(void **state)
   check_pass("derive_waits");
 }
 
+static void test_overlap_sums(void **state)
+{
+  check_pass("overlap_sums");
+}
+
 static void test_pipeline_fragments(void **state)
 {
   check_pass("pipeline_fragments");
@@ -201,6 +206,7 @@ int main(void)
       cmocka_unit_test(test_load_operands),
       cmocka_unit_test(test_overlap_launches),
       cmocka_unit_test(test_derive_waits),
+      cmocka_unit_test(test_overlap_sums),
       cmocka_unit_test(test_pipeline_fragments),
       cmocka_unit_test(test_overlap_tiles),
       cmocka_unit_test(test_combine_blocks),

@@ -403,7 +403,7 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
     return;
   }
   if (!parts->all || column == 0) {
-    emit_wait(parts->staging, builder, parts->all ? 0 : pending, true);
+    emit_wait(parts->staging, builder, pending, true);
     emit_sync(parts, builder);
   }
   emit_put(store, builder, part);
@@ -578,7 +578,8 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
   n = with_common_width(&parts, ops, n);
   narrow_parts(&parts, ops, n);
   find_slots(&parts, ops, n);
-  parts.all = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= part_count(&parts);
+  unsigned count = part_count(&parts);
+  parts.all = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= count;
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
   unsigned by_engine = 0;
@@ -607,7 +608,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
     /* each store has a ring of its own; the groups of all that the engine takes count */
     for (unsigned i = 0; i < n; i++) {
       stores[i]->stage = last ? &stores[i]->stages->rest : &stores[i]->stages->parts;
-      emit_part(stores[i], &builder, column, (int)(parts.slots * by_engine) - 1);
+      emit_part(stores[i], &builder, column, (int)(parts.slots * by_engine - (parts.all ? count : 1)));
     }
   }
   for (unsigned i = 0; i < n; i++)

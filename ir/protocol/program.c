@@ -558,12 +558,14 @@ static bool mentions_number(const Scalar *scalar)
   return mentions_number(scalar->a) || mentions_number(scalar->b) || mentions_number(scalar->c);
 }
 
-/* Does a loop take in fewer, wider steps what the long one takes (overlap_sums)? Then neither may be cut. */
-static bool walks_wider(const Step *step, const Step *longest, unsigned most)
+/* Does a loop take in fewer, wider steps what the long one takes, or most of it (overlap_sums)? Then neither
+ * may be cut. */
+static bool walks_wider(const Step *step, const Step *longest)
 {
   int64_t trips, by = longest->scalar[2] ? longest->scalar[2]->number : 1;
+  int64_t span = longest->scalar[1]->number - longest->scalar[0]->number;
   if (step->kind != STEP_FOR || !constant_loop(step, &trips) || !step->scalar[2]) return false;
-  return step->scalar[2]->number > by && (step->scalar[1]->number - step->scalar[0]->number) / by > most;
+  return step->scalar[2]->number > by && 2 * (step->scalar[1]->number - step->scalar[0]->number) >= span;
 }
 
 /* Over a constant K of thousands a loop of hundreds of iterations shows nothing that a few do not, if all
@@ -588,7 +590,7 @@ static void find_long_loop(Program *program)
     if (is_long) program->long_loop = (int)i;
   }
   for (unsigned i = 0; program->long_loop >= 0 && i < program->steps->len; i++)
-    if (walks_wider(program_step(program, i), program_step(program, (unsigned)program->long_loop), most))
+    if (walks_wider(program_step(program, i), program_step(program, (unsigned)program->long_loop)))
       program->long_loop = -1;
 }
 

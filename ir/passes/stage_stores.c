@@ -3,9 +3,9 @@
  * needs  STAGED with instances split and waits derived; `via tensor` or `via shared` on the stores that may
  *        go this way
  * gives  for each store `via tensor` a channel of two small tiles (of one, narrower, where the ring of a
- *        kernel whose instances take turns leaves no more; of up to as many as a tile has parts where they
- *        do not, and there is room: then only the first part waits), a tensor map, and in the role, part by
- * part: what the part's value is computed from, wait until the tile written before last has been read, put
+ *        kernel whose instances take turns leaves no more; of as many as a tile has parts where they share
+ *        it and there is room: then only the first part waits), a tensor map, and in the role, part by part:
+ *        what the part's value is computed from, wait until the tile written before last has been read, put
  *        the part, fence, one thread starts the copy; for each store `via shared` the same without map,
  *        waits and fence: threads meet, get the part with lanes along its rows, and store that; with
  *        `overlay` the small tiles lie in that channel's slots, and all threads of the role meet before the

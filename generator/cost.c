@@ -370,6 +370,31 @@ static bool wants_few_slots(const CostGemm *gemm, const CostTile *tile, const Co
          cost->waves >= FEW_SLOTS_WAVES && cost->memory > WAITS_FOR_MEMORY * cost->waves * steps * cost->step;
 }
 
+/* Blocks that walk many tiles of batches drift apart, since some SMs get more of the memory than others: what
+ * neighbours would have shared comes from device memory again (ncu, 512 of 512 x 512 x 512 on 128x128 in
+ * turn: 802 MB read for 537). So a tile as wide as the result, which reads A once, is better; tiles that
+ * warpgroups share lose more than those in turn (1024 and 512 cubed, 2048 x 2048 x 128); and of those in turn
+ * a ring that is less deep keeps blocks together: 357 us with six slots, 280 with five
+ * (docs/performance-log.md). */
+#define DRIFTING_WORK  (7 * 128 * 256) /* results of an SM from which on they do, */
+#define FAR_APART_WORK (15 * 128 * 256)
+#define READ_AGAIN     1.05
+#define DRIFT_SHARED   1.08
+#define TOGETHER_SLOTS 5
+
+static bool drifts(const CostGemm *gemm, const CostTile *tile, double work)
+{
+  double results = (double)gemm->batches * (double)gemm->m * (double)gemm->n / gemm->sms;
+  return gemm->batches > 1 && results >= work && gemm->n > tile->bn;
+}
+
+static bool drifts_far(const CostGemm *gemm, const CostTile *tile, const CostReport *cost)
+{
+  double busy = cost->waves * ceil((double)gemm->k / tile->bk) * cost->step;
+  return drifts(gemm, tile, FAR_APART_WORK) && tile->alternate > 1 && tile->cluster * tile->across <= 1 &&
+         tile->bm * tile->bn == FEW_SLOTS_AREA && cost->memory > WAITS_FOR_MEMORY * busy;
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = {0};
@@ -408,6 +433,8 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   }
   cost.memory = memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? PARTLY_OUTSIDE : 1);
   if (tile->cluster > 1 || tile->across > 1) cost.memory *= PAIR_MEMORY;
+  bool apart = drifts(gemm, tile, DRIFTING_WORK);
+  if (apart) cost.memory *= READ_AGAIN;
   double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
@@ -417,13 +444,16 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double fill = FILL + (tile->cluster > 1 || tile->across > 1 ? FILL_PAIR : 0);
   cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
   if (wants_few_slots(gemm, tile, &cost)) cost.total -= FEW_SLOTS_GAIN * cost.memory;
+  if (apart && tile->alternate <= 1 && gemm->m > tile->bm) cost.total *= DRIFT_SHARED;
+  if (apart && beyond > 0) cost.total *= PARTLY_OUTSIDE;
   return cost;
 }
 
 unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   CostReport cost = cost_group_gemm(gpu, gemm, tile);
-  return wants_few_slots(gemm, tile, &cost) ? FEW_SLOTS : G_MAXUINT;
+  if (wants_few_slots(gemm, tile, &cost)) return FEW_SLOTS;
+  return drifts_far(gemm, tile, &cost) ? TOGETHER_SLOTS : G_MAXUINT;
 }
 
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)

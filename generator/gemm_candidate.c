@@ -13,7 +13,9 @@ static const unsigned swapped_columns[] = {8, 16, 32, 64};
 #define MOST_THIN       64
 #define MOST_THIN_TILES 4
 static const unsigned resident[] = {2, 1};
-#define SWAPPED_ROWS 64 /* 128 are no faster, and fewer blocks */
+#define SHORT_RESIDENT 3 /* instead of two, where a tile has at most so many steps */
+#define SHORT_STEPS    2
+#define SWAPPED_ROWS   64 /* 128 are no faster, and fewer blocks */
 static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
                                          {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
@@ -638,6 +640,16 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   g_array_append_val(list, priced);
 }
 
+/* Batches whose tiles end after a step or two: a block copies little while it starts and ends, so that of two
+ * an SM hardly one has copies on their way. */
+static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
+  return tile->group && tile->split == 1 && gemm->n_batch && !gemm->dual &&
+         symbolic_is_constant(gemm->k, &k) && k <= most;
+}
+
 /* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
  * change places anyway also in several tiles: they spread the work over more blocks. */
 static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
@@ -647,7 +659,7 @@ static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate t
   for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
     for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
       tile.bn = swapped_columns[c];
-      tile.blocks = resident[b];
+      tile.blocks = resident[b] > 1 && is_short(chooser, &tile) ? SHORT_RESIDENT : resident[b];
       append(chooser, list, tile, m);
     }
 }

@@ -614,6 +614,17 @@ static bool fills_shared(const Split *split, const Survey *survey)
   return cluster_in_two_dimensions(&split->cluster) ? shared == survey->fills->len : shared > 0;
 }
 
+/* No GPU is asked for more blocks of a cluster than it always starts. */
+static bool check_cluster(Split *split, const IrOp *tiles, int64_t blocks, bool engine)
+{
+  const Gpu *gpu = split->context->gpu;
+  if (!engine || !gpu_has(gpu, "cluster") || blocks <= gpu->cluster_portable) return true;
+  error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer of split, cluster or across",
+            "a cluster of %d blocks, but %s has at most %u", (int)blocks, gpu->name, gpu->cluster_portable);
+  split->failed = true;
+  return false;
+}
+
 /* Clusters pay where the blocks have a fill in common and the copy engine can give it to all of them. */
 static void form_clusters(Split *split, const Survey *survey, bool engine)
 {
@@ -625,6 +636,7 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   /* coordinates; what of k the block takes may follow them */
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
+  if (!check_cluster(split, tiles, sharing > 1 ? sharing : rows * columns, engine)) return;
   if (sharing > 1) {
     if (rows * columns > 1)
       ir_remark(split->context, "clusters of several tiles rejected: the blocks of a cluster share one tile");

@@ -34,3 +34,20 @@ $ sed 's/\["B", 128, 128\]/["B", 4, 128, 128]/g' g.json | adlgen compile - --gpu
   variant 2: template gemm, tile 128x128x64, guard: align(D) >= 16 && 4*B <= 128
   variant 3: template gemm, tile 128x128x32, guard: align(D) >= 16
   variant 4: template gemm, tile 128x128x32, guard: always
+
+# Many large batches: blocks drift apart, less so with fewer slots, in turn, or where a tile is as wide as the result.
+$ sed 's/128/"S"/g' g.json > s.json
+
+$ for s in 64,512 512,512 512,256 32,1024; do adlgen compile s.json --gpu h100 --no-tuned --dim B=${s%,*} --dim S=${s#*,} --explain --emit ptx --out out | sed -n 's/^  kernel //p; s/.* a  *16384/a/p; s/.* a  *8192/a/p' | sed -n 1,2p; done
+matmul_128x128x64_turns
+a bytes x 6
+matmul_128x128x64_turns
+a bytes x 5
+matmul_64x256x64_turns
+a bytes x 4
+matmul_128x128x64_turns
+a bytes x 6
+
+# Few rows with short k: three blocks share an SM.
+$ sed 's/"shape": \["B", 128, 128\]/"shape": ["B", "M", 128]/; s/"W": {"type": "bf16", "shape": \["B", 128, 128\]/"W": {"type": "bf16", "shape": ["B", 128, 2048]/' g.json | adlgen compile - --gpu h100 --no-tuned --dim B=64 --dim M=16 --emit ptx --out out | grep swapped
+matmul_16x64x128_swapped  h100  gemm      16x64x128       3  4 producer + 4 consumer      256          -   61488       -     -

@@ -34,6 +34,8 @@ bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char *
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
  * no copies of them. They come first; the last may be for any number of rows that there can be. */
 void choose_few_rows(Chooser *chooser);
+/* --set names what tiles of products have, and kernels that sum along k have not, or mean otherwise. */
+bool choose_tile_forced(const Chooser *chooser);
 bool choose_gemm(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */

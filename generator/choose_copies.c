@@ -90,8 +90,7 @@ static bool take_source(const Chooser *chooser, FusedInput *input, const Symboli
   return true;
 }
 
-/* --set names what tiles of products have and sums have not, or mean otherwise. */
-static bool tile_forced(const Chooser *chooser)
+bool choose_tile_forced(const Chooser *chooser)
 {
   static const char *const names[] = {"bm",    "bn",     "bk",      "stages", "swapped",
                                       "split", "stream", "cluster", "across", "alternate"};
@@ -107,7 +106,7 @@ static bool sums_possible(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
-  if ((chooser->options && chooser->options->sm_budget) || tile_forced(chooser)) return false;
+  if ((chooser->options && chooser->options->sm_budget) || choose_tile_forced(chooser)) return false;
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   return small && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && !gemm->a_m_major &&

@@ -432,7 +432,7 @@ bool choose_gemm(Chooser *chooser)
   GemmCandidate scalar =
                     {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
                 tile = scalar;
-  if (!priced && !gemm->dual && !reduced) choose_vector(chooser);
+  if (!priced && !gemm->dual && !reduced && !choose_tile_forced(chooser)) choose_vector(chooser);
   if (priced) choose_few_rows(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) tile = choose_tiles(chooser, group, longest);

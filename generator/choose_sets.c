@@ -13,7 +13,7 @@ static const struct {
   const char *name;
   int64_t least, most;
 } ranges[] = {
-    {"bm", 1, MOST},      {"bn", 1, MOST},     {"bk", 1, MOST},    {"stages", 1, 64},     {"group", 1, 1024},
+    {"bm", 1, MOST},      {"bn", 1, MOST},     {"bk", 1, MOST},    {"stages", 2, 64},     {"group", 1, 1024},
     {"alternate", 1, 8},  {"beside", 1, 2},    {"cluster", 1, 16}, {"across", 1, 16},     {"split", 1, 16},
     {"owners", 1, 16},    {"stream", 1, MOST}, {"grain", 1, MOST}, {"blocks", 1, 32},     {"pace", 0, MOST},
     {"persistent", 0, 1}, {"reuse", 0, 1},     {"swapped", 0, 1},  {"threads", 32, 1024}, {"rows", 1, MOST},

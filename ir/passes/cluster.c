@@ -24,6 +24,14 @@ bool cluster_in_two_dimensions(const Cluster *cluster)
   return cluster->across > 1 && cluster->blocks > cluster->across;
 }
 
+bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns)
+{
+  int64_t known;
+  unsigned n = tiles->n_operands;
+  return n >= 2 && ((ir_expr_is_int(tiles->operands[n - 2], &known) && known < rows) ||
+                    (ir_expr_is_int(tiles->operands[n - 1], &known) && known < columns));
+}
+
 static ClusterSharers sharers_of(const Cluster *cluster, const IrOp *fill)
 {
   IrModule *module = cluster->module;

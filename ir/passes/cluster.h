@@ -20,6 +20,10 @@ typedef struct ClusterSharers {
   IrExpr *place, *mask;
 } ClusterSharers;
 
+/* Would a cluster of so many rows and columns of tiles have some that are known not to exist? Of a tensor
+ * with one row or column nothing names the coordinate any more, so a block beyond stores where another does.
+ */
+bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns);
 /* Do blocks copy into each other's slots? */
 bool cluster_shares_slots(const Cluster *cluster);
 /* Then a block shares fills with those of its row and of its column, and none with the others. */

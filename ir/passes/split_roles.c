@@ -648,10 +648,11 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   if (rows * columns <= 1) return;
   const Gpu *gpu = split->context->gpu;
   unsigned budget = split->context->sm_budget;
-  bool few = budget && budget < rows * columns;
-  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2 || few) {
+  bool few = budget && budget < rows * columns, wide = cluster_beyond_tiles(tiles, rows, columns);
+  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2 || few || wide) {
     ir_remark(split->context, "clusters rejected: %s",
               few      ? "more blocks than SMs that may be used"
+              : wide   ? "more rows or columns of tiles than there are"
               : engine ? "the GPU has none"
                        : "threads copy, so blocks share nothing");
     return;

@@ -10,7 +10,7 @@ error: --set alternate=0: alternate is from 1 to 8
 exit 1
 error: --set cluster=99: cluster is from 1 to 16
 exit 1
-error: --set stages=65: stages is from 1 to 64
+error: --set stages=65: stages is from 2 to 64
 exit 1
 error: --set persistent=2: persistent is from 0 to 1
 exit 1

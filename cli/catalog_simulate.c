@@ -228,8 +228,8 @@ static void explain_outputs(Job *job, const Graph *graph, const RunComparison *c
   for (unsigned i = 0; i < graph->n_outputs && !job->failure; i++) {
     const Comparison *c = &comparisons[i].whole;
     if (c->ok) continue;
-    job->failure = g_strdup_printf("output %s: error %.2e, limit %.0e, %zu misplaced",
-                                   graph->outputs[i]->name, c->error, c->limit, c->misplaced);
+    job->failure = g_strdup_printf("output %s: error %.2e, limit %.0e, %zu misplaced, %zu outliers",
+                                   graph->outputs[i]->name, c->error, c->limit, c->misplaced, c->outliers);
     job->details = g_strdup_printf("%s: element %zu is %.9g, its reference %.9g\n", graph->outputs[i]->name,
                                    c->worst, comparisons[i].out, comparisons[i].reference);
   }

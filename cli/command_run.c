@@ -292,6 +292,7 @@ static json_t *outputs_json(const Run *run)
     json_object_set_new(output, "max_abs", c ? number_json(c->max_abs) : json_null());
     json_object_set_new(output, "limit", c ? number_json(c->limit) : json_null());
     json_object_set_new(output, "misplaced", c ? json_integer((json_int_t)c->misplaced) : json_null());
+    json_object_set_new(output, "outliers", c ? json_integer((json_int_t)c->outliers) : json_null());
     json_object_set_new(output, "ok", c ? json_boolean(c->ok) : json_null());
     json_array_append_new(outputs, output);
   }

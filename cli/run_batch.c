@@ -204,9 +204,10 @@ static json_t *outputs_json(const Graph *graph, const RunComparison *comparisons
     const Comparison *c = &comparisons[i].whole;
     if (!c->ok) *ok = false;
     json_array_append_new(outputs,
-                          json_pack("{s:s, s:o, s:f, s:I, s:b}", "name", graph->outputs[i]->name, "error",
-                                    isfinite(c->error) ? json_real(c->error) : json_null(), "limit", c->limit,
-                                    "misplaced", (json_int_t)c->misplaced, "ok", c->ok));
+                          json_pack("{s:s, s:o, s:f, s:I, s:I, s:b}", "name", graph->outputs[i]->name,
+                                    "error", isfinite(c->error) ? json_real(c->error) : json_null(), "limit",
+                                    c->limit, "misplaced", (json_int_t)c->misplaced, "outliers",
+                                    (json_int_t)c->outliers, "ok", c->ok));
   }
   return outputs;
 }

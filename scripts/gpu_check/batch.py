@@ -38,7 +38,7 @@ def chunks_of(cases):
 def explain(result):
     lines = [result["message"]] if result.get("message") else []
     lines += [f"fault {f['kind']}: {f['message']}" for f in result.get("faults", [])[:3] if f.get("severity") != "finding"]
-    lines += [f"output {o['name']}: error {o['error']}, limit {o['limit']}, misplaced {o['misplaced']}"
+    lines += [f"output {o['name']}: error {o['error']}, limit {o['limit']}, misplaced {o['misplaced']}, outliers {o['outliers']}"
               for o in result.get("outputs", []) if not o["ok"]]
     return "\n".join(lines) or "no reason given"
 

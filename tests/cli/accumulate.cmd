@@ -41,8 +41,8 @@ d       bf16  1.58e-03  2.15e-01  4e-03  ok
 $ printf '{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "fast"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "default"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": 1}\n' >lines.jsonl
 
 $ adlgen run --batch lines.jsonl --on sim | sed 's/"error":[^,]*,//'
-{"line":1,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.002,"misplaced":0,"ok":true}],"ok":true}
-{"line":2,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.01,"misplaced":0,"ok":true}],"ok":true}
+{"line":1,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.002,"misplaced":0,"outliers":0,"ok":true}],"ok":true}
+{"line":2,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.01,"misplaced":0,"outliers":0,"ok":true}],"ok":true}
 {"line":3,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
 {"line":4,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
 

@@ -17,7 +17,7 @@ STAND_IN = """\
         word = case["label"].split()[0]
         result = {{"label": case["label"], "ok": word == "good"}}
         if word == "wrong":
-            result["outputs"] = [{{"name": "y", "error": 0.5, "limit": 0.1, "misplaced": 0, "ok": False}}]
+            result["outputs"] = [{{"name": "y", "error": 0.5, "limit": 0.1, "misplaced": 0, "outliers": 3, "ok": False}}]
         if word == "die":
             sys.exit("segmentation fault, say")
         if word == "hang":
@@ -28,7 +28,7 @@ STAND_IN = """\
         if word == "lose":
             sys.exit(5)
 """
-WANT = {"wrong": "output y: error 0.5, limit 0.1, misplaced 0", "die": "exit 1: segmentation fault, say",
+WANT = {"wrong": "output y: error 0.5, limit 0.1, misplaced 0, outliers 3", "die": "exit 1: segmentation fault, say",
         "hang": "no answer in time", "lose": "the GPU reports a fault"}
 
 

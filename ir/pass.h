@@ -58,6 +58,7 @@ bool pass_overlap_tiles(IrModule *module, const IrPassContext *context, GError *
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_defer_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_clip_copies(IrModule *module, const IrPassContext *context, GError **error);

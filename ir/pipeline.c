@@ -2,8 +2,8 @@
  *
  *   TILE    choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  derive_waits  overlap_sums  pipeline_fragments  overlap_tiles
- * combine_blocks combine_streams  clip_copies  stage_stores  widen_accesses  hoist_loads  overlap_launches
- *         allocate_resources  check_protocol  budget_registers  lower
+ *         combine_blocks  combine_streams  clip_copies  stage_stores  defer_stores  widen_accesses
+ *         hoist_loads  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
  *
@@ -40,6 +40,8 @@ static const IrPass passes[] = {
      "at the edge of a tensor only rows that exist are fetched"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and the copy engine"},
+    {"defer_stores", IR_STAGED, IR_STAGED, true, pass_defer_stores,
+     "the last results of a tile leave while the next one's first products run"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,

@@ -20,3 +20,7 @@ static inline unsigned warpgroups_of_rows(unsigned rows)
  * partners: where the description does not say how many clusters of more than two fit, a tenth is left out. A
  * persistent grid of more would begin its last clusters when the first are through with everything. */
 unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);
+
+/* Registers of each of `receivers` threads of a block of so many, alone on its SM, whose other threads only
+ * start copies and give back what they do not need (budget_registers writes it down). */
+unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers);

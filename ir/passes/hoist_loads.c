@@ -111,14 +111,15 @@ static bool has_product(const IrOp *loop)
   return false;
 }
 
-/* The loop of the tile's products, which the op stands behind; NULL if there is none, or several. */
+/* The loop of the tile's products, which the op stands behind, the last of them if defer_stores has divided
+ * it; NULL if there is none, or another loop. */
 static IrOp *products_before(const IrOp *op)
 {
   IrOp *found = NULL;
   for (IrOp *before = op->previous; before; before = before->previous) {
     if (before->code != OP_FOR) continue;
-    if (found || !has_product(before)) return NULL;
-    found = before;
+    if (!has_product(before)) return NULL;
+    if (!found) found = before;
   }
   return found;
 }
@@ -165,19 +166,25 @@ static unsigned tile_registers(const IrType *type, int64_t vector)
   return vector * bits >= 32 ? elements * bits / 32 : elements;
 }
 
+typedef struct {
+  IrOp *loop; /* of the products */
+  unsigned sum;
+} Accumulators;
+
+/* Results that are held from tile to tile (defer_stores) have left when the loop begins. */
 static void add_accumulator(IrOp *op, void *data)
 {
-  unsigned *sum = data;
-  if (op->code == OP_VAR && op->results[0]->type.kind == TYPE_TILE && op->results[0]->type.layout)
-    *sum += tile_registers(&op->results[0]->type, 1);
+  Accumulators *all = data;
+  if (op->code != OP_VAR || op->results[0]->type.kind != TYPE_TILE || !op->results[0]->type.layout) return;
+  if (ir_op_uses(all->loop, op->results[0])) all->sum += tile_registers(&op->results[0]->type, 1);
 }
 
 /* Registers of a thread of the role that neither accumulators nor addresses take: what other roles, which
  * hold no tiles, leave of the block's (budget_registers). */
-static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role)
+static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role, IrOp *loop)
 {
   int64_t threads = 0, blocks = 1, mine = 32 * (int64_t)ir_role_warps(role);
-  unsigned accumulators = 0;
+  Accumulators accumulators = {.loop = loop};
   IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS), *resident = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
   if (!launch || !ir_expr_is_int(launch, &threads) || mine < 1 || threads < mine) return 0;
   if (resident) ir_expr_is_int(resident, &blocks);
@@ -186,7 +193,7 @@ static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const I
     each = (each * threads - PRODUCER_REGISTERS * (threads - mine)) / mine;
   each = MIN(each, (int64_t)gpu->registers_per_thread);
   ir_region_visit(role->regions[0], add_accumulator, &accumulators);
-  return each - (int64_t)accumulators - ADDRESSES;
+  return each - (int64_t)accumulators.sum - ADDRESSES;
 }
 
 static IrOp *role_of(const IrOp *op)
@@ -204,7 +211,7 @@ static bool hoist_vector(IrFunction *kernel, const Gpu *gpu, IrOp *load, int64_t
   Move move = {.loop = loop, .moved = moved, .possible = true};
   gather(load, &move);
   int64_t registers = tile_registers(&load->results[0]->type, ir_attribute_int(load, ATTR_VECTOR, 1));
-  if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role)) return false;
+  if (!move.possible || *taken + registers > spare_registers(kernel, gpu, role, loop)) return false;
   *taken += registers;
   for (unsigned i = 0; i < moved->len; i++)
     ir_op_move(moved->pdata[i], loop->parent, loop);

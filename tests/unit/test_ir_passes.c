@@ -116,6 +116,11 @@ static void test_stage_stores(void **state)
   check_pass("stage_stores");
 }
 
+static void test_defer_stores(void **state)
+{
+  check_pass("defer_stores");
+}
+
 static void test_widen_accesses(void **state)
 {
   check_pass("widen_accesses");
@@ -212,6 +217,7 @@ int main(void)
       cmocka_unit_test(test_combine_blocks),
       cmocka_unit_test(test_combine_streams),
       cmocka_unit_test(test_stage_stores),
+      cmocka_unit_test(test_defer_stores),
       cmocka_unit_test(test_widen_accesses),
       cmocka_unit_test(test_hoist_loads),
       cmocka_unit_test(test_allocate_resources),

@@ -1,0 +1,380 @@
+/* defer_stores: a tile's results leave while the next tile's products run.
+ *
+ * needs  STAGED from stage_stores: a tile loop whose k loop keeps one group of products in flight, and behind
+ *        it parts that go through shared memory to the copy engine
+ * gives  variables that hold the parts' values and where they belong; the first step of the k loop written
+ *        out and the next few in a loop of their own, with the parts of the tile before behind them; behind
+ *        the tile loop the parts of the last tile
+ * breaks nothing; tile loops of any other form stay as they are
+ *
+ * Between two tiles the tensor cores stood still until the last part had left: waits, barriers and matrix
+ * stores, some 300 clocks a part. What they must wait for is only that results leave the accumulator's
+ * registers. Rounded to 16 bits they take half of these, which a thread of a tile of 128 x 256 has: so the
+ * last parts, as many as there are registers for, stay there while the first products of the next tile are in
+ * flight. A step's products take longer than a part. Where instances take turns the other's products run
+ * meanwhile, and nothing is deferred. */
+#include "ir/facts.h"
+#include "ir/pass.h"
+#include "ir/resources.h"
+#include <math.h>
+#include <string.h>
+
+/* Beside the accumulator and what is held: addresses, descriptors, counters. The assembler needs 28 for the
+ * largest kernels that have none of theirs to spare. */
+#define OTHER_REGISTERS 32
+/* Steps for a part. Measured with one and with two: two are 0.2 to 0.4 % of the kernel better. */
+#define SPREAD 2
+
+/* One part: the wait for its slot, barrier, put, fence, barrier, copy, and the step of the ring. */
+typedef struct {
+  IrOp *first, *last;
+} Part;
+
+typedef struct {
+  IrModule *module;
+  IrOp *tiles, *steps;  /* the loop over tiles, and over k in it */
+  int64_t step, trips;  /* of the k loop */
+  GArray *parts;        /* Part: those that are deferred */
+  GHashTable *held;     /* IrValue* of the tile -> IrExpr* of the variable that holds it */
+  unsigned accumulator; /* registers of a thread that products add to */
+} Defer;
+
+/* ---- Which loops, which parts ---- */
+
+static bool is_wait(const IrOp *op, const char *what)
+{
+  const IrExpr *kind = op && op->code == OP_WAIT_GROUP ? op->operands[0] : NULL;
+  return kind && kind->kind == EXPR_NAME && !strcmp(kind->name, what);
+}
+
+/* `if elected() { ... }` */
+static const IrOp *elected(const IrOp *op)
+{
+  if (!op || op->code != OP_IF || op->n_regions != 1) return NULL;
+  const IrExpr *who = op->operands[0];
+  return who->kind == EXPR_CALL && !strcmp(who->name, "elected") ? op->regions[0]->first : NULL;
+}
+
+static bool is_code(const IrOp *op, IrOpcode code)
+{
+  return op && op->code == code;
+}
+
+/* The part that begins with an op; false if none does. */
+static bool match_part(IrOp *op, Part *part)
+{
+  part->first = op;
+  const IrOp *wait = elected(op);
+  if (!is_wait(wait, "stores") || wait->next) return false;
+  static const IrOpcode codes[] = {OP_SYNC, OP_PUT, OP_FENCE, OP_SYNC};
+  op = op->next;
+  for (unsigned i = 0; i < G_N_ELEMENTS(codes); i++, op = op->next)
+    if (!is_code(op, codes[i])) return false;
+  const IrOp *copy = elected(op);
+  if (!is_code(copy, OP_COPY) || !is_code(copy->next, OP_COMMIT) || copy->next->next) return false;
+  part->last = op->next;
+  return is_code(part->last, OP_ADVANCE);
+}
+
+static IrOp *value_put(const Part *part)
+{
+  return part->first->next->next;
+}
+
+/* The k loop: known steps from 0, group products of which one group stays in flight. */
+static bool match_steps(Defer *defer, IrOp *loop)
+{
+  int64_t low, high;
+  if (loop->n_operands < 3 || !ir_expr_is_int(loop->operands[0], &low) || low != 0 ||
+      !ir_expr_is_int(loop->operands[1], &high) || !ir_expr_is_int(loop->operands[2], &defer->step) ||
+      defer->step < 1)
+    return false;
+  defer->trips = (high + defer->step - 1) / defer->step;
+  bool waits = false;
+  for (IrOp *op = loop->regions[0]->first; op; op = op->next) {
+    if (op->code == OP_FOR) return false;
+    if (!is_wait(op, "products")) continue;
+    if (waits || ir_attribute_int(op, ATTR_PENDING, 0) < 1) return false;
+    waits = true;
+  }
+  return waits && defer->trips > 0;
+}
+
+static unsigned tile_registers(const IrValue *value)
+{
+  const IrType *type = &value->type;
+  if (type->kind != TYPE_TILE || !type->layout) return 0;
+  return (layout_registers(type->layout) * number_bits(type->element) + 31) / 32;
+}
+
+/* The tile loop: one k loop, a wait behind it, then parts; no turns. */
+static bool match_tiles(Defer *defer, IrOp *tiles)
+{
+  bool drained = false;
+  defer->tiles = tiles;
+  if (tiles->n_operands < 3) return false;
+  for (IrOp *op = tiles->regions[0]->first; op; op = op->next) {
+    Part part;
+    if (op->code == OP_TURN_WAIT || op->code == OP_TURN_PASS || op->code == OP_SKIP) return false;
+    if (op->code == OP_VAR) defer->accumulator += tile_registers(op->results[0]);
+    if (op->code == OP_FOR) {
+      if (defer->steps || !match_steps(defer, op)) return false;
+      defer->steps = op;
+    }
+    drained |= defer->steps && is_wait(op, "products") && ir_attribute_int(op, ATTR_PENDING, -1) == 0;
+    if (!match_part(op, &part)) continue;
+    if (!drained) return false;
+    g_array_append_val(defer->parts, part);
+    op = part.last;
+  }
+  return defer->steps && defer->parts->len > 0;
+}
+
+/* Each block has one tile: nothing follows that its results could leave beside. */
+static bool has_one_tile(const IrFunction *kernel, const IrOp *tiles)
+{
+  int64_t blocks;
+  const IrExpr *grid = ir_launch_get(kernel, ATTR_GRID);
+  if (!grid || !grid->n || !ir_expr_is_int(grid->items[0], &blocks)) return false;
+  return ir_known_maximum(kernel, tiles->operands[1]) <= blocks;
+}
+
+/* Leaves the last parts that a thread has registers for; the others stay where they are. */
+static void keep_what_fits(Defer *defer, unsigned registers)
+{
+  unsigned used = defer->accumulator + OTHER_REGISTERS, first = defer->parts->len;
+  while (first > 0) {
+    const IrExpr *value = value_put(&g_array_index(defer->parts, Part, first - 1))->operands[1];
+    if (value->kind != EXPR_VALUE) break;
+    used += tile_registers(value->value);
+    if (used > registers) break;
+    first--;
+  }
+  if (first > 0) g_array_remove_range(defer->parts, 0, first);
+}
+
+/* ---- What is held from one tile to the next ---- */
+
+typedef struct {
+  Defer *defer;
+  IrBuilder *builder; /* in front of the part */
+} Holder;
+
+static void hold(const IrExpr *expr, void *data)
+{
+  const Holder *holder = data;
+  Defer *defer = holder->defer;
+  const IrRegion *body = defer->tiles->regions[0];
+  IrValue *value = expr->kind == EXPR_VALUE ? expr->value : NULL;
+  bool of_tile = value && (value->argument_of == body || (value->def && value->def->parent == body));
+  if (!of_tile) return;
+  IrExpr *variable = g_hash_table_lookup(defer->held, value);
+  if (!variable) {
+    IrBuilder before = ir_builder_before(defer->tiles);
+    before.mark = holder->builder->mark;
+    bool tile = value->type.kind == TYPE_TILE;
+    IrOp *op = tile ? ir_emit(&before, OP_VAR, 0) : ir_emit(&before, OP_VAR, 1, ir_int(defer->module, 0));
+    variable = ir_value(defer->module, ir_result(op, "held", value->type));
+    g_hash_table_insert(defer->held, value, variable);
+    ir_emit(holder->builder, OP_SET, 2, variable, ir_value(defer->module, value));
+  }
+}
+
+static void hold_operands(IrOp *op, void *data)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    ir_expr_visit(op->operands[i], hold, data);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, hold, data);
+}
+
+/* All that the part reads of its tile goes into variables, right where the part was. */
+static void hold_for(Defer *defer, const Part *part)
+{
+  IrBuilder builder = ir_builder_before(part->first);
+  Holder holder = {defer, &builder};
+  for (IrOp *op = part->first;; op = op->next) {
+    hold_operands(op, &holder);
+    for (unsigned i = 0; i < op->n_regions; i++)
+      ir_region_visit(op->regions[i], hold_operands, &holder);
+    if (op == part->last) break;
+  }
+}
+
+/* ---- The parts, elsewhere ---- */
+
+static void emit_part(const Defer *defer, IrBuilder *builder, const Part *part)
+{
+  for (const IrOp *op = part->first;; op = op->next) {
+    ir_op_clone(builder, op, defer->held);
+    if (op == part->last) break;
+  }
+}
+
+static IrBuilder emit_if(IrBuilder *builder, IrExpr *condition)
+{
+  IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, condition)));
+  inner.mark = builder->mark;
+  return inner;
+}
+
+/* Parts that leave behind step `index` of the first `steps`: spread evenly, from `*from` to the result. */
+static unsigned parts_of(const Defer *defer, unsigned index, unsigned steps, unsigned *from)
+{
+  *from = defer->parts->len * index / steps;
+  return defer->parts->len * (index + 1) / steps;
+}
+
+/* If a tile came before. */
+static IrBuilder emit_if_second(const Defer *defer, IrBuilder *builder)
+{
+  IrExpr *tile = ir_value(defer->module, defer->tiles->regions[0]->arguments[0]);
+  return emit_if(builder, ir_binary(defer->module, OPERATOR_NE, tile, defer->tiles->operands[0]));
+}
+
+static void emit_parts(const Defer *defer, IrBuilder *builder, unsigned from, unsigned to)
+{
+  for (unsigned i = from; i < to; i++)
+    emit_part(defer, builder, &g_array_index(defer->parts, Part, i));
+}
+
+/* The k loop's body at `k`. */
+static void emit_step(const Defer *defer, IrBuilder *builder, IrExpr *k)
+{
+  const IrRegion *body = defer->steps->regions[0];
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  g_hash_table_insert(map, body->arguments[0], k);
+  for (const IrOp *op = body->first; op; op = op->next) {
+    builder->mark = op->mark;
+    ir_op_clone(builder, op, map);
+  }
+}
+
+/* The first step, in front of the k loop, and parts behind it. By then no copy waits for its slot. */
+static void emit_first(const Defer *defer, unsigned steps)
+{
+  unsigned from, to = parts_of(defer, 0, steps, &from);
+  IrBuilder builder = ir_builder_before(defer->steps);
+  emit_step(defer, &builder, ir_int(defer->module, 0));
+  if (from == to) return;
+  IrBuilder inner = emit_if_second(defer, &builder);
+  emit_parts(defer, &inner, from, to);
+}
+
+/* A loop of the further steps that have parts behind them. One body with the parts as branches: written out,
+ * sixteen steps took the assembler five times as long as all of the rest. */
+static void emit_further(const Defer *defer, unsigned steps)
+{
+  IrModule *module = defer->module;
+  IrBuilder builder = ir_builder_before(defer->steps);
+  builder.mark = defer->steps->mark;
+  const IrValue *old = defer->steps->regions[0]->arguments[0];
+  IrOp *loop = ir_emit(&builder, OP_FOR, 3, ir_int(module, defer->step), ir_int(module, steps * defer->step),
+                       ir_int(module, defer->step));
+  IrRegion *body = ir_region_add(loop);
+  IrExpr *k = ir_value(module, ir_argument_add(body, old->name, old->type));
+  builder = ir_builder_at_end(body);
+  emit_step(defer, &builder, k);
+  IrBuilder inner = emit_if_second(defer, &builder);
+  for (unsigned s = 1; s < steps; s++) {
+    unsigned from, to = parts_of(defer, s, steps, &from);
+    if (from == to) continue;
+    IrBuilder part = emit_if(&inner, ir_binary(module, OPERATOR_EQ, k, ir_int(module, s * defer->step)));
+    emit_parts(defer, &part, from, to);
+  }
+}
+
+static void emit_last(const Defer *defer)
+{
+  const IrOp *tiles = defer->tiles;
+  IrBuilder builder = ir_builder_after(defer->tiles);
+  builder.mark = tiles->mark;
+  IrBuilder inner =
+      emit_if(&builder, ir_binary(defer->module, OPERATOR_LT, tiles->operands[0], tiles->operands[1]));
+  emit_parts(defer, &inner, 0, defer->parts->len);
+}
+
+static void remove_part(const Part *part)
+{
+  for (IrOp *op = part->first, *next;; op = next) {
+    next = op->next;
+    ir_op_remove(op);
+    if (op == part->last) break;
+  }
+}
+
+static bool is_zero(const IrExpr *expr)
+{
+  int64_t integer;
+  if (expr->kind == EXPR_FLOAT) return expr->number == 0 && !signbit(expr->number);
+  return ir_expr_is_int(expr, &integer) && integer == 0;
+}
+
+/* A sum that is cleared at the tile's start is not: its first product, which now stands by itself, counts the
+ * old one as zero, and the old one's registers are free as soon as it is rounded. */
+static void start_at_zero(const Defer *defer, IrOp *product)
+{
+  IrOp *clears = product->operands[0]->value->def;
+  bool alone = clears->code == OP_VAR && clears->parent == defer->tiles->regions[0] && clears->n_operands &&
+               is_zero(clears->operands[0]) && !ir_attribute(product, ATTR_FIRST);
+  for (IrOp *op = clears->next; alone && op != defer->steps; op = op->next)
+    alone = op && !ir_op_uses(op, product->operands[0]->value);
+  if (!alone) return;
+  clears->n_operands = 0;
+  const IrValue *k = defer->steps->regions[0]->arguments[0];
+  ir_attribute_set(
+      product, ATTR_FIRST,
+      ir_binary(defer->module, OPERATOR_EQ, ir_value(defer->module, (IrValue *)k), ir_int(defer->module, 0)));
+}
+
+static void defer_parts(Defer *defer)
+{
+  for (IrOp *op = defer->steps->regions[0]->first; op; op = op->next)
+    if (op->code == OP_MMA) start_at_zero(defer, op);
+  unsigned n = defer->parts->len, steps = (unsigned)MIN(defer->trips, (int64_t)n * SPREAD);
+  for (unsigned i = 0; i < n; i++)
+    hold_for(defer, &g_array_index(defer->parts, Part, i));
+  emit_first(defer, steps);
+  for (IrOp *op = defer->steps->regions[0]->first; op; op = op->next)
+    ir_attribute_remove(op, ATTR_FIRST); /* the first product stands by itself now */
+  if (steps > 1) emit_further(defer, steps);
+  emit_last(defer);
+  for (unsigned i = 0; i < n; i++)
+    remove_part(&g_array_index(defer->parts, Part, i));
+  defer->steps->operands[0] = ir_int(defer->module, steps * defer->step);
+}
+
+/* ---- The kernel ---- */
+
+/* Registers a thread of the role will have. */
+static unsigned role_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role)
+{
+  int64_t threads = 0;
+  const IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
+  if (!launch || !ir_expr_is_int(launch, &threads)) return 0;
+  return granted_registers(gpu, (unsigned)threads, ir_role_warps(role) * 32);
+}
+
+static void visit_role(IrFunction *kernel, const IrPassContext *context, IrOp *role)
+{
+  for (IrOp *op = role->regions[0]->first; op; op = op->next) {
+    if (op->code != OP_FOR) continue;
+    g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(Part));
+    g_autoptr(GHashTable) held = g_hash_table_new(NULL, NULL);
+    Defer defer = {.module = kernel->module, .parts = parts, .held = held};
+    if (!match_tiles(&defer, op) || has_one_tile(kernel, op)) continue;
+    unsigned all = parts->len;
+    keep_what_fits(&defer, role_registers(kernel, context->gpu, role));
+    if (!parts->len) continue;
+    ir_remark(context, "stores: %u of %u parts leave beside the next tile's first products", parts->len, all);
+    defer_parts(&defer);
+  }
+}
+
+bool pass_defer_stores(IrModule *module, const IrPassContext *context, GError **error)
+{
+  IrFunction *kernel = ir_kernel(module);
+  for (IrOp *op = kernel ? kernel->body->first : NULL; op; op = op->next)
+    if (op->code == OP_ROLE) visit_role(kernel, context, op);
+  return true;
+}

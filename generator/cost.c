@@ -18,7 +18,8 @@
           */
 #define FILL            1500.0 /* clocks: launch of the block, barriers, the first slots */
 #define FILL_PAIR       600.0  /* more where blocks of a cluster wait for one another */
-#define PAIR_MEMORY     1.06   /* and what that costs where device memory decides */
+#define PAIR_MEMORY     1.06   /* and what that costs where device memory decides, */
+#define ACROSS_WAVES    1.07   /* and beside one another where tiles follow one another */
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY_MISSES 55.4   /* where a wave reads more than the second-level cache holds */
 #define ALL_COPY        71.0   /* bytes a clock an SM, where all SMs copy at once */
@@ -53,10 +54,13 @@
  * of 2048 x 2048 x 128 on 192 columns. */
 #define PARTLY_OUTSIDE 1.025
 #define SPLIT_LINE     0.531 /* of a line that two tiles write, what it costs more */
-/* Results whose rows begin inside of a sector take so many times longer, and where a tile's rows are no whole
- * lines: 478 x 29824 and 29832 x 112 with 192 columns 16.3 and 20.0 us, with 160 and 176 23.8 and 24.1. */
-#define STRADDLING_OUT 1.43
-#define RAGGED_OUT     1.2
+/* Clocks of an SM's copy engine for 128 bytes of results that begin inside of a sector. Tiles of few steps
+ * have no copies on their way meanwhile: 478 x 29824 x 112 with 192 columns in turn took 16.3 us, 478 x 29832
+ * x 112 20.0; 4730 x 17976 x 104, whose operands straddle too, 122 in pairs, 104 in eights.
+ */
+#define STRADDLING_STORE 6.5
+#define FEW_STEPS        8
+#define TALL_STORE       1.15 /* tiles of more than 128 rows */
 /* A tile that streams one operand past few columns of the other: */
 #define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
 #define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
@@ -147,13 +151,6 @@ static double read_bandwidth(const Gpu *gpu)
 
 #define LINE 128 /* bytes */
 
-/* How much longer results take whose rows begin inside of a sector. `tile` may be NULL. */
-static double straddling_out(const CostTile *tile, unsigned bytes)
-{
-  unsigned wide = !tile ? 0 : (tile->exchanged ? tile->bm : tile->bn) * bytes;
-  return STRADDLING_OUT * (wide % LINE ? RAGGED_OUT : 1);
-}
-
 /* Clocks in which device memory delivers the operands and takes the result. Where a tile (may be NULL) does
  * not begin and end with lines, those at its borders are written in two parts. */
 static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
@@ -161,9 +158,8 @@ static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k;
   unsigned wide = !tile ? 0 : (tile->exchanged ? tile->bm : tile->bn) * gemm->out_bytes;
   int64_t row = (tile && tile->exchanged ? gemm->m : gemm->n) * gemm->out_bytes;
-  bool whole = !wide || (wide % LINE == 0 && row % LINE == 0);
+  bool whole = !wide || (wide % LINE == 0 && row % LINE == 0) || gemm->out_straddles; /* priced apart */
   double out = m * n * gemm->out_bytes * (whole ? 1 : 1 + SPLIT_LINE * LINE / wide);
-  if (gemm->out_straddles) out = m * n * gemm->out_bytes * straddling_out(tile, gemm->out_bytes);
   double bytes = (double)gemm->batches * (m * k * gemm->a_bytes + k * n * gemm->b_bytes + out);
   double bandwidth = read_bandwidth(gpu);
   return bandwidth > 0 ? bytes / bandwidth * clock_hertz(gpu) : 0;
@@ -177,22 +173,39 @@ static double tile_count(const CostGemm *gemm, const CostTile *tile)
          divide_up(gemm->n, tile->bn * across);
 }
 
+/* Clocks that an SM's copy engine takes for a block's part of a step's copies. */
+static double issue_clocks(const CostGemm *gemm, const CostTile *tile, double rate)
+{
+  double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
+  double slow = STRADDLING_COPY / 128;
+  /* few rows fill no tile */
+  if (tile->clips_rows) a *= fmin(1, (double)gemm->m / tile->bm);
+  if (tile->clips_columns) b *= fmin(1, (double)gemm->n / tile->bn);
+  a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->across);
+  return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster);
+}
+
 /* Clocks in which a block's part of a step's copies arrives. */
 static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rate)
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
-  double whole = (a + b) / rate, slow = STRADDLING_COPY / 128;
+  double whole = (a + b) / rate;
+  unsigned sharers = MAX(1, tile->across) * MAX(1, tile->cluster);
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
-  /* few rows fill no tile */
   if (tile->clips_rows) a *= fmin(1, (double)gemm->m / tile->bm);
   if (tile->clips_columns) b *= fmin(1, (double)gemm->n / tile->bn);
-  unsigned sharers = MAX(1, tile->across) * MAX(1, tile->cluster);
   double share =
       tile->alternate > 1 ? SHARE_IN_TURN : STRADDLING_SHARE * (tile->bm > 64 ? SHARE_TWO_GROUPS : 1);
   if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
-  a /= MAX(1, tile->across);
-  b /= MAX(1, tile->cluster);
-  return fmax(whole, a * (gemm->a_straddles ? slow : 1 / rate) + b * (gemm->b_straddles ? slow : 1 / rate));
+  return fmax(whole, issue_clocks(gemm, tile, rate));
+}
+
+/* Clocks that the copy engine takes for a tile's results, if they straddle. */
+static double straddling_stores(const CostGemm *gemm, const CostTile *tile)
+{
+  double rows = tile->exchanged ? tile->bn : tile->bm, columns = tile->exchanged ? tile->bm : tile->bn;
+  if (!gemm->out_straddles) return 0;
+  return rows * ceil(columns * gemm->out_bytes / LINE) * STRADDLING_STORE * (tile->bm > 128 ? TALL_STORE : 1);
 }
 
 static double overlapped(double a, double b)
@@ -251,7 +264,7 @@ static TileEnd tile_end(const CostGemm *gemm, const CostTile *tile, double main,
 {
   double outputs = (double)tile->bm * tile->bn / MAX(1, tile->owners);
   double stored = outputs / EPILOGUE_SPEED, arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
-  if (gemm->out_straddles) stored *= straddling_out(tile, gemm->out_bytes);
+  stored = fmax(stored, straddling_stores(gemm, tile) / MAX(1, tile->owners));
   double parts = store_parts(tile, gemm->out_bytes), turn = TURN + STORE_PART * parts;
   TileEnd end = {.last = stored + arithmetic * (paced ? PACED_ALONE : 1)};
   end.turn = turn + stored * (tile->bm > 64 ? EXPOSED_TWO_GROUPS : 1) + arithmetic;
@@ -418,7 +431,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->promote) cost.tensor += promotion(tile);
   if (tile->through_registers) cost.tensor += LOAD * (tile->bm > 64 ? 1 - LOAD_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
+  double deep = ceil(divide_up(gemm->k, tile->bk) / split), stores = straddling_stores(gemm, tile);
+  double engine = issue_clocks(gemm, tile, rate) + stores / deep; /* a step */
   cost.copy = overlapped(copy_clocks(gemm, tile, rate), l2_clocks(gpu, gemm, tile, busy));
+  if (stores > 0) cost.copy = fmax(cost.copy, engine);
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
   double tall = divide_up(gemm->m, tile->bm), outside = tall * bm - (double)gemm->m;
@@ -427,6 +443,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
   if (!tile->clips_columns) cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
   if (tile->streamed && tall > STREAM_ROWS) cost.step *= STREAM_APART;
+  if (tile->across > 1 && cost.waves > 1) cost.step *= ACROSS_WAVES;
   if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
@@ -435,7 +452,8 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->cluster > 1 || tile->across > 1) cost.memory *= PAIR_MEMORY;
   bool apart = drifts(gemm, tile, DRIFTING_WORK);
   if (apart) cost.memory *= READ_AGAIN;
-  double steps = cost.waves * ceil(divide_up(gemm->k, tile->bk) / split);
+  double steps = cost.waves * deep;
+  if (stores > 0 && deep <= FEW_STEPS) cost.memory += steps * engine;
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
   double main = steps / cost.waves * cost.step;

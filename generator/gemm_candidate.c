@@ -1,4 +1,5 @@
 #include "generator/gemm_candidate.h"
+#include "generator/gemm_straddle.h"
 #include "generator/steps.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
@@ -469,36 +470,6 @@ static unsigned sm_budget(const Chooser *chooser)
   return budget ? budget : chooser->gpu->sm_count;
 }
 
-/* Rows of an operand are known to begin beside multiples of a sector of memory: every row of a box then
- * touches one more, in two lines. */
-#define SECTOR 32
-
-static bool straddles(const Symbolic *leading, NumberType type)
-{
-  int64_t stride;
-  return symbolic_is_constant(leading, &stride) && stride * number_bytes(type) % SECTOR != 0;
-}
-
-static bool a_straddles(const FusedGemm *gemm)
-{
-  return straddles(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
-}
-
-static bool b_straddles(const FusedGemm *gemm)
-{
-  return straddles(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
-}
-
-/* Of the first result, which the copy engine stores; nothing is known of rows that only threads can store.
- * `op` as it is written, its columns the tensor's. */
-static bool out_straddles(const FusedOperator *op)
-{
-  int64_t stride;
-  if (!op->n_outputs || op->outputs[0].reduced || !op->outputs[0].strides[op->rank - 2]) return false;
-  if (!symbolic_is_constant(op->outputs[0].strides[op->rank - 2], &stride)) return false;
-  return stride * number_bytes(op->outputs[0].tensor->type) % SECTOR == SECTOR / 2;
-}
-
 /* The candidate and its product as the cost model sees them. */
 typedef struct Priced {
   CostGemm shape;
@@ -537,9 +508,9 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                              .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
                              .type = gemm->a_type,
                              .sms = sm_budget(chooser),
-                             .a_straddles = a_straddles(gemm),
-                             .b_straddles = b_straddles(gemm),
-                             .out_straddles = out_straddles(chooser->op),
+                             .a_straddles = gemm_a_straddles(gemm),
+                             .b_straddles = gemm_b_straddles(gemm),
+                             .out_straddles = gemm_out_straddles(chooser->op),
                              .operations = epilogue_operations(op) / products(chooser)},
                    .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
                             .bn = candidate->bn,
@@ -629,7 +600,7 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
    */
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
-  if (tile.across > 1 && priced.cost.waves > 1 && !(a_straddles(gemm) || b_straddles(gemm))) return;
+  if (tile.across > 1 && priced.cost.waves > 1 && !(gemm_a_straddles(gemm) || gemm_b_straddles(gemm))) return;
   /* of four also where few tiles follow one another */
   if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
   /* a split kernel starts anew for each wave */
@@ -771,7 +742,7 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append_walks(chooser, list, candidate, m);
   if (split == 1 && !candidate.swapped && across) append_exchanged(chooser, list, candidate, m);
-  bool straddle = a_straddles(gemm) || b_straddles(gemm);
+  bool straddle = gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
   if (split > 1 || candidate.swapped || !straddle || !gpu_has(chooser->gpu, "cluster")) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
     candidate.cluster = shapes[i][0];

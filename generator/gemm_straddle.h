@@ -1,0 +1,11 @@
+/* Rows that are known to begin inside of a sector of memory. The copy engine is less than half as fast on
+ * them (docs/performance-log.md). Pure functions; thread-safe. */
+#pragma once
+#include "generator/fusion.h"
+
+/* Of the product's operands. */
+bool gemm_a_straddles(const FusedGemm *gemm);
+bool gemm_b_straddles(const FusedGemm *gemm);
+/* Of the first result, if the copy engine stores it: nothing is known of rows that only threads can store.
+ * `op` as it is written, its columns the tensor's. */
+bool gemm_out_straddles(const FusedOperator *op);

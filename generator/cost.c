@@ -111,8 +111,10 @@
 #define EXPOSED_TWO_GROUPS 0.271 /* of an epilogue, where the other warpgroup goes on multiplying */
 /* Clocks between a step's products and the next one's where each step's sum is added apart, beside the
  * additions: waits and fences. Two warpgroups hide each other's but for a part. */
-#define PROMOTE        175.0
-#define PROMOTE_HIDDEN 0.85
+#define PROMOTE          175.0
+#define PROMOTE_HIDDEN   0.85
+#define OVERLAPPED_SUMS  64 /* registers of a thread for each of three */
+#define OVERLAPPED_STEPS 4
 /* Clocks from a step's last product to the next one's first where A passes through registers in between:
  * wait, barrier, the first fragments. Two warpgroups hide most of each other's. */
 #define LOAD        150.0
@@ -245,13 +247,15 @@ static double wave_bytes(const CostGemm *gemm, const CostTile *tile)
 }
 
 /* Clocks of a step in which no product runs since sums are added. Warpgroups that share the tile add while
- * another multiplies; those that take turns have it to themselves. */
+ * another multiplies; those that take turns have it to themselves. Where three sums fit a thread's registers,
+ * all but every fourth step add while the next one is multiplied (pass overlap_sums). */
 static double promotion(const CostTile *tile)
 {
   unsigned beside = MAX(1, tile->beside), groups = tile->alternate > 1 ? 1 : warpgroups_of_rows(tile->bm);
-  double rows = (double)tile->bm / groups;
+  double rows = (double)tile->bm / groups, sums = rows / 64 * tile->bn / beside / 2;
   groups = MAX(groups, beside);
-  return (PROMOTE + rows / 64 * tile->bn / beside / 2) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1);
+  double overlapped = sums <= OVERLAPPED_SUMS ? 1.0 / OVERLAPPED_STEPS : 1;
+  return (PROMOTE + sums) * (groups > 1 ? 1 - PROMOTE_HIDDEN : 1) * overlapped;
 }
 
 /* Clocks of a tile's end: the last one's, and what of the others the next tile's products do not hide. */

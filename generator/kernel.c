@@ -51,6 +51,18 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise)
 
 /* ---- Run-time scalars ---- */
 
+/* What divides a number that both divide; the larger where that would be too large to matter. */
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+  int64_t x = a, y = b, product;
+  while (y) {
+    int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x && !__builtin_mul_overflow(a / x, b, &product) && product <= G_MAXINT32 ? product : MAX(a, b);
+}
+
 static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expression)
 {
   int64_t least, most, multiple = symbolic_multiple(expression, &build->graph->facts);
@@ -58,8 +70,7 @@ static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expressi
   for (unsigned i = 0; i < build->choice->n_assumptions; i++) {
     const Assumption *assumption = &build->choice->assumptions[i];
     if (!symbolic_same(assumption->expression, expression)) continue;
-    if (assumption->multiple > multiple)
-      multiple = assumption->multiple; /* powers of two: the larger implies both */
+    if (assumption->multiple > 1) multiple = common_multiple(MAX(multiple, 1), assumption->multiple);
     if (assumption->maximum > 0) most = MIN(most, assumption->maximum);
   }
   dim->multiple = multiple > 1 ? multiple : 0;

@@ -14,7 +14,7 @@ static bool allocate(Device *device, const BenchProduct *p, Vectors *v, GError *
          (v->y[1] = device_allocate(device, (uint64_t)p->m * 8, error));
 }
 
-/* Rows times vectors that make the norms steady enough to be held against a limit. */
+/* Rows of all batches times vectors that make the norms steady enough to be held against a limit. */
 #define LEAST_SUMS 256
 
 static bool project_batch(BenchGpu *gpu, const BenchTensors *t, const Vectors *v, int64_t batch,
@@ -56,7 +56,7 @@ bool project_product(BenchGpu *gpu, const BenchTensors *t, double *error_norm, d
   Vectors v = {0};
   g_autofree double *host = g_new(double, 2 * (size_t)p->m + 1);
   double difference = 0, norm = 0, factor = 1;
-  int64_t vectors = p->m ? (LEAST_SUMS + p->m - 1) / p->m : 0;
+  int64_t rows = p->m * p->batch, vectors = rows ? (LEAST_SUMS + rows - 1) / rows : 0;
   bool ok = allocate(device, p, &v, error) && read_scales(t, &factor, error);
   *worst = 0;
   for (int64_t turn = 0; ok && turn < p->batch * vectors; turn++) {
@@ -69,7 +69,7 @@ bool project_product(BenchGpu *gpu, const BenchTensors *t, double *error_norm, d
     }
   }
   *error_norm = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-  if (norm > 0) *worst /= sqrt(norm / (double)(p->m * p->batch * vectors));
+  if (norm > 0) *worst /= sqrt(norm / (double)(rows * vectors));
   device_release(device, v.x);
   device_release(device, v.z);
   device_release(device, v.y[0]);

@@ -25,9 +25,10 @@
 /* Steps for a part. Measured with one and with two: two are 0.2 to 0.4 % of the kernel better. */
 #define SPREAD 2
 
-/* One part: the wait for its slot, barrier, put, fence, barrier, copy, and the step of the ring. */
+/* One part: perhaps the wait for its slot and a barrier; put, fence, barrier, copy, and the step of the ring.
+ */
 typedef struct {
-  IrOp *first, *last;
+  IrOp *first, *put, *last;
 } Part;
 
 typedef struct {
@@ -60,25 +61,27 @@ static bool is_code(const IrOp *op, IrOpcode code)
   return op && op->code == code;
 }
 
+/* Where a put stands that an op begins: behind the wait for its slot and a barrier, or, where the part before
+ * has waited for all slots, at the op itself; NULL if none does. */
+static IrOp *put_of(IrOp *op)
+{
+  if (is_code(op, OP_PUT)) return op;
+  const IrOp *wait = elected(op);
+  if (!is_wait(wait, "stores") || wait->next || !is_code(op->next, OP_SYNC)) return NULL;
+  return is_code(op->next->next, OP_PUT) ? op->next->next : NULL;
+}
+
 /* The part that begins with an op; false if none does. */
 static bool match_part(IrOp *op, Part *part)
 {
-  part->first = op;
-  const IrOp *wait = elected(op);
-  if (!is_wait(wait, "stores") || wait->next) return false;
-  static const IrOpcode codes[] = {OP_SYNC, OP_PUT, OP_FENCE, OP_SYNC};
-  op = op->next;
-  for (unsigned i = 0; i < G_N_ELEMENTS(codes); i++, op = op->next)
-    if (!is_code(op, codes[i])) return false;
+  *part = (Part){.first = op, .put = put_of(op)};
+  if (!part->put || !is_code(part->put->next, OP_FENCE) || !is_code(part->put->next->next, OP_SYNC))
+    return false;
+  op = part->put->next->next->next;
   const IrOp *copy = elected(op);
   if (!is_code(copy, OP_COPY) || !is_code(copy->next, OP_COMMIT) || copy->next->next) return false;
   part->last = op->next;
   return is_code(part->last, OP_ADVANCE);
-}
-
-static IrOp *value_put(const Part *part)
-{
-  return part->first->next->next;
 }
 
 /* The k loop: known steps from 0, group products of which one group stays in flight. */
@@ -122,7 +125,10 @@ static bool match_tiles(Defer *defer, IrOp *tiles)
       defer->steps = op;
     }
     drained |= defer->steps && is_wait(op, "products") && ir_attribute_int(op, ATTR_PENDING, -1) == 0;
-    if (!match_part(op, &part)) continue;
+    if (!match_part(op, &part)) {
+      if (op->code == OP_PUT) return false; /* parts keep their order: all of them, or none */
+      continue;
+    }
     if (!drained) return false;
     g_array_append_val(defer->parts, part);
     op = part.last;
@@ -144,7 +150,7 @@ static void keep_what_fits(Defer *defer, unsigned registers)
 {
   unsigned used = defer->accumulator + OTHER_REGISTERS, first = defer->parts->len;
   while (first > 0) {
-    const IrExpr *value = value_put(&g_array_index(defer->parts, Part, first - 1))->operands[1];
+    const IrExpr *value = g_array_index(defer->parts, Part, first - 1).put->operands[1];
     if (value->kind != EXPR_VALUE) break;
     used += tile_registers(value->value);
     if (used > registers) break;

@@ -20,6 +20,7 @@
 #define FILL_PAIR       600.0  /* more where blocks of a cluster wait for one another */
 #define PAIR_MEMORY     1.06   /* and what that costs where device memory decides, */
 #define ACROSS_WAVES    1.07   /* and beside one another where tiles follow one another */
+#define TWO_WAYS        120.0  /* of a step, where they share copies both below and beside one another */
 #define DEFAULT_COPY    64.0   /* bytes a clock an SM, where the description does not say */
 #define ALL_COPY_MISSES 55.4   /* where a wave reads more than the second-level cache holds */
 #define ALL_COPY        71.0   /* bytes a clock an SM, where all SMs copy at once */
@@ -29,7 +30,6 @@
 #define STRADDLING_COPY 4.99
 /* And for an SM to receive them, whoever of its cluster asked. */
 #define STRADDLING_SHARE 2.9
-#define SHARE_TWO_GROUPS 1.15   /* so many times as long where several warpgroups share a tile */
 #define SHARE_IN_TURN    2.6    /* where they take turns */
 #define EPILOGUE_SPEED   12.0   /* outputs a clock: registers to shared memory to the engine */
 #define TURN             696.0  /* clocks between the last product of a tile and the first of the next, */
@@ -62,7 +62,8 @@
 #define FEW_STEPS        8
 #define TALL_STORE       1.15 /* tiles of more than 128 rows */
 /* A tile that streams one operand past few columns of the other: */
-#define STREAM_OUTPUT          0.44   /* clocks for each result, straight from registers, */
+#define STREAM_OUTPUT          0.44 /* clocks for each result, straight from registers, */
+#define FEW_COLUMNS            32 /* and a block an SM: straddling rows cost half of what they do elsewhere */
 #define STREAM_TURN            600.0  /* between the blocks of an SM that follow one another, */
 #define STREAM_STEP            80.0   /* clocks of a step at least, */
 #define STREAM_DEPTH           95.0   /* for each 128 bytes of k, */
@@ -180,9 +181,6 @@ static double issue_clocks(const CostGemm *gemm, const CostTile *tile, double ra
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
   double slow = STRADDLING_COPY / 128;
-  /* few rows fill no tile */
-  if (tile->clips_rows) a *= fmin(1, (double)gemm->m / tile->bm);
-  if (tile->clips_columns) b *= fmin(1, (double)gemm->n / tile->bn);
   a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->across);
   return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster);
 }
@@ -194,10 +192,7 @@ static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rat
   double whole = (a + b) / rate;
   unsigned sharers = MAX(1, tile->across) * MAX(1, tile->cluster);
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
-  if (tile->clips_rows) a *= fmin(1, (double)gemm->m / tile->bm);
-  if (tile->clips_columns) b *= fmin(1, (double)gemm->n / tile->bn);
-  double share =
-      tile->alternate > 1 ? SHARE_IN_TURN : STRADDLING_SHARE * (tile->bm > 64 ? SHARE_TWO_GROUPS : 1);
+  double share = tile->alternate > 1 ? SHARE_IN_TURN : STRADDLING_SHARE;
   if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
   return fmax(whole, issue_clocks(gemm, tile, rate));
 }
@@ -448,6 +443,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (!tile->clips_columns) cost.step += OUTSIDE_ROW * beyond * busy / wide / split / cost.waves;
   if (tile->streamed && tall > STREAM_ROWS) cost.step *= STREAM_APART;
   if (tile->across > 1 && cost.waves > 1) cost.step *= ACROSS_WAVES;
+  if (tile->across > 1 && tile->cluster > 1) cost.step += TWO_WAYS;
   if (cost.waves > 1 || tile->stages <= FEW_STAGES) {
     double quiet = QUIET_LATENCY / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) * (tile->bm > 128 ? TALL_TILE : 1);
@@ -492,7 +488,8 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double all = tile->threads_copy ? STREAM_THREADS_COPY : ALL_COPY;
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
-  cost.copy = together * (tile->threads_copy ? filled / rate : copy_clocks(gemm, tile, rate));
+  double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(gemm, tile, rate);
+  cost.copy = together * (bn <= FEW_COLUMNS && blocks <= gemm->sms ? (whole + copies) / 2 : copies);
   double latency = tile->threads_copy ? STREAM_THREADS_LATENCY : STREAM_LATENCY;
   double output = tile->threads_copy ? STREAM_THREADS_OUTPUT : STREAM_OUTPUT;
   cost.latency = latency / fmax(1, (double)tile->stages - 1);

@@ -225,6 +225,7 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
       continue;
     pair.candidate.cluster = 2;
     if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;
+    pair.cost = gemm_candidate_cost(chooser, &pair.candidate, m); /* an odd row of tiles costs a whole one */
     pair.cost.total *= CLUSTER_HANDICAP;
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }

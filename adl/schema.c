@@ -243,6 +243,8 @@ const Rule schema_rules[] = {
     LIST("matrix_load", "matrices", "matrices", NEEDED, "per instruction"),
     NUMBER("matrix_load", "element", "bits", NEEDED, NO_FIELD, "element size"),
     FLAG("matrix_load", "transpose", RULE_REQUIRED, "has a transposing form"),
+    FLAG("matrix_load", "uniform_offset", 0,
+         "adds a number that is the same for a warp to each lane's address"),
 
     FAMILY("matrix_store", "B/clk/SM"),
     MOVES("matrix_store"),

@@ -14,11 +14,19 @@ typedef struct Operand {
 
 #define MOST_SUMS 144 /* registers: beside more, the few that keep lanes apart would spill */
 
+/* Are lanes' places kept apart from the slot's start? It costs registers, and saves most where the load
+ * itself adds the start. Beside an operand that comes element by element it gained nothing. */
+static bool is_apart(const Lower *lower)
+{
+  bool added = gpu_fact(lower->context->gpu, "matrix_load.uniform_offset") == 1;
+  return !lower->plain && (added || lower->sums <= MOST_SUMS);
+}
+
 static Operand operand_of(const Lower *lower, const LowerShared *shared, const LowerMap *warps,
                           unsigned k_dim)
 {
   Operand operand = {*shared, warps, k_dim, 4 / number_bytes(shared->element)};
-  operand.shared.apart = lower->sums <= MOST_SUMS;
+  operand.shared.apart = is_apart(lower);
   return operand;
 }
 

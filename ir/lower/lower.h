@@ -61,6 +61,7 @@ typedef struct Lower {
   LowerRole *role;
   unsigned block_warps;
   unsigned sums;                /* registers of a thread's largest variable tile: what products add up in */
+  bool plain;                   /* a tile of a ring has no swizzle: its fragments come element by element */
   IrExpr *thread, *lane, *warp; /* of the block; lane of the warp */
   GHashTable *tiles;            /* STAGED tile value -> LowerTile* */
   GHashTable *scalars;          /* STAGED scalar value -> IrExpr* */

@@ -181,12 +181,15 @@ static void bind_parameters(Lower *lower)
   }
 }
 
-static void find_sums(IrOp *op, void *data)
+/* What decides how fragments are addressed. */
+static void find_fragments(IrOp *op, void *data)
 {
   Lower *lower = data;
   const IrType *type = op->code == OP_VAR && op->n_results ? &op->results[0]->type : NULL;
   if (type && type->kind == TYPE_TILE && type->layout)
     lower->sums = MAX(lower->sums, layout_registers(type->layout));
+  if (op->code == OP_SLOT && op->declared && op->declared->layout && !op->declared->layout->swizzle_bits)
+    lower->plain = true;
 }
 
 static void lower_kernel(Lower *lower)
@@ -195,7 +198,7 @@ static void lower_kernel(Lower *lower)
   body->function = lower->kernel;
   if (!block_warps(lower)) return;
   bind_parameters(lower);
-  ir_region_visit(lower->kernel->body, find_sums, lower);
+  ir_region_visit(lower->kernel->body, find_fragments, lower);
   lower_scope_open(lower, NULL, body, false);
   place_thread(lower);
   LowerRole whole;

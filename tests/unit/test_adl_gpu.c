@@ -77,6 +77,8 @@ static void test_families(void **state)
     assert_true(gpu_has(older, both[i]) && gpu_has(newer, both[i]));
   for (unsigned i = 0; i < G_N_ELEMENTS(only_newer); i++)
     assert_true(!gpu_has(older, only_newer[i]) && gpu_has(newer, only_newer[i]));
+  assert_true(gpu_fact(newer, "matrix_load.uniform_offset") == 1);
+  assert_false(fact_known(gpu_fact(older, "matrix_load.uniform_offset")));
   assert_false(gpu_has(newer, "limits"));
   assert_false(gpu_has(newer, "tensor_memory"));
 }

@@ -27,7 +27,7 @@ error: cannot read no/such/file.yaml: No such file or directory
 $ adlgen gpus show h800 | head -4
 h800: H800 SXM5 80 GB
   arch sm_90a, target sm_90a, PTX 8.1, from <embedded>/adl/gpu/h800.yaml
-  hash 7ee86f1fa73875cada9ced12251a843d4e82a6492ddee2a64459fe357597cb4a
+  hash e97290d3a8d89198736365d8b19051ff367adf221978bb4aead2d0d0f726a966
   families copy_plain copy_async copy_tensor product_fma product_warp product_group matrix_load matrix_store memory_barrier register_handover cluster elect dependent_launch lane_reduce cache_hint
 
 $ adlgen gpus show h800 --json | validate gpu

@@ -73,6 +73,21 @@ $ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choice
 tuned: bm=64 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
 tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
 
+# What was measured of a product counts for it with a bias too, unless that was measured itself; not with a function, nor with another tensor.
+$ sed 's/"D"\]}\]/"H"]}, {"op": "Add", "inputs": ["H", "bias"], "outputs": ["D"]}]/; s/"inputs": {/"inputs": {"bias": {"type": "bf16", "shape": [256]}, /' p.json >bias.json; adlgen compile bias.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -o 'tuned: .*'
+tuned: bm=64 bn=128, measured at M = 64 without vectors: 1.000 times as fast as the model's choice
+
+$ sed 's/-> bf16/-> bf16, reads a vector/; s/"bn": 128/"bn": 64/' choices.json >vector.json; adlgen compile bias.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json --tuned vector.json | grep -o 'tuned: .*'
+tuned: bm=64 bn=64, measured at M = 64: 1.000 times as fast as the model's choice
+
+$ sed 's/"Add", "inputs": \["H", "bias"\]/"Tanh", "inputs": ["H"]/' bias.json >tanh.json; adlgen compile tanh.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -c 'tuned: '
+0
+[exit 1]
+
+$ sed 's/"shape": \[256\]/"shape": ["M", 256]/' bias.json >residual.json; adlgen compile residual.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -c 'tuned: '
+0
+[exit 1]
+
 $ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --no-tuned | grep -c tuned
 0
 [exit 1]

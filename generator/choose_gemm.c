@@ -159,6 +159,10 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "split", &tile.split);
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
+  /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
+  unsigned walks = 1;
+  choose_forced(chooser, "persistent", &walks);
+  if (!walks && !choose_forced(chooser, "alternate", NULL)) tile.alternate = 1;
   /* a tile set by hand may be too large for the turns, or the blocks, that the plan wanted for another */
   GemmCandidate whole = gemm_candidate(chooser, tile, true);
   if (asked && tile.alternate > 1 && !choose_forced(chooser, "alternate", NULL) &&

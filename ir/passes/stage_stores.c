@@ -513,6 +513,8 @@ static unsigned spare_slots(const Parts *parts, const IrOp *store, unsigned long
   bool alone = !ir_launch_get(staging->kernel, ATTR_MIN_BLOCKS); /* on its SM */
   bool waits = waits_for_engine(parts, store);
   if (!waits || !alone) return STAGING_SLOTS;
+  /* warpgroups beside one another (mma ... beside) have twice the rows that choose_mechanisms counted */
+  if (slot <= staging->room && staging->room < STAGING_SLOTS * slot) return 1;
   return MAX(STAGING_SLOTS, MIN(part_count(parts), (unsigned)(staging->room / slot)));
 }
 

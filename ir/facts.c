@@ -178,6 +178,14 @@ bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
   return layout->n && layout->modes[0].dim == 0 && number_bytes(slot->declared->element) != 2;
 }
 
+int64_t ir_trip_count(const IrOp *loop)
+{
+  int64_t low, high, step = 1;
+  if (!ir_expr_is_int(loop->operands[0], &low) || !ir_expr_is_int(loop->operands[1], &high)) return 0;
+  if (loop->n_operands > 2 && !ir_expr_is_int(loop->operands[2], &step)) return 0;
+  return step > 0 && high > low ? (high - low + step - 1) / step : 0;
+}
+
 unsigned ir_role_warps(const IrOp *role)
 {
   const IrExpr *range = ir_attribute_value(role, ATTR_WARPS);

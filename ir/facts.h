@@ -22,10 +22,12 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor);
 /* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
-/* Warps of a role, or 0 if its range is not constant. */
 /* Does a group product's A lie across k in its slot although it is not of 16 bits, so that it has to pass
  * through registers? The slot has its layout. */
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
+/* Warps of a role, or 0 if its range is not constant. */
 unsigned ir_role_warps(const IrOp *role);
+/* Iterations of a FOR whose bounds and step are constants; 0: none, or nobody knows. */
+int64_t ir_trip_count(const IrOp *loop);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

@@ -13,11 +13,17 @@ unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms)
   return MAX(1, most);
 }
 
-unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers)
+unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
+{
+  unsigned registers = MIN(gpu->registers_per_sm / (threads * blocks), gpu->registers_per_thread);
+  return registers / HANDOVER_STEP * HANDOVER_STEP;
+}
+
+unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)
 {
   if (!threads || !receivers || receivers > threads) return 0;
   unsigned most = gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP;
-  unsigned entry = MIN(gpu->registers_per_sm / threads / HANDOVER_STEP * HANDOVER_STEP, most);
+  unsigned entry = entry_registers(gpu, threads, blocks);
   if (receivers == threads || !gpu_has(gpu, "register_handover")) return entry;
   unsigned left = entry * threads - PRODUCER_REGISTERS * (threads - receivers);
   return MIN(left / receivers / HANDOVER_STEP * HANDOVER_STEP, most - HANDOVER_STEP);

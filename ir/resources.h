@@ -21,6 +21,8 @@ static inline unsigned warpgroups_of_rows(unsigned rows)
  * persistent grid of more would begin its last clusters when the first are through with everything. */
 unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);
 
-/* Registers of each of `receivers` threads of a block of so many, alone on its SM, whose other threads only
- * start copies and give back what they do not need (budget_registers writes it down). */
-unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers);
+/* Registers of a thread at entry, of blocks of so many of which `blocks` share an SM. */
+unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks);
+/* Then of each of `receivers` threads of a block whose others only start copies and give back what they do
+ * not need (budget_registers writes it down). */
+unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks);

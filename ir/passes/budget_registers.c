@@ -72,9 +72,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   }
   int64_t blocks = 1; /* of an SM at once */
   if (ir_launch_get(kernel, ATTR_MIN_BLOCKS)) ir_expr_is_int(ir_launch_get(kernel, ATTR_MIN_BLOCKS), &blocks);
-  unsigned entry =
-      gpu->registers_per_sm / (unsigned)(threads * MAX(1, blocks)) / HANDOVER_STEP * HANDOVER_STEP;
-  entry = MIN(entry, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP);
+  unsigned entry = entry_registers(gpu, (unsigned)threads, (unsigned)MAX(1, blocks));
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers > gpu->registers_per_thread) {
       error_set(

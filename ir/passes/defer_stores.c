@@ -15,7 +15,7 @@
  * meanwhile, and nothing is deferred. */
 #include "ir/facts.h"
 #include "ir/pass.h"
-#include "ir/resources.h"
+#include "ir/passes/role_registers.h"
 #include <math.h>
 #include <string.h>
 
@@ -351,15 +351,6 @@ static void defer_parts(Defer *defer)
 }
 
 /* ---- The kernel ---- */
-
-/* Registers a thread of the role will have. */
-static unsigned role_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role)
-{
-  int64_t threads = 0;
-  const IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
-  if (!launch || !ir_expr_is_int(launch, &threads)) return 0;
-  return granted_registers(gpu, (unsigned)threads, ir_role_warps(role) * 32);
-}
 
 static void visit_role(IrFunction *kernel, const IrPassContext *context, IrOp *role)
 {

@@ -62,15 +62,6 @@ static unsigned commit_copies(Waits *waits, IrRegion *region)
   return runs;
 }
 
-/* Iterations of a loop with constant bounds, or 0. */
-static int64_t trip_count(const IrOp *loop)
-{
-  int64_t low, high, step = 1;
-  if (!ir_expr_is_int(loop->operands[0], &low) || !ir_expr_is_int(loop->operands[1], &high)) return 0;
-  if (loop->n_operands > 2 && !ir_expr_is_int(loop->operands[2], &step)) return 0;
-  return step > 0 && high > low ? (high - low + step - 1) / step : 0;
-}
-
 static void wait_before_sync(Waits *waits, IrOp *sync, int64_t pending)
 {
   IrBuilder builder = ir_builder_before(sync);
@@ -95,7 +86,7 @@ static void wait_copies(Waits *waits, IrRegion *region)
     if (!runs) continue;
     bool steady = body->first->code == OP_SYNC;
     if (!steady) {
-      ahead += trip_count(op) * runs;
+      ahead += ir_trip_count(op) * runs;
       continue;
     }
     wait_before_sync(waits, body->first, MAX(0, ahead - 1));
@@ -277,7 +268,7 @@ static bool leaves_registers(const IrOp *loop, const IrOp *product)
 static void start_at_zero(Waits *waits, IrOp *loop, IrOp *product)
 {
   IrOp *declaration = cleared_before(loop, product);
-  if (!declaration || !leaves_registers(loop, product) || trip_count(loop) == 0 ||
+  if (!declaration || !leaves_registers(loop, product) || ir_trip_count(loop) == 0 ||
       ir_attribute(product, ATTR_FIRST))
     return;
   ir_attribute_set(product, ATTR_FIRST,

@@ -12,8 +12,8 @@
  * unrolled by two: between two iterations the first tile's product is always in flight. */
 #include "ir/facts.h"
 #include "ir/pass.h"
+#include "ir/passes/role_registers.h"
 #include "ir/passes/trailing.h"
-#include "ir/resources.h"
 
 /* Steps of which the last one's product is waited for before the loop goes round: ptxas does not follow what
  * is in flight from one iteration to the next, and then serialises all products (C7514). */
@@ -33,14 +33,6 @@ typedef struct {
 } Sums;
 
 /* ---- Which loops ---- */
-
-static int64_t trip_count(const IrOp *loop)
-{
-  int64_t low, high, step = 1;
-  if (!ir_expr_is_int(loop->operands[0], &low) || !ir_expr_is_int(loop->operands[1], &high)) return 0;
-  if (loop->n_operands > 2 && !ir_expr_is_int(loop->operands[2], &step)) return 0;
-  return step > 0 && high > low ? (high - low + step - 1) / step : 0;
-}
 
 static bool is_products(const IrOp *op, IrOpcode code)
 {
@@ -75,7 +67,7 @@ static bool match(Sums *sums)
 {
   IrRegion *body = sums->loop->regions[0];
   unsigned products = 0;
-  if (trip_count(sums->loop) < 2 || ir_region_uses(body, body->arguments[0])) return false;
+  if (ir_trip_count(sums->loop) < 2 || ir_region_uses(body, body->arguments[0])) return false;
   for (IrOp *op = body->first; op; op = op->next)
     if (!take(sums, op, &products)) return false;
   const IrExpr *slot = sums->release ? sums->release->operands[0] : NULL;
@@ -83,27 +75,11 @@ static bool match(Sums *sums)
          slot->items[1]->kind == EXPR_VALUE && slot->items[1]->value == sums->behind->operands[0]->value;
 }
 
-/* Registers of a thread of the role, as budget_registers will divide them. */
-static unsigned granted(const Sums *sums)
-{
-  const Gpu *gpu = sums->context->gpu;
-  int64_t threads = 128, blocks = 1;
-  IrExpr *launched = ir_launch_get(sums->kernel, ATTR_THREADS),
-         *least = ir_launch_get(sums->kernel, ATTR_MIN_BLOCKS);
-  if (launched) ir_expr_is_int(launched, &threads);
-  if (least) ir_expr_is_int(least, &blocks);
-  unsigned all = (unsigned)threads, own = ir_role_warps(sums->role) * 32;
-  unsigned entry = gpu->registers_per_sm / (all * (unsigned)blocks) / HANDOVER_STEP * HANDOVER_STEP;
-  entry = MIN(entry, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP);
-  if (own >= all || !gpu_has(gpu, "register_handover")) return entry;
-  unsigned each = (entry * all - PRODUCER_REGISTERS * (all - own)) / own / HANDOVER_STEP * HANDOVER_STEP;
-  return MIN(each, gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP - HANDOVER_STEP);
-}
-
 static bool registers_fit(const Sums *sums)
 {
   const IrType *tile = &sums->part->results[0]->type;
-  return tile->layout && 3 * layout_registers(tile->layout) + OTHER_REGISTERS <= granted(sums);
+  return tile->layout && 3 * layout_registers(tile->layout) + OTHER_REGISTERS <=
+                             role_registers(sums->kernel, sums->context->gpu, sums->role);
 }
 
 /* ---- Two tiles in turn ---- */
@@ -165,7 +141,7 @@ static void unroll(Sums *sums)
 {
   IrModule *module = sums->module;
   IrOp *loop = sums->loop;
-  int64_t steps = trip_count(loop), low, stride = 1, runs = (steps - 1) / RUN;
+  int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - 1) / RUN;
   ir_expr_is_int(loop->operands[0], &low);
   if (loop->n_operands > 2) ir_expr_is_int(loop->operands[2], &stride);
   sums->free = trailing_cursor(module, sums->behind->operands[0]);

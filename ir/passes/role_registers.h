@@ -1,0 +1,9 @@
+/* Registers that passes may count on before budget_registers writes them down. Thread-safe for a module that
+ * nobody changes. */
+#pragma once
+#include "adl/gpu.h"
+#include "ir/ir.h"
+
+/* Of a thread of a role whose other threads only start copies, in a block with as many others on its SM as
+ * the launch says. */
+unsigned role_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role);

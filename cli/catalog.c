@@ -117,6 +117,8 @@ static void graph_destroy(void *memory)
 {
   CatalogGraph *graph = memory;
   g_free(graph->name);
+  g_free(graph->operators);
+  g_free(graph->types);
   free(graph->text);
   g_strfreev(graph->sets);
   g_free(graph);
@@ -153,6 +155,27 @@ static bool check_gpus(const Catalog *catalog, const char *path, const json_t *e
   return ok;
 }
 
+/* What a graph computes and on which types, as words: "MatMul Relu", "bf16 f32". */
+static void describe_graph(CatalogGraph *graph, const json_t *text)
+{
+  GString *operators = g_string_new(NULL), *types = g_string_new(NULL);
+  const char *name = NULL;
+  json_t *item = NULL;
+  size_t i = 0;
+  json_array_foreach(json_object_get(text, "nodes"), i, item)
+  {
+    const char *op = json_string_value(json_object_get(item, "op"));
+    g_string_append_printf(operators, "%s%s", i ? " " : "", op ? op : "?");
+  }
+  json_object_foreach(json_object_get(text, "inputs"), name, item)
+  {
+    const char *type = json_string_value(json_object_get(item, "type"));
+    g_string_append_printf(types, "%s%s", types->len ? " " : "", type ? type : "?");
+  }
+  graph->operators = g_string_free(operators, FALSE);
+  graph->types = g_string_free(types, FALSE);
+}
+
 static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, const Binding *binding,
                       GError **error)
 {
@@ -172,6 +195,7 @@ static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, c
   CatalogGraph *added = g_new0(CatalogGraph, 1);
   added->name = g_strdup(name);
   added->text = json_dumps(graph, JSON_INDENT(1));
+  describe_graph(added, graph);
   size_t i = 0;
   json_t *variant = NULL;
   json_array_foreach(json_object_get(entry, "variants"), i, variant)
@@ -296,138 +320,19 @@ Catalog *catalog_read(const char *path, GError **error)
   return NULL;
 }
 
+const CatalogGraph *catalog_graph(const Catalog *catalog, const char *name)
+{
+  for (guint i = 0; i < catalog->graphs->len; i++) {
+    const CatalogGraph *graph = catalog->graphs->pdata[i];
+    if (!strcmp(graph->name, name)) return graph;
+  }
+  return NULL;
+}
+
 void catalog_free(Catalog *catalog)
 {
   if (!catalog) return;
   g_strfreev(catalog->gpus);
   g_ptr_array_unref(catalog->graphs);
   g_free(catalog);
-}
-
-/* ---- kernels and their files ---- */
-
-void catalog_kernel_free(void *memory)
-{
-  CatalogKernel *kernel = memory;
-  g_free(kernel->graph);
-  g_free(kernel->name);
-  g_free(kernel->entry);
-  g_free(kernel->target);
-  g_free(kernel->about);
-  g_free(kernel->guard);
-  g_free(kernel->ptx);
-  g_free(kernel->file);
-  g_free(kernel);
-}
-
-static int compare_kernels(const void *a, const void *b)
-{
-  const CatalogKernel *left = *(CatalogKernel *const *)a, *right = *(CatalogKernel *const *)b;
-  int order = strcmp(left->name, right->name);
-  return order ? order : (int)left->gpu - (int)right->gpu;
-}
-
-/* Name of the folder of those GPUs among kernels[from .. to) that have the same text as kernels[at]. */
-static char *folder_of(const Catalog *catalog, const GPtrArray *kernels, guint from, guint to, guint at)
-{
-  GString *folder = g_string_new(NULL);
-  const CatalogKernel *kernel = kernels->pdata[at];
-  for (guint i = from; i < to; i++) {
-    const CatalogKernel *other = kernels->pdata[i];
-    if (strcmp(other->ptx, kernel->ptx)) continue;
-    g_string_append_printf(folder, "%s%s", folder->len ? "-" : "", catalog->gpus[other->gpu]);
-  }
-  return g_string_free(folder, FALSE);
-}
-
-void catalog_name_files(const Catalog *catalog, GPtrArray *kernels)
-{
-  if (kernels->len) qsort(kernels->pdata, kernels->len, sizeof(void *), compare_kernels);
-  for (guint from = 0, to = 0; from < kernels->len; from = to) {
-    const CatalogKernel *first = kernels->pdata[from];
-    while (to < kernels->len && !strcmp(((CatalogKernel *)kernels->pdata[to])->name, first->name))
-      to++;
-    for (guint i = from; i < to; i++) {
-      CatalogKernel *kernel = kernels->pdata[i];
-      g_autofree char *folder = folder_of(catalog, kernels, from, to, i);
-      g_free(kernel->file);
-      kernel->file = g_strdup_printf("%s/%s.ptx", folder, kernel->name);
-    }
-  }
-}
-
-/* ---- manifests ---- */
-
-char *catalog_manifest(const Catalog *catalog, const GPtrArray *kernels, unsigned gpu)
-{
-  GString *text = g_string_new(NULL);
-  const char *separator = "";
-  g_string_append_printf(text, "{\"version\": %d, \"gpu\": \"%s\", \"kernels\": [", CATALOG_VERSION,
-                         catalog->gpus[gpu]);
-  for (guint i = 0; i < kernels->len; i++) {
-    const CatalogKernel *kernel = kernels->pdata[i];
-    if (kernel->gpu != gpu) continue;
-    g_autofree char *sum = g_compute_checksum_for_string(G_CHECKSUM_SHA256, kernel->ptx, -1);
-    json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s?, s:s}", "kernel", kernel->name, "graph",
-                            kernel->graph, "entry", kernel->entry, "target", kernel->target, "about",
-                            kernel->about, "file", kernel->file, "guard", kernel->guard, "sha256", sum);
-    /* One kernel a line, so that a change shows as one. */
-    char *line = json_dumps(row, 0);
-    g_string_append_printf(text, "%s\n  %s", separator, line);
-    separator = ",";
-    free(line);
-    json_decref(row);
-  }
-  g_string_append(text, "\n]}\n");
-  return g_string_free(text, FALSE);
-}
-
-static char *string_member(const json_t *object, const char *key)
-{
-  return g_strdup(json_string_value(json_object_get(object, key)));
-}
-
-static CatalogKernel *read_kernel(const char *folder, unsigned gpu, const json_t *row, GError **error)
-{
-  CatalogKernel *kernel = g_new0(CatalogKernel, 1);
-  kernel->gpu = gpu;
-  kernel->graph = string_member(row, "graph");
-  kernel->name = string_member(row, "kernel");
-  kernel->entry = string_member(row, "entry");
-  kernel->target = string_member(row, "target");
-  kernel->about = string_member(row, "about");
-  kernel->guard = string_member(row, "guard");
-  kernel->file = string_member(row, "file");
-  g_autofree char *path = kernel->file ? g_build_filename(folder, kernel->file, NULL) : g_strdup(folder);
-  g_autoptr(GError) system = NULL;
-  if (kernel->name && kernel->graph && kernel->entry && kernel->target && kernel->about &&
-      g_file_get_contents(path, &kernel->ptx, NULL, &system))
-    return kernel;
-  fault(error, path, NULL, system ? system->message : "the manifest's row is not complete");
-  catalog_kernel_free(kernel);
-  return NULL;
-}
-
-bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
-                           GError **error)
-{
-  g_autofree char *name = g_strconcat(catalog->gpus[gpu], ".json", NULL);
-  g_autofree char *path = g_build_filename(folder, name, NULL);
-  json_error_t where;
-  json_t *root = json_load_file(path, 0, &where);
-  if (!root) {
-    fault(error, path, NULL, where.text);
-    return false;
-  }
-  bool ok = true;
-  size_t i = 0;
-  json_t *row = NULL;
-  json_array_foreach(json_object_get(root, "kernels"), i, row)
-  {
-    CatalogKernel *kernel = ok ? read_kernel(folder, gpu, row, error) : NULL;
-    ok = kernel != NULL;
-    if (kernel) g_ptr_array_add(kernels, kernel);
-  }
-  json_decref(root);
-  return ok;
 }

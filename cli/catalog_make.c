@@ -58,6 +58,7 @@ static void take_kernels(GenerateJob *job, const CompileResult *result)
     kernel->about = describe(compiled);
     kernel->guard = guard_of(result->plan, compiled->name);
     kernel->ptx = g_strdup(compiled->ptx);
+    kernel->sha256 = catalog_checksum(kernel->ptx);
     g_ptr_array_add(job->kernels, kernel);
   }
 }
@@ -95,6 +96,11 @@ static void run_jobs(GenerateJob *jobs, unsigned n, unsigned threads, const Cli 
   g_async_queue_unref(queue);
 }
 
+static void free_gpu(void *gpu)
+{
+  gpu_free(gpu);
+}
+
 /* Adds what a job gave to the whole, faults to the error; in the order of jobs, whatever order they ran in.
  */
 static void gather(GenerateJob *job, GPtrArray *kernels, GError **error)
@@ -108,33 +114,75 @@ static void gather(GenerateJob *job, GPtrArray *kernels, GError **error)
   g_clear_error(&job->error);
 }
 
-GPtrArray *catalog_generate(const Catalog *catalog, const bool *selected, unsigned threads, const Cli *cli,
-                            GError **error)
+/* Runs the jobs of graphs and GPUs that are wanted; their kernels, or NULL. */
+static GPtrArray *generate(const Catalog *catalog,
+                           bool (*wanted)(const void *data, unsigned gpu, const char *graph),
+                           const void *data, unsigned threads, const Cli *cli, GError **error)
 {
   unsigned n_gpus = g_strv_length(catalog->gpus), n = 0;
-  g_autoptr(GPtrArray) gpus = g_ptr_array_new();
+  g_autoptr(GPtrArray) gpus = g_ptr_array_new_with_free_func(free_gpu);
   g_autofree GenerateJob *jobs = g_new0(GenerateJob, (gsize)n_gpus * catalog->graphs->len + 1);
   GError *first = NULL;
   for (unsigned g = 0; g < n_gpus && !first; g++) {
-    if (!selected[g]) continue;
-    Gpu *gpu = gpu_load(catalog->gpus[g], &first);
-    if (!gpu) break;
-    g_ptr_array_add(gpus, gpu);
+    Gpu *gpu = NULL;
     for (guint i = 0; i < catalog->graphs->len; i++) {
       CatalogGraph *graph = catalog->graphs->pdata[i];
-      if (graph->gpus >> g & 1) jobs[n++] = (GenerateJob){graph, gpu, g, g_ptr_array_new(), NULL};
+      if (!(graph->gpus >> g & 1) || !wanted(data, g, graph->name)) continue;
+      if (!gpu && !(gpu = gpu_load(catalog->gpus[g], &first))) break;
+      jobs[n++] = (GenerateJob){graph, gpu, g, g_ptr_array_new(), NULL};
     }
+    if (gpu) g_ptr_array_add(gpus, gpu);
   }
   if (!first) run_jobs(jobs, n, threads, cli);
   GPtrArray *kernels = g_ptr_array_new_with_free_func(catalog_kernel_free);
   for (unsigned i = 0; i < n; i++)
     gather(&jobs[i], kernels, &first);
-  for (guint i = 0; i < gpus->len; i++)
-    gpu_free(gpus->pdata[i]);
   if (!first) return kernels;
   g_propagate_error(error, first);
   g_ptr_array_unref(kernels);
   return NULL;
+}
+
+static bool is_selected(const void *data, unsigned gpu, const char *graph)
+{
+  const bool *selected = data;
+  return selected[gpu];
+}
+
+GPtrArray *catalog_generate(const Catalog *catalog, const bool *selected, unsigned threads, const Cli *cli,
+                            GError **error)
+{
+  return generate(catalog, is_selected, selected, threads, cli, error);
+}
+
+static bool lacks_text(const void *data, unsigned gpu, const char *graph)
+{
+  const GPtrArray *kernels = data;
+  for (guint i = 0; i < kernels->len; i++) {
+    const CatalogKernel *kernel = kernels->pdata[i];
+    if (!kernel->ptx && kernel->gpu == gpu && !strcmp(kernel->graph, graph)) return true;
+  }
+  return false;
+}
+
+bool catalog_make_texts(const Catalog *catalog, GPtrArray *kernels, unsigned threads, const Cli *cli,
+                        GError **error)
+{
+  g_autoptr(GPtrArray) made = generate(catalog, lacks_text, kernels, threads, cli, error);
+  bool ok = made != NULL;
+  for (guint i = 0; made && i < kernels->len; i++) {
+    CatalogKernel *kernel = kernels->pdata[i];
+    for (guint j = 0; !kernel->ptx && j < made->len; j++) {
+      const CatalogKernel *other = made->pdata[j];
+      if (other->gpu == kernel->gpu && !strcmp(other->name, kernel->name)) kernel->ptx = g_strdup(other->ptx);
+    }
+    if (kernel->ptx) continue;
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, NULL, "catalog", NULL,
+              "catalog.json gives no kernel %s for %s any more, though the manifest lists it", kernel->name,
+              catalog->gpus[kernel->gpu]);
+    ok = false;
+  }
+  return ok;
 }
 
 /* ---- assembling ---- */
@@ -250,9 +298,21 @@ static uint64_t integer_member(const json_t *row, const char *key)
 
 CatalogResources *catalog_resources_read(const char *path, GError **error)
 {
-  if (!g_file_test(path, G_FILE_TEST_EXISTS)) return resources_new(NULL);
+  g_autofree char *text = NULL;
+  g_autoptr(GError) system = NULL;
+  if (!g_file_get_contents(path, &text, NULL, &system) &&
+      !g_error_matches(system, G_FILE_ERROR, G_FILE_ERROR_NOENT)) {
+    error_set(error, ERROR_INPUT, NULL, "catalog", NULL, "%s: %s", path, system->message);
+    return NULL;
+  }
+  return catalog_resources_parse(text, path, error);
+}
+
+CatalogResources *catalog_resources_parse(const char *text, const char *path, GError **error)
+{
+  if (!text) return resources_new(NULL);
   json_error_t where;
-  json_t *root = json_load_file(path, 0, &where);
+  json_t *root = json_loads(text, 0, &where);
   if (!root) {
     error_set(error, ERROR_INPUT, NULL, "catalog", NULL, "%s:%d: %s", path, where.line, where.text);
     return NULL;

@@ -8,6 +8,11 @@
  * 0: one a processor. All faults are reported, each with the names of graph and GPU. */
 GPtrArray *catalog_generate(const Catalog *catalog, const bool *selected, unsigned jobs, const Cli *cli,
                             GError **error);
+/* Generates the texts that these kernels (CatalogKernel *) lack, as the compiler emits them now: whether they
+ * have the kernels' checksums is for the caller to see. ERROR_INPUT for a kernel that catalog.json gives no
+ * more. */
+bool catalog_make_texts(const Catalog *catalog, GPtrArray *kernels, unsigned jobs, const Cli *cli,
+                        GError **error);
 /* Name of kernel i of the n that a graph compiles to; g_free. */
 char *catalog_kernel_name(const CatalogGraph *graph, unsigned n, unsigned i);
 
@@ -31,6 +36,8 @@ void catalog_resources_free(CatalogResources *resources);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(CatalogResources, catalog_resources_free)
 /* generated/resources.json; one file a line. A file that is not there reads as an empty set. */
 CatalogResources *catalog_resources_read(const char *path, GError **error);
+/* The same of a text; NULL reads as an empty set. path is for messages. */
+CatalogResources *catalog_resources_parse(const char *text, const char *path, GError **error);
 char *catalog_resources_text(const CatalogResources *resources);
 const CatalogResource *catalog_resource(const CatalogResources *resources,
                                         const char *file); /* NULL if absent */

@@ -51,15 +51,6 @@ struct Whole {
 
 /* ---- which kernels ---- */
 
-static const CatalogGraph *find_graph(const Catalog *catalog, const char *name)
-{
-  for (guint i = 0; i < catalog->graphs->len; i++) {
-    const CatalogGraph *graph = catalog->graphs->pdata[i];
-    if (!strcmp(graph->name, name)) return graph;
-  }
-  return NULL;
-}
-
 static bool load_committed(Whole *whole, GError **error)
 {
   const CatalogSimulation *s = whole->simulation;
@@ -98,7 +89,7 @@ static bool choose_subjects(Whole *whole, GError **error)
     if (!g_hash_table_add(files, kernel->file)) continue;
     const Subject subject = {.whole = whole,
                              .committed = kernel,
-                             .graph = find_graph(whole->simulation->catalog, kernel->graph),
+                             .graph = catalog_graph(whole->simulation->catalog, kernel->graph),
                              .gpu = whole->gpus->pdata[kernel->gpu]};
     g_array_append_val(whole->subjects, subject);
   }
@@ -130,7 +121,10 @@ static bool compile_subject(Subject *s, unsigned sms, GError **error)
 
 static bool is_committed_text(const Subject *s)
 {
-  return s->kernel && !strcmp(s->kernel->ptx, s->committed->ptx);
+  if (!s->kernel) return false;
+  if (s->committed->ptx) return !strcmp(s->kernel->ptx, s->committed->ptx);
+  g_autofree char *sum = catalog_checksum(s->kernel->ptx);
+  return !strcmp(sum, s->committed->sha256);
 }
 
 static void choose_cases(Subject *s, GError **error)
@@ -184,7 +178,7 @@ static void prepare_subject(void *memory, void *queue)
     s->problem = g_strdup("the compiler emits another text now; adlgen catalog check shows the difference");
   else
     choose_cases(s, &error);
-  if (s->kernel && !s->problem) {
+  if (s->kernel && !s->problem && s->committed->ptx) {
     g_free(s->kernel->ptx);
     s->kernel->ptx = g_strdup(s->committed->ptx);
   }

@@ -1,5 +1,7 @@
 /* adlgen catalog: the committed kernels, built anew or checked. */
+#include "cli/catalog_diff.h"
 #include "cli/catalog_make.h"
+#include "cli/catalog_show.h"
 #include "cli/catalog_simulate.h"
 #include "cli/output.h"
 #include <glib/gstdio.h>
@@ -17,6 +19,7 @@ typedef struct CatalogRun {
   Assembler *assembler;
   CatalogResources *resources, *committed;
   GHashTable *files;   /* name below generated/ -> text that should be there */
+  GHashTable *known;   /* names of the kernels' texts, kept or not */
   GPtrArray *problems; /* char *: what makes a check fail */
   GPtrArray *remarks;  /* char *: what is only reported */
 } CatalogRun;
@@ -49,6 +52,29 @@ static bool select_gpus(CatalogRun *run, GError **error)
   return true;
 }
 
+/* Other GPUs' kernels are taken as their manifests have them, but a text that was not committed before and is
+ * to be now has to be generated. */
+static bool make_kept_texts(CatalogRun *run, unsigned jobs, GError **error)
+{
+  g_autoptr(GPtrArray) lacking = g_ptr_array_new();
+  for (guint i = 0; i < run->kernels->len; i++) {
+    CatalogKernel *kernel = run->kernels->pdata[i];
+    if (kernel->kept && !kernel->ptx) g_ptr_array_add(lacking, kernel);
+  }
+  if (!lacking->len) return true;
+  if (!catalog_make_texts(run->catalog, lacking, jobs, run->cli, error)) return false;
+  for (guint i = 0; i < lacking->len; i++) {
+    const CatalogKernel *kernel = lacking->pdata[i];
+    g_autofree char *sum = catalog_checksum(kernel->ptx);
+    if (!strcmp(sum, kernel->sha256)) continue;
+    error_set(error, ERROR_VERIFY, NULL, "catalog", "build without --gpu, or for this GPU as well",
+              "the text of %s for %s is needed, and the compiler emits another one than the committed now",
+              kernel->name, run->catalog->gpus[kernel->gpu]);
+    return false;
+  }
+  return true;
+}
+
 static bool make_kernels(CatalogRun *run, unsigned jobs, GError **error)
 {
   run->kernels = catalog_generate(run->catalog, run->selected, jobs, run->cli, error);
@@ -57,15 +83,17 @@ static bool make_kernels(CatalogRun *run, unsigned jobs, GError **error)
     if (!run->selected[i] && !catalog_read_manifest(run->catalog, run->folder, i, run->kernels, error))
       return false;
   catalog_name_files(run->catalog, run->kernels);
-  return true;
+  return make_kept_texts(run, jobs, error);
 }
 
 static void list_files(CatalogRun *run)
 {
   run->files = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  run->known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   for (guint i = 0; i < run->kernels->len; i++) {
     const CatalogKernel *kernel = run->kernels->pdata[i];
-    g_hash_table_insert(run->files, g_strdup(kernel->file), g_strdup(kernel->ptx));
+    g_hash_table_add(run->known, g_strdup(kernel->file));
+    if (kernel->kept) g_hash_table_insert(run->files, g_strdup(kernel->file), g_strdup(kernel->ptx));
   }
   for (unsigned i = 0; run->catalog->gpus[i]; i++)
     g_hash_table_insert(run->files, g_strconcat(run->catalog->gpus[i], ".json", NULL),
@@ -77,7 +105,7 @@ static void keep_other_resources(CatalogRun *run)
 {
   for (guint i = 0; i < run->committed->resources->len; i++) {
     const CatalogResource *row = run->committed->resources->pdata[i];
-    if (catalog_resource(run->resources, row->file) || !g_hash_table_contains(run->files, row->file))
+    if (catalog_resource(run->resources, row->file) || !g_hash_table_contains(run->known, row->file))
       continue;
     CatalogResource *copy = g_memdup2(row, sizeof *row);
     copy->file = g_strdup(row->file);
@@ -158,6 +186,33 @@ static void compare_file(CatalogRun *run, const char *name, unsigned *changed)
     note(run->problems, "%s differs", name);
 }
 
+/* Kernels whose text is not committed: their checksums are compared, so that each is named. */
+static void compare_checksums(CatalogRun *run)
+{
+  g_autoptr(GHashTable) committed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func(catalog_kernel_free);
+  for (unsigned i = 0; run->catalog->gpus[i]; i++) {
+    g_autofree char *name = g_strconcat(run->catalog->gpus[i], ".json", NULL);
+    g_autofree char *path = g_build_filename(run->folder, name, NULL), *text = NULL;
+    /* A manifest that is missing or damaged is reported as a file. */
+    if (g_file_get_contents(path, &text, NULL, NULL)) catalog_parse_manifest(text, path, i, rows, NULL);
+  }
+  for (guint i = 0; i < rows->len; i++) {
+    const CatalogKernel *row = rows->pdata[i];
+    g_hash_table_insert(committed, g_strdup_printf("%u/%s", row->gpu, row->name), (void *)row);
+  }
+  g_autoptr(GHashTable) told = g_hash_table_new(g_str_hash, g_str_equal);
+  for (guint i = 0; i < run->kernels->len; i++) {
+    const CatalogKernel *kernel = run->kernels->pdata[i];
+    g_autofree char *key = g_strdup_printf("%u/%s", kernel->gpu, kernel->name);
+    const CatalogKernel *before = g_hash_table_lookup(committed, key);
+    if (kernel->kept || !before || !strcmp(before->sha256, kernel->sha256)) continue;
+    if (g_hash_table_add(told, kernel->file))
+      note(run->problems, "%s has another checksum; adlgen catalog show %s --gpu %s prints its text",
+           kernel->file, kernel->name, run->catalog->gpus[kernel->gpu]);
+  }
+}
+
 static void compare_files(CatalogRun *run)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new();
@@ -167,6 +222,7 @@ static void compare_files(CatalogRun *run)
   while (g_hash_table_iter_next(&iterator, &name, NULL))
     g_ptr_array_add(names, name);
   unsigned changed = 0;
+  compare_checksums(run);
   for (guint i = 0; i < sorted(names)->len; i++)
     compare_file(run, names->pdata[i], &changed);
   g_autoptr(GPtrArray) stale = stale_files(run);
@@ -212,6 +268,12 @@ static unsigned count_kernels(const CatalogRun *run, unsigned gpu)
   return n;
 }
 
+/* The files are the texts and a manifest a GPU. */
+static unsigned count_texts(const CatalogRun *run)
+{
+  return g_hash_table_size(run->files) - g_strv_length(run->catalog->gpus);
+}
+
 static void print_json(const CatalogRun *run)
 {
   json_t *gpus = json_array();
@@ -219,10 +281,10 @@ static void print_json(const CatalogRun *run)
     if (run->selected[i])
       json_array_append_new(
           gpus, json_pack("{s:s, s:i}", "gpu", run->catalog->gpus[i], "kernels", (int)count_kernels(run, i)));
-  cli_print_json(json_pack("{s:i, s:b, s:s, s:i, s:o, s:o, s:o}", "version", 1, "ok", run->problems->len == 0,
-                           "ptxas", run->resources->assembler, "files", (int)g_hash_table_size(run->files),
-                           "gpus", gpus, "problems", string_list(run->problems), "remarks",
-                           string_list(run->remarks)));
+  cli_print_json(json_pack("{s:i, s:b, s:s, s:i, s:i, s:o, s:o, s:o}", "version", 1, "ok",
+                           run->problems->len == 0, "ptxas", run->resources->assembler, "kernels",
+                           (int)g_hash_table_size(run->known), "texts", (int)count_texts(run), "gpus", gpus,
+                           "problems", string_list(run->problems), "remarks", string_list(run->remarks)));
 }
 
 static void print_text(const CatalogRun *run, const char *done)
@@ -233,8 +295,9 @@ static void print_text(const CatalogRun *run, const char *done)
     printf("%s\n", (char *)run->problems->pdata[i]);
   for (unsigned i = 0; run->catalog->gpus[i]; i++)
     if (run->selected[i]) printf("%s: %u kernels\n", run->catalog->gpus[i], count_kernels(run, i));
-  printf("%s: %u files, %u assembled with ptxas %s", done, g_hash_table_size(run->files),
-         run->resources->resources->len, run->resources->assembler);
+  printf("%s: %u kernels, %u of them as text, %u assembled with ptxas %s", done,
+         g_hash_table_size(run->known), count_texts(run), run->resources->resources->len,
+         run->resources->assembler);
   printf(run->problems->len ? ", %u problems\n" : "\n", run->problems->len);
 }
 
@@ -293,9 +356,16 @@ static bool read_catalog(CatalogRun *run, GError **error)
   const char *root = argument_value(run->arguments, "root");
   g_autofree char *path = g_build_filename(root ? root : ".", "catalog.json", NULL);
   run->folder = g_build_filename(root ? root : ".", "generated", NULL);
-  if (argument_count(run->arguments)) {
-    error_set(error, ERROR_USAGE, NULL, "unexpected-argument", NULL, "adlgen catalog: unexpected argument %s",
-              argument_at(run->arguments, 0));
+  const char *action = argument_action(run->arguments);
+  unsigned most = !strcmp(action, "show") || !strcmp(action, "diff");
+  if (argument_count(run->arguments) > most) {
+    error_set(error, ERROR_USAGE, NULL, "unexpected-argument", NULL,
+              "adlgen catalog %s: unexpected argument %s", action, argument_at(run->arguments, most));
+    return false;
+  }
+  if (argument_count(run->arguments) < most) {
+    error_set(error, ERROR_USAGE, NULL, "missing-argument", NULL, "adlgen catalog %s: %s is missing", action,
+              !strcmp(action, "show") ? "the kernel's name" : "the revision");
     return false;
   }
   return (run->catalog = catalog_read(path, error)) && select_gpus(run, error);
@@ -349,29 +419,52 @@ static void run_free(CatalogRun *run)
   catalog_resources_free(run->resources);
   catalog_resources_free(run->committed);
   if (run->files) g_hash_table_unref(run->files);
+  if (run->known) g_hash_table_unref(run->known);
   g_ptr_array_unref(run->problems);
   g_ptr_array_unref(run->remarks);
 }
 
+static bool build_or_check(CatalogRun *run, GError **error)
+{
+  if (!prepare(run, error)) return false;
+  compare_resources_with_budget(run);
+  if (!strcmp(argument_action(run->arguments), "build")) return build(run, error);
+  compare_files(run);
+  report(run, "checked");
+  return true;
+}
+
+static bool show(CatalogRun *run, GError **error)
+{
+  return catalog_show(run->catalog, run->folder, run->selected, argument_at(run->arguments, 0), run->cli,
+                      error);
+}
+
+static bool diff(CatalogRun *run, GError **error)
+{
+  return catalog_diff(run->catalog, run->folder, run->selected, argument_at(run->arguments, 0), run->cli,
+                      error);
+}
+
 bool command_catalog(const Cli *cli, const Arguments *arguments, GError **error)
 {
+  static const struct {
+    const char *name;
+    bool (*run)(CatalogRun *run, GError **error);
+  } actions[] = {{"build", build_or_check},
+                 {"check", build_or_check},
+                 {"simulate", simulate},
+                 {"show", show},
+                 {"diff", diff}};
   CatalogRun run = {.cli = cli, .arguments = arguments};
   run.problems = g_ptr_array_new_with_free_func(g_free);
   run.remarks = g_ptr_array_new_with_free_func(g_free);
   bool ok = read_catalog(&run, error);
-  if (ok && !strcmp(argument_action(arguments), "simulate")) {
-    ok = simulate(&run, error);
-    run_free(&run);
-    return ok;
-  }
-  ok = ok && prepare(&run, error);
-  if (ok) compare_resources_with_budget(&run);
-  if (ok && !strcmp(argument_action(arguments), "build"))
-    ok = build(&run, error);
-  else if (ok) {
-    compare_files(&run);
-    report(&run, "checked");
-  }
+  for (unsigned i = 0; ok && i < G_N_ELEMENTS(actions); i++)
+    if (!strcmp(argument_action(arguments), actions[i].name)) {
+      ok = actions[i].run(&run, error);
+      break;
+    }
   run_free(&run);
   return ok;
 }

@@ -91,6 +91,8 @@ static const Action catalog_actions[] = {
      "runs every distinct kernel on the simulator at sizes around its tile, with all checkers, against "
      "double "
      "precision"},
+    {"show", "KERNEL", "prints a kernel's text, whether it is committed as text or as a checksum"},
+    {"diff", "REV", "which kernels differ from those of a git revision, with what ptxas says of both"},
     {NULL},
 };
 static const Option catalog_options[] = {
@@ -226,7 +228,7 @@ const Command commands[] = {
                 "keeps at most "
                 "$ADLGEN_CACHE_LIMIT MiB (1024): what was used longest ago goes first."},
     {.name = "catalog",
-     .arguments = "build|check|simulate",
+     .arguments = "build|check|simulate|show KERNEL|diff REV",
      .actions = catalog_actions,
      .action_required = true,
      .options = catalog_options,

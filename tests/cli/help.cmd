@@ -139,7 +139,7 @@ options:
   --help                  shows this text
 
 $ adlgen catalog --help
-usage: adlgen catalog build|check|simulate [OPTION]...
+usage: adlgen catalog build|check|simulate|show KERNEL|diff REV [OPTION]...
 
 adlgen catalog builds, checks or simulates the committed kernels under generated/.
 
@@ -147,6 +147,8 @@ actions:
   build                   writes generated/ anew from catalog.json
   check                   generates aside, compares every byte, assembles every kernel; fails on a difference or a cost
   simulate                runs every distinct kernel on the simulator at sizes around its tile, with all checkers, against double precision
+  show KERNEL             prints a kernel's text, whether it is committed as text or as a checksum
+  diff REV                which kernels differ from those of a git revision, with what ptxas says of both
 
 options:
   --gpu GPU,...           only these GPUs of the catalogue

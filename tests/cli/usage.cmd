@@ -25,7 +25,7 @@ error: adlgen gpus check needs at least one FILE.yaml
 
 $ adlgen catalog
 error: adlgen catalog needs an action
-hint: one of: build, check, simulate
+hint: one of: build, check, simulate, show, diff
 [exit 2]
 
 $ adlgen compile
@@ -91,7 +91,7 @@ hint: adlgen compile --help lists its options
 [exit 2]
 
 $ adlgen catalog build here
-error: adlgen catalog: unexpected argument here
+error: adlgen catalog build: unexpected argument here
 [exit 2]
 
 $ adlgen compile --jsn

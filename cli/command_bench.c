@@ -332,10 +332,19 @@ static bool measure(Bench *bench, GError **error)
   return ok;
 }
 
+static bool write_report(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  json_t *files = json_array();
+  bool ok = bench_report(argument_value(arguments, "root"), files, error);
+  if (ok && cli->json) cli_print_json(json_pack("{s:i, s:O}", "version", 1, "files", files));
+  json_decref(files);
+  return ok;
+}
+
 bool command_bench(const Cli *cli, const Arguments *arguments, GError **error)
 {
   if (argument_count(arguments) && !strcmp(argument_at(arguments, 0), "report"))
-    return bench_report(argument_value(arguments, "root"), error);
+    return write_report(cli, arguments, error);
   Bench bench = {.cli = cli, .arguments = arguments};
   bench.variants = g_ptr_array_new_with_free_func((GDestroyNotify)bench_variant_free);
   bench.plugins = g_ptr_array_new_with_free_func((GDestroyNotify)bench_plugin_close);

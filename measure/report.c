@@ -7,6 +7,7 @@
 typedef struct Report {
   char *docs;
   GString *page;
+  json_t *files; /* that were written */
 } Report;
 
 static const char *text_of(const json_t *object, const char *key)
@@ -24,7 +25,10 @@ static bool write_file(const Report *report, const char *name, const char *text,
 {
   g_autofree char *path = g_build_filename(report->docs, name, NULL);
   GError *cause = NULL;
-  if (g_file_set_contents(path, text, -1, &cause)) return true;
+  if (g_file_set_contents(path, text, -1, &cause)) {
+    json_array_append_new(report->files, json_string(path));
+    return true;
+  }
   error_set(error, ERROR_INPUT, NULL, "unwritable", NULL, "cannot write %s: %s", path, cause->message);
   g_error_free(cause);
   return false;
@@ -250,7 +254,7 @@ static GPtrArray *list_results(const char *folder)
   return names;
 }
 
-bool bench_report(const char *root, GError **error)
+bool bench_report(const char *root, json_t *files, GError **error)
 {
   static const char head[] = "# Performance\n\nWritten by `adlgen bench report` from the results under "
                              "`bench/results`; [bench.md](bench.md) "
@@ -267,7 +271,7 @@ bool bench_report(const char *root, GError **error)
               "%s holds no results", folder);
     return false;
   }
-  Report report = {.docs = docs, .page = g_string_new(head)};
+  Report report = {.docs = docs, .page = g_string_new(head), .files = files};
   bool ok = true;
   for (unsigned i = 0; ok && i < names->len; i++)
     ok = add_result(&report, folder, names->pdata[i], error);

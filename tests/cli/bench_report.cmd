@@ -10,6 +10,9 @@ $ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name"
 
 $ adlgen bench report
 
+$ adlgen bench report --json | tr -d ' \n'; echo
+{"version":1,"files":["./docs/performance-one-bars.svg","./docs/performance-one-roofline.svg","./docs/performance.md"]}
+
 $ sed 's/^/  /' docs/performance.md
   # Performance
   

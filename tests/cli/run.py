@@ -5,7 +5,8 @@ A transcript is what a terminal would show: a line `$ command` is run by sh in a
 command are what it must print on both streams, and a last line `[exit N]` stands where the status is not 0. `...`
 stands for any text within a line, a line `...` for any lines. `# ` begins a remark; `# needs ptxas` skips the case
 where there is none. Commands find adlgen and validate (tests/schema/validate.py) in PATH and the
-source in $SRC. --update writes what was printed into the file."""
+source in $SRC. What adlgen prints with --json, or for a batch, must be what its schema says: else the faults are
+printed too. --update writes what was printed into the file."""
 import os
 import pathlib
 import re
@@ -16,14 +17,30 @@ import tempfile
 SKIPPED = 77
 adlgen, root, case = (pathlib.Path(p).resolve() for p in sys.argv[1:4])
 update = "--update" in sys.argv
+# What commands find as adlgen.
+ADLGEN = """case " $* " in
+*" --json "* | *" --batch "*) ;;
+*) exec "{adlgen}" "$@" ;;
+esac
+case " $* " in *" --help "*) exec "{adlgen}" "$@" ;; esac
+printed=$(mktemp)
+"{adlgen}" "$@" >"$printed"
+status=$?
+[ $status -gt 128 ] || {validate} --output $status "$printed" "$@" >&2
+cat "$printed"
+rm -f "$printed"
+exit $status
+"""
 
 
 def environment(folder):
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    (bin_folder / "adlgen").symlink_to(adlgen)
-    (bin_folder / "validate").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{root}/tests/schema/validate.py" "$@"\n')
-    (bin_folder / "validate").chmod(0o755)
+    validate = f'"{sys.executable}" "{root}/tests/schema/validate.py"'
+    scripts = {"adlgen": ADLGEN.format(adlgen=adlgen, validate=validate), "validate": f'exec {validate} "$@"\n'}
+    for name, script in scripts.items():
+        (bin_folder / name).write_text("#!/bin/sh\n" + script)
+        (bin_folder / name).chmod(0o755)
     keep = {k: v for k, v in os.environ.items() if k.startswith(("ADLGEN_PTXAS", "CUDA_", "ASAN_", "UBSAN_", "LSAN_"))}
     return {**keep, "PATH": f"{bin_folder}:{os.environ['PATH']}", "SRC": str(root), "HOME": str(folder),
             "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "G_SLICE": "always-malloc"}

@@ -16,15 +16,19 @@
 /* An instruction family: a mechanism the hardware offers. Names are ours, not PTX's:
  *   copy_plain         ordinary loads and stores through registers
  *   copy_async         global -> shared copies of 4/8/16 bytes per thread, completed by group
- *   copy_tensor        box copies by a tensor map, completed by bytes on a memory barrier (loads) or by group
- * (stores) product_fma        scalar fused multiply-add product_warp       matrix product of one warp,
- * operands in registers product_group      matrix product of four warps, B (and A) in shared memory,
- * asynchronous matrix_load        8x8 matrices shared -> registers (with a transposing form) matrix_store 8x8
- * matrices registers -> shared memory_barrier     barrier in shared memory with arrival and byte counts and
- * parity waits register_handover  registers move between warpgroups at run time cluster            blocks of
- * one cluster are co-resident and reach each other's shared memory elect              one lane elected per
- * warp dependent_launch   a kernel may start before its predecessor has ended lane_reduce        integer
- * reduction across a warp in one instruction cache_hint         L2 eviction policies on memory instructions
+ *   copy_tensor        box copies by a tensor map; loads complete by bytes on a barrier, stores by group
+ *   product_fma        scalar fused multiply-add
+ *   product_warp       matrix product of one warp, operands in registers
+ *   product_group      matrix product of four warps, B (and A) in shared memory, asynchronous
+ *   matrix_load        8x8 matrices shared -> registers (with a transposing form)
+ *   matrix_store       8x8 matrices registers -> shared
+ *   memory_barrier     barrier in shared memory with arrival and byte counts and parity waits
+ *   register_handover  registers move between warpgroups at run time
+ *   cluster            blocks of one cluster are co-resident and reach each other's shared memory
+ *   elect              one lane elected per warp
+ *   dependent_launch   a kernel may start before its predecessor has ended
+ *   lane_reduce        integer reduction across a warp in one instruction
+ *   cache_hint         L2 eviction policies on memory instructions
  * A family is available if the description lists it. */
 typedef struct GpuFamily GpuFamily;
 

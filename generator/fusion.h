@@ -10,12 +10,13 @@
  * graph type except at Cast steps, as in the reference.
  *
  * The iteration space is `dims`, outermost first, and every input and output has one stride per dim
- * (elements; constant 0 = broadcast, also where the extent is the constant 1): ELEMENTWISE  dims are the
- * output's, adjacent ones merged wherever every operand allows it GEMM         dims are [batch..., M, N] for
- * steps and outputs; A has strides over [batch..., M, K], B over [batch..., K, N]. Batches are merged as far
- * as possible, and into M where B has none. ROW          dims are [R, C]: always two. An input of prologue
- * and epilogue has strides over both. Outputs of reductions (and of their epilogues), Mean and InvStdDev have
- * C-stride 0: one value a row.
+ * (elements; constant 0 = broadcast, also where the extent is the constant 1):
+ *   ELEMENTWISE  dims are the output's, adjacent ones merged wherever every operand allows it.
+ *   GEMM         dims are [batch..., M, N] for steps and outputs; A has strides over [batch..., M, K], B over
+ *                [batch..., K, N]. Batches are merged as far as possible, and into M where B has none.
+ *   ROW          dims are [R, C]: always two. An input of prologue and epilogue has strides over both.
+ *                Outputs of reductions (and of their epilogues), Mean and InvStdDev have C-stride 0: one value
+ *                a row.
  *
  * Everything lives in the fusion's arena. Immutable after fusion_build(). */
 #pragma once

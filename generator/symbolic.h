@@ -6,8 +6,8 @@
  *   compare:= sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
  *   sum    := term { ("+" | "-") term }     term  := unary { ("*" | "/" | "%") unary }
  *   unary  := "-" unary | "!" unary | primary
- *   primary:= INTEGER | NAME | "(" or ")" | ("ceil_div" | "min" | "max") "(" or "," or ")" | "align" "(" NAME
- * ")"
+ *   primary:= INTEGER | NAME | "(" or ")" | ("ceil_div" | "min" | "max") "(" or "," or ")"
+ *           | "align" "(" NAME ")"
  *
  * Arithmetic is signed, 64 bits, exact: an overflow or a division by zero is an error of the evaluation. "/"
  * and "%" truncate towards zero; comparisons and logic give 0 or 1 ("&&" and "||" stop early). align(A) is

@@ -1,13 +1,12 @@
 /* The pseudo-assembly: one language, one text syntax, one opcode table for three levels.
  *
  *   TILE    what the kernel does to tiles. No threads, addresses, barriers or layouts.
- *   STAGED  every tile has a layout, every copy and product names its mechanism; roles, channels, waits
- * explicit. THREAD  virtual registers, addresses, one instruction a row of the back end.
+ *   STAGED  every tile has a layout, every copy and product names its mechanism; roles, channels, waits explicit.
+ *   THREAD  virtual registers, addresses, one instruction a row of the back end.
  *
- * A module holds functions; a function holds a region; a region is a list of operations; an operation has
- * results (values), operands (expressions), attributes (keyword + expression) and nested regions. Control
- * flow is structured at every level: the back end makes the branches. Docs: docs/ir.md, whose opcode list is
- * printed from the table.
+ * A module holds functions; a function holds a region; a region is a list of operations; an operation has results
+ * (values), operands (expressions), attributes (keyword + expression) and nested regions. Control flow is structured
+ * at every level: the back end makes the branches. Docs: docs/ir.md, whose opcode list is printed from the table.
  *
  * Everything lives in the module's arena. A module belongs to one thread at a time. */
 #pragma once
@@ -30,8 +29,7 @@ typedef struct IrExpr IrExpr;
 
 typedef enum { IR_TILE = 1, IR_STAGED = 2, IR_THREAD = 4 } IrLevel;
 
-/* ---- Expressions
- * --------------------------------------------------------------------------------------------- */
+/* ---- Expressions ---- */
 
 /* Operands are expressions. Which kinds are legal where is the opcode table's business. Immutable once made.
  */
@@ -93,8 +91,7 @@ struct IrExpr {
   Mark mark;
 };
 
-/* ---- Types and values
- * ---------------------------------------------------------------------------------------- */
+/* ---- Types and values ---- */
 
 typedef enum {
   TYPE_NONE,
@@ -127,8 +124,7 @@ struct IrValue {
   unsigned id;           /* dense within the function after ir_number_values() */
 };
 
-/* ---- Operations
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 
 /* Enum, names, formats, levels, attributes and checks all derive from ir/opcodes.def. */
 typedef enum {
@@ -227,8 +223,7 @@ struct IrModule {
   GPtrArray *sources; /* owned references on further sources that marks point into (linked libraries) */
 };
 
-/* ---- Opcode table
- * -------------------------------------------------------------------------------------------- */
+/* ---- Opcode table ---- */
 
 typedef enum { /* what an op does beyond computing its results */
                EFFECT_NONE = 0,
@@ -268,8 +263,7 @@ bool ir_op_is_elementwise(
 const char *ir_attribute_name(IrAttributeKey key);
 const char *ir_attribute_doc(IrAttributeKey key);
 
-/* ---- Building
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Building ---- */
 
 IrModule *ir_module_new(IrLevel level);
 void ir_module_free(IrModule *module);
@@ -388,8 +382,7 @@ bool ir_infer_result(const IrOp *op, unsigned result, IrType *type);
  * tiles'. */
 bool ir_broadcast(const IrType *a, const IrType *b, IrType *shape);
 
-/* ---- Text
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Text ---- */
 
 /* Reads a module of any level. Errors carry file:line:col. Name resolution is done here, checks by ir_verify.
  */

@@ -1,16 +1,14 @@
 /* Layouts: where each element of a tile lives.
  *
- * A layout is a list of modes. Each mode takes a digit of one hardware index (register, lane, warp, block of
- * the cluster; or byte offset in shared memory, counted in elements) and moves the coordinate along one tile
- * dimension:
+ * A layout is a list of modes. Each mode takes a digit of one hardware index (register, lane, warp, block of the
+ * cluster; or byte offset in shared memory, counted in elements) and moves the coordinate along one tile dimension:
  *
  *     register 2:c1 2:r8 32:c8 | lane 4:c2 8:r1 | warp 4:r16          (an m64n256 f32 accumulator)
  *
- * reads: the lowest digit of the register index (base 2) steps the column by 1, the next the row by 8, then
- * 32 steps of 8 columns, and so on. A mode with dimension NONE replicates ("4:-"): all those places hold the
- * same element. Shared-memory layouts have OFFSET modes only, plus at most one xor swizzle of the byte
- * address. Not bit matrices: extents such as 112, 160, 176 are first-class. Immutable; safe from several
- * threads. */
+ * reads: the lowest digit of the register index (base 2) steps the column by 1, the next the row by 8, then 32 steps
+ * of 8 columns, and so on. A mode with dimension NONE replicates ("4:-"): all those places hold the same element.
+ * Shared-memory layouts have OFFSET modes only, plus at most one xor swizzle of the byte address. Not bit matrices:
+ * extents such as 112, 160, 176 are first-class. Immutable; safe from several threads. */
 #pragma once
 #include "base/arena.h"
 #include "base/number.h"
@@ -45,10 +43,10 @@ typedef struct Layout {
 /* Constructors, a closed set named by instruction families. `warps_m`/`warps_n` split the tile over the warps
  * of the role (groups of four warps for the group product); each warp has one block of consecutive rows and
  * columns, and warp = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the
- * constructor. name: "mma.a" "mma.b" "mma.c"   warp product operands/accumulator; k of one instruction x 1
- *       "group.d" "group.a"       group product accumulator / register operand
- *       "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension
- * first */
+ * constructor. Names:
+ *   "mma.a" "mma.b" "mma.c"   warp product operands and accumulator; k of one instruction x 1
+ *   "group.d" "group.a"       group product accumulator, register operand
+ *   "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension first */
 const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,
                            unsigned warps_n);
 const Layout *layout_mma_b(Arena *arena, NumberType type, unsigned k, unsigned n, unsigned warps_m,

@@ -94,8 +94,7 @@ static bool set_join(const Live *live, Set *into, const Set *other)
   return grown;
 }
 
-/* ---- Uses and definitions
- * ------------------------------------------------------------------------------------ */
+/* ---- Uses and definitions ---- */
 
 static void mark(const Live *live, Set *set, unsigned first, unsigned n, bool alive)
 {
@@ -140,8 +139,7 @@ static void use(const Live *live, const IrExpr *expr, Set *set, bool alive)
     use(live, expr->items[i], set, alive);
 }
 
-/* ---- The walk
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The walk ---- */
 
 static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned part);
 

@@ -27,8 +27,7 @@ static const char *comment_text(Emitter *e, const IrExpr *expr)
   return arena_printf(e->arena, "%%%s", expr->value->name);
 }
 
-/* ---- Variables
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Variables ---- */
 
 /* to[i] <- from[i], or every to[i] <- a constant. */
 static void emit_assign(Emitter *e, const IrOp *op, const Register *to, unsigned n, const IrExpr *expr,
@@ -68,8 +67,7 @@ static void emit_set(Emitter *e, const IrOp *op, const char *guard)
     emit_assign(e, op, to.registers, to.n, op->operands[1], guard);
 }
 
-/* ---- Control
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Control ---- */
 
 static const char *label_new(Emitter *e, const char *what)
 {
@@ -243,8 +241,7 @@ static void emit_region(Emitter *e, const IrRegion *region)
     emit_op(e, op);
 }
 
-/* ---- Kernels
- * ------------------------------------------------------------------------------------------------- */
+/* ---- Kernels ---- */
 
 static void emit_arguments(Emitter *e, GString *out)
 {

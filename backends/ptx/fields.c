@@ -2,8 +2,7 @@
 #include "backends/ptx/internal.h"
 #include <string.h>
 
-/* ---- Types
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Types ---- */
 
 static bool operand_type(const Operand *operand, NumberType *type)
 {
@@ -73,8 +72,7 @@ static const char *memory_type(const RowMatch *match)
   }
 }
 
-/* ---- Operands
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Operands ---- */
 
 static const char *scratch_move(Emitter *e, RegisterClass class_, NumberType type, const char *format,
                                 const char *value)
@@ -141,8 +139,7 @@ const char *operand_text(Emitter *e, const Operand *operand, const char *token, 
   return constant;
 }
 
-/* ---- Attributes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Attributes ---- */
 
 static const char *attribute_name(const RowMatch *match, IrAttributeKey key)
 {
@@ -437,8 +434,7 @@ bool products_check(Emitter *e, const IrOp *op)
   return false;
 }
 
-/* ---- The list
- * ------------------------------------------------------------------------------------------------ */
+/* ---- The list ---- */
 
 #define FIELD(name)                                                                                          \
   {                                                                                                          \

@@ -169,8 +169,7 @@ const PtxRow *ptx_rows(unsigned *n)
   return rows;
 }
 
-/* ---- Matching
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Matching ---- */
 
 static bool operand_fits(const Operand *operand, const Token *token)
 {
@@ -358,8 +357,7 @@ static bool row_find(Emitter *e, const IrOp *op, const Register *results, unsign
   return false;
 }
 
-/* ---- Expansion
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Expansion ---- */
 
 static const char *registers_text(Emitter *e, const Register *registers, unsigned n, bool braces)
 {
@@ -574,8 +572,7 @@ bool row_move(Emitter *e, const IrOp *op, Register to, const Operand *from, cons
   return row_expand(e, &match, guard) && !e->failed;
 }
 
-/* ---- The table's own check
- * ----------------------------------------------------------------------------------- */
+/* ---- The table's own check ---- */
 
 static bool placeholder_is_known(const ParsedRow *parsed, const char *name)
 {

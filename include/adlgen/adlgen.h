@@ -4,19 +4,25 @@
  *   adlgen_gpu *gpu = adlgen_gpu_load("gpu.yaml", &error);
  *   adlgen_result *result = gpu ? adlgen_compile_file("graph.json", gpu, NULL, &error) : NULL;
  *   if (!result) fprintf(stderr, "%s:%u: %s\n", error.file, error.line, error.message);
- *   for (size_t i = 0; result && i < adlgen_result_kernel_count(result); i++) puts(adlgen_result_ptx(result,
- * i)); adlgen_result_free(result); adlgen_gpu_free(gpu); adlgen_error_clear(&error);
+ *   for (size_t i = 0; result && i < adlgen_result_kernel_count(result); i++)
+ *     puts(adlgen_result_ptx(result, i));
+ *   adlgen_result_free(result);
+ *   adlgen_gpu_free(gpu);
+ *   adlgen_error_clear(&error);
  *
  * Errors.         A function that can fail takes an adlgen_error, which may be NULL, and returns NULL on
- * failure. No function prints, exits or aborts because of bad input. Out of memory aborts, as in GLib.
+ *                 failure. No function prints, exits or aborts because of bad input. Out of memory aborts, as
+ *                 in GLib.
  * Ownership.      What a function returns as an object is the caller's and goes back to its _free function,
- * which takes NULL. Strings and bytes returned as const belong to the object they were asked of and live as
- * long. Thread-safety.  There is no global state: any functions may run at once on different objects. A
- * loaded GPU is immutable and may be shared between threads; a result may be read by several threads. Shapes,
- * units.  Shapes and strides of a description are in elements, row-major unless it says otherwise; sizes of
- *                 memory are in bytes. Dimensions are 32-bit, byte offsets 64-bit. docs/plan.md describes the
- * plan. Compatibility.  Functions are only added, and fields only at the end of adlgen_options, which carries
- * its size. */
+ *                 which takes NULL. Strings and bytes returned as const belong to the object they were asked
+ *                 of and live as long.
+ * Thread-safety.  There is no global state: any functions may run at once on different objects. A loaded GPU
+ *                 is immutable and may be shared between threads; a result may be read by several threads.
+ * Shapes, units.  Shapes and strides of a description are in elements, row-major unless it says otherwise;
+ *                 sizes of memory are in bytes. Dimensions are 32-bit, byte offsets 64-bit. docs/plan.md
+ *                 describes the plan.
+ * Compatibility.  Functions are only added, and fields only at the end of adlgen_options, which carries its
+ *                 size. */
 #ifndef ADLGEN_H
 #define ADLGEN_H
 #include <stddef.h>
@@ -178,16 +184,17 @@ ADLGEN_API adlgen_gpu *adlgen_gpu_of_device(unsigned number, adlgen_error *error
  *                 next start finds it, also if the process ends before everything is done.
  * Contexts.       The executable belongs to the context it was loaded in (adlgen_options.device), which must
  *                 outlive it. A launch works from any thread, whatever context is current there, and leaves
- * that as it was. A primary context named by `device` is retained until adlgen_executable_free().
+ *                 that as it was. A primary context named by `device` is retained until
+ *                 adlgen_executable_free().
  * Thread-safety.  All functions on one executable may run at once on several threads, _free excepted.
  * Streams.        A launch queues work on the caller's stream (CUstream or cudaStream_t; NULL: the default
- * stream) and does not wait for it. The stream may be capturing: a launch allocates no device memory, does
- * not synchronise, and what it captures holds its arguments by value, so that replay needs
- * neither the executable's host memory nor any host work. The executable must stay loaded as long as the
- *                 graph is replayed.
+ *                 stream) and does not wait for it. The stream may be capturing: a launch allocates no device
+ *                 memory, does not synchronise, and what it captures holds its arguments by value, so that
+ *                 replay needs neither the executable's host memory nor any host work. The executable must
+ *                 stay loaded as long as the graph is replayed.
  * Memory.         Tensors and workspace are the caller's, at addresses of the executable's GPU. Two launches
- * that may run at the same time need two workspaces. Constants of the graph are copied to the GPU when the
- * executable is loaded. */
+ *                 that may run at the same time need two workspaces. Constants of the graph are copied to the
+ *                 GPU when the executable is loaded. */
 typedef struct adlgen_executable adlgen_executable;
 
 /* An executable of a result's kernels: assembles for the GPU those that the cache does not have. options may

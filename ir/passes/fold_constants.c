@@ -26,8 +26,7 @@ typedef struct Fold {
 
 static void fold_region(Fold *fold, IrRegion *region);
 
-/* ---- Operands
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Operands ---- */
 
 static IrExpr *map_leaf(const IrExpr *leaf, void *data)
 {
@@ -69,8 +68,7 @@ static void substitute_op(Fold *fold, IrOp *op)
   }
 }
 
-/* ---- Integers
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Integers ---- */
 
 static int64_t wrap(NumberType type, int64_t value)
 {
@@ -224,8 +222,7 @@ static bool fold_float(const IrOp *op, float *result)
   }
 }
 
-/* ---- Identities
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Identities ---- */
 
 static bool operand_is(const IrOp *op, unsigned i, int64_t number)
 {
@@ -312,8 +309,7 @@ static void merge_sum(Fold *fold, IrOp *op)
   op->operands[1] = ir_int(fold->module, sum->offset);
 }
 
-/* ---- Ops
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Ops ---- */
 
 static bool is_pure(const IrOp *op)
 {

@@ -152,8 +152,7 @@ static Form form_of_value(Loop *loop, const IrValue *value)
   return form;
 }
 
-/* ---- Hoisting
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Hoisting ---- */
 
 static bool is_integer_arithmetic(const IrOp *op)
 {
@@ -187,8 +186,7 @@ static void hoist(Loop *loop, IrRegion *region)
   }
 }
 
-/* ---- Induction
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Induction ---- */
 
 /* The chain that computes a value, copied before the loop with the index as given. */
 static IrExpr *copy_chain(Loop *loop, IrBuilder *builder, IrValue *value, GHashTable *map)

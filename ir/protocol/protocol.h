@@ -2,11 +2,12 @@
  * writes; never data) for the blocks of one cluster and reports the first thing that can go wrong. See
  * docs/protocol.md.
  *
- *   program.c   kernel -> flat list of steps, with all names resolved; nothing that passes derived is
- * believed evaluate.c  scalars: dims, loop variables, which threads take a branch memory.c    who may read or
- * write a tile: records of accesses ordered by vector clocks barrier.c   memory barriers, named barriers, the
- * cluster's barrier, turns execute.c   what one step does machine.c   agents, schedules, deadlock, what must
- * hold at exit
+ *   program.c   kernel -> flat list of steps, with all names resolved; nothing that passes derived is believed
+ *   evaluate.c  scalars: dims, loop variables, which threads take a branch
+ *   memory.c    who may read or write a tile: records of accesses ordered by vector clocks
+ *   barrier.c   memory barriers, named barriers, the cluster's barrier, turns
+ *   execute.c   what one step does
+ *   machine.c   agents, schedules, deadlock, what must hold at exit
  *
  * An agent stands for threads of a role that run in step: the first warp of an instance is one agent, its
  * other warps are another, so that a missing barrier between warps of one role shows. (Of a one-warp role:

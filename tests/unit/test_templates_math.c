@@ -31,8 +31,7 @@ typedef struct Frame {
 static void call_function(const IrModule *module, const IrFunction *function, Cell *const *arguments,
                           Cell *const *results);
 
-/* ---- The interpreter
- * ----------------------------------------------------------------------------------------- */
+/* ---- The interpreter ---- */
 
 static Cell *cells_of(Frame *frame, const IrValue *value)
 {
@@ -220,8 +219,7 @@ static void call_function(const IrModule *module, const IrFunction *function, Ce
   }
 }
 
-/* ---- References
- * ---------------------------------------------------------------------------------------------- */
+/* ---- References ---- */
 
 static double ref_sigmoid(double x)
 {
@@ -324,8 +322,7 @@ static const Case cases[] = {
     {"pow_fast", NULL, pow, 1e-3, 1e3, 0, 1e-4},
 };
 
-/* ---- Measuring
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Measuring ---- */
 
 static double ulp_of(double exact)
 {

@@ -10,15 +10,6 @@
 
 #define MAX_STEPS_DEFAULT 64
 
-void fuser_note(Fuser *fuser, const char *format, ...)
-{
-  va_list arguments;
-  va_start(arguments, format);
-  g_autofree char *text = g_strdup_vprintf(format, arguments);
-  va_end(arguments);
-  g_ptr_array_add(fuser->notes, arena_strdup(fuser->arena, text));
-}
-
 /* ---- who computes and reads what ---- */
 
 typedef struct {

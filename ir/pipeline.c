@@ -9,7 +9,6 @@
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
 #include "ir/pass.h"
-#include <stdarg.h>
 #include <string.h>
 
 /* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
@@ -76,16 +75,6 @@ const IrPass *ir_pass_list(unsigned *n)
 {
   *n = PASS_COUNT;
   return passes;
-}
-
-void ir_remark(const IrPassContext *context, const char *format, ...)
-{
-  if (!context->remarks) return;
-  va_list arguments;
-  va_start(arguments, format);
-  g_string_append_vprintf(context->remarks, format, arguments);
-  va_end(arguments);
-  g_string_append_c(context->remarks, '\n');
 }
 
 /* Place of a pass in the list; PASS_COUNT and an error if there is none of that name. */

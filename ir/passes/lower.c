@@ -1,8 +1,9 @@
 /* lower: from tiles, layouts and mechanisms to one thread's registers and instructions.
  *
  * needs  STAGED, verified: every tile with a layout, every shared tile and barrier with its place
- * gives  THREAD: roles as branches on the warp's index, tiles as registers, accesses as addresses, cursors as
- * variables breaks nothing; what it computes twice or never uses is left to the THREAD passes
+ * gives  THREAD: roles as branches on the warp's index, tiles as registers, accesses as addresses,
+ *        cursors as variables
+ * breaks nothing; what it computes twice or never uses is left to the THREAD passes
  *
  * The work is in ir/lower/, a file a topic; this file sets up the kernel's common values and walks the
  * regions. */

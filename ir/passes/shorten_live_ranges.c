@@ -1,7 +1,7 @@
 /* shorten_live_ranges: what is computed for one store is computed right before it.
  *
  * needs  THREAD
- * gives  the same operations, pure ones as late as the first operation that needs them
+ * gives  the same operations, pure ones as late as the first operation that needs them; dead ones at the end
  * breaks nothing
  *
  * Lowering writes elementwise code tile operation by tile operation, so a chain of ten operations on a
@@ -195,7 +195,8 @@ static void place_in_order(const Waiting *waiting, unsigned *order)
   if (peak(waiting, chains) < peak(waiting, order)) memcpy(order, chains, count * sizeof *order);
 }
 
-static void place_all(Stretch *stretch, IrOp *before)
+/* before NULL: at the region's end. */
+static void place_all(Stretch *stretch, IrRegion *region, IrOp *before)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   for (unsigned i = 0; i < stretch->order->len; i++)
@@ -215,7 +216,7 @@ static void place_all(Stretch *stretch, IrOp *before)
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[order[i]];
     g_hash_table_remove(stretch->pending, op);
-    ir_op_move(op, before->parent, before);
+    ir_op_move(op, region, before);
   }
   g_ptr_array_set_size(stretch->order, 0);
 }
@@ -238,12 +239,13 @@ static void reorder(IrRegion *region)
     if (store) g_ptr_array_add(stores, op);
     if (!store || stores->len == STORES_A_GROUP) place_group(&stretch);
     if (is_wall(op))
-      place_all(&stretch, op);
+      place_all(&stretch, region, op);
     else if (!store)
       place_operands(&stretch, op, op);
   }
   place_group(&stretch);
-  /* what no effect of this region needs keeps its place: outer regions may */
+  /* Nothing reads what is left here, but it may read what was moved. */
+  place_all(&stretch, region, NULL);
 }
 
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error)

@@ -123,6 +123,14 @@ static IrExpr *constant(IrModule *module, NumberType type, double value)
   return number_class(type) == NUMBER_FLOAT ? ir_float(module, value) : ir_int(module, (int64_t)value);
 }
 
+/* Instructions round floats to tf32 and to 8-bit floats, and no integers. */
+static IrExpr *roundable(StepWriter *writer, IrExpr *value, NumberType type)
+{
+  bool floats_only = type == NUMBER_TF32 || number_is_small_float(type);
+  bool is_float = number_class(value->value->type.element) == NUMBER_FLOAT;
+  return floats_only && !is_float ? step_convert(writer, value, NUMBER_F32) : value;
+}
+
 IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
 {
   IrModule *module = writer->builder->module;
@@ -140,6 +148,7 @@ IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
     operands[2] = constant(module, plain, 0);
     return step_convert(writer, emit(writer, OP_SELECT, plain, "number", operands, 3), type);
   }
+  operands[0] = roundable(writer, value, type);
   return emit(writer, OP_CAST, type, "as", operands, 1);
 }
 
@@ -223,9 +232,15 @@ static IrExpr *write_cast(StepWriter *writer, const FusedStep *step, IrExpr *val
   bool small = number_is_small_float(step->type);
   bool saturate = !step->attributes || step->attributes[0].integer;
   if (!small || !saturate || !is_tile(value)) return value;
+  value = roundable(writer, value, step->type);
   value = emit(writer, OP_CAST, step->type, "as", &value, 1);
   ir_attribute_set(value->value->def, ATTR_SATURATE, NULL);
   return value;
+}
+
+static bool is_whole(const IrExpr *value)
+{
+  return is_tile(value) && number_class(value->value->type.element) != NUMBER_FLOAT;
 }
 
 static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr **operands, bool *special)
@@ -251,6 +266,10 @@ static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr *
   case ONNX_Swish:
     if (!step->attributes || step->attributes[0].number != 1) break;
     return apply(writer, "silu", step->compute, operands, 1);
+  case ONNX_Pow:
+    if (!is_whole(operands[1])) break;
+    return apply(writer, operands[1]->value->type.element == NUMBER_S64 ? "pow_long" : "pow_whole",
+                 step->compute, operands, 2);
   case ONNX_BitShift: {
     bool left = step->attributes && step->attributes[0].text && !strcmp(step->attributes[0].text, "LEFT");
     return apply(writer, left ? "shift_left" : "shift_right", step->compute, operands, 2);
@@ -313,14 +332,21 @@ static IrExpr *write_form(StepWriter *writer, const FusedStep *step, IrExpr **op
   return apply(writer, form, element, arguments, n);
 }
 
+/* What operand i is turned into first. */
+static NumberType operand_type(const FusedStep *step, IrExpr *const *operands, unsigned i)
+{
+  if (step->op == ONNX_Where && i == 0) return NUMBER_BOOL;
+  if (step->op == ONNX_Pow && i == 1 && is_whole(operands[i]))
+    return operands[i]->value->type.element == NUMBER_S64 ? NUMBER_S64 : NUMBER_S32;
+  return step->compute;
+}
+
 IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
 {
   IrModule *module = writer->builder->module;
   IrExpr **converted = arena_new_array(module->arena, IrExpr *, MAX(3, step->n_operands));
   for (unsigned i = 0; i < step->n_operands; i++) {
-    bool condition = step->op == ONNX_Where && i == 0;
-    if (operands[i])
-      converted[i] = step_convert(writer, operands[i], condition ? NUMBER_BOOL : step->compute);
+    if (operands[i]) converted[i] = step_convert(writer, operands[i], operand_type(step, operands, i));
   }
   writer->precision = step_precision(step->type);
   bool special;

@@ -439,12 +439,22 @@ static void apply_unary_integer(const Kernel *kernel, const size_t *at, Value *o
       out->type, unary_integer(kernel->call, kernel->call->inputs[0]->integers[at[0]], &known));
 }
 
+/* The exponent's last bit gives the sign; beyond 2^53 a double does not have it. */
+static double power_of_integer(double x, int64_t n)
+{
+  double magnitude = pow(fabs(x), (double)n);
+  return signbit(x) && (n & 1) ? -magnitude : magnitude;
+}
+
 static void apply_fold_floats(const Kernel *kernel, const size_t *at, Value *out, size_t j)
 {
   const ReferenceCall *call = kernel->call;
   double x = load_number(call->inputs[0], at[0]);
-  for (unsigned i = 1; i < call->n_inputs; i++)
-    x = kernel->floats(x, load_number(call->inputs[i], at[i]));
+  for (unsigned i = 1; i < call->n_inputs; i++) {
+    const Value *y = call->inputs[i];
+    bool whole = kernel->floats == pow && !y->floats;
+    x = whole ? power_of_integer(x, y->integers[at[i]]) : kernel->floats(x, load_number(y, at[i]));
+  }
   out->floats[j] = kernel->mean ? x / call->n_inputs : x;
 }
 

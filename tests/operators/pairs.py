@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Every operator compiles with every type that `adlgen ops` lists for it: pairs.py ADLGEN [GPU...]
+
+Graphs hold a node for each pair, in the operator's smallest form (required inputs and attributes) and its largest (all
+inputs, all attributes, each choice of a string); they are compiled to PTX for the GPUs, by default one of each set of
+8-bit floats that GPUs have. A new operator is taken up by its row; one whose inputs are not all alike needs a line in
+`inputs_of`."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+adlgen = pathlib.Path(sys.argv[1]).resolve()
+SMALL_FLOATS = {"e4m3", "e5m2"}
+BYTES = ["s8", "u8", "e4m3", "e5m2"]
+SHAPE = [32, 64]
+
+
+def ask(*words):
+    return json.loads(subprocess.run([adlgen, *words, "--json"], check=True, stdout=subprocess.PIPE).stdout)
+
+
+class Graph:
+    def __init__(self, opset):
+        self.opset, self.inputs, self.constants, self.nodes = opset, {}, {}, []
+
+    def tensor(self, type_, shape):
+        name = f"{type_}_{'x'.join(map(str, shape))}"
+        self.inputs[name] = {"type": type_, "shape": shape}
+        return name
+
+    def indices(self, values):
+        name = "i_" + "_".join(map(str, values)).replace("-", "m")
+        self.constants[name] = {"type": "s64", "shape": [len(values)], "data": values}
+        return name
+
+    def add(self, op, inputs, n_outputs, attributes):
+        outputs = [f"y{len(self.nodes)}_{i}" for i in range(n_outputs)]
+        self.nodes.append({"op": op, "inputs": inputs, "outputs": outputs, "attributes": attributes})
+
+    def text(self):
+        """A node a line, so that a message's line tells which."""
+        rows = ",\n".join(json.dumps(node) for node in self.nodes)
+        rest = {"opset": self.opset, "inputs": self.inputs, "constants": self.constants,
+                "outputs": [name for node in self.nodes for name in node["outputs"]]}
+        return json.dumps(rest)[:-1] + ', "nodes": [\n' + rows + "]}"
+
+
+def attributes_of(row, largest):
+    """Sets of attributes: the required ones, or all; each choice of a string in a set of its own."""
+    fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
+             "ends": [8], "fmod": 1, "block_size": 0}
+    made = {}
+    for attribute in row["attributes"]:
+        name = attribute["name"]
+        if attribute["kind"] == "string":
+            made[name] = attribute["choices"] if largest or attribute["required"] else []
+        elif attribute["required"] or (largest and (name in fixed or attribute["default"] is not None)):
+            made[name] = [fixed.get(name, attribute["default"])]
+    if row["op"] == "Split" and "num_outputs" in made and largest:
+        del made["num_outputs"]  # beside the input `split` it is wrong
+    if row["op"] == "Split" and not largest and any(a["name"] == "num_outputs" for a in row["attributes"]):
+        made["num_outputs"] = [2]
+    sets = [{}]
+    for name, values in made.items():
+        sets = [{**one, name: value} for one in sets for value in values] if values else sets
+    return sets
+
+
+def inputs_of(graph, row, type_, n):
+    """Lists of n operands for the pair: one list, or one for each further type that may stand beside it."""
+    op, x = row["op"], graph.tensor(type_, SHAPE)
+    square = graph.tensor(type_, [64, 64])
+    if op in ("MatMul", "MatMulInteger", "Gemm"):
+        sums = {"s8": "s32", "u8": "s32", "e4m3": "f32", "e5m2": "f32"}.get(type_, type_)
+        more = [graph.tensor(sums, SHAPE)] if op == "Gemm" else [graph.tensor(type_, []), graph.tensor(type_, [])]
+        return [[square, square, *more][:n] if op != "Gemm" else [x, square, *more][:n]]
+    if op == "Pow":
+        return [[x, graph.tensor(exponent, SHAPE)] for exponent in ("f64", "f32", "f16", "bf16", "s8", "u8", "s32", "s64")]
+    if op == "Where":
+        return [[graph.tensor("bool", SHAPE), x, x]]
+    if op == "Clip":
+        return [[x, graph.tensor(type_, []), graph.tensor(type_, [])][:n]]
+    if op == "Split":
+        return [[x, graph.indices([16, 48])][:n]]
+    if op == "Slice" and n > 1:
+        return [[x, *(graph.indices(list_) for list_ in ([1], [60], [1], [2]))][:n]]
+    if op.startswith("Reduce"):
+        return [[x, graph.indices([-1])][:n]]
+    if op == "QuantizeLinear":
+        scales = ["f32"] if type_ == "s32" else [type_]
+        zeros = BYTES[:2] if n > 2 and row["since"] < 19 else BYTES if n > 2 else [None]
+        return [[x, graph.tensor(scale, []), *([graph.tensor(zero, [])] if zero else [])] for scale in scales
+                for zero in zeros]
+    if op == "DequantizeLinear":
+        scales = ["f32"] if row["since"] < 19 else ["f32", "f16", "bf16"]
+        return [[x, graph.tensor(scale, []), graph.tensor(type_, [])][:n] for scale in scales]
+    if op in ("LayerNormalization", "RMSNormalization"):
+        return [[x, *[graph.tensor(type_, [64])] * (n - 1)]]
+    return [[x] * n]
+
+
+def add_pair(graph, row, type_, largest):
+    least, most = row["inputs"]
+    n = least if not largest else max(least, 3) if most is None else most
+    op = row["op"]
+    for attributes in attributes_of(row, largest):
+        if op == "Mod":
+            attributes = {"fmod": 1} if type_ in ("f32", "tf32", "f16", "bf16") else {}
+        for inputs in inputs_of(graph, row, type_, n):
+            parts = 2 if op == "Split" else row["outputs"][1] if largest else row["outputs"][0]
+            for to in row["types"] if op == "Cast" else [None]:
+                graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})})
+
+
+def uses_small_floats(node, graph):
+    types = {graph.inputs[name]["type"] for name in node["inputs"] if name in graph.inputs}
+    return bool((types | set(map(str, node["attributes"].values()))) & SMALL_FLOATS)
+
+
+def graphs(rows, small_floats):
+    """One for each opset that begins a version; on GPUs without 8-bit floats without them."""
+    for opset in sorted({row["since"] for row in rows}):
+        graph = Graph(opset)
+        for row in (row for row in rows if row["since"] == opset):
+            for type_ in row["types"]:
+                for largest in (False, True):
+                    add_pair(graph, row, type_, largest)
+        if not small_floats:
+            graph.nodes = [node for node in graph.nodes if not uses_small_floats(node, graph)]
+        used = {name for node in graph.nodes for name in node["inputs"]}
+        graph.inputs = {name: tensor for name, tensor in graph.inputs.items() if name in used}
+        graph.constants = {name: tensor for name, tensor in graph.constants.items() if name in used}
+        yield graph
+
+
+def representatives():
+    """The first GPU, by name, of each set of 8-bit floats."""
+    found = {}
+    for gpu in ask("gpus")["gpus"]:
+        types = {product["a"] for product in ask("gpus", "show", gpu["name"])["products"]}
+        found.setdefault(frozenset(types & SMALL_FLOATS), gpu["name"])
+    return {name: bool(types) for types, name in found.items()}
+
+
+def main():
+    rows, failed, n = ask("ops")["ops"], 0, 0
+    gpus = representatives()
+    if len(sys.argv) > 2:
+        products = {gpu: ask("gpus", "show", gpu)["products"] for gpu in sys.argv[2:]}
+        gpus = {gpu: any(p["a"] in SMALL_FLOATS for p in list_) for gpu, list_ in products.items()}
+    for gpu, small_floats in gpus.items():
+        for graph in graphs(rows, small_floats):
+            n += len(graph.nodes)
+            with tempfile.TemporaryDirectory() as folder:
+                result = subprocess.run([adlgen, "compile", "-", "--gpu", gpu, "--out", f"{folder}/out", "--emit", "ptx"],
+                                        input=graph.text(), capture_output=True, text=True)
+            if result.returncode:
+                failed += 1
+                print(f"{gpu}, opset {graph.opset}: exit {result.returncode}\n{result.stderr}")
+    print(f"{n} nodes of {len(rows)} rows for {', '.join(gpus)}" if not failed else f"{failed} graphs failed")
+    return failed > 0
+
+
+sys.exit(main())

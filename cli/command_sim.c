@@ -21,7 +21,7 @@ const Option sim_options[] = {
     {.name = "gpu",
      .value = "GPU",
      .doc = "whose limits hold; it must be one that takes the PTX. Default: no GPU's"},
-    {.name = "max-instructions", .value = "N", .doc = "stops after so many warp-instructions"},
+    {.name = "max-instructions", .value = "N", .doc = "stops after so many warp-instructions; default: 2 billion, some minutes. 0: never"},
     {.name = "timeout", .value = "SECONDS", .doc = "stops after so many seconds"},
     OPTIONS_OBSERVE,
     {.name = "strict", .doc = "what is only a finding in other people's PTX is a fault"},

@@ -23,11 +23,30 @@ static bool barrier_complete(Warp *w, const Inst *in, Barrier *b)
   b->last_popc = b->result_popc;
   b->last_and = b->result_and;
   b->last_or = b->result_or;
+  b->last_undefined = b->undefined;
   b->result_popc = b->result_or = 0;
   b->result_and = 1;
+  b->undefined = false;
+  memset(b->partial, 0, sizeof b->partial);
   race_barrier(w->block, b);
   cluster_progress(w->block->cluster);
   return true;
+}
+
+/* A warp counts as a whole once all its lanes that have not exited have arrived; until then lane by lane. */
+static void complete_warp(const Warp *w, Barrier *b)
+{
+  uint32_t *partial = &b->partial[w->id];
+  if (!*partial || w->live & ~*partial) return;
+  b->arrived += LANES - (uint32_t)__builtin_popcount(*partial);
+  *partial = 0;
+}
+
+static void arrive(const Warp *w, Barrier *b, uint32_t mask)
+{
+  b->arrived += (uint32_t)__builtin_popcount(mask);
+  b->partial[w->id] |= mask;
+  complete_warp(w, b);
 }
 
 /* a[0] number, a[1] count, a[2] predicate of a reduction; d[0] its result */
@@ -54,6 +73,7 @@ static Step run_barrier(Warp *w, const Inst *in, uint32_t mask)
     } else {
       set_predicate(w, in->d[0], mask, r ? FULL : 0);
     }
+    set_undefined(w, in->d[0], mask, b->last_undefined ? FULL : 0);
     return STEP_NEXT;
   }
   bool full = in->a[1] == OPERAND_NONE;
@@ -73,8 +93,9 @@ static Step run_barrier(Warp *w, const Inst *in, uint32_t mask)
     b->result_popc += (uint32_t)__builtin_popcount(p & mask);
     b->result_and &= (p & mask) == mask;
     b->result_or |= (p & mask) != 0;
+    b->undefined |= (undefined_lanes(w, in->a[2]) & mask) != 0;
   }
-  b->arrived += mask == w->live ? LANES : (uint32_t)__builtin_popcount(mask);
+  arrive(w, b, mask);
   if (b->arrived > b->expected)
     fault(w, in, lane, SIM_FAULT_BARRIER, 0, "%u threads at barrier %u, which counts %u", b->arrived, id,
           b->expected);
@@ -94,9 +115,9 @@ void decode_barrier(Decoder *d, int always_aligned)
   Inst *in = d->in;
   int which = 0, reduction = -1;
   take(d, "cta");
-  if (!take_one(d, names, &which)) decode_fail(d, "sync, arrive or red is missing");
+  if (!take_one(d, names, &which)) decode_wrong(d, "sync, arrive or red is missing");
   bool aligned = take(d, "aligned") || always_aligned;
-  if (which == 2 && !take_one(d, reductions, &reduction)) decode_fail(d, "the reduction is missing");
+  if (which == 2 && !take_one(d, reductions, &reduction)) decode_wrong(d, "the reduction is missing");
   in->operation = (uint8_t)(which + MAX(reduction, 0));
   unsigned i = 0, n = operand_count(d);
   if (which == 2) {
@@ -124,8 +145,10 @@ static void cluster_complete(Cluster *c)
   b->generation++;
   b->expected = 0;
   for (unsigned i = 0; i < c->n_blocks; i++)
-    for (unsigned k = 0; k < c->blocks[i].n_warps; k++)
+    for (unsigned k = 0; k < c->blocks[i].n_warps; k++) {
       b->expected += (uint32_t)__builtin_popcount(c->blocks[i].warps[k].live);
+      c->blocks[i].warps[k].cluster_pending = 0;
+    }
   race_cluster_barrier(c);
   cluster_progress(c);
 }
@@ -140,7 +163,7 @@ static Step run_cluster_barrier(Warp *w, const Inst *in, uint32_t mask)
       fault(w, in, lane, SIM_FAULT_CLUSTER, 0,
             "second arrival at the cluster barrier without a wait between");
     w->cluster_arrived |= mask;
-    w->cluster_phase = b->generation;
+    w->cluster_pending |= mask;
     race_cluster_arrive(w, in->negate);
     b->arrived += (uint32_t)__builtin_popcount(mask);
     cluster_complete(c);
@@ -148,8 +171,7 @@ static Step run_cluster_barrier(Warp *w, const Inst *in, uint32_t mask)
   }
   if ((w->cluster_arrived & mask) != mask)
     fault(w, in, lane, SIM_FAULT_CLUSTER, 0, "wait at the cluster barrier without an arrival");
-  if (b->generation == w->cluster_phase && w->cluster_arrived)
-    return wait_for(w, WAIT_CLUSTER, NULL, 0, b->generation, STEP_WAIT);
+  if (w->cluster_pending & mask) return wait_for(w, WAIT_CLUSTER, NULL, 0, b->generation, STEP_WAIT);
   w->cluster_arrived &= ~mask;
   race_cluster_wait(w);
   return STEP_NEXT;
@@ -160,7 +182,7 @@ void decode_cluster_barrier(Decoder *d, int argument)
   static const char *const names[] = {"arrive", "wait", NULL};
   static const char *const orders[] = {"release", "relaxed", "acquire", NULL};
   int which = 0;
-  if (!take_one(d, names, &which)) decode_fail(d, "arrive or wait is missing");
+  if (!take_one(d, names, &which)) decode_wrong(d, "arrive or wait is missing");
   int order = 0;
   take_one(d, orders, &order);
   d->in->negate = order == 1; /* relaxed: arrives without releasing */
@@ -186,14 +208,16 @@ void barrier_thread_exit(Warp *w, uint32_t lanes)
 {
   Cluster *c = w->block->cluster;
   ClusterBarrier *cb = &c->barrier;
-  cb->expected -= (uint32_t)__builtin_popcount(lanes & ~w->cluster_arrived);
+  cb->expected -= (uint32_t)__builtin_popcount(lanes & ~w->cluster_pending);
   cluster_progress(c);
   cluster_complete(c);
-  if (w->live) return;
   Block *b = w->block;
-  b->live_warps--;
-  for (unsigned i = 0; i < 16; i++)
-    if (b->barriers[i].full) barrier_complete(w, NULL, &b->barriers[i]);
+  b->live_warps -= !w->live;
+  for (unsigned i = 0; i < 16; i++) {
+    complete_warp(w, &b->barriers[i]);
+    barrier_complete(w, NULL, &b->barriers[i]);
+  }
+  if (w->live) return;
   if (b->live_warps) return;
   mbarrier_block_exit(w);
   race_block_exit(w);
@@ -471,8 +495,10 @@ static Step run_pending_count(Warp *w, const Inst *in, uint32_t mask)
 static void mbarrier_address(Decoder *d, unsigned i)
 {
   bool wide;
-  d->in->a[0] = address(d, operand_at(d, i), &d->in->immediate, &wide, NULL);
+  Space space = d->in->space;
+  d->in->a[0] = address(d, operand_at(d, i), &d->in->immediate, &wide, &space);
   d->in->wide = wide;
+  d->in->space = (uint8_t)space;
 }
 
 void decode_mbarrier(Decoder *d, int argument)
@@ -484,7 +510,7 @@ void decode_mbarrier(Decoder *d, int argument)
   for (int i = 0; names[i]; i++)
     if (d->source->n_parts > 1 && strcmp(d->source->parts[1], names[i]) == 0) which = i;
   if (which < 0) {
-    decode_fail(d, "unknown mbarrier operation");
+    decode_wrong(d, "unknown mbarrier operation");
     return;
   }
   d->taken |= 2;
@@ -521,7 +547,7 @@ void decode_mbarrier(Decoder *d, int argument)
     }
     mbarrier_address(d, i);
     if (n > i + 1) in->a[1] = source_at(d, i + 1, TYPE_U32);
-    if (in->negate && n <= i + 1) decode_fail(d, "the byte count is missing");
+    if (in->negate && n <= i + 1) decode_wrong(d, "the byte count is missing");
     return;
   }
   default:

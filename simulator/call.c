@@ -108,7 +108,7 @@ void call_decode(Decoder *d, const PtxInstruction *call, const PtxFunction *func
   site->results = places(d, results, &site->n_results);
   if (function) {
     site->target = flow_routine(d, function);
-    if (!d->failed && !fits(site, function)) decode_fail(d, "the arguments do not fit '%s'", function->name);
+    if (!d->failed && !fits(site, function)) decode_wrong(d, "the arguments do not fit '%s'", function->name);
     return;
   }
   g_array_set_size(d->reads, 0);
@@ -381,7 +381,7 @@ void decode_stack(Decoder *d, int operation)
   if (operation != STACK_SAVE) in->a[1] = source_at(d, operation == STACK_RESTORE ? 0 : 1, type);
   in->immediate = operation == STACK_ALLOCATE && operand_count(d) > 2 ? immediate_at(d, 2) : 8;
   if (in->immediate < 1 || in->immediate > 1 << 20 || in->immediate & (in->immediate - 1))
-    decode_fail(d, "an alignment of %lld", (long long)in->immediate);
+    decode_wrong(d, "an alignment of %lld", (long long)in->immediate);
   d->allocates = true;
   in->run = run_stack;
 }

@@ -5,20 +5,55 @@
 #include <string.h>
 
 #define MAX_REPORTED 1000
+#define NEWEST_WORDS 90          /* version of PTX that ptx_words.c knows */
 #define STACK_BYTES  (64u << 10) /* per thread, for recursion and alloca; the driver's default is 1 KiB */
 
-void decode_fail(Decoder *d, const char *format, ...)
+static void report(Decoder *d, ErrorCode code, const char *format, va_list list)
 {
   if (d->failed) return;
   d->failed = true;
   /* a function inlined several times is reported once */
   if (!g_hash_table_add(d->reported, (void *)d->source) || ++d->n_errors > MAX_REPORTED) return;
+  g_autofree char *text = g_strdup_vprintf(format, list);
+  error_add(d->error, code, SEVERITY_ERROR, &d->source->mark,
+            code == ERROR_INPUT ? "ptx-invalid" : "ptx-unsupported", NULL, "instruction '%s': %s",
+            d->source->text, text);
+}
+
+void decode_fail(Decoder *d, const char *format, ...)
+{
   va_list list;
   va_start(list, format);
-  g_autofree char *text = g_strdup_vprintf(format, list);
+  report(d, ERROR_UNSUPPORTED, format, list);
   va_end(list);
-  error_add(d->error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &d->source->mark, "ptx-unsupported", NULL,
-            "instruction '%s': %s", d->source->text, text);
+}
+
+void decode_wrong(Decoder *d, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  report(d, ERROR_INPUT, format, list);
+  va_end(list);
+}
+
+/* Words that PTX has not are wrong, unless the text is of a later version, which may have them. */
+static bool knows_words(const Decoder *d)
+{
+  return d->module->version <= NEWEST_WORDS;
+}
+
+static bool check_modifiers(Decoder *d, unsigned first)
+{
+  for (unsigned i = first; i < d->source->n_parts && knows_words(d); i++) {
+    const char *word = d->source->parts[i];
+    if (g_hash_table_contains(d->words, word)) continue;
+    if (!ptx_is_modifier(word)) {
+      decode_wrong(d, "PTX has no modifier '.%s'", word);
+      return false;
+    }
+    g_hash_table_add(d->words, (void *)word);
+  }
+  return true;
 }
 
 bool take(Decoder *d, const char *modifier)
@@ -83,7 +118,7 @@ PtxType take_type(Decoder *d)
 PtxType need_type(Decoder *d)
 {
   PtxType type = take_type(d);
-  if (type == TYPE_NONE) decode_fail(d, "a type is missing");
+  if (type == TYPE_NONE) decode_wrong(d, "a type is missing");
   return type == TYPE_NONE ? TYPE_B32 : type;
 }
 
@@ -105,7 +140,7 @@ const PtxOperand *operand_at(Decoder *d, unsigned i)
 {
   static const PtxOperand none = {.kind = OPERAND_SINK};
   if (i < d->source->n_operands) return &d->source->operands[i];
-  decode_fail(d, "operand %u is missing", i + 1);
+  decode_wrong(d, "operand %u is missing", i + 1);
   return &none;
 }
 
@@ -204,7 +239,7 @@ uint32_t source(Decoder *d, const PtxOperand *o, PtxType type)
   unsigned bytes;
   uint32_t id = source_wide(d, o, type, &bytes);
   if (o->kind == OPERAND_REGISTER && type_slots(o->symbol->type) != type_slots(type))
-    decode_fail(d, "register '%s' has %u bits, not %u", o->name, bytes * 8, ptx_type_bytes(type) * 8);
+    decode_wrong(d, "register '%s' has %u bits, not %u", o->name, bytes * 8, ptx_type_bytes(type) * 8);
   return id;
 }
 
@@ -216,7 +251,7 @@ uint32_t source_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigned *by
     if (o->selector && !d->takes_selectors) decode_fail(d, "'.%s' behind a register", o->selector);
     if (o->value) decode_fail(d, "register + offset stands outside an address");
     if ((o->symbol->type == TYPE_PRED) != (type == TYPE_PRED))
-      decode_fail(d, "'%s' %s a predicate", o->name, type == TYPE_PRED ? "is not" : "is");
+      decode_wrong(d, "'%s' %s a predicate", o->name, type == TYPE_PRED ? "is not" : "is");
     *bytes = ptx_type_bytes(o->symbol->type);
     uint32_t slot = register_slot(d, o->symbol);
     note(d->reads, slot, type_slots(o->symbol->type));
@@ -238,7 +273,7 @@ uint32_t source_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigned *by
     break;
   default: break;
   }
-  decode_fail(d, "an operand is not of a kind this instruction takes");
+  decode_wrong(d, "an operand is not of a kind this instruction takes");
   return constant(d, 0, *bytes);
 }
 
@@ -247,7 +282,7 @@ uint32_t destination(Decoder *d, const PtxOperand *o, PtxType type)
   unsigned bytes;
   uint32_t id = destination_wide(d, o, type, &bytes);
   if (o->kind == OPERAND_REGISTER && type_slots(o->symbol->type) != type_slots(type))
-    decode_fail(d, "register '%s' has %u bits, not %u", o->name, bytes * 8, ptx_type_bytes(type) * 8);
+    decode_wrong(d, "register '%s' has %u bits, not %u", o->name, bytes * 8, ptx_type_bytes(type) * 8);
   return id;
 }
 
@@ -259,11 +294,11 @@ uint32_t destination_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigne
     return 0;
   }
   if (o->kind != OPERAND_REGISTER || o->symbol->is_special || (o->selector && !d->takes_selectors)) {
-    decode_fail(d, "a register is needed as destination");
+    decode_wrong(d, "a register is needed as destination");
     return 0;
   }
   if ((o->symbol->type == TYPE_PRED) != (type == TYPE_PRED))
-    decode_fail(d, "'%s' %s a predicate", o->name, type == TYPE_PRED ? "is not" : "is");
+    decode_wrong(d, "'%s' %s a predicate", o->name, type == TYPE_PRED ? "is not" : "is");
   *bytes = ptx_type_bytes(o->symbol->type);
   uint32_t slot = register_slot(d, o->symbol);
   note(d->writes, slot, type_slots(o->symbol->type));
@@ -288,7 +323,7 @@ bool is_immediate(const PtxOperand *o)
 int64_t immediate_at(Decoder *d, unsigned i)
 {
   const PtxOperand *o = operand_at(d, i);
-  if (o->kind != OPERAND_INTEGER) decode_fail(d, "operand %u must be an integer constant", i + 1);
+  if (o->kind != OPERAND_INTEGER) decode_wrong(d, "operand %u must be an integer constant", i + 1);
   return o->value;
 }
 
@@ -309,18 +344,29 @@ uint32_t *new_list(Decoder *d, unsigned n)
   return d->in->list;
 }
 
+/* An instruction without a state space takes that of the variable it names, if generic addresses reach it. */
+static void resolve_space(Decoder *d, const PtxSymbol *s, Space *space)
+{
+  bool generic = *space == SPACE_GENERIC && s->space != SPACE_PARAM && s->space != SPACE_CONST;
+  bool same = *space == s->space || (*space == SPACE_CLUSTER && s->space == SPACE_SHARED);
+  if (generic)
+    *space = s->space;
+  else if (!same)
+    decode_wrong(d, "'%s' is in another state space", s->name);
+}
+
 uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, Space *space)
 {
   *offset = 0;
   *is64 = false;
   if (o->kind != OPERAND_ADDRESS) {
-    decode_fail(d, "an address in brackets is needed");
+    decode_wrong(d, "an address in brackets is needed");
     return constant(d, 0, 4);
   }
   const PtxOperand *base = &o->items[0];
   if (base->kind == OPERAND_REGISTER) {
     *offset = base->value;
-    if (base->symbol->type == TYPE_PRED) decode_fail(d, "a predicate is no address");
+    if (base->symbol->type == TYPE_PRED) decode_wrong(d, "a predicate is no address");
     *is64 = ptx_type_bytes(base->symbol->type) == 8;
     uint32_t slot = register_slot(d, base->symbol);
     note(d->reads, slot, *is64 ? 2 : 1);
@@ -328,6 +374,7 @@ uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, S
   }
   if (base->kind == OPERAND_SYMBOL && base->symbol->kind == SYMBOL_VARIABLE) {
     *is64 = true;
+    if (space) resolve_space(d, base->symbol, space);
     /* call parameters are memory of the thread */
     if (base->symbol->space == SPACE_PARAM && !(base->symbol->is_parameter && d->frame->is_entry) && space)
       *space = SPACE_LOCAL;
@@ -341,7 +388,7 @@ uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, S
     *is64 = true;
     return constant(d, (uint64_t)base->value, 8);
   }
-  decode_fail(d, "the address must be a register, a variable or a number");
+  decode_wrong(d, "the address must be a register, a variable or a number");
   return constant(d, 0, 4);
 }
 
@@ -394,13 +441,17 @@ void decode_instruction(Decoder *d, const PtxInstruction *source_, Inst *in)
   unsigned parts;
   const OpcodeRow *row = find_row(source_, &parts);
   if (!row || source_->n_parts > 63) {
-    decode_fail(d, "unknown instruction");
+    if (knows_words(d) && !ptx_is_opcode(source_->parts[0]))
+      decode_wrong(d, "PTX has no instruction '%s'", source_->parts[0]);
+    else
+      decode_fail(d, "unknown instruction");
     return;
   }
+  if (!check_modifiers(d, parts)) return;
   for (unsigned i = 0; i < parts; i++)
     d->taken |= 1ull << i;
   if (source_->n_operands < row->least || source_->n_operands > row->most) {
-    decode_fail(d, "takes %u to %u operands, not %u", row->least, row->most, source_->n_operands);
+    decode_wrong(d, "takes %u to %u operands, not %u", row->least, row->most, source_->n_operands);
     return;
   }
   row->decode(d, row->argument);
@@ -459,6 +510,7 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   Decoder d = {.module = module, .kernel = k, .function = function, .error = &local};
   d.shared = g_hash_table_new_full(g_direct_hash, g_direct_equal, NULL, g_free);
   d.reported = g_hash_table_new(g_direct_hash, g_direct_equal);
+  d.words = g_hash_table_new(g_str_hash, g_str_equal);
   d.routines = g_ptr_array_new();
   d.slot_bytes = g_byte_array_new();
   layout_shared(&d);
@@ -485,6 +537,7 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   g_array_free(d.specials, TRUE);
   g_hash_table_destroy(d.shared);
   g_hash_table_destroy(d.reported);
+  g_hash_table_destroy(d.words);
   g_ptr_array_free(d.routines, TRUE);
   g_byte_array_free(d.slot_bytes, TRUE);
   if (!local) {

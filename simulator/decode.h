@@ -16,6 +16,7 @@ typedef struct Decoder {
   bool failed;
   unsigned n_errors;
   GHashTable *reported; /* PtxInstruction */
+  GHashTable *words;    /* modifiers met so far that PTX has */
   GError **error;
   GArray *code;      /* Inst */
   GArray *constants; /* slots of 128 bytes */
@@ -40,7 +41,9 @@ typedef struct OpcodeRow {
 extern const OpcodeRow opcode_rows[];
 extern const unsigned opcode_row_count;
 
+/* The instruction is PTX, but not supported; or it is no PTX. The first report of an instruction counts. */
 void decode_fail(Decoder *d, const char *format, ...) G_GNUC_PRINTF(2, 3);
+void decode_wrong(Decoder *d, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* Takes the modifier if it stands in the opcode. */
 bool take(Decoder *d, const char *modifier);
 bool take_one(Decoder *d, const char *const *modifiers, int *which); /* NULL-terminated; false: none stands */
@@ -62,7 +65,8 @@ uint32_t destination_wide(Decoder *d, const PtxOperand *o, PtxType type, unsigne
 uint32_t constant(Decoder *d, uint64_t bits, unsigned bytes);
 int64_t immediate_at(Decoder *d, unsigned i);
 bool is_immediate(const PtxOperand *o);
-/* [base + offset]: base into in->a[0] (64-bit lanes unless in->wide is false), offset into in->immediate. */
+/* [base + offset]: base into in->a[0] (64-bit lanes unless in->wide is false), offset into in->immediate.
+ * space: what the instruction says, and then what it is; NULL: nothing is asked. */
 uint32_t address(Decoder *d, const PtxOperand *o, int64_t *offset, bool *is64, Space *space);
 /* Elements of a vector operand, or the operand itself. */
 unsigned elements(const PtxOperand *o, const PtxOperand **items);

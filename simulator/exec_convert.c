@@ -312,7 +312,7 @@ static void decode_packed(Decoder *d, PtxType to, PtxType from)
 {
   Inst *in = d->in;
   bool narrow = to == TYPE_E4M3X2 || to == TYPE_E5M2X2;
-  if (narrow && !in->more) decode_fail(d, ".satfinite is missing");
+  if (narrow && !in->more) decode_wrong(d, ".satfinite is missing");
   if (from != TYPE_F32 && !is_packed(from)) decode_fail(d, "from '%s'", ptx_type_name(from));
   in->d[0] = destination_at(d, 0, narrow ? TYPE_B16 : TYPE_B32);
   in->a[0] = source_at(d, 1, from == TYPE_E4M3X2 || from == TYPE_E5M2X2 ? TYPE_B16 : from);
@@ -345,7 +345,7 @@ void decode_convert(Decoder *d, int argument)
   unsigned out, bytes;
   in->d[0] = destination_wide(d, operand_at(d, 0), to, &out);
   in->a[0] = source_wide(d, operand_at(d, 1), from, &bytes);
-  if (out < ptx_type_bytes(to) || bytes < ptx_type_bytes(from)) decode_fail(d, "a register is too narrow");
+  if (out < ptx_type_bytes(to) || bytes < ptx_type_bytes(from)) decode_wrong(d, "a register is too narrow");
   in->vector = (uint8_t)out;
   in->bytes = (uint8_t)bytes;
   in->run = run_convert;

@@ -183,7 +183,7 @@ void decode_copy(Decoder *d, int argument)
   data->to = take_address(d, 0, &data->to_offset, &data->to_wide);
   data->from = take_address(d, 1, &data->from_offset, &data->from_wide);
   int64_t bytes = immediate_at(d, 2);
-  if (bytes != 4 && bytes != 8 && bytes != 16) decode_fail(d, "a size of %lld bytes", (long long)bytes);
+  if (bytes != 4 && bytes != 8 && bytes != 16) decode_wrong(d, "a size of %lld bytes", (long long)bytes);
   in->bytes = (uint8_t)bytes;
   bool hint = strstr(d->source->text, "cache_hint") != NULL;
   if (operand_count(d) > (hint ? 4u : 3u)) {
@@ -254,7 +254,9 @@ void decode_copy_arrive(Decoder *d, int argument)
   d->in->negate = take(d, "noinc");
   d->in->space = (uint8_t)take_space(d);
   take(d, "b64");
-  data->barrier = take_address(d, 0, &data->barrier_offset, &data->barrier_wide);
+  Space space = d->in->space;
+  data->barrier = address(d, operand_at(d, 0), &data->barrier_offset, &data->barrier_wide, &space);
+  d->in->space = (uint8_t)space;
   d->in->run = run_copy_arrive;
 }
 
@@ -469,7 +471,7 @@ static void decode_direction(Decoder *d, CopyData *data)
           second = k;
       }
   if (first < 0 || second < 0 || (first == 2 && second == 2)) {
-    decode_fail(d, "source and destination space are missing");
+    decode_wrong(d, "source and destination space are missing");
     return;
   }
   data->direction = first == 2    ? COPY_SHARED_TO_GLOBAL
@@ -485,12 +487,12 @@ static void decode_tensor_address(Decoder *d, CopyData *data, unsigned i, uint32
   *base = address(d, o, offset, wide, NULL);
   /* the map is named by a generic address; a parameter's own address is in the parameter window */
   if (o->kind != OPERAND_ADDRESS || o->n < 2 || o->items[1].kind != OPERAND_VECTOR) {
-    decode_fail(d, "[map, {coordinates}] is expected");
+    decode_wrong(d, "[map, {coordinates}] is expected");
     return;
   }
   const PtxOperand *vector = &o->items[1];
   if (vector->n != data->rank) {
-    decode_fail(d, "%u coordinates in %u dimensions", vector->n, data->rank);
+    decode_wrong(d, "%u coordinates in %u dimensions", vector->n, data->rank);
     return;
   }
   const PtxOperand *map = &o->items[0];
@@ -511,7 +513,7 @@ static void decode_completion(Decoder *d, CopyData *data, unsigned i)
   bool by_barrier = take(d, "mbarrier::complete_tx::bytes");
   bool by_group = take(d, "bulk_group");
   if (by_barrier == by_group || by_group != (data->direction == COPY_SHARED_TO_GLOBAL)) {
-    decode_fail(d, "completion by mbarrier::complete_tx::bytes or bulk_group does not fit");
+    decode_wrong(d, "completion by mbarrier::complete_tx::bytes or bulk_group does not fit");
     return;
   }
   bool multicast = take(d, "multicast::cluster");
@@ -526,7 +528,7 @@ void decode_bulk(Decoder *d, int is_reduction)
   int operation;
   decode_direction(d, data);
   if (is_reduction) {
-    if (!take_one(d, reductions, &operation)) decode_fail(d, "the reduction is missing");
+    if (!take_one(d, reductions, &operation)) decode_wrong(d, "the reduction is missing");
     data->reduction = d->failed ? 0 : reduction_operation[operation];
     take(d, "noftz");
     data->element_type = (uint8_t)need_type(d);
@@ -545,13 +547,13 @@ void decode_bulk_tensor(Decoder *d, int is_reduction)
   CopyData *data = new_data(d);
   int rank = 0, operation = 0;
   data->tensor = true;
-  if (!take_one(d, ranks, &rank)) decode_fail(d, "the number of dimensions is missing");
+  if (!take_one(d, ranks, &rank)) decode_wrong(d, "the number of dimensions is missing");
   data->rank = (unsigned)rank + 1;
   take(d, "tile");
   decode_direction(d, data);
   if (d->failed) return;
   if (is_reduction) {
-    if (!take_one(d, reductions, &operation)) decode_fail(d, "the reduction is missing");
+    if (!take_one(d, reductions, &operation)) decode_wrong(d, "the reduction is missing");
     data->reduction = reduction_operation[operation];
     d->kernel->global_order = true;
   }
@@ -662,14 +664,14 @@ void decode_store_async(Decoder *d, int is_reduction)
   take(d, "weak");
   if (is_reduction) {
     if (!take(d, "relaxed") || !take(d, "cluster") || !take_one(d, reductions, &operation)) {
-      decode_fail(d, ".relaxed.cluster or the reduction is missing");
+      decode_wrong(d, ".relaxed.cluster or the reduction is missing");
       return;
     }
     data->reduction = reduction_operation[operation];
     d->in->negate = true; /* an atomic operation for the race checker */
   }
   take(d, "shared::cluster");
-  if (!take(d, "mbarrier::complete_tx::bytes")) decode_fail(d, "the completion mechanism is missing");
+  if (!take(d, "mbarrier::complete_tx::bytes")) decode_wrong(d, "the completion mechanism is missing");
   take(d, "v2");
   take(d, "v4");
   PtxType type = need_type(d);

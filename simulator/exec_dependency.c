@@ -20,7 +20,7 @@ static Step run_trigger(Warp *w, const Inst *in, uint32_t mask)
 void decode_dependency(Decoder *d, int argument)
 {
   bool wait = take(d, "wait");
-  if (!wait && !take(d, "launch_dependents")) decode_fail(d, ".wait or .launch_dependents is missing");
+  if (!wait && !take(d, "launch_dependents")) decode_wrong(d, ".wait or .launch_dependents is missing");
   d->in->flags |= INST_CUSTOM;
   d->in->run = wait ? run_wait : run_trigger;
 }

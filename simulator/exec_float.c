@@ -332,7 +332,7 @@ static void take_float_modifiers(Decoder *d)
 {
   Inst *in = d->in;
   in->rounding = (uint8_t)take_rounding(d, ROUND_NEAREST);
-  if (in->rounding == ROUND_AWAY) decode_fail(d, "rounding .rna");
+  if (in->rounding == ROUND_AWAY) decode_wrong(d, "rounding .rna");
   in->ftz = take(d, "ftz");
   in->saturate = take(d, "sat");
   in->negate = take(d, "relu");
@@ -434,7 +434,7 @@ void decode_testp(Decoder *d, int argument)
   static const char *const names[] = {"finite", "infinite",  "number", "notanumber",
                                       "normal", "subnormal", NULL};
   int which = 0;
-  if (!take_one(d, names, &which)) decode_fail(d, "what to test for is missing");
+  if (!take_one(d, names, &which)) decode_wrong(d, "what to test for is missing");
   PtxType type = need_type(d);
   d->in->operation = (uint8_t)which;
   d->in->bytes = (uint8_t)ptx_type_bytes(type);

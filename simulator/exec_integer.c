@@ -172,7 +172,7 @@ static void decode_multiply(Decoder *d, PtxType type, bool has_addend)
     static const Handler wide[2][4] = {{mulwide_u16, mulwide_s16, mulwide_u32, mulwide_s32},
                                        {madwide_u16, madwide_s16, madwide_u32, madwide_s32}};
     if (k > K_S32) {
-      decode_fail(d, "64-bit widening products do not exist");
+      decode_wrong(d, "64-bit widening products do not exist");
       return;
     }
     PtxType result = k < K_U32 ? TYPE_U32 : TYPE_U64;
@@ -497,7 +497,7 @@ static void decode_lop3_predicate(Decoder *d, bool is_or)
   Inst *in = d->in;
   const PtxOperand *o = operand_at(d, 0);
   if (!take(d, "b32") || o->kind != OPERAND_PAIR) {
-    decode_fail(d, "the destination must be register|predicate");
+    decode_wrong(d, "the destination must be register|predicate");
     return;
   }
   in->operation = is_or ? OP_OR : OP_AND;
@@ -579,7 +579,7 @@ void decode_field(Decoder *d, int operation)
     decode_lop3_predicate(d, is_or);
     return;
   }
-  if (operation == FIELD_LOP3 && operand_count(d) != 5) decode_fail(d, "%u operands", operand_count(d));
+  if (operation == FIELD_LOP3 && operand_count(d) != 5) decode_wrong(d, "%u operands", operand_count(d));
   if (operation == FIELD_PRMT) {
     PtxType type = need_type(d);
     in->bytes = (uint8_t)ptx_type_bytes(type);

@@ -110,13 +110,15 @@ void decode_matrix_move(Decoder *d, int is_store)
     decode_fail(d, "only .sync.aligned.m8n8.x1/.x2/.x4 of .b16 are supported");
   in->negate = take(d, "trans");
   in->space = (uint8_t)take_space(d);
-  if (!take(d, "b16")) decode_fail(d, "element type .b16 is missing");
-  in->a[0] = address(d, operand_at(d, is_store ? 0 : 1), &in->immediate, &wide, NULL);
+  if (!take(d, "b16")) decode_wrong(d, "element type .b16 is missing");
+  Space space = in->space;
+  in->a[0] = address(d, operand_at(d, is_store ? 0 : 1), &in->immediate, &wide, &space);
   in->wide = wide;
+  in->space = (uint8_t)space;
   const PtxOperand *items;
   unsigned n = elements(operand_at(d, is_store ? 1 : 0), &items);
   if (n != 1u << which) {
-    decode_fail(d, "%u registers for %u matrices", n, 1u << which);
+    decode_wrong(d, "%u registers for %u matrices", n, 1u << which);
     return;
   }
   uint32_t *list = new_list(d, n);
@@ -143,7 +145,7 @@ static Step run_movmatrix(Warp *w, const Inst *in, uint32_t mask)
 void decode_movmatrix(Decoder *d, int argument)
 {
   if (!take(d, "sync") || !take(d, "aligned") || !take(d, "m8n8") || !take(d, "trans") || !take(d, "b16"))
-    decode_fail(d, "only .sync.aligned.m8n8.trans.b16 exists");
+    decode_wrong(d, "only .sync.aligned.m8n8.trans.b16 exists");
   d->in->d[0] = destination_at(d, 0, TYPE_B32);
   d->in->a[0] = source_at(d, 1, TYPE_B32);
   d->in->flags |= INST_ALIGNED;
@@ -398,8 +400,8 @@ static void mma_lists(Decoder *d, WarpProduct *s)
     n[i] = elements(operand_at(d, i), &items[i]);
   unsigned nd = s->result == TYPE_F16 ? s->m / 8 : s->m / 4;
   if (n[0] != nd || n[1] != s->na || n[2] != s->nb || n[3] != s->nc) {
-    decode_fail(d, "%u, %u, %u, %u registers; the shape needs %u, %u, %u, %u", n[0], n[1], n[2], n[3], nd,
-                s->na, s->nb, s->nc);
+    decode_wrong(d, "%u, %u, %u, %u registers; the shape needs %u, %u, %u, %u", n[0], n[1], n[2], n[3], nd,
+                 s->na, s->nb, s->nc);
     return;
   }
   uint32_t *list = new_list(d, n[0] + n[1] + n[2] + n[3]);
@@ -464,7 +466,7 @@ void decode_mma(Decoder *d, int argument)
   s->per_register = bits >= 32 ? 1 : 32 / bits;
   unsigned groups = s->k / (4 * s->per_register); /* of k per register */
   if (groups > 2 && !doubles) {
-    decode_fail(d, "this shape and these types do not exist");
+    decode_wrong(d, "this shape and these types do not exist");
     return;
   }
   s->na = groups * (s->m / 8);

@@ -234,10 +234,10 @@ void decode_load_store(Decoder *d, int is_store)
   const PtxOperand *items;
   unsigned n = elements(operand_at(d, is_store ? 1 : 0), &items), bytes = 0;
   if (n != in->vector) {
-    decode_fail(d, "%u registers for .v%u", n, in->vector);
+    decode_wrong(d, "%u registers for .v%u", n, in->vector);
     return;
   }
-  if (type == TYPE_PRED) decode_fail(d, "predicates cannot be in memory");
+  if (type == TYPE_PRED) decode_wrong(d, "predicates cannot be in memory");
   in->negate = type == TYPE_S8 || type == TYPE_S16 || type == TYPE_S32;
   uint32_t *list = new_list(d, n);
   for (unsigned i = 0; i < n; i++) {
@@ -245,8 +245,8 @@ void decode_load_store(Decoder *d, int is_store)
     bool sink = items[i].kind == OPERAND_SINK;
     list[i] = is_store ? source_wide(d, &items[i], type, &b) : destination_wide(d, &items[i], type, &b);
     if (sink) continue;
-    if (b < in->bytes) decode_fail(d, "a register is narrower than %u bits", in->bytes * 8);
-    if (bytes && MAX(b, 4) != MAX(bytes, 4)) decode_fail(d, "registers of different width");
+    if (b < in->bytes) decode_wrong(d, "a register is narrower than %u bits", in->bytes * 8);
+    if (bytes && MAX(b, 4) != MAX(bytes, 4)) decode_wrong(d, "registers of different width");
     bytes = b;
   }
   if (!bytes) bytes = in->bytes;
@@ -392,7 +392,7 @@ void decode_atomic(Decoder *d, int is_reduction)
   in->space = (uint8_t)take_space(d);
   take_hints(d);
   if (!take_one(d, atomic_names, &operation)) {
-    decode_fail(d, "unknown atomic operation");
+    decode_wrong(d, "unknown atomic operation");
     return;
   }
   in->vector = (uint8_t)take_vector(d);
@@ -410,7 +410,7 @@ void decode_atomic(Decoder *d, int is_reduction)
   unsigned first = is_reduction ? 1 : 2;
   const PtxOperand *items, *results = NULL;
   unsigned n = elements(operand_at(d, first), &items);
-  if (n != in->vector) decode_fail(d, "%u registers for .v%u", n, in->vector);
+  if (n != in->vector) decode_wrong(d, "%u registers for .v%u", n, in->vector);
   unsigned m = is_reduction ? 0 : elements(operand_at(d, 0), &results);
   uint32_t *list = new_list(d, n + m);
   for (unsigned i = 0; i < n; i++)

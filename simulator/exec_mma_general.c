@@ -334,7 +334,7 @@ static void take_registers(Decoder *d, const GeneralProduct *s)
   for (unsigned i = 0; i < 4; i++) {
     unsigned n = elements(operand_at(d, i), &items[i]);
     if (n != wanted[i]) {
-      decode_fail(d, "%u registers in operand %u; the shape needs %u", n, i + 1, wanted[i]);
+      decode_wrong(d, "%u registers in operand %u; the shape needs %u", n, i + 1, wanted[i]);
       return;
     }
   }
@@ -355,7 +355,7 @@ static void take_metadata(Decoder *d, GeneralProduct *s)
   s->metadata = source_at(d, 4, TYPE_B32);
   s->selector = (unsigned)immediate_at(d, 5);
   unsigned per_row = s->a == TYPE_TF32 ? 4 * s->stored_k : s->bits == 4 ? s->stored_k : 2 * s->stored_k;
-  if (s->selector >= 64 / per_row) decode_fail(d, "sparsity selector %u", s->selector);
+  if (s->selector >= 64 / per_row) decode_wrong(d, "sparsity selector %u", s->selector);
 }
 
 static bool take_shape(Decoder *d, GeneralProduct *s)

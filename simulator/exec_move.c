@@ -131,7 +131,7 @@ static void decode_pack(Decoder *d, PtxType type, const PtxOperand *vector, bool
   in->bytes = (uint8_t)ptx_type_bytes(type);
   unsigned n = vector->n;
   if (n < 2 || n > 8 || in->bytes % n) {
-    decode_fail(d, "%u parts of a %u-bit value", n, in->bytes * 8);
+    decode_wrong(d, "%u parts of a %u-bit value", n, in->bytes * 8);
     return;
   }
   static const PtxType parts[] = {TYPE_NONE, TYPE_B8,   TYPE_B16,  TYPE_NONE, TYPE_B32,
@@ -143,9 +143,9 @@ static void decode_pack(Decoder *d, PtxType type, const PtxOperand *vector, bool
     list[i] = unpack ? destination_wide(d, &vector->items[i], part, &bytes)
                      : source_wide(d, &vector->items[i], part, &bytes);
     if (vector->items[i].kind == OPERAND_REGISTER && MAX(bytes, 4) != MAX(in->bytes / n, 4))
-      decode_fail(d, "part %u has %u bits", i + 1, bytes * 8);
+      decode_wrong(d, "part %u has %u bits", i + 1, bytes * 8);
   }
-  if (part == TYPE_NONE) decode_fail(d, "parts of %u bits", in->bytes / n * 8);
+  if (part == TYPE_NONE) decode_wrong(d, "parts of %u bits", in->bytes / n * 8);
   if (unpack)
     in->a[0] = source_at(d, 1, type);
   else
@@ -423,7 +423,7 @@ void decode_compare(Decoder *d, int is_set)
   Inst *in = d->in;
   int operation, boolean = -1;
   if (!take_one(d, comparisons, &operation)) {
-    decode_fail(d, "the comparison is missing");
+    decode_wrong(d, "the comparison is missing");
     return;
   }
   take_one(d, booleans, &boolean);

@@ -443,7 +443,7 @@ static bool decode_shape(Decoder *d, GroupProduct *s)
 static bool decode_sign(Decoder *d, unsigned i)
 {
   int64_t v = immediate_at(d, i);
-  if (v != 1 && v != -1) decode_fail(d, "a scale of %lld", (long long)v);
+  if (v != 1 && v != -1) decode_wrong(d, "a scale of %lld", (long long)v);
   return v == -1;
 }
 
@@ -452,18 +452,18 @@ void decode_group_product(Decoder *d, int argument)
   Inst *in = d->in;
   GroupProduct *s = arena_new_object(d->kernel->arena, GroupProduct);
   if (!take(d, "sync") || !take(d, "aligned") || !decode_shape(d, s)) {
-    decode_fail(d, "this shape and these types do not exist");
+    decode_wrong(d, "this shape and these types do not exist");
     return;
   }
   const PtxOperand *items, *a_items;
   unsigned n = elements(operand_at(d, 0), &items);
   if (n != s->registers) {
-    decode_fail(d, "%u accumulator registers; the shape has %u", n, s->registers);
+    decode_wrong(d, "%u accumulator registers; the shape has %u", n, s->registers);
     return;
   }
   s->a_in_registers = operand_at(d, 1)->kind == OPERAND_VECTOR;
   unsigned n_a = s->a_in_registers ? elements(operand_at(d, 1), &a_items) : 0;
-  if (s->a_in_registers && n_a != 4) decode_fail(d, "%u registers for A, which has 4", n_a);
+  if (s->a_in_registers && n_a != 4) decode_wrong(d, "%u registers for A, which has 4", n_a);
   uint32_t *list = new_list(d, n + n_a);
   for (unsigned i = 0; i < n; i++)
     list[i] = destination(d, &items[i], TYPE_B32);
@@ -479,9 +479,9 @@ void decode_group_product(Decoder *d, int argument)
     unsigned i = 6;
     if (s->bytes == 2 && !s->a_in_registers && count > i) s->transpose_a = immediate_at(d, i++) != 0;
     if (s->bytes == 2 && count > i) s->transpose_b = immediate_at(d, i++) != 0;
-    if (count != i) decode_fail(d, "%u operands", count);
+    if (count != i) decode_wrong(d, "%u operands", count);
   } else if (count != 4) {
-    decode_fail(d, "%u operands", count);
+    decode_wrong(d, "%u operands", count);
   }
   d->kernel->has_products = true;
   in->data = s;
@@ -522,10 +522,10 @@ void decode_setmaxnreg(Decoder *d, int argument)
   take(d, "aligned");
   take(d, "u32");
   d->in->operation = take(d, "inc");
-  if (!d->in->operation && !take(d, "dec")) decode_fail(d, ".inc or .dec is missing");
+  if (!d->in->operation && !take(d, "dec")) decode_wrong(d, ".inc or .dec is missing");
   int64_t n = immediate_at(d, 0);
   if (n < 24 || n > 256 || n % 8)
-    decode_fail(d, "%lld registers; 24 to 256 in steps of 8 are possible", (long long)n);
+    decode_wrong(d, "%lld registers; 24 to 256 in steps of 8 are possible", (long long)n);
   d->in->immediate = n;
   d->in->flags |= INST_ALIGNED | INST_CUSTOM;
   d->in->run = run_setmaxnreg;

@@ -238,7 +238,7 @@ void decode_video(Decoder *d, int argument)
   v->wrap = take(d, "wrap");
   take(d, "clamp");
   if (v->operation == VIDEO_SET && !take_one(d, comparisons, &v->comparison))
-    decode_fail(d, "the comparison is missing");
+    decode_wrong(d, "the comparison is missing");
   if (take_one(d, seconds, &which)) v->second = second_of[which];
   if (v->operation == VIDEO_MAD) mad_modifiers(d, v);
   d->takes_selectors = true;
@@ -253,7 +253,7 @@ void decode_video(Decoder *d, int argument)
   in->a[0] = source(d, a, TYPE_U32);
   in->a[1] = source(d, b, TYPE_U32);
   bool needs_c = v->n > 1 || v->second >= 0 || v->merge.part || v->operation == VIDEO_MAD;
-  if (needs_c != (operand_count(d) == 4)) decode_fail(d, "%u operands", operand_count(d));
+  if (needs_c != (operand_count(d) == 4)) decode_wrong(d, "%u operands", operand_count(d));
   if (needs_c) in->a[2] = source_at(d, 3, TYPE_U32);
   in->data = v;
   in->run = run_video;

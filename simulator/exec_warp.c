@@ -61,7 +61,7 @@ void decode_shuffle(Decoder *d, int argument)
   static const char *const modes[] = {"up", "down", "bfly", "idx", NULL};
   Inst *in = d->in;
   int mode = 0;
-  if (!take_one(d, modes, &mode)) decode_fail(d, "the mode is missing");
+  if (!take_one(d, modes, &mode)) decode_wrong(d, "the mode is missing");
   in->operation = (uint8_t)mode;
   bool sync = take(d, "sync");
   take(d, "b32");
@@ -102,7 +102,7 @@ void decode_vote(Decoder *d, int argument)
   static const char *const modes[] = {"all", "any", "uni", "ballot", NULL};
   Inst *in = d->in;
   int mode = 0;
-  if (!take_one(d, modes, &mode)) decode_fail(d, "the mode is missing");
+  if (!take_one(d, modes, &mode)) decode_wrong(d, "the mode is missing");
   in->operation = (uint8_t)mode;
   bool sync = take(d, "sync");
   PtxType type = need_type(d);
@@ -186,7 +186,7 @@ void decode_redux(Decoder *d, int argument)
   Inst *in = d->in;
   int operation = 0;
   take(d, "sync");
-  if (!take_one(d, names, &operation)) decode_fail(d, "the operation is missing");
+  if (!take_one(d, names, &operation)) decode_wrong(d, "the operation is missing");
   in->operation = (uint8_t)operation;
   PtxType type = need_type(d);
   if (type != TYPE_U32 && type != TYPE_S32 && type != TYPE_B32)
@@ -212,7 +212,7 @@ void decode_elect(Decoder *d, int argument)
 {
   const PtxOperand *o = operand_at(d, 0);
   if (o->kind != OPERAND_PAIR) {
-    decode_fail(d, "the destination must be register|predicate");
+    decode_wrong(d, "the destination must be register|predicate");
     return;
   }
   d->in->d[0] = destination(d, &o->items[0], TYPE_B32);
@@ -244,5 +244,6 @@ static Step run_warp_barrier(Warp *w, const Inst *in, uint32_t mask)
 void decode_warp_barrier(Decoder *d, int argument)
 {
   members(d, 0);
+  d->in->flags |= INST_ANYWHERE;
   d->in->run = run_warp_barrier;
 }

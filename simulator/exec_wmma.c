@@ -211,7 +211,7 @@ static bool take_operand(Decoder *d, unsigned i, const Fragment *f, uint32_t *li
   const PtxOperand *items;
   unsigned n = elements(operand_at(d, i), &items);
   if (n != f->registers) {
-    decode_fail(d, "operand %u has %u registers, not %u", i + 1, n, f->registers);
+    decode_wrong(d, "operand %u has %u registers, not %u", i + 1, n, f->registers);
     return false;
   }
   for (unsigned k = 0; k < n; k++)
@@ -236,7 +236,7 @@ void decode_wmma_memory(Decoder *d, int is_store)
   x->space = take_space(d);
   x->d = fragment(d, which, need_type(d), m, n, k);
   bool wide;
-  in->a[0] = address(d, operand_at(d, is_store ? 0 : 1), &in->immediate, &wide, NULL);
+  in->a[0] = address(d, operand_at(d, is_store ? 0 : 1), &in->immediate, &wide, &x->space);
   in->wide = wide;
   in->operation = (uint8_t)is_store;
   uint32_t *list = new_list(d, x->d.registers);

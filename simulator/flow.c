@@ -33,7 +33,7 @@ void decode_branch(Decoder *d, int argument)
   take(d, "uni");
   const PtxOperand *o = operand_at(d, 0);
   if (o->kind != OPERAND_SYMBOL || o->symbol->kind != SYMBOL_LABEL) {
-    decode_fail(d, "a label is needed");
+    decode_wrong(d, "a label is needed");
     return;
   }
   d->in->run = run_branch;
@@ -100,14 +100,14 @@ void decode_branch_table(Decoder *d, int argument)
   take(d, "uni");
   const PtxOperand *o = operand_at(d, 1);
   if (o->kind != OPERAND_SYMBOL || !o->symbol->n_targets) {
-    decode_fail(d, "the label of a .branchtargets list is needed");
+    decode_wrong(d, "the label of a .branchtargets list is needed");
     return;
   }
   in->a[0] = source_at(d, 0, TYPE_U32);
   uint32_t *list = new_list(d, o->symbol->n_targets);
   for (unsigned i = 0; i < o->symbol->n_targets; i++) {
     if (o->symbol->targets[i]->kind != SYMBOL_LABEL)
-      decode_fail(d, "'%s' is no label", o->symbol->targets[i]->name);
+      decode_wrong(d, "'%s' is no label", o->symbol->targets[i]->name);
     list[i] = o->symbol->targets[i]->position; /* moved once the whole function is laid out */
   }
   in->flags = INST_BRANCH;
@@ -170,7 +170,7 @@ static void copy_parameter(Decoder *d, const PtxInstruction *call, const PtxOper
   }
   if (actual->kind != OPERAND_SYMBOL || actual->symbol->kind != SYMBOL_VARIABLE ||
       actual->symbol->bytes != formal->bytes) {
-    decode_fail(d, "the arguments do not fit '%s'", callee->function->name);
+    decode_wrong(d, "the arguments do not fit '%s'", callee->function->name);
     return;
   }
   Inst *in = flow_append(d, call, run_copy_local);
@@ -230,7 +230,7 @@ static void inline_call(Decoder *d, Frame *f, const PtxInstruction *call, const 
 {
   unsigned n = arguments ? arguments->n : 0, m = results ? results->n : 0;
   if (n != function->n_parameters || m != function->n_results) {
-    decode_fail(d, "the arguments do not fit '%s'", function->name);
+    decode_wrong(d, "the arguments do not fit '%s'", function->name);
     return;
   }
   Frame *inner = new_frame(d, function, f, f->routine);
@@ -254,7 +254,7 @@ static void decode_call(Decoder *d, Frame *f, const PtxInstruction *call, unsign
   if (i < call->n_operands && call->operands[i].kind == OPERAND_LIST) arguments = &call->operands[i++];
   bool direct = callee && callee->kind == OPERAND_SYMBOL && callee->symbol->kind == SYMBOL_FUNCTION;
   if (!direct && !(callee && callee->kind == OPERAND_REGISTER)) {
-    decode_fail(d, "a function or a register with its address is needed");
+    decode_wrong(d, "a function or a register with its address is needed");
     return;
   }
   const PtxFunction *function = direct ? callee->symbol->function : NULL;

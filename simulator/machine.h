@@ -56,13 +56,14 @@ typedef enum {
   SCOPE_GPU
 } MemoryScope; /* the system's: as the GPU's */
 
-enum {                    /* Inst.flags */
-       INST_BRANCH = 1,   /* guard decides a jump */
-       INST_ALIGNED = 2,  /* all live lanes of the warp must be here together */
-       INST_CUSTOM = 4,   /* handler keeps the undefined bits of its destinations itself */
-       INST_COPY = 8,     /* a mov: carries the in-flight mark instead of faulting */
-       INST_ASYNC = 16,   /* may touch in-flight registers (wgmma itself) */
-       INST_MEMBERS = 32, /* target is the operand with the lanes that must be here together */
+enum {                     /* Inst.flags */
+       INST_BRANCH = 1,    /* guard decides a jump */
+       INST_ALIGNED = 2,   /* all live lanes of the warp must be here together */
+       INST_CUSTOM = 4,    /* handler keeps the undefined bits of its destinations itself */
+       INST_COPY = 8,      /* a mov: carries the in-flight mark instead of faulting */
+       INST_ASYNC = 16,    /* may touch in-flight registers (wgmma itself) */
+       INST_MEMBERS = 32,  /* target is the operand with the lanes that must be here together */
+       INST_ANYWHERE = 64, /* lanes of the same members may meet at different instructions of this kind */
 };
 
 struct Inst {
@@ -181,7 +182,7 @@ struct Warp {
   struct Polls *polls;      /* poll.c */
   uint32_t collectives;     /* instructions of all its lanes together, so far */
   uint32_t cluster_arrived; /* lanes that have arrived and not yet waited */
-  uint64_t cluster_phase;
+  uint32_t cluster_pending; /* of these, lanes that have arrived for the phase that is not complete yet */
   uint32_t registers_owned; /* setmaxnreg */
   void *check;
 };
@@ -190,7 +191,9 @@ typedef struct Barrier {
   uint32_t expected, arrived, result_popc, result_and, result_or;
   uint64_t generation;
   uint32_t last_popc, last_and, last_or;
-  bool full; /* counts the whole block */
+  bool undefined, last_undefined; /* some predicate of a reduction was never given a value */
+  bool full;                      /* counts the whole block */
+  uint32_t partial[32];           /* per warp: lanes that have arrived while others of it have not */
 } Barrier;
 
 typedef struct Mbarrier {

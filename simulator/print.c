@@ -221,7 +221,7 @@ bool print_call(Decoder *d, const PtxInstruction *call, const PtxFunction *funct
   if (known[i].run == run_malloc || known[i].run == run_free) d->kernel->allocates = true;
   if (known[i].run == run_assertion) in->flags |= INST_BRANCH;
   if (n != known[i].arguments) {
-    decode_fail(d, "%s takes %u arguments, not %u", function->name, known[i].arguments, n);
+    decode_wrong(d, "%s takes %u arguments, not %u", function->name, known[i].arguments, n);
     return true;
   }
   for (unsigned k = 0; k < n + (results && results->n == 1); k++) {

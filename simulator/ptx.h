@@ -169,4 +169,6 @@ typedef struct PtxModule {
 /* Parses; the module keeps a reference on source. ERROR_INPUT with the place of the first fault. */
 PtxModule *ptx_parse(Source *source, GError **error);
 void ptx_module_free(PtxModule *module);
+bool ptx_is_opcode(const char *word);   /* the first part of some instruction of PTX, run here or not */
+bool ptx_is_modifier(const char *word); /* a later part of one: a type, or what stands between */
 PtxFunction *ptx_find_function(const PtxModule *module, const char *name);

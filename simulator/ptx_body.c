@@ -95,8 +95,8 @@ static bool read_registers(Reader *r)
 {
   const char *word = reader_name(r);
   if (!word) return false;
-  if (word[0] == '.' && word[1] == 'v')
-    return reader_fail(r, NULL, "ptx-register", "vector registers are not supported; declare scalars");
+  if (strcmp(word, ".v2") == 0 || strcmp(word, ".v4") == 0)
+    return reader_unsupported(r, NULL, "vector registers are not supported; declare scalars");
   PtxType type = word[0] == '.' ? ptx_type_parse(word + 1) : TYPE_NONE;
   if (type == TYPE_NONE) return reader_fail(r, NULL, "ptx-type", "'%s' is no register type", word);
   do {

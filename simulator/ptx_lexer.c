@@ -34,14 +34,30 @@ Mark reader_mark(const Reader *r)
   return (Mark){r->source, r->line, (unsigned)(r->p - r->line_start) + 1};
 }
 
+static bool fail(Reader *r, ErrorCode kind, const Mark *mark, const char *code, const char *format,
+                 va_list list)
+{
+  g_autofree char *text = g_strdup_vprintf(format, list);
+  Mark here = reader_mark(r);
+  if (r->error && !*r->error) error_set(r->error, kind, mark ? mark : &here, code, NULL, "%s", text);
+  return false;
+}
+
 bool reader_fail(Reader *r, const Mark *mark, const char *code, const char *format, ...)
 {
   va_list list;
   va_start(list, format);
-  g_autofree char *text = g_strdup_vprintf(format, list);
+  fail(r, ERROR_INPUT, mark, code, format, list);
   va_end(list);
-  Mark here = reader_mark(r);
-  if (r->error && !*r->error) error_set(r->error, ERROR_INPUT, mark ? mark : &here, code, NULL, "%s", text);
+  return false;
+}
+
+bool reader_unsupported(Reader *r, const Mark *mark, const char *format, ...)
+{
+  va_list list;
+  va_start(list, format);
+  fail(r, ERROR_UNSUPPORTED, mark, "ptx-unsupported", format, list);
+  va_end(list);
   return false;
 }
 

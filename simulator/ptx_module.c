@@ -109,6 +109,9 @@ static bool variable_type(Reader *r, PtxSymbol *s, unsigned *vector)
       if (!skip_parentheses(r)) return false; /* .managed, .unified: no other meaning here */
     } else if (pointer) {
       continue; /* the space a pointer points to: a hint */
+    } else if (strcmp(word, ".texref") == 0 || strcmp(word, ".surfref") == 0 ||
+               strcmp(word, ".samplerref") == 0) {
+      return reader_unsupported(r, NULL, "textures and surfaces are not supported");
     } else if ((s->type = ptx_type_parse(word + 1)) == TYPE_NONE) {
       return reader_fail(r, NULL, "ptx-type", "'%s' is no type", word);
     }
@@ -387,7 +390,8 @@ static bool read_header(Reader *r)
     PtxOperand size = {0};
     reader_name(r);
     if (!reader_number(r, &size)) return false;
-    if (size.value != 64) return reader_fail(r, NULL, "ptx-header", "only 64-bit addresses are supported");
+    if (size.value == 32) return reader_unsupported(r, NULL, "only 64-bit addresses are supported");
+    if (size.value != 64) return reader_fail(r, NULL, "ptx-header", "bad .address_size");
   }
   return true;
 }

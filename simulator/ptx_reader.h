@@ -31,6 +31,8 @@ typedef struct Reader {
 void reader_space(Reader *r);
 Mark reader_mark(const Reader *r);
 bool reader_fail(Reader *r, const Mark *mark, const char *code, const char *format, ...) G_GNUC_PRINTF(4, 5);
+/* It is PTX, but nothing the simulator runs. */
+bool reader_unsupported(Reader *r, const Mark *mark, const char *format, ...) G_GNUC_PRINTF(3, 4);
 bool reader_accept(Reader *r, char c);
 bool reader_expect(Reader *r, char c);
 bool reader_at_name(Reader *r);

@@ -7,6 +7,8 @@
 #include "simulator/sparse_copy.h"
 #include <string.h>
 
+#define MOST_INSTRUCTIONS 2000000000ull /* unless the caller says otherwise: some minutes */
+
 SimModule *sim_module_parse(Source *source, GError **error)
 {
   return ptx_parse(source, error);
@@ -19,8 +21,8 @@ void sim_module_free(SimModule *module)
 
 void sim_options_default(SimOptions *options)
 {
-  *options =
-      (SimOptions){.checkers = SIM_CHECK_ALL, .schedules = 1, .hits = 1, .max_instructions = 20000000000ull};
+  *options = (SimOptions){
+      .checkers = SIM_CHECK_ALL, .schedules = 1, .hits = 1, .max_instructions = MOST_INSTRUCTIONS};
 }
 
 static const PtxFunction *find_entry(const PtxModule *module, const char *name, GError **error)
@@ -75,6 +77,10 @@ bool sim_module_check(const SimModule *module, const char *entry, GError **error
   return !entry || find_entry(module, entry, error);
 }
 
+/* More than any GPU has; a description says what one has. */
+#define MOST_SHARED (1u << 20) /* bytes of a block */
+#define MOST_LOCAL  (1u << 20) /* bytes of a thread, its stack included */
+
 static bool refuse(const PtxFunction *f, GError **error, const char *format, ...) G_GNUC_PRINTF(3, 4);
 static bool refuse(const PtxFunction *f, GError **error, const char *format, ...)
 {
@@ -114,7 +120,7 @@ static bool check_launch(const PtxFunction *f, const SimLaunch *launch, GError *
                   (unsigned long long)most);
   if (per_cluster > 16) return refuse(f, error, "a cluster of %llu blocks", (unsigned long long)per_cluster);
   if (blocks > 1ull << 31) return refuse(f, error, "%llu blocks", (unsigned long long)blocks);
-  if (launch->shared > 1 << 20)
+  if (launch->shared > MOST_SHARED)
     return refuse(f, error, "%llu bytes of shared memory", (unsigned long long)launch->shared);
   if (launch->n_arguments != f->n_parameters)
     return refuse(f, error, "%u arguments for %u parameters", launch->n_arguments, f->n_parameters);
@@ -352,13 +358,19 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   if (!f || !check_launch(f, launch, error)) return false;
   Kernel *kernel = kernel_decode(step->module, f, error);
   if (!kernel) return false;
+  *run = (Run){.session = s, .kernel = kernel, .options = options, .index = i};
+  if (kernel->local_bytes > MOST_LOCAL) {
+    error_set(error, ERROR_UNSUPPORTED, &f->mark, "local-memory", NULL,
+              "'%s' needs %llu bytes of local memory per thread; the simulator has %u", f->name,
+              (unsigned long long)kernel->local_bytes, MOST_LOCAL);
+    return false;
+  }
   for (uint32_t k = 0; k < kernel->n_code; k++) {
     product_bind(&kernel->code[k], gpu);
     product_bind_wmma(&kernel->code[k], gpu);
     product_bind_group(&kernel->code[k], gpu);
     product_bind_general(&kernel->code[k], gpu);
   }
-  *run = (Run){.session = s, .kernel = kernel, .options = options, .index = i};
   run->name = step->name;
   run->after = step->after;
   run->n_after = step->n_after;
@@ -375,6 +387,8 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   const char *target = step->module->target;
   if (gpu && gpu->target && target_number(target) > target_number(gpu->target))
     return refuse(f, error, "it is for %s; %s takes %s", target, gpu->name, gpu->target);
+  if (shared > MOST_SHARED)
+    return refuse(f, error, "%llu bytes of shared memory", (unsigned long long)shared);
   if (gpu && gpu->shared_per_block && shared > gpu->shared_per_block)
     return refuse(f, error, "%llu bytes of shared memory; a block has %u", (unsigned long long)shared,
                   gpu->shared_per_block);

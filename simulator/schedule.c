@@ -30,6 +30,25 @@ Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value,
   return step;
 }
 
+/* Do two groups wait at the same meeting? Those of one instruction do, if they name the same members; a
+ * barrier of the warp counts wherever in the text it stands. */
+static bool meets_with(const Warp *w, const Group *a, const Group *b)
+{
+  const Inst *code = w->block->cluster->run->kernel->code, *x = &code[a->pc], *y = &code[b->pc];
+  if (a->wait.kind != WAIT_LANES || b->wait.kind != WAIT_LANES) return false;
+  if (x->flags & INST_MEMBERS && a->wait.needed != b->wait.needed) return false;
+  return a->pc == b->pc || (x->flags & INST_ANYWHERE && x->run == y->run);
+}
+
+/* Are the lanes here that the group waits for? Those that have exited are waited for no longer. */
+static bool all_met(const Warp *w, const Group *g)
+{
+  uint32_t together = 0, needed = g->wait.needed & w->live;
+  for (unsigned i = 0; i < w->n_groups; i++)
+    if (meets_with(w, g, &w->groups[i])) together |= w->groups[i].mask;
+  return (together & needed) == needed;
+}
+
 static bool wait_over(Warp *w, const Group *g)
 {
   Cluster *c = w->block->cluster;
@@ -50,8 +69,8 @@ static bool wait_over(Warp *w, const Group *g)
     return c->progress != g->wait.value;
   case WAIT_PRODUCT:
   case WAIT_POOL: return c->progress != g->wait.value;
-  case WAIT_JOIN:
-  case WAIT_LANES: return false;
+  case WAIT_LANES: return all_met(w, g);
+  case WAIT_JOIN: return false;
   }
   return false;
 }
@@ -112,25 +131,23 @@ static uint32_t guard_mask(const Warp *w, const Inst *in, uint32_t mask)
  * enough. Each group keeps its own way afterwards. */
 static Step run_together(Warp *w, const Inst *in, uint32_t needed)
 {
+  const Inst *code = w->block->cluster->run->kernel->code;
   Group *g = current_group(w);
-  uint32_t pc = g->pc, together = 0, running = 0;
+  unsigned n = 0, own = w->next_group, members[LANES];
+  uint32_t together = 0, running = 0;
   g->wait = (Wait){.kind = WAIT_LANES, .needed = needed};
+  if (!all_met(w, g)) return STEP_WAIT;
   for (unsigned i = 0; i < w->n_groups; i++) {
     Group *o = &w->groups[i];
-    if (o->pc == pc && o->wait.kind == WAIT_LANES) {
-      together |= o->mask;
-      running |= guard_mask(w, in, o->mask);
-    }
+    if (!meets_with(w, g, o)) continue;
+    members[n++] = i;
+    together |= o->mask;
+    running |= guard_mask(w, &code[o->pc], o->mask);
   }
-  if ((together & needed & w->live) != (needed & w->live)) return STEP_WAIT;
   if (running != (together & needed & w->live) && in->flags & (INST_ALIGNED | INST_MEMBERS))
     fault(w, in, first_lane(together), SIM_FAULT_CONVERGENCE, 0,
           "lanes %08x of %08x skip an instruction that all of these must execute",
           together & needed & ~running, needed & w->live);
-  unsigned n = 0, own = w->next_group;
-  unsigned members[LANES];
-  for (unsigned i = 0; i < w->n_groups; i++)
-    if (w->groups[i].pc == pc && w->groups[i].wait.kind == WAIT_LANES) members[n++] = i;
   g->wait = (Wait){0};
   Step step = running ? in->run(w, in, running) : STEP_NEXT;
   Wait wait = w->groups[own].wait;
@@ -207,7 +224,7 @@ static unsigned run_group(Warp *w, unsigned share)
       g->resumed = false;
       continue;
     case STEP_JUMP: continue;
-    case STEP_WAIT: g->resumed = true; return count;
+    case STEP_WAIT: g->resumed |= g->wait.kind != WAIT_LANES; return count;
     case STEP_WAIT_NEXT:
       g->pc++;
       g->resumed = false;
@@ -360,7 +377,9 @@ static bool over_limit(Cluster *c, uint64_t executed)
   const Group *g = found->n_groups ? &found->groups[0] : NULL;
   found->next_group = 0;
   fault(found, &run->kernel->code[g ? g->pc : run->kernel->n_code - 1], g ? first_lane(g->mask) : 0,
-        SIM_FAULT_LIMIT, 0, many ? "the limit of %llu instructions is reached" : "the time limit is reached",
+        SIM_FAULT_LIMIT, 0,
+        many ? "the limit of %llu warp-instructions is reached: the kernel may never end"
+             : "the time limit is reached",
         (unsigned long long)run->options->max_instructions);
   return true;
 }

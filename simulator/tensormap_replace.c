@@ -104,7 +104,7 @@ void decode_tensormap_replace(Decoder *d, int argument)
   Inst *in = d->in;
   int field = 0;
   if (!take(d, "tile") || !take_one(d, field_names, &field)) {
-    decode_fail(d, "the field is missing or not known");
+    decode_wrong(d, "the field is missing or not known");
     return;
   }
   in->space = (uint8_t)take_space(d);
@@ -118,10 +118,12 @@ void decode_tensormap_replace(Decoder *d, int argument)
   bool wide;
   in->bytes = (uint8_t)ptx_type_bytes(type);
   in->operation = (uint8_t)field;
-  in->a[0] = address(d, operand_at(d, 0), &in->immediate, &wide, NULL);
+  Space space = in->space;
+  in->a[0] = address(d, operand_at(d, 0), &in->immediate, &wide, &space);
   in->wide = wide;
+  in->space = (uint8_t)space;
   in->more = indexed ? (uint64_t)immediate_at(d, 1) : 0;
-  if (in->more > 4) decode_fail(d, "dimension %llu", (unsigned long long)in->more);
+  if (in->more > 4) decode_wrong(d, "dimension %llu", (unsigned long long)in->more);
   in->a[1] = source_at(d, indexed ? 2 : 1, type);
   in->flags |= INST_CUSTOM;
   in->run = run_replace;
@@ -161,9 +163,9 @@ void decode_tensormap_copy(Decoder *d, int argument)
   static const char *const scopes[] = {"cta", "cluster", "gpu", "sys", NULL};
   Inst *in = d->in;
   for (unsigned i = 0; parts[i]; i++)
-    if (!take(d, parts[i])) decode_fail(d, "'.%s' is missing", parts[i]);
-  if (!take(d, "release") || !take_one(d, scopes, NULL)) decode_fail(d, "release and a scope are missing");
-  if (immediate_at(d, 2) != MAP_BYTES) decode_fail(d, "a size other than 128");
+    if (!take(d, parts[i])) decode_wrong(d, "'.%s' is missing", parts[i]);
+  if (!take(d, "release") || !take_one(d, scopes, NULL)) decode_wrong(d, "release and a scope are missing");
+  if (immediate_at(d, 2) != MAP_BYTES) decode_wrong(d, "a size other than 128");
   MapCopy *x = arena_new_object(d->kernel->arena, MapCopy);
   bool wide;
   in->a[0] = address(d, operand_at(d, 0), &in->immediate, &wide, NULL);

@@ -8,7 +8,7 @@ valid
 # The limit of instructions is kept to one.
 $ adlgen sim good.ptx --launch reverse.launch.json --jobs 1 --max-instructions 20 >out; echo $?; sed 's/in [0-9.]* s/in .../' out
 5
-good.ptx:23:3: fault: limit: the limit of 20 instructions is reached
+good.ptx:23:3: fault: limit: the limit of 20 warp-instructions is reached: the kernel may never end
   ld.shared.f32, block (0,0,0), warp 0, lane 0
 21 warp-instructions in ..., 1 faults, 0 findings
 

@@ -216,6 +216,37 @@ static void expect_bytes(const SimLaunch *l)
   }
 }
 
+/* The sums and votes of the lanes that had not left. */
+static void expect_leavers(const SimLaunch *l)
+{
+  const uint32_t *c = buffer(l, "c");
+  for (unsigned i = 0; i < 64; i++) {
+    const uint32_t *of = c + (size_t)i * 6;
+    unsigned lane = i % 32;
+    assert_int_equal(of[0], lane < 12 ? 0 : 0xfffffffe);
+    assert_int_equal(of[1], lane < 12 ? 0 : MIN(lane + 1, 31));
+    assert_int_equal(of[2], lane < 12 ? 0 : 28);
+    assert_int_equal(of[3], lane < 12 ? 0 : 0xffffffe0);
+    assert_int_equal(of[4], lane < 12 ? 0 : 48);
+    assert_int_equal(of[5], lane < 12 ? 0 : 9);
+  }
+}
+
+static void expect_meetings(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 32; i++)
+    assert_int_equal(c[i], a[i ^ 16] + a[i ^ 1]);
+}
+
+/* Variables by name, in instructions without a state space. */
+static void expect_spaces(const SimLaunch *l)
+{
+  const uint32_t *c = buffer(l, "c");
+  const uint32_t want[] = {7, 9, 11, 12, 13, 0};
+  assert_memory_equal(c, want, sizeof want);
+}
+
 static void expect_partial(const SimLaunch *l)
 {
   const float *a = buffer(l, "a"), *c = buffer(l, "c");
@@ -247,7 +278,10 @@ static const struct {
                {"bounce", expect_bounce},
                {"bytes", expect_bytes},
                {"inbox", expect_inbox},
-               {"partial", expect_partial}};
+               {"partial", expect_partial},
+               {"leavers", expect_leavers},
+               {"meetings", expect_meetings},
+               {"spaces", expect_spaces}};
 
 /* --- running --- */
 
@@ -463,20 +497,48 @@ static void refused(const char *text, ErrorCode code, unsigned line, const char 
   g_error_free(error);
 }
 
+/* What ptxas refuses is wrong, what it takes and the simulator does not is unsupported. */
+static const struct {
+  const char *text;
+  ErrorCode code;
+  const char *what;
+} wrong_lines[] = {
+    {"frobnicate.b32 %r0, %r1;", ERROR_INPUT, "PTX has no instruction 'frobnicate'"},
+    {"add.fancy.u32 %r0, %r1, 1;", ERROR_INPUT, "PTX has no modifier '.fancy'"},
+    {"ld.global.nc.L1::frob.u32 %r1, [%rd1];", ERROR_INPUT, "PTX has no modifier '.L1::frob'"},
+    {"add.u64 %r0, %r1, 1;", ERROR_INPUT, "has 32 bits, not 64"},
+    {"add.u32 %r0, %r1;", ERROR_INPUT, "takes 3 to 3 operands, not 2"},
+    {"add %r0, %r1, 1;", ERROR_INPUT, "a type is missing"},
+    {"bra 5;", ERROR_INPUT, "a label is needed"},
+    {"mov.u32 5, %r1;", ERROR_INPUT, "a register is needed as destination"},
+    {"ld.global.u32 %r1, %rd1;", ERROR_INPUT, "an address in brackets is needed"},
+    {"setp.lt.u32 %r1, %r0, 1;", ERROR_INPUT, "is not a predicate"},
+    {"ld.global.v4.u32 {%r0,%r1}, [%rd1];", ERROR_INPUT, "2 registers for .v4"},
+    {"st.global.u64 [%rd1], %r1;", ERROR_INPUT, "narrower than 64 bits"},
+    {"cp.async.ca.shared.global [%r1], [%rd1], 3;", ERROR_INPUT, "a size of 3 bytes"},
+    {"mbarrier.frob.b64 [%rd1];", ERROR_INPUT, "PTX has no modifier '.frob'"},
+    {"ld.shared.u32 %r1, [g];", ERROR_INPUT, "'g' is in another state space"},
+    {"ld.global.u32 %r1, [s];", ERROR_INPUT, "'s' is in another state space"},
+    {"ld.u32 %r1, [c];", ERROR_INPUT, "'c' is in another state space"},
+    {".reg .v4 .f32 %v;", ERROR_UNSUPPORTED, "vector registers are not supported"},
+    {"suld.b.1d.b32.trap {%r1}, [%rd1, {%r0}];", ERROR_UNSUPPORTED, "unknown instruction"},
+    {"tex.1d.v4.u32.s32 {%r0,%r0,%r0,%r0}, [%rd1, {%r1}];", ERROR_UNSUPPORTED, "unknown instruction"},
+};
+
 static void bad_input(void **state)
 {
-  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  frobnicate.b32 %r0, %r1;\n}\n", ERROR_UNSUPPORTED, 7,
-          "frobnicate");
-  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.fancy.u32 %r0, %r1, 1;\n}\n", ERROR_UNSUPPORTED,
-          7, "fancy");
-  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.u64 %r0, %r1, 1;\n}\n", ERROR_UNSUPPORTED, 7,
-          "bits");
-  refused(".visible .entry k()\n{\n  .reg .b32 %r<2>;\n  add.u32 %r0, %r1;\n}\n", ERROR_UNSUPPORTED, 7,
-          "operands");
+  for (unsigned i = 0; i < G_N_ELEMENTS(wrong_lines); i++) {
+    g_autofree char *text = g_strdup_printf(
+        ".global .u32 g;\n.visible .entry k(.param .u64 c)\n{\n  .reg .b32 %%r<2>; .reg .pred "
+        "%%p<2>; .reg .b64 %%rd<2>; .shared .u32 s;\n  %s\n}\n",
+        wrong_lines[i].text);
+    refused(text, wrong_lines[i].code, 8, wrong_lines[i].what);
+  }
   refused(".visible .entry k()\n{\n  mov.u32 %r0, 1;\n}\n", ERROR_INPUT, 6, "%r0");
   refused(".visible .entry k()\n{\n  bra NOWHERE;\n}\n", ERROR_INPUT, 6, "NOWHERE");
   refused(".visible .entry k()\n{\n  ret\n}\n", ERROR_INPUT, 7, "expected");
   refused(".visible .entry k()\n{\n  ret;\n", ERROR_INPUT, 7, "ends");
+  refused(".global .texref t;\n", ERROR_UNSUPPORTED, 4, "textures");
   refused(".shared .align 3 .b8 x[4];\n", ERROR_INPUT, 4, "alignment");
   refused(".visible .entry k()\n{\n  .reg .b32 %r<99999999999>;\n}\n", ERROR_INPUT, 6, "absurd");
 }

@@ -1,4 +1,5 @@
 #include "base/diagnostic.h"
+#include "base/foreign.h"
 #include <errno.h>
 #include <gio/gio.h>
 #include <string.h>
@@ -35,8 +36,11 @@ static Source *source_read(FILE *stream, const char *name, GError **error)
     g_byte_array_set_size(bytes, before + got);
     if (got < step) break;
     if (bytes->len > MAX_SOURCE_BYTES) {
-      error_set(error, ERROR_INPUT, NULL, "too-large", NULL, "%s is larger than %zu MiB", name,
-                MAX_SOURCE_BYTES >> 20);
+      g_byte_array_append(bytes, (const guint8 *)"", 1);
+      const ForeignFormat *format = foreign_format((const char *)bytes->data, bytes->len - 1, false);
+      error_set(error, format ? format->code : ERROR_INPUT, NULL, "too-large", format ? format->hint : NULL,
+                "%s is larger than %zu MiB%s%s", name, MAX_SOURCE_BYTES >> 20, format ? ", and it is " : "",
+                format ? format->name : "");
       return NULL;
     }
   }
@@ -223,6 +227,7 @@ static const char *next_character(const char *at, const char *end, GString *show
 static void append_excerpt(GString *text, const Diagnostic *diagnostic, bool colour)
 {
   const char *at = diagnostic->source->text, *end = at + diagnostic->source->length;
+  if (g_str_has_prefix(at, "\xef\xbb\xbf")) at += 3; /* a byte order mark takes no column */
   for (unsigned line = 1; line < diagnostic->line; line++) {
     at = memchr(at, '\n', end - at);
     if (!at) return;

@@ -1,4 +1,5 @@
 #include "base/document_private.h"
+#include "base/foreign.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,20 +24,24 @@ static Mark mark_at(Reader *reader, yaml_mark_t at)
   return (Mark){reader->document->source, (unsigned)at.line + 1, (unsigned)at.column + 1};
 }
 
+/* The place of a byte; columns count bytes, since what goes before may be no text. */
+static Mark mark_of(Source *source, size_t offset)
+{
+  Mark mark = {source, 1, 1};
+  for (size_t i = 0; i < offset && i < source->length; i++) {
+    mark.column = source->text[i] == '\n' ? 1 : mark.column + 1;
+    mark.line += source->text[i] == '\n';
+  }
+  return mark;
+}
+
 static bool report_parser(Reader *reader, GError **error)
 {
   yaml_parser_t *parser = &reader->parser;
   const char *problem = parser->problem ? parser->problem : "not readable";
   Mark mark = mark_at(reader, parser->problem_mark);
   /* Encoding errors carry a byte offset instead of a mark. */
-  if (parser->error == YAML_READER_ERROR) {
-    const char *text = reader->document->source->text;
-    mark.line = mark.column = 1;
-    for (size_t i = 0; i < parser->problem_offset && i < reader->document->source->length; i++) {
-      mark.column = text[i] == '\n' ? 1 : mark.column + 1;
-      mark.line += text[i] == '\n';
-    }
-  }
+  if (parser->error == YAML_READER_ERROR) mark = mark_of(reader->document->source, parser->problem_offset);
   if (parser->context)
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, &mark, "syntax", NULL, "%s, %s", parser->context, problem);
   else
@@ -112,6 +117,13 @@ static Node *read_sequence(Reader *reader, GError **error)
   return node;
 }
 
+void document_refuse_duplicate(const Node *key, const Node *earlier, GError **error)
+{
+  error_add(error, ERROR_INPUT, SEVERITY_ERROR, &key->mark, "duplicate-key", NULL, "duplicate key `%.80s`",
+            key->text);
+  error_add(error, ERROR_INPUT, SEVERITY_NOTE, &earlier->mark, "duplicate-key", NULL, "first given here");
+}
+
 /* Reads a key; the earlier pair of the same name, if there is one, makes it an error. */
 static Node *read_key(Reader *reader, GHashTable *seen, GError **error)
 {
@@ -123,9 +135,7 @@ static Node *read_key(Reader *reader, GHashTable *seen, GError **error)
   if (!key) return NULL;
   Node *earlier = g_hash_table_lookup(seen, key->text);
   if (earlier) {
-    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &key->mark, "duplicate-key", NULL, "duplicate key `%.80s`",
-              key->text);
-    error_add(error, ERROR_INPUT, SEVERITY_NOTE, &earlier->mark, "duplicate-key", NULL, "first given here");
+    document_refuse_duplicate(key, earlier, error);
     return NULL;
   }
   g_hash_table_insert(seen, (void *)key->text, key);
@@ -223,18 +233,20 @@ Document *document_read_yaml(Source *source, GError **error)
 Document *document_parse(Source *source, GError **error)
 {
   Mark start = {source, 1, 1};
+  if (foreign_refuse(source, ERROR_INPUT, error)) return NULL;
   if (source->length > MAX_DOCUMENT_BYTES) {
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, &start, "too-large", NULL, "larger than %zu MiB",
               MAX_DOCUMENT_BYTES >> 20);
     return NULL;
   }
-  if (memchr(source->text, 0, source->length)) {
-    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &start, "syntax", NULL,
+  const char *nul = memchr(source->text, 0, source->length);
+  if (nul) {
+    Mark mark = mark_of(source, (size_t)(nul - source->text));
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &mark, "syntax", NULL,
               "a NUL byte: this is not a text file");
     return NULL;
   }
-  Document *document = document_read_json(source);
-  return document ? document : document_read_yaml(source, error);
+  return document_is_json(source) ? document_read_json(source, error) : document_read_yaml(source, error);
 }
 
 Node *document_root(const Document *document)

@@ -13,8 +13,12 @@ struct Document {
 
 /* What a mapping holds: its keys (scalars) and, as many, their values. */
 void node_set_pairs(Arena *arena, Node *node, const GPtrArray *keys, const GPtrArray *values);
-/* The tree of a source that is plain JSON: ASCII, no escapes in strings, no tabs. NULL: it is not, or not
- * right; libyaml reads it then, or says what is wrong. What this accepts, libyaml reads as the same tree. */
-Document *document_read_json(Source *source);
-/* The way of all other sources. */
+/* "duplicate key", with a note where the first one stands. */
+void document_refuse_duplicate(const Node *key, const Node *earlier, GError **error);
+
+#define DOCUMENT_BOM "\xef\xbb\xbf" /* byte order mark that some editors put in front of UTF-8 */
+/* Is the source JSON? By its name (.json, .yaml, .yml); else it is if it begins with a brace or bracket. */
+bool document_is_json(const Source *source);
+/* Neither reader takes NUL bytes: they end the text. */
+Document *document_read_json(Source *source, GError **error);
 Document *document_read_yaml(Source *source, GError **error);

@@ -16,7 +16,7 @@ static void try_plan(Source *source)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  g_autoptr(Source) source = source_new("fuzz.json", (const char *)data, size);
+  g_autoptr(Source) source = source_new("fuzz", (const char *)data, size);
   g_autoptr(GError) error = NULL;
   try_plan(source);
   g_autoptr(Graph) graph = graph_read(source, NULL, 0, &error);

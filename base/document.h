@@ -1,7 +1,7 @@
 /* Document: one positioned tree for YAML and JSON input: every node has file:line:col. Built from libyaml
  * events, or by a reader of JSON (document_json.c), which takes what RFC 8259 says and nothing else. A file
  * named .json is JSON, one named .yaml or .yml YAML; any other text (standard input) is JSON if it begins
- * with a brace or a bracket. Refuses duplicate keys, anchors/aliases/tags, several documents in one file, NUL
+ * as its objects do, `{"`. Refuses duplicate keys, anchors/aliases/tags, several documents in one file, NUL
  * characters, nesting deeper than 64, files above 64 MiB, and files that are of another format (foreign.h).
  * Strict by construction: consumers take keys with the document_* helpers and call document_finish(), which
  * reports every key nobody asked for. A document is immutable but for the "asked for" flags, so one thread at

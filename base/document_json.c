@@ -430,9 +430,12 @@ static const char *text_of(const Source *source)
 bool document_is_json(const Source *source)
 {
   if (g_str_has_suffix(source->name, ".yaml") || g_str_has_suffix(source->name, ".yml")) return false;
+  if (g_str_has_suffix(source->name, ".json")) return true;
   const char *text = text_of(source);
   text += strspn(text, " \t\r\n");
-  return g_str_has_suffix(source->name, ".json") || *text == '{' || *text == '[';
+  if (*text++ != '{') return false;
+  text += strspn(text, " \t\r\n");
+  return *text == '"' || *text == '}';
 }
 
 static bool read_document(Reader *reader)

@@ -17,7 +17,8 @@ void node_set_pairs(Arena *arena, Node *node, const GPtrArray *keys, const GPtrA
 void document_refuse_duplicate(const Node *key, const Node *earlier, GError **error);
 
 #define DOCUMENT_BOM "\xef\xbb\xbf" /* byte order mark that some editors put in front of UTF-8 */
-/* Is the source JSON? By its name (.json, .yaml, .yml); else it is if it begins with a brace or bracket. */
+/* Is the source JSON? By its name (.json, .yaml, .yml); else it is if it begins with a brace and
+ * a quote: `{a: 1}` can only be YAML. */
 bool document_is_json(const Source *source);
 /* Neither reader takes NUL bytes: they end the text. */
 Document *document_read_json(Source *source, GError **error);

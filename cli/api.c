@@ -167,6 +167,7 @@ static adlgen_result *compile(Source *source, adlgen_gpu *gpu, const adlgen_opti
   g_atomic_ref_count_inc(&gpu->references);
   result->gpu = gpu;
   result->plan = plan_text(compiled->plan);
+  result->warnings = result->graph->warnings ? error_to_text(result->graph->warnings, false) : g_strdup("");
   if (!options.assemble || assemble(result, gpu->gpu, &options, &fault)) return result;
   adlgen_result_free(result);
   return api_fail(error, fault);
@@ -195,6 +196,7 @@ void adlgen_result_free(adlgen_result *result)
   adlgen_gpu_free(result->gpu);
   if (result->assemblies) g_ptr_array_unref(result->assemblies);
   g_free(result->plan);
+  g_free(result->warnings);
   g_free(result);
 }
 
@@ -252,4 +254,9 @@ const char *adlgen_result_plan(const adlgen_result *result)
 const char *adlgen_result_explain(const adlgen_result *result)
 {
   return result->result->explain;
+}
+
+const char *adlgen_result_warnings(const adlgen_result *result)
+{
+  return result->warnings;
 }

@@ -14,7 +14,7 @@ struct adlgen_result {
   Graph *graph;
   adlgen_gpu *gpu;       /* a reference */
   GPtrArray *assemblies; /* Assembly *, as the kernels; NULL if not assembled */
-  char *plan;
+  char *plan, *warnings;
 };
 
 /* Takes the fault; always gives NULL, for `return api_fail(...)`. error may be NULL. */

@@ -87,6 +87,10 @@ char *help_completion(void);
 
 /* Prints an object, version first, and a line's end; takes the reference. */
 void cli_print_json(json_t *object);
+/* Warnings (NULL: none) go to standard error, or, with --json, as `errors` into the object that the command
+ * prints. */
+void cli_warn(const Cli *cli, const GError *warnings);
+void cli_add_warnings(json_t *object, const GError *warnings);
 
 /* A table with aligned columns. A header that starts with '>' aligns its column to the right. */
 typedef struct Table Table;

@@ -169,6 +169,7 @@ static bool read_case(Bench *bench, GError **error)
   BenchCase *c =
       source ? bench_case_new(source, NULL, argument_values(bench->arguments, "dim"), none, error) : NULL;
   if (!c) return false;
+  cli_warn(bench->cli, c->graph->warnings);
   bench->cases = g_ptr_array_new_with_free_func((GDestroyNotify)bench_case_free);
   g_ptr_array_add(bench->cases, c);
   return true;

@@ -162,6 +162,7 @@ static bool generate(CompileRun *run, GError **error)
   if (!is_ir(run->source)) {
     run->graph = build_graph(run->source, argument_values(run->arguments, "dim"), error);
     if (!run->graph) return false;
+    cli_warn(run->cli, run->graph->warnings);
   }
   for (const char *const *name = argument_values(run->arguments, "gpu"); *name; name++)
     if (!generate_for(run, *name, options, error)) return false;
@@ -274,6 +275,7 @@ static void report_all(const CompileRun *run)
   if (run->cli->json) {
     json_t *object = report_json(run->build, folder, explain);
     if (times) json_object_set_new(object, "passes", pass_log_json(run->passes));
+    cli_add_warnings(object, run->graph ? run->graph->warnings : NULL);
     cli_print_json(object);
     return;
   }

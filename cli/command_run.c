@@ -149,6 +149,7 @@ static bool compile(Run *run, GError **error)
   if (!run->source) return false;
   run->graph = graph_read(run->source, run->bindings, run->n_bindings, error);
   if (!run->graph || !all_bound(run->graph, error)) return false;
+  cli_warn(run->cli, run->graph->warnings);
   bool fixed = argument_flag(run->arguments, "fixed");
   if (!fixed) run->plain = graph_read(run->source, NULL, 0, error);
   run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
@@ -310,6 +311,7 @@ static void print_result(const Run *run)
       json_object_set(object, "breaks", run->faults->breaks);
       json_object_set(object, "stops", run->faults->stops);
     }
+    cli_add_warnings(object, run->graph->warnings);
     cli_print_json(object);
     return;
   }

@@ -148,6 +148,7 @@ static bool load_cases(Tune *tune, GError **error)
   BenchCase *c =
       source ? bench_case_new(source, NULL, argument_values(tune->arguments, "dim"), none, error) : NULL;
   if (!c) return false;
+  cli_warn(tune->cli, c->graph->warnings);
   tune->cases = g_ptr_array_new_with_free_func((GDestroyNotify)bench_case_free);
   g_ptr_array_add(tune->cases, c);
   return true;

@@ -219,6 +219,7 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   g_autoptr(Graph) graph = graph_read(batch->source, item->bindings, item->n_bindings, error);
   g_autoptr(Execution) x =
       graph ? execution_new(batch->compiled, batch->gpu, item->bindings, item->n_bindings, error) : NULL;
+  cli_add_warnings(item->result, graph ? graph->warnings : NULL);
   if (!x || !apply_offsets(item, x, error) || !apply_sharing(item, x, error)) return false;
   uint64_t seed = (uint64_t)json_integer_value(json_object_get(item->words, "seed"));
   g_autoptr(RunData) data = run_data_new(graph, (const char *const[]){NULL}, seed, error);

@@ -7,6 +7,7 @@
 void graph_free(Graph *graph)
 {
   if (!graph) return;
+  g_clear_error(&graph->warnings);
   source_unref(graph->source);
   arena_free(graph->arena);
 }

@@ -103,6 +103,7 @@ typedef struct Graph {
   GraphNode **nodes;
   unsigned n_nodes;
   SymbolicFacts facts; /* of dims and of the pointers of all tensors */
+  GError *warnings;    /* what has no effect: nodes, inputs, constants that no output needs; NULL: none */
 } Graph;
 
 /* --dim M=4096 */

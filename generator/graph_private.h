@@ -49,3 +49,5 @@ void reader_nodes(Reader *reader, Node *node);
 void reader_outputs(Reader *reader, Node *node);
 /* graph_data.c: type, shape and data of a constant. */
 void reader_data(Reader *reader, Node *node, GraphTensor *tensor);
+/* graph_unused.c: fills graph->warnings. */
+void graph_warn_of_unused(Graph *graph);

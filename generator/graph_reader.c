@@ -621,6 +621,7 @@ Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindi
   /* Inference over what is well-formed, so that its faults show in the same run. */
   bool ok = graph_infer(graph, &local) && !reader.failed;
   if (ok) graph_collect_facts(graph);
+  if (ok) graph_warn_of_unused(graph);
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     g_ptr_array_unref(*lists[i]);
   g_array_unref(reader.dims);

@@ -62,6 +62,7 @@ _FUNCTIONS = {
     "adlgen_result_ptx": (_TEXT, [_VOID, ctypes.c_size_t]),
     "adlgen_result_plan": (_TEXT, [_VOID]),
     "adlgen_result_explain": (_TEXT, [_VOID]),
+    "adlgen_result_warnings": (_TEXT, [_VOID]),
     "adlgen_load": (_VOID, [_VOID, _OPTIONS, _ERROR]),
     "adlgen_jit_text": (_VOID, [_TEXT, _TEXT, ctypes.c_size_t, _VOID, _OPTIONS, _ERROR]),
     "adlgen_executable_free": (None, [_VOID]),
@@ -400,8 +401,8 @@ class Kernel:
     """A compiled graph. Calling it with the inputs, in the order of the description, queues it and gives its output (a tuple
     if there are several). May be called from several threads.
 
-    gpu: name of the description; plan: the plan as a dict; explain: which kernels were chosen and why; inputs, outputs:
-    names; warnings(device): what loading had to say; load(device): waits until nothing is left to assemble."""
+    gpu: name of the description; plan: the plan as a dict; explain: which kernels were chosen and why; unused: what
+    the description says to no effect; inputs, outputs: names; warnings(device): what loading had to say; load(device): waits until nothing is left to assemble."""
 
     def __init__(self, name, text, gpu, options):
         library = _load_library()
@@ -439,6 +440,11 @@ class Kernel:
     @property
     def explain(self):
         return (_load_library().adlgen_result_explain(self._compiled()) or b"").decode()
+
+    @property
+    def unused(self):
+        """What the description says to no effect, each with its place; "" if there is nothing."""
+        return (_load_library().adlgen_result_warnings(self._compiled()) or b"").decode()
 
     def kernels(self):
         """PTX of each kernel by its name."""

@@ -142,6 +142,9 @@ ADLGEN_API const void *adlgen_result_cubin(const adlgen_result *result, size_t k
 ADLGEN_API const char *adlgen_result_plan(const adlgen_result *result);
 /* Which template, tile and path was chosen for what, what was rejected and why; text for people. */
 ADLGEN_API const char *adlgen_result_explain(const adlgen_result *result);
+/* What the op description says to no effect (nodes, inputs and constants that no output needs), each with its
+ * place, as the command line shows it; "" if there is nothing. */
+ADLGEN_API const char *adlgen_result_warnings(const adlgen_result *result);
 
 /* ---- GPUs of this machine ---- */
 

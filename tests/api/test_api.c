@@ -39,6 +39,21 @@ static void test_result(void **state)
   adlgen_result_free(result);
 }
 
+static void test_warnings(void **state)
+{
+  static const char text[] =
+      "{\"inputs\": {\"A\": {\"type\": \"f32\", \"shape\": [8]}, \"B\": {\"type\": \"f32\", \"shape\": "
+      "[8]}},\n"
+      " \"nodes\": [{\"op\": \"Relu\", \"inputs\": [\"A\"], \"outputs\": [\"D\"]}], \"outputs\": [\"D\"]}";
+  static const char warning[] = "graph:1:46: warning: no node reads the input `B`\n";
+  adlgen_result *result = compile("h100", text, NULL, NULL);
+  assert_memory_equal(adlgen_result_warnings(result), warning, strlen(warning));
+  adlgen_result_free(result);
+  result = compile("h100", gemm, NULL, NULL);
+  assert_string_equal(adlgen_result_warnings(result), "");
+  adlgen_result_free(result);
+}
+
 static void test_errors(void **state)
 {
   adlgen_error error = {0};
@@ -163,8 +178,9 @@ static void test_names(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_result),       cmocka_unit_test(test_errors),  cmocka_unit_test(test_options),
-      cmocka_unit_test(test_accumulation), cmocka_unit_test(test_threads), cmocka_unit_test(test_names),
+      cmocka_unit_test(test_result),  cmocka_unit_test(test_warnings),     cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_options), cmocka_unit_test(test_accumulation), cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_names),
   };
   return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -84,6 +84,7 @@ class Compiling(unittest.TestCase):
         self.assertTrue(all(".visible .entry" in ptx for ptx in kernel.kernels().values()))
         self.assertEqual(kernel.plan["tensors"][0]["shape"], [7, 40])
         self.assertIn("template elementwise", kernel.explain)
+        self.assertEqual(kernel.unused, "")
         self.assertEqual(repr(kernel), "<adlgen kernel add for a100: x, y -> z>")
 
     def test_sets(self):

@@ -80,15 +80,12 @@ static void the_name_decides(void **state)
     const char *name, *text;
     bool ok;
   } cases[] = {
-      {"t.json", "{a: 1}", false},
-      {"t.yaml", "{a: 1}", true},
-      {"t.yml", "{a: 1}", true},
-      {"<stdin>", "{a: 1}", false},
-      {"<stdin>", "a: 1", true},
-      {"<stdin>", "\xef\xbb\xbf [a]", false},
-      {"t.json", "a: 1", false},
-      {"t.yaml", "{\"a\": [1, ]}", true},
-      {"t.txt", "# a comment\n{a: 1}", true},
+      {"t.json", "{a: 1}", false},        {"t.yaml", "{a: 1}", true},
+      {"t.yml", "{a: 1}", true},          {"<stdin>", "{a: 1}", true},
+      {"<stdin>", "{ \"a\": 01}", false}, {"<stdin>", "\xef\xbb\xbf{\n\"a\": x}", false},
+      {"<stdin>", "a: 1", true},          {"<stdin>", "{\"a\": [1,]}", false},
+      {"<stdin>", "[a]", true},           {"t.json", "a: 1", false},
+      {"t.yaml", "{\"a\": [1, ]}", true}, {"t.txt", "# a comment\n{a: 1}", true},
   };
   for (unsigned i = 0; i < G_N_ELEMENTS(cases); i++) {
     g_autoptr(Document) document = parse(cases[i].name, cases[i].text, NULL);

@@ -230,10 +230,20 @@ Document *document_read_yaml(Source *source, GError **error)
   return ok ? g_steal_pointer(&document) : NULL;
 }
 
+bool document_is_foreign(Source *source, ErrorCode code, GError **error)
+{
+  const ForeignFormat *format = foreign_format(source->text, source->length, true);
+  Mark mark = {source, 0, 0};
+  if (!format) return false;
+  error_set(error, code ? code : format->code, &mark, "foreign-format", format->hint,
+            "this is %s, not JSON or YAML", format->name);
+  return true;
+}
+
 Document *document_parse(Source *source, GError **error)
 {
   Mark start = {source, 1, 1};
-  if (foreign_refuse(source, ERROR_INPUT, error)) return NULL;
+  if (document_is_foreign(source, ERROR_INPUT, error)) return NULL;
   if (source->length > MAX_DOCUMENT_BYTES) {
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, &start, "too-large", NULL, "larger than %zu MiB",
               MAX_DOCUMENT_BYTES >> 20);

@@ -27,6 +27,9 @@ struct Node {
 };
 
 typedef struct Document Document;
+/* Is the source of a format of foreign.h? Then that is an error, of the format's code or, with `code`, another
+ * one (0: the format's). document_parse() asks too. */
+bool document_is_foreign(Source *source, ErrorCode code, GError **error);
 Document *document_parse(Source *source, GError **error); /* takes its own reference on source */
 Node *document_root(const Document *document);
 void document_free(Document *document);

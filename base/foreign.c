@@ -168,13 +168,3 @@ const ForeignFormat *foreign_format(const char *bytes, size_t length, bool whole
   if (kind == ONNX_NOT) return NULL;
   return kind == ONNX_MODEL || !whole ? &onnx : &onnx_cut;
 }
-
-bool foreign_refuse(Source *source, ErrorCode code, GError **error)
-{
-  const ForeignFormat *format = foreign_format(source->text, source->length, true);
-  Mark mark = {source, 0, 0};
-  if (!format) return false;
-  error_set(error, code ? code : format->code, &mark, "foreign-format", format->hint,
-            "this is %s, not JSON or YAML", format->name);
-  return true;
-}

@@ -11,5 +11,3 @@ typedef struct ForeignFormat {
 /* The format of a file by what it begins with and, where that says too little, by its structure; NULL: none
  * that is known. `whole`: the bytes are all there are. Text followed by a NUL. */
 const ForeignFormat *foreign_format(const char *bytes, size_t length, bool whole);
-/* The same as an error with a place, of the format's code or, with `code`, another one (0: the format's). */
-bool foreign_refuse(Source *source, ErrorCode code, GError **error);

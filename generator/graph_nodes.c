@@ -14,11 +14,13 @@ static void refuse_operator(Reader *reader, Node *op, const char *domain, const 
     reader_report(reader, ERROR_INPUT, &op->mark, "opset", hint,
                   "%s is an operator since opset %u, not in %u", name, newer->since, reader->graph->opset);
   } else if (onnx && operator_in_onnx(name)) {
-    reader_report(reader, ERROR_UNSUPPORTED, &op->mark, "unsupported-operator", "`adlgen ops` lists what is",
-                  "ONNX operator `%s` is not supported", name);
+    const char *note = operator_note(name);
+    reader_report(reader, ERROR_UNSUPPORTED, &op->mark, "unsupported-operator",
+                  note ? note : "`adlgen ops` lists what is", "ONNX operator `%s` is not supported", name);
   } else if (onnx) {
-    g_autofree char *hint = reader_suggest(name, operator_names(), "`adlgen ops` lists the operators");
-    reader_report(reader, ERROR_INPUT, &op->mark, "unknown-operator", hint, "unknown operator `%s`", name);
+    g_autofree char *hint = operator_suggest(name);
+    reader_report(reader, ERROR_INPUT, &op->mark, "unknown-operator",
+                  hint ? hint : "`adlgen ops` lists the operators", "unknown operator `%s`", name);
   } else {
     reader_report(reader, ERROR_INPUT, &op->mark, "unknown-operator", "ONNX's own domain is \"\"",
                   "unknown operator `%s` in domain `%s`", name, domain);
@@ -139,7 +141,9 @@ static void refuse_attribute(Reader *reader, const Operator *op, const char *nam
     g_free(all);
     all = g_strdup_printf("since opset %u it is an input", op->since);
   }
-  g_autofree char *hint = reader_suggest(name, known, all);
+  const char *meant = operator_suggest_attribute(op, name);
+  g_autofree char *hint =
+      meant ? g_strdup_printf("did you mean `%s`?", meant) : reader_suggest(name, known, all);
   reader_report(reader, ERROR_INPUT, mark, "unknown-attribute", hint, "%s has no attribute `%s`", op->name,
                 name);
 }

@@ -1,7 +1,6 @@
 /* Reads an op description (JSON or YAML) into a graph: docs/graph.md is its reference. Faults are collected,
  * so that one run shows them all; what follows from an earlier fault only is not reported. */
 #include "base/document.h"
-#include "base/foreign.h"
 #include "generator/graph_private.h"
 #include <string.h>
 
@@ -604,7 +603,7 @@ static Graph *graph_new(Source *source)
 Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
 {
   GError *local = NULL; /* callers may not want to know why */
-  if (foreign_refuse(source, 0, error)) return NULL;
+  if (document_is_foreign(source, 0, error)) return NULL;
   g_autoptr(Document) document = document_parse(source, error);
   if (!document) return NULL;
   Graph *graph = graph_new(source);

@@ -387,11 +387,15 @@ static const char *const onnx_names[] = {
     "Upsample",
     "Where",
     "Xor",
+    NULL,
 };
+
+const char *const *operator_onnx_names(void)
+{
+  return onnx_names;
+}
 
 bool operator_in_onnx(const char *name)
 {
-  for (unsigned i = 0; i < G_N_ELEMENTS(onnx_names); i++)
-    if (!strcmp(onnx_names[i], name)) return true;
-  return false;
+  return g_strv_contains(onnx_names, name);
 }

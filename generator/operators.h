@@ -110,10 +110,28 @@ const Operator *operator_find(const char *domain, const char *name, unsigned ops
 const Operator *operator_of(OperatorId id);
 /* true for every operator name of ONNX (domain ""), whether we have it or not. */
 bool operator_in_onnx(const char *name);
-/* Our operators' names, NULL-terminated, for did-you-mean. */
+/* Our operators' names and all of ONNX's, NULL-terminated. */
 const char *const *operator_names(void);
+const char *const *operator_onnx_names(void);
 /* Index into row->attributes, or -1. */
 int operator_attribute_index(const Operator *row, const char *name);
+
+/* ---- aliases.c: did-you-mean ---- */
+
+typedef struct OperatorAlias {
+  const char *name;  /* in small letters and digits alone */
+  const char *meant; /* an operator of ONNX, or NULL */
+  const char *note;  /* how it is written; may be NULL if there is `meant` */
+} OperatorAlias;
+
+const OperatorAlias *operator_aliases(unsigned *n);
+/* A hint for a name that is no operator's: one that differs in case only, what the field calls so, what is
+ * spelt nearly so. NULL: nothing is near; g_free. */
+char *operator_suggest(const char *name);
+/* How an operator of ONNX that is not supported may be written with others, or NULL. */
+const char *operator_note(const char *name);
+/* The attribute of the row that another name stands for, or NULL. */
+const char *operator_suggest_attribute(const Operator *row, const char *name);
 
 #define OPERATOR_OPSET_DEFAULT 27
 #define OPERATOR_OPSET_MIN     7 /* older ones broadcast by attributes */

@@ -46,8 +46,43 @@ static void test_versions(void **state)
   assert_false(operator_in_onnx("Konv"));
 }
 
+static void test_aliases(void **state)
+{
+  unsigned n;
+  const OperatorAlias *aliases = operator_aliases(&n);
+  g_autoptr(GHashTable) seen = g_hash_table_new(g_str_hash, g_str_equal);
+  for (unsigned i = 0; i < n; i++) {
+    const OperatorAlias *alias = &aliases[i];
+    if (!g_hash_table_add(seen, (char *)alias->name)) fail_msg("%s stands twice", alias->name);
+    for (const char *c = alias->name; *c; c++)
+      assert_true(g_ascii_islower(*c) || g_ascii_isdigit(*c));
+    if (alias->meant && !operator_in_onnx(alias->meant)) fail_msg("%s is no operator", alias->meant);
+    assert_true(alias->meant || alias->note);
+    /* one that differs in case from a supported operator would never be shown */
+    for (const char *const *name = operator_names(); *name; name++)
+      if (!g_ascii_strcasecmp(*name, alias->name)) fail_msg("%s is an operator", alias->name);
+    g_autofree char *hint = operator_suggest(alias->name);
+    if (!hint || (alias->meant && !strstr(hint, alias->meant))) fail_msg("%s: %s", alias->name, hint);
+  }
+}
+
+static void test_names_are_told_by_case_first(void **state)
+{
+  for (const char *const *name = operator_onnx_names(); *name; name++) {
+    g_autofree char *upper = g_ascii_strup(*name, -1), *lower = g_ascii_strdown(*name, -1);
+    const char *const spellings[] = {upper, lower};
+    for (unsigned i = 0; i < 2; i++) {
+      g_autofree char *hint = operator_suggest(spellings[i]);
+      g_autofree char *start = g_strdup_printf("did you mean `%s`", *name);
+      if (!hint || !g_str_has_prefix(hint, start)) fail_msg("%s: %s", spellings[i], hint);
+    }
+  }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_versions)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_versions),
+                                     cmocka_unit_test(test_aliases),
+                                     cmocka_unit_test(test_names_are_told_by_case_first)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

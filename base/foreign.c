@@ -150,7 +150,7 @@ static OnnxKind is_onnx(const unsigned char *at, size_t length)
 static const ForeignFormat pickle = {"a Python pickle, as old .pt files of PyTorch are", WRITE_GRAPH,
                                      ERROR_INPUT};
 static const ForeignFormat safetensors = {"a safetensors file", AS_CONSTANT, ERROR_INPUT};
-static const ForeignFormat ptx = {"PTX", "adlgen sim runs it; what is compiled is a graph", ERROR_INPUT};
+static const ForeignFormat ptx = {"PTX", "adlgen sim KERNEL.ptx runs it", ERROR_INPUT};
 static const ForeignFormat onnx = {"an ONNX model", ".onnx files are not read yet: " WRITE_GRAPH,
                                    ERROR_UNSUPPORTED};
 static const ForeignFormat onnx_cut = {"an ONNX model that ends too early",

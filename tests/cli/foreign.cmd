@@ -59,7 +59,7 @@ hint: unpack it first
 
 $ printf '//\n// by hand\n//\n\n.version 8.5\n.target sm_90a\n' >kernel.ptx; adlgen compile kernel.ptx --gpu h100 --out out
 kernel.ptx: error: this is PTX, not JSON or YAML
-hint: adlgen sim runs it; what is compiled is a graph
+hint: adlgen sim KERNEL.ptx runs it
 [exit 1]
 
 $ printf 'adlgen-ir 1\n' >kernel.txt; adlgen run kernel.txt --gpu h100 --on sim

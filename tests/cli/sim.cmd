@@ -189,9 +189,8 @@ mma.launch.json:1:1: error: a name is expected here
 [exit 1]
 
 $ adlgen sim mma.ptx --launch mma.ptx
-mma.ptx:3:1: error: while scanning a simple key, could not find expected ':'
-  .version 8.0
-  ^
+mma.ptx: error: this is PTX, not JSON or YAML
+hint: adlgen sim KERNEL.ptx runs it
 [exit 1]
 
 $ adlgen sim mma.ptx --launch reverse.launch.json

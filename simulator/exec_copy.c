@@ -240,6 +240,7 @@ static Step run_copy_arrive(Warp *w, const Inst *in, uint32_t mask)
     Place p = memory_place(w, in, l, (Space)in->space, address, 8, ACCESS_ATOMIC);
     if (!p.block) continue;
     Mbarrier *m = mbarrier_find(w, in, l, p.block, (uint32_t)p.offset);
+    if (m) race_mbarrier_used(w, in, l, m);
     if (m && !in->negate) m->pending++; /* without .noinc the arrival pays for itself */
     CopyArrival *a = g_new0(CopyArrival, 1);
     *a = (CopyArrival){{land_arrival, w, in, l}, p.block, (uint32_t)p.offset};
@@ -650,6 +651,7 @@ static Step run_store_async(Warp *w, const Inst *in, uint32_t mask)
       memcpy(s->data + e * in->bytes, &v, in->bytes);
       if (!(undefined_lanes(w, in->list[e]) >> l & 1)) s->defined |= 1u << e;
     }
+    race_mbarrier_used(w, in, l, m);
     race_store_async(w, in, l, &p, total, q.block, m);
     async_submit(&s->base);
   }

@@ -420,6 +420,8 @@ typedef struct Place {
 } Place;
 Place memory_place(Warp *w, const Inst *in, unsigned lane, Space space, uint64_t address, unsigned bytes,
                    AccessKind kind);
+/* The access is to a peer's shared memory: reports if the peer may not have started, or has ended. */
+void memory_peer(Warp *w, const Inst *in, unsigned lane, const Block *b, uint64_t address, AccessKind kind);
 Buffer *memory_buffer(const Run *run, uint64_t address);
 Block *memory_block(Warp *w, uint32_t shared_address, uint32_t *offset); /* NULL: no such block */
 bool memory_is_defined(const Place *p, unsigned bytes);

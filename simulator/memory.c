@@ -1,5 +1,6 @@
 /* Where an address points, and whether it may. */
 #include "simulator/machine.h"
+#include "simulator/race.h"
 #include <string.h>
 
 Buffer *memory_buffer(const Run *run, uint64_t address)
@@ -54,6 +55,15 @@ static Place refuse_global(Warp *w, const Inst *in, unsigned lane, uint64_t addr
   return (Place){0};
 }
 
+void memory_peer(Warp *w, const Inst *in, unsigned lane, const Block *b, uint64_t address, AccessKind kind)
+{
+  bool started = b->check ? race_knows_start(w, b) : w->block->cluster->barrier.generation != 0;
+  if (b->live_warps && started) return;
+  fault(w, in, lane, SIM_FAULT_CLUSTER, address, "%s of a peer's shared memory %s", kind_name(kind),
+        b->live_warps ? "that nothing orders behind the peer's start, such as the wait at a cluster barrier"
+                      : "after the peer has ended");
+}
+
 static Place shared_place(Warp *w, const Inst *in, unsigned lane, bool cluster, uint64_t address,
                           unsigned bytes, AccessKind kind)
 {
@@ -72,10 +82,7 @@ static Place shared_place(Warp *w, const Inst *in, unsigned lane, bool cluster, 
           kind_name(kind), bytes, offset, (unsigned long long)base, (unsigned long long)b->shared_bytes);
     return (Place){0};
   }
-  if (b != w->block && (b->live_warps == 0 || w->block->cluster->barrier.generation == 0))
-    fault(w, in, lane, SIM_FAULT_CLUSTER, address, "%s of a peer's shared memory %s", kind_name(kind),
-          b->live_warps ? "before the first cluster barrier: the peer may not have started"
-                        : "after the peer has ended");
+  if (b != w->block) memory_peer(w, in, lane, b, address, kind);
   return (Place){.at = b->shared + offset, .block = b, .offset = offset, .defined = b->defined};
 }
 

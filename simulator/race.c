@@ -44,7 +44,7 @@ void race_cluster_init(Cluster *c)
   k->stride = (sizeof(Clock) + k->length * sizeof(uint32_t) + 7) / 8 * 8;
   k->warp = g_malloc0(k->warps * k->stride);
   for (unsigned i = 0; i < k->warps; i++) {
-    clock_of(k, i)->v[i] = 1;
+    clock_of(k, i)->v[i] = 2;
     clock_of(k, i)->foreign = knowledge_ref(c->run->known_at_start);
   }
   k->synced = g_new0(uint32_t, k->warps);
@@ -248,11 +248,13 @@ void race_barrier(Block *block, const Barrier *b)
   clock_reset(k, clock);
 }
 
-/* relaxed: only what an earlier fence of the cluster's or a wider scope has released */
+/* relaxed: only what an earlier fence of the cluster's or a wider scope has released, and that the warp runs */
 void race_cluster_arrive(Warp *w, bool relaxed)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
+  uint32_t *started = &k->cluster->v[agent_of(k, w)];
+  *started = MAX(*started, 1);
   const Clock *fenced = relaxed ? order_fenced(k, w, SCOPE_CLUSTER) : NULL;
   if (fenced) clock_join(k, k->cluster, fenced);
   if (relaxed) return;
@@ -454,7 +456,16 @@ void race_copy_arrive(Warp *w, const Inst *in, unsigned lane)
   race_copy_wait(w, 1u << lane, 0, true);
 }
 
-/* --- the end of a block --- */
+/* --- the start and the end of a block --- */
+
+bool race_knows_start(const Warp *w, const Block *b)
+{
+  const Clocks *k = clocks_of(w);
+  const uint32_t *v = clock_of(k, agent_of(k, w))->v;
+  for (unsigned i = 0; i < k->per_block; i++)
+    if (v[b->rank * k->per_block + i]) return true;
+  return false;
+}
 
 void race_remote(Warp *w, const Inst *in, const Block *b)
 {
@@ -537,9 +548,11 @@ void race_bulk_issue(BulkOperation *op)
   for (unsigned i = 0; i < c->n_blocks; i++) {
     Block *b = &c->blocks[i];
     if (op->mask ? !(op->mask >> i & 1) : b != op->to) continue;
+    if (op->mask && b != w->block) memory_peer(w, a.in, a.lane, b, op->to_offset, ACCESS_WRITE);
     Mbarrier *m =
         mbarrier_find(w, op->base.in, op->base.lane, op->mask ? b : op->barrier_block, op->barrier_offset);
     if (!m) continue;
+    race_mbarrier_used(w, op->base.in, op->base.lane, m);
     check_initialised(op, m);
     layout_loaded(b, op);
     a.block = b;

@@ -1,7 +1,8 @@
 /* Races: two accesses to the same bytes that nothing orders, generic and async proxy told apart.
  *
  * Vector clocks over the agents of a cluster (W warps):
- *   w          generic accesses of warp w, counted in releases and proxy fences
+ *   w          generic accesses of warp w, counted in releases and proxy fences from 2 on; 1 is known of a
+ *              warp that is known to have started
  *   W + w      cp.async writes of warp w, counted in groups
  *   2W + w     reads by products of the warpgroup that begins with warp w, in groups
  *   3W + w     reads by bulk stores of warp w, in operations
@@ -69,6 +70,8 @@ void race_store_async(Warp *w, const Inst *in, unsigned lane, const Place *to, u
 void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width, const uint32_t *offsets,
                        unsigned n);
 void race_product_wait(Warp *w, uint32_t keep);
+/* Is what the warp does next ordered behind the start of the block? Races are tracked. */
+bool race_knows_start(const Warp *w, const Block *b);
 /* A peer's shared memory is touched: the peer must not end before. */
 void race_remote(Warp *w, const Inst *in, const Block *b);
 void race_block_exit(Warp *last);

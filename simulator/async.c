@@ -1,5 +1,6 @@
 /* Asynchronous operations: when they land, bulk groups, the movement of the bytes. */
 #include "simulator/copy.h"
+#include "simulator/definedness.h"
 #include "simulator/exec.h"
 #include "simulator/place.h"
 #include "simulator/race.h"
@@ -100,9 +101,11 @@ static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t va
   Mover *m = user;
   BulkOperation *op = m->op;
   uint8_t piece[16] = {0};
-  bool all_defined = true;
+  Place to = {
+      .at = m->block->shared + offset, .block = m->block, .offset = offset, .defined = m->block->defined};
   unsigned n = 16 / element;
-  if (op->map.fill_nan) /* the hardware's pattern, for f64 as well */
+  memory_define(&to, 16, true); /* what is filled counts as written */
+  if (op->map.fill_nan)         /* the hardware's pattern, for f64 as well */
     for (unsigned i = 0; i < 16; i++)
       piece[i] = i & 1 ? 0x7f : 0xf7;
   bool whole = valid == (n == 32 ? FULL : (1u << n) - 1);
@@ -111,27 +114,25 @@ static void load_piece(void *user, uint32_t offset, uint64_t global, uint32_t va
     Place p = {.buffer = b, .offset = global - b->address, .defined = b->defined};
     memcpy(piece, b->data + p.offset, 16);
     if (op->map.type == NUMBER_TF32) round_to_tf32(piece, 16);
-    all_defined = memory_is_defined(&p, 16);
+    memory_define_as(&to, &p, 16);
     race_async_global(op, &p, 16, ACCESS_READ);
   } else {
     for (unsigned i = 0; i < n; i++) {
       if (!(valid >> i & 1)) continue;
-      Place p = memory_place(op->base.warp, op->base.in, op->base.lane, SPACE_GLOBAL, global + i * element, 1,
-                             ACCESS_READ);
+      Place q = to, p = memory_place(op->base.warp, op->base.in, op->base.lane, SPACE_GLOBAL,
+                                     global + i * element, 1, ACCESS_READ);
       if (p.at && p.buffer->bytes - p.offset >= element) {
         memcpy(piece + i * element, p.at, element);
         if (op->map.type == NUMBER_TF32) round_to_tf32(piece + i * element, element);
-        all_defined &= memory_is_defined(&p, element);
+        q.offset += i * element;
+        memory_define_as(&q, &p, element);
         race_async_global(op, &p, element, ACCESS_READ);
       } else if (p.at) {
         piece_place(m, global + i * element, element, ACCESS_READ);
       }
     }
   }
-  Place to = {
-      .at = m->block->shared + offset, .block = m->block, .offset = offset, .defined = m->block->defined};
   memcpy(to.at, piece, 16);
-  memory_define(&to, 16, all_defined);
 }
 
 static void reduce_bytes(BulkOperation *op, uint8_t *to, const uint8_t *from, unsigned bytes)
@@ -212,7 +213,7 @@ static void linear_to_shared(BulkOperation *op, Block *to)
       reduce_bytes(op, q.at, p.at, (unsigned)op->bytes);
     else
       memmove(q.at, p.at, op->bytes);
-    memory_define(&q, (unsigned)op->bytes, memory_is_defined(&p, (unsigned)op->bytes));
+    memory_define_as(&q, &p, op->bytes);
     return;
   }
   Place p = memory_place(w, op->base.in, op->base.lane, SPACE_GLOBAL, op->global, 1, ACCESS_READ);
@@ -226,12 +227,7 @@ static void linear_to_shared(BulkOperation *op, Block *to)
   }
   race_async_global(op, &p, (unsigned)op->bytes, ACCESS_READ);
   memcpy(q.at, p.at, op->bytes);
-  for (uint64_t i = 0; i < op->bytes; i += 16) {
-    Place a = p, b = q;
-    a.offset += i;
-    b.offset += i;
-    memory_define(&b, 16, memory_is_defined(&a, 16));
-  }
+  memory_define_as(&q, &p, op->bytes);
 }
 
 static void linear_to_global(BulkOperation *op)

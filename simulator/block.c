@@ -85,6 +85,7 @@ static void warp_init(Block *b, unsigned id, uint8_t *registers)
     w->undefined = g_new(uint32_t, k->n_slots);
     memset(w->undefined, 0xff, k->n_slots * sizeof(uint32_t));
     memset(w->undefined, 0, 4 * sizeof(uint32_t)); /* the sink */
+    w->unknown = g_malloc0(k->n_slots * sizeof w->unknown[0]);
     if (k->has_products) {
       w->in_flight = g_new0(uint8_t, k->n_slots);
       w->write_time = g_new0(uint32_t, k->n_slots);
@@ -157,6 +158,7 @@ void cluster_free(Cluster *c)
       call_warp_free(w);
       poll_free(w);
       g_free(w->undefined);
+      g_free(w->unknown);
       g_free(w->in_flight);
       g_free(w->write_time);
       g_free(w->joins);

@@ -1,5 +1,6 @@
 /* Checks of every executed instruction: undefined values, registers of products in flight. */
 #pragma once
+#include "simulator/definedness.h"
 #include "simulator/machine.h"
 
 /* The rare path: some register of the instruction is in flight. */
@@ -27,19 +28,13 @@ static inline void check_before(Warp *w, const Inst *in, uint32_t mask)
   uint32_t undefined = 0;
   for (unsigned i = 0; i < in->n_reads; i++)
     undefined |= w->undefined[in->reads[i]];
-  for (unsigned i = 0; i < in->n_writes; i++) {
-    uint32_t *u = &w->undefined[in->writes[i]];
-    *u = (*u & ~mask) | (undefined & mask);
+  if (undefined & mask) {
+    spread_undefined(w, in, mask, undefined);
+    return;
   }
+  for (unsigned i = 0; i < in->n_writes; i++)
+    w->undefined[in->writes[i]] &= ~mask;
 }
 
 /* A value that decides something: where memory is touched, what is stored to an output. */
 void check_value(Warp *w, const Inst *in, uint32_t id, uint32_t mask, const char *what);
-
-/* A register packed from parts, some of them undefined: undefined is counted per register, and compilers
- * leave upper parts that nobody uses without a value. So in foreign code the lowest part decides. any: lanes
- * in which some part is undefined. */
-static inline uint32_t packed_undefined(const Warp *w, uint32_t lowest, uint32_t any)
-{
-  return w->block->cluster->run->ours ? any : lowest;
-}

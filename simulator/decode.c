@@ -1,5 +1,6 @@
 /* From parsed text to decoded instructions: operands become slots, opcodes become handlers. See decode.h. */
 #include "simulator/decode.h"
+#include "simulator/definedness.h"
 #include "simulator/flow.h"
 #include <stdarg.h>
 #include <string.h>
@@ -460,6 +461,7 @@ void decode_instruction(Decoder *d, const PtxInstruction *source_, Inst *in)
   if (!d->failed && !in->run) decode_fail(d, "not implemented");
   in->reads = keep(d, d->reads, &in->n_reads);
   in->writes = keep(d, d->writes, &in->n_writes);
+  spread_decode(in);
 }
 
 /* Shared variables of the module, then those of the entry, then those of the functions it may call. */

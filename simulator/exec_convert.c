@@ -275,9 +275,12 @@ static uint32_t pack_lane(const Inst *in, uint32_t a, uint32_t b)
 static void pack_undefined(Warp *w, const Inst *in, uint32_t mask)
 {
   if (!w->undefined) return;
-  uint32_t high = undefined_lanes(w, in->a[0]), low = undefined_lanes(w, in->a[1]), u = high | low;
-  if (u && in->a[1] != OPERAND_NONE) u = packed_undefined(w, low, u);
+  uint32_t u = undefined_lanes(w, in->a[0]) | undefined_lanes(w, in->a[1]);
   set_undefined(w, in->d[0], mask, u);
+  if (!(u & mask) || in->a[1] == OPERAND_NONE) return;
+  bool bytes = in->type2 == TYPE_E4M3X2 || in->type2 == TYPE_E5M2X2;
+  const PackedPart parts[] = {{in->a[1], 4}, {in->a[0], 4}};
+  pack_unknown(w, in, mask, parts, 2, bytes ? 1 : 2);
 }
 
 static Step run_pack_convert(Warp *w, const Inst *in, uint32_t mask)

@@ -61,7 +61,7 @@ static bool copy_whole(Warp *w, const AsyncCopy *c, unsigned l, const Place *to)
     memcpy(to->at, p.at, 16);
   else
     memcpy(to->at, p.at, bytes);
-  memory_define(to, bytes, memory_is_defined(&p, bytes));
+  memory_define_as(to, &p, bytes);
   return true;
 }
 
@@ -69,8 +69,7 @@ static void copy_lane(Warp *w, const AsyncCopy *c, unsigned l)
 {
   const Inst *in = c->in;
   uint8_t data[16] = {0};
-  bool defined = true;
-  Place q = place_at(w, in, l, SPACE_SHARED, c->to[l], in->bytes, ACCESS_WRITE);
+  Place from = {0}, q = place_at(w, in, l, SPACE_SHARED, c->to[l], in->bytes, ACCESS_WRITE);
   if (q.at && copy_whole(w, c, l, &q)) return;
   if (c->bytes[l]) {
     Place p = memory_place(w, in, l, SPACE_GLOBAL, c->from[l], 1, ACCESS_READ);
@@ -81,11 +80,12 @@ static void copy_lane(Warp *w, const AsyncCopy *c, unsigned l)
     }
     race_access(w, in, l, &p, c->bytes[l], ACCESS_READ, false);
     memcpy(data, p.at, c->bytes[l]);
-    defined = memory_is_defined(&p, c->bytes[l]);
+    from = p;
   }
   if (!q.at) return;
   memcpy(q.at, data, in->bytes);
-  memory_define(&q, in->bytes, defined);
+  memory_define(&q, in->bytes, true);
+  if (c->bytes[l]) memory_define_as(&q, &from, c->bytes[l]);
 }
 
 /* lands what the lanes have issued in groups before the latest `keep` */

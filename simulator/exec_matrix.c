@@ -31,10 +31,11 @@ static void transpose8(Row m[8])
 
 /* One matrix into a register: lane 4 * r + q has the elements 2 * q and 2 * q + 1 of row r, so a row is 16
  * bytes of it. */
-static void load_matrix(Warp *w, const Inst *in, unsigned matrix, uint32_t *out, uint32_t *undefined)
+static void load_matrix(Warp *w, const Inst *in, unsigned matrix, uint32_t *out, uint8_t *undefined)
 {
   Row rows[8];
-  uint32_t bad = 0; /* rows with undefined bytes */
+  uint16_t missing[8] = {0}; /* per row: bytes nobody has written */
+  bool bad = false;
   for (unsigned r = 0; r < 8; r++) {
     unsigned lane = matrix * 8 + r;
     Place p = place_at(w, in, lane, (Space)in->space, row_address(w, in, lane), 16, ACCESS_READ);
@@ -44,13 +45,31 @@ static void load_matrix(Warp *w, const Inst *in, unsigned matrix, uint32_t *out,
     }
     race_access(w, in, lane, &p, 16, ACCESS_READ, false);
     memcpy(&rows[r], p.at, 16);
-    if (!memory_is_defined(&p, 16)) bad |= 1u << r;
+    if (memory_is_defined(&p, 16)) continue;
+    missing[r] = (uint16_t) ~(p.defined[p.offset >> 6] >> (p.offset & 63));
+    bad = true;
   }
   if (in->negate) transpose8(rows);
   memcpy(out, rows, sizeof rows);
-  *undefined = 0;
-  for (unsigned l = 0; bad && l < LANES; l++)
-    *undefined |= (uint32_t)(in->negate ? (bad >> 2 * (l % 4) & 3) != 0 : bad >> l / 4 & 1) << l;
+  memset(undefined, 0, LANES);
+  for (unsigned l = 0; bad && l < LANES; l++) {
+    const unsigned r = l / 4, q = l % 4;
+    undefined[l] =
+        (uint8_t)(in->negate ? (missing[2 * q] >> 2 * r & 3) | (missing[2 * q + 1] >> 2 * r & 3) << 2
+                             : missing[r] >> 4 * q & 15);
+  }
+}
+
+/* undefined: bytes of each lane's register */
+static void define_loaded(Warp *w, uint32_t id, const uint8_t *undefined)
+{
+  set_undefined(w, id, FULL, 0);
+  for (unsigned l = 0; l < LANES && w->undefined; l++) {
+    uint64_t bits = 0;
+    for (unsigned i = 0; i < 4; i++)
+      if (undefined[l] >> i & 1) bits |= 0xffull << 8 * i;
+    if (bits) set_unknown(w, id, l, 4, bits);
+  }
 }
 
 /* negate: transposed */
@@ -59,12 +78,13 @@ static Step run_ldmatrix(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined)
     check_value(w, in, in->a[0], in->n_list == 4 ? FULL : (1u << (8 * in->n_list)) - 1, "a row address");
   /* a destination may hold addresses of rows */
-  uint32_t result[4][LANES], undefined[4];
+  uint32_t result[4][LANES];
+  uint8_t undefined[4][LANES];
   for (unsigned m = 0; m < in->n_list; m++)
-    load_matrix(w, in, m, result[m], &undefined[m]);
+    load_matrix(w, in, m, result[m], undefined[m]);
   for (unsigned m = 0; m < in->n_list; m++) {
     memcpy(operand(w, in->list[m]), result[m], sizeof result[m]);
-    set_undefined(w, in->list[m], FULL, undefined[m]);
+    define_loaded(w, in->list[m], undefined[m]);
   }
   return STEP_NEXT;
 }
@@ -84,10 +104,11 @@ static void store_matrix(Warp *w, const Inst *in, unsigned matrix)
     memcpy(p.at, &rows[r], 16);
     memory_define(&p, 16, true);
     for (unsigned c = 0; undefined && p.defined && c < 8; c++) {
-      unsigned from = in->negate ? c * 4 + r / 2 : r * 4 + c / 2;
+      unsigned from = in->negate ? c * 4 + r / 2 : r * 4 + c / 2, half = (in->negate ? r : c) & 1;
       Place q = p;
       q.offset += 2 * c;
-      if (undefined >> from & 1) memory_define(&q, 2, false);
+      uint64_t bits = unknown_bits(w, in->list[matrix], from, 4);
+      memory_define_known(&q, 2, bits >> 16 * half & 0xffff);
     }
   }
 }
@@ -254,7 +275,7 @@ static const ProductTile *spread_tile(Warp *w, const Inst *in, const WarpProduct
 }
 
 /* Row of A and column of B make an element of D undefined. */
-static void spread_undefined(Warp *w, const Inst *in, const WarpProduct *s)
+static void spread_products(Warp *w, const Inst *in, const WarpProduct *s)
 {
   if (!w->undefined) return;
   uint32_t rows = 0, columns = 0, any = 0;
@@ -323,7 +344,7 @@ static Step run_mma(Warp *w, const Inst *in, uint32_t mask)
   format.type = s->b;
   format.lowest = s->model.lowest_b;
   const ProductTile *b = spread_tile(w, in, s, format);
-  spread_undefined(w, in, s);
+  spread_products(w, in, s);
   unsigned halves = s->m / 8;
   uint32_t acc[4][LANES] __attribute__((aligned(64))), *pointers[4];
   const uint32_t *list = in->list + s->nc + s->na + s->nb;

@@ -70,15 +70,23 @@ static void set_undefined_elements(Warp *w, const Inst *in, uint32_t mask, const
       bool nearer = in->list[e] > in->list[owner] || in->list[owner] > in->writes[i];
       if (in->list[e] <= in->writes[i] && nearer) owner = e;
     }
-    set_undefined(w, in->writes[i], mask, undefined[owner]);
+    /* which bytes of a lane are undefined is known already */
+    set_undefined(w, in->writes[i], in->bytes > 8 ? mask : mask & ~undefined[owner], undefined[owner]);
   }
 }
 
-static void note_undefined(const Inst *in, const Place *place, unsigned lane, uint32_t *undefined)
+/* A register that is wider than the element takes its sign. */
+static void note_undefined(Warp *w, const Inst *in, const Place *place, unsigned lane, uint32_t *undefined)
 {
   Place p = *place;
-  for (unsigned e = 0; e < in->n_list; e++, p.offset += in->bytes)
-    if (!is_defined_near(&p, in->bytes)) undefined[e] |= 1u << lane;
+  for (unsigned e = 0; e < in->n_list; e++, p.offset += in->bytes) {
+    if (is_defined_near(&p, in->bytes)) continue;
+    undefined[e] |= 1u << lane;
+    if (in->bytes > 8 || in->list[e] < 4) continue;
+    uint64_t bits = memory_unknown(&p, in->bytes);
+    if (in->negate && in->bytes < 8 && bits >> (in->bytes * 8 - 1) & 1) bits |= ~0ull << in->bytes * 8;
+    set_unknown(w, in->list[e], lane, in->operation ? 8 : 4, bits);
+  }
 }
 
 /* in->list: destinations; in->operation: destination registers are 64 bits wide; in->negate: sign-extend */
@@ -104,7 +112,7 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
         extend_run(w, in, &run, l, &p, total);
       else
         race_access(w, in, l, &p, total, ACCESS_READ, true);
-      if (!is_defined_near(&p, total)) note_undefined(in, &p, l, undefined);
+      if (!is_defined_near(&p, total)) note_undefined(w, in, &p, l, undefined);
     }
     /* what was refused is reported already: go on with zeros */
     if (word) {
@@ -128,6 +136,16 @@ static Step run_load(Warp *w, const Inst *in, uint32_t mask)
   end_run(w, in, &run, total);
   set_undefined_elements(w, in, mask, undefined);
   return polls ? session_switch(w, poll_end(w, in, mask, same)) : STEP_NEXT;
+}
+
+/* Is one of the bytes that the lane stores undefined? */
+static bool stores_unknown(const Warp *w, const Inst *in, unsigned lane)
+{
+  for (unsigned e = 0; e < in->n_list; e++)
+    if (in->bytes > 8 ? undefined_lanes(w, in->list[e]) >> lane & 1
+                      : unknown_bits(w, in->list[e], lane, in->bytes) != 0)
+      return true;
+  return false;
 }
 
 static Step run_store(Warp *w, const Inst *in, uint32_t mask)
@@ -157,13 +175,15 @@ static Step run_store(Warp *w, const Inst *in, uint32_t mask)
     if (p.defined) {
       memory_define(&p, total, true);
       for (unsigned e = 0; e < n && undefined >> l & 1; e++) {
-        if (!(undefined_lanes(w, in->list[e]) >> l & 1)) continue;
         Place q = p;
         q.offset += e * bytes;
-        memory_define(&q, bytes, false);
+        if (bytes <= 8)
+          memory_define_known(&q, bytes, unknown_bits(w, in->list[e], l, bytes));
+        else if (undefined_lanes(w, in->list[e]) >> l & 1)
+          memory_define(&q, bytes, false);
       }
     }
-    if (undefined >> l & 1 && p.buffer)
+    if (undefined >> l & 1 && p.buffer && stores_unknown(w, in, l))
       fault(w, in, l, SIM_FAULT_UNDEFINED, address, "a value nobody has written is stored to buffer '%s'",
             p.buffer->name);
   }

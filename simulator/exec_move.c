@@ -40,18 +40,24 @@ static bool is_word_pair(const Inst *in, uint32_t mask)
   return mask == FULL && in->bytes == 8 && in->n_list == 2;
 }
 
+static void pack_definedness(Warp *w, const Inst *in, uint32_t mask, unsigned part)
+{
+  uint32_t u = 0;
+  PackedPart parts[8];
+  for (unsigned i = 0; i < in->n_list; i++) {
+    parts[i] = (PackedPart){in->list[i], part};
+    u |= undefined_lanes(w, in->list[i]);
+  }
+  for (unsigned i = 0; i < in->n_writes; i++)
+    set_undefined(w, in->writes[i], mask, u);
+  if (u & mask && in->bytes <= 8) pack_unknown(w, in, mask, parts, in->n_list, part);
+}
+
 /* a wide register from parts, lowest first; list: parts */
 static Step run_pack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned part = in->bytes / in->n_list;
-  if (w->undefined) {
-    uint32_t u = 0;
-    for (unsigned i = 0; i < in->n_list; i++)
-      u |= undefined_lanes(w, in->list[i]);
-    if (u && part < 4) u &= packed_undefined(w, undefined_lanes(w, in->list[0]), u);
-    for (unsigned i = 0; i < in->n_writes; i++)
-      set_undefined(w, in->writes[i], mask, u);
-  }
+  if (w->undefined) pack_definedness(w, in, mask, part);
   if (is_word_pair(in, mask)) {
     pack_words(operand(w, in->list[0]), operand(w, in->list[1]), operand(w, in->d[0]));
     return STEP_NEXT;
@@ -76,6 +82,11 @@ static Step run_pack(Warp *w, const Inst *in, uint32_t mask)
 static Step run_unpack(Warp *w, const Inst *in, uint32_t mask)
 {
   unsigned part = in->bytes / in->n_list;
+  if (undefined_lanes(w, in->a[0]) & mask && in->bytes <= 8)
+    unpack_unknown(w, in, mask, part);
+  else if (w->undefined)
+    for (unsigned i = 0; i < in->n_writes; i++)
+      set_undefined(w, in->writes[i], mask, undefined_lanes(w, in->a[0]));
   if (is_word_pair(in, mask) && in->list[0] >= 4 && in->list[1] >= 4) {
     unpack_words(operand(w, in->a[0]), operand(w, in->list[0]), operand(w, in->list[1]));
     return STEP_NEXT;
@@ -150,7 +161,7 @@ static void decode_pack(Decoder *d, PtxType type, const PtxOperand *vector, bool
     in->a[0] = source_at(d, 1, type);
   else
     in->d[0] = destination_at(d, 0, type);
-  if (!unpack) in->flags |= INST_CUSTOM;
+  in->flags |= INST_CUSTOM;
   in->run = unpack ? run_unpack : run_pack;
 }
 
@@ -201,8 +212,11 @@ static Step run_select(Warp *w, const Inst *in, uint32_t mask)
   if (w->undefined) {
     uint32_t p = predicate(w, in->a[2]), u = undefined_lanes(w, in->a[2]);
     u |= (undefined_lanes(w, in->a[0]) & p) | (undefined_lanes(w, in->a[1]) & ~p);
-    for (unsigned i = 0; i < in->n_writes; i++)
-      set_undefined(w, in->writes[i], mask, u);
+    if (u & mask)
+      select_unknown(w, in, mask, p);
+    else
+      for (unsigned i = 0; i < in->n_writes; i++)
+        set_undefined(w, in->writes[i], mask, 0);
   }
   return in->bytes == 8 ? select64(w, in, mask) : select32(w, in, mask);
 }

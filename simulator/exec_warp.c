@@ -1,4 +1,5 @@
 /* Instructions between the lanes of a warp: shfl, vote, match, redux, elect. */
+#include "simulator/definedness.h"
 #include "simulator/exec.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -15,7 +16,10 @@ enum { SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BFLY, SHUFFLE_IDX };
 static Step run_shuffle(Warp *w, const Inst *in, uint32_t mask)
 {
   uint32_t value[LANES], found = 0, undefined = 0, source_undefined = undefined_lanes(w, in->a[0]);
+  uint8_t from[LANES];
+  uint64_t bits[LANES];
   memcpy(value, operand(w, in->a[0]), sizeof value);
+  if (source_undefined) gather_unknown(w, in->a[0], bits);
   uint32_t *out = operand(w, in->d[0]);
   for_lanes(l, mask)
   {
@@ -44,6 +48,7 @@ static Step run_shuffle(Warp *w, const Inst *in, uint32_t mask)
     }
     if (!ok) j = lane;
     out[l] = value[j & 31];
+    from[l] = (uint8_t)(j & 31);
     found |= (uint32_t)ok << l;
     bool absent = !(mask >> (j & 31) & 1);
     if (absent || source_undefined >> (j & 31) & 1) undefined |= 1u << l;
@@ -52,7 +57,9 @@ static Step run_shuffle(Warp *w, const Inst *in, uint32_t mask)
     set_predicate(w, in->d[1], mask, found);
     set_undefined(w, in->d[1], mask, undefined_lanes(w, in->a[1]));
   }
-  set_undefined(w, in->d[0], mask, undefined | (undefined_lanes(w, in->a[1]) & mask));
+  uint32_t astray = undefined_lanes(w, in->a[1]) & mask;
+  set_undefined(w, in->d[0], mask, undefined | astray);
+  if (source_undefined) shuffle_unknown(w, in->d[0], mask & ~astray, from, bits);
   return STEP_NEXT;
 }
 

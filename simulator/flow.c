@@ -2,6 +2,7 @@
  * call.c has the others), branch targets resolved, and each branch told where its lanes meet again: at the
  * immediate post-dominator. */
 #include "simulator/flow.h"
+#include "simulator/definedness.h"
 #include <string.h>
 
 #define MAX_DEPTH 24
@@ -145,6 +146,8 @@ static Step run_copy_register(Warp *w, const Inst *in, uint32_t mask)
   }
   for (unsigned i = 0; i < MAX(bytes / 4, 1); i++)
     set_undefined(w, in->d[0] + i, mask, undefined_lanes(w, in->a[0]));
+  if (undefined_lanes(w, in->a[0]) & mask && bytes > 1 && bytes <= 8)
+    for_lanes(l, mask) set_unknown(w, in->d[0], l, bytes, unknown_bits(w, in->a[0], l, bytes));
   return STEP_NEXT;
 }
 

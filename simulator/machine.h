@@ -66,6 +66,27 @@ enum {                     /* Inst.flags */
        INST_ANYWHERE = 64, /* lanes of the same members may meet at different instructions of this kind */
 };
 
+/* How undefined bytes go through an instruction: definedness.h. */
+typedef enum {
+  SPREAD_WHOLE, /* all of the result is undefined */
+  SPREAD_COPY,
+  SPREAD_LOGIC,
+  SPREAD_LEFT,
+  SPREAD_RIGHT,
+  SPREAD_FUNNEL,
+  SPREAD_EXTRACT,
+  SPREAD_INSERT,
+  SPREAD_PERMUTE,
+  SPREAD_CONVERT,
+  SPREAD_PARTS, /* packed values, each by itself */
+} SpreadKind;
+
+typedef struct Spread {
+  uint8_t kind, bytes, from; /* bytes of the result and of the sources */
+  uint8_t unit, table;       /* of parts: their bytes; of logic: the truth table */
+  bool is_signed;
+} Spread;
+
 struct Inst {
   Handler run;
   uint32_t guard;
@@ -80,7 +101,8 @@ struct Inst {
   uint16_t n_list, n_reads, n_writes;
   uint32_t *reads, *writes; /* register slots, for the checkers */
   int64_t immediate;
-  uint64_t more;               /* per-instruction extras */
+  uint64_t more; /* per-instruction extras */
+  Spread spread;
   uint32_t target, reconverge; /* branch; reconverge: immediate post-dominator */
   const PtxInstruction *source;
   void *data;
@@ -158,8 +180,9 @@ typedef struct AsyncCopy AsyncCopy;
 struct Warp {
   uint8_t *registers;
   const uint8_t *constants;
-  uint32_t *undefined; /* per slot: lanes whose value nobody has written */
-  uint8_t *in_flight;  /* per slot: wgmma token number modulo 255 + 1, 0: free */
+  uint32_t *undefined;    /* per slot: lanes whose value has bytes that nobody has written */
+  uint32_t (*unknown)[4]; /* and which of its bytes: definedness.h */
+  uint8_t *in_flight;     /* per slot: wgmma token number modulo 255 + 1, 0: free */
   Block *block;
   uint32_t id, live, exited;
   Group groups[LANES];
@@ -386,7 +409,11 @@ static inline uint32_t undefined_lanes(const Warp *w, uint32_t id)
 
 static inline void set_undefined(Warp *w, uint32_t id, uint32_t mask, uint32_t undefined)
 {
-  if (w->undefined && id != OPERAND_NONE) w->undefined[id] = (w->undefined[id] & ~mask) | (undefined & mask);
+  if (!w->undefined || id == OPERAND_NONE) return;
+  undefined &= mask;
+  w->undefined[id] = (w->undefined[id] & ~mask) | undefined;
+  for (unsigned i = 0; undefined && i < 4; i++)
+    w->unknown[id][i] |= undefined;
 }
 
 #define for_lanes(l, mask)                                                                                   \

@@ -247,6 +247,12 @@ static void expect_spaces(const SimLaunch *l)
   assert_memory_equal(c, want, sizeof want);
 }
 
+static void expect_halves(const SimLaunch *l)
+{
+  for (unsigned i = 0; i < 32; i++)
+    assert_true(bf16_at(buffer(l, "c"), i) == 2 * bf16_at(buffer(l, "a"), i));
+}
+
 static void expect_partial(const SimLaunch *l)
 {
   const float *a = buffer(l, "a"), *c = buffer(l, "c");
@@ -281,7 +287,8 @@ static const struct {
                {"partial", expect_partial},
                {"leavers", expect_leavers},
                {"meetings", expect_meetings},
-               {"spaces", expect_spaces}};
+               {"spaces", expect_spaces},
+               {"halves", expect_halves}};
 
 /* --- running --- */
 

@@ -2,6 +2,8 @@
 #include "base/parallel.h"
 #include "generator/choose.h"
 #include "generator/compile_kernel.h"
+#include "generator/compile_names.h"
+#include "generator/compile_plan.h"
 #include <string.h>
 
 /* Kernels that are made at the same time, at most about: each takes some megabytes while it is made. */
@@ -14,11 +16,12 @@ typedef struct {
   const Fusion *fusion;
   CompileResult *result;
   GString *explain;
-  GHashTable *names; /* kernel names taken */
   const KernelLibraries *libraries;
   PlanLaunch **launches;   /* by the fusion's operators; NULL: there is nothing to launch */
-  GPtrArray *opened;       /* OpenOperator *: their variants are chosen, kernels and plan are to come */
-  GPtrArray *making;       /* KernelJob *, of those */
+  GPtrArray *opened;       /* OpenOperator *: their variants are chosen; in the order of the fusion */
+  GHashTable *keys;        /* key text -> OpenOperator *, the first that has it */
+  GHashTable *texts;       /* CompiledKernel * -> itself, equal where the texts are */
+  GPtrArray *making;       /* KernelJob * of the same time */
   const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
 } Compilation;
 
@@ -27,7 +30,7 @@ typedef struct KernelJob {
   const Compilation *compilation;
   const FusedOperator *op;
   const Choice *choice;
-  CompiledKernel *kernel; /* of the result */
+  CompiledKernel *kernel; /* until the result takes it */
   Arena *expressions;     /* that the plan copies in the end */
   KernelBuild *build;
   GString *remarks;
@@ -36,206 +39,33 @@ typedef struct KernelJob {
 } KernelJob;
 
 typedef struct OpenOperator {
+  const FusedOperator *op;
+  OperatorKey *key;
+  const struct OpenOperator *like; /* an operator before it that has the same key, and all the kernels */
   PlanLaunch *launch;
-  Chooser chooser;
+  Choice *variants;
+  unsigned n;
+  char **names; /* of kernels, by variants; NULL where one before it has the kernel */
   GString *explain;
-  KernelJob jobs[PLAN_MAX_VARIANTS]; /* of the variants that have a kernel of their own */
+  KernelJob *jobs; /* by variants; all zero before and after they are being made */
 } OpenOperator;
 
-static const char *file_name(Plan *plan, const char *kernel, const char *suffix)
+static void open_job(const Compilation *compilation, OpenOperator *opened, unsigned i)
 {
-  return arena_printf(plan->arena, "%s.%s", kernel, suffix);
-}
-
-/* Order in which the copy engine counts a tensor's dimensions: the contiguous one, then the others from last
- * to first. */
-static unsigned engine_order(const IrType *tensor, unsigned *order)
-{
-  unsigned n = 0, inner = tensor->rank - 1;
-  int64_t stride;
-  for (unsigned d = 0; d < tensor->rank; d++)
-    if (tensor->strides[d] && ir_expr_is_int(tensor->strides[d], &stride) && stride == 1) inner = d;
-  order[n++] = inner;
-  for (unsigned d = tensor->rank; d-- > 0;)
-    if (d != inner) order[n++] = d;
-  return n;
-}
-
-#define MAP_STRIDE 16 /* bytes: strides of tensor maps are multiples of it */
-
-/* What the second-level cache fetches when a box misses. Boxes whose rows begin beside multiples of a sector
- * are loaded a sixth slower with more than a line (docs/performance-log.md). */
-static unsigned promotion_of(const PlanTensorMap *map)
-{
-  int64_t stride;
-  for (unsigned i = 0; i + 1 < map->rank; i++)
-    if (symbolic_is_constant(map->strides[i], &stride) && stride % 32 != 0) return 128;
-  return 256;
-}
-
-/* The stride or, if it may be no multiple of what the copy engine steps in, the next one. */
-static const Symbolic *legal_stride(const KernelBuild *build, Arena *arena, const Symbolic *bytes)
-{
-  if (symbolic_divisible(bytes, MAP_STRIDE, &build->graph->facts)) return bytes;
-  const Symbolic *step = symbolic_constant(arena, MAP_STRIDE);
-  return symbolic_mul(arena, step, symbolic_ceil_div(arena, bytes, step));
-}
-
-static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanTensorMap *map)
-{
-  const IrType *tensor = &op->operands[0]->value->type;
-  const IrExpr *box = ir_attribute_value(op, ATTR_BOX);
-  unsigned order[IR_MAX_RANK], bytes = number_bytes(tensor->element);
-  map->rank = engine_order(tensor, order);
-  map->element = tensor->element;
-  map->swizzle = (unsigned)ir_attribute_int(op, ATTR_SWIZZLE, 0);
-  for (unsigned i = 0; i < map->rank; i++) {
-    unsigned d = order[i];
-    int64_t one;
-    map->box[i] = kernel_symbolic(build, plan->arena, box->items[d]);
-    map->element_strides[i] = 1;
-    map->dims[i] = kernel_symbolic(build, plan->arena, tensor->dims[d]);
-    if (!map->box[i] || !map->dims[i]) return false;
-    int64_t least, most; /* an empty tensor is never read, but the engine takes no extent of 0 */
-    symbolic_range(map->dims[i], &build->graph->facts, &least, &most);
-    if (least < 1)
-      map->dims[i] =
-          symbolic_binary(plan->arena, SYMBOLIC_MAX, map->dims[i], symbolic_constant(plan->arena, 1));
-    if (i == 0) continue;
-    const Symbolic *stride = kernel_symbolic(build, plan->arena, tensor->strides[d]);
-    map->strides[i - 1] = symbolic_mul(plan->arena, stride, symbolic_constant(plan->arena, bytes));
-    /* a dimension of extent 1 is never stepped along; its stride must only be legal, so it takes its
-     * neighbour's */
-    bool single = ir_expr_is_int(tensor->dims[d], &one) && one == 1;
-    if (single && i > 1) map->strides[i - 1] = map->strides[i - 2];
-    if (single && i == 1) map->strides[0] = legal_stride(build, plan->arena, map->strides[0]);
-  }
-  map->l2_promotion = promotion_of(map);
-  return true;
-}
-
-/* The workspace's tensor behind a kernel's tensor parameter that no graph knows (combine_streams), or NULL.
- */
-static const PlanTensor *shared_tensor(const KernelBuild *build, Plan *plan, const IrValue *tensor)
-{
-  static const IrAttributeKey keys[] = {ATTR_PARTS, ATTR_FLAGS};
-  for (unsigned i = 0; i < G_N_ELEMENTS(keys); i++) {
-    const IrExpr *name = ir_launch_get(build->kernel, keys[i]);
-    int64_t rows, columns;
-    if (!name || !name->name || !g_str_equal(name->name, tensor->name) ||
-        !ir_expr_is_int(tensor->type.dims[0], &rows) || !ir_expr_is_int(tensor->type.dims[1], &columns))
-      continue;
-    PlanTensor *shared = plan_share_tensor(plan, tensor->name, tensor->type.element, rows, columns);
-    shared->zero = keys[i] == ATTR_FLAGS;
-    return shared;
-  }
-  return NULL;
-}
-
-static bool fill_arguments(const KernelBuild *build, Plan *plan, PlanVariant *variant, GError **error)
-{
-  unsigned n;
-  const IrArgument *arguments = ir_kernel_arguments(build->kernel, &n);
-  for (unsigned i = 0; i < n; i++) {
-    const IrArgument *argument = &arguments[i];
-    const GraphTensor *tensor =
-        argument->tensor ? g_hash_table_lookup(build->tensors, argument->tensor->name) : NULL;
-    const PlanTensor *planned = tensor             ? plan_tensor(plan, tensor->name)
-                                : argument->tensor ? shared_tensor(build, plan, argument->tensor)
-                                                   : NULL;
-    const Symbolic *value = NULL, *offset = NULL;
-    bool ok = true;
-    if (tensor && tensor->begins && !symbolic_equals(tensor->begins, 0))
-      offset = symbolic_mul(plan->arena, tensor->begins,
-                            symbolic_constant(plan->arena, number_bytes(tensor->type)));
-    switch (argument->kind) {
-    case ARGUMENT_POINTER:
-      ok = planned && plan_add_pointer(plan, variant, argument->name, planned, offset);
-      break;
-    case ARGUMENT_SCALAR:
-      value = kernel_symbolic(build, plan->arena, ir_dim(build->module, argument->name));
-      ok = value && plan_add_scalar(plan, variant, argument->name, argument->type, value);
-      break;
-    case ARGUMENT_MAP: {
-      PlanArgument *added =
-          planned ? plan_add_tensor_map(plan, variant, argument->name, planned, offset) : NULL;
-      ok = added && fill_map(build, plan, argument->map, &added->map);
-      break;
-    }
-    }
-    if (!ok) {
-      error_set(error, ERROR_INTERNAL, NULL, "argument", NULL,
-                "argument '%s' of kernel '%s' has no launch expression", argument->name, build->kernel->name);
-      return false;
-    }
-  }
-  return true;
-}
-
-static bool fill_variant(Compilation *compilation, const KernelBuild *build, const CompiledKernel *kernel,
-                         PlanLaunch *launch, GError **error)
-{
-  Plan *plan = compilation->result->plan;
-  PlanVariant *variant = plan_add_variant(plan, launch, kernel->name, kernel->entry);
-  variant->ptx = file_name(plan, kernel->name, "ptx");
-  variant->cubin = file_name(plan, kernel->name, "cubin");
-  variant->guard = build->choice->guard;
-  variant->note = arena_printf(plan->arena, "template %s, tile %s, %s", kernel->template_name,
-                               kernel->tile_text, kernel->mechanism);
-  variant->shared = kernel->shared_bytes;
-  variant->waits = kernel->waits;
-  variant->block[0] = kernel->threads;
-  variant->cluster[0] = kernel->cluster;
-  const IrExpr *grid = ir_launch_get(build->kernel, ATTR_GRID);
-  for (unsigned d = 0; grid && d < 3 && d < grid->n; d++) {
-    variant->grid[d] = kernel_symbolic(build, plan->arena, grid->items[d]);
-    if (!variant->grid[d]) {
-      error_set(error, ERROR_INTERNAL, NULL, "grid", NULL, "the grid of kernel '%s' has no launch expression",
-                kernel->name);
-      return false;
-    }
-  }
-  return fill_arguments(build, plan, variant, error);
-}
-
-/* A variant with another guard for the kernel that one before it has. */
-static void repeat_variant(Plan *plan, PlanLaunch *launch, const PlanVariant *before, const Symbolic *guard)
-{
-  PlanVariant *variant = plan_add_variant(plan, launch, before->kernel, before->entry);
-  *variant = *before;
-  variant->guard = guard;
-  variant->arguments = arena_new_array(plan->arena, PlanArgument, before->n_arguments);
-  memcpy(variant->arguments, before->arguments, before->n_arguments * sizeof *before->arguments);
-}
-
-static char *kernel_name(Compilation *compilation, const FusedOperator *op, const Choice *choice)
-{
-  g_autofree char *base = g_strdup_printf("%s_%s", op->name, choice->suffix);
-  char *name = g_strdup(base);
-  for (unsigned i = 2; g_hash_table_contains(compilation->names, name); i++) {
-    g_free(name);
-    name = g_strdup_printf("%s_%u", base, i);
-  }
-  g_hash_table_add(compilation->names, g_strdup(name));
-  return name;
-}
-
-static void open_job(Compilation *compilation, OpenOperator *opened, const Choice *choice, KernelJob *job)
-{
+  const Choice *choice = &opened->variants[i];
   CompiledKernel *kernel = g_new0(CompiledKernel, 1);
-  g_ptr_array_add(compilation->result->kernels, kernel);
-  kernel->name = kernel_name(compilation, opened->chooser.op, choice);
+  kernel->name = g_strdup(opened->names[i]);
   kernel->entry = g_strdup(kernel->name);
   kernel->template_name = g_strdup(choice->template_name);
   kernel->tile_text = g_strdup(choice->tile_text);
   kernel->stages = choice->stages;
-  *job = (KernelJob){.compilation = compilation,
-                     .op = choice->direct ? choice->direct : opened->chooser.op,
-                     .choice = choice,
-                     .kernel = kernel,
-                     .expressions = arena_new(),
-                     .remarks = g_string_new(NULL)};
-  g_ptr_array_add(compilation->making, job);
+  opened->jobs[i] = (KernelJob){.compilation = compilation,
+                                .op = choice->direct ? choice->direct : opened->op,
+                                .choice = choice,
+                                .kernel = kernel,
+                                .expressions = arena_new(),
+                                .remarks = g_string_new(NULL)};
+  g_ptr_array_add(compilation->making, &opened->jobs[i]);
 }
 
 /* On any thread: what it shares with other jobs is only read. */
@@ -264,29 +94,87 @@ static void make_kernel(unsigned i, void *data)
   job->done = run_job(job);
 }
 
-static bool finish_job(Compilation *compilation, const KernelJob *job, PlanLaunch *launch, GError **error)
+/* ---- Kernels of one text ---- */
+
+/* The text behind a piece of `text` that has no name of the kernel's in it, which ends at *end. */
+static const char *next_piece(const char *text, const CompiledKernel *kernel, const char **end)
+{
+  const char *name = strstr(text, kernel->entry);
+  *end = name ? name : text + strlen(text);
+  return name ? name + strlen(kernel->entry) : NULL;
+}
+
+/* But for their names. */
+static gboolean same_text(gconstpointer a, gconstpointer b)
+{
+  const CompiledKernel *x = a, *y = b;
+  if (x->threads != y->threads || x->cluster != y->cluster || x->shared_bytes != y->shared_bytes)
+    return FALSE;
+  const char *p = x->ptx, *q = y->ptx, *p_end, *q_end;
+  while (p && q) {
+    const char *p_next = next_piece(p, x, &p_end), *q_next = next_piece(q, y, &q_end);
+    if (p_end - p != q_end - q || memcmp(p, q, (size_t)(p_end - p)) != 0) return FALSE;
+    p = p_next;
+    q = q_next;
+  }
+  return !p && !q;
+}
+
+/* The entry's name stands once in a text. */
+static guint hash_text(gconstpointer memory)
+{
+  const CompiledKernel *kernel = memory;
+  size_t rest = strlen(kernel->ptx) - strlen(kernel->entry);
+  return (guint)rest * 31 + kernel->shared_bytes + kernel->threads;
+}
+
+/* Gives the result the job's kernel, unless it has one of the same text. */
+static const CompiledKernel *take_kernel(Compilation *compilation, KernelJob *job)
 {
   g_auto(GStrv) lines = g_strsplit(job->remarks->str, "\n", -1);
-  g_string_append_printf(compilation->explain, "  kernel %s\n", job->kernel->name);
+  CompiledKernel *kernel = g_steal_pointer(&job->kernel);
+  const CompiledKernel *same = g_hash_table_lookup(compilation->texts, kernel);
+  g_string_append_printf(compilation->explain, "  kernel %s%s%s\n", kernel->name,
+                         same ? ": the text of " : "", same ? same->name : "");
+  if (same) {
+    compiled_kernel_free(kernel);
+    return same;
+  }
   for (char **line = lines; *line; line++)
     if (**line) g_string_append_printf(compilation->explain, "    %s\n", *line);
-  return fill_variant(compilation, job->build, job->kernel, launch, error);
+  g_hash_table_add(compilation->texts, kernel);
+  g_ptr_array_add(compilation->result->kernels, kernel);
+  return kernel;
+}
+
+static bool finish_job(Compilation *compilation, KernelJob *job, PlanLaunch *launch, GError **error)
+{
+  const CompiledKernel *kernel = take_kernel(compilation, job);
+  return compile_fill_variant(compilation->result->plan, launch, job->build, kernel, error);
 }
 
 static void clear_job(KernelJob *job)
 {
   if (!job->compilation) return;
+  compiled_kernel_free(job->kernel);
   kernel_build_free(job->build);
   arena_free(job->expressions);
   g_string_free(job->remarks, TRUE);
   g_clear_error(&job->error);
+  *job = (KernelJob){0};
 }
 
 static void opened_free(void *memory)
 {
   OpenOperator *opened = memory;
-  for (unsigned i = 0; i < PLAN_MAX_VARIANTS; i++)
+  for (unsigned i = 0; i < opened->n; i++) {
     clear_job(&opened->jobs[i]);
+    g_free(opened->names[i]);
+  }
+  g_free(opened->jobs);
+  g_free(opened->names);
+  g_free(opened->variants);
+  operator_key_free(opened->key);
   g_string_free(opened->explain, TRUE);
   g_free(opened);
 }
@@ -345,11 +233,54 @@ static void allow_overlap(Plan *plan, PlanLaunch *launch)
   if (!follows) plan_add_dependency(plan, launch, plan->launches[launch->index - 1], true);
 }
 
-/* Chooses an operator's variants. */
+/* ---- Operators: choose, name, make, finish ---- */
+
+/* Chooses an operator's variants; it keeps those that there are. */
+static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **error)
+{
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){.op = opened->op,
+                       .graph = compilation->graph,
+                       .gpu = compilation->gpu,
+                       .options = compilation->options,
+                       .arena = compilation->result->plan->arena,
+                       .explain = opened->explain,
+                       .error = error};
+  if (!choose_variants(chooser)) return false;
+  bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
+  for (unsigned i = 0; i < chooser->n; i++) {
+    Choice *choice = &chooser->variants[i];
+    choice->overlap = beside && !choice->alone;
+    if (choice->direct) compilation->direct[opened->op->index] = choice->guard;
+  }
+  opened->n = chooser->n;
+  opened->variants = g_memdup2(chooser->variants, chooser->n * sizeof *chooser->variants);
+  opened->names = g_new0(char *, chooser->n);
+  opened->jobs = g_new0(KernelJob, chooser->n);
+  return true;
+}
+
+/* The kernels of one operator differ: tiles chosen for several ranges are numbered. */
+static void name_variants(OpenOperator *opened)
+{
+  for (unsigned i = 0; i < opened->n; i++) {
+    if (opened->variants[i].kernel_of != i) continue;
+    g_autofree char *base = compile_kernel_name(opened->op, &opened->variants[i]);
+    unsigned number = 1;
+    for (unsigned j = 0; j < i; j++) {
+      g_autofree char *other =
+          opened->names[j] ? compile_kernel_name(opened->op, &opened->variants[j]) : NULL;
+      number += !g_strcmp0(base, other);
+    }
+    opened->names[i] = number > 1 ? g_strdup_printf("%s_%u", base, number) : g_strdup(base);
+  }
+}
+
 static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
 {
   Plan *plan = compilation->result->plan;
   OpenOperator *opened = g_new0(OpenOperator, 1);
+  opened->op = op;
   opened->explain = g_string_new(NULL);
   g_ptr_array_add(compilation->opened, opened);
   g_string_append_printf(opened->explain, "%s\n", op->name);
@@ -362,67 +293,99 @@ static bool open_operator(Compilation *compilation, const FusedOperator *op, GEr
   for (unsigned i = 0; i < op->n_depends; i++)
     if (compilation->launches[op->depends_on[i]])
       plan_add_dependency(plan, launch, compilation->launches[op->depends_on[i]], false);
-  Chooser *chooser = &opened->chooser;
-  *chooser = (Chooser){.op = op,
-                       .graph = compilation->graph,
-                       .gpu = compilation->gpu,
-                       .options = compilation->options,
-                       .arena = plan->arena,
-                       .explain = opened->explain,
-                       .error = error};
-  if (!choose_variants(chooser)) return false;
-  bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
-  for (unsigned i = 0; i < chooser->n; i++) {
-    Choice *choice = &chooser->variants[i];
-    choice->overlap = beside && !choice->alone;
-    if (choice->direct) compilation->direct[op->index] = choice->guard;
-    if (choice->kernel_of == i) open_job(compilation, opened, choice, &opened->jobs[i]);
+  opened->key = operator_key(op, compilation->graph);
+  opened->like = g_hash_table_lookup(compilation->keys, opened->key->text);
+  if (!opened->like) {
+    g_hash_table_insert(compilation->keys, opened->key->text, opened);
+    if (!choose_for(compilation, opened, error)) return false;
+    name_variants(opened);
+    return true;
   }
+  compilation->direct[op->index] = compile_rename(plan->arena, compilation->direct[opened->like->op->index],
+                                                  opened->like->key, opened->key);
+  g_string_append_printf(opened->explain, "  the same variants and kernels as %s\n", opened->like->op->name);
   return true;
+}
+
+/* Operators may differ only in what their names do not tell, such as how rows are aligned: then digits of
+ * what they compute do. No name depends on the order of operators. */
+static void name_kernels(Compilation *compilation)
+{
+  g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr(GHashTable) several = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  for (unsigned i = 0; i < compilation->opened->len; i++) {
+    const OpenOperator *opened = compilation->opened->pdata[i];
+    for (unsigned j = 0; j < opened->n; j++)
+      if (opened->names[j] && !g_hash_table_add(taken, g_strdup(opened->names[j])))
+        g_hash_table_add(several, g_strdup(opened->names[j]));
+  }
+  for (unsigned i = 0; i < compilation->opened->len; i++) {
+    const OpenOperator *opened = compilation->opened->pdata[i];
+    for (unsigned j = 0; j < opened->n; j++) {
+      if (!opened->names[j] || !g_hash_table_contains(several, opened->names[j])) continue;
+      g_autofree char *plain = opened->names[j];
+      opened->names[j] = NULL;
+      for (unsigned n = 4; !opened->names[j] || !g_hash_table_add(taken, g_strdup(opened->names[j]));
+           n += 4) {
+        g_autofree char *digits = operator_key_digits(opened->key, n);
+        g_free(opened->names[j]);
+        opened->names[j] = g_strdup_printf("%s_%s", plain, digits);
+      }
+    }
+  }
 }
 
 static bool finish_operator(Compilation *compilation, OpenOperator *opened, GError **error)
 {
   Plan *plan = compilation->result->plan;
   g_string_append(compilation->explain, opened->explain->str);
-  for (unsigned i = 0; i < opened->chooser.n; i++) {
-    const Choice *choice = &opened->chooser.variants[i];
+  if (!opened->launch) return true;
+  if (opened->like)
+    compile_repeat_launch(plan, opened->launch, opened->key, opened->like->launch, opened->like->key);
+  for (unsigned i = 0; i < opened->n; i++) {
+    const Choice *choice = &opened->variants[i];
     KernelJob *job = &opened->jobs[i];
     if (choice->kernel_of < i)
-      repeat_variant(plan, opened->launch, opened->launch->variants[choice->kernel_of], choice->guard);
+      compile_repeat_variant(plan, opened->launch, opened->launch->variants[choice->kernel_of],
+                             choice->guard);
     else if (!job->done)
       g_propagate_error(error, g_steal_pointer(&job->error));
     if (choice->kernel_of == i && (!job->done || !finish_job(compilation, job, opened->launch, error)))
       return false;
   }
-  if (opened->launch) {
-    allow_overlap(plan, opened->launch);
-    plan_own_launch(plan, opened->launch);
-  }
+  allow_overlap(plan, opened->launch);
+  plan_own_launch(plan, opened->launch);
+  for (unsigned i = 0; i < opened->n; i++)
+    clear_job(&opened->jobs[i]);
   return true;
 }
 
-/* Makes the kernels of the operators that are open and completes their part of the plan. */
-static bool finish_opened(Compilation *compilation, GError **error)
+/* Makes the kernels of operators [first, last) and completes their part of the plan. */
+static bool make_operators(Compilation *compilation, unsigned first, unsigned last, GError **error)
 {
   const CompileOptions *options = compilation->options;
   unsigned threads = options ? options->report ? 1 : options->threads : 0;
   parallel_for(compilation->making->len, threads, make_kernel, compilation);
   bool ok = true;
-  for (unsigned i = 0; ok && i < compilation->opened->len; i++)
+  for (unsigned i = first; ok && i < last; i++)
     ok = finish_operator(compilation, compilation->opened->pdata[i], error);
   g_ptr_array_set_size(compilation->making, 0);
-  g_ptr_array_set_size(compilation->opened, 0);
   return ok;
 }
 
 static bool compile_operators(Compilation *compilation, GError **error)
 {
   const Fusion *fusion = compilation->fusion;
-  for (unsigned i = 0; i < fusion->n; i++) {
+  for (unsigned i = 0; i < fusion->n; i++)
     if (!open_operator(compilation, fusion->operators[i], error)) return false;
-    bool full = compilation->making->len >= KERNELS_AT_ONCE || i + 1 == fusion->n;
-    if (full && !finish_opened(compilation, error)) return false;
+  name_kernels(compilation);
+  for (unsigned i = 0, first = 0; i < fusion->n; i++) {
+    OpenOperator *opened = compilation->opened->pdata[i];
+    for (unsigned j = 0; j < opened->n; j++)
+      if (opened->names[j]) open_job(compilation, opened, j);
+    if (compilation->making->len < KERNELS_AT_ONCE && i + 1 < fusion->n) continue;
+    if (!make_operators(compilation, first, i + 1, error)) return false;
+    first = i + 1;
   }
   return true;
 }
@@ -520,14 +483,15 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   result->plan = plan_new(graph->name, gpu->name, gpu->target, gpu->hash);
   result->plan->sms = options ? options->sm_budget : 0;
   g_autoptr(GString) explain = g_string_new(NULL);
-  g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  g_autoptr(GHashTable) keys = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) texts = g_hash_table_new(hash_text, same_text);
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);
   if (!libraries) return NULL;
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
-  Compilation compilation = {graph, gpu,       options,  fusion, result, explain,
-                             names, libraries, launches, opened, making, direct};
+  Compilation compilation = {graph,    gpu,    options, fusion, result, explain, libraries,
+                             launches, opened, keys,    texts,  making, direct};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   const TunedDatabase *tuned = options ? options->tuned : NULL;

@@ -418,7 +418,7 @@ static void append_operator_name(GString *name, const char *operator_)
 }
 
 /* The anchor first, then the others in order; a long chain ends in "more". */
-static const char *name_of(Fuser *fuser, const Group *group, GHashTable *taken)
+static const char *chain_of(Fuser *fuser, const Group *group)
 {
   g_autoptr(GString) name = g_string_new(NULL);
   if (group->anchor) append_operator_name(name, group->anchor->op->name);
@@ -429,13 +429,16 @@ static const char *name_of(Fuser *fuser, const Group *group, GHashTable *taken)
     if (++n <= 4) append_operator_name(name, node->op->name);
   }
   if (n > 4) g_string_append(name, "_more");
-  for (unsigned i = 1; g_hash_table_contains(taken, name->str); i++) {
-    if (i > 1) g_string_truncate(name, (gsize)(strrchr(name->str, '_') - name->str));
-    g_string_append_printf(name, "_%u", i);
-  }
-  const char *kept = arena_strdup(fuser->arena, name->str);
-  g_hash_table_add(taken, (void *)kept);
-  return kept;
+  return arena_strdup(fuser->arena, name->str);
+}
+
+static const char *unique_name(Fuser *fuser, const char *chain, GHashTable *taken)
+{
+  const char *name = chain;
+  for (unsigned i = 1; g_hash_table_contains(taken, name); i++)
+    name = arena_printf(fuser->arena, "%s_%u", chain, i);
+  g_hash_table_add(taken, (void *)name);
+  return name;
 }
 
 /* Groups in an order in which each comes after those it reads from; ties by first node. */
@@ -530,7 +533,8 @@ static void finish(Grouping *g, Fusion *fusion)
     FusedOperator *fused = fuser_assemble(&g->fuser, ordered->pdata[i]);
     if (!fused) g_error("fusion: a row group lost its space");
     fused->index = i;
-    fused->name = name_of(&g->fuser, ordered->pdata[i], names);
+    fused->chain = chain_of(&g->fuser, ordered->pdata[i]);
+    fused->name = unique_name(&g->fuser, fused->chain, names);
     fusion->operators[i] = fused;
     for (unsigned j = 0; j < fused->n_outputs; j++)
       add_intermediate(intermediates, fused->outputs[j].tensor);

@@ -115,7 +115,8 @@ typedef struct FusedRow {
 
 typedef struct FusedOperator {
   FusedKind kind;
-  const char *name; /* unique in the fusion, a C identifier: "matmul_add_gelu", "softmax_1" */
+  const char *chain; /* its nodes' operators, a C identifier: "matmul_add_gelu" */
+  const char *name;  /* the chain, numbered where the fusion has it several times: "softmax_1" */
   unsigned index;
   const GraphNode *anchor; /* NULL for ELEMENTWISE; of a dual product the first */
   const GraphNode **nodes; /* every graph node it computes, in graph order */

@@ -184,20 +184,6 @@ const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const Ir
 
 /* ---- Tensors ---- */
 
-/* Tensor names of a graph may be anything; the kernel's are identifiers. */
-static char *identifier(KernelBuild *build, const char *name)
-{
-  char *text = arena_strdup(build->module->arena, *name ? name : "t");
-  for (char *c = text; *c; c++)
-    if (!g_ascii_isalnum(*c)) *c = '_';
-  if (g_ascii_isdigit(*text)) text = arena_printf(build->module->arena, "t%s", text);
-  char *unique = text;
-  for (unsigned i = 1; g_hash_table_contains(build->tensors, unique) || ir_dim_find(build->kernel, unique);
-       i++)
-    unique = arena_printf(build->module->arena, "%s_%u", text, i);
-  return unique;
-}
-
 static void describe_tensor(KernelBuild *build, IrType *type, const char *name, const GraphTensor *tensor,
                             unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides)
 {
@@ -221,20 +207,21 @@ static bool is_input(const FusedOperator *op, const GraphTensor *tensor)
   return false;
 }
 
-IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTensor *tensor, unsigned rank,
-                           const Symbolic *const *dims, const Symbolic *const *strides)
+IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                           unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides)
 {
-  char *unique = identifier(build, name);
+  char *name = arena_printf(build->module->arena, "%s%u", side, position);
   IrType type = {0};
-  describe_tensor(build, &type, unique, tensor, rank, dims, strides);
+  describe_tensor(build, &type, name, tensor, rank, dims, strides);
   /* only products read tf32 as such; a result is rounded to it, so that a product may follow */
   if (type.element == NUMBER_TF32 && is_input(build->op, tensor)) type.element = NUMBER_F32;
-  g_hash_table_insert(build->tensors, unique, (gpointer)tensor);
-  return ir_parameter_new(build->kernel, unique, type);
+  g_hash_table_insert(build->tensors, name, (gpointer)tensor);
+  return ir_parameter_new(build->kernel, name, type);
 }
 
-static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const Symbolic *const *strides,
-                            const FusedOutput *output, unsigned lead)
+/* `output`: NULL for an input. */
+static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTensor *tensor,
+                            const Symbolic *const *strides, const FusedOutput *output, unsigned lead)
 {
   const FusedOperator *op = build->op;
   const Symbolic *all_dims[FUSED_MAX_RANK + 3], *all_strides[FUSED_MAX_RANK + 3];
@@ -249,7 +236,8 @@ static IrValue *add_operand(KernelBuild *build, const GraphTensor *tensor, const
     int64_t width = output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
     *parts = symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, width));
   }
-  return kernel_add_tensor(build, tensor->name, tensor, op->rank + lead, all_dims, all_strides);
+  return kernel_add_tensor(build, output ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor, op->rank + lead,
+                           all_dims, all_strides);
 }
 
 void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead)
@@ -258,10 +246,10 @@ void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, u
   unsigned skip_dual = op->kind == FUSED_GEMM && op->gemm.dual ? op->gemm.b2 : G_MAXUINT;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (i != skip_a && i != skip_b && i != skip_dual)
-      build->inputs[i] = add_operand(build, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
+      build->inputs[i] = add_operand(build, i, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
   for (unsigned i = 0; i < op->n_outputs; i++)
     build->outputs[i] =
-        add_operand(build, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i], lead);
+        add_operand(build, i, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i], lead);
 }
 
 /* ---- Steps in a sub-kernel ---- */

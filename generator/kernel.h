@@ -102,10 +102,15 @@ const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const Ir
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
 /* Binds a dim that the template declares: constants replace it, else it stays. */
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
+/* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in2",
+ * "out0"), those of a product's operands as its template does: nothing in a kernel's text names the graph it
+ * was made for, so graphs and layers share it. */
+#define KERNEL_INPUT  "in"
+#define KERNEL_OUTPUT "out"
 /* Adds a tensor parameter. dims and strides: rank expressions over graph symbols (stride constant 0 =
  * broadcast: extent 1). */
-IrValue *kernel_add_tensor(KernelBuild *build, const char *name, const GraphTensor *tensor, unsigned rank,
-                           const Symbolic *const *dims, const Symbolic *const *strides);
+IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                           unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides);
 /* Adds all inputs (but those in skip_a, skip_b, and a dual product's second right operand) and outputs over
  * the operator's dims, `lead` more dims of 1 in front. */
 void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead);

@@ -233,11 +233,11 @@ static void store_outputs(StepScope *scope)
 
 /* A tensor that is reached by offsets: flat, as long as the iteration space (gather and scatter check no
  * bounds). */
-static IrValue *add_flat(KernelBuild *build, const GraphTensor *tensor, const Symbolic *const *strides,
-                         const Symbolic *total, FlatStrides *flat)
+static IrValue *add_flat(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                         const Symbolic *const *strides, const Symbolic *total, FlatStrides *flat)
 {
   const Symbolic *one = symbolic_constant(build->expressions, 1);
-  IrValue *value = kernel_add_tensor(build, tensor->name, tensor, 1, &total, &one);
+  IrValue *value = kernel_add_tensor(build, side, position, tensor, 1, &total, &one);
   for (unsigned d = 0; d < build->op->rank; d++)
     flat->strides[d] = kernel_dim(
         build, strides[d], arena_printf(build->module->arena, "%s_stride%u", value->name, d), NUMBER_S64);
@@ -258,10 +258,11 @@ bool kernel_write_elementwise(KernelBuild *build)
   body.place.index = index_type(build);
   body.place.groups = choice_parameter(build->choice, "block")->integer / body.place.vector;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    build->inputs[i] = add_flat(build, op->inputs[i].tensor, op->inputs[i].strides, total, &body.inputs[i]);
+    build->inputs[i] =
+        add_flat(build, KERNEL_INPUT, i, op->inputs[i].tensor, op->inputs[i].strides, total, &body.inputs[i]);
   for (unsigned i = 0; i < op->n_outputs; i++)
-    build->outputs[i] =
-        add_flat(build, op->outputs[i].tensor, op->outputs[i].strides, total, &body.outputs[i]);
+    build->outputs[i] = add_flat(build, KERNEL_OUTPUT, i, op->outputs[i].tensor, op->outputs[i].strides,
+                                 total, &body.outputs[i]);
   StepScope scope = {0};
   scope_open(&scope, build, "body");
   IrExpr *tile = ir_value(module, ir_parameter_new(scope.function, "tile", ir_scalar(NUMBER_S32)));

@@ -1,0 +1,119 @@
+# Layers of one kind have one list of kernels, whatever their tensors are called: the first layer, which reads an input
+# of the graph, those between, and the last.
+$ for n in 1 2 3 32; do python3 $SRC/tests/cli/layers.py $n | adlgen compile - --gpu h100 --emit ir,ptx --out $n >/dev/null; echo $n layers: $(ls $n/h100/*.ptx | wc -l) kernels; done
+1 layers: 26 kernels
+2 layers: 30 kernels
+3 layers: 30 kernels
+32 layers: 30 kernels
+
+$ diff -r -x plan.json 3/h100 32/h100
+
+$ python3 -c "import json; p = json.load(open('32/h100/plan.json'))['launches']; print(len(p), 'launches of', len({v['kernel'] for l in p for v in l['variants']}), 'kernels'); a, b = (p[3 * i + 2]['variants'] for i in (1, 30)); print([v['kernel'] for v in a] == [v['kernel'] for v in b], a[0]['guard'], b[0]['guard'], [x['tensor'] for x in b[0]['arguments'] if 'tensor' in x], sep='\n')"
+96 launches of 30 kernels
+True
+align(h1) >= 16 && align(down1) >= 16 && align(y0) >= 16 && align(y1) >= 16 && T <= 8
+align(h30) >= 16 && align(down30) >= 16 && align(y29) >= 16 && align(y30) >= 16 && T <= 8
+['down30', 'h30', 'y29', 'y30', 'down30', 'h30', 'h30']
+
+$ python3 $SRC/tests/cli/layers.py 3 | adlgen compile - --gpu h100 --emit ptx --explain --out out | grep -B1 'the same variants'
+matmul_swish_matmul_mul_1
+  the same variants and kernels as matmul_swish_matmul_mul
+--
+rmsnormalization_2
+  the same variants and kernels as rmsnormalization_1
+matmul_swish_matmul_mul_2
+  the same variants and kernels as matmul_swish_matmul_mul
+matmul_add_2
+  the same variants and kernels as matmul_add_1
+
+# Names of kernels are their own: of a graph whose symbol has another name, or that has other operators in front, and
+# with any number of threads.
+$ python3 $SRC/tests/cli/layers.py 3 Rows | adlgen compile - --gpu h100 --emit ir,ptx --out rows --jobs 1 >/dev/null; diff -r -x plan.json 3/h100 rows/h100
+
+$ python3 $SRC/tests/cli/layers.py 3 T Relu MatMul | adlgen compile - --gpu h100 --emit ir,ptx --out front >/dev/null; for f in 3/h100/*.ptx; do cmp $f front/h100/$(basename $f); done; ls front/h100 3/h100 | sort | uniq -c | awk '$1 == 1 {print $2}' | grep ptx
+matmul_bf16_n768k512_128x128x64.ptx
+matmul_bf16_n768k512_128x128x64_turns.ptx
+matmul_bf16_n768k512_128x192x64.ptx
+matmul_bf16_n768k512_128x256x32_any.ptx
+matmul_bf16_n768k512_160x128x64_swapped.ptx
+matmul_bf16_n768k512_16x64x128_swapped.ptx
+matmul_bf16_n768k512_64x128x64.ptx
+matmul_bf16_n768k512_64x16x64.ptx
+matmul_bf16_n768k512_64x192x64.ptx
+matmul_bf16_n768k512_64x32x64.ptx
+matmul_bf16_n768k512_64x64x64.ptx
+matmul_bf16_n768k512_8x64x128_swapped.ptx
+matmul_bf16_n768k512_96x64x64_swapped.ptx
+relu_bf16_v1.ptx
+relu_bf16_v8.ptx
+
+# Operators that differ in what their names do not tell have digits of it in their names.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64], "align": 16}, "y": {"type": "bf16", "shape": ["M", 64], "strides": [72, 1]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["a"]}, {"op": "Softmax", "inputs": ["y"], "outputs": ["b"]}], "outputs": ["a", "b"]}' | adlgen compile - --gpu h100 --emit ptx --out digits >/dev/null; ls digits/h100
+matmul_add_bf16_n1024k3584_128x128x64_82c8.ptx
+matmul_add_bf16_n1024k3584_128x256x32_any_82c8.ptx
+matmul_add_bf16_n1024k3584_16x64x128_swapped_split4_82c8.ptx
+matmul_add_bf16_n1024k3584_192x128x64_82c8.ptx
+matmul_add_bf16_n1024k3584_256x128x64_82c8.ptx
+matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_2200.ptx
+matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_82c8.ptx
+matmul_add_bf16_n1024k3584_64x128x64_82c8.ptx
+matmul_add_bf16_n1024k3584_64x192x64_82c8.ptx
+matmul_add_bf16_n1024k3584_64x32x64_2_82c8.ptx
+matmul_add_bf16_n1024k3584_64x32x64_82c8.ptx
+matmul_add_bf16_n1024k3584_64x32x64_stream2_82c8.ptx
+matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_2200.ptx
+matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_82c8.ptx
+matmul_add_bf16_n1024k3584_64x64x64_82c8.ptx
+matmul_add_bf16_n1024k3584_8x64x128_swapped_split4_82c8.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_128x128x32_any.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64_2.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_128x256x64.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_16x64x128_swapped.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64_2.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_64x128x64.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_64x64x128_swapped.ptx
+matmul_swish_matmul_mul_bf16_n3584k1024_8x64x128_swapped.ptx
+rmsnormalization_bf16_c1024_4x1024_2_8c6e.ptx
+rmsnormalization_bf16_c1024_4x1024_2_b305.ptx
+rmsnormalization_bf16_c1024_4x1024_8c6e.ptx
+rmsnormalization_bf16_c1024_4x1024_b305.ptx
+softmax_bf16_c64_16x64_2_9eb7.ptx
+softmax_bf16_c64_16x64_2_efde.ptx
+softmax_bf16_c64_16x64_9eb7.ptx
+softmax_bf16_c64_16x64_efde.ptx
+.visible .entry matmul_add_bf16_n1024k3584_128x128x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_128x256x32_any_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_16x64x128_swapped_split4_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_192x128x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_256x128x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_2200(
+.visible .entry matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x128x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x192x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x32x64_2_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x32x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x32x64_stream2_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_2200(
+.visible .entry matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_64x64x64_82c8(
+.visible .entry matmul_add_bf16_n1024k3584_8x64x128_swapped_split4_82c8(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x32_any(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64_2(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x256x64(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_16x64x128_swapped(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64_2(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_64x128x64(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_64x64x128_swapped(
+.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_8x64x128_swapped(
+.visible .entry rmsnormalization_bf16_c1024_4x1024_2_8c6e(
+.visible .entry rmsnormalization_bf16_c1024_4x1024_2_b305(
+.visible .entry rmsnormalization_bf16_c1024_4x1024_8c6e(
+.visible .entry rmsnormalization_bf16_c1024_4x1024_b305(
+.visible .entry softmax_bf16_c64_16x64_2_9eb7(
+.visible .entry softmax_bf16_c64_16x64_2_efde(
+.visible .entry softmax_bf16_c64_16x64_9eb7(
+.visible .entry softmax_bf16_c64_16x64_efde(

@@ -207,10 +207,21 @@ static bool is_input(const FusedOperator *op, const GraphTensor *tensor)
   return false;
 }
 
+/* Letters, since numbers tell values of one name apart: in_a, in_b, .. in_z, in_ba, ... */
+static char *name_by_position(KernelBuild *build, const char *side, unsigned position)
+{
+  char *letters = arena_strdup(build->module->arena, "");
+  do {
+    letters = arena_printf(build->module->arena, "%c%s", 'a' + position % 26, letters);
+    position /= 26;
+  } while (position);
+  return arena_printf(build->module->arena, "%s_%s", side, letters);
+}
+
 IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
                            unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides)
 {
-  char *name = arena_printf(build->module->arena, "%s%u", side, position);
+  char *name = name_by_position(build, side, position);
   IrType type = {0};
   describe_tensor(build, &type, name, tensor, rank, dims, strides);
   /* only products read tf32 as such; a result is rounded to it, so that a product may follow */

@@ -102,9 +102,9 @@ const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const Ir
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
 /* Binds a dim that the template declares: constants replace it, else it stays. */
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
-/* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in2",
- * "out0"), those of a product's operands as its template does: nothing in a kernel's text names the graph it
- * was made for, so graphs and layers share it. */
+/* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in_c",
+ * "out_a"), a product's operands as its template does: nothing in a kernel's text names the graph that it was
+ * made for, so graphs and layers share it. */
 #define KERNEL_INPUT  "in"
 #define KERNEL_OUTPUT "out"
 /* Adds a tensor parameter. dims and strides: rank expressions over graph symbols (stride constant 0 =

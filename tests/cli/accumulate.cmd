@@ -25,12 +25,12 @@ $ sed 's/640\]}/640], "align": 16}/; s/\[1, 640\]}/[1, 640], "align": 16}/' exac
 $ sed 's/48/256/' aligned.json >beside.json
 
 $ adlgen run aligned.json --gpu h100 --on sim --dim M=5 --check --offset d=4 | grep -v limit | sed 's/, grid.*//'
-matmul: matmul_64x64x64_any
+matmul: matmul_e4m3_e5m2_f32_n48k640_64x64x64_any
 d       f32   5.80e-05  4.70e-03  2e-03  ok
 
 # Two warpgroups beside one another, f32: the ring leaves room for one part of the result.
 $ adlgen run beside.json --gpu h100 --on sim --dim M=5 --check --set bm=64 --set bn=256 | grep -v limit | sed 's/, grid.*//'
-matmul: matmul_64x256x128
+matmul: matmul_e4m3_e5m2_f32_n256k640_64x256x128
 d       f32   1.04e-04  1.40e-02  2e-03  ok
 
 $ adlgen run plain.json --gpu h100 --on sim --dim M=5 --check --accumulate slow

@@ -9,13 +9,13 @@ $ adlgen compile g.json --gpu h100 --explain --emit ptx --out out | grep 'varian
 
 # Each is launched, and right.
 $ for b in 2 16 17 129; do adlgen run g.json --gpu h100 --on sim --check --dim B=$b | sed -n '1s/, grid.*//p; $s/  */ /gp'; done
-matmul: matmul_64x32x64
+matmul: matmul_bf16_m128n128k128_64x32x64
 D bf16 1.68e-03 1.22e-01 4e-03 ok
-matmul: matmul_64x32x64
+matmul: matmul_bf16_m128n128k128_64x32x64
 D bf16 1.66e-03 1.25e-01 4e-03 ok
-matmul: matmul_64x64x64_turns
+matmul: matmul_bf16_m128n128k128_64x64x64_turns
 D bf16 1.66e-03 1.25e-01 4e-03 ok
-matmul: matmul_128x128x64_turns
+matmul: matmul_bf16_m128n128k128_128x128x64_turns
 D bf16 1.65e-03 1.25e-01 4e-03 ok
 
 # No more of them than there can be batches, and none where the number is known.
@@ -39,15 +39,15 @@ $ sed 's/\["B", 128, 128\]/["B", 4, 128, 128]/g' g.json | adlgen compile - --gpu
 $ sed 's/128/"S"/g' g.json > s.json
 
 $ for s in 64,512 512,512 512,256 32,1024; do adlgen compile s.json --gpu h100 --no-tuned --dim B=${s%,*} --dim S=${s#*,} --explain --emit ptx --out out | sed -n 's/^  kernel //p; s/.* a  *16384/a/p; s/.* a  *8192/a/p' | sed -n 1,2p; done
-matmul_128x128x64_turns
+matmul_bf16_b64m512n512k512_128x128x64_turns
 a bytes x 6
-matmul_128x128x64_turns
+matmul_bf16_b512m512n512k512_128x128x64_turns
 a bytes x 5
-matmul_64x256x64_turns
+matmul_bf16_b512m256n256k256_64x256x64_turns
 a bytes x 4
-matmul_128x128x64_turns
+matmul_bf16_b32m1024n1024k1024_128x128x64_turns
 a bytes x 6
 
 # Few rows with short k: three blocks share an SM.
 $ sed 's/"shape": \["B", 128, 128\]/"shape": ["B", "M", 128]/; s/"W": {"type": "bf16", "shape": \["B", 128, 128\]/"W": {"type": "bf16", "shape": ["B", 128, 2048]/' g.json | adlgen compile - --gpu h100 --no-tuned --dim B=64 --dim M=16 --emit ptx --out out | grep swapped
-matmul_16x64x128_swapped  h100  gemm      16x64x128       3  4 producer + 4 consumer      256          -   61488       -     -
+matmul_bf16_b64m16n2048k128_16x64x128_swapped  h100  gemm      16x64x128       3  4 producer + 4 consumer      256          -   61488       -     -

@@ -9,8 +9,8 @@ HOME/.cache/adlgen: 0 entries, 0.0 MiB of at most 1024 MiB
 # Two questions to the tool, and a run for each kernel.
 $ adlgen compile add.yaml --gpu h100 --out one --ptxas ./ptxas >/dev/null && wc -l <$HOME/runs && ls one/h100/*.cubin
 3
-one/h100/add_v1.cubin
-one/h100/add_v4.cubin
+one/h100/add_f32_v1.cubin
+one/h100/add_f32_v4.cubin
 
 # The second time nothing is started, and the result is the same.
 $ rm $HOME/runs; adlgen compile add.yaml --gpu h100 --out two --ptxas ./ptxas >/dev/null && diff -r one two && test ! -e $HOME/runs && echo same, nothing was started

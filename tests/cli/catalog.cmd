@@ -147,8 +147,8 @@ error: adlgen catalog show: the kernel's name is missing
 $ sed -i 's/\("kernel": "neg_bf16".*"sha256": "\)......../\100000000/' kinds/generated/h100.json; adlgen catalog check --root kinds --gpu h100 | cut -c1-80; adlgen catalog show neg_bf16 --gpu h100 --root kinds >text
 h100-h800/neg_bf16.ptx has another checksum; adlgen catalog show neg_bf16 --gpu 
 h100.json differs from line 4:
-    -   {"kernel": "neg_bf16", "graph": "neg_bf16", "entry": "neg_v8", "target":
-    +   {"kernel": "neg_bf16", "graph": "neg_bf16", "entry": "neg_v8", "target":
+    -   {"kernel": "neg_bf16", "graph": "neg_bf16", "entry": "neg_bf16_v8", "tar
+    +   {"kernel": "neg_bf16", "graph": "neg_bf16", "entry": "neg_bf16_v8", "tar
 h100: 4 kernels
 checked: 8 kernels, 5 of them as text, 4 assembled with ptxas 13.0.88, 2 problem
 note: the committed checksum is another one: the compiler emits this text now

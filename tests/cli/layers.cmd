@@ -49,71 +49,8 @@ relu_bf16_v8.ptx
 
 # Operators that differ in what their names do not tell have digits of it in their names.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64], "align": 16}, "y": {"type": "bf16", "shape": ["M", 64], "strides": [72, 1]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["a"]}, {"op": "Softmax", "inputs": ["y"], "outputs": ["b"]}], "outputs": ["a", "b"]}' | adlgen compile - --gpu h100 --emit ptx --out digits >/dev/null; ls digits/h100
-matmul_add_bf16_n1024k3584_128x128x64_82c8.ptx
-matmul_add_bf16_n1024k3584_128x256x32_any_82c8.ptx
-matmul_add_bf16_n1024k3584_16x64x128_swapped_split4_82c8.ptx
-matmul_add_bf16_n1024k3584_192x128x64_82c8.ptx
-matmul_add_bf16_n1024k3584_256x128x64_82c8.ptx
-matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_2200.ptx
-matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_82c8.ptx
-matmul_add_bf16_n1024k3584_64x128x64_82c8.ptx
-matmul_add_bf16_n1024k3584_64x192x64_82c8.ptx
-matmul_add_bf16_n1024k3584_64x32x64_2_82c8.ptx
-matmul_add_bf16_n1024k3584_64x32x64_82c8.ptx
-matmul_add_bf16_n1024k3584_64x32x64_stream2_82c8.ptx
-matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_2200.ptx
-matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_82c8.ptx
-matmul_add_bf16_n1024k3584_64x64x64_82c8.ptx
-matmul_add_bf16_n1024k3584_8x64x128_swapped_split4_82c8.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_128x128x32_any.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64_2.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_128x256x64.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_16x64x128_swapped.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64_2.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_64x128x64.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_64x64x128_swapped.ptx
-matmul_swish_matmul_mul_bf16_n3584k1024_8x64x128_swapped.ptx
-rmsnormalization_bf16_c1024_4x1024_2_8c6e.ptx
-rmsnormalization_bf16_c1024_4x1024_2_b305.ptx
-rmsnormalization_bf16_c1024_4x1024_8c6e.ptx
-rmsnormalization_bf16_c1024_4x1024_b305.ptx
+plan.json
 softmax_bf16_c64_16x64_2_9eb7.ptx
 softmax_bf16_c64_16x64_2_efde.ptx
 softmax_bf16_c64_16x64_9eb7.ptx
 softmax_bf16_c64_16x64_efde.ptx
-.visible .entry matmul_add_bf16_n1024k3584_128x128x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_128x256x32_any_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_16x64x128_swapped_split4_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_192x128x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_256x128x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_2200(
-.visible .entry matmul_add_bf16_n1024k3584_32x64x128_swapped_split4_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x128x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x192x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x32x64_2_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x32x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x32x64_stream2_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_2200(
-.visible .entry matmul_add_bf16_n1024k3584_64x64x128_swapped_split4_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_64x64x64_82c8(
-.visible .entry matmul_add_bf16_n1024k3584_8x64x128_swapped_split4_82c8(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x32_any(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x128x64_2(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_128x256x64(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_16x64x128_swapped(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_192x128x64_2(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_64x128x64(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_64x64x128_swapped(
-.visible .entry matmul_swish_matmul_mul_bf16_n3584k1024_8x64x128_swapped(
-.visible .entry rmsnormalization_bf16_c1024_4x1024_2_8c6e(
-.visible .entry rmsnormalization_bf16_c1024_4x1024_2_b305(
-.visible .entry rmsnormalization_bf16_c1024_4x1024_8c6e(
-.visible .entry rmsnormalization_bf16_c1024_4x1024_b305(
-.visible .entry softmax_bf16_c64_16x64_2_9eb7(
-.visible .entry softmax_bf16_c64_16x64_2_efde(
-.visible .entry softmax_bf16_c64_16x64_9eb7(
-.visible .entry softmax_bf16_c64_16x64_efde(

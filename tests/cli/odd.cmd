@@ -41,21 +41,21 @@ $ python3 -c "import json; print(*[(l['name'], l['variants'][0].get('guard'), l[
 ('matmul_add_gelu', 'M <= 1', ['98*M', 1, 1])
 
 $ for m in 1 3 8 9 130; do adlgen run few.json --gpu h100 --on sim --dim M=$m --check | grep -o -E '^[a-z_]*: [a-z_0-9]*, grid|^y .*(ok|WRONG)' | sed -E 's/ +[0-9.e+-]+ +[0-9.e+-]+ +/ /'; done
-matmul_add_gelu: matmul_add_gelu_1x8x32_sums, grid
+matmul_add_gelu: matmul_add_gelu_bf16_n777k333_1x8x32_sums, grid
 y       bf16 4e-03  ok
-matmul_add_gelu: matmul_add_gelu_4x8x32_sums, grid
+matmul_add_gelu: matmul_add_gelu_bf16_n777k333_4x8x32_sums, grid
 y       bf16 4e-03  ok
-matmul_add_gelu: matmul_add_gelu_8x8x32_sums, grid
+matmul_add_gelu: matmul_add_gelu_bf16_n777k333_8x8x32_sums, grid
 y       bf16 4e-03  ok
-identity: identity_ragged_v8, grid
+identity: identity_bf16_n333_ragged_v8, grid
 y       bf16 4e-03  ok
-identity: identity_ragged_v8, grid
-matmul_add_gelu: matmul_add_gelu_64x32x64, grid
+identity: identity_bf16_n333_ragged_v8, grid
+matmul_add_gelu: matmul_add_gelu_bf16_n777k333_64x32x64, grid
 y       bf16 4e-03  ok
 
 # Known to be few, and of four elements at a time; no copy is ever made.
 $ sed 's/333/332/g' few.json | adlgen compile - --gpu h100 --dim M=2 --explain --emit ptx --out out | grep -E 'is copied|template'
-kernel                        GPU   template  tile     stages  roles  threads  registers  shared  spills  size
+kernel                                        GPU   template  tile     stages  roles  threads  registers  shared  spills  size
   variant 1: template gemv_few, tile 4x8x128, guard: always
 
 # Not where too few warps would stream a long k.

@@ -1,5 +1,5 @@
 # Warpgroups that take turns compute the results of 8-bit products two at a time where k is long enough (pace 2), not where it is short, and not where results are transposed on their way.
 $ echo '{"inputs": {"A": {"type": "e4m3", "shape": [8192, "K"], "align": 16}, "B": {"type": "e4m3", "shape": ["K", 8192], "align": 16, "strides": [1, "K"]}, "s": {"type": "f32", "shape": []}}, "nodes": [{"op": "DequantizeLinear", "inputs": ["A", "s"], "outputs": ["a"]}, {"op": "DequantizeLinear", "inputs": ["B", "s"], "outputs": ["b"]}, {"op": "MatMul", "inputs": ["a", "b"], "outputs": ["d"], "attributes": {"accumulate": "fast"}}, {"op": "Cast", "inputs": ["d"], "outputs": ["D"], "attributes": {"to": "bf16"}}], "outputs": ["D"]}' > g.json; for k in "4096 --set swapped=0" "256 --set swapped=0" "4096 --set swapped=1"; do adlgen compile g.json --gpu h100 --dim K=$k --set bm=128 --set bn=192 --set alternate=2 --no-tuned --emit ir --out o > /dev/null; echo "$k: $(grep -o 'pace [0-9]*' o/h100/*.ir)"; rm -r o; done
-4096 --set swapped=0: o/h100/matmul_cast_128x192x128.ir:pace 2
+4096 --set swapped=0: o/h100/matmul_cast_e4m3_bf16_m8192n8192k4096_128x192x128.ir:pace 2
 256 --set swapped=0: 
 4096 --set swapped=1: 

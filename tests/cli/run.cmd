@@ -99,17 +99,17 @@ valid
 1
 
 # Breaks in the kernels of a graph.
-$ adlgen compile add.json --gpu h100 --emit ptx --out ptx >/dev/null; line=$(grep -n st.global ptx/h100/add_v4.ptx | head -1 | cut -d: -f1); adlgen run add.json --gpu h100 --on sim --dim R=3 --break add_v4.ptx:$line --watch global:z:1x4:f32 | grep -A3 hit | sed 's/v4.ptx:[0-9]*/v4.ptx:LINE/; s/line [0-9]*/line LINE/'
-add: add_v4.ptx:LINE: hit 1: block (0,0,0), warp 0, lanes 3fffffff, before st.global.v4.f32
+$ adlgen compile add.json --gpu h100 --emit ptx --out ptx >/dev/null; line=$(grep -n st.global ptx/h100/add_f32_n40_v4.ptx | head -1 | cut -d: -f1); adlgen run add.json --gpu h100 --on sim --dim R=3 --break add_f32_n40_v4.ptx:$line --watch global:z:1x4:f32 | grep -A3 hit | sed 's/v4.ptx:[0-9]*/v4.ptx:LINE/; s/line [0-9]*/line LINE/'
+add: add_f32_n40_v4.ptx:LINE: hit 1: block (0,0,0), warp 0, lanes 3fffffff, before st.global.v4.f32
   global:z:1x4:f32
         0 1 2 3
      0: ? ? ? ?
-break add_v4.ptx:LINE: line LINE, 1 hits
+break add_f32_n40_v4.ptx:LINE: line LINE, 1 hits
 
 $ adlgen run add.json --gpu h100 --on sim --dim R=3 --break 50 --json | validate run
 valid
 
 $ adlgen run add.json --gpu h100 --on sim --dim R=3 --break other.ptx:50
 error: --break other.ptx:50: no kernel of this file was launched
-hint: launched: add_v4.ptx
+hint: launched: add_f32_n40_v4.ptx
 [exit 2]

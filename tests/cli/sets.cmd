@@ -75,7 +75,7 @@ error: a budget of 133 SMs is more than the 132 of h100
 $ sed 's/192, 384/1536, 24576/; s/192\]/1536]/' product.json > short.json
 
 $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --emit ptx --out out | awk '/128x256x64/ {print $1, $6, $7, $8, $9, $10}'
-matmul_128x256x64 4 producer + 8 consumer
+matmul_bf16_m4096n24576k1536_128x256x64 4 producer + 8 consumer
 
 $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --set alternate=2 --emit ptx --out out
 <embedded>/templates/gemm.ir:40:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
@@ -95,4 +95,4 @@ error: dimension `M` is given two values
 
 # Blocks that have one tile take no turns, which the plan wanted for its own: results have the shared memory of one tile.
 $ echo '{"name": "once", "inputs": {"a": {"type": "bf16", "shape": ["M", 328], "align": 16}, "b": {"type": "bf16", "shape": [328, 456], "align": 16, "strides": [1, 328]}, "bias": {"type": "bf16", "shape": [456], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["p"]}, {"op": "Add", "inputs": ["p", "bias"], "outputs": ["y"]}], "outputs": ["y"]}' > turns.json; adlgen compile turns.json --gpu h100 --no-tuned --dim M=9000 --set split=1 --set stream=1 --set persistent=0 --set bm=128 --set bn=112 --emit ptx --out out | sed -n '2s/  *-  *-$//p'
-matmul_add_128x112x64  h100  gemm      128x112x64       5  4 producer + 8 consumer      384          -  211024
+matmul_add_bf16_m9000n456k328_128x112x64  h100  gemm      128x112x64       5  4 producer + 8 consumer      384          -  211024

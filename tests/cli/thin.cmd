@@ -5,8 +5,8 @@ $ adlgen compile thin.json --gpu h100 --no-tuned --dim N=28672 --dim K=4096 --ex
   variant 1: template gemm, tile 16x64x128, guard: align(y) >= 16 && M <= 16
   variant 2: template gemm, tile 32x64x128, guard: align(y) >= 16 && M <= 32
 
-$ ls out/h100 | grep -E '^gemm_(8|32)x.*ptx$'
-gemm_32x64x128_swapped.ptx
+$ ls out/h100 | grep -E '_(8|32)x[^_]*_swapped.ptx$'
+gemm_bf16_n28672k4096_32x64x128_swapped.ptx
 
 # With warp products too.
 $ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'variant.*M <= (8|16|32)$'
@@ -20,20 +20,20 @@ $ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=576 --dim K=7168 --expla
 
 # By hand; two blocks an SM enter with half of its registers each.
 $ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=4096 --dim K=4096 --set swapped=1 --set bm=64 --set bn=16 --set bk=64 --set split=2 --set stages=4 --set blocks=2 --set persistent=0 --emit ptx --out out | sed -n '2s/ *$//p'
-gemm_16x64x64    h100  gemm      16x64x64       4  4 producer + 4 consumer      256          -   43080       -     -
+gemm_bf16_m8n4096k4096_16x64x64    h100  gemm      16x64x64       4  4 producer + 4 consumer      256          -   43080       -     -
 
-$ grep -h -E 'maxnreg|minnctapersm' out/h100/gemm_16x64x64.ptx
+$ grep -h -E 'maxnreg|minnctapersm' out/h100/gemm_*_16x64x64.ptx
 .maxnreg 128
             setmaxnreg.dec.sync.aligned.u32 40;
             setmaxnreg.inc.sync.aligned.u32 216;
 
 # No product takes f32: at most four rows are sums along k.
 $ sed s/bf16/f32/g thin.json | adlgen compile - --gpu h100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'sums|variant 1'
-gemm_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      256          -       0       -     -
+gemm_f32_n4096k4096_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      256          -       0       -     -
   M <= 4: sums along k, since no product instruction takes the types
   variant 1: template gemv_rows, tile 1x8x512, guard: align(y) >= 16 && M <= 4
-  kernel gemm_1x8x512_sums
-    gemm_1x8x512_sums: it needs 56 of 255 registers, 2 predicates
+  kernel gemm_f32_n4096k4096_1x8x512_sums
+    gemm_f32_n4096k4096_1x8x512_sums: it needs 56 of 255 registers, 2 predicates
 
 # Two products with a gate in one kernel take no tiles in turn.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json

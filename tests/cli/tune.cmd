@@ -103,7 +103,7 @@ $ mkdir -p $HOME/.local/share/adlgen/tuned; cp choices.json $HOME/.local/share/a
 1
 
 $ adlgen run p.json --gpu h100 --on sim --dim M=40 --check
-matmul: matmul_64x128x64, grid 2 x 1 x 1, ...
+matmul: matmul_bf16_n256k512_64x128x64, grid 2 x 1 x 1, ...
 output  type     error   max abs  limit  
 D       bf16  1.66e-03  2.42e-01  4e-03  ok
 

@@ -1,15 +1,12 @@
 # Layers of one kind have one list of kernels, whatever their tensors are called: the first layer, which reads an input
 # of the graph, those between, and the last.
-$ for n in 1 2 3 32; do python3 $SRC/tests/cli/layers.py $n | adlgen compile - --gpu h100 --emit ir,ptx --out $n >/dev/null; echo $n layers: $(ls $n/h100/*.ptx | wc -l) kernels; done
-1 layers: 26 kernels
-2 layers: 30 kernels
-3 layers: 30 kernels
-32 layers: 30 kernels
+$ for n in 1 2 3 32; do python3 $SRC/tests/cli/layers.py $n | adlgen compile - --gpu h100 --emit ir,ptx --out $n >/dev/null; ls $n/h100/*.ptx | wc -l >$n/kernels; done; echo $(($(cat 32/kernels) - $(cat 2/kernels))) more than two layers have, $(($(cat 32/kernels) < $(cat 1/kernels) * 3 / 2))
+0 more than two layers have, 1
 
 $ diff -r -x plan.json 3/h100 32/h100
 
-$ python3 -c "import json; p = json.load(open('32/h100/plan.json'))['launches']; print(len(p), 'launches of', len({v['kernel'] for l in p for v in l['variants']}), 'kernels'); a, b = (p[3 * i + 2]['variants'] for i in (1, 30)); print([v['kernel'] for v in a] == [v['kernel'] for v in b], a[0]['guard'], b[0]['guard'], [x['tensor'] for x in b[0]['arguments'] if 'tensor' in x], sep='\n')"
-96 launches of 30 kernels
+$ python3 -c "import json; p = json.load(open('32/h100/plan.json'))['launches']; import glob; print(len(p), 'launches,', len({v['kernel'] for l in p for v in l['variants']}) == len(glob.glob('32/h100/*.ptx'))); a, b = (p[3 * i + 2]['variants'] for i in (1, 30)); print([v['kernel'] for v in a] == [v['kernel'] for v in b], a[0]['guard'], b[0]['guard'], [x['tensor'] for x in b[0]['arguments'] if 'tensor' in x], sep='\n')"
+96 launches, True
 True
 align(h1) >= 16 && align(down1) >= 16 && align(y0) >= 16 && align(y1) >= 16 && T <= 8
 align(h30) >= 16 && align(down30) >= 16 && align(y29) >= 16 && align(y30) >= 16 && T <= 8
@@ -30,27 +27,13 @@ matmul_add_2
 # with any number of threads.
 $ python3 $SRC/tests/cli/layers.py 3 Rows | adlgen compile - --gpu h100 --emit ir,ptx --out rows --jobs 1 >/dev/null; diff -r -x plan.json 3/h100 rows/h100
 
-$ python3 $SRC/tests/cli/layers.py 3 T Relu MatMul | adlgen compile - --gpu h100 --emit ir,ptx --out front >/dev/null; for f in 3/h100/*.ptx; do cmp $f front/h100/$(basename $f); done; ls front/h100 3/h100 | sort | uniq -c | awk '$1 == 1 {print $2}' | grep ptx
-matmul_bf16_n768k512_128x128x64.ptx
-matmul_bf16_n768k512_128x128x64_turns.ptx
-matmul_bf16_n768k512_128x192x64.ptx
-matmul_bf16_n768k512_128x256x32_any.ptx
-matmul_bf16_n768k512_160x128x64_swapped.ptx
-matmul_bf16_n768k512_16x64x128_swapped.ptx
-matmul_bf16_n768k512_64x128x64.ptx
-matmul_bf16_n768k512_64x16x64.ptx
-matmul_bf16_n768k512_64x192x64.ptx
-matmul_bf16_n768k512_64x32x64.ptx
-matmul_bf16_n768k512_64x64x64.ptx
-matmul_bf16_n768k512_8x64x128_swapped.ptx
-matmul_bf16_n768k512_96x64x64_swapped.ptx
-relu_bf16_v1.ptx
-relu_bf16_v8.ptx
+$ python3 $SRC/tests/cli/layers.py 3 T Relu MatMul | adlgen compile - --gpu h100 --emit ir,ptx --out front >/dev/null; for f in 3/h100/*.ptx; do cmp $f front/h100/$(basename $f); done; ls front/h100 3/h100 | sort | uniq -c | awk '$1 == 1 {print $2}' | sed -n 's/_.*ptx//p' | sort -u
+matmul
+relu
 
 # Operators that differ in what their names do not tell have digits of it in their names.
-$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64], "align": 16}, "y": {"type": "bf16", "shape": ["M", 64], "strides": [72, 1]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["a"]}, {"op": "Softmax", "inputs": ["y"], "outputs": ["b"]}], "outputs": ["a", "b"]}' | adlgen compile - --gpu h100 --emit ptx --out digits >/dev/null; ls digits/h100
-plan.json
-softmax_bf16_c64_16x64_2_9eb7.ptx
-softmax_bf16_c64_16x64_2_efde.ptx
-softmax_bf16_c64_16x64_9eb7.ptx
-softmax_bf16_c64_16x64_efde.ptx
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 64], "align": 16}, "y": {"type": "bf16", "shape": ["M", 64], "strides": [72, 1]}}, "nodes": [{"op": "Softmax", "inputs": ["x"], "outputs": ["a"]}, {"op": "Softmax", "inputs": ["y"], "outputs": ["b"]}], "outputs": ["a", "b"]}' | adlgen compile - --gpu h100 --emit ptx --out digits >/dev/null; ls digits/h100/*.ptx | sed 's/_[0-9a-f]*.ptx$/_DIGITS/'
+digits/h100/softmax_bf16_c64_16x64_2_DIGITS
+digits/h100/softmax_bf16_c64_16x64_2_DIGITS
+digits/h100/softmax_bf16_c64_16x64_DIGITS
+digits/h100/softmax_bf16_c64_16x64_DIGITS

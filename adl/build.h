@@ -5,6 +5,7 @@
 
 /* One resolved key. Numbers are facts; the others are text or lists. */
 typedef struct {
+  const Rule *rule;
   const char *path; /* "limits.warp_size", "copy_async.scope", "product_warp.shapes.NAME.k" */
   RuleKind kind;
   const char *unit;
@@ -31,9 +32,13 @@ typedef struct {
   Arena *arena;
   Gpu *gpu;
   GpuPrivate *private;
-  bool is_product; /* else an architecture */
-  Mark end;        /* where missing keys are reported: the file that was named */
-  GError *error;   /* every fault found so far */
+  bool is_product;          /* else an architecture, */
+  const char *architecture; /* of this name */
+  Mark end;                 /* where missing keys are reported: the file that was named */
+  const Source **chain;     /* the file that was named, its base, ... */
+  unsigned n_chain;
+  const Value *families; /* what they were read from; knows which were removed, and where */
+  GError *error;         /* every fault found so far */
 } Build;
 
 #define build_error(build, mark, code_id, hint, ...)                                                         \
@@ -44,10 +49,27 @@ typedef struct {
 /* validate.c: the tree against the schema; fills entries and the plain members of Gpu. */
 void build_sections(Build *build, Value *root);
 const Entry *build_entry(const Build *build, const char *path);
+/* The value of a node as the rule says, into numbers, text or texts of entry. */
+bool build_value(Build *build, const Rule *rule, Node *node, Entry *entry);
+bool build_version(Build *build, Node *node, double *number);
 /* products.c: the shape sets of the product families. */
 void build_products(Build *build, Value *families);
 /* check.c: values against one another. */
 void build_checks(Build *build);
+/* peaks.c: stated peaks against what follows from rates, SMs and clocks. */
+void build_peaks(Build *build);
+/* targets.c: target, PTX version, families and shapes against adl/targets.yaml. */
+void build_targets(Build *build);
+/* bounds.c: every value against adl/bounds.yaml: what no GPU has, and what adlgen could not honour. */
+void build_bounds(Build *build);
+/* culprit.c: where a contradiction is shown. How far the file of a mark is from the one that was named: 0 is
+ * that one; UINT_MAX: none of the chain. */
+unsigned build_distance(const Build *build, const Mark *mark);
+/* The entry given nearest to the file that was named, the first of several; NULLs do not count. */
+const Entry *build_culprit(const Build *build, const Entry *const *entries, unsigned n);
+/* "NAME is given here", or inherited, for the other side of a contradiction. */
+void build_given(Build *build, const Entry *entry);
+const Entry *build_family_entry(const Build *build, const char *family);
 /* Applies the rules of one section to a mapping; entries get the path prefix.key. */
 void build_rules(Build *build, Value *map, const char *section, const char *prefix);
 

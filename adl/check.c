@@ -29,6 +29,11 @@ static const struct {
      "one warp must fit"},
     {"limits.registers_per_sm", MULTIPLE_OF, "limits.register_unit", NULL, NULL, 0,
      "registers are allocated in units"},
+    {"limits.shared_carveouts", EQUAL, "limits.shared_per_sm", NULL, NULL, 0,
+     "the largest is all the shared memory of an SM"},
+    {"limits.warps_per_sm", MULTIPLE_OF, "limits.schedulers", NULL, NULL, 0,
+     "each scheduler has as many warps"},
+    {"limits.blocks_per_sm", AT_MOST, "limits.warps_per_sm", NULL, NULL, 0, "a block has a warp"},
     {"limits.cluster_portable", AT_MOST, "limits.cluster_max", NULL, NULL, 0,
      "the portable size is a safe one"},
     {"chip.clock_tensor", AT_MOST, "chip.clock_boost", NULL, NULL, 0, "boost is the highest clock"},
@@ -38,11 +43,19 @@ static const struct {
      "nothing beats the specification"},
     {"measured.memory_write", AT_MOST, "chip.memory_bandwidth", NULL, NULL, 0.02,
      "nothing beats the specification"},
+    {"measured.memory_scale", AT_MOST, "chip.memory_bandwidth", NULL, NULL, 0.02,
+     "nothing beats the specification"},
+    {"measured.memory_triad", AT_MOST, "chip.memory_bandwidth", NULL, NULL, 0.02,
+     "nothing beats the specification"},
+    {"measured.memory_read", AT_MOST, "measured.l2_read", NULL, NULL, 0, "memory is read through L2"},
+    {"chip.l2", AT_MOST, "chip.memory", NULL, NULL, 0, "L2 holds a part of the memory"},
     {"measured.clock_sustained", AT_MOST, "chip.clock_boost", NULL, NULL, 0, "boost is the highest clock"},
     {"register_handover.min", AT_MOST, "register_handover.max", NULL, NULL, 0, ""},
     {"register_handover.max", MULTIPLE_OF, "register_handover.step", NULL, NULL, 0, ""},
     {"copy_tensor.box_row_multiple", AT_MOST, "copy_tensor.shared_alignment", NULL, NULL, 0, ""},
     {"latency.l1_load", AT_MOST, "latency.l2_load", NULL, NULL, 0, "a farther memory is not nearer"},
+    {"latency.l2_load", AT_MOST, "latency.l2_far_load", NULL, NULL, 0, "a farther memory is not nearer"},
+    {"latency.l2_far_load", AT_MOST, "latency.global_load", NULL, NULL, 0, "a farther memory is not nearer"},
     {"latency.l2_load", AT_MOST, "latency.global_load", NULL, NULL, 0, "a farther memory is not nearer"},
 };
 
@@ -56,14 +69,6 @@ static bool holds(double left, Relation relation, double right, double slack)
   g_assert_not_reached();
 }
 
-/* The entry to show as the culprit: one from the file that was named, if any takes part. */
-static const Entry *culprit(const Build *build, const Entry *const *entries, unsigned n)
-{
-  for (unsigned i = 0; i < n; i++)
-    if (entries[i] && entries[i]->mark.source == build->end.source) return entries[i];
-  return entries[0];
-}
-
 static void report_relation(Build *build, unsigned i, const Entry *const entries[3], double value)
 {
   static const char *const words[] = {"is not", "is more than", "is not a multiple of"};
@@ -73,11 +78,16 @@ static void report_relation(Build *build, unsigned i, const Entry *const entries
   g_autofree char *right_text = quantity_text(right->number, right->unit);
   g_autofree char *name = other ? g_strdup_printf("%s %s %s", left->path, is_product ? "x" : "+", other->path)
                                 : g_strdup(left->path);
-  const Entry *shown = culprit(build, entries, 3);
+  const Entry *shown = build_culprit(build, entries, 3);
   build_error(build, &shown->mark, "contradiction", *relations[i].why ? relations[i].why : NULL,
               "%s (%s) %s %s (%s)", name, value_text, words[relations[i].relation], right->path, right_text);
-  const Entry *against = shown == right ? left : right;
-  build_note(build, &against->mark, "contradiction", "%s is given here", against->path);
+  build_given(build, shown == right ? left : right);
+}
+
+/* A number, or the largest of a list, which ascends. */
+static double largest(const Entry *entry)
+{
+  return entry->numbers && entry->n ? entry->numbers[entry->n - 1] : entry->number;
 }
 
 static void check_relation(Build *build, unsigned i)
@@ -86,7 +96,8 @@ static void check_relation(Build *build, unsigned i)
   const Entry *left = build_entry(build, relations[i].left), *right = build_entry(build, relations[i].right);
   const Entry *other = other_path ? build_entry(build, other_path) : NULL;
   if (!left || !right || left->unknown || right->unknown || (other_path && !other)) return;
-  double value = left->number;
+  double value = largest(left);
+  if (!fact_known(value)) return; /* an empty list */
   if (relations[i].times) value *= other->number;
   if (relations[i].plus) value += other->number;
   if (!holds(value, relations[i].relation, right->number, relations[i].slack))
@@ -94,6 +105,8 @@ static void check_relation(Build *build, unsigned i)
 }
 
 /* ---- families ---- */
+
+#define MOST_COUNTED 8 /* chip.clusters_of_8 */
 
 static const struct {
   const char *family, *needs, *why;
@@ -103,92 +116,109 @@ static const struct {
     {"matrix_store", "matrix_load", "it is the mirror of the other"},
 };
 
-static const Entry *family_entry(const Build *build, const char *family)
+/* Shows a family that is missing at the null that removed it, if that was written after the other side. */
+static void report_missing(Build *build, const Entry *other, const char *family, const char *hint,
+                           const char *message)
 {
-  g_autofree char *path = g_strconcat(family, ".scope", NULL);
-  return build_entry(build, path);
+  const Value *removed = value_removed(build->families, family);
+  bool here = removed && build_distance(build, &removed->key_mark) < build_distance(build, &other->mark);
+  build_error(build, here ? &removed->key_mark : &other->mark, "contradiction", hint, "%s", message);
+  if (here) build_given(build, other);
 }
 
 static void check_families(Build *build)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(dependencies); i++) {
-    const Entry *family = family_entry(build, dependencies[i].family);
-    if (family && !family_entry(build, dependencies[i].needs))
-      build_error(build, &family->mark, "contradiction", dependencies[i].why,
-                  "family `%s` needs family `%s`, which is not listed", dependencies[i].family,
-                  dependencies[i].needs);
+    const Entry *family = build_family_entry(build, dependencies[i].family);
+    if (!family || build_family_entry(build, dependencies[i].needs)) continue;
+    g_autofree char *message = g_strdup_printf("family `%s` needs family `%s`, which is not listed",
+                                               dependencies[i].family, dependencies[i].needs);
+    report_missing(build, family, dependencies[i].needs, dependencies[i].why, message);
   }
-  const Entry *cluster = family_entry(build, "cluster"), *size = build_entry(build, "limits.cluster_max");
-  if (cluster && size && size->number < 2)
-    build_error(build, &size->mark, "contradiction", NULL,
+}
+
+/* chip.clusters_of_N; NULL if it is not known. */
+static const Entry *clusters_of(const Build *build, unsigned n)
+{
+  g_autofree char *path = g_strdup_printf("chip.clusters_of_%u", n);
+  const Entry *entry = build_entry(build, path);
+  return entry && !entry->unknown ? entry : NULL;
+}
+
+/* Clusters that run at once have SMs of their own: one fault for all counts that a base gave. */
+static void check_cluster_counts(Build *build)
+{
+  if (!build_family_entry(build, "cluster")) return;
+  const Entry *sms = build_entry(build, "chip.sm_count"), *inherited = NULL;
+  g_autoptr(GString) counts = g_string_new(NULL), nulls = g_string_new(NULL);
+  for (unsigned n = 2; sms && n <= MOST_COUNTED; n++) {
+    const Entry *clusters = clusters_of(build, n);
+    if (!clusters || n * clusters->number <= sms->number) continue;
+    if (build_distance(build, &clusters->mark) <= build_distance(build, &sms->mark)) {
+      build_error(build, &clusters->mark, "contradiction", "a block of each fills an SM",
+                  "%s (%g) is too many for chip.sm_count (%g)", clusters->path, clusters->number,
+                  sms->number);
+      build_given(build, sms);
+      continue;
+    }
+    g_string_append_printf(counts, "%s%s (%g)", counts->len ? ", " : "", clusters->path, clusters->number);
+    g_string_append_printf(nulls, "%sclusters_of_%u: null", nulls->len ? ", " : "", n);
+    inherited = inherited ? inherited : clusters;
+  }
+  if (!inherited) return;
+  g_autofree char *hint = g_strdup_printf("a block of each fills an SM; `chip: {%s}` drops them", nulls->str);
+  build_error(build, &sms->mark, "contradiction", hint, "chip.sm_count (%g) is too few for %s", sms->number,
+              counts->str);
+  build_given(build, inherited);
+}
+
+static void check_clusters(Build *build)
+{
+  const Entry *cluster = build_family_entry(build, "cluster"),
+              *size = build_entry(build, "limits.cluster_max");
+  if (cluster && size && size->number < 2) {
+    const Entry *shown = build_culprit(build, (const Entry *const[]){size, cluster}, 2);
+    build_error(build, &shown->mark, "contradiction", NULL,
                 "limits.cluster_max is 1, but the family `cluster` is listed");
-  if (!cluster && size && size->number > 1)
-    build_error(build, &size->mark, "contradiction", "1 = no clusters",
-                "limits.cluster_max is %g, but the family `cluster` is not listed", size->number);
+    build_given(build, shown == size ? cluster : size);
+  }
+  if (cluster || !size) return;
+  if (size->number > 1) {
+    g_autofree char *message =
+        g_strdup_printf("limits.cluster_max is %g, but the family `cluster` is not listed", size->number);
+    report_missing(build, size, "cluster", "`limits: {cluster_portable: 1, cluster_max: 1}` says so",
+                   message);
+  }
+  const Entry *clusters = NULL;
+  for (unsigned n = 2; n <= MOST_COUNTED && !clusters; n++)
+    clusters = clusters_of(build, n);
+  if (!clusters) return;
+  g_autofree char *message =
+      g_strconcat(clusters->path, " is given, but the family `cluster` is not listed", NULL);
+  report_missing(build, clusters, "cluster", "no chip.clusters_of_N, then", message);
 }
 
-/* The text that is emitted carries one version, which must cover every family. */
-static void check_versions(Build *build)
+/* What a family sustains is what one of its shapes sustains. */
+static void check_family_rate(Build *build, const char *family)
 {
-  const Entry *text = build_entry(build, "ptx"), *highest = text;
-  for (guint i = 0; text && i < build->private->entries->len; i++) {
+  g_autofree char *path = g_strconcat(family, ".throughput", NULL),
+                  *shapes = g_strconcat(family, ".shapes.", NULL);
+  const Entry *own = build_entry(build, path), *rate = NULL;
+  if (!own || own->unknown) return;
+  for (guint i = 0; i < build->private->entries->len; i++) {
     const Entry *entry = build->private->entries->pdata[i];
-    if (entry->kind == RULE_VERSION && entry->number > highest->number) highest = entry;
+    if (!g_str_has_prefix(entry->path, shapes) || strcmp(entry->rule->key, "rate") || entry->unknown)
+      continue;
+    if (entry->number == own->number) return;
+    if (!rate) rate = entry;
   }
-  if (highest == text) return;
-  const Entry *shown = culprit(build, (const Entry *const[]){text, highest}, 2);
-  build_error(build, &shown->mark, "contradiction", "`ptx` covers every family and shape",
-              "ptx %.1f is below %s (%.1f)", text->number / 10, highest->path, highest->number / 10);
-}
-
-/* ---- peaks ---- */
-
-/* FLOP/clk/SM behind a stated peak; FACT_UNKNOWN if the description does not say. key: TYPE or
- * TYPE_ACCUMULATOR. */
-static double peak_rate(const Build *build, const char *key, bool *is_matrix)
-{
-  g_auto(GStrv) parts = g_strsplit(key, "_", 2);
-  g_autofree char *scalar = g_strconcat("throughput.fma_", parts[0], NULL);
-  NumberType type, acc = NUMBER_F32;
-  gboolean known = number_parse(parts[0], &type);
-  g_assert(known);
-  if (number_class(type) != NUMBER_FLOAT) acc = NUMBER_S32;
-  if (parts[1]) known = number_parse(parts[1], &acc);
-  double best = FACT_UNKNOWN;
-  for (unsigned i = 0; i < build->gpu->n_products; i++) {
-    const GpuProduct *product = &build->gpu->products[i];
-    if (product->a != type || product->acc != acc || !fact_known(product->flop_per_clock_per_sm)) continue;
-    if (!(product->flop_per_clock_per_sm <= best)) best = product->flop_per_clock_per_sm;
-  }
-  *is_matrix = fact_known(best);
-  if (*is_matrix) return best;
-  const Entry *entry = build_entry(build, scalar);
-  return entry ? 2 * entry->number : FACT_UNKNOWN; /* a multiply-add is two operations */
-}
-
-static void check_peak(Build *build, const Entry *peak)
-{
-  bool is_matrix;
-  double rate = peak_rate(build, peak->path + strlen("peaks."), &is_matrix);
-  const Gpu *gpu = build->gpu;
-  if (peak->unknown) return;
-  if (!fact_known(rate)) {
-    build_error(build, &peak->mark, "contradiction",
-                "no product shape and no scalar throughput has a known rate",
-                "nothing in the description could reach %s", peak->path);
-    return;
-  }
-  double clock = fact_known(peak->clock) ? peak->clock
-                 : is_matrix             ? gpu->clock_tensor_mhz
-                                         : gpu->clock_boost_mhz;
-  double derived = rate * gpu->sm_count * clock * 1e6;
-  if (fabs(derived - peak->number) <= 0.02 * derived) return;
-  bool inherited = peak->mark.source != build->end.source;
-  g_autofree char *hint =
-      g_strdup_printf("%g FLOP/clk/SM x %u SMs x %g MHz = %.4g TFLOP/s%s", rate, gpu->sm_count, clock,
-                      derived / 1e12, inherited ? "; `peaks: null` drops what the base states" : "");
-  build_error(build, &peak->mark, "contradiction", hint,
-              "%s = %.4g TFLOP/s is not what the description derives", peak->path, peak->number / 1e12);
+  if (!rate) return;
+  const Entry *shown = build_culprit(build, (const Entry *const[]){own, rate}, 2);
+  g_autofree char *text = quantity_text(own->number, own->unit);
+  build_error(build, &shown->mark, "contradiction",
+              "it is the rate of the shape that the family is known for",
+              "%s (%s) is the rate of no shape of the family", path, text);
+  build_given(build, shown == own ? rate : own);
 }
 
 void build_checks(Build *build)
@@ -196,9 +226,9 @@ void build_checks(Build *build)
   for (unsigned i = 0; i < G_N_ELEMENTS(relations); i++)
     check_relation(build, i);
   check_families(build);
-  check_versions(build);
-  for (guint i = 0; i < build->private->entries->len; i++) {
-    const Entry *entry = build->private->entries->pdata[i];
-    if (g_str_has_prefix(entry->path, "peaks.")) check_peak(build, entry);
-  }
+  check_clusters(build);
+  check_cluster_counts(build);
+  check_family_rate(build, "product_warp");
+  check_family_rate(build, "product_group");
+  build_peaks(build);
 }

@@ -424,9 +424,18 @@ static void resolve(Loader *loader)
   Build *build = &loader->build;
   const File *named = &g_array_index(loader->files, File, 0);
   build->is_product = !named->is_arch;
+  build->architecture = named->is_arch ? named->name : NULL;
   build->end = named->root->mark;
+  build->n_chain = loader->files->len;
+  build->chain = arena_new_array(build->arena, const Source *, build->n_chain);
+  for (unsigned i = 0; i < build->n_chain; i++)
+    build->chain[i] = g_array_index(loader->files, File, i).root->mark.source;
   build_sections(build, merge_files(loader));
-  if (!build->error) build_checks(build);
+  if (!build->error) {
+    build_targets(build);
+    build_bounds(build);
+    build_checks(build);
+  }
   if (build->error) return;
   set_names(loader);
   set_facts(build);

@@ -141,13 +141,16 @@ static void build_shape(Build *build, const char *family, Value *shape, GArray *
 static void build_family_shapes(Build *build, const char *name, Value *family, GArray *products)
 {
   Value *shapes = value_child(family, "shapes");
-  if (!shapes || shapes->kind != VALUE_MAP || !shapes->first) {
+  bool some = false;
+  for (Value *shape = shapes && shapes->kind == VALUE_MAP ? shapes->first : NULL; shape; shape = shape->next)
+    some |= shape->kind != VALUE_REMOVED;
+  if (!some) {
     build_error(build, shapes ? &shapes->mark : &family->mark, "missing-key",
                 "one entry per pair of operand types", "missing key `%s.shapes`", name);
     return;
   }
   for (Value *shape = shapes->first; shape; shape = shape->next)
-    build_shape(build, name, shape, products);
+    if (shape->kind != VALUE_REMOVED) build_shape(build, name, shape, products);
 }
 
 void build_products(Build *build, Value *families)

@@ -67,7 +67,7 @@ static bool read_type(Build *build, const Rule *rule, Node *node, const char **t
 }
 
 /* "8.4" -> 84. Read from the text: as a number, 8.10 and 8.1 would be the same. */
-static bool read_version(Build *build, Node *node, double *number)
+bool build_version(Build *build, Node *node, double *number)
 {
   const char *text = node->kind == NODE_SCALAR ? node->text : "";
   if (g_ascii_isdigit(text[0]) && text[1] == '.' && g_ascii_isdigit(text[2]) && !text[3]) {
@@ -185,7 +185,7 @@ static bool read_texts(Build *build, const Rule *rule, Node *node, Entry *entry)
 
 /* ---- one key ---- */
 
-static bool read_value(Build *build, const Rule *rule, Node *node, Entry *entry)
+bool build_value(Build *build, const Rule *rule, Node *node, Entry *entry)
 {
   bool flag;
   switch (rule->kind) {
@@ -201,7 +201,7 @@ static bool read_value(Build *build, const Rule *rule, Node *node, Entry *entry)
   case RULE_TYPES: return read_texts(build, rule, node, entry);
   case RULE_TYPE: return read_type(build, rule, node, &entry->text);
   case RULE_TEXT: return read_text(build, node, &entry->text);
-  case RULE_VERSION: return read_version(build, node, &entry->number);
+  case RULE_VERSION: return build_version(build, node, &entry->number);
   }
   g_assert_not_reached();
 }
@@ -249,7 +249,8 @@ static void add_entry(Build *build, const Rule *rule, const Value *value, Entry 
 
 static void read_key(Build *build, const Rule *rule, Value *value, const char *path)
 {
-  Entry entry = {.path = path,
+  Entry entry = {.rule = rule,
+                 .path = path,
                  .kind = rule->kind,
                  .unit = rule->unit,
                  .number = FACT_UNKNOWN,
@@ -267,7 +268,7 @@ static void read_key(Build *build, const Rule *rule, Value *value, const char *p
       build_error(build, &value->mark, "unknown-value", NULL, "`%s` must be known", path);
       return;
     }
-  } else if (!read_value(build, rule, value->node, &entry)) {
+  } else if (!build_value(build, rule, value->node, &entry)) {
     return;
   }
   read_clock(build, rule, value, &entry);
@@ -334,8 +335,9 @@ static void build_families(Build *build, Value *root)
     return;
   }
   families->taken = true;
+  build->families = families;
   for (Value *family = families->first; family; family = family->next)
-    build_family(build, family);
+    if (family->kind != VALUE_REMOVED) build_family(build, family);
   for (unsigned i = 0; i < schema_n_sections; i++)
     if (schema_sections[i].is_family && schema_sections[i].required &&
         !value_child(families, schema_sections[i].name))

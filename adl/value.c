@@ -112,7 +112,14 @@ Value *value_build(Arena *arena, Node *root, const char *const *skip, GHashTable
 Value *value_child(const Value *map, const char *key)
 {
   for (Value *child = map ? map->first : NULL; child; child = child->next)
-    if (!strcmp(child->key, key)) return child;
+    if (!strcmp(child->key, key) && child->kind != VALUE_REMOVED) return child;
+  return NULL;
+}
+
+const Value *value_removed(const Value *map, const char *key)
+{
+  for (const Value *child = map ? map->first : NULL; child; child = child->next)
+    if (!strcmp(child->key, key) && child->kind == VALUE_REMOVED) return child;
   return NULL;
 }
 
@@ -121,7 +128,7 @@ static const char **child_keys(const Value *map)
 {
   GPtrArray *keys = g_ptr_array_new();
   for (const Value *child = map->first; child; child = child->next)
-    g_ptr_array_add(keys, (void *)child->key);
+    if (child->kind != VALUE_REMOVED) g_ptr_array_add(keys, (void *)child->key);
   g_ptr_array_add(keys, NULL);
   return (const char **)g_ptr_array_free(keys, FALSE);
 }
@@ -147,10 +154,12 @@ Value *value_merge(Value *base, Value *over, GError **error)
       link = &(*link)->next;
     Value *old = *link;
     if (child->kind == VALUE_REMOVED) {
-      if (old)
-        *link = old->next;
-      else
+      if (!old || old->kind == VALUE_REMOVED) {
         nothing_to_remove(base, child, error);
+      } else {
+        child->next = old->next;
+        *link = child;
+      }
     } else if (old && old->kind == VALUE_MAP && child->kind == VALUE_MAP) {
       /* Faults that concern the whole mapping are shown where it was touched last. */
       old->key_mark = child->key_mark;
@@ -175,7 +184,7 @@ Value *value_merge(Value *base, Value *over, GError **error)
 void value_finish(const Value *map, const char *const *known_keys, const char *what, GError **error)
 {
   for (const Value *child = map->first; child; child = child->next) {
-    if (child->taken) continue;
+    if (child->taken || child->kind == VALUE_REMOVED) continue;
     const char *near = nearest_name(child->key, known_keys);
     g_autofree char *list = g_strjoinv(", ", (char **)known_keys);
     g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`? Known: %s", near, list)

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/document.h"
 
+/* VALUE_REMOVED: a null; it stays in the tree, where only value_removed() sees it. */
 typedef enum { VALUE_LEAF, VALUE_MAP, VALUE_REMOVED } ValueKind;
 
 typedef struct Value Value;
@@ -28,6 +29,8 @@ Value *value_build(Arena *arena, Node *root, const char *const *skip, GHashTable
 /* Lays `over` upon `base`: mappings merge key by key, null removes, anything else replaces. Returns base. */
 Value *value_merge(Value *base, Value *over, GError **error);
 Value *value_child(const Value *map, const char *key);
+/* The null that removed a key of a base; NULL if none did. */
+const Value *value_removed(const Value *map, const char *key);
 /* Every child nobody took is an "unknown-key". */
 void value_finish(const Value *map, const char *const *known_keys, const char *what, GError **error);
 /* The text of a node's `source`: looks a single word up among the names. NULL and an error if it is not

@@ -1,5 +1,6 @@
 /* Grammar of the module: version, target, variables, functions and their performance directives. */
 #include "simulator/ptx_reader.h"
+#include "simulator/requirements.h"
 #include <string.h>
 
 #define MAX_VARIABLE ((uint64_t)1 << 32)
@@ -381,8 +382,11 @@ static bool read_header(Reader *r)
   word = reader_name(r);
   if (!word || strcmp(word, ".target")) return reader_fail(r, NULL, "ptx-header", ".target is missing");
   do {
+    reader_space(r);
+    Mark mark = reader_mark(r);
     word = reader_name(r);
     if (!word) return false;
+    if (!r->module->target) r->target_mark = mark;
     if (!r->module->target) r->module->target = word;
   } while (reader_accept(r, ','));
   reader_space(r);
@@ -427,6 +431,7 @@ PtxModule *ptx_parse(Source *source, GError **error)
     if (s->kind == SYMBOL_FUNCTION) m->functions[m->n_functions++] = s->function;
   }
   g_hash_table_destroy(global.names);
+  ok = ok && requirements_check(m, &r.target_mark, &local);
   if (ok) return m;
   ptx_module_free(m);
   g_propagate_error(error, local);

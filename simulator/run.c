@@ -135,6 +135,16 @@ static unsigned target_number(const char *target)
   return target ? (unsigned)g_ascii_strtoull(target, NULL, 10) : 0;
 }
 
+/* Can a GPU of one target run code for another? Code for an architecture's own instructions (sm_NNa) runs
+ * there alone, code for those of a family (sm_NNf) within it, any other on all that came later. */
+static bool target_runs_on(const char *target, const char *gpu)
+{
+  unsigned code = target_number(target), own = target_number(gpu);
+  if (g_str_has_suffix(target, "a")) return code == own;
+  if (g_str_has_suffix(target, "f")) return code / 10 == own / 10 && code <= own;
+  return code <= own;
+}
+
 static uint64_t *nothing_defined(uint64_t bytes)
 {
   return g_new0(uint64_t, bytes / 64 + 2);
@@ -385,7 +395,7 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   make_variables(s, run, runs, i);
   uint64_t shared = run->shared_end - kernel->shared_base;
   const char *target = step->module->target;
-  if (gpu && gpu->target && target_number(target) > target_number(gpu->target))
+  if (gpu && gpu->target && !target_runs_on(target, gpu->target))
     return refuse(f, error, "it is for %s; %s takes %s", target, gpu->name, gpu->target);
   if (shared > MOST_SHARED)
     return refuse(f, error, "%llu bytes of shared memory", (unsigned long long)shared);

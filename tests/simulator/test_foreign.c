@@ -127,7 +127,7 @@ static bool refused(const char *text, const char *message, unsigned line)
   return same;
 }
 
-#define HEAD ".version 8.0\n.target sm_90a\n.address_size 64\n"
+#define HEAD ".version 8.1\n.target sm_90a\n.address_size 64\n"
 #define BODY HEAD ".entry k()\n{\n.reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p<2>;\n"
 
 /* Wrong input of the forms that are new here is told with its place. */

@@ -137,9 +137,12 @@ static void test_overlay(void **state)
   g_autoptr(GError) error = NULL;
   g_autoptr(Gpu) gpu =
       parse("adl: 1\nname: older\nextends: h100\nsource: \"a test\"\ntarget: sm_80\n"
-            "limits: {cluster_max: 1, cluster_portable: 1}\nchip: {sm_count: 100}\npeaks: null\n"
+            "limits: {cluster_max: 1, cluster_portable: 1}\npeaks: null\n"
+            "chip: {sm_count: 100, clusters_of_2: null, clusters_of_3: null, clusters_of_4: null,\n"
+            "       clusters_of_5: null, clusters_of_6: null, clusters_of_7: null, clusters_of_8: null}\n"
             "families: {product_group: null, copy_tensor: null, register_handover: null,\n"
-            "           cluster: null, memory_barrier: null, matrix_store: null}\n",
+            "           cluster: null, memory_barrier: null, matrix_store: null, elect: null,\n"
+            "           dependent_launch: null}\n",
             &error);
   assert_null(error);
   assert_int_equal(gpu->sm_count, 100);

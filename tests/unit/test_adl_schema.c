@@ -1,6 +1,8 @@
 /* The schema table against itself, and docs/adl.md against the schema. */
 #include "adl/quantity.h"
 #include "adl/schema.h"
+#include "base/data.h"
+#include "base/document.h"
 #include <glib/gstdio.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +24,40 @@ static void test_rules_are_consistent(void **state)
     for (unsigned j = 0; j < i; j++)
       assert_false(!strcmp(schema_rules[j].section, rule->section) &&
                    !strcmp(schema_rules[j].key, rule->key));
+  }
+}
+
+static Node *member(Node *map, const char *key)
+{
+  return map && map->kind == NODE_MAPPING ? node_get(map, key) : NULL;
+}
+
+/* Every key has a row in adl/bounds.yaml, which says what it may be or why it may be anything, and no row is
+ * of a key that is not there. */
+static void test_bounds_are_complete(void **state)
+{
+  g_autoptr(Source) source = data_load("adl/bounds.yaml", NULL);
+  g_autoptr(Document) document = document_parse(source, NULL);
+  Node *root = document_root(document), *common = node_get(root, "family");
+  for (unsigned i = 0; i < schema_n_rules; i++) {
+    const Rule *rule = &schema_rules[i];
+    if (!*rule->section) continue; /* target and ptx: adl/targets.yaml */
+    Node *row = member(member(root, rule->section), rule->key);
+    if (!row && schema_section(rule->section)->is_family) row = member(common, rule->key);
+    if (!row) fail_msg("adl/bounds.yaml has no row for %s.%s", rule->section, rule->key);
+    static const char *const ways[] = {"is", "has", "from", "to", "per_sm", "per_clock", "free"};
+    unsigned n = 0;
+    for (unsigned k = 0; k < G_N_ELEMENTS(ways); k++)
+      n += member(row, ways[k]) != NULL;
+    assert_true(n > 0);
+    assert_true(member(row, "free") || member(row, "why"));
+  }
+  for (unsigned i = 0; i < root->n; i++) {
+    if (root->items[i]->kind != NODE_MAPPING || !schema_section(root->keys[i])) continue;
+    g_autofree const char **keys = schema_keys(root->keys[i]);
+    for (unsigned k = 0; k < root->items[i]->n; k++)
+      if (strcmp(root->items[i]->keys[k], "source") && !g_strv_contains(keys, root->items[i]->keys[k]))
+        fail_msg("adl/bounds.yaml has a row for %s.%s", root->keys[i], root->items[i]->keys[k]);
   }
 }
 
@@ -117,9 +153,9 @@ static void test_quantity_text(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rules_are_consistent), cmocka_unit_test(test_documentation),
-      cmocka_unit_test(test_walk_through),         cmocka_unit_test(test_latency_classes),
-      cmocka_unit_test(test_quantity_text),
+      cmocka_unit_test(test_rules_are_consistent), cmocka_unit_test(test_bounds_are_complete),
+      cmocka_unit_test(test_documentation),        cmocka_unit_test(test_walk_through),
+      cmocka_unit_test(test_latency_classes),      cmocka_unit_test(test_quantity_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

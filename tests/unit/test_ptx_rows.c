@@ -1,6 +1,8 @@
 /* Every row of the PTX back end, once with and once without its optional attributes, in each of its types:
  * emitted for each target and given to the assembler, if there is one. */
 #include "backends/ptx/internal.h"
+#include "base/data.h"
+#include "base/document.h"
 #include <glib/gstdio.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -333,6 +335,26 @@ static void test_rows(void **state)
       fail_msg("no GPU reaches row '%s' of %s", rows[i].signature, ir_op_info(rows[i].code)->name);
 }
 
+/* adl/targets.yaml says what PTX version the rows of a family need, so that a description whose version is
+ * older is refused when it is read. Rows of no family are those of ordinary accesses and arithmetic. */
+static void test_versions(void **state)
+{
+  g_autoptr(Source) source = data_load("adl/targets.yaml", NULL);
+  g_autoptr(Document) document = document_parse(source, NULL);
+  Node *families = node_get(document_root(document), "families");
+  unsigned n;
+  const PtxRow *rows = ptx_rows(&n);
+  for (unsigned i = 0; i < n; i++) {
+    if (!strcmp(rows[i].family, "float8")) continue; /* the versions of its products are higher */
+    Node *family = node_get(families, *rows[i].family ? rows[i].family : "copy_plain");
+    assert_non_null(family);
+    unsigned emitted = (unsigned)(10 * g_ascii_strtod(node_get(family, "emitted")->text, NULL) + 0.5);
+    if (rows[i].version > emitted)
+      fail_msg("row '%s' needs PTX %u, but adl/targets.yaml has %u for %s", rows[i].signature,
+               rows[i].version, emitted, rows[i].family);
+  }
+}
+
 static void test_table(void **state)
 {
   g_autofree char *fault = ptx_check_rows();
@@ -341,6 +363,7 @@ static void test_table(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_rows)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_versions),
+                                     cmocka_unit_test(test_rows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "cli/execute.h"
 #include "cli/report.h"
 #include "cli/run_data.h"
+#include "cli/run_report.h"
 #include <math.h>
 #include <string.h>
 
@@ -221,11 +222,10 @@ static void explain_outputs(Job *job, const Graph *graph, const RunComparison *c
 {
   for (unsigned i = 0; i < graph->n_outputs && !job->failure; i++) {
     const Comparison *c = &comparisons[i].whole;
-    if (c->ok) continue;
+    if (run_comparison_passes(&comparisons[i])) continue;
     job->failure = g_strdup_printf("output %s: error %.2e, limit %.0e, %zu misplaced, %zu outliers",
                                    graph->outputs[i]->name, c->error, c->limit, c->misplaced, c->outliers);
-    job->details = g_strdup_printf("%s: element %zu is %.9g, its reference %.9g\n", graph->outputs[i]->name,
-                                   c->worst, comparisons[i].out, comparisons[i].reference);
+    job->details = run_comparison_reason(graph->outputs[i], &comparisons[i]);
   }
 }
 
@@ -265,7 +265,8 @@ static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, G
   }
   take_counts(job, faults);
   if (!run_data_take_outputs(data, x, error)) return false;
-  const RunComparison *comparisons = run_data_check(data, false, INFINITY, arena, error);
+  const RunCheck check = {.tolerance = INFINITY};
+  const RunComparison *comparisons = run_data_check(data, &check, arena, error);
   if (comparisons) explain_outputs(job, graph, comparisons);
   return comparisons != NULL;
 }

@@ -14,13 +14,14 @@ static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error
   return true;
 }
 
-Tensor *evaluate_default_input(const Graph *graph, unsigned index, uint64_t seed, GError **error)
+Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale, uint64_t seed,
+                               GError **error)
 {
   const GraphTensor *input = graph->inputs[index];
   int64_t shape[GRAPH_MAX_RANK];
   if (!extents_of(input, shape, error)) return NULL;
   Tensor *tensor = tensor_new(input->name, input->type, input->rank, shape, error);
-  if (tensor) tensor_fill_random(tensor, seed, index);
+  if (tensor) tensor_fill_random(tensor, seed, index, scale);
   return tensor;
 }
 
@@ -48,6 +49,9 @@ typedef struct {
   Value **values;    /* by tensor index; freed behind the last reader */
   unsigned *readers; /* by tensor index: reads to come */
   Errors *errors;    /* by tensor index, freed with the values; NULL: not asked for */
+  double *widths;    /* by tensor index: comparison_width(); NULL as `errors` */
+  double *coarsest;  /* by tensor index: the largest plain limit of the types it was rounded to on its way */
+  const double *plain;
   ErrorModel model;
 } Evaluation;
 
@@ -94,6 +98,12 @@ static void release_inputs(Evaluation *evaluation, const GraphNode *node)
   }
 }
 
+/* What is computed from coarser numbers than its own type's has their limit. */
+static double widest_of(const Evaluation *evaluation, const GraphTensor *tensor)
+{
+  return comparison_widest(MAX(evaluation->plain[tensor->type], evaluation->coarsest[tensor->index]));
+}
+
 /* Errors of a node's outputs, which have the graph's types by now. */
 static bool find_errors(const Evaluation *evaluation, const GraphNode *node, const ReferenceCall *call,
                         Value **outputs, GError **error)
@@ -104,11 +114,22 @@ static bool find_errors(const Evaluation *evaluation, const GraphNode *node, con
     if (node->inputs[i]) inputs[i] = evaluation->errors[node->inputs[i]->index];
   if (!reference_errors(call, inputs, outputs, node->n_outputs, &evaluation->model, errors, error))
     return false;
-  for (unsigned i = 0; i < node->n_outputs; i++)
-    if (node->outputs[i])
-      evaluation->errors[node->outputs[i]->index] = errors[i];
-    else
+  double coarsest = 0;
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i]) coarsest = MAX(coarsest, evaluation->coarsest[node->inputs[i]->index]);
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GraphTensor *tensor = node->outputs[i];
+    if (!tensor) {
       g_free(errors[i].each);
+      continue;
+    }
+    double plain = evaluation->plain[tensor->type];
+    evaluation->errors[tensor->index] = errors[i];
+    evaluation->coarsest[tensor->index] =
+        reference_rounds(call, outputs[i]) ? MAX(coarsest, plain) : coarsest;
+    evaluation->widths[tensor->index] =
+        comparison_width(outputs[i], errors[i].each, plain, widest_of(evaluation, tensor));
+  }
   return true;
 }
 
@@ -171,6 +192,8 @@ static void evaluation_clear(Evaluation *evaluation)
   g_free(evaluation->values);
   g_free(evaluation->readers);
   g_free(evaluation->errors);
+  g_free(evaluation->widths);
+  g_free(evaluation->coarsest);
 }
 
 static GPtrArray *evaluate(Evaluation *evaluation, Tensor *const *inputs, GError **error)
@@ -197,15 +220,45 @@ GPtrArray *evaluate_graph(const Graph *graph, Tensor *const *inputs, GError **er
   return outputs;
 }
 
-GPtrArray *evaluate_graph_errors(const Graph *graph, Tensor *const *inputs, const ErrorModel *model,
-                                 GPtrArray **errors, GError **error)
+/* Back along the widest inputs to the first node whose result is wide and whose inputs are not. */
+static const GraphNode *find_wider(const Evaluation *evaluation, const GraphTensor *tensor)
 {
-  Evaluation evaluation = {.graph = graph, .model = *model};
+  if (!(evaluation->widths[tensor->index] > 1)) return NULL;
+  for (;;) {
+    const GraphNode *node = tensor->producer;
+    const GraphTensor *widest = NULL;
+    for (unsigned i = 0; i < node->n_inputs; i++) {
+      const GraphTensor *input = node->inputs[i];
+      if (!input || !input->producer || !(evaluation->widths[input->index] > 1)) continue;
+      if (!widest || evaluation->widths[input->index] > evaluation->widths[widest->index]) widest = input;
+    }
+    if (!widest) return node;
+    tensor = widest;
+  }
+}
+
+void evaluation_errors_clear(EvaluationErrors *errors)
+{
+  g_clear_pointer(&errors->each, g_ptr_array_unref);
+  g_clear_pointer(&errors->widest, g_free);
+  g_clear_pointer(&errors->wider, g_free);
+}
+
+GPtrArray *evaluate_graph_errors(const Graph *graph, Tensor *const *inputs, const ErrorModel *model,
+                                 const double *plain, EvaluationErrors *errors, GError **error)
+{
+  Evaluation evaluation = {.graph = graph, .plain = plain, .model = *model};
   evaluation.errors = g_new0(Errors, graph->n_tensors + 1);
+  evaluation.widths = g_new0(double, graph->n_tensors + 1);
+  evaluation.coarsest = g_new0(double, graph->n_tensors + 1);
   GPtrArray *outputs = evaluate(&evaluation, inputs, error);
-  *errors = outputs ? g_ptr_array_new_with_free_func(g_free) : NULL;
-  for (unsigned i = 0; outputs && i < graph->n_outputs; i++)
-    g_ptr_array_add(*errors, g_steal_pointer(&evaluation.errors[graph->outputs[i]->index].each));
+  *errors = (EvaluationErrors){g_ptr_array_new_with_free_func(g_free), g_new0(double, graph->n_outputs + 1),
+                               g_new0(const GraphNode *, graph->n_outputs + 1)};
+  for (unsigned i = 0; outputs && i < graph->n_outputs; i++) {
+    g_ptr_array_add(errors->each, g_steal_pointer(&evaluation.errors[graph->outputs[i]->index].each));
+    errors->widest[i] = widest_of(&evaluation, graph->outputs[i]);
+    errors->wider[i] = find_wider(&evaluation, graph->outputs[i]);
+  }
   evaluation_clear(&evaluation);
   return outputs;
 }

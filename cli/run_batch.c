@@ -4,6 +4,8 @@
 #include "cli/catalog_cases.h"
 #include "cli/execute.h"
 #include "cli/run_data.h"
+#include "cli/run_report.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct Batch {
@@ -40,8 +42,9 @@ static bool refuse(const char *what, GError **error)
 
 static bool check_keys(const json_t *words, GError **error)
 {
-  static const char *const known[] = {"label", "graph", "gpu",   "dims",     "set",        "offset", "skew",
-                                      "sms",   "seed",  "fixed", "in_place", "accumulate", NULL};
+  static const char *const known[] = {"label",    "graph",      "gpu",        "dims", "set",
+                                      "offset",   "skew",       "sms",        "seed", "fixed",
+                                      "in_place", "accumulate", "admit_wide", NULL};
   const char *key;
   json_t *value;
   if (!json_is_object(words)) return refuse("a line of a batch is to be an object", error);
@@ -201,13 +204,8 @@ static json_t *outputs_json(const Graph *graph, const RunComparison *comparisons
 {
   json_t *outputs = json_array();
   for (unsigned i = 0; i < graph->n_outputs; i++) {
-    const Comparison *c = &comparisons[i].whole;
-    if (!c->ok) *ok = false;
-    json_array_append_new(outputs,
-                          json_pack("{s:s, s:o, s:f, s:I, s:I, s:b}", "name", graph->outputs[i]->name,
-                                    "error", isfinite(c->error) ? json_real(c->error) : json_null(), "limit",
-                                    c->limit, "misplaced", (json_int_t)c->misplaced, "outliers",
-                                    (json_int_t)c->outliers, "ok", c->ok));
+    if (!run_comparison_passes(&comparisons[i])) *ok = false;
+    json_array_append_new(outputs, run_comparison_json(graph->outputs[i], &comparisons[i]));
   }
   return outputs;
 }
@@ -230,10 +228,12 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   bool ok = faults->n_errors == 0;
   json_object_set(item->result, "faults", faults->list);
   if (ok) {
+    const RunCheck check = {.fast = accumulation(item) == ACCUMULATE_FAST,
+                            .tolerance = INFINITY,
+                            .admit_wide = json_is_true(json_object_get(item->words, "admit_wide")) ||
+                                          argument_flag(batch->arguments, "admit-wide")};
     const RunComparison *comparisons =
-        run_data_take_outputs(data, x, error)
-            ? run_data_check(data, accumulation(item) == ACCUMULATE_FAST, INFINITY, item->arena, error)
-            : NULL;
+        run_data_take_outputs(data, x, error) ? run_data_check(data, &check, item->arena, error) : NULL;
     if (!comparisons) return false;
     json_object_set_new(item->result, "outputs", outputs_json(graph, comparisons, &ok));
   }

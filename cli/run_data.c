@@ -1,5 +1,6 @@
 #include "cli/run_data.h"
 #include "cli/cli.h"
+#include "cli/default_data.h"
 #include <string.h>
 
 /* ---- making ---- */
@@ -57,12 +58,15 @@ RunData *run_data_new(const Graph *graph, const char *const *files, uint64_t see
   data->outputs = g_new0(Tensor *, graph->n_outputs + 1);
   for (unsigned i = 0; i < graph->n_inputs; i++) {
     const char *file = g_hash_table_lookup(table, graph->inputs[i]->name);
-    data->inputs[i] =
-        file ? load(graph->inputs[i], file, error) : evaluate_default_input(graph, i, seed, error);
-    if (!data->inputs[i]) return NULL;
+    if (file && !(data->inputs[i] = load(graph->inputs[i], file, error))) return NULL;
   }
   for (unsigned i = 0; i < graph->n_constants; i++)
     if (!(data->constants[i] = evaluate_constant(graph, i, error))) return NULL;
+  data->scales = default_data_scales(graph, data->inputs, data->constants);
+  for (unsigned i = 0; i < graph->n_inputs; i++)
+    if (!data->inputs[i] &&
+        !(data->inputs[i] = evaluate_default_input(graph, i, data->scales[i], seed, error)))
+      return NULL;
   return g_steal_pointer(&data);
 }
 
@@ -79,6 +83,7 @@ void run_data_free(RunData *data)
   free_all(data->inputs, data->graph->n_inputs);
   free_all(data->constants, data->graph->n_constants);
   free_all(data->outputs, data->graph->n_outputs);
+  g_free(data->scales);
   g_free(data);
 }
 
@@ -163,42 +168,75 @@ static bool open_dimension(const Symbolic *leaf, int64_t *value, void *user)
   return false;
 }
 
+/* What holds before errors raise it. */
+typedef struct Limits {
+  double of[NUMBER_TYPE_COUNT];
+  ErrorModel model;
+} Limits;
+
+static Limits find_limits(const RunData *data, bool fast)
+{
+  const Graph *graph = data->graph;
+  bool coarse = graph_has_coarse_products(graph);
+  int64_t longest = graph_longest_sum(graph, open_dimension, (void *)data);
+  Limits limits;
+  fast = graph_has_fast_sums(graph, fast);
+  for (unsigned type = 0; type < NUMBER_TYPE_COUNT; type++)
+    limits.of[type] = comparison_limit((NumberType)type, coarse, fast, longest);
+  limits.model = (ErrorModel){coarse || fast ? limits.of[NUMBER_F32] : 0};
+  return limits;
+}
+
 /* Where outputs are further off than results of their type usually are, errors carried along the graph say
  * whether that is what roundings lead to. */
-static bool check_with_errors(const RunData *data, const double *limits, double product, double tolerance,
+static bool check_with_errors(const RunData *data, const RunCheck *check, const Limits *limits,
                               RunComparison *comparisons, GError **error)
 {
   const Graph *graph = data->graph;
-  const ErrorModel model = {.product = product};
-  g_autoptr(GPtrArray) errors = NULL;
-  g_autoptr(GPtrArray) references = evaluate_graph_errors(graph, data->inputs, &model, &errors, error);
+  g_auto(EvaluationErrors) errors = {NULL, NULL, NULL};
+  g_autoptr(GPtrArray) references =
+      evaluate_graph_errors(graph, data->inputs, &limits->model, limits->of, &errors, error);
   for (unsigned i = 0; references && i < graph->n_outputs; i++) {
     Comparison c =
-        compare_with_errors(data->outputs[i], references->pdata[i], errors->pdata[i], limits[i], tolerance);
+        compare_with_errors(data->outputs[i], references->pdata[i], errors.each->pdata[i],
+                            limits->of[graph->outputs[i]->type], errors.widest[i], check->tolerance);
     comparisons[i] = with_worst(data->outputs[i], references->pdata[i], &c);
+    comparisons[i].wider = c.wide ? errors.wider[i] : NULL;
+    comparisons[i].admitted = c.wide && check->admit_wide;
   }
   return references != NULL;
 }
 
-RunComparison *run_data_check(const RunData *data, bool fast, double tolerance, Arena *arena, GError **error)
+bool run_comparison_passes(const RunComparison *comparison)
+{
+  return comparison->whole.ok && (!comparison->whole.wide || comparison->admitted);
+}
+
+RunComparison *run_data_check(const RunData *data, const RunCheck *check, Arena *arena, GError **error)
 {
   const Graph *graph = data->graph;
-  bool coarse = graph_has_coarse_products(graph), doubtful = false;
-  fast = graph_has_fast_sums(graph, fast);
-  int64_t longest = graph_longest_sum(graph, open_dimension, (void *)data);
+  bool doubtful = false;
   g_autoptr(GPtrArray) references = evaluate_graph(graph, data->inputs, error);
   if (!references) return NULL;
+  const Limits limits = find_limits(data, check->fast);
   RunComparison *comparisons = arena_new_array(arena, RunComparison, graph->n_outputs);
-  g_autofree double *limits = g_new(double, graph->n_outputs + 1);
   for (unsigned i = 0; i < graph->n_outputs; i++) {
-    limits[i] = comparison_limit(graph->outputs[i]->type, coarse, fast, longest);
-    Comparison c = compare_values(data->outputs[i], references->pdata[i], MIN(limits[i], tolerance));
+    double limit = MIN(limits.of[graph->outputs[i]->type], check->tolerance);
+    Comparison c = compare_values(data->outputs[i], references->pdata[i], limit);
     comparisons[i] = with_worst(data->outputs[i], references->pdata[i], &c);
-    doubtful = doubtful || !c.ok || c.outliers;
+    doubtful = doubtful || !c.ok || c.outliers || c.wrong_blocks;
   }
-  double product = comparison_limit(NUMBER_F32, coarse, fast, longest);
-  if (doubtful && !check_with_errors(data, limits, product, tolerance, comparisons, error)) return NULL;
+  if (doubtful && !check_with_errors(data, check, &limits, comparisons, error)) return NULL;
   return comparisons;
+}
+
+json_t *run_data_scales(const RunData *data)
+{
+  json_t *scales = json_object();
+  for (unsigned i = 0; i < data->graph->n_inputs; i++)
+    if (data->scales[i] != 1)
+      json_object_set_new(scales, data->graph->inputs[i]->name, json_real(data->scales[i]));
+  return scales;
 }
 
 /* ---- to disk ---- */

@@ -1,5 +1,5 @@
-/* Errors are taken over the whole tensor: a single rounding far from the others is no fault, a wrong tile is.
- */
+/* Errors are taken over the whole tensor and over blocks of it: a single rounding far from the others is no
+ * fault, a wrong row or tile is. */
 #include "reference/operators.h"
 #include <math.h>
 #include <string.h>
@@ -36,53 +36,116 @@ double comparison_limit(NumberType type, bool coarse_products, bool fast_sums, i
   return fast_sums && limit > 0 ? fmax(limit, FAST_LIMIT) : limit;
 }
 
-/* Errors of a whole tensor near their typical size; single elements of many may have a few times that. */
+/* Errors of a whole tensor near their typical size; those of a block, and single elements of many, may have a
+ * few times that. */
 #define WHOLE_FACTOR  2.0
+#define BLOCK_FACTOR  3.0
 #define SINGLE_FACTOR 4.0
+/* Of the plain limit: what every block may be off before anything is known of its errors. */
+#define PLAIN_BLOCK_FACTOR 2.0
 
-/* What single elements may be off. */
+/* A limit that many times a type's own, or one beyond half of the result, proves nothing. */
+#define WIDE_FACTOR 16.0
+#define WIDE_MOST   0.5
+/* Of the elements that many may be undetermined, each of which could be off by more than such a limit. */
+#define UNDETERMINED_PART (1 / 16.0)
+/* Of the norm of integers: what those that may be another one amount to at most. */
+#define WIDE_INTEGERS (1 / 16.0)
+
+/* A wrong row or tile is lost in the norm of a large tensor, so parts of it are compared too: so many
+ * elements that follow one another, but of one row where rows are longer. */
+#define BLOCK 64
+
+typedef struct Blocks {
+  size_t row;    /* elements of what is cut: the last dimension, or as many of them as a block holds */
+  size_t pieces; /* of each */
+} Blocks;
+
+static Blocks blocks_of(const Value *value)
+{
+  size_t row = value->rank ? (size_t)value->shape[value->rank - 1] : 1;
+  if (row < BLOCK) row *= BLOCK / MAX(row, 1);
+  return (Blocks){row, (row + BLOCK - 1) / BLOCK};
+}
+
+/* End of the block that begins at `first`. */
+static size_t block_end(const Blocks *blocks, size_t first, size_t n)
+{
+  size_t at = first % blocks->row, piece = 0;
+  while (at >= (piece + 1) * blocks->row / blocks->pieces)
+    piece++;
+  return MIN(n, first - at + (piece + 1) * blocks->row / blocks->pieces);
+}
+
+double comparison_widest(double plain)
+{
+  return fmin(WIDE_FACTOR * plain, WIDE_MOST);
+}
+
+/* What elements may be off. */
 typedef struct Allowance {
   double limit;         /* in units of the size of the reference's elements, before it was raised */
-  double size;          /* of those elements */
+  double widest;        /* that proves anything */
   const double *errors; /* NULL: nothing more is known */
+  double size; /* root of the mean of all squares; 0: a reference of zeros, which compares absolutely */
+  Blocks blocks;
 } Allowance;
 
-static double known_error(const Allowance *a, size_t i)
+static double error_at(const Allowance *a, size_t i)
 {
-  return a->errors ? SINGLE_FACTOR * a->errors[i] : 0;
+  return a->errors ? a->errors[i] : 0;
 }
 
-/* ||errors|| / ||reference||, where both are finite. */
-static double relative_size(const Value *reference, const double *errors)
-{
-  double sum = 0, norm = 0;
-  for (size_t i = 0; i < reference->n; i++) {
-    if (!isfinite(errors[i]) || !isfinite(reference->floats[i])) continue;
-    sum += errors[i] * errors[i];
-    norm += reference->floats[i] * reference->floats[i];
-  }
-  return norm > 0 ? sqrt(sum / norm) : sqrt(sum);
-}
-
-/* Root of the mean of the squares; a reference of zeros compares absolutely. */
-static double size_of(const Value *reference)
+/* Root of the mean of the squares of elements that are finite; 0 if all are zero. */
+static double size_of(const Value *reference, size_t first, size_t end)
 {
   double sum = 0;
   size_t n = 0;
-  for (size_t i = 0; i < reference->n; i++) {
+  for (size_t i = first; i < end; i++) {
     if (!isfinite(reference->floats[i])) continue;
     sum += reference->floats[i] * reference->floats[i];
     n++;
   }
-  return sum > 0 ? sqrt(sum / (double)n) : 1;
+  return n ? sqrt(sum / (double)n) : 0;
+}
+
+static Allowance allowance_of(const Value *reference, const double *errors, double limit, double widest)
+{
+  return (Allowance){limit, widest, errors, size_of(reference, 0, reference->n), blocks_of(reference)};
+}
+
+/* Of a block's elements. */
+static double block_size(const Allowance *a, const Value *reference, size_t first, size_t end)
+{
+  return a->size > 0 ? size_of(reference, first, end) : 1;
+}
+
+/* Could it be off by more than any limit that proves something, and is it so large that it matters? */
+static bool is_undetermined(const Allowance *a, double y, double block, double error)
+{
+  return WHOLE_FACTOR * error > fmax(a->widest * fmax(fabs(y), block), a->limit * a->size);
+}
+
+/* More than a few elements may be another integer, and that by more than a small part of them. */
+static bool are_integers_wide(const Value *reference, const double *errors)
+{
+  double moved = 0, norm = 0;
+  size_t n = 0;
+  for (size_t i = 0; i < reference->n; i++) {
+    n += errors[i] > 0;
+    moved += errors[i] * errors[i];
+    norm += (double)reference->integers[i] * (double)reference->integers[i];
+  }
+  return (double)n > UNDETERMINED_PART * (double)reference->n && !(sqrt(moved) <= WIDE_INTEGERS * sqrt(norm));
 }
 
 /* Integers are exact, unless they follow from floats that lie near the edge between two of them. */
 static Comparison compare_integers(const Tensor *out, const Value *reference, const double *errors)
 {
-  Comparison result = {0};
+  Comparison result = {.wide = errors && are_integers_wide(reference, errors)};
   unsigned size = number_bytes(out->type);
   for (size_t i = 0; i < out->n; i++) {
+    if (errors && errors[i] > 0) result.undetermined++;
     if (!memcmp(out->data + i * size, &reference->integers[i], size)) continue;
     double difference =
         fabs(number_to_double(out->type, out->data + i * size) - (double)reference->integers[i]);
@@ -114,55 +177,142 @@ static bool is_in_place(NumberType type, double out, double reference, double of
   return number_to_double(type, memory) == out;
 }
 
-static Comparison compare_floats(const Tensor *out, const Value *reference, const Allowance *allowance,
-                                 double limit)
+/* Sums over a block, or over all blocks. */
+typedef struct Sums {
+  double difference, norm, error; /* of squares, of elements that are determined */
+} Sums;
+
+static void add_sums(Sums *to, const Sums *from)
 {
-  Comparison result = {.limit = limit};
-  unsigned size = number_bytes(out->type);
-  double difference = 0, norm = 0, excess = 1;
-  for (size_t i = 0; i < out->n; i++) {
-    double x = number_to_double(out->type, out->data + i * size), y = reference->floats[i];
-    double known = known_error(allowance, i);
-    if (isinf(known) && isfinite(y)) continue; /* nothing can be said of it */
-    if (!isfinite(x) || !isfinite(y)) {
-      double off = fmax(allowance->limit * fabs(y), known);
-      if (!is_in_place(out->type, x, y, off) && !result.misplaced++) result.worst = i;
-      continue;
-    }
-    double d = fabs(x - y);
-    double most = fmax(known, SINGLE_FACTOR * allowance->limit * fmax(fabs(y), allowance->size));
-    if (d > result.max_abs) {
-      result.max_abs = d;
-      if (!result.misplaced && !result.outliers) result.worst = i;
-    }
-    result.outliers += d > most;
-    if (d > excess * most) {
-      excess = d / most;
-      if (!result.misplaced) result.worst = i;
-    }
-    difference += d * d;
-    norm += y * y;
+  to->difference += from->difference;
+  to->norm += from->norm;
+  to->error += from->error;
+}
+
+/* Of one element that is not finite, or whose reference is not. */
+static void compare_place(const Allowance *a, NumberType type, double x, double y, size_t i, Comparison *c)
+{
+  double off = fmax(a->limit * fabs(y), SINGLE_FACTOR * error_at(a, i));
+  if (!is_in_place(type, x, y, off) && !c->misplaced++) c->worst = i;
+}
+
+/* What all elements have in common. */
+typedef struct Pass {
+  const Tensor *out;
+  const Value *reference;
+  const Allowance *allowance;
+  bool all;      /* undetermined elements count too */
+  double excess; /* of the outlier that is furthest off */
+} Pass;
+
+static void compare_element(Pass *pass, size_t i, double block, Sums *sums, Comparison *c)
+{
+  const Allowance *a = pass->allowance;
+  const Tensor *out = pass->out;
+  double x = number_to_double(out->type, out->data + i * number_bytes(out->type));
+  double y = pass->reference->floats[i], error = error_at(a, i), d = fabs(x - y);
+  bool undetermined = isfinite(y) && is_undetermined(a, y, block, error);
+  c->undetermined += undetermined;
+  if (isinf(error) && isfinite(y) && !isfinite(x)) return; /* nothing can be said of it */
+  if (!isfinite(x) || !isfinite(y)) {
+    compare_place(a, out->type, x, y, i, c);
+    return;
   }
-  result.error = norm > 0 ? sqrt(difference / norm) : sqrt(difference);
-  result.ok = !result.misplaced && result.error <= limit;
-  return result;
+  double most = SINGLE_FACTOR * fmax(error, a->limit * fmax(fabs(y), block));
+  if (d > c->max_abs && (!undetermined || pass->all)) {
+    c->max_abs = d;
+    if (!c->misplaced && !c->outliers) c->worst = i;
+  }
+  c->outliers += d > most;
+  if (d > pass->excess * most) {
+    pass->excess = d / most;
+    if (!c->misplaced) c->worst = i;
+  }
+  if (!undetermined || pass->all) add_sums(sums, &(Sums){d * d, y * y, error * error});
+}
+
+static Sums compare_block(Pass *pass, size_t first, size_t end, Comparison *c)
+{
+  const Allowance *a = pass->allowance;
+  double block = block_size(a, pass->reference, first, end);
+  Sums sums = {0};
+  for (size_t i = first; i < end; i++)
+    compare_element(pass, i, block, &sums, c);
+  double norm = a->size > 0 ? sums.norm : (double)(end - first);
+  double most = fmax(PLAIN_BLOCK_FACTOR * a->limit * sqrt(norm), BLOCK_FACTOR * sqrt(sums.error));
+  c->wrong_blocks += sqrt(sums.difference) > most;
+  return sums;
+}
+
+/* ||a|| / ||b||, or ||a|| if there is no b. */
+static double ratio(double a, double b)
+{
+  return b > 0 ? sqrt(a / b) : sqrt(a);
+}
+
+static Comparison compare_floats(const Tensor *out, const Value *reference, const Allowance *a, double most,
+                                 bool all)
+{
+  Comparison c = {.plain = a->limit, .widest = a->widest};
+  Pass pass = {out, reference, a, all, 1};
+  Sums sums = {0};
+  for (size_t first = 0, end; first < out->n; first = end) {
+    end = block_end(&a->blocks, first, out->n);
+    Sums block = compare_block(&pass, first, end, &c);
+    add_sums(&sums, &block);
+  }
+  c.error = ratio(sums.difference, sums.norm);
+  c.limit = fmin(fmax(a->limit, WHOLE_FACTOR * ratio(sums.error, sums.norm)), most);
+  c.ok = !c.misplaced && c.error <= c.limit;
+  return c;
 }
 
 Comparison compare_values(const Tensor *out, const Value *reference, double limit)
 {
   if (!reference->floats) return compare_integers(out, reference, NULL);
-  const Allowance allowance = {limit, size_of(reference), NULL};
-  return compare_floats(out, reference, &allowance, limit);
+  const Allowance allowance = allowance_of(reference, NULL, limit, comparison_widest(limit));
+  return compare_floats(out, reference, &allowance, limit, true);
+}
+
+static bool are_many(size_t some, size_t n)
+{
+  return (double)some > UNDETERMINED_PART * (double)n;
 }
 
 Comparison compare_with_errors(const Tensor *out, const Value *reference, const double *errors, double limit,
-                               double most)
+                               double widest, double most)
 {
   if (!reference->floats) return compare_integers(out, reference, errors);
-  limit = fmin(limit, most);
-  const Allowance allowance = {limit, size_of(reference), errors};
-  if (errors) limit = fmin(fmax(limit, WHOLE_FACTOR * relative_size(reference, errors)), most);
-  Comparison result = compare_floats(out, reference, &allowance, limit);
-  result.ok = result.ok && !result.outliers;
-  return result;
+  const Allowance allowance = allowance_of(reference, errors, fmin(limit, most), widest);
+  Comparison c = compare_floats(out, reference, &allowance, most, false);
+  bool many = are_many(c.undetermined, out->n), ok = c.ok; /* of what is determined */
+  if (many) c = compare_floats(out, reference, &allowance, most, true);
+  c.wide = c.limit > widest || (many && most > widest);
+  c.ok = c.ok && ok && !c.outliers && !c.wrong_blocks;
+  return c;
+}
+
+double comparison_width(const Value *reference, const double *errors, double limit, double widest)
+{
+  if (!reference->floats || !errors) return 0;
+  const Allowance a = allowance_of(reference, errors, limit, widest);
+  Sums all = {0}, determined = {0};
+  size_t n_undetermined = 0;
+  for (size_t first = 0, end; first < reference->n; first = end) {
+    end = block_end(&a.blocks, first, reference->n);
+    double block = block_size(&a, reference, first, end);
+    for (size_t i = first; i < end; i++) {
+      double y = reference->floats[i];
+      if (!isfinite(y)) continue;
+      const Sums one = {0, y * y, errors[i] * errors[i]};
+      bool undetermined = is_undetermined(&a, y, block, errors[i]);
+      add_sums(&all, &one);
+      if (!undetermined) add_sums(&determined, &one);
+      n_undetermined += undetermined;
+    }
+  }
+  bool many = are_many(n_undetermined, reference->n);
+  const Sums *sums = many ? &all : &determined;
+  double width = WHOLE_FACTOR * ratio(sums->error, sums->norm) / widest;
+  return many ? fmax(width, 1) : width;
 }

@@ -1,5 +1,6 @@
-/* Errors of the operators over rows, from their derivatives: sums along the row are taken by the reference's
- * own reductions. */
+/* Errors of the operators over rows. Of a softmax from the logarithm of its odds, of which its results follow
+ * exactly and within [0, 1]; of normalisation from its derivatives, within what a normalised row can hold.
+ * Sums along the row are taken by the reference's own reductions. */
 #include "reference/errors.h"
 #include "reference/private.h"
 #include <math.h>
@@ -66,7 +67,77 @@ static double square(double x)
   return isfinite(x) ? x * x : 0;
 }
 
-/* y_i (dx_i - sum of y dx), or the bracket alone for the logarithm. */
+/* Sums over each row of a softmax. One element of a row at most is above a half: it is kept out of the sums,
+ * so that what stands beside it is not lost in its rounding. */
+typedef enum {
+  REST,         /* probabilities */
+  SQUARES,      /* squares of probabilities times those of the errors of their scores */
+  SPREAD,       /* probabilities times the latter */
+  LARGE_SQUARE, /* the same of the element that is above a half */
+  LARGE_SPREAD,
+  N_SOFTMAX_SUMS
+} SoftmaxSum;
+
+static double softmax_term(SoftmaxSum kind, double p, double own)
+{
+  if ((p > 0.5) != (kind >= LARGE_SQUARE) || p == 0) return 0;
+  return kind == REST ? p : kind == SQUARES || kind == LARGE_SQUARE ? p * p * own : p * own;
+}
+
+static bool find_softmax_sums(const Value *x, const double *p, const double *own, Axes *axes,
+                              Value *sums[N_SOFTMAX_SUMS], GError **error)
+{
+  g_autofree double *terms = g_new0(double, x->n + 1);
+  for (unsigned k = 0; k < N_SOFTMAX_SUMS; k++) {
+    for (size_t i = 0; i < x->n; i++)
+      terms[i] = softmax_term((SoftmaxSum)k, p[i], own[i]);
+    if (!(sums[k] = row_sums(x, terms, axes, error))) return false;
+  }
+  return true;
+}
+
+/* Error of log(p / (1 - p)) of an element: of its own score and, weighted by their share, of the others'.
+ * These may have some of it in common, but never more than their mean. Errors beyond 1 raise the mean of e^x
+ * too. */
+static double odds_error(Value *const sums[N_SOFTMAX_SUMS], size_t row, double p, double own, double grown,
+                         double *rest)
+{
+  double part[N_SOFTMAX_SUMS];
+  bool above = p > 0.5;
+  for (unsigned k = 0; k < N_SOFTMAX_SUMS; k++)
+    part[k] = sums[k]->floats[row];
+  *rest = above ? part[REST] : 1 - p;
+  double squares = part[SQUARES], spread = part[SPREAD];
+  if (!above) {
+    squares = fmax(0, squares - p * p * own) + part[LARGE_SQUARE];
+    spread = fmax(0, spread - p * own) + part[LARGE_SPREAD];
+  }
+  double mean = *rest > 0 ? spread / *rest : 0;
+  double others = *rest > 0 ? fmin(grown * squares / (*rest * *rest), mean) : 0;
+  double off = sqrt(own + others) + 0.5 * mean;
+  return isnan(off) ? INFINITY : off;
+}
+
+/* What an error of `off` of log(p / rest) makes of p, where p + rest = 1: p e^off / (rest + p e^off) - p or,
+ * downwards, its counterpart, whichever is more. To first order p rest off, and never above either of them.
+ */
+static double moved_probability(double p, double rest, double off)
+{
+  double left = exp(-off), gone = -expm1(-off);
+  p = fmax(p, 0x1p-1070); /* of what vanishes in double something may remain */
+  rest = fmax(rest, 0x1p-1070);
+  return p * rest * gone / fmin(rest * left + p, rest + p * left);
+}
+
+/* The same of log p. */
+static double moved_logarithm(double p, double rest, double off)
+{
+  double gone = -expm1(-off);
+  return fmax(-log1p(-rest * gone), off + log1p(-p * gone));
+}
+
+/* log(p_i / (1 - p_i)) = x_i - log of the sum of the others' e^x: from its error that of p_i follows exactly,
+ * however large it is. */
 static bool softmax(const ReferenceCall *call, const Errors *input, const Value *y, double *errors,
                     GError **error)
 {
@@ -74,20 +145,24 @@ static bool softmax(const ReferenceCall *call, const Errors *input, const Value 
   bool logarithm = !strcmp(call->op, "LogSoftmax");
   Axes axes;
   find_axes(call, &axes);
-  g_autofree double *own = g_new0(double, x->n + 1), *terms = g_new0(double, x->n + 1);
+  g_autofree double *own = g_new0(double, x->n + 1), *p = g_new0(double, x->n + 1);
   for (size_t i = 0; i < x->n; i++) {
-    double p = logarithm ? exp(y->floats[i]) : y->floats[i];
-    own[i] = (input->each ? square(input->each[i]) : 0) + square(UNIT) * (1 + square(x->floats[i]));
-    terms[i] = square(p) * own[i];
+    p[i] = logarithm ? exp(y->floats[i]) : y->floats[i];
+    double given = input->each ? input->each[i] : 0;
+    own[i] = given * given + square(UNIT) * (1 + square(x->floats[i]));
   }
-  g_autoptr(Value) sums = row_sums(x, terms, &axes, error);
+  Value *sums[N_SOFTMAX_SUMS] = {NULL};
+  bool ok = find_softmax_sums(x, p, own, &axes, sums, error);
   double grown = error_growth(input, axes.n);
-  for (size_t i = 0; sums && i < x->n; i++) {
-    double bracket = sqrt(own[i] + grown * sums->floats[row_of(x, sums, i)] + square(UNIT));
-    errors[i] = logarithm ? bracket : fabs(y->floats[i]) * bracket;
-    if (!isfinite(errors[i])) errors[i] = 0; /* the reference is not finite either */
+  for (size_t i = 0; ok && i < x->n; i++) {
+    double rest, off = odds_error(sums, row_of(x, sums[REST], i), p[i], own[i], grown, &rest);
+    double moved = logarithm ? moved_logarithm(p[i], rest, off) : moved_probability(p[i], rest, off);
+    errors[i] = moved + UNIT * (logarithm ? 1 + fabs(y->floats[i]) : p[i]);
+    if (isnan(errors[i])) errors[i] = 0; /* the reference is not finite either */
   }
-  return sums != NULL;
+  for (unsigned k = 0; k < N_SOFTMAX_SUMS; k++)
+    value_free(sums[k]);
+  return ok;
 }
 
 /* What normalising needs of each row. */
@@ -121,7 +196,15 @@ static double weight_of(const ReferenceCall *call, size_t i)
   return weight ? weight->floats[row_of(x, weight, i)] : 1;
 }
 
-/* (dx_i - mean of dx - n_i mean of n dx) / deviation, n being the normalised row. */
+/* The inverse deviation is 1 / sqrt(epsilon) at most; where its error is as large as itself, anything up to
+ * that may come out. */
+static double bounded_inverse(const ReferenceCall *call, double inverse, double off)
+{
+  return off < inverse / 2 ? off : fmax(off, 1 / sqrt(reference_number(call, "epsilon")));
+}
+
+/* (dx_i - mean of dx - n_i mean of n dx) / deviation, n being the normalised row; without the mean of dx
+ * where nothing is taken off. What all of the row have in common, or in proportion, cancels. */
 static bool normalise(const ReferenceCall *call, const Errors *input, Value *const *outputs,
                       unsigned n_outputs, Errors *results, GError **error)
 {
@@ -131,32 +214,45 @@ static bool normalise(const ReferenceCall *call, const Errors *input, Value *con
   g_autofree double *terms = g_new0(double, x->n + 1), *own = g_new0(double, x->n + 1),
                     *normal = g_new0(double, x->n + 1);
   Statistics s = {NULL, NULL};
+  bool centred = !strcmp(call->op, "LayerNormalization");
   bool ok = find_statistics(call, &axes, terms, &s, error);
   g_autoptr(Value) mean = s.mean, inverse = s.inverse;
   for (size_t i = 0; ok && i < x->n; i++) {
     size_t r = row_of(x, mean, i);
     /* the difference is as exact as its terms */
-    own[i] = (input->each ? square(input->each[i]) : 0) +
-             square(UNIT) * (square(x->floats[i]) + square(mean->floats[r]));
+    double given = input->each ? input->each[i] : 0;
+    own[i] = given * given + square(UNIT) * (square(x->floats[i]) + square(mean->floats[r]));
     normal[i] = (x->floats[i] - mean->floats[r]) * inverse->floats[r];
     terms[i] = square(normal[i]) * own[i];
   }
   g_autoptr(Value) across = ok ? row_sums(x, terms, &axes, error) : NULL;
-  g_autoptr(Value) along = across ? row_sums(x, own, &axes, error) : NULL;
+  for (size_t i = 0; ok && i < x->n; i++)
+    terms[i] = normal[i] * own[i];
+  g_autoptr(Value) tilt = across ? row_sums(x, terms, &axes, error) : NULL;
+  g_autoptr(Value) along = tilt ? row_sums(x, own, &axes, error) : NULL;
   if (!along) return false;
-  double n2 = axes.n * axes.n / error_growth(input, axes.n);
+  double n2 = axes.n * axes.n, ones = centred ? 1 : 0;
+  double most = sqrt(axes.n - ones); /* of an element of a normalised row */
   for (size_t i = 0; outputs[0] && i < x->n; i++) {
     size_t r = row_of(x, mean, i);
-    double off = own[i] + along->floats[r] / n2 + square(normal[i]) * across->floats[r] / n2;
+    /* squares of the derivatives by x_i itself, and by the others */
+    double self = 1 - (ones + square(normal[i])) / axes.n;
+    double others = ones * along->floats[r] + 2 * ones * normal[i] * tilt->floats[r] +
+                    square(normal[i]) * across->floats[r] - square(ones + square(normal[i])) * own[i];
+    double off = square(self) * own[i] + fmax(0, others) / n2;
     double e = inverse->floats[r] * sqrt(off) + UNIT * fabs(normal[i]);
+    e = fmin(e, fabs(normal[i]) + most);
     results[0].each[i] = isfinite(e) ? fabs(weight_of(call, i)) * e + UNIT * fabs(outputs[0]->floats[i]) : 0;
     if (!isfinite(results[0].each[i])) results[0].each[i] = 0;
   }
+  double grown = error_growth(input, axes.n);
   for (size_t r = 0; r < mean->n; r++) {
-    double of_mean = sqrt(along->floats[r] / n2);
-    double of_inverse = inverse->floats[r] * (inverse->floats[r] * sqrt(across->floats[r] / n2) + UNIT);
+    double of_mean = sqrt(grown * along->floats[r] / n2);
+    double of_inverse =
+        inverse->floats[r] * (inverse->floats[r] * sqrt(grown * across->floats[r] / n2) + UNIT);
     if (n_outputs > 1 && outputs[1]) results[1].each[r] = isfinite(of_mean) ? of_mean : 0;
-    if (n_outputs > 2 && outputs[2]) results[2].each[r] = isfinite(of_inverse) ? of_inverse : 0;
+    of_inverse = bounded_inverse(call, inverse->floats[r], of_inverse);
+    if (n_outputs > 2 && outputs[2]) results[2].each[r] = isnan(of_inverse) ? 0 : of_inverse;
   }
   return true;
 }
@@ -164,8 +260,13 @@ static bool normalise(const ReferenceCall *call, const Errors *input, Value *con
 bool errors_of_rows(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                     unsigned n_outputs, Errors *results, GError **error)
 {
-  if (!g_str_has_suffix(call->op, "Normalization"))
+  if (!g_str_has_suffix(call->op, "Normalization")) {
+    int64_t axis = reference_integer(call, "axis");
+    bool last = call->opset < 13 || axis == -1 || axis == call->inputs[0]->rank - 1;
+    /* two rows, both positive and of sum 1 */
+    if (last && !strcmp(call->op, "Softmax")) results[0].total = 2;
     return softmax(call, &inputs[0], outputs[0], results[0].each, error);
+  }
   if (!normalise(call, &inputs[0], outputs, n_outputs, results, error)) return false;
   for (unsigned i = 1; i < call->n_inputs; i++) /* scale and bias */
     if (call->inputs[i] && inputs[i].each &&

@@ -3,16 +3,17 @@
  *
  * An error is a distance from the exact value, one for each element. Each operator adds its own (half a unit
  * of the last place for storing a result in its type, some units of f32 for computing it, more for sums) to
- * what its inputs' errors become in it: to first order, and as if they were independent, so that squares are
- * added. An error that several elements have in common, as all columns of a product have those of its rows,
- * does not average out where these are added up: how many may have one is carried along too. The unit is thus
- * about two standard deviations of what kernels are seen to be off, not a bound. Thread-safe. */
+ * what its inputs' errors become in it, as if they were independent, so that squares are added: a function of
+ * one element by moving it, a product to first order, a softmax within [0, 1]. An error that several elements
+ * have in common, as all columns of a product have those of its rows, does not average out where these are
+ * added up: how many may have one is carried along too. The unit is thus about two standard deviations of
+ * what kernels are seen to be off, not a bound. Thread-safe. */
 #pragma once
 #include "reference/operators.h"
 
 typedef struct ErrorModel {
-  /* Of a product of floats, in units of the root of the sum of the squares of its terms: by the
-   * accumulator. */
+  /* Of a product of floats, in units of the root of the sum of the squares of its terms: at least so much, as
+   * tensor cores have few bits for its operands or its sums. 0: what sums in f32 cost. */
   double product;
 } ErrorModel;
 
@@ -20,12 +21,16 @@ typedef struct ErrorModel {
 typedef struct Errors {
   double *each;  /* as many as there are elements; NULL: the value is exact. INFINITY: nothing can be said */
   double shared; /* elements that may have an error in common; 1: all are independent */
+  double total;  /* what the errors along the last axis sum to at most; 0: unknown */
 } Errors;
 
 /* Errors of the call's outputs, which have the types of the graph; `each` (g_free) is NULL where the output
  * is. */
 bool reference_errors(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                       unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error);
+
+/* true if the operator's result is rounded to its type by kernels, but not by the reference. */
+bool reference_rounds(const ReferenceCall *call, const Value *out);
 
 /* Half the distance of two neighbouring numbers of a type at x; 0 for integers. */
 double error_of_storing(NumberType type, double x);

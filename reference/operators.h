@@ -50,25 +50,35 @@ bool reference_knows(const char *op);
 /* ---- comparison ---- */
 
 typedef struct Comparison {
-  double error;   /* ||out - ref|| / ||ref||; ||out - ref|| if the reference is zero; integers: elements that
-                     differ */
-  double max_abs; /* largest |out - ref| of finite elements */
+  double error; /* ||out - ref|| / ||ref|| of elements that are determined, or of all if `wide`; ||out - ref||
+                   if the reference is zero; integers: elements that differ */
+  double max_abs; /* largest |out - ref| of those, where both are finite */
   double limit;
-  size_t misplaced; /* NaN or infinities that are not in place */
-  size_t outliers;  /* elements that are further off than any right one should be */
-  size_t worst;     /* the first misplaced element, or the outlier that is furthest off, or that of max_abs */
-  bool ok;
+  double plain;        /* the limit before errors raised it */
+  double widest;       /* limit that proves anything */
+  size_t misplaced;    /* NaN or infinities that are not in place */
+  size_t outliers;     /* elements that are further off than any right one should be */
+  size_t wrong_blocks; /* parts of rows that are */
+  size_t undetermined; /* elements of which the limit could not prove anything */
+  size_t worst; /* the first misplaced element, or the outlier that is furthest off, or that of max_abs */
+  bool ok;      /* within the limits, whatever they are */
+  bool wide;    /* but these prove nothing: above `widest`, or too many elements are undetermined */
 } Comparison;
 
 /* The limit for a type. coarse_products: some product was taken in tf32, or of 8-bit floats, which results of
  * f32 show; fast_sums: of 8-bit floats with fast accumulation, 13 bits on the way, which results of 16 bits
  * show too; longest_sum: k of the longest product of 16-bit floats, or 0. */
 double comparison_limit(NumberType type, bool coarse_products, bool fast_sums, int64_t longest_sum);
-/* out holds what a kernel wrote; both have the same shape. Outliers are counted by the limit and the size of
- * the reference's elements: where results cancel, or follow several roundings, right ones can be among them
- * and beyond the limit. */
+/* The widest limit that proves anything, for a type whose own is `plain`. */
+double comparison_widest(double plain);
+/* out holds what a kernel wrote; both have the same shape. Outliers and wrong blocks are counted by the limit
+ * and the size of the reference's elements around them, but do not count for `ok`: where results cancel, or
+ * follow several roundings, right ones can be among them and beyond the limit. */
 Comparison compare_values(const Tensor *out, const Value *reference, double limit);
 /* The same where the reference's errors are known (reference/errors.h; NULL: it is exact). The limit is
- * raised to what they amount to, but not above `most`; ok only if there are no outliers. */
+ * raised to what they amount to, but not above `most`; ok only if there are no outliers and wrong blocks. */
 Comparison compare_with_errors(const Tensor *out, const Value *reference, const double *errors, double limit,
-                               double most);
+                               double widest, double most);
+/* The limit that errors lead to, in units of the widest one that proves anything: a tensor above 1 is wide. 0
+ * for integers. */
+double comparison_width(const Value *reference, const double *errors, double limit, double widest);

@@ -58,7 +58,7 @@ static void normal_pair(const uint32_t words[4], double normal[2])
 }
 
 /* Two elements a block. */
-static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, size_t first)
+static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, double scale, size_t first)
 {
   uint32_t words[4];
   double normal[2];
@@ -70,7 +70,7 @@ static void fill_pair(Tensor *tensor, uint64_t seed, unsigned index, size_t firs
     uint8_t *element = tensor->data + (first + i) * size;
     uint64_t bits = words[i] | (uint64_t)words[i + 2] << 32;
     if (class == NUMBER_FLOAT)
-      number_from_double(tensor->type, normal[i], true, element);
+      number_from_double(tensor->type, scale * normal[i], true, element);
     else if (class == NUMBER_BOOLEAN)
       *element = bits & 1;
     else
@@ -84,6 +84,7 @@ typedef struct Filling {
   Tensor *tensor;
   uint64_t seed;
   unsigned index;
+  double scale;
   uint64_t next; /* atomic: the first element nobody has taken */
 } Filling;
 
@@ -94,14 +95,14 @@ static void *fill_pieces(void *data)
     uint64_t first = __atomic_fetch_add(&f->next, FILL_AT_ONCE, __ATOMIC_RELAXED);
     if (first >= f->tensor->n) return NULL;
     for (uint64_t i = first; i < MIN(first + FILL_AT_ONCE, f->tensor->n); i += 2)
-      fill_pair(f->tensor, f->seed, f->index, i);
+      fill_pair(f->tensor, f->seed, f->index, f->scale, i);
   }
 }
 
 /* Every element is computed from its own number alone, so it does not matter which thread does. */
-void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index)
+void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index, double scale)
 {
-  Filling filling = {.tensor = tensor, .seed = seed, .index = index};
+  Filling filling = {.tensor = tensor, .seed = seed, .index = index, .scale = scale};
   uint64_t pieces = (tensor->n + FILL_AT_ONCE - 1) / FILL_AT_ONCE;
   unsigned others = (unsigned)MIN(g_get_num_processors(), MAX(pieces, 1)) - 1;
   g_autofree GThread **threads = g_new0(GThread *, others + 1);

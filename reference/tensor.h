@@ -28,9 +28,9 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(Tensor, tensor_free)
 
 /* Philox4x32-10: four random words of a counter block of a stream. */
 void philox(uint64_t seed, uint32_t stream, uint64_t block, uint32_t words[4]);
-/* Default data: floats N(0, 1) rounded to the type, integers over the full range, bool 0 or 1. index: the
- * place of the tensor among the graph's inputs. */
-void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index);
+/* Default data: floats N(0, scale^2) rounded to the type, integers over the full range, bool 0 or 1. index:
+ * the place of the tensor among the graph's inputs. */
+void tensor_fill_random(Tensor *tensor, uint64_t seed, unsigned index, double scale);
 /* Integers low .. high - 1, for inputs that are indices. */
 void tensor_fill_range(Tensor *tensor, uint64_t seed, unsigned index, int64_t low, int64_t high);
 

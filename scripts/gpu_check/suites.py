@@ -20,7 +20,8 @@ def cases_of(path, gpus=None):
                     label = " ".join([name, gpu] + [f"{k}={v}" for k, v in dims.items()] + list(sets))
                     yield {"label": label, "graph": graph, "gpu": gpu, "dims": dims, "set": list(sets),
                            "offset": case.get("offset", []), "in_place": case.get("in_place", []),
-                           "fixed": bool(case.get("fixed")), "sms": case.get("sms", 0)}
+                           "fixed": bool(case.get("fixed")), "sms": case.get("sms", 0),
+                           "admit_wide": bool(case.get("admit_wide"))}
 
 
 def run(context):

@@ -43,13 +43,13 @@ $ sed 's/e4m3/bf16/; s/e5m2/bf16/' plain.json >wide.json
 
 $ adlgen run wide.json --gpu h100 --on sim --dim M=5 --check --accumulate fast | grep limit -A1
 output  type     error   max abs  limit  
-d       bf16  1.58e-03  2.15e-01  4e-03  ok
+d       bf16  1.58e-03  1.34e-02  4e-03  ok
 
 $ printf '{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "fast"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "default"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": 1}\n' >lines.jsonl
 
 $ adlgen run --batch lines.jsonl --on sim | sed 's/"error":[^,]*,//'
-{"line":1,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.002,"misplaced":0,"outliers":0,"ok":true}],"ok":true}
-{"line":2,"label":null,"faults":[],"outputs":[{"name":"d","limit":0.01,"misplaced":0,"outliers":0,"ok":true}],"ok":true}
+{"line":1,"label":null,"faults":[],"outputs":[{"name":"d","max_abs":0.0070896148681640625,"limit":0.002,"plain_limit":0.002,"widest_limit":0.032000000000000001,"misplaced":0,"outliers":0,"wrong_blocks":0,"undetermined":0,"status":"ok","ok":true}],"ok":true}
+{"line":2,"label":null,"faults":[],"outputs":[{"name":"d","max_abs":0.095428466796875,"limit":0.01,"plain_limit":0.01,"widest_limit":0.16,"misplaced":0,"outliers":0,"wrong_blocks":0,"undetermined":0,"status":"ok","ok":true}],"ok":true}
 {"line":3,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
 {"line":4,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
 

@@ -21,6 +21,7 @@ LONG = [63, 64, 65, 127, 128, 129, 257, 1000, 1024, 2049]
 PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257]
 BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
+MOST_UNPROVEN = 0.01  # of all graphs: seen are 4 of 3000
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
 
 
@@ -501,6 +502,11 @@ def run(adlgen, gpu, seed, ops):
     return seed, gpu, code, said, f"adlgen run - {' '.join(options)} <<'E'\n{text}\nE"
 
 
+def is_unproven(code, said):
+    """Nothing is wrong but that some limit is too wide, as that of the least of many numbers around 0."""
+    return code == 5 and "  WIDE\n" in said and "  WRONG\n" not in said and " faults\n" not in said
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("adlgen")
@@ -517,7 +523,7 @@ def main():
         rows.setdefault(row["op"], row["types"])  # the newest version comes first
     ops = [(op, types) for op, types in rows.items() if op not in ("MatMul", "MatMulInteger", "Gemm")]
     gpus = arguments.gpu.split(",")
-    end, ran, refused, failed = time.monotonic() + arguments.seconds, 0, 0, 0
+    end, ran, refused, failed, wide = time.monotonic() + arguments.seconds, 0, 0, 0, 0
 
     def one(seed):
         return run(arguments.adlgen, gpus[seed // 3 % len(gpus)], seed, ops) if time.monotonic() < end else None
@@ -529,11 +535,13 @@ def main():
             seed, gpu, code, said, how = result
             ran += 1
             refused += code == 3
-            failed += code not in (0, 3)
-            if code not in (0, 3) or arguments.show:
+            unproven = is_unproven(code, said)
+            wide += unproven
+            failed += code not in (0, 3) and not unproven
+            if code not in (0, 3) and not unproven or arguments.show:
                 print(f"---- seed {seed} on {gpu}: exit {code}\n{said}{how}", flush=True)
-    print(f"{ran} random graphs, {refused} not supported, {failed} failed")
-    return 1 if failed else 0
+    print(f"{ran} random graphs, {refused} not supported, {wide} prove nothing, {failed} failed")
+    return 1 if failed or wide > MOST_UNPROVEN * ran + 1 else 0
 
 
 if __name__ == "__main__":

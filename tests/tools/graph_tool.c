@@ -38,7 +38,7 @@ static int evaluate(const Graph *graph, GError **error)
 {
   g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
   for (unsigned i = 0; i < graph->n_inputs; i++) {
-    Tensor *tensor = evaluate_default_input(graph, i, 0, error);
+    Tensor *tensor = evaluate_default_input(graph, i, 1, 0, error);
     if (!tensor) return 1;
     g_ptr_array_add(inputs, tensor);
   }

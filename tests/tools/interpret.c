@@ -282,7 +282,7 @@ bool interpret_fusion(const Fusion *fusion, uint64_t seed, double *difference, G
   g_autoptr(GHashTable) memory = g_hash_table_new_full(NULL, NULL, NULL, g_free);
   g_autoptr(GPtrArray) inputs = g_ptr_array_new_with_free_func((GDestroyNotify)tensor_free);
   for (unsigned i = 0; i < graph->n_inputs; i++) {
-    Tensor *tensor = evaluate_default_input(graph, i, seed, error);
+    Tensor *tensor = evaluate_default_input(graph, i, 1, seed, error);
     if (!tensor) return false;
     g_ptr_array_add(inputs, tensor);
     put(memory, graph->inputs[i], tensor);

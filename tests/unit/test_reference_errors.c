@@ -10,6 +10,7 @@
 
 #define LIMIT_BF16 4e-3
 #define LIMIT_F32  5e-6
+#define WIDEST     0.06
 
 static Value *make_value(NumberType type, unsigned rank, const int64_t *shape, const double *data)
 {
@@ -197,10 +198,10 @@ static void test_edges(void **state)
   g_autoptr(Tensor) out = tensor_of(y);
   int32_t *elements = (int32_t *)(void *)out->data;
   elements[0] = 2;
-  assert_true(compare_with_errors(out, y, errors, 0, INFINITY).ok);
-  assert_false(compare_with_errors(out, y, NULL, 0, INFINITY).ok);
+  assert_true(compare_with_errors(out, y, errors, 0, WIDEST, INFINITY).ok);
+  assert_false(compare_with_errors(out, y, NULL, 0, WIDEST, INFINITY).ok);
   elements[1] = 2;
-  assert_false(compare_with_errors(out, y, errors, 0, INFINITY).ok);
+  assert_false(compare_with_errors(out, y, errors, 0, WIDEST, INFINITY).ok);
   g_free(results[0].each);
 }
 
@@ -227,13 +228,13 @@ static void test_one_wrong_element(void **state)
   double errors[MANY];
   g_autoptr(Value) reference = reference_of(3, errors);
   g_autoptr(Tensor) out = tensor_of(reference);
-  assert_true(compare_with_errors(out, reference, errors, LIMIT_BF16, INFINITY).ok);
+  assert_true(compare_with_errors(out, reference, errors, LIMIT_BF16, WIDEST, INFINITY).ok);
   assert_int_equal(compare_values(out, reference, LIMIT_BF16).outliers, 0);
   set_element(out, 77, reference->floats[77] + 0.1);
   Comparison c = compare_values(out, reference, LIMIT_BF16);
   assert_true(c.ok); /* one of ten thousand is lost in the norm */
   assert_int_equal(c.outliers, 1);
-  c = compare_with_errors(out, reference, errors, LIMIT_BF16, INFINITY);
+  c = compare_with_errors(out, reference, errors, LIMIT_BF16, WIDEST, INFINITY);
   assert_false(c.ok);
   assert_int_equal(c.worst, 77);
 }
@@ -246,7 +247,7 @@ static void test_two_units(void **state)
   g_autoptr(Tensor) out = tensor_of(reference);
   for (unsigned i = 0; i < MANY; i++)
     set_element(out, i, rounded(NUMBER_BF16, reference->floats[i]) + 4 * errors[i]);
-  assert_false(compare_with_errors(out, reference, errors, LIMIT_BF16, INFINITY).ok);
+  assert_false(compare_with_errors(out, reference, errors, LIMIT_BF16, WIDEST, INFINITY).ok);
 }
 
 /* The least of many sums that nearly cancel: right results are beyond the type's limit, and it is known why.
@@ -258,12 +259,12 @@ static void test_cancelled(void **state)
   g_autoptr(Tensor) out = tensor_of(reference);
   set_element(out, 0, exact + off);
   assert_false(compare_values(out, reference, LIMIT_F32).ok);
-  Comparison c = compare_with_errors(out, reference, &error, LIMIT_F32, INFINITY);
+  Comparison c = compare_with_errors(out, reference, &error, LIMIT_F32, WIDEST, INFINITY);
   assert_true(c.ok);
   assert_true(c.limit > 0.03 && c.limit < 0.05);
-  assert_false(compare_with_errors(out, reference, &error, LIMIT_F32, 1e-2).ok); /* --tolerance */
+  assert_false(compare_with_errors(out, reference, &error, LIMIT_F32, WIDEST, 1e-2).ok); /* --tolerance */
   set_element(out, 0, exact + 10 * error);
-  assert_false(compare_with_errors(out, reference, &error, LIMIT_F32, INFINITY).ok);
+  assert_false(compare_with_errors(out, reference, &error, LIMIT_F32, WIDEST, INFINITY).ok);
 }
 
 /* Of an element that nothing is known of anything may come; its neighbours are compared all the same. */
@@ -273,9 +274,9 @@ static void test_unknown(void **state)
   g_autoptr(Value) reference = make_value(NUMBER_F32, 1, (int64_t[]){2}, data);
   g_autoptr(Tensor) out = tensor_of(reference);
   set_element(out, 1, -3);
-  assert_true(compare_with_errors(out, reference, errors, LIMIT_F32, INFINITY).ok);
+  assert_true(compare_with_errors(out, reference, errors, LIMIT_F32, WIDEST, INFINITY).ok);
   set_element(out, 0, 1.001);
-  assert_false(compare_with_errors(out, reference, errors, LIMIT_F32, INFINITY).ok);
+  assert_false(compare_with_errors(out, reference, errors, LIMIT_F32, WIDEST, INFINITY).ok);
 }
 
 int main(void)

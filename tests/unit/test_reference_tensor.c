@@ -22,7 +22,7 @@ static void test_philox(void **state)
 static Tensor *make(NumberType type, unsigned rank, const int64_t *shape)
 {
   Tensor *tensor = tensor_new("x", type, rank, shape, NULL);
-  tensor_fill_random(tensor, 7, 3);
+  tensor_fill_random(tensor, 7, 3, 1);
   return tensor;
 }
 

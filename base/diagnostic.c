@@ -140,6 +140,9 @@ static void add_diagnostic(GError **error, ErrorCode code, Severity severity, co
     *error = g_error_new(ADLGEN_ERROR, (int)code, "%s", message);
   else if ((*error)->domain != ADLGEN_ERROR)
     adopt_foreign(error);
+  /* Not supported is what is right otherwise. */
+  if (severity == SEVERITY_ERROR && code == ERROR_INPUT && (*error)->code == ERROR_UNSUPPORTED)
+    (*error)->code = ERROR_INPUT;
   GPtrArray *diagnostics = adlgen_error_get_private(*error)->diagnostics;
   if (diagnostics->len > MAX_DIAGNOSTICS) {
     g_free(message);

@@ -138,9 +138,10 @@ static FusedOperand add_quantize(Assembly *at, const GraphNode *node, FusedOpera
     if (zero.kind != OPERAND_ABSENT) x = part_step(at, node, ONNX_Add, NUMBER_F32, prologue, x, zero);
   }
   const GraphAttribute *saturate = graph_attribute_find(node, "saturate");
-  GraphAttribute *attributes = arena_new_array(at->fuser->arena, GraphAttribute, 2);
-  attributes[0] = (GraphAttribute){.integer = saturate ? saturate->integer : 1};
-  attributes[1] = (GraphAttribute){.integer = type};
+  const Operator *row = operator_of(ONNX_Cast);
+  GraphAttribute *attributes = arena_new_array(at->fuser->arena, GraphAttribute, row->n_attributes);
+  attributes[operator_attribute_index(row, "saturate")].integer = saturate ? saturate->integer : 1;
+  attributes[operator_attribute_index(row, "to")].integer = type;
   FusedStep cast = {.op = ONNX_Cast,
                     .node = node,
                     .attributes = attributes,

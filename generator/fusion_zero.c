@@ -96,7 +96,7 @@ static GraphTensor *in_s32(Expansion *at, GraphTensor *tensor, GraphTensor *less
     return result;
   }
   GraphNode *cast = new_node(at, ONNX_Cast, tensor, NULL, result);
-  for (unsigned i = 0; i < cast->op->n_attributes; i++) /* saturate, to */
+  for (unsigned i = 0; i < cast->op->n_attributes; i++) /* saturate, to; round_mode is a text */
     cast->attributes[i].integer = strcmp(cast->op->attributes[i].name, "to") ? 1 : NUMBER_S32;
   return result;
 }

@@ -24,6 +24,7 @@ typedef struct GraphTensor {
   bool is_output; /* of the graph; a graph's output is always COMPUTED */
   unsigned index; /* in graph->tensors */
   NumberType type;
+  unsigned foreign; /* while it is read: ONNX's number of a type that we lack; 0: none */
   unsigned rank;
   const Symbolic *shape[GRAPH_MAX_RANK];
   const Symbolic *strides[GRAPH_MAX_RANK]; /* elements; row-major unless the description says otherwise */
@@ -59,9 +60,11 @@ typedef struct GraphAttribute {
 
 struct GraphNode {
   const Operator *op;
-  const char *name;     /* "" if not given */
-  unsigned index;       /* in graph->nodes */
-  GraphTensor **inputs; /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
+  const struct OnnxOperator *onnx; /* the same in ONNX's table; NULL in nodes that fusion makes */
+  bool lacks_type;                 /* while it is read: ONNX admits the type of an input, ours does not */
+  const char *name;                /* "" if not given */
+  unsigned index;                  /* in graph->nodes */
+  GraphTensor **inputs;            /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
   unsigned n_inputs;
   GraphTensor **outputs; /* NULL: not asked for */
   unsigned n_outputs;

@@ -24,6 +24,20 @@ static char *type_list(TypeMask mask)
   return g_string_free(list, FALSE);
 }
 
+/* ONNX's definition admits a type at input i. */
+static bool onnx_admits(const GraphNode *node, unsigned i, NumberType type)
+{
+  return node->onnx && onnx_input(node->onnx, i).types >> onnx_type_number(type) & 1;
+}
+
+/* ONNX's definition wants one type for inputs i and j, or nothing is known of it. */
+static bool onnx_wants_one_type(const GraphNode *node, unsigned i, unsigned j)
+{
+  if (!node->onnx) return true;
+  char variable = onnx_input(node->onnx, i).variable;
+  return variable && variable == onnx_input(node->onnx, j).variable;
+}
+
 /* Input i has a type of the set. */
 static bool check_type(Inference *at, unsigned i, TypeMask mask)
 {
@@ -31,6 +45,12 @@ static bool check_type(Inference *at, unsigned i, TypeMask mask)
   if (!input || mask >> input->type & 1) return true;
   g_autofree char *list = type_list(mask);
   g_autofree char *hint = g_strdup_printf("it takes %s", list);
+  if (onnx_admits(at->node, i, input->type)) {
+    at->node->lacks_type = true;
+    return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[i], "unsupported-type", hint,
+                        "%s of %s is not supported: `%s`", at->node->op->name, number_name(input->type),
+                        input->name);
+  }
   return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", hint,
                       "%s does not take %s: `%s` is %s", at->node->op->name, number_name(input->type),
                       input->name, number_name(input->type));
@@ -49,15 +69,18 @@ static bool one_type(Inference *at, unsigned first, NumberType *type)
 {
   GraphNode *node = at->node;
   const GraphTensor *leader = NULL;
+  unsigned led = first;
   for (unsigned i = first; i < node->n_inputs; i++) {
     const GraphTensor *input = node->inputs[i];
     if (!input) continue;
     if (!check_type(at, i, node->op->types)) return false;
     if (!leader) {
       leader = input;
+      led = i;
       *type = input->type;
     } else if (!unify(*type, input->type, type)) {
-      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "type", "insert a Cast",
+      ErrorCode code = onnx_wants_one_type(node, led, i) ? ERROR_INPUT : ERROR_UNSUPPORTED;
+      return infer_refuse(at, code, &node->input_marks[i], "type", "insert a Cast",
                           "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
                           leader->name, number_name(leader->type), input->name, number_name(input->type));
     }
@@ -144,6 +167,18 @@ static bool infer_dequantize_type(Inference *at, NumberType *type)
   return check_result(at, *type, SCALE_TYPES) && check_zero_point(at, node->inputs[0]->type);
 }
 
+static bool one_index_type(Inference *at)
+{
+  GraphNode *node = at->node;
+  for (unsigned i = 2; i < node->n_inputs; i++)
+    if (node->inputs[i] && node->inputs[i]->type != node->inputs[1]->type)
+      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "type", NULL,
+                          "the indices of %s have one type: `%s` is %s, `%s` is %s", node->op->name,
+                          node->inputs[1]->name, number_name(node->inputs[1]->type), node->inputs[i]->name,
+                          number_name(node->inputs[i]->type));
+  return true;
+}
+
 static bool infer_type(Inference *at, NumberType *type)
 {
   GraphNode *node = at->node;
@@ -158,7 +193,7 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_FIRST:
     *type = node->inputs[0]->type;
     for (unsigned i = 0; i < node->n_inputs; i++)
-      if (!check_type(at, i, node->op->types)) return false;
+      if (!check_type(at, i, i ? node->op->types | OPERATOR_INTEGERS : node->op->types)) return false;
     return true;
   case TYPE_RULE_SELECT: return check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
@@ -173,7 +208,7 @@ static bool infer_type(Inference *at, NumberType *type)
     *type = node->inputs[0]->type;
     for (unsigned i = 1; i < node->n_inputs; i++)
       if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
-    return check_type(at, 0, node->op->types);
+    return check_type(at, 0, node->op->types) && one_index_type(at);
   }
   return false;
 }
@@ -531,8 +566,8 @@ static bool infer_modulo(Inference *at)
   GraphNode *node = at->node;
   if (node->op->id != ONNX_Mod || graph_attribute(node, "fmod")->integer) return true;
   if (number_class(node->inputs[0]->type) != NUMBER_FLOAT) return true;
-  return infer_refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", "set `fmod` to 1",
-                      "Mod of floating-point numbers needs the attribute fmod");
+  return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "unsupported-attribute", "set `fmod` to 1",
+                      "Mod of floating-point numbers without the attribute fmod is not supported");
 }
 
 static bool infer_node(Inference *at)

@@ -72,7 +72,7 @@ bool infer_split(Inference *at, Shape *shape)
   const Symbolic *extent = shape->dims[axis];
   bool named = node->n_inputs > 1 && node->inputs[1];
   if (parts && parts->given == named)
-    return infer_refuse(at, ERROR_INPUT, &node->mark, "bad-attribute", NULL,
+    return infer_refuse(at, named ? ERROR_INPUT : ERROR_UNSUPPORTED, &node->mark, "bad-attribute", NULL,
                         named ? "Split takes `num_outputs` or the input `split`, not both"
                               : "Split needs the attribute `num_outputs` or the input `split`");
   if (parts && parts->given && parts->integer != node->n_outputs)

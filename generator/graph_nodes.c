@@ -5,19 +5,30 @@
 
 /* ---- operators ---- */
 
+/* An operator that we lack. Of a domain that is not ONNX's nobody knows the operators. */
 static void refuse_operator(Reader *reader, Node *op, const char *domain, const char *name,
-                            const Operator *newer)
+                            const OnnxOperator *onnx)
 {
-  bool onnx = !*domain || !strcmp(domain, "ai.onnx");
-  if (newer) {
-    g_autofree char *hint = g_strdup_printf("set `opset` to %u or more", newer->since);
-    reader_report(reader, ERROR_INPUT, &op->mark, "opset", hint,
-                  "%s is an operator since opset %u, not in %u", name, newer->since, reader->graph->opset);
-  } else if (onnx && operator_in_onnx(name)) {
+  unsigned opset = reader->graph->opset;
+  const OnnxOperator *newer = onnx_newer(domain, name, opset);
+  bool own = !*domain || !strcmp(domain, "ai.onnx");
+  if (onnx && !onnx->inputs) {
+    reader_report(reader, ERROR_INPUT, &op->mark, "opset", NULL,
+                  "%s is no operator since opset %u, and this graph is of %u", name, onnx->since, opset);
+  } else if (onnx && own) {
     const char *note = operator_note(name);
     reader_report(reader, ERROR_UNSUPPORTED, &op->mark, "unsupported-operator",
                   note ? note : "`adlgen ops` lists what is", "ONNX operator `%s` is not supported", name);
-  } else if (onnx) {
+  } else if (onnx || !onnx_has_domain(domain)) {
+    reader_report(reader, ERROR_UNSUPPORTED, &op->mark, "unsupported-operator",
+                  "adlgen has operators of ONNX's own domain, \"\"; `adlgen ops` lists them",
+                  "operator `%s` of domain `%s` is not supported", name, domain);
+  } else if (own && newer) {
+    g_autofree char *hint = g_strdup_printf("set `opset` to %u or more", newer->since);
+    const char *note = operator_note(name);
+    reader_report(reader, ERROR_INPUT, &op->mark, "opset", note ? note : hint,
+                  "%s is an operator since opset %u, not in %u", name, newer->since, opset);
+  } else if (own) {
     g_autofree char *hint = operator_suggest(name);
     reader_report(reader, ERROR_INPUT, &op->mark, "unknown-operator",
                   hint ? hint : "`adlgen ops` lists the operators", "unknown operator `%s`", name);
@@ -27,35 +38,21 @@ static void refuse_operator(Reader *reader, Node *op, const char *domain, const 
   }
 }
 
-static const Operator *read_operator(Reader *reader, Node *node)
+static void read_operator(Reader *reader, Node *node, GraphNode *result)
 {
   const char *name, *domain = "";
   Node *op = reader_require(reader, node, "op"), *domain_node = node_get(node, "domain");
-  if (!op || !reader_string(reader, op, &name)) return NULL;
-  if (domain_node && !reader_string(reader, domain_node, &domain)) return NULL;
-  const Operator *newer, *row = operator_find(domain, name, reader->graph->opset, &newer);
-  if (!row) refuse_operator(reader, op, domain, name, newer);
-  return row;
+  if (!op || !reader_string(reader, op, &name)) return;
+  if (domain_node && !reader_string(reader, domain_node, &domain)) return;
+  const Operator *newer;
+  result->onnx = onnx_find(domain, name, reader->graph->opset);
+  result->op = operator_find(domain, name, reader->graph->opset, &newer);
+  if (result->op) return;
+  refuse_operator(reader, op, domain, name, result->onnx);
+  if (result->onnx && !result->onnx->inputs) result->onnx = NULL;
 }
 
 /* ---- attributes ---- */
-
-/* ONNX's numbers for our types, as `to` of Cast has them in models. */
-static bool onnx_type(int64_t number, NumberType *type)
-{
-  static const struct {
-    int number;
-    NumberType type;
-  } types[] = {{1, NUMBER_F32},   {2, NUMBER_U8},    {3, NUMBER_S8},   {6, NUMBER_S32},
-               {7, NUMBER_S64},   {9, NUMBER_BOOL},  {10, NUMBER_F16}, {11, NUMBER_F64},
-               {16, NUMBER_BF16}, {17, NUMBER_E4M3}, {19, NUMBER_E5M2}};
-  for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
-    if (types[i].number == number) {
-      *type = types[i].type;
-      return true;
-    }
-  return false;
-}
 
 /* 0, ONNX's number for no type, is as good as absent where a type is optional. */
 static void read_type_attribute(Reader *reader, Node *node, const OperatorAttribute *row,
@@ -71,9 +68,13 @@ static void read_type_attribute(Reader *reader, Node *node, const OperatorAttrib
   } else if (!number && !row->required) {
     attribute->integer = OPERATOR_NO_TYPE;
     return;
-  } else if (!onnx_type(number, &type)) {
+  } else if (!onnx_type_name(number)) {
+    reader_report(reader, ERROR_INPUT, &node->mark, "unknown-type", NULL,
+                  "ONNX has no type number %" G_GINT64_FORMAT, number);
+  } else if (!onnx_type_ours(number, &type)) {
     reader_report(reader, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", NULL,
-                  "ONNX type number %" G_GINT64_FORMAT " is not supported", number);
+                  "type %s (ONNX's number %" G_GINT64_FORMAT ") is not supported", onnx_type_name(number),
+                  number);
   }
   attribute->integer = type;
 }
@@ -119,28 +120,19 @@ static void read_attribute(Reader *reader, Node *node, const OperatorAttribute *
   }
 }
 
-/* Attributes that other versions of the operator have deserve a better hint than "unknown". */
-static const Operator *version_with(const Operator *op, const char *attribute)
+static void refuse_attribute(Reader *reader, const GraphNode *node, const char *name, const Mark *mark)
 {
-  unsigned n;
-  const Operator *rows = operator_table(&n);
-  for (unsigned i = 0; i < n; i++)
-    if (rows[i].id == op->id && operator_attribute_index(&rows[i], attribute) >= 0) return &rows[i];
-  return NULL;
-}
-
-static void refuse_attribute(Reader *reader, const Operator *op, const char *name, const Mark *mark)
-{
+  const Operator *op = node->op;
+  if (node->onnx && onnx_attribute(node->onnx, name, NULL)) {
+    reader_report(reader, ERROR_UNSUPPORTED, mark, "unsupported-attribute", NULL,
+                  "attribute `%s` of %s is not supported", name, op->name);
+    return;
+  }
   const char *known[OPERATOR_MAX_ATTRIBUTES + 1] = {NULL};
   for (unsigned i = 0; i < op->n_attributes; i++)
     known[i] = op->attributes[i].name;
   g_autofree char *list = g_strjoinv(", ", (char **)known);
   g_autofree char *all = *list ? g_strdup_printf("its attributes: %s", list) : g_strdup("it takes none");
-  const Operator *other = version_with(op, name);
-  if (other && other->since < op->since) {
-    g_free(all);
-    all = g_strdup_printf("since opset %u it is an input", op->since);
-  }
   const char *meant = operator_suggest_attribute(op, name);
   g_autofree char *hint =
       meant ? g_strdup_printf("did you mean `%s`?", meant) : reader_suggest(name, known, all);
@@ -159,11 +151,13 @@ static void read_attributes(Reader *reader, Node *mapping, Node *node, GraphNode
                                              .mark = result->mark};
   if (mapping && !reader_is(reader, mapping, NODE_MAPPING, "name: value")) return;
   for (unsigned i = 0; mapping && i < mapping->n; i++) {
-    int index = operator_attribute_index(op, mapping->keys[i]);
+    const char *name = mapping->keys[i];
+    int index = operator_attribute_index(op, name);
+    if (reader_refuse_attribute_of_version(reader, result, name, &mapping->key_marks[i])) continue;
     if (index >= 0)
       read_attribute(reader, mapping->items[i], &op->attributes[index], &result->attributes[index]);
     else
-      refuse_attribute(reader, op, mapping->keys[i], &mapping->key_marks[i]);
+      refuse_attribute(reader, result, name, &mapping->key_marks[i]);
   }
   for (unsigned i = 0; i < op->n_attributes; i++)
     if (op->attributes[i].required && !result->attributes[i].given)
@@ -173,22 +167,33 @@ static void read_attributes(Reader *reader, Node *mapping, Node *node, GraphNode
 
 /* ---- nodes ---- */
 
-static void check_arity(Reader *reader, const Operator *op, const char *what, unsigned n, unsigned min,
-                        unsigned max, const Mark *mark)
+/* By our definition, or ONNX's where we lack the operator. */
+static void check_arity(Reader *reader, const GraphNode *node, bool output, const Node *list)
 {
-  if (n >= min && n <= max) return;
+  const Operator *op = node->op;
+  const OnnxOperator *onnx = node->onnx;
+  if (!op && !onnx) return;
+  unsigned min = output ? (op ? op->min_outputs : onnx->min_outputs) : op ? op->min_inputs : onnx->min_inputs;
+  unsigned max = output ? (op ? op->max_outputs : onnx->max_outputs) : op ? op->max_inputs : onnx->max_inputs;
+  if (list->n >= min && list->n <= max) return;
   g_autofree char *range = max == UINT_MAX ? g_strdup_printf("at least %u", min)
                            : min == max    ? g_strdup_printf("%u", min)
                                            : g_strdup_printf("%u to %u", min, max);
-  reader_report(reader, ERROR_INPUT, mark, "arity", NULL, "%s takes %s %s%s, not %u", op->name, range, what,
-                max == 1 ? "" : "s", n);
+  reader_report(reader, ERROR_INPUT, &list->mark, "arity", NULL, "%s takes %s %s%s, not %u",
+                op ? op->name : onnx->name, range, output ? "output" : "input", max == 1 ? "" : "s", list->n);
+}
+
+static bool is_required(const GraphNode *node, unsigned input)
+{
+  if (node->op) return input < node->op->min_inputs;
+  return node->onnx && input < node->onnx->min_inputs && !onnx_input(node->onnx, input).optional;
 }
 
 /* The outputs are defined even when the node is faulty: what reads them is not to blame. */
-static void read_outputs(Reader *reader, Node *list, const Operator *op, GraphNode *node)
+static void read_outputs(Reader *reader, Node *list, GraphNode *node)
 {
   if (!list || !reader_is(reader, list, NODE_SEQUENCE, "names of tensors")) return;
-  if (op) check_arity(reader, op, "output", list->n, op->min_outputs, op->max_outputs, &list->mark);
+  check_arity(reader, node, true, list);
   node->n_outputs = list->n;
   node->outputs = arena_new_array(reader->graph->arena, GraphTensor *, list->n);
   for (unsigned i = 0; i < list->n; i++) {
@@ -207,10 +212,10 @@ static void read_outputs(Reader *reader, Node *list, const Operator *op, GraphNo
 }
 
 /* Names only; the tensors are looked up when all are known. */
-static const char **read_input_names(Reader *reader, Node *list, const Operator *op, GraphNode *node)
+static const char **read_input_names(Reader *reader, Node *list, GraphNode *node)
 {
   if (!list || !reader_is(reader, list, NODE_SEQUENCE, "names of tensors")) return NULL;
-  if (op) check_arity(reader, op, "input", list->n, op->min_inputs, op->max_inputs, &list->mark);
+  check_arity(reader, node, false, list);
   Arena *arena = reader->graph->arena;
   const char **names = arena_new_array(arena, const char *, list->n);
   Mark *marks = arena_new_array(arena, Mark, list->n);
@@ -221,9 +226,9 @@ static const char **read_input_names(Reader *reader, Node *list, const Operator 
     marks[i] = list->items[i]->mark;
     if (!reader_string(reader, list->items[i], &names[i])) continue;
     names[i] = arena_strdup(arena, names[i]);
-    if (!*names[i] && op && i < op->min_inputs)
+    if (!*names[i] && is_required(node, i))
       reader_report(reader, ERROR_INPUT, &marks[i], "missing-input", NULL, "input %u of %s is required",
-                    i + 1, op->name);
+                    i + 1, node->op ? node->op->name : node->onnx->name);
   }
   return names;
 }
@@ -249,15 +254,18 @@ static GraphNode *read_node(Reader *reader, Node *node, const char ***names, boo
   reader->failed = false;
   GraphNode *result = arena_new_object(reader->graph->arena, GraphNode);
   result->mark = node->mark;
-  result->op = read_operator(reader, node);
+  read_operator(reader, node, result);
   const char *name = "";
   Node *name_node = node_get(node, "name");
   if (name_node) reader_string(reader, name_node, &name);
   result->name = arena_strdup(reader->graph->arena, name);
-  *names = read_input_names(reader, reader_require(reader, node, "inputs"), result->op, result);
+  *names = read_input_names(reader, reader_require(reader, node, "inputs"), result);
   Node *attributes = node_get(node, "attributes");
-  if (result->op) read_attributes(reader, attributes, node, result);
-  read_outputs(reader, reader_require(reader, node, "outputs"), result->op, result);
+  if (result->op)
+    read_attributes(reader, attributes, node, result);
+  else if (result->onnx)
+    reader_check_attributes(reader, attributes, node, result->onnx);
+  read_outputs(reader, reader_require(reader, node, "outputs"), result);
   reader_finish(reader, node, known);
   *well_formed = !reader->failed;
   reader->failed = reader->failed || failed_before;
@@ -350,6 +358,7 @@ void reader_nodes(Reader *reader, Node *list)
     if (!node) continue;
     g_ptr_array_add(nodes, node);
     g_ptr_array_add(names, input_names);
+    if (!node->op && node->onnx) g_ptr_array_add(reader->unsupported, node);
     if (well_formed)
       g_ptr_array_add(formed, node);
     else

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/document.h"
 #include "generator/graph.h"
+#include "generator/onnx.h"
 
 /* Type of a tensor whose inference failed: what depends on it is not reported again. */
 #define TYPE_UNKNOWN NUMBER_TYPE_COUNT
@@ -21,6 +22,7 @@ typedef struct {
   GHashTable *tensors; /* name -> GraphTensor */
   GArray *dims;        /* GraphDim in order of appearance */
   GPtrArray *inputs, *constants, *computed, *nodes, *outputs;
+  GPtrArray *unsupported; /* nodes whose operators only ONNX has */
   const GraphBinding *bindings;
   unsigned n_bindings;
   GError **error;
@@ -47,6 +49,15 @@ const char **reader_tensor_names(Reader *reader);
  */
 void reader_nodes(Reader *reader, Node *node);
 void reader_outputs(Reader *reader, Node *node);
+/* graph_onnx.c: what ONNX's definition says beside ours. Of a node whose operator we lack: what is wrong with its
+ * attributes (NULL: none) is wrong, not unsupported. */
+void reader_check_attributes(Reader *reader, Node *attributes, const Node *node, const OnnxOperator *op);
+/* Reports an attribute that ONNX has in other versions of the node's operator only, and gives true. */
+bool reader_refuse_attribute_of_version(Reader *reader, const GraphNode *node, const char *name,
+                                        const Mark *mark);
+/* The types of inputs, where they are known, of nodes that inference leaves out: with operators or types that we
+ * lack. */
+void reader_check_types(Reader *reader);
 /* graph_data.c: type, shape and data of a constant. */
 void reader_data(Reader *reader, Node *node, GraphTensor *tensor);
 /* graph_unused.c: fills graph->warnings. */

@@ -245,37 +245,15 @@ bool reader_type(Reader *reader, Node *node, NumberType *type)
 {
   static const char *const ours[] = {"f64", "f32", "tf32", "f16", "bf16", "e4m3", "e5m2",
                                      "s8",  "u8",  "s32",  "s64", "bool", NULL};
-  static const char *const foreign[] = {"u16",
-                                        "u32",
-                                        "u64",
-                                        "s16",
-                                        "uint16",
-                                        "uint32",
-                                        "uint64",
-                                        "int16",
-                                        "int4",
-                                        "uint4",
-                                        "int2",
-                                        "uint2",
-                                        "float4e2m1",
-                                        "float8e8m0",
-                                        "float8e4m3fnuz",
-                                        "float8e5m2fnuz",
-                                        "string",
-                                        "complex64",
-                                        "complex128"};
   const char *name;
   if (!reader_string(reader, node, &name)) return false;
   bool parsed = number_parse(name, type);
   for (unsigned i = 0; parsed && ours[i]; i++)
     if (!strcmp(number_name(*type), ours[i])) return true;
-  bool known = false;
-  for (unsigned i = 0; i < G_N_ELEMENTS(foreign); i++)
-    known = known || !g_ascii_strcasecmp(foreign[i], parsed ? number_name(*type) : name);
   g_autofree char *all = g_strjoinv(", ", (char **)ours);
   g_autofree char *list = g_strdup_printf("types: %s", all);
   g_autofree char *hint = reader_suggest(name, ours, list);
-  if (known)
+  if (onnx_type_parse(name))
     reader_report(reader, ERROR_UNSUPPORTED, &node->mark, "unsupported-type", list,
                   "type `%s` is not supported", name);
   else
@@ -302,6 +280,7 @@ static bool read_type_and_shape(Reader *reader, Node *node, GraphTensor *tensor)
 {
   Node *type = reader_require(reader, node, "type"), *shape = reader_require(reader, node, "shape");
   bool ok = type && reader_type(reader, type, &tensor->type);
+  if (type && !ok && type->kind == NODE_SCALAR) tensor->foreign = onnx_type_parse(type->text);
   unsigned rank = G_MAXUINT;
   if (shape) read_extents(reader, shape, "the shape", SYMBOLIC_DIMENSION_MAX, tensor->shape, &rank);
   if (rank == G_MAXUINT) return false;
@@ -529,12 +508,13 @@ static void read_opset(Reader *reader, Node *root)
                   value, GRAPH_TEXT_VERSION);
   reader->graph->opset = OPERATOR_OPSET_DEFAULT;
   if (!opset || !reader_integer(reader, opset, &value)) return;
-  if (value < 1 || value > OPERATOR_OPSET_DEFAULT)
-    reader_report(reader, ERROR_INPUT, &opset->mark, "opset", NULL, "opset must lie between 1 and %d",
-                  OPERATOR_OPSET_DEFAULT);
+  g_autofree char *range = g_strdup_printf("adlgen reads opsets %d to %u", OPERATOR_OPSET_MIN, onnx_opset());
+  if (value < 1 || value > onnx_opset())
+    reader_report(reader, ERROR_INPUT, &opset->mark, "opset", range, "there is no opset %" G_GINT64_FORMAT,
+                  value);
   else if (value < OPERATOR_OPSET_MIN)
-    reader_report(reader, ERROR_UNSUPPORTED, &opset->mark, "opset", NULL,
-                  "opset %d is not supported: the oldest is %d", (int)value, OPERATOR_OPSET_MIN);
+    reader_report(reader, ERROR_UNSUPPORTED, &opset->mark, "opset", range, "opset %d is not supported",
+                  (int)value);
   else
     reader->graph->opset = (unsigned)value;
 }
@@ -610,15 +590,17 @@ Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindi
   Reader reader = {.graph = graph, .bindings = bindings, .n_bindings = n_bindings, .error = &local};
   reader.tensors = g_hash_table_new(g_str_hash, g_str_equal);
   reader.dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
-  GPtrArray **const lists[] = {&reader.inputs, &reader.constants, &reader.computed, &reader.nodes,
-                               &reader.outputs};
+  GPtrArray **const lists[] = {&reader.inputs, &reader.constants, &reader.computed,
+                               &reader.nodes,  &reader.outputs,   &reader.unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     *lists[i] = g_ptr_array_new();
   read_root(&reader, document_root(document));
   settle(&reader);
   graph_collect_facts(graph); /* of what is declared: whether a dimension can be divided */
   /* Inference over what is well-formed, so that its faults show in the same run. */
-  bool ok = graph_infer(graph, &local) && !reader.failed;
+  bool ok = graph_infer(graph, &local);
+  reader_check_types(&reader);
+  ok = ok && !reader.failed;
   if (ok) graph_collect_facts(graph);
   if (ok) graph_warn_of_unused(graph);
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)

@@ -53,10 +53,12 @@ typedef struct OperatorAttribute {
 typedef unsigned TypeMask; /* bit NumberType */
 #define TYPE_BIT(type) (1u << NUMBER_##type)
 
+#define OPERATOR_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32) | TYPE_BIT(S64))
+
 /* How the output types follow from the inputs'. */
 typedef enum {
   TYPE_RULE_SAME,       /* one type for all inputs (f32 with tf32 gives f32), the output has it too */
-  TYPE_RULE_FIRST,      /* each input of the types; output as input 0 */
+  TYPE_RULE_FIRST,      /* input 0 of the types, each other also of OPERATOR_INTEGERS; output as input 0 */
   TYPE_RULE_COMPARE,    /* inputs as above, output bool */
   TYPE_RULE_SELECT,     /* input 0 bool, the others one type, which is the output's */
   TYPE_RULE_CAST,       /* attribute `to` */
@@ -108,11 +110,11 @@ const Operator *operator_table(unsigned *n);
 const Operator *operator_find(const char *domain, const char *name, unsigned opset, const Operator **newer);
 /* Newest row of an id. */
 const Operator *operator_of(OperatorId id);
-/* true for every operator name of ONNX (domain ""), whether we have it or not. */
-bool operator_in_onnx(const char *name);
 /* Our operators' names and all of ONNX's, NULL-terminated. */
 const char *const *operator_names(void);
 const char *const *operator_onnx_names(void);
+/* true for every operator name of ONNX (domain ""), whether we have it or not. */
+bool operator_in_onnx(const char *name);
 /* Index into row->attributes, or -1. */
 int operator_attribute_index(const Operator *row, const char *name);
 

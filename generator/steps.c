@@ -230,7 +230,8 @@ static IrExpr *write_where(StepWriter *writer, const FusedStep *step, IrExpr **o
 static IrExpr *write_cast(StepWriter *writer, const FusedStep *step, IrExpr *value)
 {
   bool small = number_is_small_float(step->type);
-  bool saturate = !step->attributes || step->attributes[0].integer;
+  int index = operator_attribute_index(operator_of(ONNX_Cast), "saturate");
+  bool saturate = !step->attributes || step->attributes[index].integer;
   if (!small || !saturate || !is_tile(value)) return value;
   value = roundable(writer, value, step->type);
   value = emit(writer, OP_CAST, step->type, "as", &value, 1);

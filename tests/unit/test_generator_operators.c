@@ -1,3 +1,4 @@
+#include "generator/onnx.h"
 #include "generator/operators.h"
 #include "reference/operators.h"
 #include <limits.h>
@@ -8,6 +9,33 @@
 
 #include <cmocka.h>
 
+/* ONNX has the operator in the row's first opset and in all later ones, with as many inputs and outputs; what we
+ * add are the types, and `accumulate`. */
+static void check_against_onnx(const Operator *row)
+{
+  unsigned n;
+  const Operator *rows = operator_table(&n), *newer = row;
+  for (const Operator *other = rows; other < rows + n; other++)
+    if (other->id == row->id && other->since > row->since) newer = other; /* the next one: newest first */
+  unsigned end = newer == row ? onnx_opset() : newer->since - 1;
+  for (unsigned opset = row->since; opset <= end; opset++) {
+    const OnnxOperator *onnx = onnx_find(row->domain, row->name, opset);
+    if (!onnx || !onnx->inputs) fail_msg("ONNX has no %s in opset %u", row->name, opset);
+    if (row->min_inputs != onnx->min_inputs || row->max_inputs != onnx->max_inputs ||
+        row->min_outputs != onnx->min_outputs || row->max_outputs != onnx->max_outputs)
+      fail_msg("%s of opset %u has other inputs or outputs", row->name, opset);
+    for (unsigned j = 0; j < row->n_attributes; j++)
+      if (!onnx_attribute_since(onnx, row->attributes[j].name) &&
+          strcmp(row->attributes[j].name, "accumulate") != 0)
+        fail_msg("no %s of ONNX has %s", row->name, row->attributes[j].name);
+    char *list = onnx_attribute_list(onnx), *rest = list, *name;
+    while ((name = strsep(&rest, ", ")))
+      if (*name && operator_attribute_index(row, name) < 0)
+        fail_msg("%s of opset %u has %s, ours has not", row->name, opset, name);
+    g_free(list);
+  }
+}
+
 /* What the comments of operators.h and operators.def promise of every row. */
 static void test_rows(void **state)
 {
@@ -16,8 +44,9 @@ static void test_rows(void **state)
   for (unsigned i = 0; i < n; i++) {
     const Operator *row = &rows[i];
     assert_true(operator_in_onnx(row->name));
+    check_against_onnx(row);
     assert_true(reference_knows(row->name));
-    assert_true(row->since <= OPERATOR_OPSET_DEFAULT && row->since >= OPERATOR_OPSET_MIN);
+    assert_true(row->since <= onnx_opset() && row->since >= OPERATOR_OPSET_MIN);
     assert_true(row->min_inputs >= 1 && row->min_inputs <= row->max_inputs);
     assert_true(row->max_inputs == UINT_MAX || row->max_inputs <= OPERATOR_MAX_INPUTS);
     assert_int_equal(row->min_outputs, 1);
@@ -79,10 +108,41 @@ static void test_names_are_told_by_case_first(void **state)
   }
 }
 
+static void test_onnx(void **state)
+{
+  const OnnxOperator *cast = onnx_find("", "Cast", 27), *max = onnx_find("", "Max", 13);
+  bool required;
+  size_t length;
+  assert_int_equal(onnx_attribute(cast, "to", &required), 'i');
+  assert_true(required);
+  assert_int_equal(onnx_attribute(cast, "round_mode", &required), 's');
+  assert_false(required);
+  assert_int_equal(onnx_attribute(cast, "t", NULL), 0);
+  assert_int_equal(onnx_attribute(cast, "round", NULL), 0);
+  assert_int_equal(onnx_attribute_since(cast, "saturate"), 19);
+  assert_memory_equal(onnx_required(cast, 0, &length), "to", 2);
+  assert_int_equal(length, 2);
+  assert_null(onnx_required(cast, 1, &length));
+  assert_int_equal(onnx_input(max, 0).types, onnx_input(max, 77).types);
+  assert_true(onnx_input(max, 5).variable && onnx_input(max, 5).types >> 1 & 1);
+  assert_false(onnx_input(max, 5).types >> 8 & 1); /* string */
+  assert_true(onnx_input(onnx_find("", "Clip", 13), 2).optional);
+  assert_null(onnx_find("", "Upsample", 10)->inputs);
+  assert_null(onnx_find("", "Swish", 23));
+  assert_int_equal(onnx_newer("", "Swish", 23)->since, 24);
+  assert_true(onnx_has_domain("ai.onnx.ml") && onnx_has_domain("ai.onnx"));
+  assert_false(onnx_has_domain("com.microsoft"));
+  assert_int_equal(onnx_type_parse("u16"), 4);
+  assert_int_equal(onnx_type_parse("FLOAT8E8M0"), 24);
+  assert_int_equal(onnx_type_parse("u17"), 0);
+  assert_null(onnx_type_name(0));
+  assert_null(onnx_type_name(1000));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_versions),
-                                     cmocka_unit_test(test_aliases),
+                                     cmocka_unit_test(test_onnx), cmocka_unit_test(test_aliases),
                                      cmocka_unit_test(test_names_are_told_by_case_first)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,7 +239,7 @@ static GBytes *cubin_of(const char *kernel, void *data)
 static bool write_c(CompileRun *run, const Gpu *gpu, const Plan *plan, GError **error)
 {
   const void *context[] = {run->build, gpu};
-  g_autofree char *stem = emit_c_identifier(plan->name);
+  g_autofree char *stem = emit_c_prefix(plan);
   g_autofree char *header = emit_c_header(plan), *source = emit_c_source(plan, cubin_of, context);
   g_autofree char *header_name = g_strdup_printf("%s/%s.h", gpu->name, stem);
   g_autofree char *source_name = g_strdup_printf("%s/%s.c", gpu->name, stem);

@@ -4,13 +4,60 @@
 
 /* ---- names ---- */
 
-static const char *const keywords[] = {
-    "auto",   "break",    "case",     "char",     "const", "continue", "default", "do",     "double",
-    "else",   "enum",     "extern",   "float",    "for",   "goto",     "if",      "inline", "int",
-    "long",   "register", "restrict", "return",   "short", "signed",   "sizeof",  "static", "struct",
-    "switch", "typedef",  "union",    "unsigned", "void",  "volatile", "while",   "bool",   "true",
-    "false",  "class",    "new",      "delete",   "this",  "private",  "public",  "and",    "or",
-    "not",    "template", "int64_t",  "uint64_t", NULL};
+/* Of C and C++, and what the header uses. */
+static const char *const keywords[] = {"auto",          "break",
+                                       "case",          "char",
+                                       "const",         "continue",
+                                       "default",       "do",
+                                       "double",        "else",
+                                       "enum",          "extern",
+                                       "float",         "for",
+                                       "goto",          "if",
+                                       "inline",        "int",
+                                       "long",          "register",
+                                       "restrict",      "return",
+                                       "short",         "signed",
+                                       "sizeof",        "static",
+                                       "struct",        "switch",
+                                       "typedef",       "union",
+                                       "unsigned",      "void",
+                                       "volatile",      "while",
+                                       "bool",          "true",
+                                       "false",         "class",
+                                       "new",           "delete",
+                                       "this",          "private",
+                                       "public",        "protected",
+                                       "and",           "or",
+                                       "not",           "xor",
+                                       "bitand",        "bitor",
+                                       "compl",         "and_eq",
+                                       "or_eq",         "xor_eq",
+                                       "not_eq",        "template",
+                                       "typename",      "namespace",
+                                       "using",         "operator",
+                                       "virtual",       "friend",
+                                       "explicit",      "mutable",
+                                       "try",           "catch",
+                                       "throw",         "asm",
+                                       "export",        "typeid",
+                                       "wchar_t",       "char8_t",
+                                       "char16_t",      "char32_t",
+                                       "const_cast",    "static_cast",
+                                       "dynamic_cast",  "reinterpret_cast",
+                                       "alignas",       "alignof",
+                                       "constexpr",     "consteval",
+                                       "constinit",     "decltype",
+                                       "noexcept",      "nullptr",
+                                       "static_assert", "thread_local",
+                                       "concept",       "requires",
+                                       "co_await",      "co_return",
+                                       "co_yield",      "typeof",
+                                       "typeof_unqual", "int8_t",
+                                       "int16_t",       "int32_t",
+                                       "int64_t",       "uint8_t",
+                                       "uint16_t",      "uint32_t",
+                                       "uint64_t",      "intptr_t",
+                                       "uintptr_t",     NULL};
 
 char *emit_c_identifier(const char *name)
 {
@@ -19,6 +66,23 @@ char *emit_c_identifier(const char *name)
     g_string_append_c(text, g_ascii_isalnum(*name) ? *name : '_');
   if (g_strv_contains(keywords, text->str)) g_string_append_c(text, '_');
   return g_string_free(text, FALSE);
+}
+
+char *emit_c_prefix(const Plan *plan)
+{
+  g_autofree char *name = g_strdup_printf("%s_%s", plan->name, plan->gpu_name);
+  return emit_c_identifier(name);
+}
+
+/* What may stand in a comment: on one line, and not its end; g_free. */
+static char *comment(const char *text)
+{
+  GString *out = g_string_new(NULL);
+  for (; *text; text++) {
+    g_string_append_c(out, g_ascii_iscntrl(*text) ? ' ' : *text);
+    if ((*text == '*' && text[1] == '/') || (*text == '/' && text[1] == '*')) g_string_append_c(out, ' ');
+  }
+  return g_string_free(out, FALSE);
 }
 
 /* One emission: the plan and the C names of what the caller passes. */
@@ -70,7 +134,7 @@ static unsigned kernel_index(Emitter *emitter, const PlanVariant *variant)
 
 static void emitter_init(Emitter *emitter, const Plan *plan)
 {
-  *emitter = (Emitter){.plan = plan, .prefix = emit_c_identifier(plan->name), .kernels = g_ptr_array_new()};
+  *emitter = (Emitter){.plan = plan, .prefix = emit_c_prefix(plan), .kernels = g_ptr_array_new()};
   emitter->upper = g_ascii_strup(emitter->prefix, -1);
   emitter->out = g_string_new(NULL);
   name_fields(emitter);
@@ -203,7 +267,8 @@ static void put_arguments_struct(Emitter *emitter)
     put(emitter, "  uint64_t %s; /* ", emitter->tensors[i]);
     put_shape(emitter, tensor);
     put(emitter, ", aligned to %u bytes", tensor->align);
-    if (tensor->file) put(emitter, "; its data are in %s", tensor->file);
+    g_autofree char *file = tensor->file ? comment(tensor->file) : NULL;
+    if (file) put(emitter, "; its data are in %s", file);
     put(emitter, " */\n");
   }
   put(emitter, "  uint64_t workspace; /* %s_workspace_bytes() bytes, aligned to 256 */\n} %s_arguments;\n\n",
@@ -215,12 +280,14 @@ char *emit_c_header(const Plan *plan)
   Emitter emitter;
   emitter_init(&emitter, plan);
   const char *p = emitter.prefix;
-  put(&emitter, "/* %s for %s (%s), generated by adlgen %s.\n *\n", plan->name, plan->gpu_name,
-      plan->gpu_target, ADLGEN_VERSION);
+  g_autofree char *name = comment(plan->name), *gpu = comment(plan->gpu_name);
+  put(&emitter, "/* %s for %s (%s), generated by adlgen %s.\n *\n", name, gpu, plan->gpu_target,
+      ADLGEN_VERSION);
   put(&emitter,
       " * Needs the CUDA driver alone: link with -lcuda. A context must be current in every call. Functions\n"
       " * return 0, a CUresult, or one of the negative codes below. Thread-safe: a loaded module is not "
-      "written. */\n"
+      "written.\n"
+      " * For C99, C11 and C++; the source is C11. */\n"
       "#ifndef %s_H\n#define %s_H\n#include <stdint.h>\n\n"
       "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n",
       emitter.upper, emitter.upper);
@@ -599,11 +666,13 @@ char *emit_c_source(const Plan *plan, GBytes *(*cubin)(const char *kernel, void 
   put_functions(&emitter);
   g_autofree char *body = g_string_free(emitter.out, FALSE);
   emitter.out = g_string_new(NULL);
+  g_autofree char *graph = comment(plan->name), *gpu = comment(plan->gpu_name);
   put(&emitter,
-      "/* %s for %s (%s), generated by adlgen %s; see the header. */\n#include \"%s.h\"\n#include "
-      "<stddef.h>\n"
-      "#include <string.h>\n\n",
-      plan->name, plan->gpu_name, plan->gpu_target, ADLGEN_VERSION, emitter.prefix);
+      "/* %s for %s (%s), generated by adlgen %s; see the header. */\n"
+      "#if !defined __STDC_VERSION__ || __STDC_VERSION__ < 201112L\n"
+      "#error \"%s.c is C11: compile it as C, with -std=c11 or a newer standard\"\n#endif\n"
+      "#include \"%s.h\"\n#include <stddef.h>\n#include <string.h>\n\n",
+      graph, gpu, plan->gpu_target, ADLGEN_VERSION, emitter.prefix, emitter.prefix);
   g_string_append(emitter.out, driver_text);
   prepend_helpers(&emitter, body);
   g_auto(GStrv) parts = g_strsplit(start_text, "ERROR_SIZE", -1);

@@ -120,14 +120,15 @@ static bool buffer_size(Node *node, SimBuffer *b, BufferShape *shape, GError **e
 
 static bool read_buffer(SimLaunchFile *f, Node *node, unsigned index, GError **error)
 {
-  static const char *const known[] = {"type", "shape", "bytes",  "file", "tensor",
-                                      "fill", "seed",  "offset", NULL};
+  static const char *const known[] = {"type", "shape", "bytes",  "file",      "tensor",
+                                      "fill", "seed",  "offset", "addresses", NULL};
   SimBuffer *b = &f->launch.buffers[index];
   if (!node_kind_is(node, NODE_MAPPING, "a buffer", error) || !buffer_size(node, b, &f->shapes[index], error))
     return false;
   Node *file = node_get(node, "file"), *fill = node_get(node, "fill"), *seed = node_get(node, "seed");
   Node *offset = node_get(node, "offset"), *tensor = node_get(node, "tensor");
   int64_t value = 0;
+  node_get(node, "addresses"); /* read_references() */
   if (offset && !read_count(offset, 0, 1 << 20, &value, error)) return false;
   b->offset = (uint64_t)value;
   b->data = g_try_malloc0(b->bytes + 16);
@@ -272,6 +273,53 @@ static bool read_argument(SimLaunchFile *f, Node *node, Node *maps, SimArgument 
   return fail(value, error, "there is no tensor map '%s'", name);
 }
 
+static int find_map(const SimLaunchFile *f, const char *name)
+{
+  for (unsigned i = 0; i < f->launch.n_tensormaps; i++)
+    if (strcmp(f->launch.tensormaps[i].name, name) == 0) return (int)i;
+  return -1;
+}
+
+/* {"buffer": "a", "offset": 64, "at": 8} or {"tensormap": "ta", "at": 128} */
+static bool read_reference(SimLaunchFile *f, Node *node, unsigned position, const SimBuffer *b,
+                           SimReference *r, GError **error)
+{
+  static const char *const known[] = {"at", "buffer", "offset", NULL}, *const known_map[] = {
+                                                                           "at", "tensormap", NULL};
+  const char *name;
+  if (!node_kind_is(node, NODE_MAPPING, "an address", error)) return false;
+  Node *map = node_get(node, "tensormap"), *at = node_get(node, "at"), *offset = node_get(node, "offset");
+  Node *target = map ? map : node_require(node, "buffer", error);
+  int64_t bytes = 0, place = (int64_t)position * (map ? 128 : 8);
+  if (!target || !node_string(target, &name, error)) return false;
+  int index = map ? find_map(f, name) : find_buffer(f, name);
+  if (index < 0) return fail(target, error, "there is no %s '%s'", map ? "tensor map" : "buffer", name);
+  if (offset && !read_count(offset, 0, 1ll << 40, &bytes, error)) return false;
+  if (at && !read_count(at, 0, (int64_t)MAX_BUFFER, &place, error)) return false;
+  if ((uint64_t)place + (map ? 128 : 8) > b->bytes)
+    return fail(at ? at : node, error, "%u bytes at byte %lld are not within the buffer's %llu",
+                map ? 128 : 8, (long long)place, (unsigned long long)b->bytes);
+  *r = (SimReference){(uint64_t)place, map != NULL, (unsigned)index, (uint64_t)bytes};
+  return node_finish(node, map ? known_map : known, error);
+}
+
+/* Addresses that buffers hold: when all names are known. */
+static bool read_references(SimLaunchFile *f, Node *buffers, GError **error)
+{
+  for (unsigned i = 0; i < f->launch.n_buffers; i++) {
+    SimBuffer *b = &f->launch.buffers[i];
+    Node *list = node_get(buffers->items[i], "addresses");
+    if (!list) continue;
+    if (!node_kind_is(list, NODE_SEQUENCE, "a list of addresses", error)) return false;
+    b->references = g_new0(SimReference, list->n + 1);
+    for (; b->n_references < list->n; b->n_references++) {
+      unsigned k = b->n_references;
+      if (!read_reference(f, list->items[k], k, b, &b->references[k], error)) return false;
+    }
+  }
+  return true;
+}
+
 static bool read_outputs(SimLaunchFile *f, Node *node, GError **error)
 {
   if (!node) return true;
@@ -309,7 +357,7 @@ static bool read_data(SimLaunchFile *f, Node *root, GError **error)
     maps->taken[i] = true;
     if (!read_map(f, maps->items[i], &l->tensormaps[i], error)) return false;
   }
-  return read_outputs(f, node_get(root, "outputs"), error);
+  return read_references(f, buffers, error) && read_outputs(f, node_get(root, "outputs"), error);
 }
 
 /* Entry, sizes and arguments, which stand in the root or in an item of the list. */
@@ -467,8 +515,10 @@ bool sim_launch_file_write_outputs(const SimLaunchFile *file, GError **error)
 void sim_launch_file_free(SimLaunchFile *file)
 {
   if (!file) return;
-  for (unsigned i = 0; i < file->launch.n_buffers && file->launch.buffers; i++)
+  for (unsigned i = 0; i < file->launch.n_buffers && file->launch.buffers; i++) {
     g_free(file->launch.buffers[i].data);
+    g_free(file->launch.buffers[i].references);
+  }
   for (unsigned i = 0; i < file->n_outputs; i++)
     g_free(file->outputs[i].path);
   if (file->modules) g_hash_table_destroy(file->modules);

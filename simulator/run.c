@@ -277,6 +277,30 @@ static bool make_tensormap(Run *run, const PtxFunction *f, const SimLaunch *laun
   return true;
 }
 
+/* Addresses and tensor maps that stand in buffers. */
+static bool fill_references(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
+{
+  for (unsigned i = 0; i < launch->n_buffers; i++)
+    for (unsigned k = 0; k < launch->buffers[i].n_references; k++) {
+      const SimReference *r = &launch->buffers[i].references[k];
+      const Buffer *b = &run->buffers[i];
+      unsigned bytes = r->tensormap ? 128 : 8;
+      if (r->at > b->bytes || b->bytes - r->at < bytes)
+        return refuse(f, error, "buffer '%s': %u bytes at byte %llu are not within its %llu", b->name, bytes,
+                      (unsigned long long)r->at, (unsigned long long)b->bytes);
+      if (r->tensormap && (b->address + r->at) % 64)
+        return refuse(f, error, "buffer '%s': a tensor map at byte %llu is not aligned to 64 bytes", b->name,
+                      (unsigned long long)r->at);
+      uint64_t address = r->tensormap ? 0 : run->buffers[r->index].address + r->offset;
+      if (!r->tensormap)
+        memcpy(b->data + r->at, &address, 8);
+      else if (!make_tensormap(run, f, launch, &launch->tensormaps[r->index], b->data + r->at, error))
+        return false;
+      memory_define(&(Place){.offset = r->at, .defined = b->defined}, bytes, true);
+    }
+  return true;
+}
+
 static bool make_parameters(Run *run, const PtxFunction *f, const SimLaunch *launch, GError **error)
 {
   run->parameter_bytes = f->parameter_bytes;
@@ -392,6 +416,7 @@ static bool make_run(Session *s, Run *runs, unsigned i, const SimStep *step, con
   if (!i && !make_buffers(s, f, launch, run->track_undefined, error)) return false;
   run->buffers = s->buffers;
   run->n_buffers = s->n_buffers;
+  if (!i && !fill_references(run, f, launch, error)) return false;
   make_variables(s, run, runs, i);
   uint64_t shared = run->shared_end - kernel->shared_base;
   const char *target = step->module->target;

@@ -20,6 +20,15 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(SimModule, sim_module_free)
 /* Decodes every instruction of an entry (NULL: all entries): ERROR_UNSUPPORTED lists the unknown ones. */
 bool sim_module_check(const SimModule *module, const char *entry, GError **error);
 
+/* Something of the launch that a buffer holds: the address of a buffer (8 bytes), or a tensor map (128). It is
+ * written into the data when the launch runs. */
+typedef struct SimReference {
+  uint64_t at; /* byte of the buffer that holds it */
+  bool tensormap;
+  unsigned index;  /* of the buffer or tensor map */
+  uint64_t offset; /* added to the buffer's address */
+} SimReference;
+
 /* Memory of the device. data is used in place: outputs appear in it. */
 typedef struct SimBuffer {
   const char *name;
@@ -27,6 +36,8 @@ typedef struct SimBuffer {
   uint64_t bytes;
   uint64_t offset; /* added to a 256-byte aligned address: for unaligned pointers */
   bool undefined;  /* nothing written yet: reading it and using the value is a fault */
+  SimReference *references;
+  unsigned n_references;
 } SimBuffer;
 
 typedef struct SimTensorMap {

@@ -253,6 +253,15 @@ static void expect_halves(const SimLaunch *l)
     assert_true(bf16_at(buffer(l, "c"), i) == 2 * bf16_at(buffer(l, "a"), i));
 }
 
+static void expect_grouped(const SimLaunch *l)
+{
+  const uint32_t *a = buffer(l, "a"), *c = buffer(l, "c");
+  for (unsigned i = 0; i < 128; i++) {
+    unsigned in = i < 64 ? i : i - 32, n = i < 64 ? i : i - 64;
+    assert_int_equal(c[i], n < (i < 64 ? 30 : 40) ? (uint32_t)(a[in] + a[in]) : 0);
+  }
+}
+
 static void expect_partial(const SimLaunch *l)
 {
   const float *a = buffer(l, "a"), *c = buffer(l, "c");
@@ -288,7 +297,8 @@ static const struct {
                {"leavers", expect_leavers},
                {"meetings", expect_meetings},
                {"spaces", expect_spaces},
-               {"halves", expect_halves}};
+               {"halves", expect_halves},
+               {"grouped", expect_grouped}};
 
 /* --- running --- */
 
@@ -486,6 +496,21 @@ static void bad_lists(void **state)
   refused_launch("\"launch\": 0", "\"launch\": 1", 6, "launch 1 is not an earlier one of the list");
   refused_launch("\"launch\": 0", "\"launch\": -1", 6, "launch -1 is not an earlier one of the list");
   refused_launch("\"dependent\": true", "\"dependant\": true", 6, "unknown key `dependant`");
+  const char *before = "\"a\": {", *list = "\"a\": {\"addresses\": [";
+  static const struct {
+    const char *text, *what;
+  } addresses[] = {
+      {"{\"buffer\": \"x\"}], ", "there is no buffer 'x'"},
+      {"{\"tensormap\": \"x\"}], ", "there is no tensor map 'x'"},
+      {"{\"at\": 8}], ", "missing key `buffer`"},
+      {"{\"buffer\": \"b\", \"at\": 761}], ", "8 bytes at byte 761 are not within the buffer's 768"},
+      {"{\"buffer\": \"b\", \"to\": 0}], ", "unknown key `to`"},
+      {"5], ", "expected a mapping (an address), found `5`"},
+  };
+  for (unsigned i = 0; i < G_N_ELEMENTS(addresses); i++) {
+    g_autofree char *text = g_strconcat(list, addresses[i].text, NULL), *from = g_strdup(before);
+    refused_launch(from, text, 7, addresses[i].what);
+  }
   refused_launch("\"grid\": [3], ", "", 3, "missing key `grid`");
   refused_launch("{\"version\": 1,", "{\"version\": 1, \"grid\": [1],", 1, "unknown key `grid`");
 }

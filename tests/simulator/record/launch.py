@@ -63,6 +63,7 @@ def random_bytes(kind, count, seed, index):
 class Buffer:
     def __init__(self, name, index, text, folder):
         self.name, self.type, self.offset = name, text.get("type", "u8"), text.get("offset", 0)
+        self.addresses = text.get("addresses", [])
         count = math.prod(text["shape"]) if "shape" in text else text["bytes"] // SIZES[self.type]
         self.bytes = text.get("bytes", count * SIZES[self.type])
         fill = text.get("fill", "none")

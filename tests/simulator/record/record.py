@@ -81,8 +81,22 @@ class Memory:
             driver.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(buffer.bytes + buffer.offset + 256))
             self.base.append(pointer)
             self.address[name] = pointer.value + buffer.offset
+        for name, buffer in launch.buffers.items():
+            data = bytearray(buffer.data)
+            for position, text in enumerate(buffer.addresses):
+                value = self.held(driver, launch, text)
+                at = text.get("at", position * len(value))
+                data[at:at + len(value)] = value
+            buffer.data = bytes(data)
             driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(self.address[name]), buffer.data,
                         ctypes.c_size_t(buffer.bytes))
+
+    def held(self, driver, launch, text):
+        """What a buffer holds of the launch: an address or a tensor map."""
+        if "tensormap" in text:
+            map_text = launch.maps[text["tensormap"]]
+            return tensor_map(driver, map_text, self.address[map_text["buffer"]])
+        return struct.pack("<Q", self.address[text["buffer"]] + text.get("offset", 0))
 
     def read(self, name, size):
         out = ctypes.create_string_buffer(size)

@@ -268,6 +268,17 @@ static void move_bytes(BulkOperation *op, Block *to)
   }
 }
 
+/* For the report if the block waits for these bytes in vain. */
+static void note_left_out(const BulkOperation *op, Block *b)
+{
+  for (unsigned i = 0; i < b->mbarriers->len; i++) {
+    Mbarrier *m = &g_array_index(b->mbarriers, Mbarrier, i);
+    if (m->offset != op->barrier_offset) continue;
+    m->left_out = op->base.in;
+    m->left_out_mask = op->mask;
+  }
+}
+
 void bulk_land(PendingOperation *p)
 {
   BulkOperation *op = (BulkOperation *)p;
@@ -280,6 +291,7 @@ void bulk_land(PendingOperation *p)
   Cluster *c = p->warp->block->cluster;
   for (unsigned i = 0; i < c->n_blocks; i++) {
     Block *b = &c->blocks[i];
+    if (op->mask && !(op->mask >> i & 1)) note_left_out(op, b);
     if (op->mask ? !(op->mask >> i & 1) : b != op->to) continue;
     move_bytes(op, b);
     complete_barrier(op, op->mask ? b : op->barrier_block);

@@ -199,8 +199,8 @@ static void mbarrier_block_exit(Warp *last)
     const Mbarrier *m = &g_array_index(b->mbarriers, Mbarrier, i);
     if (m->live && m->transactions < 0)
       fault(last, m->initialised, 0, SIM_FAULT_MBARRIER, m->offset,
-            "the block ends, and %lld bytes came to the mbarrier at shared 0x%x that no expect_tx announced",
-            (long long)-m->transactions, m->offset);
+            "the block ends, and %lld bytes came to the mbarrier at %s that no expect_tx announced",
+            (long long)-m->transactions, shared_name(b, m->offset).text);
   }
 }
 
@@ -241,13 +241,14 @@ Mbarrier *mbarrier_find(Warp *w, const Inst *in, unsigned lane, Block *b, uint32
     uint64_t word;
     memcpy(&word, b->shared + offset, 8);
     if (word == mbarrier_word(m)) return m;
-    fault(w, in, lane, SIM_FAULT_MBARRIER, offset,
-          "the mbarrier at shared 0x%x has been overwritten by other data", offset);
+    fault(w, in, lane, SIM_FAULT_MBARRIER, offset, "the mbarrier at %s has been overwritten by other data",
+          shared_name(b, offset).text);
     word = mbarrier_word(m);
     memcpy(b->shared + offset, &word, 8);
     return m;
   }
-  fault(w, in, lane, SIM_FAULT_MBARRIER, offset, "there is no initialised mbarrier at shared 0x%x", offset);
+  fault(w, in, lane, SIM_FAULT_MBARRIER, offset, "there is no initialised mbarrier at %s",
+        shared_name(b, offset).text);
   return NULL;
 }
 
@@ -258,8 +259,8 @@ void mbarrier_ordinary_access(Warp *w, const Inst *in, unsigned lane, const Bloc
     const Mbarrier *m = &g_array_index(b->mbarriers, Mbarrier, i);
     if (!m->live || offset >= m->offset + 8ull || offset + bytes <= m->offset) continue;
     fault_other(w, in, lane, SIM_FAULT_MBARRIER, offset, m->initialised, NULL,
-                "%s of the mbarrier at shared 0x%x: only mbarrier instructions may touch one that is alive",
-                kind == ACCESS_READ ? "read" : "write", m->offset);
+                "%s of the mbarrier at %s: only mbarrier instructions may touch one that is alive",
+                kind == ACCESS_READ ? "read" : "write", shared_name(b, m->offset).text);
     return;
   }
 }
@@ -277,14 +278,14 @@ void mbarrier_arrive(Warp *w, const Inst *in, Mbarrier *m, Block *b, uint32_t co
 {
   if (count > m->pending) {
     fault(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
-          "%u arrivals at the mbarrier at shared 0x%x, which expects %u more in this phase (count %u)", count,
-          m->offset, m->pending, m->count);
+          "%u arrivals at the mbarrier at %s, which expects %u more in this phase (count %u)", count,
+          shared_name(b, m->offset).text, m->pending, m->count);
     count = m->pending;
   }
   if (m->phase > m->observed)
     finding(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
-            "arrival at the mbarrier at shared 0x%x, although nobody has seen its last phase complete",
-            m->offset);
+            "arrival at the mbarrier at %s, although nobody has seen its last phase complete",
+            shared_name(b, m->offset).text);
   race_mbarrier_arrive(w, in, b, m, lanes);
   m->pending -= count;
   m->last_arrival = w;
@@ -295,8 +296,8 @@ void mbarrier_transactions(Warp *w, const Inst *in, Mbarrier *m, Block *b, int64
 {
   m->transactions += bytes;
   if (m->transactions > 0xfffff || m->transactions < -0xfffff)
-    fault(w, in, 0, SIM_FAULT_MBARRIER, m->offset,
-          "more than 2^20 - 1 bytes pending at the mbarrier at shared 0x%x", m->offset);
+    fault(w, in, 0, SIM_FAULT_MBARRIER, m->offset, "more than 2^20 - 1 bytes pending at the mbarrier at %s",
+          shared_name(b, m->offset).text);
   mbarrier_complete(w, m, b);
 }
 
@@ -307,7 +308,7 @@ static void mbarrier_expect(Warp *w, const Inst *in, unsigned lane, Mbarrier *m,
   m->transactions += bytes;
   if (m->transactions > 0xfffff)
     fault(w, in, lane, SIM_FAULT_MBARRIER, m->offset,
-          "more than 2^20 - 1 bytes expected at the mbarrier at shared 0x%x", m->offset);
+          "more than 2^20 - 1 bytes expected at the mbarrier at %s", shared_name(b, m->offset).text);
   mbarrier_complete(w, m, b);
 }
 
@@ -338,7 +339,7 @@ static void mbarrier_init(Warp *w, const Inst *in, unsigned lane, Block *b, uint
       m = &g_array_index(b->mbarriers, Mbarrier, i);
   if (m && m->live && memcmp(b->shared + offset, &(uint64_t){mbarrier_word(m)}, 8) == 0)
     fault_other(w, in, lane, SIM_FAULT_MBARRIER, offset, m->initialised, w,
-                "the mbarrier at shared 0x%x is initialised while it is alive", offset);
+                "the mbarrier at %s is initialised while it is alive", shared_name(b, offset).text);
   if (!m) {
     g_array_set_size(b->mbarriers, b->mbarriers->len + 1);
     m = &g_array_index(b->mbarriers, Mbarrier, b->mbarriers->len - 1);

@@ -35,7 +35,7 @@ void check_in_flight(Warp *w, const Inst *in, uint32_t mask)
     uint8_t token = w->in_flight[slot];
     if (!token) continue;
     const Inst *product = product_of_token(w, token);
-    fault_other(w, in, first_lane(mask), SIM_FAULT_WGMMA, 0, product, w,
+    fault_cause(w, in, first_lane(mask), SIM_FAULT_WGMMA, product,
                 "a register of a product still in flight is %s before wgmma.wait_group",
                 i < in->n_reads ? "read" : "written");
     return;

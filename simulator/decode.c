@@ -464,6 +464,36 @@ void decode_instruction(Decoder *d, const PtxInstruction *source_, Inst *in)
   spread_decode(in);
 }
 
+static void name_variable(GArray *names, const PtxSymbol *s, uint64_t start)
+{
+  SharedVariable v = {s->name, start + s->offset, start + s->offset + s->bytes};
+  g_array_append_val(names, v);
+}
+
+/* For reports. Dynamic shared memory goes by the name of an array without a size. */
+static void name_shared(Decoder *d)
+{
+  Kernel *k = d->kernel;
+  const PtxModule *m = k->module;
+  g_autoptr(GArray) names = g_array_new(FALSE, FALSE, sizeof(SharedVariable));
+  for (unsigned i = 0; i < m->n_variables; i++)
+    if (m->variables[i]->space == SPACE_SHARED && !m->variables[i]->is_extern)
+      name_variable(names, m->variables[i], k->shared_base);
+  for (unsigned i = 0; i <= m->n_functions; i++) {
+    const PtxFunction *f = i ? m->functions[i - 1] : k->function;
+    const uint64_t *start = g_hash_table_lookup(d->shared, f);
+    for (const PtxSymbol *s = f->shared; s && start && !(i && f->is_entry); s = s->next_shared)
+      name_variable(names, s, k->shared_base + *start);
+  }
+  for (unsigned i = 0; i < m->n_variables; i++)
+    if (m->variables[i]->space == SPACE_SHARED && m->variables[i]->is_extern) {
+      SharedVariable v = {m->variables[i]->name, k->shared_base + k->shared_static, UINT64_MAX};
+      g_array_append_val(names, v);
+    }
+  k->n_shared_variables = names->len;
+  k->shared_variables = arena_memdup(k->arena, names->data, names->len * sizeof(SharedVariable));
+}
+
 /* Shared variables of the module, then those of the entry, then those of the functions it may call. */
 static void layout_shared(Decoder *d)
 {
@@ -516,6 +546,7 @@ Kernel *kernel_decode(const PtxModule *module, const PtxFunction *function, GErr
   d.routines = g_ptr_array_new();
   d.slot_bytes = g_byte_array_new();
   layout_shared(&d);
+  name_shared(&d);
   d.code = g_array_new(FALSE, TRUE, sizeof(Inst));
   d.constants = g_array_new(FALSE, TRUE, SLOT_BYTES);
   d.constant_index = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);

@@ -26,8 +26,7 @@ void layout_product(Warp *w, const Inst *in, uint32_t width, uint32_t offset)
   unsigned agent = 0;
   const Inst *writer = cells_writer(w, b, offset, &agent);
   if (!writer || agent < 4 * k->warps) return;
-  fault_other(
-      w, in, 0, SIM_FAULT_WGMMA, offset, writer, NULL,
-      "the box at shared 0x%x was loaded with a swizzle of %u bytes; the descriptor says %u (0: none)",
-      offset, loaded == PIECE ? 0 : loaded, width == PIECE ? 0 : width);
+  fault_other(w, in, 0, SIM_FAULT_WGMMA, offset, writer, NULL,
+              "the box at %s was loaded with a swizzle of %u bytes; the descriptor says %u (0: none)",
+              shared_name(b, offset).text, loaded == PIECE ? 0 : loaded, width == PIECE ? 0 : width);
 }

@@ -114,6 +114,11 @@ typedef struct SpecialUse {
   PtxType type;
 } SpecialUse;
 
+typedef struct SharedVariable {
+  const char *name;
+  uint64_t begin, end; /* addresses */
+} SharedVariable;
+
 typedef struct Kernel {
   const PtxModule *module;
   const PtxFunction *function;
@@ -124,6 +129,8 @@ typedef struct Kernel {
   uint32_t n_constants;
   SpecialUse *specials;
   uint32_t n_specials;
+  SharedVariable *shared_variables;
+  unsigned n_shared_variables;
   uint64_t shared_static, local_bytes, shared_base; /* local_bytes: of one thread, its stack included */
   struct Routine **routines;                        /* functions that are called, not inlined: call.c */
   unsigned n_routines;
@@ -229,7 +236,9 @@ typedef struct Mbarrier {
   Warp *partial_warp; /* who arrived last, for which phase, with which lanes */
   Warp *initialiser;
   uint32_t initialised_at; /* its clock then */
-  bool fenced;             /* the initialiser has made it visible to the async proxy */
+  const Inst *left_out;    /* a multicast copy whose mask leaves this block out, NULL: none */
+  uint32_t left_out_mask;
+  bool fenced; /* the initialiser has made it visible to the async proxy */
   uint64_t partial_phase;
   uint32_t partial_lanes;
   void *check;
@@ -424,6 +433,9 @@ void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t a
            ...) G_GNUC_PRINTF(6, 7);
 void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
                  const Inst *other, const Warp *other_warp, const char *format, ...) G_GNUC_PRINTF(8, 9);
+/* The same, counted once for all instructions at fault for the same cause: an instruction. */
+void fault_cause(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, const Inst *cause,
+                 const char *format, ...) G_GNUC_PRINTF(6, 7);
 /* The same about somebody who may have gone: where and in which launch. */
 typedef struct FaultParty {
   const Run *run;
@@ -459,6 +471,7 @@ void memory_define(const Place *p, unsigned bytes, bool defined);
 ClusterState cluster_run(Cluster *c, uint64_t share);
 /* Nobody could run: lets something late or a polling warp go on. false: a deadlock. */
 bool cluster_unblock(Cluster *c);
+/* deadlock.c */
 void report_deadlock(Cluster **clusters, unsigned n, const char *note);
 Step wait_for(Warp *w, WaitKind kind, Block *block, uint32_t id, uint64_t value, Step step);
 void cluster_progress(Cluster *c);
@@ -484,6 +497,12 @@ bool poll_changed(const Warp *w, uint32_t id, uint32_t mask);
 void poll_describe(GString *out, const Warp *w, uint32_t id, uint32_t mask);
 void poll_free(Warp *w);
 Step poll_again(Warp *w, const Inst *in); /* something else than memory was polled and has not changed */
+
+/* shared_name.c: "shared 0x418 (full+24), slot 3 of 4" */
+typedef struct SharedName {
+  char text[128];
+} SharedName;
+SharedName shared_name(const Block *b, uint64_t offset);
 
 /* session.c */
 bool launches_before_ended(const Run *run);

@@ -99,6 +99,7 @@ struct PtxSymbol {
   PtxSymbol **targets; /* label of a .branchtargets or .calltargets list */
   unsigned n_targets;
   PtxFunction *function;
+  PtxSymbol *next_shared; /* in PtxFunction.shared */
 };
 
 typedef enum {
@@ -149,6 +150,7 @@ struct PtxFunction {
   PtxInstruction *code;
   unsigned n_code, n_slots;
   uint64_t parameter_bytes, local_bytes, shared_bytes;
+  PtxSymbol *shared; /* its variables there, the last first */
   uint64_t shared_align;
   unsigned max_threads[3], required_threads[3], cluster[3], max_registers, min_blocks;
 };

@@ -17,6 +17,10 @@ static bool layout(Reader *r, PtxSymbol *s)
     }
     end = f ? &f->shared_bytes : &r->module->shared_bytes;
     if (f && s->align > f->shared_align) f->shared_align = s->align;
+    if (f) {
+      s->next_shared = f->shared;
+      f->shared = s;
+    }
     break;
   case SPACE_CONST: end = &r->module->const_bytes; break;
   case SPACE_LOCAL:

@@ -336,8 +336,8 @@ void race_mbarrier_used(Warp *w, const Inst *in, unsigned lane, const Mbarrier *
       clock_of(k, agent_of(k, w))->v[agent_of(k, m->initialiser)] >= m->initialised_at)
     return;
   fault_other(w, in, lane, SIM_FAULT_RACE, m->offset, m->initialised, m->initialiser,
-              "the mbarrier at shared 0x%x is used, and nothing orders that after its initialisation",
-              m->offset);
+              "the mbarrier at %s is used, and nothing orders that after its initialisation",
+              shared_name(m->initialiser->block, m->offset).text);
 }
 
 void race_mbarrier_complete(Block *b, Mbarrier *m)
@@ -506,14 +506,15 @@ static void check_initialised(const BulkOperation *op, Mbarrier *m)
   if (m->fenced) return;
   m->fenced = true;
   static const char why[] = "no fence.mbarrier_init or fence.proxy.async by the thread that initialised the "
-                            "mbarrier at shared 0x%x%s, which this copy signals";
+                            "mbarrier at %s%s, which this copy signals";
   if (w->block->cluster->run->ours) {
     fault_other(w, op->base.in, op->base.lane, SIM_FAULT_PROXY, m->offset, m->initialised, m->initialiser,
-                why, m->offset, "");
+                why, shared_name(m->initialiser->block, m->offset).text, "");
     return;
   }
   g_autofree char *where = g_strdup_printf(" (line %u)", m->initialised->source->mark.line);
-  finding(w, op->base.in, op->base.lane, SIM_FAULT_PROXY, m->offset, why, m->offset, where);
+  finding(w, op->base.in, op->base.lane, SIM_FAULT_PROXY, m->offset, why,
+          shared_name(m->initialiser->block, m->offset).text, where);
 }
 
 void race_bulk_issue(BulkOperation *op)

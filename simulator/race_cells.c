@@ -84,13 +84,13 @@ static void report(const Clocks *k, const Access *a, SimFaultKind kind, bool is_
   uint32_t address = a->offset;
   if (is_finding) {
     const Inst *in = instruction_at(a->warp, pc);
-    finding(a->warp, a->in, a->lane, kind, address, "%s%s of shared 0x%x and %s%s at line %u: %s",
-            agent_name(k, a->agent), what, address, agent_name(k, agent), other,
+    finding(a->warp, a->in, a->lane, kind, address, "%s%s of %s and %s%s at line %u: %s",
+            agent_name(k, a->agent), what, shared_name(a->block, address).text, agent_name(k, agent), other,
             in ? in->source->mark.line : 0, why);
     return;
   }
   fault_other(a->warp, a->in, a->lane, kind, address, instruction_at(a->warp, pc), author(k, a, agent),
-              "%s%s of shared 0x%x and %s%s: %s", agent_name(k, a->agent), what, address,
+              "%s%s of %s and %s%s: %s", agent_name(k, a->agent), what, shared_name(a->block, address).text,
               agent_name(k, agent), other, why);
 }
 

@@ -46,13 +46,15 @@ static bool always_on(SimFaultKind kind)
          kind == SIM_FAULT_LIMIT || kind == SIM_FAULT_ALIGNMENT || kind == SIM_FAULT_OPERAND;
 }
 
-static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding,
-                   uint64_t address, const FaultParty *other, const char *message)
+/* cause: what the fault is counted under, NULL: the instruction */
+static void record(Warp *w, const Inst *in, const Inst *cause, unsigned lane, SimFaultKind kind,
+                   bool is_finding, uint64_t address, const FaultParty *other, const char *message)
 {
   Run *run = w->block->cluster->run;
   if (!always_on(kind) && !(run->options->checkers >> kind & 1)) return;
   g_mutex_lock(&run->session->lock);
-  g_autofree char *key = g_strdup_printf("%d %p", (int)kind * 2 + is_finding, (void *)in);
+  g_autofree char *key = g_strdup_printf("%d %p", (int)kind * 4 + is_finding * 2 + (cause != NULL),
+                                         cause ? (const void *)cause : (const void *)in);
   SimResult *r = run->session->result;
   unsigned known = GPOINTER_TO_UINT(g_hash_table_lookup(run->session->seen, key));
   if (known) {
@@ -94,13 +96,13 @@ static void record(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bo
 void fault(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
            ...)
 {
-  FORMATTED(record(w, in, lane, kind, false, address, NULL, text));
+  FORMATTED(record(w, in, NULL, lane, kind, false, address, NULL, text));
 }
 
 void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
              ...)
 {
-  FORMATTED(record(w, in, lane, kind, true, address, NULL, text));
+  FORMATTED(record(w, in, NULL, lane, kind, true, address, NULL, text));
 }
 
 void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address,
@@ -111,13 +113,21 @@ void fault_other(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint
     party.warp = other_warp->id;
     memcpy(party.block, other_warp->block->id, sizeof party.block);
   }
-  FORMATTED(record(w, in, lane, kind, false, address, &party, text));
+  FORMATTED(record(w, in, NULL, lane, kind, false, address, &party, text));
+}
+
+void fault_cause(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, const Inst *cause,
+                 const char *format, ...)
+{
+  FaultParty party = {.run = w->block->cluster->run, .in = cause, .warp = w->id};
+  memcpy(party.block, w->block->id, sizeof party.block);
+  FORMATTED(record(w, in, cause, lane, kind, false, 0, &party, text));
 }
 
 void fault_party(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding, uint64_t address,
                  const FaultParty *other, const char *format, ...)
 {
-  FORMATTED(record(w, in, lane, kind, is_finding, address, other, text));
+  FORMATTED(record(w, in, NULL, lane, kind, is_finding, address, other, text));
 }
 
 void sim_result_clear(SimResult *result)

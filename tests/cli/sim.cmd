@@ -15,9 +15,9 @@ good.ptx:23:3: fault: limit: the limit of 20 warp-instructions is reached: the k
 # The planted fault: no barrier between stores and loads of other threads.
 $ adlgen sim reverse.ptx --launch reverse.launch.json --checkers race --jobs 1 >out; echo $?; sed 's/in [0-9.]* s/in .../' out
 5
-reverse.ptx:19:3: fault: race: write of shared 0x100 and read: nothing orders them
+reverse.ptx:19:3: fault: race: write of shared 0x100 (tile+256) and read: nothing orders them
   st.shared.f32, block (0,0,0), warp 2, lane 0; other party: line 22, block (0,0,0), warp 1; 64 times
-reverse.ptx:22:3: fault: race: read of shared 0xfc and write: nothing orders them
+reverse.ptx:22:3: fault: race: read of shared 0xfc (tile+252) and write: nothing orders them
   ld.shared.f32, block (0,0,0), warp 2, lane 0; other party: line 19, block (0,0,0), warp 1; 64 times
 60 warp-instructions in ..., 2 faults, 0 findings
 

@@ -92,6 +92,14 @@ void cli_print_json(json_t *object);
 void cli_warn(const Cli *cli, const GError *warnings);
 void cli_add_warnings(json_t *object, const GError *warnings);
 
+/* An error on standard error, and how the built-in files that it points into can be read. */
+void cli_print_error(const Cli *cli, const GError *error);
+/* Prints a data file by its path, such as "templates/NAME.ir". */
+bool cli_show_data(const Cli *cli, const char *path, const char *name, GError **error);
+/* The name of a data file of a folder ("templates/"), from the name or from the path that messages give. Caller
+ * frees. */
+char *cli_data_name(const char *word, const char *folder, const char *suffix);
+
 /* A table with aligned columns. A header that starts with '>' aligns its column to the right. */
 typedef struct Table Table;
 Table *table_new(const char *const *headers); /* NULL-terminated */
@@ -104,6 +112,7 @@ void table_print(const Table *table, const Cli *cli);
 /* ---- the commands ---- */
 
 bool command_gpus(const Cli *cli, const Arguments *arguments, GError **error);
+bool command_templates(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_ops(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_doctor(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_compile(const Cli *cli, const Arguments *arguments, GError **error);

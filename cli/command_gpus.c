@@ -1,4 +1,5 @@
 #include "adl/gpu.h"
+#include "base/data.h"
 #include "cli/cli.h"
 #include <string.h>
 
@@ -144,6 +145,31 @@ static bool show_gpu(const Cli *cli, const Arguments *arguments, GError **error)
   return true;
 }
 
+/* ---- text ---- */
+
+/* A description, an architecture's, or one of the tables that descriptions are checked against. */
+static bool print_text(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  static const char *const folders[] = {"adl/gpu/", "adl/arch/", "adl/"};
+  if (argument_count(arguments) != 1) {
+    error_set(error, ERROR_USAGE, NULL, "missing-argument", "adlgen gpus lists the names",
+              "adlgen gpus text needs one NAME");
+    return false;
+  }
+  const char *word = argument_at(arguments, 0);
+  for (unsigned i = 0; i < G_N_ELEMENTS(folders); i++) {
+    g_autofree char *name = cli_data_name(word, folders[i], ".yaml");
+    g_autofree char *path = g_strconcat(folders[i], name, ".yaml", NULL);
+    if (data_exists(path)) return cli_show_data(cli, path, name, error);
+  }
+  g_auto(GStrv) names = gpu_names();
+  const char *near = nearest_name(word, (const char *const *)names);
+  g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
+                               : g_strdup("adlgen gpus lists GPUs and their architectures");
+  error_set(error, ERROR_INPUT, NULL, "unknown-gpu", hint, "no description is called `%.80s`", word);
+  return false;
+}
+
 /* ---- check ---- */
 
 /* A bare name without .yaml would be taken for that of a known GPU; here it is always a file. */
@@ -192,7 +218,7 @@ static bool check_files(const Cli *cli, const Arguments *arguments, GError **err
     else if (gpu)
       printf("%s: ok, %s (%s, %s)\n", file, gpu->name, gpu->arch, gpu->target);
     else
-      error_print(fault, stderr, cli->error_colour);
+      cli_print_error(cli, fault);
   }
   if (cli->json)
     cli_print_json(json_pack("{s:i, s:o}", "version", 1, "files", files));
@@ -205,5 +231,6 @@ bool command_gpus(const Cli *cli, const Arguments *arguments, GError **error)
 {
   const char *action = argument_action(arguments);
   if (!action) return list_gpus(cli, error);
+  if (!strcmp(action, "text")) return print_text(cli, arguments, error);
   return !strcmp(action, "show") ? show_gpu(cli, arguments, error) : check_files(cli, arguments, error);
 }

@@ -24,6 +24,12 @@ const char *const accumulate_choices[] = {"exact", "fast", NULL};
 static const Action gpus_actions[] = {
     {"show", "NAME|FILE.yaml", "everything known about one GPU, each fact with unit and source"},
     {"check", "FILE.yaml...", "reads descriptions strictly and reports every fault"},
+    {"text", "NAME",
+     "the file of a GPU or an architecture as it is written, or of targets, bounds, instructions"},
+    {NULL},
+};
+static const Action templates_actions[] = {
+    {"show", "NAME", "the text of one; also by the path that messages give, <embedded>/templates/NAME.ir"},
     {NULL},
 };
 static const Option no_options[] = {OPTIONS_END};
@@ -129,15 +135,24 @@ static const Option catalog_options[] = {
 
 const Command commands[] = {
     {.name = "gpus",
-     .arguments = "[show NAME|FILE.yaml | check FILE.yaml...]",
+     .arguments = "[show NAME|FILE.yaml | check FILE.yaml... | text NAME]",
      .actions = gpus_actions,
      .options = no_options,
      .run = command_gpus,
-     .doc = "lists the GPUs that are described, shows one, checks a file",
+     .doc = "lists the GPUs that are described, shows one, checks a file, prints one's text",
      .details =
          "A description is a YAML file. Names are looked for in $ADLGEN_DATA_DIR, then "
          "$XDG_DATA_HOME/adlgen, "
          "then among those built into the program. A word with a slash, or ending in .yaml, is a file."},
+    {.name = "templates",
+     .arguments = "[show NAME]",
+     .actions = templates_actions,
+     .options = no_options,
+     .run = command_templates,
+     .doc = "lists the templates that kernels are made from, prints one",
+     .details = "Names are looked for in $ADLGEN_DATA_DIR/templates, then $XDG_DATA_HOME/adlgen/templates, "
+                "then among "
+                "those built into the program, which messages call <embedded>/templates/NAME.ir."},
     {.name = "ops",
      .arguments = "",
      .options = no_options,

@@ -24,7 +24,7 @@ static int report(const Cli *cli, GError *error)
   if (cli->json)
     cli_print_json(error_to_json(error));
   else
-    error_print(error, stderr, cli->error_colour);
+    cli_print_error(cli, error);
   g_error_free(error);
   return code;
 }

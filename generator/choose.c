@@ -223,9 +223,12 @@ static bool check_small_floats(Chooser *chooser)
     small = number_is_small_float((culprit = op->steps[i].node->outputs[0])->type);
   if (!small) return true;
   const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
-  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
-            "convert to f16 or bf16 beforehand, or use s8", "%s cannot convert %s, the type of `%s`",
-            chooser->gpu->name, number_name(culprit->type), culprit->name);
+  error_set(
+      chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
+      "conversions come with products of 8-bit floats: if the GPU has them, list their shapes; else convert "
+      "to f16 or bf16 beforehand, or use s8",
+      "%s's description lists no conversion of %s, the type of `%s` (%s)", chooser->gpu->name,
+      number_name(culprit->type), culprit->name, chooser->gpu->file);
   return false;
 }
 

@@ -25,7 +25,7 @@ static bool dual_pays(const Chooser *chooser, const char **why)
   const FusedOperator *op = chooser->op;
   bool group = gemm_group_possible(chooser);
   if (!group && !gemm_warp_possible(chooser)) {
-    *why = "no matrix product of the GPU takes their types";
+    *why = "no matrix product that the description lists takes their types";
     return false;
   }
   Chooser *both = g_memdup2(chooser, sizeof *chooser);

@@ -314,7 +314,7 @@ static void emit_kernel(Emitter *e, GString *out)
 static bool check_version(const Emitter *e)
 {
   if (e->version <= e->gpu->ptx_version) return true;
-  error_set(e->error, ERROR_UNSUPPORTED, NULL, "old-assembler", "raise ptx_version in the description",
+  error_set(e->error, ERROR_UNSUPPORTED, NULL, "old-assembler", "raise `ptx` in the description",
             "kernel %s needs PTX %u.%u, but %s allows %u.%u", e->kernel->name, e->version / 10,
             e->version % 10, e->gpu->name, e->gpu->ptx_version / 10, e->gpu->ptx_version % 10);
   return false;

@@ -428,8 +428,8 @@ bool products_check(Emitter *e, const IrOp *op)
   e->failed = true;
   error_set(e->error, ERROR_UNSUPPORTED, &op->mark, "no-product",
             "the description's list of products says what there is",
-            "%s lists no %s of m%d n%d k%d, %s x %s -> %s", e->gpu->name, family, (int)size[0], (int)size[1],
-            (int)size[2], list_name(op, ATTR_TYPES, 0), list_name(op, ATTR_TYPES, 1),
+            "%s's description lists no %s of m%d n%d k%d, %s x %s -> %s", e->gpu->name, family, (int)size[0],
+            (int)size[1], (int)size[2], list_name(op, ATTR_TYPES, 0), list_name(op, ATTR_TYPES, 1),
             list_name(op, ATTR_TYPES, 2));
   return false;
 }

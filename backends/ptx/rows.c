@@ -350,8 +350,8 @@ static bool row_find(Emitter *e, const IrOp *op, const Register *results, unsign
   e->failed = true;
   if (lacking != NULL)
     error_set(e->error, ERROR_UNSUPPORTED, &op->mark, "missing-family", NULL,
-              "%s needs the instruction family '%s', which %s does not list", ir_op_info(op->code)->name,
-              lacking->family, e->gpu->name);
+              "%s needs the instruction family '%s', which the description of %s does not list (%s)",
+              ir_op_info(op->code)->name, lacking->family, e->gpu->name, e->gpu->file);
   else
     report_no_row(e, op, results, n_results, operands, n);
   return false;

@@ -161,7 +161,8 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   warp.per = 4 / warp.bytes;
   warp.k = 8 * warp.per;
   if (!takes_types(lower, &warp)) {
-    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "the GPU has no warp product of %s and %s into %s",
+    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
+               "the description of the GPU lists no warp product of %s and %s into %s",
                number_name(product->a_type), number_name(product->b_type), number_name(product->acc_type));
     return;
   }

@@ -114,7 +114,8 @@ static bool part_fits_swizzle(const Choice *choice, const Operand *operand, cons
 static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
 {
   const Gpu *gpu = choice->context->gpu;
-  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "memory_barrier")) return "the GPU has no tensor copies";
+  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "memory_barrier"))
+    return "the description lists no tensor copies";
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
   for (unsigned i = 0; i < operand->n; i++) {
     const IrOp *fill = operand->fill[i];
@@ -138,7 +139,7 @@ static bool across_registers(const GpuProduct *product)
 static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand *a, const Operand *b)
 {
   const Gpu *gpu = choice->context->gpu;
-  if (!gpu_has(gpu, "product_group")) return "the GPU has no group products";
+  if (!gpu_has(gpu, "product_group")) return "the description lists no group products";
   const IrType *acc = &mma->operands[0]->value->type;
   const GpuProduct *product =
       gpu_product(gpu, "product_group", a->tensor->element, b->tensor->element, acc->element);
@@ -195,7 +196,7 @@ static void choose_thread_copy(Choice *choice, Operand *operand, const char *til
   bool async = gpu_has(choice->context->gpu, "copy_async") && bytes >= 4;
   if (!async)
     ir_remark(choice->context, "%s: async copies rejected: %s", tile_name,
-              bytes < 4 ? "no 4 bytes are known to be aligned" : "the GPU has none");
+              bytes < 4 ? "no 4 bytes are known to be aligned" : "the description lists none");
   fill_via(choice, operand, async ? "async" : "plain");
   for (unsigned i = 0; i < operand->n; i++) {
     ir_attribute_set(operand->fill[i], ATTR_SIZE, ir_int(choice->module, bytes));

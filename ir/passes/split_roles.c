@@ -653,7 +653,7 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
     ir_remark(split->context, "clusters rejected: %s",
               few      ? "more blocks than SMs that may be used"
               : wide   ? "more rows or columns of tiles than there are"
-              : engine ? "the GPU has none"
+              : engine ? "the description lists none"
                        : "threads copy, so blocks share nothing");
     return;
   }

@@ -5,7 +5,8 @@ usage: adlgen COMMAND [OPTION]... [ARGUMENT]...
 adlgen generates GPU kernels from a description of operators and one of a GPU.
 
 commands:
-  gpus                    lists the GPUs that are described, shows one, checks a file
+  gpus                    lists the GPUs that are described, shows one, checks a file, prints one's text
+  templates               lists the templates that kernels are made from, prints one
   ops                     lists the operators and the types that kernels can be generated for
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
@@ -36,7 +37,8 @@ usage: adlgen COMMAND [OPTION]... [ARGUMENT]...
 adlgen generates GPU kernels from a description of operators and one of a GPU.
 
 commands:
-  gpus                    lists the GPUs that are described, shows one, checks a file
+  gpus                    lists the GPUs that are described, shows one, checks a file, prints one's text
+  templates               lists the templates that kernels are made from, prints one
   ops                     lists the operators and the types that kernels can be generated for
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
@@ -70,9 +72,9 @@ $ adlgen --version --json
 }
 
 $ adlgen gpus --help
-usage: adlgen gpus [show NAME|FILE.yaml | check FILE.yaml...] [OPTION]...
+usage: adlgen gpus [show NAME|FILE.yaml | check FILE.yaml... | text NAME] [OPTION]...
 
-adlgen gpus lists the GPUs that are described, shows one, checks a file.
+adlgen gpus lists the GPUs that are described, shows one, checks a file, prints one's text.
 
 A description is a YAML file. Names are looked for in $ADLGEN_DATA_DIR, then $XDG_DATA_HOME/adlgen,
 then among those built into the program. A word with a slash, or ending in .yaml, is a file.
@@ -80,6 +82,7 @@ then among those built into the program. A word with a slash, or ending in .yaml
 actions:
   show NAME|FILE.yaml     everything known about one GPU, each fact with unit and source
   check FILE.yaml...      reads descriptions strictly and reports every fault
+  text NAME               the file of a GPU or an architecture as it is written, or of targets, bounds, instructions
 
 options:
   --json                  prints one JSON object on standard output; errors too

@@ -57,6 +57,7 @@ $ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split=4 --e
     tiles %g, %m, %n, %from, %to, %begun in raster(G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $bn)) persistent $persist...
     ^
 hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+<embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
 $ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64 --set split=2 --emit ptx --out out
@@ -64,6 +65,7 @@ $ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64
     tiles %g, %m, %n, %from, %to, %begun in raster(G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $bn)) persistent $persist...
     ^
 hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+<embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
 # So is a budget of SMs that the GPU does not have.
@@ -82,6 +84,7 @@ $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --
   kernel gemm(A: tensor<$ta>[G, M, K], B: tensor<$tb>[G, K, N]) dims G: s32, M: s32, N: s32, K: s32 {
          ^
 hint: a smaller tile, or more warps
+<embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
 # One value for each.

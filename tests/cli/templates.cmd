@@ -1,0 +1,71 @@
+# Templates and descriptions as text: what messages call <embedded>/...
+$ adlgen templates | cut -c1-60 | head -3
+template           about
+elementwise        A whole chain of elementwise operators in
+gemm               Matrix product: acc[m, n] = sum over k of
+
+$ adlgen templates --json | validate templates
+valid
+
+$ adlgen templates show gemm | head -2 | cut -c1-60
+adlgen-ir 1 tile
+; Matrix product: acc[m, n] = sum over k of A[g, m, k] * B[g
+
+$ adlgen templates show '<embedded>/templates/softmax.ir' | head -1
+adlgen-ir 1 tile
+
+$ adlgen templates show gemm --json | validate data-file
+valid
+
+$ adlgen templates show gemn
+error: unknown template `gemn`
+hint: did you mean `gemm`?
+[exit 1]
+
+$ adlgen templates show
+error: adlgen templates show needs one NAME
+hint: adlgen templates lists the names
+[exit 2]
+
+$ adlgen gpus text h100 | head -4
+adl: 1
+name: h100
+product: H100 SXM5 80 GB
+extends: sm_90a
+
+$ adlgen gpus text '<embedded>/adl/arch/sm_80.yaml' | head -1
+# Compute capability 8.0: warp products with operands in registers, asynchronous copies by group.
+
+$ adlgen gpus text targets --json | validate data-file
+valid
+
+$ adlgen gpus text h10
+error: no description is called `h10`
+hint: did you mean `h100`?
+[exit 1]
+
+$ printf 'adl: 1\nname: mine\nextends: h100\ntarget: sm_90\n' >mine.yaml; adlgen gpus check mine.yaml
+mine.yaml:4:9: error: target sm_90 lacks what the description inherits: product_group (<embedded>/adl/arch/sm_90a.yaml:104), register_handover (:197)
+  target: sm_90
+          ^
+hint: `families: {product_group: null, register_handover: null}` removes them; sm_90a has all that is listed
+mine.yaml:4:9: error: target sm_90 has no copy_tensor.patch_map
+hint: `false` says so; sm_90a, sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f may say `true`
+<embedded>/adl/arch/sm_90a.yaml:75:16: note: copy_tensor.patch_map is given here, and inherited
+      patch_map: true           # needs PTX 8.3
+                 ^
+<embedded>/adl/arch/sm_90a.yaml: `adlgen gpus text sm_90a` prints it
+[exit 1]
+
+$ adlgen compile $SRC/examples/mlp.json --gpu mine.yaml --out out
+mine.yaml:4:9: error: target sm_90 lacks what the description inherits: product_group (<embedded>/adl/arch/sm_90a.yaml:104), register_handover (:197)
+  target: sm_90
+          ^
+hint: `families: {product_group: null, register_handover: null}` removes them; sm_90a has all that is listed
+mine.yaml:4:9: error: target sm_90 has no copy_tensor.patch_map
+hint: `false` says so; sm_90a, sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f may say `true`
+<embedded>/adl/arch/sm_90a.yaml:75:16: note: copy_tensor.patch_map is given here, and inherited
+      patch_map: true           # needs PTX 8.3
+                 ^
+<embedded>/adl/arch/sm_90a.yaml: `adlgen gpus text sm_90a` prints it
+[exit 1]

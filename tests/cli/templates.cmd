@@ -33,9 +33,10 @@ name: h100
 product: H100 SXM5 80 GB
 extends: sm_90a
 
-$ adlgen gpus text '<embedded>/adl/arch/sm_80.yaml' | head -1
-# Compute capability 8.0: warp products with operands in registers, asynchronous copies by group.
+$ adlgen gpus text '<embedded>/adl/arch/sm_80.yaml' | sed -n 2p
+adl: 1
 
+# Compute capability 8.0: warp products with operands in registers, asynchronous copies by group.
 $ adlgen gpus text targets --json | validate data-file
 valid
 

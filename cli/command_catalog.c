@@ -386,6 +386,7 @@ static bool simulate(CatalogRun *run, GError **error)
   simulation.options.schedules = CATALOG_SCHEDULES;
   if (!argument_positive(run->arguments, "jobs", &simulation.jobs, error) ||
       !argument_unsigned(run->arguments, "skew", &simulation.skew, error) ||
+      !argument_positive(run->arguments, "cases", &simulation.cases, error) ||
       !argument_positive(run->arguments, "schedules", &simulation.options.schedules, error) ||
       !argument_unsigned(run->arguments, "timeout", &timeout, error) ||
       !argument_unsigned(run->arguments, "seed", &seed, error))

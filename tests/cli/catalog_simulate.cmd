@@ -24,6 +24,21 @@ a100 softmax_bf16_any.6: M=2 N=12288 skew=1
 a100 softmax_bf16_any.6: M=3 N=12288 skew=1
 a100 softmax_bf16_any.6: M=32 N=12288 skew=1
 
+$ adlgen catalog simulate --list --cases 3 --kernel softmax_bf16_any.6 --gpu a100
+a100 softmax_bf16_any.6: M=1 N=8208 skew=1
+a100 softmax_bf16_any.6: M=1 N=12304 skew=1
+a100 softmax_bf16_any.6: M=32 N=12288 skew=1
+
+$ adlgen catalog simulate --list --cases 1
+a100 softmax_bf16_any.1: M=1 N=16
+a100 softmax_bf16_any.6: M=1 N=8208 skew=1
+h100 softmax_bf16_any.1: M=1 N=16
+h100 softmax_bf16_any.6: M=1 N=8208 skew=1
+
+$ adlgen catalog simulate --cases 0
+error: adlgen catalog: --cases needs a whole number of at least 1
+[exit 2]
+
 $ adlgen catalog simulate
 4 kernels: 36 passed, 0 failed
 

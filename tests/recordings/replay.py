@@ -4,7 +4,8 @@
   replay.py REPLAY-LAUNCHES [FAMILY...] [--gpu NAME] [--jobs N] [--sample N] [--only TEXT] [--checkers LIST]
             [--schedules N] [--keep DIR] [--bounds]
 
-REPLAY-LAUNCHES is the program beside this file. --sample N takes one of N cases of a family of 500 and more, evenly; --bounds prints the largest
+REPLAY-LAUNCHES is the program beside this file. --sample N takes one of N cases of a family of 500 and more, evenly, unless
+ADLGEN_TEST_FULL is in the environment; --bounds prints the largest
 distance of every approximate instruction. Results agree bit for bit unless the case says otherwise. The last line is
 `N passed, N failed`."""
 import argparse
@@ -41,7 +42,10 @@ def parse():
     p.add_argument("--data", default=str(HERE / "data"))
     p.add_argument("--bounds", action="store_true")
     p.add_argument("--list", action="store_true", help="every wrong result, not only a case's first")
-    return p.parse_args()
+    arguments = p.parse_args()
+    if os.environ.get("ADLGEN_TEST_FULL"):
+        arguments.sample = 1
+    return arguments
 
 
 FLOATS = {"f16": (2, 0x7fff, 0x7c00), "bf16": (2, 0x7fff, 0x7f80), "f32": (4, 0x7fffffff, 0x7f800000),

@@ -6,13 +6,19 @@
  *
  * Flags are a warp's: its lanes write, meet, and lane 0 releases. The reader's lanes acquire, all of them, so
  * each sees what was released; they meet before lane 0 clears the flag, since a lane that still spins would
- * miss it. No other block looks at the flag any more. */
+ * miss it. No other block looks at the flag any more.
+ *
+ * Where the number of parts is known (count), as many as a thread has registers for are on their way together,
+ * and each lane waits for the flag of another: one after the other, every part would take as long as the
+ * memory does to answer twice. */
 #include "ir/lower/lower.h"
 #include <string.h>
 
-#define VECTOR 4  /* registers of one access */
-#define OTHERS 40 /* registers beside the tile and what is loaded; */
-#define COPIES 60 /* and of threads that copy themselves, for the next tile too */
+#define VECTOR    4  /* registers of one access */
+#define OTHERS    40 /* registers beside the tile and what is loaded; */
+#define COPIES    60 /* and of threads that copy themselves, for the next tile too */
+#define LANES     32
+#define ADDRESSES 24 /* registers of several parts' addresses */
 
 typedef struct {
   LowerTile *tile;
@@ -39,6 +45,19 @@ static IrExpr *tensor_row(Lower *lower, IrAttributeKey key, IrExpr *row)
   return lower_mad_wide(lower, row, lower_int(lower, columns * 4), base, NUMBER_U64);
 }
 
+/* Addresses in the row of a block. */
+static bool find_row(Lower *lower, IrExpr *row, Partial *partial)
+{
+  IrExpr *lane = lower->lane, *warp = lower->role->role_warp;
+  IrExpr *thread =
+      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, warp, lower_int(lower, LANES)), lane);
+  IrExpr *sums = tensor_row(lower, ATTR_PARTS, row), *flags = tensor_row(lower, ATTR_FLAGS, row);
+  if (lower->failed) return false;
+  partial->sums.base = lower_mad_wide(lower, thread, lower_int(lower, 4 * VECTOR), sums, NUMBER_U64);
+  partial->flag = lower_mad_wide(lower, warp, lower_int(lower, 4), flags, NUMBER_U64);
+  return true;
+}
+
 static bool open_partial(Lower *lower, const IrOp *op, const IrExpr *slot, Partial *partial)
 {
   const LowerRole *role = lower->role;
@@ -50,16 +69,8 @@ static bool open_partial(Lower *lower, const IrOp *op, const IrExpr *slot, Parti
                partial->tile->n, number_bits(partial->tile->element));
     return false;
   }
-  IrExpr *row = lower_s32(lower, slot);
-  IrExpr *lane = lower->lane, *warp = role->role_warp;
-  IrExpr *thread =
-      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, warp, lower_int(lower, 32)), lane);
-  IrExpr *sums = tensor_row(lower, ATTR_PARTS, row), *flags = tensor_row(lower, ATTR_FLAGS, row);
-  if (lower->failed) return false;
-  partial->threads = role->warps * 32;
-  partial->sums.base = lower_mad_wide(lower, thread, lower_int(lower, 4 * VECTOR), sums, NUMBER_U64);
-  partial->flag = lower_mad_wide(lower, warp, lower_int(lower, 4), flags, NUMBER_U64);
-  return true;
+  partial->threads = role->warps * LANES;
+  return find_row(lower, lower_s32(lower, slot), partial);
 }
 
 static LowerAddress run_at(const Partial *partial, unsigned reg)
@@ -125,9 +136,97 @@ static void add_run(Lower *lower, const Partial *partial, unsigned first, unsign
               lower_value(lower, OP_ADD, ir_scalar(tile->element), "sum", 2, tile->reg[r], other->reg[r]));
 }
 
+/* ---- Several parts ---- */
+
+/* The row of part i: `step` blocks behind the one before. */
+static IrExpr *row_of(Lower *lower, IrExpr *first, IrExpr *step, IrExpr *i)
+{
+  return lower_add(lower, NUMBER_S32, first, lower_mul(lower, NUMBER_S32, i, step));
+}
+
+/* Loads of `together` parts from `part` on, then their additions, in order. */
+static void add_together(Lower *lower, const Partial *parts, unsigned together)
+{
+  LowerTile *tile = parts->tile, **others = g_newa(LowerTile *, together);
+  unsigned reg[VECTOR];
+  for (unsigned p = 0; p < together; p++) {
+    others[p] = lower_tile_new(lower, tile->element, tile->layout);
+    for (unsigned r = 0; r < tile->n; r += VECTOR) {
+      for (unsigned i = 0; i < VECTOR; i++)
+        reg[i] = r + i;
+      lower_load_vector(lower, OP_LOAD_GLOBAL, run_at(&parts[p], r), others[p], reg, VECTOR, NULL, NULL,
+                        NULL);
+    }
+  }
+  for (unsigned p = 0; p < together; p++)
+    for (unsigned r = 0; r < tile->n; r++)
+      lower_set(
+          lower, tile->reg[r],
+          lower_value(lower, OP_ADD, ir_scalar(tile->element), "sum", 2, tile->reg[r], others[p]->reg[r]));
+}
+
+/* Each lane waits for the flag of one part in turn, as many together as a warp has lanes. `mine`: the addresses of
+ * those that a lane waits for. */
+static bool await_flags(Lower *lower, const Partial *partial, IrExpr *first, IrExpr *step, unsigned count,
+                        LowerAddress *mine)
+{
+  for (unsigned done = 0; done < count; done += LANES) {
+    Partial own = *partial;
+    IrExpr *last = lower_int(lower, MIN(LANES, count - done) - 1);
+    IrExpr *part = lower_value(lower, OP_MIN, ir_scalar(NUMBER_S32), "part", 2, lower->lane, last);
+    part = lower_add(lower, NUMBER_S32, part, lower_int(lower, done));
+    if (!find_row(lower, row_of(lower, first, step, part), &own)) return false;
+    mine[done / LANES] = (LowerAddress){own.flag, 0};
+    lower_emit(lower, OP_FLAG_ACQUIRE, 2, lower_address(lower, mine[done / LANES]), lower_int(lower, 1));
+  }
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  return true;
+}
+
+static void clear_flags(Lower *lower, unsigned count, const LowerAddress *mine)
+{
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  for (unsigned done = 0; done < count; done += LANES) {
+    IrExpr *last = lower_int(lower, MIN(LANES, count - done) - 1);
+    IrExpr *waited = lower_compare(lower, OP_LE, lower->lane, last);
+    IrExpr *zero = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_U32), "signal", 1, lower_int(lower, 0));
+    lower_when(lower_emit(lower, OP_STORE_GLOBAL, 2, lower_address(lower, mine[done / LANES]), zero), waited);
+  }
+}
+
+/* As many parts together as there are registers for; a tile that leaves no room for a whole part is added in
+ * runs. */
+static void add_several(Lower *lower, const IrOp *op, unsigned count)
+{
+  Partial partial = {0};
+  if (!open_partial(lower, op, op->operands[1], &partial)) return;
+  IrExpr *first = lower_s32(lower, op->operands[1]), *step = lower_s32(lower, op->operands[2]);
+  unsigned n = partial.tile->n, run = loads_in_flight(lower, handed_over(op), n) - ADDRESSES;
+  unsigned most = MAX(1, run / n);
+  Partial *parts = g_newa(Partial, most);
+  g_autofree LowerAddress *mine = g_new(LowerAddress, count / LANES + 1);
+  if (!await_flags(lower, &partial, first, step, count, mine)) return;
+  for (unsigned p = 0; p < count; p += most) {
+    unsigned together = MIN(most, count - p);
+    for (unsigned i = 0; i < together; i++) {
+      parts[i] = partial;
+      if (!find_row(lower, row_of(lower, first, step, lower_int(lower, p + i)), &parts[i])) return;
+    }
+    if (run >= n) add_together(lower, parts, together);
+    for (unsigned r = 0; run < n && r < n; r += run)
+      add_run(lower, parts, r, MIN(r + run, n));
+  }
+  clear_flags(lower, count, mine);
+}
+
 void lower_add_partial(Lower *lower, IrOp *op)
 {
   Partial partial = {0};
+  int64_t count = ir_attribute_int(op, ATTR_COUNT, 1);
+  if (count > 1) {
+    add_several(lower, op, (unsigned)count);
+    return;
+  }
   if (!open_partial(lower, op, op->operands[1], &partial)) return;
   LowerAddress flag = {partial.flag, 0};
   lower_emit(lower, OP_FLAG_ACQUIRE, 2, lower_address(lower, flag), lower_int(lower, 1));

@@ -77,12 +77,17 @@ static unsigned enough_tiles(const Program *program, int64_t turns)
 }
 
 /* A persistent grid that walks too many tiles gets more clusters, so that they are enough for each; one of
- * them runs. What does not end even so (data may decide that) is run for a while. */
+ * them runs. What does not end even so (data may decide that) is run for a while. Slices of a tile are not in
+ * one cluster. */
 static bool run(Program *program, const int64_t *dims, int64_t turns, Order order, bool late,
                 unsigned *phases, GError **error)
 {
-  Scenario scenario = {
-      .dims = dims, .order = order, .late = late, .step_limit = STEP_LIMIT, .clusters = 1, .turns = turns};
+  Scenario scenario = {.dims = dims,
+                       .order = order,
+                       .late = late,
+                       .step_limit = STEP_LIMIT,
+                       .clusters = program_slices(program),
+                       .turns = turns};
   unsigned enough = enough_tiles(program, turns);
   scenario.tiles = 2 * enough;
   for (Ending ending = {0}; !ending.ended && scenario.clusters <= MOST_CLUSTERS;) {

@@ -19,6 +19,7 @@ typedef struct {
   int64_t elements; /* of the largest tile of a block */
   NumberType type;
   const IrOp *unfit; /* an op whose tile cannot be left */
+  bool sliced;       /* every tile is, evenly: blocks of a cluster are at the same k */
 } Streams;
 
 static void collect(IrOp *op, void *data)
@@ -27,6 +28,7 @@ static void collect(IrOp *op, void *data)
   if (op->code != OP_STORE_PARTIAL && op->code != OP_ADD_PARTIAL) return;
   const IrType *tile = &op->operands[0]->value->type;
   g_ptr_array_add(streams->ops, op);
+  streams->sliced |= ir_attribute(op, ATTR_COUNT) != NULL;
   streams->type = tile->element;
   if (number_bits(tile->element) != 32) streams->unfit = op;
 }
@@ -71,7 +73,7 @@ bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError
     if (ops->len && !streams.elements) streams.elements = block_elements(role, &streams);
   }
   if (!ops->len || ir_launch_get(kernel, ATTR_PARTS)) return true;
-  if (streams.unfit || ir_launch_get(kernel, ATTR_CLUSTER)) {
+  if (streams.unfit || (ir_launch_get(kernel, ATTR_CLUSTER) && !streams.sliced)) {
     const IrOp *op = streams.unfit ? streams.unfit : ops->pdata[0];
     error_set(error, ERROR_UNSUPPORTED, &op->mark, "stream", "stream 1",
               streams.unfit ? "only sums of 32 bits are left for other blocks"
@@ -83,7 +85,9 @@ bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError
   add_tensor(kernel, "stream_flags", NUMBER_U32, blocks, FLAGS_A_BLOCK);
   ir_launch_set(kernel, ATTR_PARTS, ir_name(module, "stream_parts"));
   ir_launch_set(kernel, ATTR_FLAGS, ir_name(module, "stream_flags"));
-  ir_remark(context, "the last tiles are divided among all blocks by k steps; workspace: %u x %d bytes",
+  ir_remark(context, "%s; workspace: %u x %d bytes",
+            streams.sliced ? "blocks of several parts of k share each tile"
+                           : "the last tiles are divided among all blocks by k steps",
             blocks, (int)streams.elements * 4);
   return true;
 }

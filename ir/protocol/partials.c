@@ -30,13 +30,13 @@ bool program_is_inner_loop(const Step *step)
 }
 
 /* Place of what the agent leaves or takes in a row; -1 and a fault if the row is none of the grid's. */
-static int place_of(Machine *m, Agent *agent, const Step *step, int64_t *row)
+static int place_of(Machine *m, Agent *agent, const Step *step, int64_t row)
 {
   const Partials *partials = m->scenario->partials;
-  *row = evaluate_uniform(m, agent, step->scalar[0], -1);
-  if (*row >= 0 && *row < partials->blocks) return (int)(*row * partials->agents + agent->index);
+  unsigned of_block = agent->index % (m->n_agents / m->blocks);
+  if (row >= 0 && row < partials->blocks) return (int)(row * partials->agents + of_block);
   machine_fault(m, agent, step, "partial-row", NULL,
-                "row %" G_GINT64_FORMAT " of the workspace is no block's: the grid has %u", *row,
+                "row %" G_GINT64_FORMAT " of the workspace is no block's: the grid has %u", row,
                 partials->blocks);
   return -1;
 }
@@ -44,11 +44,11 @@ static int place_of(Machine *m, Agent *agent, const Step *step, int64_t *row)
 void partial_store(Machine *m, Agent *agent, const Step *step)
 {
   Partials *partials = m->scenario->partials;
-  int64_t row;
   if (!partials) return;
-  int at = place_of(m, agent, step, &row);
+  int64_t row = evaluate_uniform(m, agent, step->scalar[0], -1);
+  int at = place_of(m, agent, step, row);
   if (at < 0) return;
-  unsigned block = m->scenario->first;
+  unsigned block = m->scenario->first + agent->block;
   if (partials->left[at])
     machine_fault(m, agent, step, "partial-overwritten", "a block may leave one part",
                   "block %u leaves a second part in row %d", block, (int)row);
@@ -61,14 +61,12 @@ void partial_store(Machine *m, Agent *agent, const Step *step)
   partials->step[at] = (int)step->index;
 }
 
-void partial_add(Machine *m, Agent *agent, const Step *step)
+static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row)
 {
   Partials *partials = m->scenario->partials;
-  int64_t row;
-  if (!partials) return;
-  int at = place_of(m, agent, step, &row);
+  int at = place_of(m, agent, step, row);
   if (at < 0) return;
-  unsigned block = m->scenario->first;
+  unsigned block = m->scenario->first + agent->block;
   partials->waited[block * partials->agents + agent->index] = true;
   if (row >= block)
     machine_fault(m, agent, step, "partial-order", "wait for blocks of lower index only",
@@ -81,6 +79,16 @@ void partial_add(Machine *m, Agent *agent, const Step *step)
                   "block %u waits for the part of block %d, which was added before and whose flag is cleared",
                   block, (int)row);
   partials->taken[at] = true;
+}
+
+void partial_add(Machine *m, Agent *agent, const Step *step)
+{
+  if (!m->scenario->partials) return;
+  int64_t row = evaluate_uniform(m, agent, step->scalar[0], -1);
+  int64_t apart = evaluate_uniform(m, agent, step->scalar[1], 1);
+  int64_t count = step->scalar[2] ? evaluate_uniform(m, agent, step->scalar[2], 1) : 1;
+  for (int64_t i = 0; i < count; i++)
+    take_part(m, agent, step, row + i * apart);
 }
 
 static bool check_taken(Program *program, const Partials *partials, GError **error)
@@ -110,10 +118,10 @@ static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, uns
   Scenario scenario = {.dims = dims,
                        .order = ORDER_PRODUCER_FIRST,
                        .step_limit = step_limit,
-                       .clusters = blocks,
+                       .clusters = blocks / program->blocks,
                        .turns = 2,
                        .partials = &partials};
-  for (; scenario.first < blocks; scenario.first++) {
+  for (; scenario.first < blocks; scenario.first += program->blocks) {
     Ending ending;
     if (!machine_run(program, &scenario, phases, &ending, error)) return false;
     if (!ending.ended) return true; /* more tiles than can be looked at */
@@ -121,12 +129,26 @@ static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, uns
   return check_taken(program, &partials, error);
 }
 
+unsigned program_slices(const Program *program)
+{
+  unsigned most = 1;
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->kind == STEP_OP && step->op->code == OP_ADD_PARTIAL)
+      most = MAX(most, (unsigned)MAX(0, ir_attribute_int(step->op, ATTR_COUNT, 0)) + 1);
+  }
+  return most;
+}
+
 bool partials_check(Program *program, const int64_t *dims, unsigned *phases, unsigned step_limit,
                     GError **error)
 {
-  static const unsigned grids[] = {2, 5, 13};
+  static const unsigned grids[] = {2, 5, 13}, tiles[] = {1, 3};
   if (!program_has_partials(program)) return true;
-  for (unsigned i = 0; i < G_N_ELEMENTS(grids); i++)
-    if (!run_grid(program, dims, grids[i], phases, step_limit, error)) return false;
+  unsigned sliced = program_slices(program), n = sliced > 1 ? G_N_ELEMENTS(tiles) : G_N_ELEMENTS(grids);
+  for (unsigned i = 0; i < n; i++)
+    if (!run_grid(program, dims, sliced > 1 ? sliced * tiles[i] * program->blocks : grids[i], phases,
+                  step_limit, error))
+      return false;
   return true;
 }

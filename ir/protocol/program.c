@@ -392,8 +392,12 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
       step->scalar[1] = scalar_new(program, op->operands[1]);
     if (op->n_results && op->results[0]->type.kind == TYPE_SCALAR) step->value = (int)op->results[0]->id;
     return true;
-  case OP_STORE_PARTIAL:
-  case OP_ADD_PARTIAL: step->scalar[0] = scalar_new(program, op->operands[1]); return true;
+  case OP_ADD_PARTIAL:
+    step->scalar[1] = scalar_new(program, op->operands[2]);
+    step->scalar[2] = attribute_scalar(program, op, ATTR_COUNT);
+    step->scalar[0] = scalar_new(program, op->operands[1]);
+    return true;
+  case OP_STORE_PARTIAL: step->scalar[0] = scalar_new(program, op->operands[1]); return true;
   case OP_MMA: return step->n_places || step->n_reads;
   case OP_REDUCE: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
   case OP_CONVERT: return ir_attribute_is(op, ATTR_VIA, "shared") || step->n_reads;

@@ -377,6 +377,9 @@ void remote_note(Machine *m, Agent *agent, const Step *step, unsigned block);
 
 /* partials.c */
 bool program_has_partials(const Program *program);
+/* Blocks that add a number of parts which is known divide the grid evenly, into so many slices of every tile;
+ * 1: there are none. */
+unsigned program_slices(const Program *program);
 /* A loop over k steps that scenarios with partials cut short: other scenarios show what the ring does. */
 bool program_is_inner_loop(const Step *step);
 void partial_store(Machine *m, Agent *agent, const Step *step);

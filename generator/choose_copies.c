@@ -22,6 +22,7 @@ static double best_clocks(const Chooser *chooser, bool in_place, int64_t m, bool
   for (unsigned i = 0; i < list->len; i++) {
     PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
     if (in_place) {
+      priced->candidate.askew = gemm_candidate_may_be_askew(chooser);
       priced->candidate = gemm_candidate(chooser, priced->candidate, false);
       priced->cost = gemm_candidate_cost(chooser, &priced->candidate, m);
     }
@@ -92,8 +93,8 @@ static bool take_source(const Chooser *chooser, FusedInput *input, const Symboli
 
 bool choose_tile_forced(const Chooser *chooser)
 {
-  static const char *const names[] = {"bm",    "bn",     "bk",      "stages", "swapped",
-                                      "split", "stream", "cluster", "across", "alternate"};
+  static const char *const names[] = {"bm",     "bn",     "bk",      "stages", "swapped",  "split",
+                                      "stream", "slices", "cluster", "across", "alternate"};
   bool forced = false, sums = choose_forced(chooser, "deep", NULL);
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
     forced |= choose_forced(chooser, names[i], NULL);

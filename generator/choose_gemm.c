@@ -106,7 +106,7 @@ static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmC
  * streams may have no step at all, and then must not have begun to copy. */
 static bool starts_alone(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  if (tile->stream > 1) return true;
+  if (tile->stream > 1 || tile->slices > 1) return true;
   int64_t along = tile->swapped ? tile->bn : tile->bm;
   return most_rows(chooser, choice) > along;
 }
@@ -126,12 +126,14 @@ static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
   unsigned bm = tile->bm, bn = tile->bn;
   choose_forced(chooser, "bm", &bm);
   choose_forced(chooser, "bn", &bn);
-  if (bm != tile->bm || bn != tile->bn) tile->stream = 1;
+  if (bm != tile->bm || bn != tile->bn) tile->stream = tile->slices = 1;
   bool split = forces_several(chooser, "split"), stream = forces_several(chooser, "stream");
   bool own_tiles = forces_several(chooser, "cluster") || forces_several(chooser, "alternate");
-  if (split || own_tiles) tile->stream = 1;
-  if (stream || own_tiles) tile->split = 1;
-  if (split || stream) tile->cluster = tile->across = tile->alternate = 1;
+  bool slices = forces_several(chooser, "slices");
+  if (split || slices || own_tiles) tile->stream = 1;
+  if (stream || slices || own_tiles) tile->split = 1;
+  if (split || stream || own_tiles) tile->slices = 1;
+  if (split || stream || slices) tile->cluster = tile->across = tile->alternate = 1;
 }
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
@@ -159,6 +161,7 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
   choose_forced(chooser, "split", &tile.split);
   choose_forced(chooser, "blocks", &tile.blocks);
   choose_forced(chooser, "stream", &tile.stream);
+  choose_forced(chooser, "slices", &tile.slices);
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
   choose_forced(chooser, "persistent", &walks);
@@ -207,6 +210,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));
+    choice_set_int(choice, "slices", MAX(1, tile.slices));
     choice_set_int(choice, "one_row", 0);
     choice_set_int(choice, "one_column", 0);
   }
@@ -228,6 +232,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
   const char *shared = tile.split > 1       ? arena_printf(chooser->arena, "_split%u", tile.split)
                        : tile.stream > 1    ? arena_printf(chooser->arena, "_stream%u", tile.stream)
+                       : tile.slices > 1    ? arena_printf(chooser->arena, "_slices%u", tile.slices)
                        : tile.alternate > 1 ? "_turns"
                                             : "";
   choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
@@ -257,6 +262,35 @@ static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandid
   return false;
 }
 
+/* Slices leave their sums in places of the workspace, one for each block that runs at once. */
+static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+{
+  static const char *const others[] = {"split", "stream", "alternate"};
+  const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0, sms = chooser->gpu->sm_count;
+  if (tile->slices <= 1) return true;
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
+    if (choice_int(choice, others[i], 1) <= 1) continue;
+    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", NULL,
+              "blocks share a tile in one way: slices %u and %s %d exclude each other", tile->slices,
+              others[i], (int)choice_int(choice, others[i], 1));
+    return false;
+  }
+  if (chooser->op->gemm.n_batch) {
+    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
+              "tiles of several batches are not cut into slices");
+    return false;
+  }
+  double blocks = gemm_candidate_tiles(chooser, tile, most_rows(chooser, choice)) * tile->slices;
+  if (budget && budget < sms) sms = budget;
+  if (blocks <= sms) return true;
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices",
+            "fewer slices, larger tiles, or fix the number of rows (--dim)",
+            "%u slices of each tile are up to %.0f blocks, more than the %u that run at once", tile->slices,
+            blocks, sms);
+  return false;
+}
+
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   int64_t least, most = most_rows(chooser, choice);
@@ -264,12 +298,15 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
                         .bn = (unsigned)choice_int(choice, "bn", 0),
                         .split = (unsigned)choice_int(choice, "split", 1),
+                        .cluster = (unsigned)choice_int(choice, "cluster", 1),
+                        .across = (unsigned)choice_int(choice, "across", 1),
+                        .slices = (unsigned)choice_int(choice, "slices", 1),
                         .swapped = (unsigned)choice_int(choice, "swapped", 0)};
   replace_int(chooser, choice, "owners", MAX(1, gemm_candidate_owners(chooser, &tile)));
   /* no rows at all are no tile */
   replace_int(chooser, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
   replace_int(chooser, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
-  return keep_budget(chooser, choice, &tile);
+  return keep_slices(chooser, choice, &tile) && keep_budget(chooser, choice, &tile);
 }
 
 static GemmCandidate pick(Chooser *chooser, bool group, int64_t m, bool bounded, bool *tuned)
@@ -425,6 +462,20 @@ static void choose_vector(Chooser *chooser)
   chooser->n++;
 }
 
+#define ASKEW_COLUMNS 64
+#define ASKEW_MOST    128 /* rows and columns */
+
+/* Operands that threads copy a few bytes at a time: of few columns small tiles are better than the model says,
+ * which several blocks of an SM hide from each other. */
+static GemmCandidate askew_tile(const Chooser *chooser, GemmCandidate tile)
+{
+  if (choose_maximum(chooser, chooser->op->gemm.n) <= ASKEW_COLUMNS && tile.bm > ASKEW_COLUMNS)
+    tile.bm = tile.bn = ASKEW_COLUMNS;
+  tile.bm = MIN(tile.bm, ASKEW_MOST);
+  tile.bn = MIN(tile.bn, ASKEW_MOST);
+  return tile;
+}
+
 #define MOST_GUARDED (128 * 256) /* outputs of a tile whose copies are guarded one by one */
 
 bool choose_gemm(Chooser *chooser)
@@ -441,7 +492,8 @@ bool choose_gemm(Chooser *chooser)
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, template_of(gemm));
-  if (require_fast(chooser, choice, group))
+  bool aligned = require_fast(chooser, choice, group);
+  if (aligned)
     finish(chooser, choice, tile, true, false);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of 16 bytes");
@@ -450,6 +502,8 @@ bool choose_gemm(Chooser *chooser)
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
   if (tile.bm * tile.bn > MOST_GUARDED) tile.bm = 128, tile.bn = 128; /* guards take registers */
+  tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser);
+  if (tile.askew) tile = askew_tile(chooser, tile);
   finish(chooser, choose_open(chooser, template_of(gemm)), tile, false, false);
   return true;
 }

@@ -17,7 +17,7 @@ static const struct {
     {"alternate", 1, 8},  {"beside", 1, 2},    {"cluster", 1, 16}, {"across", 1, 16},     {"split", 1, 16},
     {"owners", 1, 16},    {"stream", 1, MOST}, {"grain", 1, MOST}, {"blocks", 1, 32},     {"pace", 0, MOST},
     {"persistent", 0, 1}, {"reuse", 0, 1},     {"swapped", 0, 1},  {"threads", 32, 1024}, {"rows", 1, MOST},
-    {"cols", 1, MOST},    {"block", 1, MOST},  {"vector", 1, 64},  {"deep", 1, MOST},
+    {"cols", 1, MOST},    {"block", 1, MOST},  {"vector", 1, 64},  {"deep", 1, MOST},     {"slices", 1, MOST},
 };
 
 static const struct {

@@ -27,21 +27,36 @@
 #define PAIR_COPY       62.0   /* where two neighbouring SMs copy */
 /* Clocks of an SM's copy engine for 128 bytes that begin inside of a sector, and so touch five sectors of two
  * lines (docs/performance-log.md). */
-#define STRADDLING_COPY 4.99
+#define STRADDLING_COPY  4.99
+#define STRADDLING_FEW   3.8 /* where few SMs copy */
+#define STRADDLING_PARTS 4.2 /* where blocks that share tiles are at different k */
 /* And for an SM to receive them, whoever of its cluster asked. */
-#define STRADDLING_SHARE 2.9
-#define SHARE_IN_TURN    2.6    /* where they take turns */
-#define EPILOGUE_SPEED   12.0   /* outputs a clock: registers to shared memory to the engine */
-#define TURN             696.0  /* clocks between the last product of a tile and the first of the next, */
-#define STORE_PART       85.0   /* for each part of the result that goes through shared memory, */
-#define COMBINE          4860.0 /* clocks for a cluster to meet and add up a tile, */
-#define COMBINE_OUTPUT   0.738  /* and for each output of the tile, */
-#define COMBINE_PART     120.0  /* and for each block that shares it, */
-#define COMBINE_BESIDE   700.0  /* and where another cluster's block is on the SM */
+#define STRADDLING_SHARE 2.23
+#define SHARE_IN_TURN    2.6 /* where they take turns */
+/* The same of 128 bytes that begin at whole sectors but inside of a line: neighbours' requests are joined less
+ * often. Half lines, then quarters (docs/performance-log.md). */
+#define HALF_LINE      2.1
+#define QUARTER_LINE   2.6
+#define LINE_APART     1.3   /* times as long where tiles follow one another, or blocks are at different k, */
+#define LINE_IN_TURN   1.2   /* times as long for tiles in turn, whose blocks drift apart */
+#define LINE_SHARE     2.4   /* for each block of a cluster to receive them */
+#define EPILOGUE_SPEED 12.0  /* outputs a clock: registers to shared memory to the engine */
+#define TURN           696.0 /* clocks between the last product of a tile and the first of the next, */
+#define STORE_PART     85.0  /* for each part of the result that goes through shared memory, */
+#define COMBINE        1920.0 /* clocks for a cluster to meet and add up a tile, */
+#define COMBINE_OUTPUT 0.54   /* and for each output of the tile, */
+#define COMBINE_PART   156.0  /* and for each block that shares it, */
+#define COMBINE_BESIDE 700.0  /* and where another cluster's block is on the SM */
 /* For blocks that are no cluster to leave and find a tile's parts in device memory: */
 #define STREAM_FIX        4030.0
 #define STREAM_FIX_PART   600.0 /* and for each further part, */
 #define STREAM_FIX_OUTPUT 0.35  /* and each of its outputs */
+/* For those of slices, whose parts arrive together: to leave and find them, and for each output of each. */
+#define SLICE_FIX    3900.0
+#define SLICE_OUTPUT 0.081
+#define SLICE_THIN   1040.0 /* more where the tile has few columns */
+#define SLICE_FLAGS  850.0  /* and for each further set of flags that a warp's lanes wait for */
+#define WARP_LANES   32
 /* And each step where more rows of tiles than these would ask for the same columns of B together. */
 #define STREAM_APART 1.08
 #define STREAM_ROWS  4
@@ -74,7 +89,7 @@
 #define STREAM_THREADS_COPY    58.0   /* bytes a clock, */
 #define STREAM_ROW             2.3    /* and for each row and 128 bytes of k, */
 #define STREAM_LATENCY         1560.0 /* from a copy's issue to its barrier: what memory adds is in its own term, */
-#define STREAM_COMBINE         1200.0 /* for a cluster to meet and add up a tile */
+#define STREAM_COMBINE         920.0 /* for a cluster to meet and add up a tile */
 /* Where threads copy and warps multiply: */
 #define WARP_COPY       44.0 /* bytes a clock that the threads of an SM copy, however many blocks they are, */
 #define WARP_LATENCY    1500.0 /* clocks from a copy's issue to the barrier behind it, */
@@ -152,7 +167,8 @@ static double read_bandwidth(const Gpu *gpu)
   return gpu->memory_bandwidth_read > 0 ? gpu->memory_bandwidth_read : 0.9 * gpu->memory_bandwidth;
 }
 
-#define LINE 128 /* bytes */
+#define LINE      128 /* bytes */
+#define FEW_WAVES 3
 
 /* Clocks in which device memory delivers the operands and takes the result. Where a tile (may be NULL) does
  * not begin and end with lines, those at its borders are written in two parts. */
@@ -176,17 +192,50 @@ static double tile_count(const CostGemm *gemm, const CostTile *tile)
          divide_up(gemm->n, tile->bn * across);
 }
 
-/* Clocks that an SM's copy engine takes for a block's part of a step's copies. */
-static double issue_clocks(const CostGemm *gemm, const CostTile *tile, double rate)
+/* Clocks that an SM's copy engine takes for a block's part of a step's copies. `busy`: the part of all SMs that
+ * copy. */
+static double issue_clocks(const CostGemm *gemm, const CostTile *tile, double rate, double busy)
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
-  double slow = STRADDLING_COPY / 128;
+  double slow = (tile->split > 1 ? fmax(128 / rate, STRADDLING_PARTS * busy)
+                                 : fmax(STRADDLING_FEW, STRADDLING_COPY * busy)) /
+                128;
   a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->across);
   return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster);
 }
 
+/* Clocks in which slices leave their sums and the last of them adds up. */
+static double slices_clocks(const CostTile *tile, bool thin)
+{
+  unsigned further = (tile->split - 2) / WARP_LANES;
+  return SLICE_FIX + (thin ? SLICE_THIN : 0) + SLICE_FLAGS * further +
+         SLICE_OUTPUT * tile->bm * tile->bn * tile->split;
+}
+
+/* Clocks for 128 bytes of rows that begin at multiples of so many, where `busy` of the SMs copy. */
+static double line_clocks(const CostTile *tile, unsigned begins, double rate, double busy, double waves)
+{
+  if (begins >= LINE || begins < LINE / 4) return LINE / rate; /* inside of sectors: priced apart */
+  double clocks = (begins < LINE / 2 ? QUARTER_LINE : HALF_LINE) * (tile->alternate > 1 ? LINE_IN_TURN : 1);
+  if (waves >= FEW_WAVES || tile->split > 1) clocks *= LINE_APART;
+  return fmax(LINE / rate, busy * clocks);
+}
+
+/* The same where rows begin inside of lines. `busy`: the part of all SMs that copy. */
+static double lines_clocks(const CostGemm *gemm, const CostTile *tile, double rate, double busy, double waves)
+{
+  double a = (double)tile->bm * tile->bk * gemm->a_bytes / LINE,
+         b = (double)tile->bn * tile->bk * gemm->b_bytes / LINE;
+  double alone = a * line_clocks(tile, gemm->a_lines, rate, busy, waves) / MAX(1, tile->across) +
+                 b * line_clocks(tile, gemm->b_lines, rate, busy, waves) / MAX(1, tile->cluster);
+  bool cut = gemm->a_lines < LINE || gemm->b_lines < LINE;
+  return MAX(1, tile->across) * MAX(1, tile->cluster) > 1 && cut
+             ? fmax(alone, (a + b) * LINE_SHARE * busy * (tile->split > 1 ? LINE_APART : 1))
+             : alone;
+}
+
 /* Clocks in which a block's part of a step's copies arrives. */
-static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rate)
+static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rate, double busy)
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
   double whole = (a + b) / rate;
@@ -194,7 +243,7 @@ static double copy_clocks(const CostGemm *gemm, const CostTile *tile, double rat
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
   double share = tile->alternate > 1 ? SHARE_IN_TURN : STRADDLING_SHARE;
   if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
-  return fmax(whole, issue_clocks(gemm, tile, rate));
+  return fmax(whole, issue_clocks(gemm, tile, rate, busy));
 }
 
 /* Clocks that the copy engine takes for a tile's results, if they straddle. */
@@ -230,7 +279,6 @@ static double store_parts(const CostTile *tile, unsigned bytes)
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }
 
-#define FEW_WAVES  3
 #define FEW_STAGES 3 /* leave one copy in flight while a slot is multiplied and another becomes free */
 
 /* What the tiles that run at once read of both operands. */
@@ -431,8 +479,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->through_registers) cost.tensor += LOAD * (tile->bm > 64 ? 1 - LOAD_HIDDEN : 1);
   cost.shared = (filled + read) / banks / (tile->bm > 64 ? SHARED_TWO_GROUPS : SHARED_ONE_GROUP);
   double deep = ceil(divide_up(gemm->k, tile->bk) / split), stores = straddling_stores(gemm, tile);
-  double engine = issue_clocks(gemm, tile, rate) + stores / deep; /* a step */
-  cost.copy = overlapped(copy_clocks(gemm, tile, rate), l2_clocks(gpu, gemm, tile, busy));
+  double part = busy / gpu->sm_count;
+  double engine = issue_clocks(gemm, tile, rate, part) + stores / deep; /* a step */
+  double copies = fmax(copy_clocks(gemm, tile, rate, part), lines_clocks(gemm, tile, rate, part, cost.waves));
+  cost.copy = overlapped(copies, l2_clocks(gpu, gemm, tile, busy));
   if (stores > 0) cost.copy = fmax(cost.copy, engine);
   cost.latency = COPY_LATENCY / fmax(1, (double)tile->stages - 1);
   cost.step = fmax(fmax(fmax(cost.tensor, cost.shared), fmax(cost.copy, cost.latency)), LEAST_STEP);
@@ -455,6 +505,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double steps = cost.waves * deep;
   if (stores > 0 && deep <= FEW_STEPS) cost.memory += steps * engine;
   double combine = split > 1 ? COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
+  if (tile->sliced) combine = slices_clocks(tile, false);
   if (tile->streamed) combine = STREAM_FIX + (STREAM_FIX_PART + STREAM_FIX_OUTPUT * bm * bn) * (split - 1);
   double main = steps / cost.waves * cost.step;
   TileEnd end = tile_end(gemm, tile, main, paces(gemm, tile, cost.waves, main));
@@ -488,7 +539,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double all = tile->threads_copy ? STREAM_THREADS_COPY : ALL_COPY;
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / TENSOR_EFFICIENCY;
-  double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(gemm, tile, rate);
+  double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(gemm, tile, rate, 1);
   cost.copy = together * (bn <= FEW_COLUMNS && blocks <= gemm->sms ? (whole + copies) / 2 : copies);
   double latency = tile->threads_copy ? STREAM_THREADS_LATENCY : STREAM_LATENCY;
   double output = tile->threads_copy ? STREAM_THREADS_OUTPUT : STREAM_OUTPUT;
@@ -505,6 +556,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double wave = fmax(deep_steps * cost.step, cost.waves > 1 ? together * output * outputs : 0);
   double combine = split > 1 ? STREAM_COMBINE + COMBINE_OUTPUT * bm * bn + COMBINE_PART * split : 0;
   if (split > 1 && resident > 1) combine += COMBINE_BESIDE;
+  if (tile->sliced) combine = slices_clocks(tile, true);
   /* a block beside another hides its start and its end */
   double exposed = resident > 1 ? 0 : (cost.waves - 1) * STREAM_TURN;
   double arithmetic = gemm->operations * outputs / SCHEDULER_LANES;
@@ -537,7 +589,8 @@ static double warp_latency(const CostTile *tile)
 {
   if (tile->copy_bytes == 0 || tile->copy_bytes >= 16)
     return WARP_LATENCY / fmax(1, (double)tile->stages - 1);
-  return tile->copy_bytes >= 8 ? WARP_BYTES_8 : tile->copy_bytes >= 4 ? WARP_BYTES_4 : WARP_ELEMENTS;
+  double each = tile->copy_bytes >= 8 ? WARP_BYTES_8 : tile->copy_bytes >= 4 ? WARP_BYTES_4 : WARP_ELEMENTS;
+  return tile->stages > 2 ? each / ((double)tile->stages - 1) : each;
 }
 
 /* What a warp product's tile costs beside its k steps, of which the next one's begin sooner. */

@@ -9,20 +9,22 @@ typedef struct CostGemm { /* extents; batches merge into one number */
   unsigned sms;                         /* SMs the kernel may use */
   bool a_straddles, b_straddles;        /* rows of the operand start beside multiples of a sector, */
   bool out_straddles;                   /* and those of the result */
+  unsigned a_lines, b_lines;            /* what rows begin at multiples of, up to a line of 128 bytes */
   double operations;                    /* of the epilogue, for each output (steps_operations) */
 } CostGemm;
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned alternate;     /* warpgroups that take tiles in turn; 0 and 1: they share each */
-  unsigned split;         /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
-  unsigned owners;        /* of these, those that finish a part of its columns */
-  bool streamed;          /* the `split` blocks are no cluster: they add up through device memory */
-  unsigned grain;         /* then k steps of a portion; 0: a part of `split` */
-  unsigned cluster;       /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
-  unsigned across;        /* and beside one another, which share copies of A */
-  unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */
-  bool walks;             /* each block takes tiles one after the other; so far only asked of warp products */
+  unsigned alternate; /* warpgroups that take tiles in turn; 0 and 1: they share each */
+  unsigned split;     /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned owners;    /* of these, those that finish a part of its columns */
+  bool streamed;      /* the `split` blocks are no cluster: they add up through device memory */
+  unsigned grain;     /* then k steps of a portion; 0: a part of `split` */
+  bool sliced;      /* so are these; those of one part of k are neighbours, and all parts are added at once */
+  unsigned cluster; /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
+  unsigned across;  /* and beside one another, which share copies of A */
+  unsigned blocks;  /* that share an SM; 0 and 1: each has one for itself */
+  bool walks;       /* each block takes tiles one after the other; so far only asked of warp products */
   bool threads_copy;      /* and warps multiply; else the copy engine and group products */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */

@@ -1,4 +1,5 @@
 #include "generator/gemm_candidate.h"
+#include "generator/gemm_slices.h"
 #include "generator/gemm_straddle.h"
 #include "generator/steps.h"
 #include "ir/resources.h"
@@ -25,7 +26,6 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 #define STREAMED_AREA    (128 * 128) /* of the largest that has registers left for the walk of a stream */
 #define STREAMED_COLUMNS 128
 #define LARGE_STEPS      10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
-#define EVEN_GRAIN       4  /* k steps of a portion of tiles that are divided evenly */
 #define WALKED_AREA                                                                                          \
   (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
@@ -139,6 +139,18 @@ static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidat
   return room - RESERVED_SHARED_BYTES;
 }
 
+#define WASTE                                                                                                \
+  1.15 /* more steps of k than there are, in halves of a row: what deep steps gain (docs/performance-log.md) */
+
+/* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
+static bool wants_whole_rows(const Chooser *chooser, int64_t depth)
+{
+  int64_t k, half = depth / 2;
+  if (!symbolic_is_constant(chooser->op->gemm.k, &k)) return false;
+  int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
+  return (double)whole <= WASTE * (double)halves;
+}
+
 /* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
  * barriers; half of one where threads copy and that leaves too few stages, or nothing is known of the
  * alignment. */
@@ -148,6 +160,7 @@ static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
+  if (!fast && tile.askew && wants_whole_rows(chooser, row / bytes)) return row / bytes;
   if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
   /* sixteen copies a thread, and fragments that are rounded: registers are short */
@@ -208,10 +221,19 @@ static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candi
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
+#define ASKEW_DEPTH 128 /* elements of k on their way: more take room that another block of the SM has */
+
+/* Slots of a ring whose copies are a few bytes each, which take long. */
+static unsigned askew_slots(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  int64_t k = choose_typical(chooser, chooser->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
+  return (unsigned)CLAMP(steps, 2, 1 + ASKEW_DEPTH / candidate->bk);
+}
+
 static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
 {
   unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
-  if (!fast) return 2;
+  if (!fast) return candidate->askew ? askew_slots(chooser, candidate) : 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
@@ -224,13 +246,20 @@ static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candida
                gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
+bool gemm_candidate_may_be_askew(const Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
+}
+
 #define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
  * multiplies. */
 static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *tile)
 {
-  bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->bm != GROUP_ROWS;
+  bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->slices > 1 ||
+                tile->bm != GROUP_ROWS;
   bool plain = !chooser->op->gemm.dual && !fused_is_reduced(chooser->op) && !through_registers(chooser, tile);
   unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
   choose_forced(chooser, "beside", &asked);
@@ -275,8 +304,10 @@ GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candid
   once.stages = stage_count(chooser, &once, true);
   unsigned walks = 0; /* set by hand: blocks walk */
   choose_forced(chooser, "persistent", &walks);
-  bool possible = !walks && candidate.group && gemm_candidate_walks(chooser, &candidate) &&
-                  candidate.alternate <= 1 && candidate.stream <= 1 && !fused_is_reduced(chooser->op);
+  bool walked = gemm_candidate_walks(chooser, &candidate) ||
+                (candidate.slices > 1 && !gemm_candidate_is_thin(&candidate));
+  bool possible = !walks && candidate.group && walked && candidate.alternate <= 1 && candidate.stream <= 1 &&
+                  !fused_is_reduced(chooser->op);
   bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
   bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
   unsigned blocks = MAX(1, candidate.cluster) * MAX(1, candidate.across), sms = chooser->gpu->sm_count;
@@ -382,6 +413,7 @@ static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
 bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
 {
   bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
+  if (candidate->slices > 1) return false;
   if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
   return ring_runs_on(chooser, candidate);
 }
@@ -420,7 +452,8 @@ static bool gathers_elements(const Chooser *chooser)
 static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   unsigned columns = candidate->bn / products(chooser);
-  if (candidate->split > 1 || candidate->swapped || candidate->stream > 1) return false;
+  if (candidate->split > 1 || candidate->swapped || candidate->stream > 1 || candidate->slices > 1)
+    return false;
   if (candidate->group) return columns % REDUCED_COLUMNS == 0;
   return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
 }
@@ -444,7 +477,8 @@ static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candid
  * blocks may take parts of k of both. */
 static bool pair_legal(const GemmCandidate *candidate)
 {
-  bool alone = candidate->cluster <= 1 && candidate->across <= 1 && candidate->stream <= 1;
+  bool alone =
+      candidate->cluster <= 1 && candidate->across <= 1 && candidate->stream <= 1 && candidate->slices <= 1;
   if (!alone || candidate->alternate > 1) return false;
   if (!candidate->swapped) return candidate->split <= 1;
   return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
@@ -464,7 +498,7 @@ bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate
 
 /* ---- What it costs ---- */
 
-static unsigned sm_budget(const Chooser *chooser)
+unsigned gemm_candidate_sms(const Chooser *chooser)
 {
   unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
   return budget ? budget : chooser->gpu->sm_count;
@@ -507,19 +541,22 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                              .b_bytes = number_bytes(gemm->b_type),
                              .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
                              .type = gemm->a_type,
-                             .sms = sm_budget(chooser),
+                             .sms = gemm_candidate_sms(chooser),
                              .a_straddles = gemm_a_straddles(gemm),
                              .b_straddles = gemm_b_straddles(gemm),
                              .out_straddles = gemm_out_straddles(chooser->op),
+                             .a_lines = gemm_a_lines(gemm),
+                             .b_lines = gemm_b_lines(gemm),
                              .operations = epilogue_operations(op) / products(chooser)},
                    .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
                             .bn = candidate->bn,
                             .bk = candidate->bk,
                             .stages = candidate->stages,
                             .alternate = candidate->alternate,
-                            .split = MAX(candidate->split, candidate->stream),
+                            .split = MAX(MAX(candidate->split, candidate->stream), candidate->slices),
                             .owners = gemm_candidate_owners(chooser, candidate),
                             .streamed = candidate->stream > 1,
+                            .sliced = candidate->slices > 1,
                             .grain = candidate->grain,
                             .cluster = candidate->cluster,
                             .across = candidate->across,
@@ -588,7 +625,7 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
 
 /* ---- Enumeration ---- */
 
-static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
 {
   PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
   if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
@@ -604,9 +641,10 @@ static void append(const Chooser *chooser, GArray *list, GemmCandidate tile, int
   /* of four also where few tiles follow one another */
   if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
   /* a split kernel starts anew for each wave */
-  if (tile.split > 1 &&
-      priced.cost.tiles * tile.split >
-          tile.split * resident_clusters(chooser->gpu, tile.split, sm_budget(chooser)) * MAX(1, tile.blocks))
+  if (tile.split > 1 && priced.cost.tiles * tile.split >
+                            tile.split *
+                                resident_clusters(chooser->gpu, tile.split, gemm_candidate_sms(chooser)) *
+                                MAX(1, tile.blocks))
     return;
   g_array_append_val(list, priced);
 }
@@ -631,7 +669,7 @@ static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate t
     for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
       tile.bn = swapped_columns[c];
       tile.blocks = resident[b] > 1 && is_short(chooser, &tile) ? SHORT_RESIDENT : resident[b];
-      append(chooser, list, tile, m);
+      gemm_candidate_append(chooser, list, tile, m);
     }
 }
 
@@ -649,53 +687,13 @@ static void append_all_swapped(const Chooser *chooser, GArray *list, bool group,
   }
 }
 
-static const unsigned streams[] = {2, 3, 4};
-
-/* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
- * those of one portion walk k in step (docs/gemm.md, "Streams"). */
-static void append_streams(const Chooser *chooser, GArray *list, bool group, unsigned bm, unsigned bn,
-                           int64_t m)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t columns, depth;
-  bool plain = !gemm->dual && !gemm->n_batch;
-  if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
-  for (unsigned i = 0; i < G_N_ELEMENTS(streams); i++) {
-    GemmCandidate tile = {
-        .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
-    tile = gemm_candidate(chooser, tile, true);
-    tile.stream = streams[i];
-    tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
-    int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn);
-    if (tiles * streams[i] <= sm_budget(chooser)) append(chooser, list, tile, m);
-  }
-}
-
-/* Tiles that follow one another, of which the last wave and what is beyond it are divided evenly: threads
- * that copy do not mind where their neighbours stand in k. */
-static void append_even(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t columns, depth;
-  bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(chooser->op);
-  plain &= gemm->b_n_major; /* measured: rows along k are fetched a line at a time, and lose out of step */
-  if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
-  GemmCandidate tile = {
-      .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1, .blocks = 1};
-  tile = gemm_candidate(chooser, tile, true);
-  int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
-  tile.stream = 2;
-  tile.grain = EVEN_GRAIN;
-  if (tiles * tile.stream > sm_budget(chooser) && steps >= 2 * EVEN_GRAIN) append(chooser, list, tile, m);
-}
-
 static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
 {
-  append(chooser, list, candidate, m);
+  gemm_candidate_append(chooser, list, candidate, m);
   candidate.alternate = 2;
   if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
   if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
-    append(chooser, list, candidate, m);
+    gemm_candidate_append(chooser, list, candidate, m);
 }
 
 /* Would a tile with exchanged operands write whole lines, and read nothing else that lies along D's rows? */
@@ -721,10 +719,13 @@ static bool stores_across(const Chooser *chooser)
 static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
 {
   candidate.swapped = 1;
-  if (candidate.bn >= candidate.bm && candidate.bm <= 128) append_walks(chooser, list, candidate, m);
+  bool tall = candidate.bm > 128 && candidate.bn > MOST_THIN;
+  if (tall || (candidate.bn >= candidate.bm && candidate.bm <= 128))
+    append_walks(chooser, list, candidate, m);
 }
 
 #define SWIZZLE_ROWS 8 /* that a pattern of the widest swizzle has */
+#define LINE_SHAPES  2 /* of clusters, the first ones, where rows begin inside of lines only */
 
 /* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
  * nothing, nor where a block's part of the copies is not whole patterns of the swizzle
@@ -743,8 +744,9 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   append_walks(chooser, list, candidate, m);
   if (split == 1 && !candidate.swapped && across) append_exchanged(chooser, list, candidate, m);
   bool straddle = gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
-  if (split > 1 || candidate.swapped || !straddle || !gpu_has(chooser->gpu, "cluster")) return;
-  for (unsigned i = 0; i < G_N_ELEMENTS(shapes); i++) {
+  bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
+  if (split > 1 || candidate.swapped || !(straddle || lines) || !gpu_has(chooser->gpu, "cluster")) return;
+  for (unsigned i = 0; i < (straddle ? G_N_ELEMENTS(shapes) : LINE_SHAPES); i++) {
     candidate.cluster = shapes[i][0];
     candidate.across = shapes[i][1];
     bool whole = bn % (SWIZZLE_ROWS * candidate.cluster) == 0 && bm % (SWIZZLE_ROWS * candidate.across) == 0;
@@ -766,7 +768,7 @@ static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
                             .across = 1,
                             .split = 1};
       tile.blocks = blocks;
-      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) append(chooser, list, tile, m);
+      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(chooser, list, tile, m);
     }
 }
 
@@ -781,15 +783,16 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
         append_group(chooser, list, group_rows[r], bn, splits[s], across, m);
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-      append_streams(chooser, list, true, group_rows[r], bn, m);
+      gemm_append_streams(chooser, list, true, group_rows[r], bn, m);
   /* fragments that are rounded take registers of their own */
   unsigned streamed = number_bytes(chooser->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
-      append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
+      gemm_append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
-      append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
+      gemm_append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
   if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
+  if (bounded && group) gemm_append_slices(chooser, list, m);
   return list;
 }

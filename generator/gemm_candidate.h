@@ -21,6 +21,8 @@ typedef struct GemmCandidate {
   unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
   unsigned stream;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
   unsigned grain;      /* k steps of a portion that streaming does not divide */
+  unsigned slices;     /* blocks, no cluster, that take parts of k of each tile; 0 and 1: none */
+  bool askew;          /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
   bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
   unsigned beside;     /* warpgroups that share 64 rows, each with columns of its own; 1: none */
 } GemmCandidate;
@@ -44,6 +46,9 @@ bool gemm_sums_exactly(const Chooser *chooser);
 bool gemm_promotes(const Chooser *chooser, bool group);
 /* A tile for few rows: operands exchanged, D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
+/* Is it worth a ring of its own if rows start at no multiples of 16 bytes? Measured for batches of 16-bit elements;
+ * single products are copied instead. */
+bool gemm_candidate_may_be_askew(const Chooser *chooser);
 /* Completes depth and stages. `fast`: with copies that need guards. */
 GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
@@ -65,6 +70,10 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
+/* SMs that the kernel may use. */
+unsigned gemm_candidate_sms(const Chooser *chooser);
+/* The tile, completed and priced, if it is legal and may pay. */
+void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m);
 /* What tells candidates apart (generator/gemm_fields.c): names as in files of measured choices, and the value
  * in an entry that does not name it, as in one older than the field. `field` counts from 0. */
 unsigned gemm_fields(void);

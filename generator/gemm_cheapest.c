@@ -14,8 +14,8 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
       swapped                    ? " swapped"
       : candidate->alternate > 1 ? " in turn"
                                  : "",
-      MAX(candidate->split, candidate->stream), cost->step, cost->tensor, cost->shared, cost->copy,
-      cost->waves, cost->memory, cost->total);
+      MAX(MAX(candidate->split, candidate->stream), candidate->slices), cost->step, cost->tensor,
+      cost->shared, cost->copy, cost->waves, cost->memory, cost->total);
 }
 
 /* Of equal ones the larger, which comes later. */

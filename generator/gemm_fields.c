@@ -20,6 +20,7 @@ static const struct {
     {"blocks", offsetof(GemmCandidate, blocks), 0},
     {"stream", offsetof(GemmCandidate, stream), 0},
     {"grain", offsetof(GemmCandidate, grain), 0},
+    {"slices", offsetof(GemmCandidate, slices), 0},
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS); /* an entry names them all */
 

@@ -19,6 +19,26 @@ bool gemm_b_straddles(const FusedGemm *gemm)
   return straddles(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
 }
 
+static unsigned begins(const Symbolic *leading, NumberType type)
+{
+  int64_t stride;
+  unsigned bytes = WHOLE_LINES;
+  if (!symbolic_is_constant(leading, &stride)) return bytes;
+  while (stride * number_bytes(type) % bytes != 0)
+    bytes /= 2;
+  return bytes;
+}
+
+unsigned gemm_a_lines(const FusedGemm *gemm)
+{
+  return begins(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
+}
+
+unsigned gemm_b_lines(const FusedGemm *gemm)
+{
+  return begins(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+}
+
 bool gemm_out_straddles(const FusedOperator *op)
 {
   int64_t stride;

@@ -221,7 +221,7 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
     if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||
-        pair.candidate.cluster > 1 || m <= pair.candidate.bm)
+        pair.candidate.slices > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm)
       continue;
     pair.candidate.cluster = 2;
     if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;

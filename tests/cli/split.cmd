@@ -23,19 +23,19 @@ few.json:1:178: error: 4 blocks for each tile of up to 8 rows are up to 36 block
 hint: leave out split, or fix the number of rows (--dim) so that fewer blocks are needed
 [exit 3]
 
-# What is set by hand takes the place of the other way of sharing tiles that the model would choose: here a stream, which
-# is for its tile only.
+# What is set by hand takes the place of the other way of sharing tiles that the model would choose: here slices, which
+# are for their tile only.
 $ sed 's/2048/12672/g; s/576/1680/g; s/"max": 64/"max": 1024/' few.json > rows.json
 
-$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --emit ir --out out >/dev/null; grep -h 'bound \(split\|stream\)' $(ls out/h100/*x64*.ir | head -1)
+$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --emit ir --out out >/dev/null; grep -h 'bound \(split\|slices\)' $(ls out/h100/*x64*.ir | head -1)
 bound split: int = 1
-bound stream: int = 3
+bound slices: int = 3
 
-$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set bn=192 --set split=4 --emit ir --out out >/dev/null; grep -h 'bound \(split\|stream\)' $(ls out/h100/*192x64*.ir | head -1)
+$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set bn=192 --set split=4 --emit ir --out out >/dev/null; grep -h 'bound \(split\|slices\)' $(ls out/h100/*192x64*.ir | head -1)
 bound split: int = 4
-bound stream: int = 1
+bound slices: int = 1
 
-$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set bn=192 --set cluster=2 --emit ir --out out >/dev/null; grep -h 'bound \(split\|stream\|cluster\)' $(ls out/h100/*192x64*.ir | head -1)
+$ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set bn=192 --set cluster=2 --emit ir --out out >/dev/null; grep -h 'bound \(split\|slices\|cluster\)' $(ls out/h100/*192x64*.ir | head -1)
 bound cluster: int = 2
 bound split: int = 1
-bound stream: int = 1
+bound slices: int = 1

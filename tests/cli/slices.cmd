@@ -1,0 +1,33 @@
+# Blocks that are no cluster share tiles of a long k, slice by slice; the last slice's blocks add up what the others
+# leave, in the order of k. Rows, columns and steps of k that no tile, no slice divides; more parts than a warp has lanes;
+# clusters whose blocks share copies.
+$ echo '{"name": "slices", "inputs": {"A": {"type": "bf16", "shape": [M, K], "align": 16}, "B": {"type": "bf16", "shape": [K, N], "align": 16, "strides": [1, K]}}, "nodes": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["D"]}], "outputs": ["D"]}' > slices
+
+$ sed 's/M, K/65, 520/; s/K, N/520, 72/; s/1, K/1, 520/' slices > edges.json; adlgen run edges.json --gpu h100 --on sim --set bm=64 --set bn=64 --set slices=4 --check | sed -n 's/.*\(grid .*\) x 1 x 1.*/\1/p; s/^D.* //p'
+grid 16
+ok
+
+$ sed 's/M, K/2, 5128/; s/K, N/5128, 3/; s/1, K/1, 5128/' slices > tiny.json; adlgen run tiny.json --gpu h100 --on sim --set swapped=1 --set bm=64 --set bn=8 --set slices=37 --check | sed -n 's/.*\(grid .*\) x 1 x 1.*/\1/p; s/^D.* //p'
+grid 37
+ok
+
+$ sed 's/M, K/130, 1032/; s/K, N/1032, 200/; s/1, K/1, 1032/' slices > clusters.json; adlgen run clusters.json --gpu h100 --on sim --set bm=64 --set bn=64 --set slices=3 --set cluster=2 --set across=2 --check | sed -n 's/.*\(grid .*\) x 1 x 1.*/\1/p; s/^D.* //p'
+grid 48
+ok
+
+# Slices where tiles are few and k is long; the workspace that they take.
+$ sed 's/M, K/512, 16384/; s/K, N/16384, 512/; s/1, K/1, 16384/' slices > long.json; adlgen compile long.json --gpu h100 --no-tuned --explain --emit ptx --out out | grep 'kernel.*slices\|workspace'
+  kernel matmul_bf16_m512n512k16384_64x128x64_slices4
+    blocks of several parts of k share each tile; workspace: 132 x 32768 bytes
+
+# What excludes slices is named.
+$ adlgen compile long.json --gpu h100 --set slices=4 --set split=2 --emit ptx --out out 2>&1 | grep 'error\|hint'
+long.json:1:183: error: blocks share a tile in one way: slices 4 and split 2 exclude each other
+
+$ adlgen compile long.json --gpu h100 --set bm=64 --set bn=64 --set slices=3 --emit ptx --out out 2>&1 | grep 'error\|hint'
+long.json:1:183: error: 3 slices of each tile are up to 192 blocks, more than the 132 that run at once
+hint: fewer slices, larger tiles, or fix the number of rows (--dim)
+
+$ sed 's/M, K/5, 64, 4096/; s/K, N/5, 4096, 64/; s/1, K/262144, 1, 4096/' slices > batches.json; adlgen compile batches.json --gpu h100 --set slices=4 --emit ptx --out out 2>&1 | grep 'error\|hint'
+batches.json:1:192: error: tiles of several batches are not cut into slices
+hint: leave out slices

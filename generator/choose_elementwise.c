@@ -61,6 +61,37 @@ static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
   return choose_require_align(chooser, choice, output->tensor, 16);
 }
 
+/* Results of steps that are alive at once, at most: until the last step that reads them or, of what is stored, to
+ * the end. */
+static unsigned most_alive(const FusedOperator *op)
+{
+  g_autofree unsigned *last = g_new0(unsigned, op->n_steps + 1), *ending = g_new0(unsigned, op->n_steps + 1);
+  unsigned alive = 0, most = 0;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (op->steps[i].operands[j].kind == OPERAND_STEP) last[op->steps[i].operands[j].index] = i;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].value.kind == OPERAND_STEP) last[op->outputs[i].value.index] = op->n_steps;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    ending[last[i]]++;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    most = MAX(most, ++alive);
+    alive -= ending[i];
+  }
+  return most;
+}
+
+#define MOST_REGISTERS 224 /* of the 255 of a thread, for results of steps */
+
+/* Has a thread registers for so many elements? */
+static bool fits_registers(const FusedOperator *op, unsigned elements)
+{
+  unsigned words = 1;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    words = MAX(words, number_bits(op->steps[i].compute) / 32);
+  return elements == 1 || most_alive(op) * elements * words <= MOST_REGISTERS;
+}
+
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
 #define LONE_BLOCK_THREADS 512
 
@@ -70,6 +101,8 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
   unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
   bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
   unsigned accesses = narrow && copies ? ACCESSES_A_COPY : VECTORS_A_THREAD;
+  while (accesses > 1 && !fits_registers(chooser->op, vector * accesses))
+    accesses /= 2;
   unsigned block = threads * accesses * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);
@@ -129,6 +162,8 @@ static bool choose_turned(Chooser *chooser)
   for (unsigned i = 0; i < turned->n_outputs; i++)
     bytes = MAX(bytes, number_bytes(turned->outputs[i].tensor->type));
   unsigned patch = MIN(16 / bytes, MOST_PATCH);
+  while (patch > 2 && !fits_registers(turned, patch * patch))
+    patch /= 2;
   choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
               patch);
   Choice *choice = choose_open(chooser, "transpose");
@@ -145,15 +180,20 @@ void choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return;
   unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
+  while (bytes > element && !fits_registers(chooser->op, bytes / element))
+    bytes /= 2;
+  if (bytes < VECTOR_BYTES && element < bytes)
+    choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
+                most_alive(chooser->op));
   Choice *choice = choose_open(chooser, "elementwise");
   if (element < bytes && require_vectors(chooser, choice, bytes))
     finish(chooser, choice, bytes / element);
   else
-    choose_note(chooser, "vectors of 16 bytes rejected: an extent or stride is no multiple of %u",
+    choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 bytes / element);
   if (chooser->n && !chooser->variants[0].guard) return;
   choice = choose_open(chooser, "elementwise");
-  choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element);
+  choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
   if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */

@@ -6,32 +6,41 @@
  * A result of an anchored group that several nodes read stays inside if they all meet again in one tensor, as
  * in x * sigmoid(x). Everything else is stored and read again. */
 #include "generator/fusion_private.h"
+#include "generator/order.h"
+#include "generator/steps.h"
 #include <string.h>
 
 #define MAX_STEPS_DEFAULT 64
+/* Operations an element: a thread has 8 to 16 elements, hence some thousand instructions, which the assembler needs a
+ * tenth of a second for. A pass over memory costs an element as much as some 50 operations; what a kernel of so
+ * many gains by taking in another one's is lost in the noise. */
+#define MAX_WORK 512
+/* Tensors that are read or written: a thread holds 8 registers of each at once, of 255. */
+#define MAX_TENSORS 24
 
 /* ---- who computes and reads what ---- */
 
 typedef struct {
   Fuser fuser;
-  GraphNode **producers; /* by tensor index */
-  GPtrArray **readers;   /* by tensor index: nodes, once each */
+  GraphNode **producers;  /* by tensor index */
+  bool *inside, *tainted; /* by node index: of Closure, all false between closures */
+  unsigned search;        /* number of the last one (Group.seen) */
 } Grouping;
 
 static void index_tensors(Grouping *g)
 {
   unsigned n = g->fuser.tensors->len;
   g->producers = g_new0(GraphNode *, n + 1);
-  g->readers = g_new0(GPtrArray *, n + 1);
+  g->fuser.readers = g_new0(GPtrArray *, n + 1);
   for (unsigned i = 0; i < n; i++)
-    g->readers[i] = g_ptr_array_new();
+    g->fuser.readers[i] = g_ptr_array_new();
   for (unsigned i = 0; i < g->fuser.nodes->len; i++) {
     GraphNode *node = g->fuser.nodes->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j]) g->producers[node->outputs[j]->index] = node;
     for (unsigned j = 0; j < node->n_inputs; j++) {
       if (!node->inputs[j]) continue;
-      GPtrArray *list = g->readers[node->inputs[j]->index];
+      GPtrArray *list = g->fuser.readers[node->inputs[j]->index];
       if (!list->len || list->pdata[list->len - 1] != node) g_ptr_array_add(list, node);
     }
   }
@@ -39,9 +48,9 @@ static void index_tensors(Grouping *g)
 
 static void free_index(Grouping *g)
 {
-  for (unsigned i = 0; g->readers && i < g->fuser.tensors->len; i++)
-    g_ptr_array_unref(g->readers[i]);
-  g_free(g->readers);
+  for (unsigned i = 0; g->fuser.readers && i < g->fuser.tensors->len; i++)
+    g_ptr_array_unref(g->fuser.readers[i]);
+  g_clear_pointer(&g->fuser.readers, g_free);
   g_free(g->producers);
 }
 
@@ -81,6 +90,57 @@ static bool reads_back(const Grouping *g, const GraphNode *node, const Group *gr
   return false;
 }
 
+/* ---- levels: which groups can depend on which ---- */
+
+static void visit_sources(Grouping *g, Group *group, void (*visit)(Grouping *, Group *, Group *, void *),
+                          void *data)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      for (unsigned k = 0; k < n_writers(node->inputs[j]); k++) {
+        const GraphNode *producer = writer(g, node->inputs[j], k);
+        Group *source = producer ? group_of(g, producer) : NULL;
+        if (source && source != group) visit(g, group, source, data);
+      }
+  }
+}
+
+static void raise_above(Grouping *g, Group *group, Group *source, void *data)
+{
+  group->level = MAX(group->level, source->level + 1);
+}
+
+/* Groups that read what the group computes, and do not stand above it, join the list. */
+static void add_dependents(Grouping *g, Group *group, GPtrArray *list)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++) {
+      const GraphTensor *tensor = node->outputs[j];
+      if (tensor && tensor->whole) tensor = tensor->whole;
+      const GPtrArray *readers = tensor ? g->fuser.readers[tensor->index] : NULL;
+      for (unsigned k = 0; readers && k < readers->len; k++) {
+        Group *other = group_of(g, readers->pdata[k]);
+        if (other && other != group && other->level <= group->level) g_ptr_array_add(list, other);
+      }
+    }
+  }
+}
+
+/* The group has new nodes: it, and what depends on it, rises above what it reads. Should groups wait for each
+ * other, they stop at a level that no others reach. */
+static void settle_levels(Grouping *g, Group *group)
+{
+  g_autoptr(GPtrArray) list = g_ptr_array_new();
+  g_ptr_array_add(list, group);
+  for (unsigned i = 0; i < list->len; i++) {
+    Group *next = list->pdata[i];
+    visit_sources(g, next, raise_above, NULL);
+    if (next->level <= g->fuser.groups->len) add_dependents(g, next, list);
+  }
+}
+
 static Group *new_group(Grouping *g, FusedKind kind, GraphNode *node)
 {
   Group *group = arena_new_object(g->fuser.arena, Group);
@@ -89,38 +149,49 @@ static Group *new_group(Grouping *g, FusedKind kind, GraphNode *node)
   g_ptr_array_add(group->nodes, node);
   g->fuser.group_of[node->index] = group;
   g_ptr_array_add(g->fuser.groups, group);
+  group->work = step_operations_of(node);
+  visit_sources(g, group, raise_above, NULL);
   return group;
 }
 
-/* Some node of `group`, or of a group it depends on, is in `target`; target itself is not entered from start.
- */
-static bool depends_on(Grouping *g, Group *group, const Group *target, GHashTable *seen)
+typedef struct {
+  const Group *target;
+  GPtrArray *open;
+  bool found;
+} Search;
+
+static void enter(Grouping *g, Group *group, Group *source, void *data)
 {
-  if (group == target) return true;
-  if (!g_hash_table_add(seen, group)) return false;
-  for (unsigned i = 0; i < group->nodes->len; i++) {
-    const GraphNode *node = group->nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      for (unsigned k = 0; k < n_writers(node->inputs[j]); k++) {
-        const GraphNode *producer = writer(g, node->inputs[j], k);
-        Group *next = producer ? group_of(g, producer) : NULL;
-        if (next && next != group && depends_on(g, next, target, seen)) return true;
-      }
-  }
-  return false;
+  Search *search = data;
+  search->found = search->found || source == search->target;
+  if (source->seen == g->search || source->level <= search->target->level) return;
+  source->seen = g->search;
+  g_ptr_array_add(search->open, source);
+}
+
+/* Some node of `group`, or of a group it depends on, is in `target`. Groups that are not above the target cannot
+ * depend on it. */
+static bool depends_on(Grouping *g, Group *group, const Group *target)
+{
+  g_autoptr(GPtrArray) open = g_ptr_array_new();
+  Search search = {target, open, group == target};
+  enter(g, NULL, group, &search);
+  for (unsigned i = 0; i < open->len && !search.found; i++)
+    visit_sources(g, open->pdata[i], enter, &search);
+  return search.found;
 }
 
 /* Joining `node` to `group` closes no cycle: none of its other producers' groups depends on the group. */
 static bool is_acyclic(Grouping *g, const GraphNode *node, const Group *group, const Group *absorbed)
 {
-  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  g->search++;
   for (unsigned i = 0; i < node->n_inputs; i++)
     for (unsigned j = 0; j < n_writers(node->inputs[i]); j++) {
       const GraphNode *producer = writer(g, node->inputs[i], j);
       Group *other = producer ? group_of(g, producer) : NULL;
       /* what is written in parts is read from memory, whoever wrote a part of it */
       if (other && other == group && node->inputs[i]->n_parts) return false;
-      if (other && other != group && other != absorbed && depends_on(g, other, group, seen)) return false;
+      if (other && other != group && other != absorbed && depends_on(g, other, group)) return false;
     }
   return true;
 }
@@ -128,7 +199,7 @@ static bool is_acyclic(Grouping *g, const GraphNode *node, const Group *group, c
 /* Nobody but `node` reads the tensor, and the graph does not give it. */
 static bool is_private(const Grouping *g, const GraphTensor *tensor, const GraphNode *node)
 {
-  const GPtrArray *list = g->readers[tensor->index];
+  const GPtrArray *list = g->fuser.readers[tensor->index];
   return !tensor->is_output && list->len == 1 && list->pdata[0] == node;
 }
 
@@ -153,10 +224,62 @@ static void absorb(Grouping *g, Group *group, Group *other)
     g_ptr_array_add(group->nodes, node);
   }
   g_ptr_array_sort(group->nodes, by_index);
+  group->work += other->work;
   other->absorbed = true;
+  settle_levels(g, group);
 }
 
 /* ---- candidates ---- */
+
+typedef struct {
+  Grouping *g;
+  const Group *a, *b;
+  const GraphNode *node;
+  GHashTable *counted;
+} TensorCount;
+
+static bool is_counted_inside(const TensorCount *count, const GraphNode *node)
+{
+  const Group *group = node ? group_of(count->g, node) : NULL;
+  return node == count->node || (group && (group == count->a || group == count->b));
+}
+
+/* What the node reads of other kernels, and what it computes for nodes that are not inside (yet): so many values
+ * are alive at once, at least. */
+static void count_node(const TensorCount *count, const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] && !is_counted_inside(count, count->g->producers[node->inputs[i]->index]))
+      g_hash_table_add(count->counted, node->inputs[i]);
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GraphTensor *tensor = node->outputs[i];
+    const GPtrArray *readers = tensor ? count->g->fuser.readers[tensor->index] : NULL;
+    bool leaves = tensor && tensor->is_output;
+    for (unsigned j = 0; readers && j < readers->len && !leaves; j++)
+      leaves = !is_counted_inside(count, readers->pdata[j]);
+    if (leaves) g_hash_table_add(count->counted, (void *)tensor);
+  }
+}
+
+/* Tensors that a kernel of one or two groups (`other` may be NULL) and the node would have. */
+static unsigned count_tensors(Grouping *g, const Group *group, const Group *other, const GraphNode *node)
+{
+  /* each node adds its inputs and outputs at most: most groups need no counting */
+  unsigned most = node->n_inputs + node->n_outputs;
+  const Group *const groups[] = {group, other};
+  for (unsigned l = 0; l < G_N_ELEMENTS(groups) && groups[l]; l++)
+    for (unsigned i = 0; i < groups[l]->nodes->len; i++)
+      most += ((GraphNode *)groups[l]->nodes->pdata[i])->n_inputs +
+              ((GraphNode *)groups[l]->nodes->pdata[i])->n_outputs;
+  if (most <= g->fuser.max_tensors) return most;
+  g_autoptr(GHashTable) counted = g_hash_table_new(NULL, NULL);
+  TensorCount count = {g, group, other, node, counted};
+  count_node(&count, node);
+  for (unsigned l = 0; l < G_N_ELEMENTS(groups) && groups[l]; l++)
+    for (unsigned i = 0; i < groups[l]->nodes->len; i++)
+      count_node(&count, groups[l]->nodes->pdata[i]);
+  return g_hash_table_size(counted);
+}
 
 /* The group of input i's producer, if `node` may join it; *why says what keeps it from that. */
 static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const char **why)
@@ -179,6 +302,10 @@ static Group *candidate(Grouping *g, const GraphNode *node, unsigned i, const ch
     *why = tensor->is_output ? "it is an output" : "others read it too";
   else if (group->nodes->len >= g->fuser.max_steps)
     *why = "the kernel has enough steps";
+  else if (group->work + step_operations_of(node) > g->fuser.max_work)
+    *why = "the kernel has enough arithmetic";
+  else if (count_tensors(g, group, NULL, node) > g->fuser.max_tensors)
+    *why = "the kernel reads and writes enough tensors";
   else if (!is_acyclic(g, node, group, NULL))
     *why = "other kernels stand between";
   return *why ? NULL : group;
@@ -189,10 +316,12 @@ static bool may_absorb(Grouping *g, const Group *group, const Group *other, cons
 {
   if (other == group || other->kind != FUSED_ELEMENTWISE) return false;
   if (group->nodes->len + other->nodes->len >= g->fuser.max_steps) return false;
+  if (group->work + other->work + step_operations_of(node) > g->fuser.max_work) return false;
+  if (count_tensors(g, group, other, node) > g->fuser.max_tensors) return false;
   for (unsigned i = 0; i < other->nodes->len; i++) {
     const GraphTensor *tensor = ((GraphNode *)other->nodes->pdata[i])->outputs[0];
     if (tensor->is_output && group->kind != FUSED_ELEMENTWISE) return false;
-    const GPtrArray *list = g->readers[tensor->index];
+    const GPtrArray *list = g->fuser.readers[tensor->index];
     for (unsigned j = 0; j < list->len && group->kind != FUSED_ELEMENTWISE; j++) {
       const GraphNode *reader = list->pdata[j];
       if (reader != node && group_of(g, reader) != other) return false;
@@ -242,6 +371,7 @@ typedef struct {
   Group *group;
   bool *inside;  /* by node index: in the group or about to join */
   bool *tainted; /* depends on the group through something that is not inside */
+  unsigned end;  /* nodes from here on have not been looked at */
   GPtrArray *joining;
 } Closure;
 
@@ -277,7 +407,7 @@ static unsigned count_results(const Closure *c)
       const GraphNode *node = lists[l]->pdata[i];
       for (unsigned j = 0; j < node->n_outputs; j++) {
         if (!node->outputs[j]) continue;
-        const GPtrArray *readers = c->g->readers[node->outputs[j]->index];
+        const GPtrArray *readers = c->g->fuser.readers[node->outputs[j]->index];
         bool leaves = node->outputs[j]->is_output;
         for (unsigned k = 0; k < readers->len; k++)
           leaves = leaves || !c->inside[((GraphNode *)readers->pdata[k])->index];
@@ -287,6 +417,27 @@ static unsigned count_results(const Closure *c)
   return n;
 }
 
+static unsigned last_reader(const Grouping *g, const GraphNode *node)
+{
+  unsigned last = 0;
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GPtrArray *readers = node->outputs[i] ? g->fuser.readers[node->outputs[i]->index] : NULL;
+    if (readers && readers->len) last = MAX(last, ((GraphNode *)readers->pdata[readers->len - 1])->index);
+  }
+  return last;
+}
+
+/* Forgets what is inside and tainted: each closure clears what it has touched. */
+static void clear_closure(Closure *c)
+{
+  const GPtrArray *const lists[] = {c->group->nodes, c->joining};
+  for (unsigned l = 0; l < G_N_ELEMENTS(lists); l++)
+    for (unsigned i = 0; i < lists[l]->len; i++)
+      c->inside[((GraphNode *)lists[l]->pdata[i])->index] = false;
+  for (unsigned i = c->group->anchor->index + 1; i < c->end + 1 && i < c->g->fuser.nodes->len; i++)
+    c->tainted[i] = false;
+}
+
 /* Lets the smallest set of following nodes join after which one tensor leaves the group. */
 static bool close_branches(Closure *c)
 {
@@ -294,10 +445,17 @@ static bool close_branches(Closure *c)
   for (unsigned i = 0; i < c->group->nodes->len; i++)
     c->inside[((GraphNode *)c->group->nodes->pdata[i])->index] = true;
   unsigned room = c->g->fuser.max_steps - MIN(c->group->nodes->len, c->g->fuser.max_steps);
-  for (unsigned i = c->group->anchor->index + 1; i < nodes->len && c->joining->len < room; i++) {
-    GraphNode *node = nodes->pdata[i];
-    if (c->inside[i] || !follows(c, node)) continue;
-    c->inside[i] = true;
+  unsigned last = 0; /* behind it nobody reads what is inside */
+  double work = c->group->work;
+  for (unsigned i = 0; i < c->group->nodes->len; i++)
+    last = MAX(last, last_reader(c->g, c->group->nodes->pdata[i]));
+  for (c->end = c->group->anchor->index + 1; c->end <= last && c->joining->len < room; c->end++) {
+    GraphNode *node = nodes->pdata[c->end];
+    if (c->inside[c->end] || !follows(c, node)) continue;
+    work += step_operations_of(node);
+    if (work > c->g->fuser.max_work) return false;
+    c->inside[c->end] = true;
+    last = MAX(last, last_reader(c->g, node));
     g_ptr_array_add(c->joining, node);
     if (count_results(c) == 1) return true;
   }
@@ -309,19 +467,25 @@ static void converge(Grouping *g, Group *group)
   if (!group->anchor || g->fuser.none) return;
   const GraphNode *last = group->nodes->pdata[group->nodes->len - 1];
   const GraphTensor *result = last->outputs[0];
-  if (result->is_output || g->readers[result->index]->len < 2) return;
+  if (result->is_output || g->fuser.readers[result->index]->len < 2) return;
   for (unsigned i = 1; i < last->n_outputs; i++)
     if (last->outputs[i]) return;
-  g_autofree bool *inside = g_new0(bool, g->fuser.nodes->len), *tainted = g_new0(bool, g->fuser.nodes->len);
   g_autoptr(GPtrArray) joining = g_ptr_array_new();
-  Closure closure = {g, group, inside, tainted, joining};
-  if (!close_branches(&closure)) return;
+  Closure closure = {.g = g, .group = group, .inside = g->inside, .tainted = g->tainted, .joining = joining};
+  bool closed = close_branches(&closure);
+  clear_closure(&closure);
+  if (!closed) return;
   unsigned before = group->nodes->len;
   for (unsigned i = 0; i < joining->len; i++) {
     g_ptr_array_add(group->nodes, joining->pdata[i]);
     g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = group;
   }
-  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group)) return;
+  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group)) {
+    for (unsigned i = 0; i < joining->len; i++)
+      group->work += step_operations_of(joining->pdata[i]);
+    settle_levels(g, group);
+    return;
+  }
   g_ptr_array_set_size(group->nodes, (int)before);
   for (unsigned i = 0; i < joining->len; i++)
     g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = NULL;
@@ -353,6 +517,8 @@ static void place_elementwise(Grouping *g, GraphNode *node)
   }
   g_ptr_array_add(best->nodes, node);
   g->fuser.group_of[node->index] = best;
+  best->work += step_operations_of(node);
+  settle_levels(g, best);
   note_inputs(g, node, best);
   converge(g, best);
 }
@@ -368,7 +534,7 @@ static void place_anchor(Grouping *g, GraphNode *node)
   if (before->kind != FUSED_ELEMENTWISE || before->nodes->len >= g->fuser.max_steps) return;
   for (unsigned i = 0; i < before->nodes->len; i++) { /* everything stays inside */
     const GraphTensor *tensor = ((GraphNode *)before->nodes->pdata[i])->outputs[0];
-    const GPtrArray *list = g->readers[tensor->index];
+    const GPtrArray *list = g->fuser.readers[tensor->index];
     bool stays = !tensor->is_output && graph_same_shape(tensor, source);
     for (unsigned j = 0; j < list->len; j++)
       stays = stays && (list->pdata[j] == node || group_of(g, list->pdata[j]) == before);
@@ -397,6 +563,8 @@ static void place_anchor(Grouping *g, GraphNode *node)
 
 static void place_nodes(Grouping *g)
 {
+  g->inside = arena_new_array(g->fuser.arena, bool, g->fuser.nodes->len + 1);
+  g->tainted = arena_new_array(g->fuser.arena, bool, g->fuser.nodes->len + 1);
   for (unsigned i = 0; i < g->fuser.nodes->len; i++) {
     GraphNode *node = g->fuser.nodes->pdata[i];
     if (g->fuser.group_of[i]) continue; /* has joined with others */
@@ -432,40 +600,50 @@ static const char *chain_of(Fuser *fuser, const Group *group)
   return arena_strdup(fuser->arena, name->str);
 }
 
+/* `taken`: names, with the last number that each was given another name by. */
 static const char *unique_name(Fuser *fuser, const char *chain, GHashTable *taken)
 {
   const char *name = chain;
-  for (unsigned i = 1; g_hash_table_contains(taken, name); i++)
-    name = arena_printf(fuser->arena, "%s_%u", chain, i);
-  g_hash_table_add(taken, (void *)name);
+  unsigned number = GPOINTER_TO_UINT(g_hash_table_lookup(taken, chain));
+  while (g_hash_table_contains(taken, name))
+    name = arena_printf(fuser->arena, "%s_%u", chain, ++number);
+  g_hash_table_insert(taken, (void *)chain, GUINT_TO_POINTER(number));
+  if (name != chain) g_hash_table_insert(taken, (void *)name, NULL);
   return name;
+}
+
+static void add_edge(Grouping *g, Group *group, Group *source, void *data)
+{
+  OrderEdge edge = {source->seen, group->seen};
+  g_array_append_val(data, edge);
 }
 
 /* Groups in an order in which each comes after those it reads from; ties by first node. */
 static void order_groups(Grouping *g, GPtrArray *ordered)
 {
   const GPtrArray *groups = g->fuser.groups;
-  g_autoptr(GHashTable) done = g_hash_table_new(NULL, NULL);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (unsigned i = 0; i < groups->len; i++) {
-      Group *group = groups->pdata[i];
-      bool ready = !group->absorbed && !g_hash_table_contains(done, group);
-      for (unsigned j = 0; ready && j < group->nodes->len; j++) {
-        const GraphNode *node = group->nodes->pdata[j];
-        for (unsigned k = 0; ready && k < node->n_inputs; k++)
-          for (unsigned w = 0; ready && w < n_writers(node->inputs[k]); w++) {
-            const GraphNode *producer = writer(g, node->inputs[k], w);
-            Group *other = producer ? group_of(g, producer) : NULL;
-            ready = !other || other == group || g_hash_table_contains(done, other);
-          }
-      }
-      if (!ready) continue;
-      g_hash_table_add(done, group);
-      g_ptr_array_add(ordered, group);
-      progress = true;
-    }
+  g_autoptr(GPtrArray) whole = g_ptr_array_new();
+  g_autoptr(GArray) edges = g_array_new(FALSE, FALSE, sizeof(OrderEdge));
+  g_autofree unsigned *order = g_new(unsigned, groups->len + 1);
+  for (unsigned i = 0; i < groups->len; i++) {
+    Group *group = groups->pdata[i];
+    if (group->absorbed) continue;
+    group->seen = whole->len; /* its place in the list */
+    g_ptr_array_add(whole, group);
   }
+  for (unsigned i = 0; i < whole->len; i++)
+    visit_sources(g, whole->pdata[i], add_edge, edges);
+  unsigned n = order_by_rounds(whole->len, (const OrderEdge *)(void *)edges->data, edges->len, order);
+  for (unsigned i = 0; i < n; i++)
+    g_ptr_array_add(ordered, whole->pdata[order[i]]);
+  for (unsigned i = 0; i < whole->len; i++)
+    ((Group *)whole->pdata[i])->seen = 0;
+}
+
+static int by_number(gconstpointer a, gconstpointer b)
+{
+  unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+  return (x > y) - (x < y);
 }
 
 static void set_dependencies(Grouping *g, Fusion *fusion)
@@ -474,17 +652,18 @@ static void set_dependencies(Grouping *g, Fusion *fusion)
   memset(last, -1, (g->fuser.tensors->len + 1) * sizeof *last);
   for (unsigned i = 0; i < fusion->n; i++) {
     FusedOperator *fused = fusion->operators[i];
-    unsigned *list = arena_new_array(fusion->arena, unsigned, i);
-    g_autofree bool *is_on = g_new0(bool, i + 1);
+    g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(unsigned));
     for (unsigned j = 0; j < fused->n_inputs; j++)
       for (unsigned k = 0; k < n_writers(fused->inputs[j].tensor); k++) {
         const GraphTensor *tensor = fused->inputs[j].tensor;
         int before = last[tensor->n_parts ? tensor->parts[k]->index : tensor->index];
-        if (before >= 0) is_on[before] = true;
+        if (before >= 0) g_array_append_val(list, before);
       }
-    for (unsigned j = 0; j < i; j++)
-      if (is_on[j]) list[fused->n_depends++] = j;
-    fused->depends_on = list;
+    g_array_sort(list, by_number);
+    unsigned *sorted = arena_memdup(fusion->arena, list->data, list->len * sizeof(unsigned));
+    for (unsigned j = 0; j < list->len; j++)
+      if (!j || sorted[j] != sorted[fused->n_depends - 1]) sorted[fused->n_depends++] = sorted[j];
+    fused->depends_on = sorted;
     for (unsigned j = 0; j < fused->n_outputs; j++)
       last[fused->outputs[j].tensor->index] = (int)i;
   }
@@ -509,10 +688,10 @@ static bool is_complete(const Grouping *g, const GPtrArray *ordered)
 }
 
 /* What the graph does not give has memory of its own, once for all parts. */
-static void add_intermediate(GPtrArray *intermediates, const GraphTensor *tensor)
+static void add_intermediate(GPtrArray *intermediates, GHashTable *added, const GraphTensor *tensor)
 {
   if (tensor->whole) tensor = tensor->whole;
-  if (!tensor->is_output && !g_ptr_array_find(intermediates, tensor, NULL))
+  if (!tensor->is_output && g_hash_table_add(added, (void *)tensor))
     g_ptr_array_add(intermediates, (void *)tensor);
 }
 
@@ -520,6 +699,7 @@ static void finish(Grouping *g, Fusion *fusion)
 {
   g_autoptr(GPtrArray) ordered = g_ptr_array_new(), intermediates = g_ptr_array_new();
   g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) added = g_hash_table_new(NULL, NULL);
   order_groups(g, ordered);
   if (!is_complete(g, ordered)) {
     fuser_note(&g->fuser, "groups would wait for each other: every node becomes a kernel");
@@ -537,7 +717,7 @@ static void finish(Grouping *g, Fusion *fusion)
     fused->name = unique_name(&g->fuser, fused->chain, names);
     fusion->operators[i] = fused;
     for (unsigned j = 0; j < fused->n_outputs; j++)
-      add_intermediate(intermediates, fused->outputs[j].tensor);
+      add_intermediate(intermediates, added, fused->outputs[j].tensor);
   }
   fusion->n_intermediates = intermediates->len;
   fusion->intermediates =
@@ -565,16 +745,17 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
   Fusion *fusion = g_new0(Fusion, 1);
   fusion->arena = arena_new();
   fusion->graph = graph;
-  Grouping g = {
-      .fuser = {.arena = fusion->arena,
-                .graph = graph,
-                .nodes = g_ptr_array_new(),
-                .tensors = g_ptr_array_new(),
-                .groups = g_ptr_array_new(),
-                .notes = g_ptr_array_new(),
-                .none = options && options->none,
-                .options = options,
-                .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT}};
+  Grouping g = {.fuser = {.arena = fusion->arena,
+                          .graph = graph,
+                          .nodes = g_ptr_array_new(),
+                          .tensors = g_ptr_array_new(),
+                          .groups = g_ptr_array_new(),
+                          .notes = g_ptr_array_new(),
+                          .none = options && options->none,
+                          .options = options,
+                          .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT,
+                          .max_tensors = MAX_TENSORS,
+                          .max_work = MAX_WORK}};
   bool ok = fuser_prepare(&g.fuser, &local);
   if (ok) {
     index_tensors(&g);

@@ -528,25 +528,29 @@ static void settle_gemm(Assembly *at, Space *space)
 
 /* ---- outputs, symbols, names ---- */
 
+/* Some node that is not inside reads the tensor, or a view of it. Before grouping, when who reads a node's
+ * results comes behind it, nobody does. */
+static bool is_read_outside(const Fuser *fuser, const GraphTensor *tensor, GHashTable *inside)
+{
+  const GPtrArray *readers = fuser->readers ? fuser->readers[tensor->index] : NULL;
+  for (unsigned i = 0; readers && i < readers->len; i++)
+    if (!g_hash_table_contains(inside, readers->pdata[i])) return true;
+  return false;
+}
+
 /* Tensors that the graph gives or that nodes of other groups read. */
 static void add_outputs(Assembly *at)
 {
   const Group *group = at->group;
-  g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL), outside = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < group->nodes->len; i++)
     g_hash_table_add(inside, group->nodes->pdata[i]);
-  for (unsigned i = 0; i < at->fuser->nodes->len; i++) {
-    const GraphNode *node = at->fuser->nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs && !g_hash_table_contains(inside, node); j++)
-      if (node->inputs[j]) g_hash_table_add(outside, GUINT_TO_POINTER(node->inputs[j]->index + 1));
-  }
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++) {
       const GraphTensor *tensor = node->outputs[j];
       if (!tensor) continue;
-      bool leaves = g_hash_table_contains(outside, GUINT_TO_POINTER(tensor->index + 1)); /* or a view of it */
-      if (!tensor->is_output && !leaves) continue;
+      if (!tensor->is_output && !is_read_outside(at->fuser, tensor, inside)) continue;
       bool reduced = group->kind == FUSED_GEMM && node->op->class_ == OPERATOR_ROW;
       FusedOutput output = {.tensor = tensor,
                             .anchor_output = node == group->anchor ? j : 0,

@@ -56,8 +56,9 @@ static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to)
     const GraphTensor *tensor = ((GraphNode *)group->nodes->pdata[i])->outputs[0];
     bool leaves = false;
     if (tensor->is_output) return false;
-    for (unsigned j = 0; j < fuser->nodes->len; j++) {
-      const GraphNode *reader = fuser->nodes->pdata[j];
+    const GPtrArray *readers = fuser->readers[tensor->index];
+    for (unsigned j = 0; j < readers->len; j++) {
+      const GraphNode *reader = readers->pdata[j];
       const Group *other = fuser->group_of[reader->index];
       if (!reads(reader, tensor) || other == group) continue;
       /* as its B or C it would be needed before the kernel has it */

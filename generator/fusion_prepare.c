@@ -337,6 +337,7 @@ bool fuser_prepare(Fuser *fuser, GError **error)
     g_ptr_array_add(fuser->tensors, fuser->graph->tensors[i]);
   if (!collect_live(fuser, live, error)) return false;
   fuser_expand_zero_points(fuser, live);
+  fuser_split_wide(fuser, live);
   if (!fuser->none) fuser_take_scales(fuser, live);
   fuser_make_views(fuser, live);
   drop_unread(fuser, live);

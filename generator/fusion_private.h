@@ -9,6 +9,9 @@ typedef struct {
   GraphNode *second; /* dual GEMM: the other product */
   GPtrArray *nodes;  /* GraphNode, in topological order */
   bool absorbed;     /* its nodes went into another group */
+  double work;       /* operations of its elementwise nodes, for each element */
+  unsigned level;    /* above those of all groups it reads from */
+  unsigned seen;     /* the search that came by last */
   int64_t mean_of; /* ROW: its sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;
 
@@ -20,8 +23,11 @@ typedef struct {
   GPtrArray *tensors; /* by GraphTensor.index: the graph's, then inserted ones */
   GPtrArray *groups;
   Group **group_of; /* by node index */
+  GPtrArray *
+      *readers; /* by tensor index: nodes that read it or a view of it, once each; NULL: before grouping */
   GPtrArray *notes;
-  unsigned max_steps;
+  unsigned max_steps, max_tensors;
+  double max_work;
   bool none;
   const FusionOptions *options; /* may be NULL */
 } Fuser;
@@ -71,6 +77,9 @@ bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place);
  * copied to rows that do where options->accept_copies says that it pays; intermediates get such rows
  * themselves. `live`: all nodes, in order. */
 void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node);
+
+/* fusion_wide.c: nodes of more tensors than a kernel can read at once become several. `live` is rewritten. */
+void fuser_split_wide(Fuser *fuser, GPtrArray *live);
 
 /* fusion_zero.c: MatMulInteger with zero points becomes nodes without. `live` is rewritten. */
 void fuser_expand_zero_points(Fuser *fuser, GPtrArray *live);

@@ -1,5 +1,6 @@
 /* The nodes of an op description: operators, attributes, links, order. */
 #include "generator/graph_private.h"
+#include "generator/order.h"
 #include <limits.h>
 #include <string.h>
 
@@ -305,23 +306,29 @@ static void report_cycle(Reader *reader, GPtrArray *nodes, const bool *done)
   reader_report(reader, ERROR_INPUT, &start->mark, "cycle", NULL, "the nodes form a cycle: %s", path->str);
 }
 
-/* Each round takes the first ready node after the last one taken, so a sorted file keeps its order at linear
- * cost. */
+/* A sorted file keeps its order. */
 static void order_nodes(Reader *reader, GPtrArray *nodes)
 {
   g_autofree bool *done = g_new0(bool, nodes->len + 1);
+  g_autofree unsigned *order = g_new(unsigned, nodes->len + 1);
+  g_autoptr(GArray) edges = g_array_new(FALSE, FALSE, sizeof(OrderEdge));
   for (unsigned i = 0; i < nodes->len; i++)
     ((GraphNode *)nodes->pdata[i])->index = i;
-  bool progress = true;
-  while (progress) {
-    progress = false;
-    for (unsigned i = 0; i < nodes->len; i++) {
-      if (done[i] || waits_for(nodes->pdata[i], done)) continue;
-      done[i] = progress = true;
-      g_ptr_array_add(reader->nodes, nodes->pdata[i]);
+  for (unsigned i = 0; i < nodes->len; i++) {
+    const GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      OrderEdge edge = {.second = i};
+      if (!node->inputs[j] || !node->inputs[j]->producer) continue;
+      edge.first = node->inputs[j]->producer->index;
+      g_array_append_val(edges, edge);
     }
   }
-  if (reader->nodes->len < nodes->len) report_cycle(reader, nodes, done);
+  unsigned n = order_by_rounds(nodes->len, (const OrderEdge *)(void *)edges->data, edges->len, order);
+  for (unsigned i = 0; i < n; i++) {
+    done[order[i]] = true;
+    g_ptr_array_add(reader->nodes, nodes->pdata[order[i]]);
+  }
+  if (n < nodes->len) report_cycle(reader, nodes, done);
   for (unsigned i = 0; i < reader->nodes->len; i++)
     ((GraphNode *)reader->nodes->pdata[i])->index = i;
 }

@@ -27,8 +27,12 @@ static void put_text(Writer *writer, const char *text)
 
 /* ---- Names: their positions, and what the graph knows of what they stand for ---- */
 
-static const SymbolicFact *find_fact(const Graph *graph, const char *name, bool pointer)
+/* `likely`: where it stands if it is a tensor of the graph and not of fusion's (graph_collect_facts). */
+static const SymbolicFact *find_fact(const Graph *graph, const char *name, bool pointer, unsigned likely)
 {
+  if (likely < graph->facts.n && graph->facts.facts[likely].pointer == pointer &&
+      !strcmp(graph->facts.facts[likely].name, name))
+    return &graph->facts.facts[likely];
   for (unsigned i = 0; i < graph->facts.n; i++) {
     const SymbolicFact *fact = &graph->facts.facts[i];
     if (fact->pointer == pointer && !strcmp(fact->name, name)) return fact;
@@ -36,7 +40,7 @@ static const SymbolicFact *find_fact(const Graph *graph, const char *name, bool 
   return NULL;
 }
 
-static void put_name(Writer *writer, GPtrArray *names, const char *name, bool pointer)
+static void put_name(Writer *writer, GPtrArray *names, const char *name, bool pointer, unsigned likely)
 {
   unsigned i = 0;
   while (i < names->len && strcmp(names->pdata[i], name) != 0)
@@ -44,7 +48,7 @@ static void put_name(Writer *writer, GPtrArray *names, const char *name, bool po
   put(writer, i);
   if (i < names->len) return;
   g_ptr_array_add(names, (void *)name);
-  const SymbolicFact *fact = find_fact(writer->graph, name, pointer);
+  const SymbolicFact *fact = find_fact(writer->graph, name, pointer, likely);
   if (!fact) return put_text(writer, "free");
   put(writer, fact->min);
   put(writer, fact->max);
@@ -57,8 +61,8 @@ static void put_expression(Writer *writer, const Symbolic *expression)
   put(writer, expression->kind);
   switch (expression->kind) {
   case SYMBOLIC_CONSTANT: put(writer, expression->value); break;
-  case SYMBOLIC_SYMBOL: put_name(writer, writer->symbols, expression->name, false); break;
-  case SYMBOLIC_ALIGN: put_name(writer, writer->tensors, expression->name, true); break;
+  case SYMBOLIC_SYMBOL: put_name(writer, writer->symbols, expression->name, false, 0); break;
+  case SYMBOLIC_ALIGN: put_name(writer, writer->tensors, expression->name, true, 0); break;
   default:
     put_expression(writer, expression->a);
     if (expression->kind != SYMBOLIC_NOT) put_expression(writer, expression->b);
@@ -76,7 +80,7 @@ static void put_expressions(Writer *writer, const Symbolic *const *list, unsigne
 
 static void put_tensor(Writer *writer, const GraphTensor *tensor)
 {
-  put_name(writer, writer->tensors, tensor->name, true);
+  put_name(writer, writer->tensors, tensor->name, true, writer->graph->n_dims + tensor->index);
   put(writer, tensor->type);
   put(writer, tensor->kind == TENSOR_COMPUTED);
   put(writer, tensor->align);

@@ -20,13 +20,24 @@ Plan *plan_new(const char *name, const char *gpu_name, const char *gpu_target, c
                  .gpu_name = arena_strdup(arena, gpu_name),
                  .gpu_target = arena_strdup(arena, gpu_target),
                  .gpu_hash = arena_strdup(arena, gpu_hash),
-                 .workspace_bytes = symbolic_constant(arena, 0)};
+                 .workspace_bytes = symbolic_constant(arena, 0),
+                 .names = g_hash_table_new(g_str_hash, g_str_equal)};
   return plan;
 }
 
 void plan_free(Plan *plan)
 {
-  if (plan) arena_free(plan->arena);
+  if (!plan) return;
+  g_hash_table_unref(plan->names);
+  arena_free(plan->arena);
+}
+
+void plan_enter_tensor(Plan *plan, PlanTensor *tensor)
+{
+  tensor->index = plan->n_tensors;
+  *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+  if (!g_hash_table_contains(plan->names, tensor->name))
+    g_hash_table_insert(plan->names, (void *)tensor->name, tensor);
 }
 
 void *plan_grow(Plan *plan, void *array, unsigned n, size_t size)
@@ -103,8 +114,7 @@ PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, N
                          .kind = kind,
                          .type = type,
                          .rank = rank,
-                         .align = MAX(align, number_bytes(type)),
-                         .index = plan->n_tensors};
+                         .align = MAX(align, number_bytes(type))};
   if (rank > PLAN_MAX_RANK) g_error("plan: rank %u", rank);
   const Symbolic *stride = symbolic_constant(plan->arena, 1);
   for (unsigned i = rank; i-- > 0;) {
@@ -112,7 +122,7 @@ PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, N
     tensor->strides[i] = strides ? strides[i] : stride;
     stride = symbolic_mul(plan->arena, stride, shape[i]);
   }
-  *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+  plan_enter_tensor(plan, tensor);
   if (kind == PLAN_WORKSPACE) place(plan, tensor);
   return tensor;
 }
@@ -125,12 +135,9 @@ PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int
     if (symbolic_is_constant(tensor->shape[i], &known)) most[i] = MAX(most[i], known);
   if (!tensor) {
     tensor = arena_new_object(plan->arena, PlanTensor);
-    *tensor = (PlanTensor){.name = arena_strdup(plan->arena, name),
-                           .kind = PLAN_WORKSPACE,
-                           .rank = 2,
-                           .align = WORKSPACE_ALIGN,
-                           .index = plan->n_tensors};
-    *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+    *tensor = (PlanTensor){
+        .name = arena_strdup(plan->arena, name), .kind = PLAN_WORKSPACE, .rank = 2, .align = WORKSPACE_ALIGN};
+    plan_enter_tensor(plan, tensor);
   }
   tensor->type = type;
   for (unsigned i = 0; i < 2; i++)
@@ -148,9 +155,7 @@ void plan_place_shared(Plan *plan)
 
 PlanTensor *plan_tensor(const Plan *plan, const char *name)
 {
-  for (unsigned i = 0; i < plan->n_tensors; i++)
-    if (!strcmp(plan->tensors[i]->name, name)) return plan->tensors[i];
-  return NULL;
+  return g_hash_table_lookup(plan->names, name);
 }
 
 PlanLaunch *plan_add_launch(Plan *plan, const char *name)

@@ -123,6 +123,7 @@ typedef struct Plan {
   unsigned n_symbols;
   PlanTensor **tensors;
   unsigned n_tensors;
+  GHashTable *names;               /* of tensors -> PlanTensor */
   const Symbolic *workspace_bytes; /* owned by the caller; align 256 */
   PlanLaunch **launches;           /* an order that is right on one stream */
   unsigned n_launches;

@@ -188,8 +188,7 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
     return false;
   tensor->kind = (PlanTensorKind)kind;
-  tensor->index = plan->n_tensors;
-  *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+  plan_enter_tensor(plan, tensor);
   return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "zero");
 }
 

@@ -39,6 +39,8 @@ typedef struct StepOperations {
 } StepOperations;
 
 const StepOperations *steps_operations_table(unsigned *n);
+/* Of an elementwise node, whatever its operands are; 0 for others. */
+unsigned step_operations_of(const GraphNode *node);
 /* Operations of all steps, for each element: an estimate, without loads, stores, conversions and what is
  * computed of single numbers, which a thread does once. */
 double steps_operations(const FusedOperator *op);

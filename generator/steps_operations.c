@@ -42,6 +42,16 @@ static bool calls(const FusedStep *step, const StepOperations *entry)
   return true;
 }
 
+unsigned step_operations_of(const GraphNode *node)
+{
+  const FusedStep step = {.op = node->op->id, .attributes = node->attributes};
+  if (node->op->class_ != OPERATOR_ELEMENTWISE) return 0;
+  unsigned operations = MAX(node->n_inputs, 2) - 1;
+  for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)
+    if (calls(&step, &counted[j])) operations = counted[j].n[step_precision(node->outputs[0]->type)];
+  return operations;
+}
+
 /* Does an operand differ from element to element? `steps`: which of the steps before it do. */
 static bool varies(const FusedOperator *op, const FusedOperand *operand, const bool *steps)
 {

@@ -45,7 +45,7 @@ static void test_warnings(void **state)
       "{\"inputs\": {\"A\": {\"type\": \"f32\", \"shape\": [8]}, \"B\": {\"type\": \"f32\", \"shape\": "
       "[8]}},\n"
       " \"nodes\": [{\"op\": \"Relu\", \"inputs\": [\"A\"], \"outputs\": [\"D\"]}], \"outputs\": [\"D\"]}";
-  static const char warning[] = "graph:1:46: warning: no node reads the input `B`\n";
+  static const char warning[] = "graph:1:49: warning: no node reads the input `B`\n";
   adlgen_result *result = compile("h100", text, NULL, NULL);
   assert_memory_equal(adlgen_result_warnings(result), warning, strlen(warning));
   adlgen_result_free(result);

@@ -111,6 +111,7 @@ static void check_relation(Build *build, unsigned i)
 static const struct {
   const char *family, *needs, *why;
 } dependencies[] = {
+    {"product_group", "product_warp", "types and shapes that it cannot take are left to warps"},
     {"copy_tensor", "memory_barrier", "its loads complete on one"},
     {"register_handover", "product_group", "registers move between the warpgroups that it serves"},
     {"matrix_store", "matrix_load", "it is the mirror of the other"},

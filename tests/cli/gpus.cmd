@@ -66,3 +66,6 @@ error: cannot read missing.yaml: No such file or directory
 $ adlgen gpus >/dev/full
 error: cannot write to standard output: No space left on device
 [exit 1]
+
+$ printf 'adl: 1\nname: small\nextends: h100\nsource: "a test file"\nlimits: {shared_per_block: 64 KiB}\n' >small.yaml; adlgen compile $SRC/examples/linear.json --gpu small.yaml --out out --emit ptx | tail -1
+files are under out: small/

@@ -164,6 +164,11 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
+bool choose_is_forced(const Chooser *chooser)
+{
+  return chooser->options && chooser->options->sets && *chooser->options->sets;
+}
+
 bool choose_forced(const Chooser *chooser, const char *name, unsigned *value)
 {
   for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++) {

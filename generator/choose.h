@@ -57,6 +57,8 @@ bool choose_require_align(Chooser *chooser, Choice *choice, const GraphTensor *t
 bool choose_check_sets(const CompileOptions *options, GError **error);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */
 bool choose_forced(const Chooser *chooser, const char *name, unsigned *value);
+/* Does --set name any? What cannot fit then is not left out, but told by how much. */
+bool choose_is_forced(const Chooser *chooser);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(const Chooser *chooser, const Symbolic *expression);

@@ -486,6 +486,8 @@ static bool pair_legal(const GemmCandidate *candidate)
 
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
+  uint64_t ring = (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + RESERVED_SHARED_BYTES;
+  if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
   if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);

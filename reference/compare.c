@@ -38,7 +38,7 @@ double comparison_limit(NumberType type, bool coarse_products, bool fast_sums, i
 
 /* Errors of a whole tensor near their typical size; those of a block, and single elements of many, may have a
  * few times that. */
-#define WHOLE_FACTOR  2.0
+#define WHOLE_FACTOR  1.5
 #define BLOCK_FACTOR  3.0
 #define SINGLE_FACTOR 4.0
 /* Of the plain limit: what every block may be off before anything is known of its errors. */

@@ -10,6 +10,8 @@
 
 /* Tensor cores cut sums off: 1.2e-9 and 1.6e-9 of each term on random data, with 25 and 24 bits. */
 #define CUT_OFF 2.5e-9
+/* Both operands of a product rounded to 11 bits, each by up to 0.69 units of the last place. */
+#define TF32_OPERANDS (1.4 * 0x1p-11)
 
 double error_sum(double a, double b)
 {
@@ -306,9 +308,11 @@ static bool add_term(const ReferenceCall *call, const Value *a, const Value *b, 
 
 /* Of a sum, in units of the root of the sum of the squares of its terms: random roundings of sums that grow
  * with the root of their number, or one cut off in every step. */
-static double accumulation(const ErrorModel *model, double terms)
+static double accumulation(const ErrorModel *model, NumberType type, double terms)
 {
-  return fmax(model->product, fmax(0x1p-24 * (1 + sqrt(terms)), CUT_OFF * terms));
+  if (type == NUMBER_F64) return 1e-13;
+  double operands = type == NUMBER_TF32 ? TF32_OPERANDS : model->product;
+  return fmax(operands, fmax(0x1p-24 * (1 + sqrt(terms)), CUT_OFF * terms));
 }
 
 /* What an operand's errors make of the product if they have one sign, or that of the elements: as where
@@ -358,9 +362,7 @@ static bool of_product(const ReferenceCall *call, const Errors *inputs, Value *c
   bool zeros = !strcmp(call->op, "MatMulInteger");
   double a_zero = zeros && call->n_inputs > 2 ? largest(call->inputs[2]) : 0;
   double b_zero = zeros && call->n_inputs > 3 ? largest(call->inputs[3]) : 0;
-  double accumulator = !out->floats            ? 0
-                       : a->type == NUMBER_F64 ? 1e-13
-                                               : accumulation(model, terms_of(call, out));
+  double accumulator = out->floats ? accumulation(model, a->type, terms_of(call, out)) : 0;
   g_autoptr(Value) a2 = squares_of(a, NULL, a_zero, error),
                    b2 = a2 ? squares_of(b, NULL, b_zero, error) : NULL;
   if (!b2 || (accumulator > 0 && !add_term(call, a2, b2, accumulator, out, results[0].each, error)))

@@ -6,17 +6,18 @@
 #define LARGE 2.001 /* with what rounding makes of 2 */
 /* The same of scores: a softmax of larger ones chooses a few elements. */
 #define LARGE_SCORES 1.001
-/* Halvings of one input at most, in all. */
+/* Halvings of a node's inputs at most. */
 #define MOST_HALVINGS 64
+/* What halving is to make of a size at least: something else, that is large by itself, is left alone. */
+#define PROGRESS 0.9
 /* Factors between a node and the input that is its weight. */
 #define MOST_FACTORS 4
 
 typedef struct Sizing {
   const Graph *graph;
-  double *sizes;      /* by tensor index: expected root of the mean of the squares */
-  double *scales;     /* by tensor index, of inputs */
-  unsigned *halvings; /* as scales */
-  bool *given;        /* as scales: data that are not to be changed */
+  double *sizes;  /* by tensor index: expected root of the mean of the squares */
+  double *scales; /* by tensor index, of inputs */
+  bool *given;    /* as scales: data that are not to be changed */
 } Sizing;
 
 static double extent_of(const GraphTensor *tensor, unsigned dimension)
@@ -148,8 +149,7 @@ static void size_node(Sizing *s, const GraphNode *node)
 static bool may_be_scaled(const Sizing *s, const GraphTensor *tensor)
 {
   return tensor->kind == TENSOR_INPUT && !s->given[tensor->index] &&
-         number_class(tensor->type) == NUMBER_FLOAT && !number_is_small_float(tensor->type) &&
-         s->halvings[tensor->index] < MOST_HALVINGS;
+         number_class(tensor->type) == NUMBER_FLOAT && !number_is_small_float(tensor->type);
 }
 
 static bool multiplies(const GraphNode *node)
@@ -202,13 +202,15 @@ static bool forgets_size(const GraphNode *node)
   return false;
 }
 
-/* Marks the weights that are nearest to a tensor, back along all that its size follows from. */
+/* Marks the inputs that are nearest to a tensor, back along all that its size follows from: of what multiplies
+ * the weight, of all else what is added or chosen. */
 static void mark_weights(const Sizing *s, const GraphTensor *tensor, bool *seen, bool *weights)
 {
   g_autoptr(GPtrArray) stack = g_ptr_array_new();
   g_ptr_array_add(stack, (void *)tensor);
   while (stack->len) {
     const GraphTensor *top = g_ptr_array_steal_index_fast(stack, stack->len - 1);
+    if (may_be_scaled(s, top)) weights[top->index] = true;
     if (seen[top->index] || !top->producer || forgets_size(top->producer)) continue;
     seen[top->index] = true;
     const GraphNode *node = top->producer;
@@ -221,11 +223,10 @@ static void mark_weights(const Sizing *s, const GraphTensor *tensor, bool *seen,
 
 /* ---- halving ---- */
 
-static void halve(Sizing *s, const GraphTensor *input)
+static void scale(Sizing *s, const GraphTensor *input, double by)
 {
-  s->scales[input->index] /= 2;
-  s->sizes[input->index] /= 2;
-  s->halvings[input->index]++;
+  s->scales[input->index] *= by;
+  s->sizes[input->index] *= by;
 }
 
 /* Of all nodes up to one, those that come first in the graph. */
@@ -240,37 +241,50 @@ static unsigned first_reader(const GraphTensor *tensor)
   return tensor->n_consumers ? tensor->consumers[0]->index : 0;
 }
 
+/* Multiplies the inputs and sizes all nodes that follow, up to one. */
+static void scale_inputs(Sizing *s, const bool *inputs, double by, const GraphNode *last)
+{
+  unsigned first = last->index;
+  for (unsigned i = 0; i < s->graph->n_inputs; i++) {
+    const GraphTensor *input = s->graph->inputs[i];
+    if (!inputs[input->index]) continue;
+    scale(s, input, by);
+    first = MIN(first, first_reader(input));
+  }
+  size_up_to(s, first, last);
+}
+
+/* Halves the inputs until a tensor, which `last` or what comes before it makes, is small enough. */
+static void halve_until(Sizing *s, const bool *inputs, const GraphTensor *tensor, double most,
+                        const GraphNode *last)
+{
+  for (unsigned i = 0; i < MOST_HALVINGS && s->sizes[tensor->index] > most; i++) {
+    double before = s->sizes[tensor->index];
+    scale_inputs(s, inputs, 0.5, last);
+    if (s->sizes[tensor->index] <= PROGRESS * before) continue;
+    scale_inputs(s, inputs, 2, last);
+    return;
+  }
+}
+
 static void size_product(Sizing *s, const GraphNode *node)
 {
   size_node(s, node);
-  while (s->sizes[node->outputs[0]->index] > LARGE) {
-    const GraphTensor *weight = weight_of(s, node);
-    double before = s->sizes[node->outputs[0]->index];
-    if (!weight) return;
-    halve(s, weight);
-    size_up_to(s, first_reader(weight), node);
-    if (!(s->sizes[node->outputs[0]->index] < before)) return; /* what it adds is large by itself */
-  }
+  if (!(s->sizes[node->outputs[0]->index] > LARGE)) return;
+  const GraphTensor *weight = weight_of(s, node);
+  g_autofree bool *inputs = g_new0(bool, s->graph->n_tensors + 1);
+  if (weight) inputs[weight->index] = true;
+  halve_until(s, inputs, node->outputs[0], LARGE, node);
 }
 
 static void size_scores(Sizing *s, const GraphNode *node)
 {
   const GraphTensor *scores = node->inputs[0];
-  const Graph *graph = s->graph;
-  g_autofree bool *seen = g_new0(bool, graph->n_tensors + 1), *weights = g_new0(bool, graph->n_tensors + 1);
-  if (s->sizes[scores->index] > LARGE_SCORES) mark_weights(s, scores, seen, weights);
-  while (s->sizes[scores->index] > LARGE_SCORES) {
-    double before = s->sizes[scores->index];
-    unsigned first = node->index;
-    for (unsigned i = 0; i < graph->n_inputs; i++) {
-      const GraphTensor *input = graph->inputs[i];
-      if (!weights[input->index] || !may_be_scaled(s, input)) continue;
-      halve(s, input);
-      first = MIN(first, first_reader(input));
-    }
-    size_up_to(s, first, node);
-    if (!(s->sizes[scores->index] < before)) return;
-  }
+  if (!(s->sizes[scores->index] > LARGE_SCORES)) return;
+  g_autofree bool *seen = g_new0(bool, s->graph->n_tensors + 1);
+  g_autofree bool *inputs = g_new0(bool, s->graph->n_tensors + 1);
+  mark_weights(s, scores, seen, inputs);
+  halve_until(s, inputs, scores, LARGE_SCORES, node);
 }
 
 /* Where a size beyond order 1 hides what follows: probabilities of one element, powers beyond the type. */
@@ -284,7 +298,6 @@ double *default_data_scales(const Graph *graph, Tensor *const *inputs, Tensor *c
   Sizing s = {.graph = graph,
               .sizes = g_new0(double, graph->n_tensors + 1),
               .scales = g_new0(double, graph->n_tensors + 1),
-              .halvings = g_new0(unsigned, graph->n_tensors + 1),
               .given = g_new0(bool, graph->n_tensors + 1)};
   for (unsigned i = 0; i < graph->n_inputs; i++) {
     const GraphTensor *input = graph->inputs[i];
@@ -307,7 +320,6 @@ double *default_data_scales(const Graph *graph, Tensor *const *inputs, Tensor *c
     scales[i] = s.scales[graph->inputs[i]->index];
   g_free(s.sizes);
   g_free(s.scales);
-  g_free(s.halvings);
   g_free(s.given);
   return scales;
 }

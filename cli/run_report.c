@@ -43,15 +43,13 @@ static void tell_wide(GString *text, const GraphTensor *output, const RunCompari
   if (number_class(output->type) != NUMBER_FLOAT)
     g_string_append_printf(text, "right results may differ in %zu elements, which proves nothing",
                            c->undetermined);
-  else if (c->limit > c->widest)
+  else
     g_string_append_printf(text, "a limit of %.1e proves nothing, %.1e is the widest that does", c->limit,
                            c->widest);
-  else
-    g_string_append_printf(text, "%zu elements could be anything within the limit", c->undetermined);
   if (comparison->wider) tell_wider(text, comparison->wider);
-  g_string_append(text, comparison->admitted ? "; admitted\n"
-                                             : "; smaller values decide more, --tolerance asks for more, "
-                                               "--admit-wide for no more\n");
+  g_string_append(text, comparison->admitted
+                            ? "; admitted\n"
+                            : "; other data may prove more, --admit-wide takes it as it is\n");
 }
 
 char *run_comparison_reason(const GraphTensor *output, const RunComparison *comparison)

@@ -287,7 +287,7 @@ Comparison compare_with_errors(const Tensor *out, const Value *reference, const 
   Comparison c = compare_floats(out, reference, &allowance, most, false);
   bool many = are_many(c.undetermined, out->n), ok = c.ok; /* of what is determined */
   if (many) c = compare_floats(out, reference, &allowance, most, true);
-  c.wide = c.limit > widest || (many && most > widest);
+  c.wide = c.limit > widest;
   c.ok = c.ok && ok && !c.outliers && !c.wrong_blocks;
   return c;
 }
@@ -313,6 +313,5 @@ double comparison_width(const Value *reference, const double *errors, double lim
   }
   bool many = are_many(n_undetermined, reference->n);
   const Sums *sums = many ? &all : &determined;
-  double width = WHOLE_FACTOR * ratio(sums->error, sums->norm) / widest;
-  return many ? fmax(width, 1) : width;
+  return WHOLE_FACTOR * ratio(sums->error, sums->norm) / widest;
 }

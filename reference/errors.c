@@ -315,6 +315,10 @@ static double accumulation(const ErrorModel *model, NumberType type, double term
   return fmax(operands, fmax(0x1p-24 * (1 + sqrt(terms)), CUT_OFF * terms));
 }
 
+/* Signs that have nothing to do with the other operand's make sums that reach twice the root of the sum of the
+ * squares now and then, which is no sign of errors in common; those that are exceed it by far. */
+#define COMMON_PART 0.5
+
 /* What an operand's errors make of the product if they have one sign, or that of the elements: as where
  * several elements have one error in common. */
 static bool add_common(const ReferenceCall *call, unsigned operand, const Errors *errors, bool by_sign,
@@ -333,7 +337,7 @@ static bool add_common(const ReferenceCall *call, unsigned operand, const Errors
   two.n_inputs = 2;
   g_autoptr(Value) product = run_with(&two, operand ? factor : moved, operand ? moved : factor, error);
   for (size_t i = 0; product && i < product->n; i++)
-    common[i] = fmax(common[i], fabs(product->floats[i]));
+    common[i] = fmax(common[i], COMMON_PART * fabs(product->floats[i]));
   return product != NULL;
 }
 

@@ -50,7 +50,8 @@ bool reference_knows(const char *op);
 /* ---- comparison ---- */
 
 typedef struct Comparison {
-  double error; /* ||out - ref|| / ||ref|| of elements that are determined, or of all if `wide`; ||out - ref||
+  double
+      error; /* ||out - ref|| / ||ref|| of elements that are determined, or of all if few are; ||out - ref||
                    if the reference is zero; integers: elements that differ */
   double max_abs; /* largest |out - ref| of those, where both are finite */
   double limit;
@@ -62,7 +63,7 @@ typedef struct Comparison {
   size_t undetermined; /* elements of which the limit could not prove anything */
   size_t worst; /* the first misplaced element, or the outlier that is furthest off, or that of max_abs */
   bool ok;      /* within the limits, whatever they are */
-  bool wide;    /* but these prove nothing: above `widest`, or too many elements are undetermined */
+  bool wide;    /* but these prove nothing: above `widest`; integers: too many may be another */
 } Comparison;
 
 /* The limit for a type. coarse_products: some product was taken in tf32, or of 8-bit floats, which results of

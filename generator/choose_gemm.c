@@ -224,6 +224,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "owners", 1);
     choice_set_int(choice, "reuse", tile.reuse);
   }
+  choice->group = tile.group;
   choice->alone = starts_alone(chooser, choice, &tile);
   choice->keep_a = fast && !tile.swapped && keeps_rows(chooser, choice, &tile);
   choice->stages = tile.stages;
@@ -293,6 +294,7 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
 
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
+  gemm_fit_forced(chooser, choice);
   int64_t least, most = most_rows(chooser, choice);
   symbolic_range(chooser->op->gemm.m, &chooser->graph->facts, &least, &(int64_t){0});
   GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),

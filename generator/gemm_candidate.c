@@ -252,6 +252,12 @@ bool gemm_candidate_may_be_askew(const Chooser *chooser)
   return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
 }
 
+bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(chooser, candidate);
+  return candidate->stages * stage_bytes(chooser, candidate) + exchange <= block_room(chooser, candidate);
+}
+
 #define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -282,19 +288,6 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
   return tile;
-}
-
-double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  double down = MAX(1, candidate->cluster), across = MAX(1, candidate->across); /* clusters begin whole */
-  double columns = (double)choose_maximum(chooser, gemm->n),
-         high = candidate->swapped ? columns : (double)rows,
-         wide = candidate->swapped ? (double)rows : columns;
-  double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
-  for (unsigned i = 0; i < gemm->n_batch; i++)
-    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
-  return tiles;
 }
 
 GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)

@@ -59,6 +59,10 @@ double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candida
  * room for more slots, `once` and the stages say so. */
 GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows);
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
+/* Do its ring and what its blocks exchange fit into shared memory? */
+bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate);
+/* generator/gemm_forced.c: what --set left open in a choice of a tile is made to fit what it set. */
+void gemm_fit_forced(Chooser *chooser, Choice *choice);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can.

@@ -1,5 +1,19 @@
 /* Of the ways to compute a matrix product the cheapest, and what --explain shows of how it was found. */
 #include "generator/gemm_candidate.h"
+#include <math.h>
+
+double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  double down = MAX(1, candidate->cluster), across = MAX(1, candidate->across); /* clusters begin whole */
+  double columns = (double)choose_maximum(chooser, gemm->n),
+         high = candidate->swapped ? columns : (double)rows,
+         wide = candidate->swapped ? (double)rows : columns;
+  double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
+  return tiles;
+}
 
 static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m)
 {

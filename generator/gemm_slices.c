@@ -50,7 +50,7 @@ void gemm_append_even(const Chooser *chooser, GArray *list, unsigned bm, unsigne
 static const unsigned numbers[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 22, 33, 44, 66};
 #define TRIED 2 /* of these, the largest that leave every block an SM */
 /* A cluster's split does with its shared memory what a few slices do through device memory. */
-#define LEAST      3
+#define LEAST      4
 #define LEAST_THIN 9
 /* k steps of a slice: leaving and finding the sums takes as long as a dozen. */
 #define LEAST_STEPS      16

@@ -81,7 +81,9 @@ bool argument_split(const char *option, const char *text, char **name, char **va
 char *help_program(void);
 char *help_command(const Command *command);
 char *help_man_page(const char *version);
-char *help_completion(void);
+char *completion_bash(void);
+char *completion_zsh(void);
+char *completion_fish(void);
 
 /* ---- output ---- */
 

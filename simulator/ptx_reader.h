@@ -23,7 +23,7 @@ typedef struct Reader {
   PtxSymbol *last_label;
   GPtrArray *aliases;   /* PtxAlias */
   GPtrArray *variables; /* PtxSymbol: of the module, also those that stand in functions */
-  Mark target_mark; /* of the .target that the module is for */
+  Mark target_mark;     /* of the .target that the module is for */
   unsigned depth;
   GError **error;
 } Reader;

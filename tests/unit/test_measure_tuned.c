@@ -139,11 +139,11 @@ static void leaves_out_what_is_stale(void **state)
 {
   g_autoptr(Gpu) h100 = gpu_of("h100");
   static const char *const stale[][2] = {
-      {"{version: 1, gpu: a100, sms: 108, generation: 1, entries: []}",
+      {"{\"version\": 1, \"gpu\": \"a100\", \"sms\": 108, \"generation\": 1, \"entries\": []}",
        "tuned: f is left out: it is for a100"},
-      {"{version: 1, gpu: h100, sms: 114, generation: 1, entries: []}",
+      {"{\"version\": 1, \"gpu\": \"h100\", \"sms\": 114, \"generation\": 1, \"entries\": []}",
        "tuned: f is left out: it was measured on 114 SMs, h100 is described with 132"},
-      {"{version: 1, gpu: h100, sms: 132, generation: 99, entries: []}",
+      {"{\"version\": 1, \"gpu\": \"h100\", \"sms\": 132, \"generation\": 99, \"entries\": []}",
        "tuned: f is left out: it was measured with kernels of generation 99, this program's are of 1"},
   };
   for (unsigned i = 0; i < G_N_ELEMENTS(stale); i++) {

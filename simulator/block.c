@@ -167,6 +167,7 @@ void cluster_free(Cluster *c)
     g_free(b->warps);
     g_free(b->defined);
     g_free(b->layouts);
+    if (b->boxes) g_array_free(b->boxes, TRUE);
     for (unsigned k = 0; b->product_cache && k <= b->n_warps / 4; k++)
       g_aligned_free(b->product_cache[k]);
     g_free(b->product_cache);

@@ -53,6 +53,8 @@ typedef void (*BoxPiece)(void *user, uint32_t shared_offset, uint64_t global, ui
 typedef bool (*BoxRow)(void *user, uint32_t shared_offset, uint64_t global, unsigned bytes);
 void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset, BoxRow row,
                     BoxPiece piece, void *user);
+/* Of a store: does its box lie further outside of the tensor than that of any tile at its end? */
+bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5]);
 uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address);
 
 void bulk_land(PendingOperation *p);

@@ -69,6 +69,8 @@ typedef struct Loader {
   const Product *product;
   bool reported, check; /* check: races are looked for, at the issue */
   uint32_t width;       /* the swizzle that the descriptor names */
+  bool gaps;            /* its rows do not lie side by side */
+  uint32_t home;        /* the first piece of the operand, 0: none yet */
 } Loader;
 
 static void refuse_chunk(Loader *q, uint32_t address)
@@ -79,6 +81,27 @@ static void refuse_chunk(Loader *q, uint32_t address)
           "a product reads shared address 0x%x; the block's shared memory is 0x%llx to 0x%llx", address,
           (unsigned long long)b->shared_base, (unsigned long long)b->shared_bytes);
   q->reported = true;
+}
+
+/* What a descriptor says that can hardly be meant: of an operand stored along k in a swizzled pattern of eight rows,
+ * groups of rows that overlap, and a start in the middle of a pattern, as after a step along k beyond the pattern. */
+static void begin_operand(Loader *q, const MatrixDescriptor *m, bool along_k, unsigned rows)
+{
+  const Run *run = q->w->block->cluster->run;
+  const uint32_t pattern = 8 * m->width;
+  q->width = m->width;
+  q->home = 0;
+  q->gaps = along_k && m->stride != pattern;
+  if (!q->check || !along_k || m->width == 16) return;
+  if (m->start % pattern >= m->width && !m->base_offset)
+    fault_party(q->w, q->in, 0, SIM_FAULT_WGMMA, !run->ours, m->start, NULL,
+                "an operand begins at %s, in row %u of a swizzle pattern of 8 rows, and the descriptor has "
+                "no base offset",
+                shared_name(q->w->block, m->start).text, m->start % pattern / m->width);
+  if (m->stride < pattern && rows > 8)
+    fault_party(q->w, q->in, 0, SIM_FAULT_WGMMA, !run->ours, m->start, NULL,
+                "groups of 8 rows of an operand overlap: they take %u bytes each and are %u apart", pattern,
+                (unsigned)m->stride);
 }
 
 /* n pieces of 16 bytes, at most 16; what is outside of shared memory reads as zero. Bit per piece that holds
@@ -99,7 +122,8 @@ static uint32_t load_chunks(Loader *q, const uint32_t *addresses, unsigned n, vo
     undefined |= (uint32_t)!is_defined16(b->defined, address) << i;
     inside[n_inside++] = address;
   }
-  if (q->check && b->check) race_product_read(q->w, q->in, q->product, q->width, inside, n_inside);
+  if (q->check && b->check)
+    race_product_read(q->w, q->in, q->product, q->width, inside, n_inside, &q->home, q->gaps);
   return undefined;
 }
 
@@ -132,7 +156,7 @@ static ProductFormat format_of(const GroupProduct *s, bool is_a, Accumulation mo
 static void gather_rows(Loader *q, const GroupProduct *s, uint32_t v[4][LANES], uint64_t *bad)
 {
   MatrixDescriptor m = read_descriptor(q->product->a);
-  q->width = m.width;
+  begin_operand(q, &m, !s->transpose_a, 64);
   unsigned first = 2 * (q->w->id & 3);
   for (unsigned r = 0; r < 4 && !s->transpose_a; r++)
     gather_along(q, &m, first + (r & 1), r >> 1, v[r], bad, 8 * (r & 1));
@@ -153,7 +177,7 @@ static void load_columns(Loader *q, const GroupProduct *s, Accumulation mode, Pr
   const ProductKernels *kernels = product_kernels();
   const ProductFormat format = format_of(s, false, mode);
   MatrixDescriptor m = read_descriptor(q->product->b);
-  q->width = m.width;
+  begin_operand(q, &m, !s->transpose_b, s->n);
   uint32_t v[LANES] __attribute__((aligned(64))), words[16][4] __attribute__((aligned(64))), addresses[16];
   for (unsigned t = 0; t < s->n / 8; t++) {
     tiles[t].special = false;

@@ -330,6 +330,7 @@ static bool read_outputs(SimLaunchFile *f, Node *node, GError **error)
     int index = find_buffer(f, node->keys[i]);
     if (index < 0) return fail(node->items[i], error, "there is no buffer '%s'", node->keys[i]);
     if (!node_string(node->items[i], &name, error)) return false;
+    f->launch.buffers[index].output = true;
     f->outputs[f->n_outputs++] = (FileOutput){(unsigned)index, path_of(f, name)};
     node->taken[i] = true;
   }

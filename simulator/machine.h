@@ -267,7 +267,9 @@ struct Block {
   Barrier barriers[16];
   GArray *mbarriers;                     /* Mbarrier */
   uint64_t mbarrier_begin, mbarrier_end; /* between them they all lie */
-  uint8_t *layouts; /* per 16 bytes of shared: 1 + swizzle of the box loaded there last, NULL: no boxes */
+  uint16_t
+      *layouts;  /* per 16 bytes of shared: 1 + index in boxes of the one loaded there last; NULL: no boxes */
+  GArray *boxes; /* LoadedBox: layout.c; NULL: none */
   unsigned live_warps;
   bool triggered; /* it has allowed dependent launches to start, or has ended */
   int64_t register_pool;
@@ -304,7 +306,7 @@ typedef struct Buffer {
   uint8_t *data;
   uint64_t bytes, address;
   uint64_t *defined; /* bit per byte, NULL: all defined */
-  bool owned, variable;
+  bool owned, variable, output;
   void *check;
 } Buffer;
 
@@ -444,6 +446,8 @@ typedef struct FaultParty {
 } FaultParty;
 void fault_party(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, bool is_finding, uint64_t address,
                  const FaultParty *other, const char *format, ...) G_GNUC_PRINTF(8, 9);
+/* At the end of the last launch: outputs with bytes that nobody has written. */
+void report_outputs(const Run *run);
 void finding(Warp *w, const Inst *in, unsigned lane, SimFaultKind kind, uint64_t address, const char *format,
              ...) G_GNUC_PRINTF(6, 7);
 

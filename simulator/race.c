@@ -601,11 +601,11 @@ void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, Access
 /* --- products --- */
 
 void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width, const uint32_t *offsets,
-                       unsigned n)
+                       unsigned n, uint32_t *home, bool gaps)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
-  if (n) layout_product(w, in, width, offsets[0]);
+  if (n) layout_product(w, in, width, offsets, n, home, gaps);
   Access a = {.warp = w, .in = in, .block = w->block, .bytes = 16, .kind = ACCESS_READ};
   a.proxy = PROXY_ASYNC;
   a.agent = 2 * k->warps + (agent_of(k, w) & ~3u);

@@ -66,9 +66,10 @@ void race_bulk_wait(Warp *w, uint32_t mask, uint32_t keep, bool source_only);
 void race_async_global(BulkOperation *op, const Place *p, unsigned bytes, AccessKind kind);
 void race_store_async(Warp *w, const Inst *in, unsigned lane, const Place *to, unsigned bytes, Block *b,
                       const Mbarrier *m);
-/* n pieces of 16 bytes of shared memory, swizzled by width bytes (16: not) */
+/* n pieces of 16 bytes of shared memory, swizzled by width bytes (16: not). *home: the first piece of the operand, 0
+ * before; gaps: its rows do not lie side by side */
 void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width, const uint32_t *offsets,
-                       unsigned n);
+                       unsigned n, uint32_t *home, bool gaps);
 void race_product_wait(Warp *w, uint32_t keep);
 /* Is what the warp does next ordered behind the start of the block? Races are tracked. */
 bool race_knows_start(const Warp *w, const Block *b);

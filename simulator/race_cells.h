@@ -26,9 +26,12 @@ void cells_touch(const Clocks *k, const Access *a, bool atomic);
 /* Who wrote the byte last: its agent in *agent. NULL if nobody has. */
 const Inst *cells_writer(const Warp *w, const Block *b, uint32_t offset, unsigned *agent);
 
-/* layout.c: boxes that were loaded with one swizzle and are read by products with another */
+/* layout.c: boxes that were loaded with one swizzle and are read by products with another, and products that leave them */
+typedef struct LoadedBox LoadedBox;
 void layout_loaded(Block *b, const BulkOperation *op);
-void layout_product(Warp *w, const Inst *in, uint32_t width, uint32_t offset);
+/* Pieces of one operand; *home: its first one, 0: these are. gaps: its rows do not lie side by side. */
+void layout_product(Warp *w, const Inst *in, uint32_t width, const uint32_t *offsets, unsigned n,
+                    uint32_t *home, bool gaps);
 
 static inline const Inst *instruction_at(const Warp *w, uint16_t pc)
 {

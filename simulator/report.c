@@ -86,6 +86,48 @@ static void record(Warp *w, const Inst *in, const Inst *cause, unsigned lane, Si
   g_mutex_unlock(&run->session->lock);
 }
 
+/* Bytes of an output that are undefined, and the first of them. */
+static uint64_t count_unwritten(const Buffer *b, uint64_t *first)
+{
+  uint64_t n = 0;
+  for (uint64_t i = 0; i < b->bytes; i += 64) {
+    uint64_t all = b->bytes - i >= 64 ? ~0ull : (1ull << (b->bytes - i)) - 1,
+             missing = ~b->defined[i / 64] & all;
+    if (missing && !n) *first = i + (uint64_t)__builtin_ctzll(missing);
+    n += (uint64_t)__builtin_popcountll(missing);
+  }
+  return n;
+}
+
+void report_outputs(const Run *run)
+{
+  Session *s = run->session;
+  for (unsigned i = 0; i < s->n_buffers; i++) {
+    const Buffer *b = &s->buffers[i];
+    uint64_t first = 0, n = b->output && b->defined ? count_unwritten(b, &first) : 0;
+    g_autofree char *key = g_strdup_printf("output %u", i);
+    if (!n || !(s->options->checkers >> SIM_FAULT_UNDEFINED & 1) || !g_hash_table_add(s->seen, g_strdup(key)))
+      continue;
+    SimResult *r = s->result;
+    r->faults = g_renew(SimFault, r->faults, r->n_faults + 1);
+    const PtxInstruction *end = run->kernel->code[run->kernel->n_code - 1].source;
+    r->faults[r->n_faults++] = (SimFault){
+        .kind = SIM_FAULT_UNDEFINED,
+        .finding = !s->options->strict,
+        .message = g_strdup_printf(
+            "%llu of %llu bytes of output '%s' are never written, the first is byte %llu",
+            (unsigned long long)n, (unsigned long long)b->bytes, b->name, (unsigned long long)first),
+        .instruction = g_strdup(end->text),
+        .line = end->mark.line,
+        .column = end->mark.column,
+        .address = b->address + first,
+        .file = g_strdup(run->kernel->module->source->name),
+        .launch = g_strdup(run->name),
+        .count = 1};
+    r->n_errors += s->options->strict;
+  }
+}
+
 #define FORMATTED(call)                                                                                      \
   va_list list;                                                                                              \
   va_start(list, format);                                                                                    \

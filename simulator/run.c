@@ -201,7 +201,7 @@ static bool make_buffers(Session *s, const PtxFunction *f, const SimLaunch *laun
   for (unsigned i = 0; i < launch->n_buffers; i++) {
     const SimBuffer *b = &launch->buffers[i];
     if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
-    s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes};
+    s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes, .output = b->output};
     s->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
     if (track && b->undefined) s->buffers[i].defined = nothing_defined(b->bytes);
     g_ptr_array_add(s->memory, &s->buffers[i]);

@@ -355,6 +355,7 @@ void session_run(Session *s, Run *runs, unsigned n)
       runs[r].landing = i == 0 ? SIM_LAND_EARLY : i == 1 ? SIM_LAND_LATE : SIM_LAND_RANDOM;
     }
     run_schedule(s, runs, n);
+    if (!g_atomic_int_get(&s->stop)) report_outputs(&runs[n - 1]);
   }
   for (unsigned i = 0; i < s->memory->len; i++) {
     sparse_copy_free(all[i].data);

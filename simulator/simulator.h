@@ -36,6 +36,7 @@ typedef struct SimBuffer {
   uint64_t bytes;
   uint64_t offset; /* added to a 256-byte aligned address: for unaligned pointers */
   bool undefined;  /* nothing written yet: reading it and using the value is a fault */
+  bool output;     /* what it holds at the end is wanted: bytes that nobody has written are worth knowing */
   SimReference *references;
   unsigned n_references;
 } SimBuffer;

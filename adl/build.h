@@ -26,6 +26,7 @@ typedef struct {
   GPtrArray *documents; /* of Document: texts and marks point into them */
   GPtrArray *entries;   /* of Entry, in order of the schema */
   GHashTable *by_path;
+  double peaks[NUMBER_TYPE_COUNT]; /* gpu_peak() */
 } GpuPrivate;
 
 typedef struct {
@@ -72,6 +73,9 @@ void build_given(Build *build, const Entry *entry);
 const Entry *build_family_entry(const Build *build, const char *family);
 /* Applies the rules of one section to a mapping; entries get the path prefix.key. */
 void build_rules(Build *build, Value *map, const char *section, const char *prefix);
+
+/* query.c: answers to what is asked for every tile that is priced. Once all facts are set. */
+void build_answers(Build *build);
 
 static inline const GpuPrivate *gpu_private(const Gpu *gpu)
 {

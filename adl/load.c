@@ -439,6 +439,7 @@ static void resolve(Loader *loader)
   if (build->error) return;
   set_names(loader);
   set_facts(build);
+  build_answers(build);
   set_hash(build);
 }
 

@@ -48,13 +48,13 @@ const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, 
 {
   for (unsigned i = 0; i < gpu->n_products; i++) {
     const GpuProduct *product = &gpu->products[i];
-    if (!strcmp(product->family, family) && product->a == a && product->b == b && product->acc == acc)
+    if (product->a == a && product->b == b && product->acc == acc && !strcmp(product->family, family))
       return product;
   }
   return NULL;
 }
 
-double gpu_peak(const Gpu *gpu, NumberType type)
+static double find_peak(const Gpu *gpu, NumberType type)
 {
   bool is_float = number_class(type) == NUMBER_FLOAT;
   double rate = FACT_UNKNOWN, clock = gpu->clock_tensor_mhz;
@@ -73,4 +73,15 @@ double gpu_peak(const Gpu *gpu, NumberType type)
   const Entry *peak = find(gpu, stated);
   if (peak && fact_known(peak->clock)) clock = peak->clock;
   return rate * gpu->sm_count * clock * 1e6;
+}
+
+void build_answers(Build *build)
+{
+  for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
+    build->private->peaks[i] = find_peak(build->gpu, (NumberType)i);
+}
+
+double gpu_peak(const Gpu *gpu, NumberType type)
+{
+  return gpu_private(gpu)->peaks[type];
 }

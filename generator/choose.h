@@ -7,11 +7,14 @@
 #include "generator/compile.h"
 #include "generator/kernel.h"
 
+typedef struct GemmMemo GemmMemo; /* generator/gemm_memo.h */
+
 typedef struct Chooser {
   const FusedOperator *op;
   const FusedOperator *turned; /* GEMM, not reduced: the operator as its transpose; choose_variants sets it */
   unsigned copy_bytes;         /* GEMM: what threads are priced to copy at a time; 0: 16 */
   int64_t batches;             /* GEMM: priced for so many of them; 0: for what is typical */
+  GemmMemo *memo;              /* GEMM: candidates that were completed before; NULL: none is kept */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;

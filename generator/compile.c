@@ -33,6 +33,10 @@ typedef struct KernelJob {
   CompiledKernel *kernel; /* until the result takes it */
   Arena *expressions;     /* that the plan copies in the end */
   KernelBuild *build;
+  char *tile; /* the text that the passes begin with, without the kernel's name */
+  const struct KernelJob
+      *like; /* made at the same time, of the same text: the passes run for that one alone */
+  const CompiledKernel *taken; /* what the result has for it */
   GString *remarks;
   bool done;
   GError *error; /* if it is not */
@@ -68,17 +72,44 @@ static void open_job(const Compilation *compilation, OpenOperator *opened, unsig
   g_ptr_array_add(compilation->making, &opened->jobs[i]);
 }
 
+/* The name stands once in the text, at the kernel's head. */
+static void take_tile_text(KernelJob *job, const CompileOptions *options)
+{
+  job->tile = ir_print(job->build->module);
+  if (options && options->keep_tile) job->kernel->tile = g_strdup(job->tile);
+  char *name = strstr(job->tile, job->kernel->name);
+  size_t length = strlen(job->kernel->name);
+  if (name) memmove(name, name + length, strlen(name + length) + 1);
+}
+
 /* On any thread: what it shares with other jobs is only read. */
+static void build_kernel(unsigned i, void *data)
+{
+  const Compilation *compilation = data;
+  KernelJob *job = compilation->making->pdata[i];
+  job->build = kernel_build(job->op, compilation->graph, job->choice, job->kernel->name,
+                            compilation->libraries, job->expressions, &job->error);
+  if (job->build) take_tile_text(job, compilation->options);
+}
+
+/* Finds kernels that are one: operators may differ in what a variant makes no use of. */
+static void find_equal_jobs(const Compilation *compilation)
+{
+  g_autoptr(GHashTable) first = g_hash_table_new(g_str_hash, g_str_equal);
+  for (unsigned i = 0; i < compilation->making->len; i++) {
+    KernelJob *job = compilation->making->pdata[i];
+    if (!job->build) continue;
+    job->like = g_hash_table_lookup(first, job->tile);
+    if (!job->like) g_hash_table_insert(first, job->tile, job);
+  }
+}
+
 static bool run_job(KernelJob *job)
 {
   const Compilation *compilation = job->compilation;
-  const CompileOptions *options = compilation->options;
-  job->build = kernel_build(job->op, compilation->graph, job->choice, job->kernel->name,
-                            compilation->libraries, job->expressions, &job->error);
   if (!job->build) return false;
-  if (options && options->keep_tile) job->kernel->tile = ir_print(job->build->module);
-  if (!compile_kernel(job->kernel, job->build->module, compilation->gpu, NULL, options, job->remarks,
-                      &job->error))
+  if (!compile_kernel(job->kernel, job->build->module, compilation->gpu, NULL, compilation->options,
+                      job->remarks, &job->error))
     return false;
   job->build->kernel = ir_kernel(job->build->module);
   return true;
@@ -89,9 +120,11 @@ static void make_kernel(unsigned i, void *data)
   const Compilation *compilation = data;
   KernelJob *job = compilation->making->pdata[i];
   bool serial = compilation->options && compilation->options->report;
-  for (unsigned before = 0; serial && before < i; before++)
-    if (!((const KernelJob *)compilation->making->pdata[before])->done) return; /* the first fault ends it */
-  job->done = run_job(job);
+  for (unsigned before = 0; serial && before < i; before++) {
+    const KernelJob *other = compilation->making->pdata[before];
+    if (!other->done && !other->like) return; /* the first fault ends it */
+  }
+  if (!job->like) job->done = run_job(job);
 }
 
 /* ---- Kernels of one text ---- */
@@ -128,29 +161,39 @@ static guint hash_text(gconstpointer memory)
   return (guint)rest * 31 + kernel->shared_bytes + kernel->threads;
 }
 
-/* Gives the result the job's kernel, unless it has one of the same text. */
-static const CompiledKernel *take_kernel(Compilation *compilation, KernelJob *job)
+static void explain_kernel(Compilation *compilation, const KernelJob *job, const char *name,
+                           const CompiledKernel *same)
 {
   g_auto(GStrv) lines = g_strsplit(job->remarks->str, "\n", -1);
-  CompiledKernel *kernel = g_steal_pointer(&job->kernel);
-  const CompiledKernel *same = g_hash_table_lookup(compilation->texts, kernel);
-  g_string_append_printf(compilation->explain, "  kernel %s%s%s\n", kernel->name,
-                         same ? ": the text of " : "", same ? same->name : "");
-  if (same) {
-    compiled_kernel_free(kernel);
-    return same;
-  }
-  for (char **line = lines; *line; line++)
+  g_string_append_printf(compilation->explain, "  kernel %s%s%s\n", name, same ? ": the text of " : "",
+                         same ? same->name : "");
+  for (char **line = lines; !same && *line; line++)
     if (**line) g_string_append_printf(compilation->explain, "    %s\n", *line);
-  g_hash_table_add(compilation->texts, kernel);
-  g_ptr_array_add(compilation->result->kernels, kernel);
-  return kernel;
 }
 
+/* Gives the result the job's kernel, unless it has one of the same text. */
+static void take_kernel(Compilation *compilation, KernelJob *job)
+{
+  CompiledKernel *kernel = g_steal_pointer(&job->kernel);
+  job->taken = job->like ? job->like->taken : g_hash_table_lookup(compilation->texts, kernel);
+  explain_kernel(compilation, job, kernel->name, job->taken);
+  if (job->taken) {
+    compiled_kernel_free(kernel);
+    return;
+  }
+  g_hash_table_add(compilation->texts, kernel);
+  g_ptr_array_add(compilation->result->kernels, kernel);
+  job->taken = kernel;
+}
+
+/* Of a job like another the tensors and dims are its own, what the passes made the other's. */
 static bool finish_job(Compilation *compilation, KernelJob *job, PlanLaunch *launch, GError **error)
 {
-  const CompiledKernel *kernel = take_kernel(compilation, job);
-  return compile_fill_variant(compilation->result->plan, launch, job->build, kernel, error);
+  KernelBuild build = *job->build;
+  if (job->like) build.module = job->like->build->module;
+  if (job->like) build.kernel = job->like->build->kernel;
+  take_kernel(compilation, job);
+  return compile_fill_variant(compilation->result->plan, launch, &build, job->taken, error);
 }
 
 static void clear_job(KernelJob *job)
@@ -159,6 +202,7 @@ static void clear_job(KernelJob *job)
   compiled_kernel_free(job->kernel);
   kernel_build_free(job->build);
   arena_free(job->expressions);
+  g_free(job->tile);
   g_string_free(job->remarks, TRUE);
   g_clear_error(&job->error);
   *job = (KernelJob){0};
@@ -345,18 +389,19 @@ static bool finish_operator(Compilation *compilation, OpenOperator *opened, GErr
   for (unsigned i = 0; i < opened->n; i++) {
     const Choice *choice = &opened->variants[i];
     KernelJob *job = &opened->jobs[i];
-    if (choice->kernel_of < i)
+    if (choice->kernel_of < i) {
       compile_repeat_variant(plan, opened->launch, opened->launch->variants[choice->kernel_of],
                              choice->guard);
-    else if (!job->done)
+      continue;
+    }
+    if (!job->done && !job->like) {
       g_propagate_error(error, g_steal_pointer(&job->error));
-    if (choice->kernel_of == i && (!job->done || !finish_job(compilation, job, opened->launch, error)))
       return false;
+    }
+    if (!finish_job(compilation, job, opened->launch, error)) return false;
   }
   allow_overlap(plan, opened->launch);
   plan_own_launch(plan, opened->launch);
-  for (unsigned i = 0; i < opened->n; i++)
-    clear_job(&opened->jobs[i]);
   return true;
 }
 
@@ -365,10 +410,14 @@ static bool make_operators(Compilation *compilation, unsigned first, unsigned la
 {
   const CompileOptions *options = compilation->options;
   unsigned threads = options ? options->report ? 1 : options->threads : 0;
+  parallel_for(compilation->making->len, threads, build_kernel, compilation);
+  find_equal_jobs(compilation);
   parallel_for(compilation->making->len, threads, make_kernel, compilation);
   bool ok = true;
   for (unsigned i = first; ok && i < last; i++)
     ok = finish_operator(compilation, compilation->opened->pdata[i], error);
+  for (unsigned i = 0; i < compilation->making->len; i++)
+    clear_job(compilation->making->pdata[i]);
   g_ptr_array_set_size(compilation->making, 0);
   return ok;
 }

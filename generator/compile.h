@@ -34,6 +34,8 @@ typedef struct CompileOptions {
   const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
   bool keep_tile;             /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   bool drop_ir;               /* do not write CompiledKernel.ir, for those who read PTX alone */
+  bool
+      verify_each; /* verify after every pass, also between those of one thread's instructions; so with `report` */
   /* Called after each pass of each kernel; may print the module. May be NULL. */
   void (*report)(const char *kernel, const IrPassReport *report, IrModule *module, void *data);
   void *data;

@@ -99,6 +99,7 @@ bool compile_kernel(CompiledKernel *kernel, IrModule *module, const Gpu *gpu, co
   Watch watch = {options, kernel};
   IrRunOptions run = {.start_after = start_after,
                       .skip = options ? options->skip : NULL,
+                      .verify_threads_once = !options || (!options->report && !options->verify_each),
                       .report = watch_pass,
                       .data = &watch};
   if (!ir_run_passes(module, &context, &run, error)) return false;

@@ -1,4 +1,5 @@
 #include "generator/gemm_candidate.h"
+#include "generator/gemm_memo.h"
 #include "generator/gemm_slices.h"
 #include "generator/gemm_straddle.h"
 #include "generator/steps.h"
@@ -290,23 +291,31 @@ GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fa
   return tile;
 }
 
+/* Has each block one tile of so many rows? Then it need not walk, unless it is told to. */
+static bool has_one_tile(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+{
+  unsigned walks = 0; /* set by hand: blocks walk */
+  choose_forced(chooser, "persistent", &walks);
+  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
+  bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
+                  candidate->stream <= 1 && !fused_is_reduced(chooser->op);
+  if (!possible) return false;
+  bool walked = gemm_candidate_walks(chooser, candidate) ||
+                (candidate->slices > 1 && !gemm_candidate_is_thin(candidate));
+  if (!walked) return false;
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = chooser->gpu->sm_count;
+  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
+  return gemm_candidate_tiles(chooser, candidate, rows) <= sms;
+}
+
 GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)
 {
+  if (!has_one_tile(chooser, &candidate, rows)) return candidate;
   GemmCandidate once = candidate;
   once.once = 1;
   once.stages = stage_count(chooser, &once, true);
-  unsigned walks = 0; /* set by hand: blocks walk */
-  choose_forced(chooser, "persistent", &walks);
-  bool walked = gemm_candidate_walks(chooser, &candidate) ||
-                (candidate.slices > 1 && !gemm_candidate_is_thin(&candidate));
-  bool possible = !walks && candidate.group && walked && candidate.alternate <= 1 && candidate.stream <= 1 &&
-                  !fused_is_reduced(chooser->op);
   bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
-  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
-  unsigned blocks = MAX(1, candidate.cluster) * MAX(1, candidate.across), sms = chooser->gpu->sm_count;
-  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
-  bool one_tile = !budget && gemm_candidate_tiles(chooser, &candidate, rows) <= sms;
-  return possible && staged && one_tile && once.stages > candidate.stages ? once : candidate;
+  return staged && once.stages > candidate.stages ? once : candidate;
 }
 
 /* ---- What is legal ---- */
@@ -622,8 +631,8 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
 
 void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
 {
-  PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
-  if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
+  PricedCandidate priced;
+  if (!gemm_memo_complete(chooser, tile, &priced.candidate)) return;
   if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;

@@ -24,11 +24,6 @@ static const struct {
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS); /* an entry names them all */
 
-static unsigned *value_of(GemmCandidate *candidate, unsigned field)
-{
-  return (unsigned *)(void *)((char *)candidate + fields[field].offset);
-}
-
 unsigned gemm_fields(void)
 {
   return G_N_ELEMENTS(fields);
@@ -46,13 +41,12 @@ unsigned gemm_field_absent(unsigned field)
 
 unsigned gemm_field_value(const GemmCandidate *candidate, unsigned field)
 {
-  GemmCandidate copy = *candidate;
-  return *value_of(&copy, field);
+  return *(const unsigned *)(const void *)((const char *)candidate + fields[field].offset);
 }
 
 void gemm_field_set(GemmCandidate *candidate, unsigned field, unsigned value)
 {
-  *value_of(candidate, field) = value;
+  *(unsigned *)(void *)((char *)candidate + fields[field].offset) = value;
 }
 
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)

@@ -8,6 +8,7 @@
  * Nemhauser, "Location of Bank Accounts to Optimize Float", Management Science 23, 1977). */
 #include "generator/gemm_ranges.h"
 #include "base/parallel.h"
+#include "generator/gemm_memo.h"
 #include "generator/tuned_gemm.h"
 #include <math.h>
 #include <string.h>
@@ -263,6 +264,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   const CompileOptions *options = chooser->options;
   ranges->chooser = chooser;
   ranges->group = group;
+  chooser->memo = gemm_memo_new();
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)
@@ -279,5 +281,6 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
     range *= 1.5;
   for (unsigned c = 0; c < ranges->n_cells; c++)
     g_array_unref(ranges->cells[c].list);
+  gemm_memo_free(g_steal_pointer(&chooser->memo));
   return ranges_of(ranges, path);
 }

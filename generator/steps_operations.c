@@ -31,10 +31,9 @@ const StepOperations *steps_operations_table(unsigned *n)
   return counted;
 }
 
-/* Which of an operator's functions a step calls, as step_write() chooses. */
+/* Which of its operator's functions a step calls, as step_write() chooses. */
 static bool calls(const FusedStep *step, const StepOperations *entry)
 {
-  if (step->op != entry->id) return false;
   const GraphAttribute *first = step->attributes;
   bool tanh = first && first->text && !strcmp(first->text, "tanh"), one = first && first->number == 1;
   if (step->op == ONNX_Gelu) return tanh == !strcmp(entry->name, "gelu_tanh");
@@ -78,8 +77,11 @@ double steps_operations(const FusedOperator *op)
     if (!varying[i]) continue; /* once a thread */
     unsigned operations = step->op == ONNX_Cast || step->op == ONNX_Identity ? 0 : 1;
     StepPrecision precision = step_precision(step->type);
-    for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)
-      if (calls(step, &counted[j])) operations = counted[j].n[precision];
+    for (unsigned j = 0; operations && j < G_N_ELEMENTS(counted); j++)
+      if (counted[j].id == step->op && calls(step, &counted[j])) {
+        operations = counted[j].n[precision];
+        break;
+      }
     sum += operations;
   }
   return sum;

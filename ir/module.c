@@ -111,11 +111,61 @@ IrExpr *ir_launch_get(const IrFunction *function, IrAttributeKey key)
 
 /* ---- Names ---- */
 
+/* A name that is taken. Names are given anew after every pass, so the table is of the simplest kind: open
+ * addressing, nothing is ever taken out. */
+typedef struct Taken {
+  const char *name;
+  unsigned hash, next; /* number to try next for it */
+} Taken;
+
 typedef struct Naming {
-  GHashTable *taken; /* name -> next number to try for it */
+  Taken *slots;
+  unsigned size, used; /* a power of two, at most half full */
   Arena *arena;
   unsigned id;
 } Naming;
+
+#define NAMING_SLOTS 256 /* at first */
+
+static unsigned hash_name(const char *name)
+{
+  unsigned hash = 2166136261u; /* FNV-1a */
+  for (; *name; name++)
+    hash = (hash ^ (unsigned char)*name) * 16777619u;
+  return hash;
+}
+
+/* The name's slot, or the free one that it would take. */
+static Taken *find_name(const Naming *naming, const char *name, unsigned hash)
+{
+  for (unsigned i = hash & (naming->size - 1);; i = (i + 1) & (naming->size - 1)) {
+    Taken *slot = &naming->slots[i];
+    if (!slot->name || (slot->hash == hash && !strcmp(slot->name, name))) return slot;
+  }
+}
+
+static void enlarge(Naming *naming)
+{
+  Taken *before = naming->slots;
+  unsigned n = naming->size;
+  naming->size *= 2;
+  naming->slots = g_new0(Taken, naming->size);
+  for (unsigned i = 0; i < n; i++)
+    if (before[i].name) *find_name(naming, before[i].name, before[i].hash) = before[i];
+  g_free(before);
+}
+
+/* false: somebody has it. */
+static bool take_name(Naming *naming, const char *name)
+{
+  unsigned hash = hash_name(name);
+  if (2 * naming->used >= naming->size) enlarge(naming);
+  Taken *slot = find_name(naming, name, hash);
+  if (slot->name) return false;
+  *slot = (Taken){name, hash, 1};
+  naming->used++;
+  return true;
+}
 
 /* The first free one of base1, base2 .. from the number on which the last search for it ended. */
 static const char *free_name(Naming *naming, const char *name)
@@ -126,25 +176,21 @@ static const char *free_name(Naming *naming, const char *name)
   const char *base = name[length] ? arena_strndup(naming->arena, name, length) : name;
   char *text = arena_alloc(naming->arena, length + NUMBER_DECIMAL_MAX);
   memcpy(text, name, length);
-  unsigned number = GPOINTER_TO_UINT(g_hash_table_lookup(naming->taken, base));
-  for (number = MAX(number, 1);; number++) {
-    number_decimal(number, text + length);
-    if (g_hash_table_contains(naming->taken, text)) continue;
-    g_hash_table_insert(naming->taken, text, GUINT_TO_POINTER(1));
-    g_hash_table_insert(naming->taken, (gpointer)base, GUINT_TO_POINTER(number + 1));
-    return text;
-  }
+  const Taken *known = find_name(naming, base, hash_name(base));
+  unsigned number = known->name ? known->next : 1;
+  do
+    number_decimal(number++, text + length);
+  while (!take_name(naming, text));
+  take_name(naming, base); /* a base without numbers is one that is no value's yet */
+  find_name(naming, base, hash_name(base))->next = number;
+  return text;
 }
 
 static void name_value(Naming *naming, IrValue *value)
 {
   value->id = naming->id++;
   if (!value->name || !*value->name) value->name = "v";
-  /* An insertion would set the number to try next back to 1, and every search would start there. */
-  if (g_hash_table_contains(naming->taken, value->name))
-    value->name = free_name(naming, value->name);
-  else
-    g_hash_table_insert(naming->taken, (gpointer)value->name, GUINT_TO_POINTER(1));
+  if (!take_name(naming, value->name)) value->name = free_name(naming, value->name);
 }
 
 static void name_region(Naming *naming, IrRegion *region)
@@ -161,11 +207,11 @@ static void name_region(Naming *naming, IrRegion *region)
 
 unsigned ir_number_values(IrFunction *function)
 {
-  Naming naming = {g_hash_table_new(g_str_hash, g_str_equal), function->module->arena, 0};
+  Naming naming = {g_new0(Taken, NAMING_SLOTS), NAMING_SLOTS, 0, function->module->arena, 0};
   for (unsigned i = 0; i < function->n_parameters; i++)
     name_value(&naming, function->parameters[i]);
   name_region(&naming, function->body);
-  g_hash_table_unref(naming.taken);
+  g_free(naming.slots);
   return naming.id;
 }
 

@@ -38,6 +38,9 @@ typedef struct IrRunOptions {
       *start_after; /* continue after this pass; NULL: after module->after_pass, or where the level begins */
   const char *stop_after;  /* stop after this pass */
   const char *const *skip; /* NULL-terminated names, or NULL */
+  /* Verify what passes from THREAD to THREAD leave once, behind the last of them, instead of after each: that
+   * is most of the work of verifying. A fault then names the last. */
+  bool verify_threads_once;
   void (*report)(const IrPassReport *report, IrModule *module, void *data); /* may be NULL */
   void *data;
 } IrRunOptions;

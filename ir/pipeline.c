@@ -105,8 +105,14 @@ static void name_values(IrModule *module)
     ir_name_values(module->functions[i]);
 }
 
+/* Is what the pass leaves verified, being followed by pass `last` at the latest? */
+static bool is_verified(const IrPass *pass, const IrPass *last, const IrRunOptions *options)
+{
+  return !options || !options->verify_threads_once || pass->needs != IR_THREAD || pass == last;
+}
+
 /* Level before, the pass, level after, verification; from then on the module is what its dump says. */
-static bool run_pass(IrModule *module, const IrPass *pass, unsigned index, const IrPassContext *context,
+static bool run_pass(IrModule *module, const IrPass *pass, const IrPass *last, const IrPassContext *context,
                      const IrRunOptions *options, GError **error)
 {
   if (module->level != pass->needs) {
@@ -125,11 +131,11 @@ static bool run_pass(IrModule *module, const IrPass *pass, unsigned index, const
               pass->name, level_name(module->level), level_name(pass->gives));
     return false;
   }
-  if (!ir_verify(module, pass->name, error)) return false;
+  if (is_verified(pass, last, options) && !ir_verify(module, pass->name, error)) return false;
   name_values(module);
   module->after_pass = pass->name;
   if (options && options->report) {
-    IrPassReport report = {pass, index + 1, seconds, arena_used(module->arena)};
+    IrPassReport report = {pass, (unsigned)(pass - passes) + 1, seconds, arena_used(module->arena)};
     options->report(&report, module, options->data);
   }
   return true;
@@ -164,6 +170,11 @@ static bool choose_range(const IrModule *module, const IrRunOptions *options, un
   return true;
 }
 
+static bool is_skipped(const IrPass *pass, const IrRunOptions *options)
+{
+  return options && options->skip && g_strv_contains(options->skip, pass->name);
+}
+
 bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options,
                    GError **error)
 {
@@ -180,10 +191,12 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
     module->gpu_hash = arena_strdup(module->arena, context->gpu->hash);
   }
   name_values(module);
-  for (unsigned i = first; i < last; i++) {
-    bool skipped = options && options->skip && g_strv_contains(options->skip, passes[i].name);
-    if (!skipped && !run_pass(module, &passes[i], i, context, options, error)) return false;
-  }
+  const IrPass *final = NULL;
+  for (unsigned i = first; i < last; i++)
+    if (!is_skipped(&passes[i], options)) final = &passes[i];
+  for (unsigned i = first; i < last; i++)
+    if (!is_skipped(&passes[i], options) && !run_pass(module, &passes[i], final, context, options, error))
+      return false;
   return true;
 }
 

@@ -295,6 +295,13 @@ void mask_branch(Machine *m, Agent *agent, const Scalar *condition, Mask *taken,
     rest->count--;
     return;
   }
+  if (!condition->varies) {
+    bool known = true, yes = evaluate(m, agent, condition, agent->role_low, &known) != 0;
+    if (!yes || !known) return;
+    *taken = *mask;
+    memset(rest, 0, sizeof *rest);
+    return;
+  }
   memset(rest, 0, sizeof *rest);
   for (unsigned i = 0; i < agent->role_threads; i++) {
     bool known = true;
@@ -308,9 +315,14 @@ unsigned active_threads(const Agent *agent)
 {
   const Mask *mask = agent_mask(agent);
   if (mask->count == agent->role_threads) return agent->threads;
-  unsigned first = agent->warp_low * 32 + agent->lane_low - agent->role_low, count = 0;
-  for (unsigned i = 0; i < agent->threads; i++)
-    count += mask_has(mask, first + i);
+  unsigned first = agent->warp_low * 32 + agent->lane_low - agent->role_low, last = first + agent->threads;
+  unsigned count = 0;
+  for (unsigned word = first / 64; word * 64 < last; word++) {
+    uint64_t bits = mask->bits[word];
+    if (word == first / 64) bits &= UINT64_MAX << (first % 64);
+    if (last - word * 64 < 64) bits &= ((uint64_t)1 << (last % 64)) - 1;
+    count += (unsigned)__builtin_popcountll(bits);
+  }
   return count;
 }
 
@@ -320,12 +332,11 @@ unsigned active_by(const Agent *agent, By by)
   if (by == BY_THREAD) return active_threads(agent);
   if (by == BY_ROLE) return agent_leads(agent);
   const Mask *mask = agent_mask(agent);
-  unsigned first = agent->warp_low * 32 + agent->lane_low - agent->role_low, count = 0;
-  unsigned unit = by == BY_WARP ? 32 : 128;
-  for (unsigned i = 0; i < agent->threads; i++) {
-    if ((first + i) % unit) continue;
-    unsigned warp = (first + i) / 32 % 2 ? 32 : 0; /* any thread of that warp active? */
-    count += (uint32_t)(mask->bits[(first + i) / 64] >> warp) != 0;
+  unsigned first = agent->warp_low * 32 + agent->lane_low - agent->role_low, last = first + agent->threads;
+  unsigned unit = by == BY_WARP ? 32 : 128, count = 0;
+  for (unsigned thread = (first + unit - 1) / unit * unit; thread < last; thread += unit) {
+    unsigned warp = thread / 32 % 2 ? 32 : 0; /* any thread of that warp active? */
+    count += (uint32_t)(mask->bits[thread / 64] >> warp) != 0;
   }
   return count;
 }

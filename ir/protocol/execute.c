@@ -553,12 +553,7 @@ static int64_t skipped(Machine *m, Agent *agent, const Step *step)
 /* advance: one slot on; skip: so many */
 static void execute_advance(Machine *m, Agent *agent, const Step *step)
 {
-  const IrExpr *channel = step->op->operands[0]->value->def->operands[0];
-  const IrOp *declared =
-      channel->kind == EXPR_SYMBOL ? ir_symbol_find(step->op->parent->function, channel->name) : NULL;
-  const IrExpr *slots = declared ? ir_attribute_value(declared, ATTR_SLOTS) : NULL;
-  int64_t n = 1, *cursor = &agent->values[2 * step->value];
-  if (slots) ir_expr_is_int(slots, &n);
+  int64_t n = step->slots, *cursor = &agent->values[2 * step->value];
   cursor[0] += step->op->code == OP_SKIP ? skipped(m, agent, step) : 1;
   cursor[1] ^= cursor[0] / n & 1;
   cursor[0] %= n;

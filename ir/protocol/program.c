@@ -318,6 +318,21 @@ static void compile_copy(Program *program, Step *step, const IrOp *op)
   if (boxes && step->barrier.family) compile_boxes(program, step, boxes);
 }
 
+/* The cursor that an op moves, and how many slots its ring has; false if it is none. */
+static bool find_cursor(const Program *program, Step *step)
+{
+  const IrExpr *cursor = step->op->operands[0];
+  if (cursor->kind != EXPR_VALUE) return false;
+  step->value = (int)cursor->value->id;
+  step->slots = 1;
+  const IrOp *def = cursor->value->def;
+  const IrExpr *channel = def && def->n_operands ? def->operands[0] : cursor;
+  const IrOp *declared = channel->kind == EXPR_SYMBOL ? ir_symbol_find(program->kernel, channel->name) : NULL;
+  const IrExpr *slots = declared ? ir_attribute_value(declared, ATTR_SLOTS) : NULL;
+  if (slots) ir_expr_is_int(slots, &step->slots);
+  return step->value >= 0;
+}
+
 static void compile_turn(Program *program, Step *step, const IrOp *op)
 {
   const IrExpr *name = op->operands[0];
@@ -379,11 +394,8 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     for (unsigned i = 0; i < 3; i++) /* bounds and step of the loop, and how many runs of it */
       step->scalar[i] = scalar_new(program, op->operands[2 + i]);
     step->scalar[3] = scalar_new(program, op->operands[1]);
-    step->value = op->operands[0]->kind == EXPR_VALUE ? (int)op->operands[0]->value->id : -1;
-    return step->value >= 0;
-  case OP_ADVANCE:
-    step->value = op->operands[0]->kind == EXPR_VALUE ? (int)op->operands[0]->value->id : -1;
-    return step->value >= 0;
+    return find_cursor(program, step);
+  case OP_ADVANCE: return find_cursor(program, step);
   case OP_PUT:
   case OP_GET:
     if (!ir_attribute_is(op, ATTR_PEER, "all")) step->scalar[0] = attribute_scalar(program, op, ATTR_PEER);

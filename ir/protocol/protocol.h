@@ -126,6 +126,7 @@ typedef struct Step {
   unsigned family; /* which groups: products, copies, stores; or which turn */
   unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   int64_t bytes;   /* of a copy */
+  int64_t slots;   /* of the ring that a cursor walks */
   bool walk;       /* a loop over tiles that the grid shares */
   bool flag;       /* read, relaxed, peer all, first */
 } Step;

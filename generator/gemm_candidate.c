@@ -299,10 +299,8 @@ static bool has_one_tile(const Chooser *chooser, const GemmCandidate *candidate,
   bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
   bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
                   candidate->stream <= 1 && !fused_is_reduced(chooser->op);
-  if (!possible) return false;
-  bool walked = gemm_candidate_walks(chooser, candidate) ||
-                (candidate->slices > 1 && !gemm_candidate_is_thin(candidate));
-  if (!walked) return false;
+  bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
+  if (!possible || (!sliced && !gemm_candidate_walks(chooser, candidate))) return false;
   unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = chooser->gpu->sm_count;
   if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
   return gemm_candidate_tiles(chooser, candidate, rows) <= sms;

@@ -290,6 +290,9 @@ static void emit_kernel(Emitter *e, GString *out)
   e->values = g_hash_table_new(NULL, NULL);
   e->once = g_hash_table_new(g_str_hash, g_str_equal);
   e->loop_ends = g_ptr_array_new();
+  e->operands = g_array_new(false, true, sizeof(Operand));
+  e->results = g_array_new(false, true, sizeof(Register));
+  e->line = g_string_new(NULL);
   emit_region(e, e->kernel->body);
   g_string_append_printf(out, "\n.visible .entry %s(", e->kernel->name);
   emit_arguments(e, out);
@@ -309,6 +312,9 @@ static void emit_kernel(Emitter *e, GString *out)
   g_hash_table_destroy(e->values);
   g_hash_table_destroy(e->once);
   g_ptr_array_free(e->loop_ends, true);
+  g_array_unref(e->operands);
+  g_array_unref(e->results);
+  g_string_free(e->line, true);
 }
 
 static bool check_version(const Emitter *e)

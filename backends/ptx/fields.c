@@ -82,20 +82,31 @@ static const char *scratch_move(Emitter *e, RegisterClass class_, NumberType typ
   return name;
 }
 
+/* base, base+16, base+-16 */
+static const char *offset_text(Emitter *e, const char *base, int64_t offset)
+{
+  if (offset == 0) return base;
+  size_t at = strlen(base);
+  char *text = arena_alloc(e->arena, at + 2 + NUMBER_DECIMAL_MAX);
+  memcpy(text, base, at);
+  text[at++] = '+';
+  if (offset < 0) text[at++] = '-';
+  number_decimal(offset < 0 ? 0 - (uint64_t)offset : (uint64_t)offset, text + at);
+  return text;
+}
+
 static const char *address_text(Emitter *e, const Operand *operand)
 {
   bool near = operand->integer >= INT32_MIN && operand->integer <= INT32_MAX;
-  const char *offset =
-      operand->integer != 0 ? arena_printf(e->arena, "+%" G_GINT64_FORMAT, operand->integer) : "";
   if (operand->kind == OPERAND_SHARED) {
     e->uses_shared = true;
-    return arena_printf(e->arena, "shared_memory%s", offset);
+    return offset_text(e, "shared_memory", operand->integer);
   }
   if (operand->kind == OPERAND_INT)
     return scratch_move(e, CLASS_B32, NUMBER_U32, "mov.u32 %s, %s;",
                         arena_printf(e->arena, "%" G_GINT64_FORMAT, operand->integer));
   const char *base = register_text(e, operand->registers[0]);
-  if (near) return arena_printf(e->arena, "%s%s", base, offset);
+  if (near) return offset_text(e, base, operand->integer);
   const char *sum = arena_printf(e->arena, "%s, %" G_GINT64_FORMAT, base, operand->integer);
   return scratch_move(e, CLASS_B64, NUMBER_U64, "add.s64 %s, %s;", sum);
 }
@@ -118,6 +129,9 @@ static const char *sum_text(Emitter *e, const Operand *operand)
 
 const char *operand_text(Emitter *e, const Operand *operand, const char *token, NumberType hint)
 {
+  /* A register as it is reads the same wherever it stands; most operands are that. */
+  if (operand->kind == OPERAND_REGISTERS && operand->integer == 0 && !operand->negated)
+    return register_text(e, operand->registers[0]);
   if (strcmp(token, "shared") == 0 || strcmp(token, "global") == 0) return address_text(e, operand);
   if (strcmp(token, "pred") == 0) return predicate_text(e, operand);
   switch (operand->kind) {

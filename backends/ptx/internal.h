@@ -66,7 +66,11 @@ typedef struct Emitter {
   unsigned version; /* highest that a row needed */
   bool uses_shared;
   GPtrArray *loop_ends; /* labels that break_if goes to, innermost last */
-  Arena *arena;         /* of this emission */
+  /* Of the op in hand, kept from one to the next: its operands (Operand), results (Register), and the line
+   * that a row expands to. */
+  GArray *operands, *results;
+  GString *line;
+  Arena *arena; /* of this emission */
   GError **error;
   bool failed;
 } Emitter;

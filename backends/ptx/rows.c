@@ -479,7 +479,11 @@ static bool expand_line(Emitter *e, RowMatch *match, const char *line, size_t le
       g_string_append(out, text);
       line = close + 1;
     } else {
-      g_string_append_c(out, *line++);
+      const char *plain = line;
+      do
+        line++;
+      while (line < end && *line != '{' && *line != '}');
+      g_string_append_len(out, plain, line - plain);
     }
   }
   return true;
@@ -505,7 +509,7 @@ static bool row_expand(Emitter *e, RowMatch *match, const char *guard)
   unsigned label = around ? ++e->labels : 0;
   if (around) guard_around(e, guard, true, label);
   e->version = MAX(e->version, match->row->version);
-  g_autoptr(GString) out = g_string_new(NULL);
+  GString *out = e->line;
   while (line != NULL) {
     const char *newline = strchr(line, '\n');
     size_t length = newline != NULL ? (size_t)(newline - line) : strlen(line);
@@ -544,8 +548,9 @@ static bool emit_fill(Emitter *e, const IrOp *op, const Register *results, unsig
 bool row_emit(Emitter *e, const IrOp *op, const char *guard)
 {
   bool lists = op->code == OP_PRODUCT_WARP || op->code == OP_PRODUCT_GROUP;
-  g_autoptr(GArray) operands = g_array_new(false, true, sizeof(Operand));
-  g_autoptr(GArray) results = g_array_new(false, true, sizeof(Register));
+  GArray *operands = e->operands, *results = e->results;
+  g_array_set_size(operands, 0);
+  g_array_set_size(results, 0);
   if (lists) {
     g_array_set_size(operands, op->n_operands);
     for (unsigned i = 0; i < op->n_operands; i++)

@@ -11,9 +11,10 @@
 
 static void pad(GString *out, gsize line_start, gsize column)
 {
-  gsize at = out->len - line_start;
-  for (; at < column; at++)
-    g_string_append_c(out, ' ');
+  gsize at = out->len, wanted = line_start + column;
+  if (at >= wanted) return;
+  g_string_set_size(out, wanted);
+  memset(out->str + at, ' ', wanted - at);
 }
 
 /* Appends the operands, broken after a comma where the line would become too long. */

@@ -202,13 +202,12 @@ static bool product_registers(Machine *m, Agent *agent, const Step *step)
 
 static bool execute_mma(Machine *m, Agent *agent, const Step *step)
 {
-  bool group = ir_attribute_is(step->op, ATTR_VIA, "group");
+  bool group = step->how == HOW_PRODUCT;
   if (group ? !product_registers(m, agent, step) : !check_registers(m, agent, step)) return false;
   bool keeps = !group || active_by(agent, BY_WARPGROUP) > 0;
   for (unsigned i = 0; i < step->n_places; i++) {
     Region region = region_of(m, agent, &step->places[i], agent->block);
-    if (!memory_access(m, agent, step, &region, ACCESS_READ, group ? HOW_PRODUCT : HOW_THREADS, keeps))
-      return false;
+    if (!memory_access(m, agent, step, &region, ACCESS_READ, step->how, keeps)) return false;
   }
   return true;
 }
@@ -255,20 +254,17 @@ static bool tensor_load(Machine *m, Agent *agent, const Step *step)
 static bool execute_copy(Machine *m, Agent *agent, const Step *step)
 {
   if (!step->n_places) return true;
-  Reference ignored;
-  bool load = place_reference(m->program, step->op->operands[0], &ignored);
-  if (ir_attribute_is(step->op, ATTR_VIA, "tensor")) {
+  if (step->how == HOW_TENSOR) {
     if (step->by == BY_ROLE && !agent_leads(agent)) return true;
     if (!check_single(m, agent, step)) return false;
     if (step->flag) return tensor_load(m, agent, step);
     Region region = region_of(m, agent, &step->places[0], agent->block);
     return memory_access(m, agent, step, &region, ACCESS_READ, HOW_STORE, true);
   }
-  How how = ir_attribute_is(step->op, ATTR_VIA, "async") ? HOW_ASYNC : HOW_THREADS;
   for (unsigned i = 0; i < step->n_places; i++) {
     Region region = region_of(m, agent, &step->places[i], agent->block);
-    AccessKind kind = load && !i ? ACCESS_WRITE : ACCESS_READ;
-    if (!memory_access(m, agent, step, &region, kind, kind == ACCESS_WRITE ? how : HOW_THREADS, true))
+    AccessKind kind = step->flag && !i ? ACCESS_WRITE : ACCESS_READ;
+    if (!memory_access(m, agent, step, &region, kind, kind == ACCESS_WRITE ? step->how : HOW_THREADS, true))
       return false;
   }
   return true;

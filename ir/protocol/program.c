@@ -306,9 +306,13 @@ static void compile_boxes(Program *program, Step *step, const IrExpr *boxes)
 
 static void compile_copy(Program *program, Step *step, const IrOp *op)
 {
-  if (!ir_attribute_is(op, ATTR_VIA, "tensor") || !step->n_places) return;
+  if (!step->n_places) return;
   Reference ignored;
-  step->flag = place_reference(program, op->operands[0], &ignored); /* towards shared memory */
+  step->flag = place_reference(program, op->operands[0], &ignored);
+  step->how = ir_attribute_is(op, ATTR_VIA, "tensor")  ? HOW_TENSOR
+              : ir_attribute_is(op, ATTR_VIA, "async") ? HOW_ASYNC
+                                                       : HOW_THREADS;
+  if (step->how != HOW_TENSOR) return;
   check_box(program, op, &step->places[0]);
   if (step->flag) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
   step->scalar[0] = attribute_scalar(program, op, ATTR_MULTICAST);
@@ -410,7 +414,9 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->scalar[0] = scalar_new(program, op->operands[1]);
     return true;
   case OP_STORE_PARTIAL: step->scalar[0] = scalar_new(program, op->operands[1]); return true;
-  case OP_MMA: return step->n_places || step->n_reads;
+  case OP_MMA:
+    step->how = ir_attribute_is(op, ATTR_VIA, "group") ? HOW_PRODUCT : HOW_THREADS;
+    return step->n_places || step->n_reads;
   case OP_REDUCE: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
   case OP_CONVERT: return ir_attribute_is(op, ATTR_VIA, "shared") || step->n_reads;
   default: return step->n_places || step->n_reads;

@@ -109,6 +109,7 @@ typedef enum {
 } StepKind;
 
 typedef enum { BY_THREAD, BY_WARP, BY_WARPGROUP, BY_ROLE } By;
+typedef enum { HOW_THREADS, HOW_ASYNC, HOW_TENSOR, HOW_PRODUCT, HOW_STORE, HOW_PEER } How;
 
 typedef struct Step {
   StepKind kind;
@@ -123,12 +124,13 @@ typedef struct Step {
   int *reads; /* register tiles that matter (operands of group products), read by this op */
   unsigned n_reads;
   By by;
+  How how;         /* a copy writes, a product reads its tiles */
   unsigned family; /* which groups: products, copies, stores; or which turn */
   unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   int64_t bytes;   /* of a copy */
   int64_t slots;   /* of the ring that a cursor walks */
   bool walk;       /* a loop over tiles that the grid shares */
-  bool flag;       /* read, relaxed, peer all, first */
+  bool flag;       /* read, relaxed, peer all, first; a copy: towards shared memory */
 } Step;
 
 typedef struct Role {
@@ -183,7 +185,6 @@ typedef struct Mask {
 } Mask;
 
 typedef enum { ACCESS_READ, ACCESS_WRITE } AccessKind;
-typedef enum { HOW_THREADS, HOW_ASYNC, HOW_TENSOR, HOW_PRODUCT, HOW_STORE, HOW_PEER } How;
 
 typedef struct Record { /* an access that later ones must be ordered after */
   AccessKind kind;

@@ -54,7 +54,7 @@ typedef bool (*BoxRow)(void *user, uint32_t shared_offset, uint64_t global, unsi
 void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset, BoxRow row,
                     BoxPiece piece, void *user);
 /* Of a store: does its box lie further outside of the tensor than that of any tile at its end? */
-bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5]);
+bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5], unsigned blocks);
 uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address);
 
 void bulk_land(PendingOperation *p);

@@ -326,7 +326,7 @@ static bool tensor_fits(Warp *w, const Inst *in, unsigned l, const BulkOperation
             op->coordinates[i], i);
       return false;
     }
-  if (tensormap_is_astray(&op->map, op->coordinates))
+  if (tensormap_is_astray(&op->map, op->coordinates, w->block->cluster->n_blocks))
     fault_party(w, in, l, SIM_FAULT_BOUNDS, !w->block->cluster->run->ours, map, NULL,
                 "the box of a tensor store lies far outside of the tensor: nothing is stored");
   if (op->reduction >= 0 && !reduction_fits(type, op->reduction)) {

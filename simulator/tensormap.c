@@ -2,7 +2,8 @@
 #include "simulator/copy.h"
 #include <string.h>
 
-#define FURTHEST 256 /* elements beyond the end at which a store may begin: the largest box */
+#define FURTHEST                                                                                             \
+  256 /* elements beyond the end, a block of the cluster, at which a store may begin: the largest box */
 
 bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map)
 {
@@ -64,11 +65,12 @@ uint64_t tensormap_shared_bytes(const TensorMap *map)
 }
 
 /* A tile at the end of a tensor is stored in part, and parts of a block's tile that lie beyond not at all: kernels rely on
- * both. What begins further out than a block's tile reaches has a wrong coordinate. */
-bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5])
+ * both, and so do the blocks of a cluster that have no tile of their own left but copy for the others. What begins further
+ * out than the tiles of a cluster's blocks reach has a wrong coordinate. */
+bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5], unsigned blocks)
 {
   for (unsigned i = 0; i < map->rank; i++)
-    if ((uint64_t)coordinates[i] > map->dims[i] + (uint64_t)FURTHEST) return true;
+    if ((uint64_t)coordinates[i] > map->dims[i] + (uint64_t)FURTHEST * blocks) return true;
   return false;
 }
 

@@ -224,8 +224,8 @@ $ adlgen sim reverse.ptx --print-launch
 $ adlgen sim reverse.ptx --print-launch >first.json; adlgen sim good.ptx --launch first.json | sed 's/in [0-9.]* s/in .../'
 64 warp-instructions in ..., 0 faults, 0 findings
 
-$ adlgen sim $SRC/generated/h100-h800/gemm_bf16_nt.ptx --print-launch | grep -o '"tensormap": "[^"]*"'
-"tensormap": "arg_map_D"
+$ adlgen catalog show gemm_bf16_nt --gpu h100 --root $SRC >nt.ptx; adlgen sim nt.ptx --print-launch | grep -o '"tensormap": "[^"]*"'
+"tensormap": "arg_map_out_a"
 "tensormap": "arg_map_A"
 "tensormap": "arg_map_A_edge"
 "tensormap": "arg_map_B"

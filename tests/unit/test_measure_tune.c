@@ -226,7 +226,8 @@ static void takes_one_of_each_kind(void **state)
       bool differs = false;
       for (unsigned p = 0; p < G_N_ELEMENTS(of_kind); p++)
         differs |= parameter(a, of_kind[p]) != parameter(b, of_kind[p]);
-      bool split = parameter(a, "split") > 1 || parameter(b, "split") > 1;
+      bool split = parameter(a, "split") > 1 || parameter(b, "split") > 1 || parameter(a, "slices") > 1 ||
+                   parameter(b, "slices") > 1;
       shared |= split;
       assert_true(differs || split || parameter(a, "stream") > 1 || parameter(b, "stream") > 1);
     }

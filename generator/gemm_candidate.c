@@ -62,8 +62,9 @@ static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 static bool through_registers(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  const GpuProduct *product = candidate->group ? group_product(chooser->gpu, gemm) : NULL;
-  return product && gemm->a_m_major && !product->a_transposed;
+  if (!gemm->a_m_major || !candidate->group) return false;
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  return product && !product->a_transposed;
 }
 
 /* ---- Shared memory ---- */
@@ -204,10 +205,9 @@ static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candida
 {
   const FusedOperator *op = chooser->op;
   int64_t k = 0;
-  bool plain = op->n_outputs == 1 && !op->outputs[0].reduced && !reads_a_tile(op) &&
-               steps_operations(op) <= FEW_OPERATIONS;
-  bool turns = candidate->alternate > 1 && !candidate->swapped && !op->gemm.dual;
-  return plain && turns && out_bytes(op) <= 2 && symbolic_is_constant(op->gemm.k, &k) &&
+  if (candidate->alternate <= 1 || candidate->swapped || op->gemm.dual) return false;
+  return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
+         steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
          k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);
 }
 

@@ -2,8 +2,8 @@
 
 /* ---- Streams ---- */
 
-static const unsigned streams[] = {2, 3, 4};
-#define EVEN_GRAIN 4 /* k steps of a portion of tiles that are divided evenly */
+static const unsigned streams[] = {2, 3, 4}; /* ascending */
+#define EVEN_GRAIN 4                         /* k steps of a portion of tiles that are divided evenly */
 
 /* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
  * those of one portion walk k in step (docs/gemm.md, "Streams"). */
@@ -14,14 +14,15 @@ void gemm_append_streams(const Chooser *chooser, GArray *list, bool group, unsig
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch;
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
-  for (unsigned i = 0; i < G_N_ELEMENTS(streams); i++) {
-    GemmCandidate tile = {
-        .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
-    tile = gemm_candidate(chooser, tile, true);
+  int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), sms = gemm_candidate_sms(chooser);
+  if (tiles * streams[0] > sms) return;
+  GemmCandidate tile = {
+      .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+  tile = gemm_candidate(chooser, tile, true);
+  for (unsigned i = 0; i < G_N_ELEMENTS(streams) && tiles * streams[i] <= sms; i++) {
     tile.stream = streams[i];
     tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
-    int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn);
-    if (tiles * streams[i] <= gemm_candidate_sms(chooser)) gemm_candidate_append(chooser, list, tile, m);
+    gemm_candidate_append(chooser, list, tile, m);
   }
 }
 
@@ -75,12 +76,13 @@ static bool may_slice(const Chooser *chooser)
 static void append_numbers(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
 {
   bool thin = gemm_candidate_is_thin(&tile);
-  int64_t steps = choose_typical(chooser, chooser->op->gemm.k) / gemm_candidate(chooser, tile, true).bk;
+  unsigned tried = 0, least = thin ? LEAST_THIN : LEAST;
   double tiles = gemm_candidate_tiles(chooser, &tile, m);
-  unsigned tried = 0;
+  if (tiles * least > chooser->gpu->sm_count) return;
+  int64_t steps = choose_typical(chooser, chooser->op->gemm.k) / gemm_candidate(chooser, tile, true).bk;
   for (unsigned i = G_N_ELEMENTS(numbers); i-- > 0 && tried < TRIED;) {
     tile.slices = numbers[i];
-    if (tile.slices < (thin ? LEAST_THIN : LEAST)) return;
+    if (tile.slices < least) return;
     if (tiles * tile.slices > chooser->gpu->sm_count) continue;
     if (steps < (int64_t)(thin ? LEAST_THIN_STEPS : LEAST_STEPS) * tile.slices) continue;
     tried++;

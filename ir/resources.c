@@ -1,10 +1,12 @@
 #include "ir/resources.h"
+#include "base/number.h"
+#include <string.h>
 
 unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms)
 {
-  char path[32];
+  char path[sizeof "chip.clusters_of_" + NUMBER_DECIMAL_MAX] = "chip.clusters_of_";
   unsigned most = sms / blocks;
-  g_snprintf(path, sizeof path, "chip.clusters_of_%u", blocks);
+  number_decimal(blocks, path + strlen(path));
   double known = gpu_fact(gpu, path);
   if (known > 0)
     most = MIN(most, (unsigned)known);

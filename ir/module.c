@@ -125,7 +125,7 @@ typedef struct Naming {
   unsigned id;
 } Naming;
 
-#define NAMING_SLOTS 256 /* at first */
+#define NAMING_SLOTS 256 /* at least */
 
 static unsigned hash_name(const char *name)
 {
@@ -205,9 +205,24 @@ static void name_region(Naming *naming, IrRegion *region)
   }
 }
 
+static unsigned count_values(const IrRegion *region)
+{
+  unsigned n = region->n_arguments;
+  for (const IrOp *op = region->first; op; op = op->next) {
+    n += op->n_results;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      n += count_values(op->regions[i]);
+  }
+  return n;
+}
+
 unsigned ir_number_values(IrFunction *function)
 {
-  Naming naming = {g_new0(Taken, NAMING_SLOTS), NAMING_SLOTS, 0, function->module->arena, 0};
+  /* room for all; bases of numbered names may need more */
+  unsigned n = function->n_parameters + count_values(function->body), size = NAMING_SLOTS;
+  while (size <= 2 * n)
+    size *= 2;
+  Naming naming = {g_new0(Taken, size), size, 0, function->module->arena, 0};
   for (unsigned i = 0; i < function->n_parameters; i++)
     name_value(&naming, function->parameters[i]);
   name_region(&naming, function->body);

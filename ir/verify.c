@@ -192,7 +192,7 @@ static void check_region(Verifier *verifier, const IrRegion *region);
 static void check_declared(Verifier *verifier, const IrOp *op)
 {
   if (!op->declared) return;
-  g_autofree char *what = g_strdup_printf("`@%s`", op->symbol ? op->symbol : "?");
+  g_autofree char *what = g_strconcat("`@", op->symbol ? op->symbol : "?", "`", NULL);
   verify_type(verifier, op->declared, &op->mark, what);
   const Layout *layout = op->declared->layout;
   if (layout && layout_size(layout, PLACE_LANE) * layout_size(layout, PLACE_WARP) > 1)
@@ -214,7 +214,7 @@ static void check_results(Verifier *verifier, const IrOp *op)
     const IrValue *value = op->results[i];
     show(verifier, value, true);
     if (is_plain(verifier, &value->type)) continue;
-    g_autofree char *what = g_strdup_printf("`%%%s`", value->name ? value->name : "?");
+    g_autofree char *what = g_strconcat("`%", value->name ? value->name : "?", "`", NULL);
     verify_type(verifier, &value->type, &op->mark, what);
     if (value->type.layout && layout_size(value->type.layout, PLACE_OFFSET) > 1)
       verify_fault(verifier, &op->mark, "layout", NULL,

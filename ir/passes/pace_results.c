@@ -1,4 +1,4 @@
-/* pace_results: beside another warpgroup's products few results are computed at a time.
+/* pace_results: few results are computed at a time, beside another warpgroup's products or in front of an exchange.
  *
  * needs  THREAD, what is computed for a result in one piece (shorten_live_ranges)
  * gives  where the launch has `pace` n, a `fence schedule` behind every n results of a region behind one
@@ -7,7 +7,8 @@
  * Warps that issue an f32 operation every clock keep the tensor cores waiting, 0.7 to 1.4 clocks for each.
  * With at most three chains of dependent operations there is a clock between two of them, and they cost
  * nothing (docs/performance-log.md). The assembler interleaves whatever is independent; over a fence it moves
- * nothing. */
+ * nothing. Where many chains end in an exchange between lanes (widen_accesses), the assembler would interleave them
+ * until no register is left. */
 #include "ir/pass.h"
 
 typedef struct {

@@ -2,13 +2,14 @@
  *
  * needs  STAGED with stores staged; accumulators whose lanes hold pairs of columns
  * gives  each such store behind a `convert` to a layout in which a thread has 8 columns side by side, and
- *        each such load in front of one from it; both with vectors of 8
+ *        each such load in front of one from it; both with vectors of 8; `pace` of the launch where many long
+ *        chains end in such a store
  * breaks nothing
  *
  * The four lanes of a row hold columns 2 q and 2 q + 1 of each piece of 8: memory would see 16 bytes at a
  * time, half a sector, in four accesses of which each begins anew. Where the lanes exchange what they have of
  * four pieces, each has all of one: four lanes then write 64 bytes of a row. Stores that a copy engine takes
- * out of shared memory need none of this. */
+ * out of shared memory need none of this. Many long chains in front of the exchange are paced (pace_results). */
 #include "ir/facts.h"
 #include "ir/pass.h"
 
@@ -24,6 +25,11 @@
  * exponentials, 13.0.88). */
 #define MOST_OPERATIONS 10
 #define FEW_LEFT        128
+/* As many such chains as fill a thread's registers, three or four values each, if the assembler takes all of them
+ * together: 64 of Swish took whatever .maxnreg allowed, and two registers more; the products alone take 162.
+ * CHAINS_A_GROUP at a time they take 164, and still hide each other's latency. */
+#define MANY_CHAINS    64
+#define CHAINS_A_GROUP 16
 
 typedef struct {
   const IrPassContext *context;
@@ -157,6 +163,38 @@ static void note_accumulator(IrOp *op, void *data)
     *most = MAX(*most, layout_registers(op->operands[0]->value->type.layout));
 }
 
+/* Does a thread compute many results for this store, which leave it wide? Each is a chain of its own. */
+static bool ends_many_chains(const IrOp *op)
+{
+  if (op->code != OP_STORE || ir_attribute_int(op, ATTR_VECTOR, 1) != WIDE) return false;
+  const IrExpr *value = op->operands[1];
+  return value->kind == EXPR_VALUE && value->value->type.layout &&
+         layout_registers(value->value->type.layout) >= MANY_CHAINS;
+}
+
+/* The first operation of the straight line that leads to this one. */
+static IrOp *stretch_start(IrOp *op)
+{
+  while (op->previous && !op->previous->n_regions && op->previous->code != OP_SYNC &&
+         op->previous->code != OP_FENCE)
+    op = op->previous;
+  return op;
+}
+
+/* pace_results paces what follows a fence. */
+static void pace_chains(const Widening *widening, IrOp *store)
+{
+  IrModule *module = widening->module;
+  IrOp *start = stretch_start(store);
+  if (start->previous && start->previous->code == OP_FENCE) return; /* of another store */
+  IrBuilder builder = ir_builder_before(start);
+  builder.mark = store->mark;
+  ir_emit(&builder, OP_FENCE, 1, ir_name(module, "schedule"));
+  ir_launch_set(widening->kernel, ATTR_PACE, ir_int(module, CHAINS_A_GROUP));
+  ir_remark(widening->context, "accesses: what the lanes exchange is computed %d results at a time",
+            CHAINS_A_GROUP);
+}
+
 /* Loads of tiles and the largest accumulator, alive at once in the worst case, and what is computed of them.
  */
 static bool fits(const GPtrArray *accesses, unsigned operations, unsigned accumulator)
@@ -184,6 +222,8 @@ bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError 
   for (unsigned i = 0; i < accesses->len; i++)
     if (((IrOp *)accesses->pdata[i])->code == OP_STORE) widen_store(&widening, accesses->pdata[i]);
   bool stores = widening.widened; /* wide loads alone took registers of kernels whose stores stay narrow */
+  for (unsigned i = 0; i < accesses->len && operations > MOST_OPERATIONS; i++)
+    if (ends_many_chains(accesses->pdata[i])) pace_chains(&widening, accesses->pdata[i]);
   for (unsigned i = 0; i < accesses->len && stores; i++) {
     IrOp *op = accesses->pdata[i];
     if (op->code == OP_LOAD && op->results[0]->type.kind == TYPE_TILE) widen_load(&widening, op);

@@ -75,7 +75,8 @@ static unsigned most_alive(const FusedOperator *op)
   for (unsigned i = 0; i < op->n_steps; i++)
     ending[last[i]]++;
   for (unsigned i = 0; i < op->n_steps; i++) {
-    most = MAX(most, ++alive);
+    alive++;
+    most = MAX(most, alive);
     alive -= ending[i];
   }
   return most;

@@ -47,7 +47,8 @@ unsigned step_operations_of(const GraphNode *node)
   if (node->op->class_ != OPERATOR_ELEMENTWISE) return 0;
   unsigned operations = MAX(node->n_inputs, 2) - 1;
   for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)
-    if (counted[j].id == step.op && calls(&step, &counted[j])) operations = counted[j].n[step_precision(node->outputs[0]->type)];
+    if (counted[j].id == step.op && calls(&step, &counted[j]))
+      operations = counted[j].n[step_precision(node->outputs[0]->type)];
   return operations;
 }
 

@@ -43,7 +43,8 @@ static unsigned expect(Verdict expected, const char *preamble, const char *targe
 static unsigned check_line(const char *preamble, char **targets, const char *line)
 {
   const char *bar = strchr(line, '|');
-  g_auto(GStrv) columns = g_strsplit_set(g_strstrip(g_strndup(line, (gsize)(bar - line))), " ", -1);
+  g_autofree char *words = g_strndup(line, (gsize)(bar - line));
+  g_auto(GStrv) columns = g_strsplit_set(g_strstrip(words), " ", -1);
   const char *instruction = bar + 2;
   unsigned column = 0, faults = 0;
   for (char **first = columns; *first && targets[column]; first++) {

@@ -35,7 +35,4 @@ bool build_assemble(Build *build, const Assembler *assembler, unsigned jobs,
  * compilations. */
 bool build_check_sets(const char *const *sets, const bool *used, GError **error);
 /* The kernel of a GPU with this name, or NULL. */
-/* `used`: CompileOptions.set_used of all compilations. A parameter that no kernel has is a mistake, not a
- * wish. */
-bool build_check_sets(const char *const *sets, const bool *used, GError **error);
 const BuildKernel *build_kernel(const Build *build, const Gpu *gpu, const char *name);

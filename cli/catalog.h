@@ -55,6 +55,9 @@ char *catalog_manifest(const Catalog *catalog, const GPtrArray *kernels, unsigne
 /* The kernels that a manifest's text lists, without their texts; adds to kernels. path is for messages. */
 bool catalog_parse_manifest(const char *text, const char *path, unsigned gpu, GPtrArray *kernels,
                             GError **error);
+/* The same of a committed manifest. */
+bool catalog_read_rows(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
+                       GError **error);
 /* The kernels that a committed manifest lists, those that are kept with their texts; adds to kernels. */
 bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
                            GError **error);

@@ -204,14 +204,19 @@ static bool read_text(const char *path, char **text, GError **error)
   return false;
 }
 
-bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
-                           GError **error)
+bool catalog_read_rows(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
+                       GError **error)
 {
   g_autofree char *name = g_strconcat(catalog->gpus[gpu], ".json", NULL);
   g_autofree char *path = g_build_filename(folder, name, NULL), *text = NULL;
+  return read_text(path, &text, error) && catalog_parse_manifest(text, path, gpu, kernels, error);
+}
+
+bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
+                           GError **error)
+{
   guint first = kernels->len;
-  if (!read_text(path, &text, error) || !catalog_parse_manifest(text, path, gpu, kernels, error))
-    return false;
+  if (!catalog_read_rows(catalog, folder, gpu, kernels, error)) return false;
   for (guint i = first; i < kernels->len; i++) {
     CatalogKernel *kernel = kernels->pdata[i];
     g_autofree char *file = g_build_filename(folder, kernel->file, NULL);

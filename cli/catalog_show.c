@@ -2,23 +2,6 @@
 #include "cli/catalog_make.h"
 #include <string.h>
 
-static bool read_manifests(const Catalog *catalog, const char *folder, const bool *selected, GPtrArray *rows,
-                           GError **error)
-{
-  for (unsigned i = 0; catalog->gpus[i]; i++) {
-    if (!selected[i]) continue;
-    g_autofree char *name = g_strconcat(catalog->gpus[i], ".json", NULL);
-    g_autofree char *path = g_build_filename(folder, name, NULL), *text = NULL;
-    g_autoptr(GError) system = NULL;
-    if (!g_file_get_contents(path, &text, NULL, &system)) {
-      error_set(error, ERROR_INPUT, NULL, "catalog", NULL, "%s: %s", path, system->message);
-      return false;
-    }
-    if (!catalog_parse_manifest(text, path, i, rows, error)) return false;
-  }
-  return true;
-}
-
 static void unknown_kernel(const GPtrArray *rows, const char *name, GError **error)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new();
@@ -56,7 +39,8 @@ bool catalog_show(const Catalog *catalog, const char *folder, const bool *select
                   const Cli *cli, GError **error)
 {
   g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func(catalog_kernel_free);
-  if (!read_manifests(catalog, folder, selected, rows, error)) return false;
+  for (unsigned i = 0; catalog->gpus[i]; i++)
+    if (selected[i] && !catalog_read_rows(catalog, folder, i, rows, error)) return false;
   g_autoptr(GPtrArray) wanted = g_ptr_array_new();
   for (guint i = 0; i < rows->len && !wanted->len; i++)
     if (!strcmp(((CatalogKernel *)rows->pdata[i])->name, name)) g_ptr_array_add(wanted, rows->pdata[i]);

@@ -191,12 +191,9 @@ static void compare_checksums(CatalogRun *run)
 {
   g_autoptr(GHashTable) committed = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func(catalog_kernel_free);
-  for (unsigned i = 0; run->catalog->gpus[i]; i++) {
-    g_autofree char *name = g_strconcat(run->catalog->gpus[i], ".json", NULL);
-    g_autofree char *path = g_build_filename(run->folder, name, NULL), *text = NULL;
-    /* A manifest that is missing or damaged is reported as a file. */
-    if (g_file_get_contents(path, &text, NULL, NULL)) catalog_parse_manifest(text, path, i, rows, NULL);
-  }
+  for (unsigned i = 0; run->catalog->gpus[i]; i++)
+    catalog_read_rows(run->catalog, run->folder, i, rows,
+                      NULL); /* compare_file() reports what is missing or damaged */
   for (guint i = 0; i < rows->len; i++) {
     const CatalogKernel *row = rows->pdata[i];
     g_hash_table_insert(committed, g_strdup_printf("%u/%s", row->gpu, row->name), (void *)row);

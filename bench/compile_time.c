@@ -5,7 +5,7 @@
  * memory the process had. Fails if the median of processor time is over 10 ms or the memory over 64 MiB: a
  * compilation is one thread that waits for nothing, so on an idle machine both times are the same, and on a
  * busy one elapsed time would measure the others. */
-#include "generator/compile.h"
+#include "generator/compile/compile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -9,8 +9,8 @@
  * Launches are timed on the host, in batches short enough not to fill the driver's queue: the executable's,
  * and in turn with them a bare call of the driver with the same configuration and arguments, taken from the
  * executable's slot. */
-#include "cli/jit.h"
-#include "generator/plan_resolve.h"
+#include "execute/jit.h"
+#include "plan/resolve.h"
 #include "runtime/executable_private.h"
 #include <glib/gstdio.h>
 #include <math.h>

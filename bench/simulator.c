@@ -6,8 +6,8 @@
  * floating-point operations per second of processor time: the fastest of the runs, since on a busy machine
  * the others measure the neighbours. Reading and decoding the PTX is part of the time. */
 #include "base/diagnostic.h"
-#include "cli/execute.h"
-#include "cli/run_data.h"
+#include "execute/data.h"
+#include "execute/execute.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,7 @@ static bool run_once(const Case *c, const Mode *mode, Measurement *best, GError 
   CompileOptions compile = {0};
   g_autoptr(CompileResult) compiled = gpu ? generator_compile(graph, gpu, &compile, error) : NULL;
   g_autoptr(Execution) execution = compiled ? execution_new(compiled, gpu, NULL, 0, error) : NULL;
-  const char *const none[] = {NULL};
-  g_autoptr(RunData) data = execution ? run_data_new(graph, none, 0, error) : NULL;
+  g_autoptr(RunData) data = execution ? run_data_new(graph, NULL, 0, error) : NULL;
   if (!data) return false;
   run_data_put_inputs(data, execution);
   SimOptions options;

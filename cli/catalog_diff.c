@@ -1,5 +1,5 @@
 #include "cli/catalog_diff.h"
-#include "cli/catalog_make.h"
+#include "catalog/make.h"
 #include <gio/gio.h>
 #include <string.h>
 

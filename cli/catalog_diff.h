@@ -1,6 +1,6 @@
 /* What changed in the catalogue since a git revision. */
 #pragma once
-#include "cli/catalog.h"
+#include "catalog/catalog.h"
 #include "cli/cli.h"
 
 /* Compares the manifests and resources of the working tree with those of a revision: which kernels came,

@@ -1,5 +1,6 @@
 #include "cli/catalog_show.h"
-#include "cli/catalog_make.h"
+#include "catalog/make.h"
+#include "cli/report.h"
 #include <string.h>
 
 static void unknown_kernel(const GPtrArray *rows, const char *name, GError **error)
@@ -48,7 +49,7 @@ bool catalog_show(const Catalog *catalog, const char *folder, const bool *select
     unknown_kernel(rows, name, error);
     return false;
   }
-  if (!catalog_make_texts(catalog, wanted, 1, cli, error)) return false;
+  if (!catalog_make_texts(catalog, wanted, 1, report_progress_of(cli), error)) return false;
   const CatalogKernel *kernel = wanted->pdata[0];
   g_autofree char *sum = catalog_checksum(kernel->ptx), *other = others(catalog, rows, kernel);
   bool committed = !strcmp(sum, kernel->sha256);

@@ -1,6 +1,6 @@
 /* One kernel of the catalogue as text. */
 #pragma once
-#include "cli/catalog.h"
+#include "catalog/catalog.h"
 #include "cli/cli.h"
 
 /* Prints the kernel as the compiler emits it now, for the first selected GPU that has one of this name; a

@@ -1,10 +1,10 @@
 #include "cli/catalog_simulate.h"
-#include "cli/catalog_cases.h"
-#include "cli/catalog_make.h"
-#include "cli/execute.h"
+#include "catalog/cases.h"
+#include "catalog/make.h"
 #include "cli/report.h"
-#include "cli/run_data.h"
-#include "cli/run_report.h"
+#include "execute/data.h"
+#include "execute/execute.h"
+#include "execute/report.h"
 #include <math.h>
 #include <string.h>
 
@@ -265,7 +265,7 @@ static bool simulate(Job *job, const Graph *graph, Execution *x, Arena *arena, G
   SimOptions options = simulation->options;
   options.jobs = 1;
   options.strict = true; /* these are our own kernels */
-  g_autoptr(RunData) data = run_data_new(graph, (const char *const[]){NULL}, options.seed, error);
+  g_autoptr(RunData) data = run_data_new(graph, NULL, options.seed, error);
   if (!data) return false;
   run_data_put_inputs(data, x);
   g_autoptr(ExecutionFaults) faults = execution_faults_new();

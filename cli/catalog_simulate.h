@@ -4,7 +4,7 @@
  * What runs is the committed text. One that the compiler would emit differently today is not run but a
  * failure of its own, since plan and kernel belong together; `edited` runs it nevertheless. */
 #pragma once
-#include "cli/catalog.h"
+#include "catalog/catalog.h"
 #include "cli/cli.h"
 #include "simulator/simulator.h"
 

@@ -1,15 +1,15 @@
 /* adlgen bench: how fast kernels are on the GPU of this machine, beside competitors and the machine's
  * ceilings. */
+#include "base/version.h"
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
-#include "cli/evaluate.h"
 #include "cli/tuned_option.h"
+#include "execute/evaluate.h"
 #include "measure/plugin.h"
 #include "measure/report.h"
 #include "measure/session.h"
 #include "measure/suite.h"
-#include "version.h"
 #include <string.h>
 
 static const char *const mode_choices[] = {"cold", "warm", "sustained", "dirty", NULL};

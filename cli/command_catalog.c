@@ -1,9 +1,10 @@
 /* adlgen catalog: the committed kernels, built anew or checked. */
+#include "base/output.h"
+#include "catalog/make.h"
 #include "cli/catalog_diff.h"
-#include "cli/catalog_make.h"
 #include "cli/catalog_show.h"
 #include "cli/catalog_simulate.h"
-#include "cli/output.h"
+#include "cli/report.h"
 #include <glib/gstdio.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static bool make_kept_texts(CatalogRun *run, unsigned jobs, GError **error)
     if (kernel->kept && !kernel->ptx) g_ptr_array_add(lacking, kernel);
   }
   if (!lacking->len) return true;
-  if (!catalog_make_texts(run->catalog, lacking, jobs, run->cli, error)) return false;
+  if (!catalog_make_texts(run->catalog, lacking, jobs, report_progress_of(run->cli), error)) return false;
   for (guint i = 0; i < lacking->len; i++) {
     const CatalogKernel *kernel = lacking->pdata[i];
     g_autofree char *sum = catalog_checksum(kernel->ptx);
@@ -77,7 +78,7 @@ static bool make_kept_texts(CatalogRun *run, unsigned jobs, GError **error)
 
 static bool make_kernels(CatalogRun *run, unsigned jobs, GError **error)
 {
-  run->kernels = catalog_generate(run->catalog, run->selected, jobs, run->cli, error);
+  run->kernels = catalog_generate(run->catalog, run->selected, jobs, report_progress_of(run->cli), error);
   if (!run->kernels) return false;
   for (unsigned i = 0; run->catalog->gpus[i]; i++)
     if (!run->selected[i] && !catalog_read_manifest(run->catalog, run->folder, i, run->kernels, error))
@@ -403,7 +404,8 @@ static bool prepare(CatalogRun *run, GError **error)
   if (!run->assembler || !(run->committed = catalog_resources_read(resources, error))) return false;
   if (!make_kernels(run, jobs, error)) return false;
   list_files(run);
-  run->resources = catalog_assemble(run->kernels, run->selected, run->assembler, jobs, run->cli, error);
+  run->resources = catalog_assemble(run->kernels, run->selected, run->assembler, jobs,
+                                    report_progress_of(run->cli), error);
   return run->resources != NULL;
 }
 

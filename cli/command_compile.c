@@ -1,14 +1,14 @@
 /* adlgen compile: a graph, or pseudo-assembly, to files for one or several GPUs. */
+#include "backends/c/emit.h"
+#include "base/output.h"
 #include "cli/assembler_option.h"
-#include "cli/build.h"
 #include "cli/cli.h"
 #include "cli/constants.h"
-#include "cli/emit_c.h"
-#include "cli/output.h"
 #include "cli/pass_log.h"
 #include "cli/report.h"
 #include "cli/reproducer.h"
 #include "cli/tuned_option.h"
+#include "execute/build.h"
 #include <string.h>
 
 /* Everything one run of the command needs. */

@@ -1,6 +1,6 @@
+#include "base/version.h"
 #include "cli/cli.h"
 #include "runtime/assembler.h"
-#include "version.h"
 #include <dlfcn.h>
 
 /* The driver is only needed to run kernels here; its version is asked for without starting a GPU. */

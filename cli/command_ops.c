@@ -1,5 +1,5 @@
 #include "cli/cli.h"
-#include "generator/operators.h"
+#include "generator/front/operators.h"
 #include <limits.h>
 
 static json_t *type_array(TypeMask types)

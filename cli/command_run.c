@@ -1,15 +1,15 @@
 /* adlgen run: compiles a graph, runs it on the simulator or on a GPU, compares it with its reference. */
+#include "base/output.h"
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
-#include "cli/build.h"
 #include "cli/cli.h"
-#include "cli/execute.h"
 #include "cli/observe_options.h"
-#include "cli/output.h"
 #include "cli/run_batch.h"
-#include "cli/run_data.h"
-#include "cli/run_report.h"
 #include "cli/tuned_option.h"
+#include "execute/build.h"
+#include "execute/data.h"
+#include "execute/execute.h"
+#include "execute/report.h"
 #include <math.h>
 #include <string.h>
 
@@ -210,16 +210,30 @@ static bool apply_sharing(Run *run, GError **error)
   return true;
 }
 
+/* Paths by inputs' names. */
+static GHashTable *input_files(const Arguments *arguments, GError **error)
+{
+  g_autoptr(GHashTable) files = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, g_free);
+  for (const char *const *text = argument_values(arguments, "input"); *text; text++) {
+    char *name = NULL, *path = NULL;
+    if (!argument_split("input", *text, &name, &path, error)) return NULL;
+    g_hash_table_insert(files, name, path);
+  }
+  return g_steal_pointer(&files);
+}
+
 static bool prepare(Run *run, GError **error)
 {
   const char *folder = argument_value(run->arguments, "out");
   if (folder && !(run->output = output_new(folder, error))) return false;
+  g_autoptr(GHashTable) files = input_files(run->arguments, error);
+  if (!files) return false;
   const char *keep = argument_value(run->arguments, "keep");
   if (keep && !(run->keep = output_new(keep, error))) return false;
   run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
   if (run->execution) run->execution->keep = run->keep;
   run->data = run->execution && apply_offsets(run, error) && apply_sharing(run, error)
-                  ? run_data_new(run->graph, argument_values(run->arguments, "input"), run->seed, error)
+                  ? run_data_new(run->graph, files, run->seed, error)
                   : NULL;
   if (!run->data) return false;
   run_data_put_inputs(run->data, run->execution);

@@ -1,12 +1,12 @@
 /* adlgen tune: which of the ways to compute a product is the fastest on the GPU of this machine. */
+#include "base/version.h"
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
-#include "cli/evaluate.h"
 #include "cli/tuned_option.h"
+#include "execute/evaluate.h"
 #include "measure/suite.h"
 #include "measure/tune.h"
-#include "version.h"
 #include <errno.h>
 #include <glib/gstdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "cli/constants.h"
-#include "cli/evaluate.h"
+#include "execute/evaluate.h"
 
 static int index_of(const Graph *graph, const char *name)
 {

@@ -1,8 +1,8 @@
 /* The constants of a graph, written beside the plan for whoever launches it. */
 #pragma once
-#include "cli/output.h"
-#include "generator/graph.h"
-#include "generator/plan.h"
+#include "base/output.h"
+#include "generator/front/graph.h"
+#include "plan/plan.h"
 
 #define CONSTANTS_FILE "constants.safetensors"
 

@@ -1,6 +1,6 @@
 /* The program's entry: picks the command, prints errors, gives the exit code. */
+#include "base/version.h"
 #include "cli/cli.h"
-#include "version.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

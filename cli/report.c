@@ -7,6 +7,11 @@ void report_progress(unsigned done, unsigned n, void *data)
   fflush(stderr);
 }
 
+void (*report_progress_of(const Cli *cli))(unsigned, unsigned, void *)
+{
+  return cli->error_terminal && !cli->json ? report_progress : NULL;
+}
+
 /* The entry the kernel is launched by; a kernel has one entry. */
 static const AssembledEntry *entry_of(const BuildKernel *kernel)
 {

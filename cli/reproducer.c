@@ -1,5 +1,5 @@
 #include "cli/reproducer.h"
-#include "version.h"
+#include "base/version.h"
 #include <string.h>
 
 static void write_text(const char *folder, const char *name, const char *text)

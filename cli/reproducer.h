@@ -1,7 +1,7 @@
 /* After an internal error: a folder with all that is needed to see it again. */
 #pragma once
-#include "cli/build.h"
 #include "cli/cli.h"
+#include "execute/build.h"
 
 /* Writes the input, the GPU descriptions, the kernels made so far and the messages into a new temporary
  * folder and adds a note with its name to *error. source and build may be NULL. */

@@ -1,10 +1,10 @@
 #include "cli/run_batch.h"
+#include "catalog/cases.h"
 #include "cli/accumulate_option.h"
 #include "cli/assembler_option.h"
-#include "cli/catalog_cases.h"
-#include "cli/execute.h"
-#include "cli/run_data.h"
-#include "cli/run_report.h"
+#include "execute/data.h"
+#include "execute/execute.h"
+#include "execute/report.h"
 #include <math.h>
 #include <string.h>
 
@@ -220,7 +220,7 @@ static bool run_item(Batch *batch, Item *item, GError **error)
   cli_add_warnings(item->result, graph ? graph->warnings : NULL);
   if (!x || !apply_offsets(item, x, error) || !apply_sharing(item, x, error)) return false;
   uint64_t seed = (uint64_t)json_integer_value(json_object_get(item->words, "seed"));
-  g_autoptr(RunData) data = run_data_new(graph, (const char *const[]){NULL}, seed, error);
+  g_autoptr(RunData) data = run_data_new(graph, NULL, seed, error);
   if (!data) return false;
   run_data_put_inputs(data, x);
   g_autoptr(ExecutionFaults) faults = execution_faults_new();

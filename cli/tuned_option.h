@@ -1,7 +1,7 @@
 /* The measured choices that a command's options ask for. */
 #pragma once
 #include "cli/cli.h"
-#include "generator/tuned.h"
+#include "generator/choose/tuned.h"
 
 /* Rows for a command's options. */
 #define OPTION_TUNED                                                                                         \

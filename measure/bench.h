@@ -5,9 +5,9 @@
  * turn, A B A B, in one process on one stream. Every time is in microseconds, every size in bytes. One thread
  * at a time. */
 #pragma once
-#include "generator/compile.h"
-#include "generator/plan_resolve.h"
+#include "generator/compile/compile.h"
 #include "measure/gpu.h"
+#include "plan/resolve.h"
 #include "reference/operators.h"
 #include "runtime/assembler.h"
 
@@ -212,7 +212,7 @@ double bench_ratio(const BenchTimings *timings, unsigned a, unsigned b);
 
 /* ---- the check ---- */
 
-/* What a graph means (cli/evaluate.h): values of its outputs for its inputs; bench sees no further than that.
+/* What a graph means (execute/evaluate.h): values of its outputs for its inputs; bench sees no further than that.
  */
 typedef GPtrArray *(*BenchReference)(const Graph *graph, Tensor *const *inputs, GError **error);
 

@@ -4,7 +4,7 @@
  * is put into a TunedFile. The clock is exchangeable: the GPU, times that were measured before, a test's. One
  * thread at a time. */
 #pragma once
-#include "generator/propose.h"
+#include "generator/choose/propose.h"
 #include "measure/bench.h"
 
 /* What a clock says of one proposal. */

@@ -8,7 +8,7 @@
  * neither locks nor allocates. Filling one may: a kernel is loaded, for which others that load one wait; a
  * workspace not seen before gets flags (zeroed.c). Thread-safe, except executable_free(). */
 #pragma once
-#include "generator/plan.h"
+#include "plan/plan.h"
 #include "runtime/context.h"
 
 typedef struct Executable Executable;

@@ -1,5 +1,5 @@
 /* One launch: a slot that remembers its arguments, or is filled with them, then the driver's launches. */
-#include "generator/plan_resolve.h"
+#include "plan/resolve.h"
 #include "runtime/executable_private.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Any text as an op description, and as a plan: refused with a message or accepted, never more than that. */
-#include "generator/fusion.h"
-#include "generator/plan.h"
+#include "generator/fusion/fusion.h"
+#include "plan/plan.h"
 #include <stddef.h>
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 """What adlgen says of every operator, attribute and type of ONNX agrees with ONNX's own checker: onnx_cases.py ADLGEN
 [OPERATOR...]
 
-Needs the Python package onnx, no older than generator/onnx.def; without it the test is skipped. Each version of each
+Needs the Python package onnx, no older than generator/front/onnx.def; without it the test is skipped. Each version of each
 operator is tried in the first and last opset it belongs to: in its smallest form, with each attribute of any version, with
 each type of elements at each input, with one input too few and too many. Where ONNX's checker finds no fault, adlgen
 must accept the node or say that it is not supported (exit 3); where it finds one, adlgen must say that it is wrong (exit
@@ -271,9 +271,9 @@ def verdicts(adlgen, all_cases):
 
 
 def main():
-    known = int(re.search(r"^ONNX_OPSET\((\d+)\)", (ROOT / "generator/onnx.def").read_text(), re.MULTILINE).group(1))
+    known = int(re.search(r"^ONNX_OPSET\((\d+)\)", (ROOT / "generator/front/onnx.def").read_text(), re.MULTILINE).group(1))
     if defs.onnx_opset_version() != known:
-        print(f"skipped: onnx {onnx.__version__} has opset {defs.onnx_opset_version()}, generator/onnx.def {known}")
+        print(f"skipped: onnx {onnx.__version__} has opset {defs.onnx_opset_version()}, generator/front/onnx.def {known}")
         return SKIPPED
     everything = [case for schema, versions, opsets in schemas(set(sys.argv[2:])) if not schema.deprecated
                   for opset in sorted(opsets) for case in cases(schema, versions, opset)]

@@ -19,7 +19,7 @@ with tempfile.TemporaryDirectory() as folder:
     for gpu in gpus:
         text = (pathlib.Path(folder) / gpu / "plan.json").read_text()
         faults += [f"{gpu}: {fault}" for fault in schema.text_faults(text)]
-limit = int(re.search(r"#define PLAN_MAX_VARIANTS (\d+)", (validate.ROOT / "generator/plan.h").read_text()).group(1))
+limit = int(re.search(r"#define PLAN_MAX_VARIANTS (\d+)", (validate.ROOT / "plan/plan.h").read_text()).group(1))
 told = schema.root["$defs"]["launch"]["properties"]["variants"]["maxItems"]
 if told != limit:
     faults.append(f"the schema admits {told} variants, the program {limit}")

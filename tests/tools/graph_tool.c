@@ -8,9 +8,9 @@
  * default data: per output the sum, the sum of squares and the first elements. verify carries out the fused
  * operators and compares them with the reference. operators prints
  * docs/operators.md. */
-#include "cli/evaluate.h"
-#include "generator/fusion.h"
-#include "generator/plan.h"
+#include "execute/evaluate.h"
+#include "generator/fusion/fusion.h"
+#include "plan/plan.h"
 #include "tests/tools/interpret.h"
 #include <math.h>
 #include <string.h>
@@ -127,14 +127,16 @@ static void print_operators(void)
   unsigned n;
   const Operator *rows = operator_table(&n);
   printf(
-      "# Operators\n\nPrinted from the operator table (`generator/operators.def`). Names and meanings are "
+      "# Operators\n\nPrinted from the operator table (`generator/front/operators.def`). Names and meanings "
+      "are "
       "ONNX's. `since` is the first opset with\nthese inputs; a graph's opset picks the newest version that "
       "is not newer. An attribute that ONNX added later is wrong\nbefore; a type that it added later is "
       "taken "
       "in every opset. Kernels exist for the types in the column of that name;\nfurther ones that a "
       "description may name are understood, checked and evaluated by the reference, but refused with exit\n"
       "code 3 by `compile`. So is what only ONNX has: operators, attributes, types, and everything of other "
-      "domains. What ONNX's\nown definitions (`generator/onnx.def`) do not admit is wrong, exit code 1, but "
+      "domains. What ONNX's\nown definitions (`generator/front/onnx.def`) do not admit is wrong, exit code "
+      "1, but "
       "for these extensions: operands s8, u8, e4m3\nand e5m2 of MatMul and Gemm, s8 of PRelu, bf16 of "
       "Shrink, e4m3 and e5m2 of Split, Slice and Concat, tf32 wherever\nthere is f32, and the attribute "
       "`accumulate`.\n\n"

@@ -1,5 +1,5 @@
 #include "tests/tools/interpret.h"
-#include "cli/evaluate.h"
+#include "execute/evaluate.h"
 #include <math.h>
 #include <string.h>
 

@@ -6,8 +6,8 @@
  * it came from a kernel of the first graph, of the same inputs. Two more faults of each are planted in results
  * themselves: the last row (of short ones several), and a tile, off by as much as a check must notice. `difference` is by how much of a result
  * the fault changes it, of all or of the part that it is planted in; integers: the part that differs. */
-#include "cli/run_data.h"
-#include "cli/run_report.h"
+#include "execute/data.h"
+#include "execute/report.h"
 #include <math.h>
 #include <string.h>
 
@@ -163,7 +163,7 @@ static bool prepare(Case *c, GError **error)
   read_dims(c);
   c->source = source_of(json_object_get(c->words, "graph"));
   c->graph = graph_read(c->source, c->bindings, c->n_bindings, error);
-  c->data = c->graph ? run_data_new(c->graph, (const char *const[]){NULL}, 0, error) : NULL;
+  c->data = c->graph ? run_data_new(c->graph, NULL, 0, error) : NULL;
   if (!c->data) return false;
   c->good = arena_new_array(c->arena, Tensor *, c->graph->n_outputs + 1);
   c->widest = arena_new_array(c->arena, double, c->graph->n_outputs + 1);

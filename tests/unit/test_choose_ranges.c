@@ -1,6 +1,6 @@
 /* Ranges of rows that have a tile of their own: each tile is legal where it serves, few ranges suffice, and
  * the common numbers of rows have nearly the best tile of the cost model. */
-#include "generator/gemm_ranges.h"
+#include "generator/choose/gemm_ranges.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* A budget of SMs: no launch of any variant has more blocks, whatever the sizes and the kind of kernel, and
  * the plan says so. What is computed under a budget is tests/run/sms.json's. */
-#include "generator/compile.h"
-#include "generator/plan_resolve.h"
+#include "generator/compile/compile.h"
+#include "plan/resolve.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

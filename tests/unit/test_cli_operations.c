@@ -1,6 +1,6 @@
 /* The numbers of operations that the cost model has for functions of epilogues, against the templates' text.
  */
-#include "generator/steps.h"
+#include "generator/kernel/steps.h"
 #include "ir/ir.h"
 #include <setjmp.h>
 #include <stdarg.h>

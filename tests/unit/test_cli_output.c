@@ -1,4 +1,4 @@
-#include "cli/output.h"
+#include "base/output.h"
 #include <gio/gio.h>
 #include <glib/gstdio.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* A plan whose launches overlap is simulated so, as on a stream: what the generator makes keeps its order,
  * and a kernel whose wait is taken out is found, whichever of its waits it is. */
-#include "cli/execute.h"
-#include "generator/graph.h"
+#include "execute/execute.h"
+#include "generator/front/graph.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

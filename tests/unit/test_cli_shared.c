@@ -1,7 +1,7 @@
 /* Variants that differ in their ranges of rows alone launch one kernel, and that kernel knows no more of the
  * rows than every one of its guards says. */
-#include "generator/compile.h"
-#include "generator/graph.h"
+#include "generator/compile/compile.h"
+#include "generator/front/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Kernels are made on several threads: what comes out does not depend on how many, nor on who is first. */
 #include "base/parallel.h"
-#include "generator/compile.h"
-#include "generator/graph.h"
+#include "generator/compile/compile.h"
+#include "generator/front/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

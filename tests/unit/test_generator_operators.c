@@ -1,5 +1,5 @@
-#include "generator/onnx.h"
-#include "generator/operators.h"
+#include "generator/front/onnx.h"
+#include "generator/front/operators.h"
 #include "reference/operators.h"
 #include <limits.h>
 #include <setjmp.h>

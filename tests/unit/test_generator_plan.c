@@ -1,4 +1,4 @@
-#include "generator/plan.h"
+#include "plan/plan.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

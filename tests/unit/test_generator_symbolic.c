@@ -1,4 +1,4 @@
-#include "generator/symbolic.h"
+#include "symbolic/symbolic.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Files of measured choices: reading, writing, merging, which answers, and what the compiler makes of them.
  */
-#include "generator/compile.h"
-#include "generator/tuned.h"
+#include "generator/choose/tuned.h"
+#include "generator/compile/compile.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,0 +1,108 @@
+/* Two products of one A: one kernel or two? */
+#include "generator/choose/gemm_candidate.h"
+
+/* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
+#define NEXT_KERNEL 3500.0
+/* Two kernels must be this much better: what one wrote and the other reads, and the second pass over A, are
+ * in no kernel's own price. Where the model saw a tie, one took 1 / 1.05 to 1 / 1.14 of the time of two. */
+#define WORTH_TWO 1.05
+
+/* The cheapest tile's clocks for m rows, or a negative number if there is none. */
+static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  double best = -1;
+  for (unsigned i = 0; i < list->len; i++) {
+    double total = g_array_index(list, PricedCandidate, i).cost.total;
+    if (best < 0 || total < best) best = total;
+  }
+  return best;
+}
+
+/* true if one kernel is better; false too where no matrix product of the GPU takes the types. */
+static bool dual_pays(const Chooser *chooser, const char **why)
+{
+  const FusedOperator *op = chooser->op;
+  bool group = gemm_group_possible(chooser);
+  if (!group && !gemm_warp_possible(chooser)) {
+    *why = "no matrix product that the description lists takes their types";
+    return false;
+  }
+  Chooser *both = g_memdup2(chooser, sizeof *chooser);
+  both->turned = fused_is_reduced(op) ? NULL : fused_gemm_transposed(chooser->arena, op);
+  int64_t m = MIN(choose_typical(chooser, op->gemm.m), choose_maximum(chooser, op->gemm.m));
+  FusedOperator one_product = *op;
+  one_product.gemm.dual = false;
+  Chooser *single = g_memdup2(chooser, sizeof *chooser);
+  single->op = &one_product;
+  single->turned = fused_gemm_transposed(chooser->arena, &one_product);
+  bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
+  double together = best_clocks(both, group, m, bounded);
+  double apart = 2 * best_clocks(single, group, m, bounded) + NEXT_KERNEL;
+  g_free(single);
+  g_free(both);
+  if (together < 0) {
+    *why = "no tile holds a half of each";
+    return false;
+  }
+  *why = arena_printf(chooser->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
+  return together <= apart * WORTH_TWO;
+}
+
+typedef struct {
+  const Graph *graph;
+  const Gpu *gpu;
+  const CompileOptions *options;
+} Target;
+
+/* FusionOptions.accept_dual */
+static bool accept_dual(const FusedOperator *fused, Arena *arena, const char **why, void *data)
+{
+  const Target *target = data;
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = fused, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return dual_pays(chooser, why);
+}
+
+/* FusionOptions.accept_copies */
+static bool accept_copies(const FusedOperator *product, const FusedCopies *copies, Arena *arena,
+                          const char **why, void *data)
+{
+  const Target *target = data;
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = product, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return choose_copies_pay(chooser, copies, why);
+}
+
+/* FusionOptions.reads_across: 16-bit operands may lie as they like; of others group products take one through
+ * registers; warp products gather what is no small float. */
+static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned across, void *data)
+{
+  const Gpu *gpu = ((const Target *)data)->gpu;
+  if (number_bytes(a) == 2) return true;
+  NumberType acc = number_class(a) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
+  const GpuProduct *product = gpu_product(gpu, "product_group", a, b, acc);
+  if (product && product->a_from_registers && gpu_has(gpu, "copy_tensor")) return across != 3;
+  return !number_is_small_float(a);
+}
+
+/* FusionOptions.has_row_blocks: products of 16 bits, by groups or warps; others may be of scalars, or have
+ * rows elsewhere. */
+static bool has_row_blocks(NumberType a, NumberType b, void *data)
+{
+  const Gpu *gpu = ((const Target *)data)->gpu;
+  return number_bytes(a) == 2 && number_bytes(b) == 2 && gpu_product(gpu, "product_warp", a, b, NUMBER_F32);
+}
+
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
+{
+  Target target = {graph, gpu, options};
+  FusionOptions fusion_options = {.accept_dual = accept_dual,
+                                  .accept_copies = accept_copies,
+                                  .reads_across = reads_across,
+                                  .has_row_blocks = has_row_blocks,
+                                  .data = &target};
+  return fusion_build(graph, &fusion_options, error);
+}

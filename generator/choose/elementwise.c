@@ -1,0 +1,205 @@
+/* Elementwise: a variant of 16-byte accesses where shapes and addresses allow it, and one of single elements.
+ */
+#include "generator/choose/choose.h"
+
+#define BLOCK_THREADS    256
+#define VECTORS_A_THREAD 2 /* in flight at once: enough loads to cover memory latency at full occupancy */
+#define VECTOR_BYTES     16
+#define ACCESSES_A_COPY  8 /* of narrower ones that are only copied: they take few registers */
+
+static unsigned widest_element(const FusedOperator *op)
+{
+  unsigned bytes = 1;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
+      bytes = MAX(bytes, number_bytes(op->inputs[i].tensor->type));
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    bytes = MAX(bytes, number_bytes(op->outputs[i].tensor->type));
+  return bytes;
+}
+
+static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
+                            const Symbolic *const *strides, unsigned vector, unsigned bytes)
+{
+  unsigned rank = chooser->op->rank;
+  if (symbolic_equals(strides[rank - 1], 0)) return true;
+  if (!symbolic_equals(strides[rank - 1], 1)) return false;
+  for (unsigned d = 0; d + 1 < rank; d++)
+    if (!choose_require_multiple(chooser, choice, strides[d], vector)) return false;
+  return choose_require_align(chooser, choice, tensor, bytes);
+}
+
+/* Accesses of so many bytes by the widest operand. */
+static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
+{
+  const FusedOperator *op = chooser->op;
+  unsigned vector = bytes / widest_element(op);
+  if (!choose_require_multiple(chooser, choice, op->dims[op->rank - 1], vector)) return false;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!require_operand(chooser, choice, op->inputs[i].tensor, op->inputs[i].strides, vector, bytes))
+      return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!require_operand(chooser, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
+      return false;
+  return true;
+}
+
+/* A copy into rows that start at multiples of 16 bytes, of rows that start anywhere: the outputs of a vector
+ * are read one by one from neighbouring addresses, which the first-level cache brings together, and stored at
+ * once. What is known of N and K decides, so that there are no guards but for addresses. */
+static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
+{
+  const FusedOperator *op = chooser->op;
+  bool copies = !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
+  if (!copies || op->rank < 2 || !symbolic_is_constant(op->dims[op->rank - 1], NULL)) return false;
+  const FusedOutput *output = &op->outputs[0];
+  if (!symbolic_equals(op->inputs[0].strides[op->rank - 1], 1) ||
+      !symbolic_equals(output->strides[op->rank - 1], 1))
+    return false;
+  for (unsigned d = 0; d + 1 < op->rank; d++)
+    if (!symbolic_divisible(output->strides[d], vector, &chooser->graph->facts)) return false;
+  return choose_require_align(chooser, choice, output->tensor, 16);
+}
+
+/* Results of steps that are alive at once, at most: until the last step that reads them or, of what is stored, to
+ * the end. */
+static unsigned most_alive(const FusedOperator *op)
+{
+  g_autofree unsigned *last = g_new0(unsigned, op->n_steps + 1), *ending = g_new0(unsigned, op->n_steps + 1);
+  unsigned alive = 0, most = 0;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      if (op->steps[i].operands[j].kind == OPERAND_STEP) last[op->steps[i].operands[j].index] = i;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].value.kind == OPERAND_STEP) last[op->outputs[i].value.index] = op->n_steps;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    ending[last[i]]++;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    alive++;
+    most = MAX(most, alive);
+    alive -= ending[i];
+  }
+  return most;
+}
+
+#define MOST_REGISTERS 224 /* of the 255 of a thread, for results of steps */
+
+/* Has a thread registers for so many elements? */
+static bool fits_registers(const FusedOperator *op, unsigned elements)
+{
+  unsigned words = 1;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    words = MAX(words, number_bits(op->steps[i].compute) / 32);
+  return elements == 1 || most_alive(op) * elements * words <= MOST_REGISTERS;
+}
+
+/* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
+#define LONE_BLOCK_THREADS 512
+
+static void finish(Chooser *chooser, Choice *choice, unsigned vector)
+{
+  bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
+  unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
+  bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
+  unsigned accesses = narrow && copies ? ACCESSES_A_COPY : VECTORS_A_THREAD;
+  while (accesses > 1 && !fits_registers(chooser->op, vector * accesses))
+    accesses /= 2;
+  unsigned block = threads * accesses * vector;
+  choice->vector = vector;
+  choice_set_int(choice, "block", block);
+  choice_set_int(choice, "vector", vector);
+  choice_set_int(choice, "threads", threads);
+  choice->tile_text = arena_printf(chooser->arena, "%u", block);
+  choice->suffix = arena_printf(chooser->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
+  choice->stages = 1;
+  chooser->n++;
+}
+
+/* ---- Tensors that are contiguous along different dimensions ---- */
+
+#define MOST_PATCH   8  /* rows and columns of a thread's patch: more would be too many registers */
+#define TILE_PATCH   16 /* patches along each side of a tile: 8 x 4 a warp, 2 x 4 warps */
+#define TILE_THREADS 256
+
+/* Whole vectors along both dimensions. */
+static bool require_patches(Chooser *chooser, Choice *choice, const FusedOperator *turned, unsigned vector)
+{
+  for (unsigned d = turned->rank - 2; d < turned->rank; d++)
+    if (!choose_require_multiple(chooser, choice, turned->dims[d], vector)) return false;
+  for (unsigned i = 0; i < turned->n_inputs + turned->n_outputs; i++) {
+    bool input = i < turned->n_inputs;
+    const GraphTensor *tensor =
+        input ? turned->inputs[i].tensor : turned->outputs[i - turned->n_inputs].tensor;
+    const Symbolic *const *strides =
+        input ? turned->inputs[i].strides : turned->outputs[i - turned->n_inputs].strides;
+    for (unsigned d = 0; d < turned->rank; d++)
+      if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(chooser, choice, strides[d], vector))
+        return false;
+    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
+  }
+  return true;
+}
+
+static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool fast)
+{
+  unsigned edge = patch * TILE_PATCH;
+  choice->vector = patch;
+  choice_set_int(choice, "bm", edge);
+  choice_set_int(choice, "bn", edge);
+  choice_set_int(choice, "threads", TILE_THREADS);
+  choice->tile_text = arena_printf(chooser->arena, "%ux%u", edge, edge);
+  choice->suffix = arena_printf(chooser->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
+  choice->stages = 1;
+  chooser->n++;
+}
+
+static bool choose_turned(Chooser *chooser)
+{
+  const FusedOperator *turned = fused_elementwise_turned(chooser->arena, chooser->op);
+  if (!turned) return false;
+  unsigned bytes = 1;
+  for (unsigned i = 0; i < turned->n_inputs; i++)
+    bytes = MAX(bytes, number_bytes(turned->inputs[i].tensor->type));
+  for (unsigned i = 0; i < turned->n_outputs; i++)
+    bytes = MAX(bytes, number_bytes(turned->outputs[i].tensor->type));
+  unsigned patch = MIN(16 / bytes, MOST_PATCH);
+  while (patch > 2 && !fits_registers(turned, patch * patch))
+    patch /= 2;
+  choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
+              patch);
+  Choice *choice = choose_open(chooser, "transpose");
+  if (require_patches(chooser, choice, turned, patch))
+    finish_turned(chooser, choice, patch, true);
+  else
+    choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
+  if (chooser->n && !chooser->variants[0].guard) return true;
+  finish_turned(chooser, choose_open(chooser, "transpose"), patch, false);
+  return true;
+}
+
+void choose_elementwise(Chooser *chooser)
+{
+  if (choose_turned(chooser)) return;
+  unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
+  while (bytes > element && !fits_registers(chooser->op, bytes / element))
+    bytes /= 2;
+  if (bytes < VECTOR_BYTES && element < bytes)
+    choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
+                most_alive(chooser->op));
+  Choice *choice = choose_open(chooser, "elementwise");
+  if (element < bytes && require_vectors(chooser, choice, bytes))
+    finish(chooser, choice, bytes / element);
+  else
+    choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
+                bytes / element);
+  if (chooser->n && !chooser->variants[0].guard) return;
+  choice = choose_open(chooser, "elementwise");
+  choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
+  if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
+    choice = choose_open(chooser, "elementwise");
+    if (require_vectors(chooser, choice, bytes) && !choice->guard) break;
+  }
+  finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
+}

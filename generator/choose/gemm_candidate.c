@@ -1,0 +1,800 @@
+#include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_memo.h"
+#include "generator/choose/gemm_slices.h"
+#include "generator/choose/gemm_straddle.h"
+#include "generator/kernel/steps.h"
+#include "ir/resources.h"
+#include "ir/staging.h"
+#include <math.h>
+
+static const unsigned group_rows[] = {64, 128, 192, 256};
+#define COLUMNS_STEP 16
+#define COLUMNS_MOST 256
+static const unsigned splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
+/* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
+static const unsigned swapped_columns[] = {8, 16, 32, 64};
+#define MOST_THIN       64
+#define MOST_THIN_TILES 4
+static const unsigned resident[] = {2, 1};
+#define SHORT_RESIDENT 3 /* instead of two, where a tile has at most so many steps */
+#define SHORT_STEPS    2
+#define SWAPPED_ROWS   64 /* 128 are no faster, and fewer blocks */
+static const unsigned swapped_warp_rows[] = {32, 64};
+static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
+                                         {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
+#define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
+#define MANY_BANDS       6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define STREAMED_AREA    (128 * 128) /* of the largest that has registers left for the walk of a stream */
+#define STREAMED_COLUMNS 128
+#define LARGE_STEPS      10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
+#define WALKED_AREA                                                                                          \
+  (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
+#define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
+#define SECTOR_BYTES 32
+#define FEW_WAVES    2
+#define MOST_STAGES  10
+#define GROUP_ROWS   64 /* of a group product */
+/* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
+#define ENOUGH_STAGES    4
+#define ENOUGH_IN_TURN   5    /* of warpgroups that take turns */
+#define HIDING_BYTES     2048 /* of a row along k: products as long as narrow parts take to leave */
+#define MOST_WARP_STAGES 6
+/* Longer rings made them slower: docs/performance-log.md. */
+#define MOST_SWAPPED_STAGES      8
+#define MOST_SWAPPED_WARP_STAGES 6
+
+const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  return candidate->swapped ? chooser->turned : chooser->op;
+}
+
+bool gemm_candidate_is_thin(const GemmCandidate *candidate)
+{
+  return candidate->swapped && candidate->bn <= MOST_THIN;
+}
+
+static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
+{
+  return gpu_product(gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
+}
+
+/* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
+static bool through_registers(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  if (!gemm->a_m_major || !candidate->group) return false;
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  return product && !product->a_transposed;
+}
+
+/* ---- Shared memory ---- */
+
+static unsigned out_bytes(const FusedOperator *op)
+{
+  return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
+}
+
+/* Products that a tile's columns are divided among. */
+static unsigned products(const Chooser *chooser)
+{
+  return chooser->op->gemm.dual ? 2 : 1;
+}
+
+/* What stage_stores takes for the outputs. */
+static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedOperator *op = chooser->op;
+  unsigned beside = MAX(1, candidate->beside);
+  unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
+  unsigned columns =
+      candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
+  if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!op->outputs[i].reduced)
+      bytes += (candidate->swapped ? staging_bytes_across
+                                   : staging_bytes)(rows, columns, number_bytes(op->outputs[i].tensor->type));
+  return bytes;
+}
+
+/* Threads that gather 32-bit elements across k want padded rows (choose_layouts). */
+static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candidate)
+{
+  bool gathers = !candidate->group && number_bytes(gemm->a_type) == 4;
+  return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
+}
+
+static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  unsigned rows = candidate->bm * (candidate->swapped ? products(chooser) : 1); /* of the weights of each */
+  return (rows * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) * candidate->bk +
+         padding_bytes(gemm, candidate);
+}
+
+unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  for (unsigned owners = MAX(1, candidate->split); owners >= 1; owners--) {
+    unsigned columns = candidate->bn / owners;
+    bool pieces = candidate->swapped
+                      ? columns % 8 == 0
+                      : columns % 16 == 0 && columns * out_bytes(chooser->op) % SECTOR_BYTES == 0;
+    if (candidate->bn % owners == 0 && pieces) return owners;
+  }
+  return 0;
+}
+
+/* Where a block gets the other blocks' parts of its columns (combine_blocks). */
+static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned owners = gemm_candidate_owners(chooser, candidate);
+  if (candidate->split <= 1 || !owners) return 0;
+  unsigned sums = candidate->swapped ? products(chooser) : 1;
+  return sums * candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
+}
+
+/* Bytes of shared memory that a block may have, less barriers and alignment. */
+static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const Gpu *gpu = chooser->gpu;
+  unsigned room = gpu->shared_per_block;
+  if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
+  return room - RESERVED_SHARED_BYTES;
+}
+
+#define WASTE                                                                                                \
+  1.15 /* more steps of k than there are, in halves of a row: what deep steps gain (docs/performance-log.md) */
+
+/* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
+static bool wants_whole_rows(const Chooser *chooser, int64_t depth)
+{
+  int64_t k, half = depth / 2;
+  if (!symbolic_is_constant(chooser->op->gemm.k, &k)) return false;
+  int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
+  return (double)whole <= WASTE * (double)halves;
+}
+
+/* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
+ * barriers; half of one where threads copy and that leaves too few stages, or nothing is known of the
+ * alignment. */
+static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast)
+{
+  unsigned bytes = number_bytes(gemm_candidate_operator(chooser, &tile)->gemm.a_type), row = 128;
+  bool thin = gemm_candidate_is_thin(&tile);
+  if (thin && !tile.promote) return 2 * row / bytes;
+  if (tile.group) return row / bytes;
+  if (!fast && tile.askew && wants_whole_rows(chooser, row / bytes)) return row / bytes;
+  if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
+  if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
+  /* sixteen copies a thread, and fragments that are rounded: registers are short */
+  if (bytes == 4 && tile.bm * tile.bn == SHARED_AREA) row /= 2;
+  for (;; row /= 2) {
+    tile.bk = row / bytes;
+    if (row <= 64 || 3 * stage_bytes(chooser, &tile) <= block_room(chooser, &tile)) return tile.bk;
+  }
+}
+
+/* Does the copy engine write the output, whose address is a multiple of 16 bytes? */
+static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
+{
+  const FusedOperator *op = chooser->op;
+  const SymbolicFacts *facts = &chooser->graph->facts;
+  unsigned column = op->rank - 1, piece = 16 / number_bytes(output->tensor->type);
+  if (!output->strides[column] || !symbolic_equals(output->strides[column], 1)) return false;
+  for (unsigned d = 0; d < column; d++)
+    if (!symbolic_divisible(output->strides[d], piece, facts)) return false;
+  return symbolic_divisible(op->dims[column], piece, facts);
+}
+
+/* Does the epilogue read another tile of the result's size? */
+static bool reads_a_tile(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const Symbolic *const *strides = op->inputs[i].strides + op->rank - 2;
+    bool operand = i == op->gemm.a || i == op->gemm.b;
+    if (!operand && !symbolic_equals(strides[0], 0) && !symbolic_equals(strides[1], 0)) return true;
+  }
+  return false;
+}
+
+#define FEW_OPERATIONS 5 /* an output */
+
+/* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
+ * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
+ * tile to read take longer. */
+static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedOperator *op = chooser->op;
+  int64_t k = 0;
+  if (candidate->alternate <= 1 || candidate->swapped || op->gemm.dual) return false;
+  return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
+         steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
+         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);
+}
+
+/* Shared memory for results, where it gains the ring a slot that it needs: the least. */
+static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candidate, unsigned staging)
+{
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
+  if (!leaves_narrowly(chooser, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
+    return staging;
+  unsigned least =
+      staging_bytes_least(candidate->bm * candidate->alternate, candidate->bn, out_bytes(chooser->op));
+  return least && (room - least) / stage > (room - staging) / stage ? least : staging;
+}
+
+#define ASKEW_DEPTH 128 /* elements of k on their way: more take room that another block of the SM has */
+
+/* Slots of a ring whose copies are a few bytes each, which take long. */
+static unsigned askew_slots(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  int64_t k = choose_typical(chooser, chooser->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
+  return (unsigned)CLAMP(steps, 2, 1 + ASKEW_DEPTH / candidate->bk);
+}
+
+static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
+{
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
+  if (!fast) return candidate->askew ? askew_slots(chooser, candidate) : 2;
+  if (!candidate->group)
+    return CLAMP(room / stage, 2u,
+                 gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
+  unsigned staging = candidate->once ? 0 : output_staging(chooser, candidate);
+  if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
+  staging = least_staging(chooser, candidate, staging);
+  /* without room for three stages results go straight from registers */
+  if (room < staging + 3 * stage) staging = 0;
+  return CLAMP((room - staging) / stage, 2u,
+               gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
+}
+
+bool gemm_candidate_may_be_askew(const Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
+}
+
+bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(chooser, candidate);
+  return candidate->stages * stage_bytes(chooser, candidate) + exchange <= block_room(chooser, candidate);
+}
+
+#define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
+
+/* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
+ * multiplies. */
+static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *tile)
+{
+  bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->slices > 1 ||
+                tile->bm != GROUP_ROWS;
+  bool plain = !chooser->op->gemm.dual && !fused_is_reduced(chooser->op) && !through_registers(chooser, tile);
+  unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
+  choose_forced(chooser, "beside", &asked);
+  bool halves = asked == 2 && tile->bn % 16 == 0;
+  return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
+}
+
+GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
+{
+  tile.promote = gemm_promotes(chooser, tile.group);
+  tile.beside = warpgroups_beside(chooser, &tile);
+  tile.bk = tile_depth(chooser, tile, fast);
+  tile.reuse = tile.once = 0;
+  tile.stages = stage_count(chooser, &tile, fast);
+  if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
+    GemmCandidate reusing = tile;
+    reusing.reuse = 1;
+    reusing.stages = stage_count(chooser, &reusing, fast);
+    bool fits = reusing.stages * stage_bytes(chooser, &tile) >= exchange_bytes(chooser, &tile);
+    if (fits && reusing.stages > tile.stages) tile = reusing;
+  }
+  return tile;
+}
+
+/* Has each block one tile of so many rows? Then it need not walk, unless it is told to. */
+static bool has_one_tile(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+{
+  unsigned walks = 0; /* set by hand: blocks walk */
+  choose_forced(chooser, "persistent", &walks);
+  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
+  bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
+                  candidate->stream <= 1 && !fused_is_reduced(chooser->op);
+  bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
+  if (!possible || (!sliced && !gemm_candidate_walks(chooser, candidate))) return false;
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = chooser->gpu->sm_count;
+  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
+  return gemm_candidate_tiles(chooser, candidate, rows) <= sms;
+}
+
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)
+{
+  if (!has_one_tile(chooser, &candidate, rows)) return candidate;
+  GemmCandidate once = candidate;
+  once.once = 1;
+  once.stages = stage_count(chooser, &once, true);
+  bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
+  return staged && once.stages > candidate.stages ? once : candidate;
+}
+
+/* ---- What is legal ---- */
+
+/* Can group products read the operands as they lie: A from shared memory or through registers, B from shared
+ * memory? */
+static bool group_reads(const Gpu *gpu, const FusedGemm *gemm)
+{
+  const GpuProduct *product = group_product(gpu, gemm);
+  return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
+         (!gemm->b_n_major || product->b_transposed);
+}
+
+bool gemm_group_possible(const Chooser *chooser)
+{
+  const Gpu *gpu = chooser->gpu;
+  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
+  bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
+  return group_reads(gpu, &chooser->op->gemm) || (either_way && group_reads(gpu, &chooser->turned->gemm));
+}
+
+bool gemm_warp_possible(const Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return gpu_product(chooser->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
+}
+
+/* Rows of an operand that does not lie along k are cut into panels as wide as a swizzle: whole ones of 128
+ * bytes, or one narrower one. */
+static bool is_panel(unsigned extent, NumberType type)
+{
+  unsigned bytes = extent * number_bytes(type);
+  return bytes % 128 == 0 || bytes == 64 || bytes == 32;
+}
+
+/* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
+static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const Gpu *gpu = chooser->gpu;
+  if (candidate->split <= 1) return true;
+  bool pieces = gemm_candidate_owners(chooser, candidate) > 0;
+  bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    known &= symbolic_is_constant(chooser->op->dims[i], NULL);
+  return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
+         MAX(exchange_bytes(chooser, candidate), 3 * stage_bytes(chooser, candidate)) <
+             block_room(chooser, candidate);
+}
+
+/* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
+ * not been handed over yet, and in the epilogue. */
+#define ENTRY_REGISTERS    26
+#define EPILOGUE_REGISTERS 40
+
+static unsigned consumer_groups(const GemmCandidate *candidate)
+{
+  if (candidate->alternate > 1) return candidate->alternate;
+  return MAX(warpgroups_of_rows(candidate->bm), candidate->beside);
+}
+
+/* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
+ * an epilogue would take has room for one. */
+#define LOADED_REGISTERS 16
+
+/* `sums`: accumulators of a tile's size. */
+static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
+{
+  unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
+  unsigned beside = MAX(1, candidate->beside), columns = candidate->bn / beside;
+  unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm * beside / groups;
+  unsigned entry =
+      MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / HANDOVER_STEP * HANDOVER_STEP;
+  unsigned granted =
+      (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / HANDOVER_STEP * HANDOVER_STEP;
+  granted = MIN(granted, gpu->registers_per_thread);
+  unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
+  if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + HANDOVER_STEP;
+  return columns / 2 + ENTRY_REGISTERS <= entry &&
+         accumulators * (rows / GROUP_ROWS) * columns / 2 + EPILOGUE_REGISTERS <= granted;
+}
+
+/* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
+ * tile (overlap_tiles), which takes whole slots of a known number, and registers. */
+static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t depth;
+  bool alone =
+      candidate->blocks <= 1 && candidate->split <= 1 && candidate->stream <= 1 && !candidate->swapped;
+  if (!alone || gemm->dual || fused_is_reduced(chooser->op)) return false;
+  if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
+  int64_t steps = depth / candidate->bk;
+  return depth % candidate->bk == 0 && steps >= candidate->stages;
+}
+
+bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
+  if (candidate->slices > 1) return false;
+  if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
+  return ring_runs_on(chooser, candidate);
+}
+
+static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  bool legal = false, loads = through_registers(chooser, candidate);
+  if (!group_reads(chooser->gpu, gemm)) return false;
+  /* what passes through registers is loaded between products: nobody else's would hide that in turn */
+  if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
+  for (unsigned i = 0; product && i < product->n_count; i++)
+    legal |= product->n[i] == candidate->bn;
+  legal &= registers_fit(chooser->gpu, candidate, candidate->swapped ? products(chooser) : 1, loads);
+  /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
+  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(chooser->op) > 2)
+    return false;
+  if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
+  if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
+  if (candidate->swapped) return true;
+  /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
+  unsigned half = candidate->bn / 2;
+  return !gemm->dual || half % (gemm->b_n_major ? 128 / number_bytes(gemm->b_type) : 16) == 0;
+}
+
+/* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
+static bool gathers_elements(const Chooser *chooser)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
+}
+
+/* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp products
+ * would have more rows of fragments than registers hold. */
+static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  unsigned columns = candidate->bn / products(chooser);
+  if (candidate->split > 1 || candidate->swapped || candidate->stream > 1 || candidate->slices > 1)
+    return false;
+  if (candidate->group) return columns % REDUCED_COLUMNS == 0;
+  return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
+}
+
+/* Tiles whose accumulators leave a warp so few registers that addresses must be simple, copies wide and the
+ * result narrow (found with ptxas). */
+static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
+  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
+  int64_t columns, depth;
+  bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
+  if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
+  if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
+  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
+         chooser->op->n_outputs == 1;
+}
+
+/* Two products share a tile's columns, or, of few rows with exchanged operands, each has an accumulator, and
+ * blocks may take parts of k of both. */
+static bool pair_legal(const GemmCandidate *candidate)
+{
+  bool alone =
+      candidate->cluster <= 1 && candidate->across <= 1 && candidate->stream <= 1 && candidate->slices <= 1;
+  if (!alone || candidate->alternate > 1) return false;
+  if (!candidate->swapped) return candidate->split <= 1;
+  return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
+}
+
+bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  uint64_t ring = (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + RESERVED_SHARED_BYTES;
+  if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
+  if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
+  if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
+  if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
+  unsigned area = candidate->bm * candidate->bn;
+  if (area > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
+  /* the addresses of a second B do not fit beside them (found with ptxas) */
+  if (area == WALKED_AREA && chooser->op->gemm.dual) return false;
+  return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
+}
+
+/* ---- What it costs ---- */
+
+unsigned gemm_candidate_sms(const Chooser *chooser)
+{
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
+  return budget ? budget : chooser->gpu->sm_count;
+}
+
+/* The candidate and its product as the cost model sees them. */
+typedef struct Priced {
+  CostGemm shape;
+  CostTile tile;
+} Priced;
+
+#define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
+
+static double epilogue_operations(const FusedOperator *op)
+{
+  double operations = steps_operations(op);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) operations += REDUCED_OPERATIONS;
+  return operations;
+}
+
+/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k where the blocks of
+ * a cluster divide it, and (gemm.ir) tiles whose sums blocks leave in memory; of rows that blocks divide,
+ * less than a block's part then lies outside. */
+static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
+{
+  return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
+}
+
+static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
+  const FusedGemm *gemm = &op->gemm;
+  int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
+  Priced priced = {.shape = {.batches = 1,
+                             .m = candidate->swapped ? columns * products(chooser) : rows,
+                             .n = candidate->swapped ? rows : columns * products(chooser),
+                             .k = MAX(1, choose_typical(chooser, gemm->k)),
+                             .a_bytes = number_bytes(gemm->a_type),
+                             .b_bytes = number_bytes(gemm->b_type),
+                             .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                             .type = gemm->a_type,
+                             .sms = gemm_candidate_sms(chooser),
+                             .a_straddles = gemm_a_straddles(gemm),
+                             .b_straddles = gemm_b_straddles(gemm),
+                             .out_straddles = gemm_out_straddles(chooser->op),
+                             .a_lines = gemm_a_lines(gemm),
+                             .b_lines = gemm_b_lines(gemm),
+                             .operations = epilogue_operations(op) / products(chooser)},
+                   .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
+                            .bn = candidate->bn,
+                            .bk = candidate->bk,
+                            .stages = candidate->stages,
+                            .alternate = candidate->alternate,
+                            .split = MAX(MAX(candidate->split, candidate->stream), candidate->slices),
+                            .owners = gemm_candidate_owners(chooser, candidate),
+                            .streamed = candidate->stream > 1,
+                            .sliced = candidate->slices > 1,
+                            .grain = candidate->grain,
+                            .cluster = candidate->cluster,
+                            .across = candidate->across,
+                            .blocks = candidate->blocks,
+                            .walks = gemm_candidate_walks(chooser, candidate),
+                            .threads_copy = !candidate->group,
+                            .copy_bytes = chooser->copy_bytes,
+                            .promote = candidate->promote,
+                            .beside = candidate->beside,
+                            .exchanged = candidate->swapped,
+                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
+                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
+                            .through_registers = through_registers(chooser, candidate)}};
+  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
+    priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  if (chooser->batches) priced.shape.batches = chooser->batches;
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
+  if (blocks > 1) /* not every SM has so many partners */
+    priced.shape.sms = MAX(1, blocks * resident_clusters(chooser->gpu, blocks, priced.shape.sms));
+  return priced;
+}
+
+/* Measured with 128x256 at 4096^3 and 8192^3: what exchanged operands cost where nothing else differs. */
+#define EXCHANGED 1.015
+
+CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  GemmCandidate within = gemm_candidate_within(chooser, *candidate, m);
+  Priced priced = priced_shape(chooser, &within, m);
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
+  CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced.shape, &priced.tile)
+                                     : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);
+  if (candidate->swapped) cost.total *= EXCHANGED;
+  return cost;
+}
+
+#define MANY_ROWS 8192 /* for more nothing changes */
+
+unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
+  Priced priced = priced_shape(chooser, candidate, MIN(m, MANY_ROWS));
+  return MIN(candidate->stages, cost_slots(chooser->gpu, &priced.shape, &priced.tile));
+}
+
+#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
+#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
+
+unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  bool turns = candidate->group && candidate->alternate > 1;
+  if (!turns) return 0;
+  if (cost_paces(chooser->gpu, &priced.shape, &priced.tile)) return PACE;
+  return cost_has_arithmetic(&priced.shape) ? BOUNDED : 0;
+}
+
+unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  if (candidate->group) return cost_raster_group(chooser->gpu, &priced.shape, &priced.tile);
+  /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * USUAL_RASTER * candidate->bm;
+  return wide && many ? 2 * USUAL_RASTER : USUAL_RASTER;
+}
+
+/* ---- Enumeration ---- */
+
+void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+{
+  PricedCandidate priced;
+  if (!gemm_memo_complete(chooser, tile, &priced.candidate)) return;
+  if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
+  /* a budget of SMs is kept by launching no more blocks than that */
+  if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
+  priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+  if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
+   */
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
+  if (tile.across > 1 && priced.cost.waves > 1 && !(gemm_a_straddles(gemm) || gemm_b_straddles(gemm))) return;
+  /* of four also where few tiles follow one another */
+  if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
+  /* a split kernel starts anew for each wave */
+  if (tile.split > 1 && priced.cost.tiles * tile.split >
+                            tile.split *
+                                resident_clusters(chooser->gpu, tile.split, gemm_candidate_sms(chooser)) *
+                                MAX(1, tile.blocks))
+    return;
+  g_array_append_val(list, priced);
+}
+
+/* Batches whose tiles end after a step or two: a block copies little while it starts and ends, so that of two
+ * an SM hardly one has copies on their way. */
+static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
+  return tile->group && tile->split == 1 && gemm->n_batch && !gemm->dual &&
+         symbolic_is_constant(gemm->k, &k) && k <= most;
+}
+
+/* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
+ * change places anyway also in several tiles: they spread the work over more blocks. */
+static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+{
+  unsigned most = tile.group && !group_reads(chooser->gpu, &chooser->op->gemm) ? MOST_THIN_TILES : 1;
+  tile.swapped = 1;
+  for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
+    for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
+      tile.bn = swapped_columns[c];
+      tile.blocks = resident[b] > 1 && is_short(chooser, &tile) ? SHORT_RESIDENT : resident[b];
+      gemm_candidate_append(chooser, list, tile, m);
+    }
+}
+
+static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
+{
+  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
+  for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
+    tile.split = splits[s];
+    append_swapped(chooser, list, tile, m);
+  }
+  for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
+    tile.split = 1;
+    tile.bm = swapped_warp_rows[r];
+    append_swapped(chooser, list, tile, m);
+  }
+}
+
+static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  gemm_candidate_append(chooser, list, candidate, m);
+  candidate.alternate = 2;
+  if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
+  if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
+    gemm_candidate_append(chooser, list, candidate, m);
+}
+
+/* Would a tile with exchanged operands write whole lines, and read nothing else that lies along D's rows? */
+static bool stores_across(const Chooser *chooser)
+{
+  const FusedOperator *op = chooser->turned;
+  unsigned column = op->rank - 1, row = op->rank - 2;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[row], 0) && !symbolic_equals(op->inputs[i].strides[column], 0))
+      return false;
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    unsigned bytes = number_bytes(op->outputs[i].tensor->type);
+    if (!op->outputs[i].strides[row]) return false; /* an operator that is weighed before it is fused */
+    bool whole = symbolic_multiple(op->dims[row], &chooser->graph->facts) * bytes % 16 == 0;
+    if (op->outputs[i].reduced || !symbolic_equals(op->outputs[i].strides[row], 1) || bytes < 2 || !whole)
+      return false;
+  }
+  return true;
+}
+
+/* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a
+ * product read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
+static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  candidate.swapped = 1;
+  bool tall = candidate.bm > 128 && candidate.bn > MOST_THIN;
+  if (tall || (candidate.bn >= candidate.bm && candidate.bm <= 128))
+    append_walks(chooser, list, candidate, m);
+}
+
+#define SWIZZLE_ROWS 8 /* that a pattern of the widest swizzle has */
+#define LINE_SHAPES  2 /* of clusters, the first ones, where rows begin inside of lines only */
+
+/* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
+ * nothing, nor where a block's part of the copies is not whole patterns of the swizzle
+ * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may
+ * where results can leave `across` (stores_across). */
+static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
+                         bool across, int64_t m)
+{
+  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4},
+                                       {2, 2}, {4, 2}, {2, 4}}; /* below, beside one another */
+  GemmCandidate candidate = {
+      .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
+  const FusedGemm *gemm = &chooser->op->gemm;
+  candidate.swapped = chooser->turned && !group_reads(chooser->gpu, gemm);
+  if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
+  append_walks(chooser, list, candidate, m);
+  if (split == 1 && !candidate.swapped && across) append_exchanged(chooser, list, candidate, m);
+  bool straddle = gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
+  bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
+  if (split > 1 || candidate.swapped || !(straddle || lines) || !gpu_has(chooser->gpu, "cluster")) return;
+  for (unsigned i = 0; i < (straddle ? G_N_ELEMENTS(shapes) : LINE_SHAPES); i++) {
+    candidate.cluster = shapes[i][0];
+    candidate.across = shapes[i][1];
+    bool whole = bn % (SWIZZLE_ROWS * candidate.cluster) == 0 && bm % (SWIZZLE_ROWS * candidate.across) == 0;
+    if (whole && m > (int64_t)bm * (candidate.cluster - 1) &&
+        choose_typical(chooser, gemm->n) > (int64_t)bn * (candidate.across - 1))
+      append_walks(chooser, list, candidate, m);
+  }
+}
+
+/* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */
+static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
+    for (unsigned blocks = 2; blocks >= 1; blocks--) {
+      GemmCandidate tile = {.bm = warp_tiles[i][0],
+                            .bn = warp_tiles[i][1],
+                            .alternate = 1,
+                            .cluster = 1,
+                            .across = 1,
+                            .split = 1};
+      tile.blocks = blocks;
+      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(chooser, list, tile, m);
+    }
+}
+
+GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
+  bool across = group && chooser->turned && stores_across(chooser);
+  if (!group) append_warp_tiles(chooser, list, m);
+  for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
+    for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
+      for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
+        append_group(chooser, list, group_rows[r], bn, splits[s], across, m);
+  for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
+    for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
+      gemm_append_streams(chooser, list, true, group_rows[r], bn, m);
+  /* fragments that are rounded take registers of their own */
+  unsigned streamed = number_bytes(chooser->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
+  for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
+    if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
+      gemm_append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
+  for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
+    if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
+      gemm_append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
+  if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
+  if (bounded && group) gemm_append_slices(chooser, list, m);
+  return list;
+}

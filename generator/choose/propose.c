@@ -1,0 +1,85 @@
+#include "generator/choose/propose.h"
+#include "generator/choose/tuned_gemm.h"
+#include <string.h>
+
+static void product_free(void *product)
+{
+  g_array_unref(((ProductProposals *)product)->proposals);
+  g_free(product);
+}
+
+void proposals_free(Proposals *proposals)
+{
+  if (!proposals) return;
+  g_ptr_array_unref(proposals->products);
+  arena_free(proposals->arena);
+  g_free(proposals);
+}
+
+static Proposal proposal_of(const PricedCandidate *priced)
+{
+  Proposal proposal = {.clocks = priced->cost.total};
+  TunedEntry entry = {0};
+  tuned_gemm_describe(&priced->candidate, &entry, proposal.parameters);
+  proposal.n_parameters = entry.n_parameters;
+  return proposal;
+}
+
+static bool same_parameters(const Proposal *a, const Proposal *b)
+{
+  if (a->n_parameters != b->n_parameters) return false;
+  for (unsigned i = 0; i < a->n_parameters; i++)
+    if (strcmp(a->parameters[i].name, b->parameters[i].name) ||
+        a->parameters[i].value != b->parameters[i].value)
+      return false;
+  return true;
+}
+
+static bool same_key(const TunedEntry *a, const TunedEntry *b)
+{
+  return !strcmp(a->product, b->product) && a->batches == b->batches && a->n == b->n && a->k == b->k &&
+         a->m == b->m;
+}
+
+static void add_product(Proposals *all, Chooser *chooser)
+{
+  ProductProposals product = {.name = arena_strdup(all->arena, chooser->op->name)};
+  if (!tuned_gemm_key(chooser, &product.key) || !symbolic_is_constant(chooser->op->gemm.m, &product.key.m) ||
+      product.key.m < 1 || product.key.n < 1 || product.key.k < 1 || product.key.batches < 1)
+    return;
+  for (unsigned i = 0; i < all->products->len; i++)
+    if (same_key(&((ProductProposals *)all->products->pdata[i])->key, &product.key)) return;
+  bool group = gemm_group_possible(chooser);
+  if (!group && !gemm_warp_possible(chooser)) return;
+  gemm_range(product.key.m, &product.key.least, &product.key.most);
+  product.proposals = g_array_new(FALSE, FALSE, sizeof(Proposal));
+  PricedCandidate first = {.candidate = gemm_best_candidate(chooser, group, product.key.m, true)};
+  first.cost = gemm_candidate_cost(chooser, &first.candidate, product.key.m);
+  Proposal chosen = proposal_of(&first);
+  g_array_append_val(product.proposals, chosen);
+  g_autoptr(GArray) space = tuned_gemm_space(chooser, group, product.key.m, true);
+  for (unsigned i = 0; i < space->len; i++) {
+    Proposal proposal = proposal_of(&g_array_index(space, PricedCandidate, i));
+    if (!same_parameters(&proposal, &chosen)) g_array_append_val(product.proposals, proposal);
+  }
+  g_ptr_array_add(all->products, g_memdup2(&product, sizeof product));
+}
+
+Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                             GError **error)
+{
+  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
+  if (!fusion) return NULL;
+  Proposals *all = g_new0(Proposals, 1);
+  all->arena = arena_new();
+  all->products = g_ptr_array_new_with_free_func(product_free);
+  for (unsigned i = 0; i < fusion->n; i++) {
+    if (fusion->operators[i]->kind != FUSED_GEMM) continue;
+    g_autofree Chooser *chooser = g_new0(Chooser, 1);
+    *chooser = (Chooser){
+        .op = fusion->operators[i], .graph = graph, .gpu = gpu, .options = options, .arena = all->arena};
+    chooser->turned = fused_gemm_transposed(all->arena, chooser->op);
+    add_product(all, chooser);
+  }
+  return all;
+}

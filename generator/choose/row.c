@@ -1,0 +1,194 @@
+/* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
+#include "generator/choose/choose.h"
+
+#define SHORT_ROW    1024  /* columns a warp keeps: 32 a thread */
+#define LONGEST_ROW  32768 /* columns a block of 1024 threads keeps: 32 a thread */
+#define ONLINE_CHUNK 4096
+
+static bool online_only(const FusedRow *row)
+{
+  return row->reduction;
+}
+
+static const char *template_of(const FusedRow *row, bool online)
+{
+  switch (row->kind) {
+  case ROW_SOFTMAX:
+  case ROW_LOG_SOFTMAX: return online ? "softmax_online" : "softmax";
+  case ROW_LAYER_NORM: return online ? "layer_norm_online" : "layer_norm";
+  case ROW_RMS_NORM: return online ? "rms_norm_online" : "rms_norm";
+  default: return "row_reduce";
+  }
+}
+
+static void set_reduction(Choice *choice, const FusedRow *row)
+{
+  bool integer = number_class(row->compute) != NUMBER_FLOAT;
+  bool max = row->kind == ROW_REDUCE_MAX, min = row->kind == ROW_REDUCE_MIN;
+  choice_set_name(choice, "element", number_name(row->compute));
+  choice_set_name(choice, "with", max ? "max" : min ? "min" : "sum");
+  if (integer)
+    choice_set_int(choice, "identity", max ? G_MININT32 : min ? G_MAXINT32 : 0);
+  else
+    choice_set_float(choice, "identity", max ? -INFINITY : min ? INFINITY : 0.0);
+  choice_set_name(choice, "combine",
+                  max   ? (integer ? "combine_max_integer" : "combine_max")
+                  : min ? (integer ? "combine_min_integer" : "combine_min")
+                        : (integer ? "combine_sum_integer" : "combine_sum"));
+  choice_set_int(choice, "mean", row->kind == ROW_REDUCE_MEAN);
+}
+
+/* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
+ * threads that are enough where blocks share an SM. */
+#define LONE_BLOCK_ELEMENTS 8192
+static unsigned lone_block(const Chooser *chooser)
+{
+  return chooser->options && chooser->options->sm_budget ? 4 : 1;
+}
+
+static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
+{
+  const FusedRow *row = &chooser->op->row;
+  choice_set_int(choice, "rows", rows);
+  choice_set_int(choice, "cols", columns);
+  choice_set_int(choice, "threads", threads);
+  if (row->kind == ROW_SOFTMAX || row->kind == ROW_LOG_SOFTMAX) {
+    const GraphTensor *result = chooser->op->anchor->outputs[0];
+    choice_set_int(choice, "log", row->kind == ROW_LOG_SOFTMAX);
+    choice_set_name(choice, "power", number_bits(result->type) <= 16 ? "exp_negative_narrow" : "exp");
+  }
+  if (row->kind == ROW_LAYER_NORM || row->kind == ROW_RMS_NORM)
+    choice_set_float(choice, "epsilon", row->epsilon);
+  if (row->reduction) set_reduction(choice, row);
+  choice->tile_text = arena_printf(chooser->arena, "%ux%u", rows, columns);
+  choice->suffix = arena_printf(chooser->arena, "%ux%u", rows, columns);
+  choice->stages = 1;
+  chooser->n++;
+}
+
+/* 16-byte accesses: rows start aligned, and a vector never straddles a row's end. */
+static bool require_vectors(Chooser *chooser, Choice *choice)
+{
+  const FusedOperator *op = chooser->op;
+  unsigned narrowest = 4;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    bool input = i < op->n_inputs;
+    const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+    const Symbolic *const *strides =
+        input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+    if (symbolic_equals(strides[1], 0)) continue;
+    if (!symbolic_equals(strides[1], 1)) return false;
+    unsigned vector = 16 / number_bytes(tensor->type);
+    narrowest = MIN(narrowest, number_bytes(tensor->type));
+    if (!choose_require_multiple(chooser, choice, strides[0], vector)) return false;
+    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
+  }
+  return choose_require_multiple(chooser, choice, op->row.columns, 16 / narrowest);
+}
+
+static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
+{
+  unsigned value = low;
+  while (value < high && value < at_least)
+    value *= 2;
+  return value;
+}
+
+/* ---- Reductions across memory: elements of a row lie apart, those of a column side by side ---- */
+
+#define RUN_BYTES      128 /* of neighbouring rows that a block takes */
+#define ACROSS_CHUNK   256 /* elements of each row at a time, at most */
+#define ACROSS_THREADS 256
+
+/* Neighbouring rows are neighbours in memory, in what is read as in what is written. */
+static bool lies_across(const FusedOperator *op)
+{
+  bool across = op->row.reduction && op->n_inputs > 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const FusedInput *input = &op->inputs[i];
+    bool repeated = symbolic_equals(input->strides[0], 0);
+    across &= repeated || (symbolic_equals(input->strides[0], 1) && !symbolic_equals(input->strides[1], 1));
+  }
+  return across && !symbolic_equals(op->inputs[0].strides[0], 0);
+}
+
+/* Accesses of 16 bytes along the rows. */
+static bool require_runs(Chooser *chooser, Choice *choice)
+{
+  const FusedOperator *op = chooser->op;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const FusedInput *input = &op->inputs[i];
+    if (symbolic_equals(input->strides[0], 0)) continue;
+    if (!choose_require_multiple(chooser, choice, input->strides[1], 16 / number_bytes(input->tensor->type)))
+      return false;
+    choose_require_align(chooser, choice, input->tensor, 16);
+  }
+  return true;
+}
+
+static void add_across(Chooser *chooser, bool aligned)
+{
+  const FusedOperator *op = chooser->op;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  Choice *choice = choose_open(chooser, "row_reduce");
+  if (aligned && !require_runs(chooser, choice)) return;
+  unsigned rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+  unsigned columns = power_of_two(choose_maximum(chooser, op->row.columns), 32, ACROSS_CHUNK * 32 / rows);
+  finish(chooser, choice, rows, columns, ACROSS_THREADS);
+}
+
+/* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */
+static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
+{
+  const FusedRow *row = &chooser->op->row;
+  if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
+  Choice *choice = choose_open(chooser, template_of(row, columns == 0));
+  int64_t longest = choose_maximum(chooser, row->columns);
+  unsigned more = lone_block(chooser);
+  if (aligned && !require_vectors(chooser, choice)) return;
+  if (columns && !choose_require_at_most(chooser, choice, row->columns, columns)) return;
+  if (columns == 0) {
+    unsigned chunk = power_of_two(longest, 128, ONLINE_CHUNK);
+    unsigned width = power_of_two(longest, 32, SHORT_ROW);
+    if (longest <= SHORT_ROW && row->reduction)
+      finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
+    else
+      finish(chooser, choice, 1, chunk, CLAMP(chunk / 8, 64u, 256u * MIN(more, 2)));
+    return;
+  }
+  unsigned width = power_of_two(MIN(longest, columns), 32, (unsigned)columns);
+  /* four warps; short rows share one, so that every thread has a whole vector */
+  if (width <= SHORT_ROW)
+    finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
+  else if (more > 1) /* eight elements a thread fit the registers that so many threads leave each other */
+    finish(chooser, choice, MAX(1, LONE_BLOCK_ELEMENTS / width), width, 1024);
+  else
+    finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
+}
+
+void choose_row(Chooser *chooser)
+{
+  const FusedRow *row = &chooser->op->row;
+  if (lies_across(chooser->op)) {
+    add_across(chooser, true);
+    add_across(chooser, false);
+    return;
+  }
+  if (!online_only(row)) {
+    int64_t longest = choose_maximum(chooser, row->columns);
+    static const int64_t widths[2] = {SHORT_ROW, 8192};
+    if (symbolic_is_constant(row->columns, NULL)) {
+      if (longest <= LONGEST_ROW) {
+        add_variant(chooser, LONGEST_ROW, true);
+        add_variant(chooser, LONGEST_ROW, false);
+      }
+    } else {
+      for (unsigned i = 0; i < 2; i++) {
+        add_variant(chooser, widths[i], true);
+        add_variant(chooser, widths[i], false);
+      }
+    }
+  }
+  add_variant(chooser, 0, true);
+  add_variant(chooser, 0, false);
+}

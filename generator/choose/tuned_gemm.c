@@ -1,0 +1,295 @@
+#include "generator/choose/tuned_gemm.h"
+#include <string.h>
+
+/* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
+ * proposals, no more. */
+#define CLUSTER_HANDICAP 1.02
+/* And what the model does not price of few rows: warpgroups that take tiles of twice the rows in turn, and
+ * three blocks an SM. Where k is short they were up to a tenth faster (docs/performance-log.md). */
+#define THIN_HANDICAP 1.02
+#define TURN_ROWS     128
+#define TURN_GROUPS   2
+#define MOST_RESIDENT 3
+/* Of any field: a band of tiles that are walked together must stay countable in 32 bits. */
+#define MOST_OF_A_FIELD 1024
+#define THIN_ROWS       64 /* of D in the largest thin tile, and columns */
+
+void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, TunedParameter *parameters)
+{
+  entry->parameters = parameters;
+  entry->n_parameters = 0;
+  for (unsigned i = 0; i < gemm_fields(); i++) {
+    unsigned value = gemm_field_value(candidate, i);
+    if (value != gemm_field_absent(i))
+      parameters[entry->n_parameters++] = (TunedParameter){gemm_field_name(i), value};
+  }
+}
+
+/* ---- the key ---- */
+
+/* Operations of an instruction or two, which no tile notices. */
+static bool is_light(const FusedStep *step)
+{
+  switch (step->op) {
+  case ONNX_Add:
+  case ONNX_Sub:
+  case ONNX_Mul:
+  case ONNX_Min:
+  case ONNX_Max:
+  case ONNX_Neg:
+  case ONNX_Abs:
+  case ONNX_Relu:
+  case ONNX_Clip:
+  case ONNX_Where:
+  case ONNX_Cast:
+  case ONNX_Identity: return true;
+  default: return false;
+  }
+}
+
+/* What an epilogue costs a tile: reading as much as it writes, vectors, and functions. */
+typedef struct {
+  bool tile, vector, function;
+} Epilogue;
+
+static Epilogue epilogue_of(const FusedOperator *op)
+{
+  Epilogue epilogue = {0};
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    if (i == op->gemm.a || i == op->gemm.b || (op->gemm.dual && i == op->gemm.b2)) continue;
+    bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
+    bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+    epilogue.tile |= rows && columns;
+    epilogue.vector |= rows != columns;
+  }
+  for (unsigned i = 0; i < op->n_steps; i++)
+    epilogue.function |= !is_light(&op->steps[i]);
+  return epilogue;
+}
+
+/* Both 8-bit floats multiply and convert at one speed, and so do both 16-bit ones. */
+static const char *type_text(NumberType type)
+{
+  if (number_is_small_float(type)) type = NUMBER_E4M3;
+  return number_name(type == NUMBER_F16 ? NUMBER_BF16 : type);
+}
+
+/* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that
+ * are kept in f32 take other tiles than those that are not. */
+static char *describe_product(const Chooser *chooser, Epilogue epilogue)
+{
+  const FusedOperator *op = chooser->op;
+  const FusedGemm *gemm = &op->gemm;
+  g_autoptr(GString) text = g_string_new(NULL);
+  g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm->a_type), gemm->a_m_major ? "km" : "mk",
+                  type_text(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
+  if (gemm->dual) g_string_prepend(text, "dual ");
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));
+  if (epilogue.tile) g_string_append(text, ", reads a tile");
+  if (epilogue.vector) g_string_append(text, ", reads a vector");
+  if (epilogue.function) g_string_append(text, ", functions");
+  if (gemm_sums_exactly(chooser)) g_string_append(text, ", exact sums");
+  return arena_strdup(chooser->arena, text->str);
+}
+
+bool tuned_gemm_key(const Chooser *chooser, TunedEntry *key)
+{
+  const FusedGemm *gemm = &chooser->op->gemm;
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
+  *key = (TunedEntry){.batches = 1, .sms = budget ? budget : chooser->gpu->sm_count};
+  if (!symbolic_is_constant(gemm->n, &key->n) || !symbolic_is_constant(gemm->k, &key->k)) return false;
+  for (unsigned i = 0; i < gemm->n_batch; i++) {
+    int64_t extent;
+    if (!symbolic_is_constant(chooser->op->dims[i], &extent)) return false;
+    key->batches *= extent;
+  }
+  key->product = describe_product(chooser, epilogue_of(chooser->op));
+  return true;
+}
+
+/* ---- what could be measured ---- */
+
+static int compare_cost(const void *a, const void *b)
+{
+  const PricedCandidate *x = a, *y = b;
+  return (x->cost.total > y->cost.total) - (x->cost.total < y->cost.total);
+}
+
+static bool listed(const GArray *list, const GemmCandidate *candidate)
+{
+  for (unsigned i = 0; i < list->len; i++)
+    if (gemm_candidate_same(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
+  return false;
+}
+
+static void append_thin(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+{
+  PricedCandidate priced = {.candidate = gemm_candidate(chooser, candidate, true)};
+  if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
+  priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+  priced.cost.total *= THIN_HANDICAP;
+  if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
+}
+
+static void append_thin_tiles(const Chooser *chooser, GArray *list, int64_t m)
+{
+  bool budgeted = chooser->options && chooser->options->sm_budget;
+  unsigned n = list->len;
+  for (unsigned i = 0; i < n; i++) {
+    GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
+    if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split > 1 ||
+        candidate.blocks > 1)
+      continue;
+    GemmCandidate turns = candidate, resident = candidate;
+    turns.bm = TURN_ROWS;
+    turns.alternate = TURN_GROUPS;
+    append_thin(chooser, list, turns, m);
+    resident.blocks = MOST_RESIDENT;
+    if (!budgeted) append_thin(chooser, list, resident, m); /* a budget is kept by launching fewer blocks */
+  }
+}
+
+#define NARROW_ROWS  64
+#define NARROW_LEAST 24
+#define NARROW_MOST  120
+
+/* Odd multiples of 8 columns, where whole tiles of them make up N: the model does not try those. 1024 x 576 x
+ * 7168 of e4m3 took 10.0 us on 64x72 where 64x96 took 10.5 (docs/performance-log.md). */
+static void append_narrow_steps(const Chooser *chooser, GArray *list, int64_t m)
+{
+  int64_t columns;
+  if (!symbolic_is_constant(chooser->op->gemm.n, &columns) || chooser->op->gemm.dual) return;
+  for (unsigned bn = NARROW_LEAST; bn <= NARROW_MOST; bn += 16) {
+    const GemmCandidate tile = {
+        .group = true, .bm = NARROW_ROWS, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+    PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
+    if (columns % bn || !gemm_candidate_legal(chooser, &priced.candidate)) continue;
+    priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+    g_array_append_val(list, priced);
+  }
+}
+
+/* 64 rows by so many columns that two warpgroups have them beside one another: exact sums of 8-bit floats. */
+static void append_beside(const Chooser *chooser, GArray *list, int64_t m)
+{
+  static const unsigned columns[] = {192, 224, 256};
+  for (unsigned i = 0; i < 2 * G_N_ELEMENTS(columns); i++) {
+    GemmCandidate tile = {.group = true,
+                          .bm = NARROW_ROWS,
+                          .bn = columns[i / 2],
+                          .alternate = 1,
+                          .cluster = 1,
+                          .across = 1,
+                          .split = 1};
+    tile.swapped = i % 2;
+    if (tile.swapped && !chooser->turned) continue;
+    PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
+    if (priced.candidate.beside <= 1 || !gemm_candidate_legal(chooser, &priced.candidate)) continue;
+    priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+    g_array_append_val(list, priced);
+  }
+}
+
+/* Rows for two tiles with exchanged operands, which blocks share: 128 x 576 x 7168 takes 6.6 us with four
+ * blocks a tile, 7.1 with the best of the other tiles. */
+static void append_thin_pairs(const Chooser *chooser, GArray *list, bool group, int64_t m)
+{
+  if (!group || m <= THIN_ROWS || m > 2 * THIN_ROWS) return;
+  for (unsigned split = 2; split <= chooser->gpu->cluster_portable; split++) {
+    GemmCandidate tile = {.group = true,
+                          .bm = THIN_ROWS,
+                          .bn = THIN_ROWS,
+                          .alternate = 1,
+                          .cluster = 1,
+                          .across = 1,
+                          .split = split,
+                          .swapped = 1};
+    append_thin(chooser, list, tile, m);
+  }
+}
+
+GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded)
+{
+  GArray *list = gemm_candidates(chooser, group, m, bounded);
+  append_thin_tiles(chooser, list, m);
+  if (group) append_narrow_steps(chooser, list, m);
+  if (group) append_beside(chooser, list, m);
+  append_thin_pairs(chooser, list, group, m);
+  unsigned n = list->len;
+  for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
+    PricedCandidate pair = g_array_index(list, PricedCandidate, i);
+    /* blocks of a pair take tiles below one another: there must be two */
+    if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||
+        pair.candidate.slices > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm)
+      continue;
+    pair.candidate.cluster = 2;
+    if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;
+    pair.cost = gemm_candidate_cost(chooser, &pair.candidate, m); /* an odd row of tiles costs a whole one */
+    pair.cost.total *= CLUSTER_HANDICAP;
+    if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
+  }
+  g_array_sort(list, compare_cost);
+  return list;
+}
+
+/* ---- what was measured ---- */
+
+static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
+{
+  for (unsigned i = 0; i < gemm_fields(); i++)
+    gemm_field_set(candidate, i, gemm_field_absent(i));
+  for (unsigned j = 0; j < entry->n_parameters; j++) {
+    const TunedParameter *parameter = &entry->parameters[j];
+    unsigned i = 0;
+    while (i < gemm_fields() && strcmp(gemm_field_name(i), parameter->name))
+      i++;
+    if (parameter->value < 0 || parameter->value > MOST_OF_A_FIELD) return false;
+    /* the walk is no candidate's: every one may have another than the model would choose */
+    if (i < gemm_fields())
+      gemm_field_set(candidate, i, (unsigned)parameter->value);
+    else if (!strcmp(parameter->name, "group"))
+      candidate->raster = (unsigned)parameter->value;
+    else
+      return false;
+  }
+  return true;
+}
+
+/* What was measured of this product, else of one whose epilogue reads no vector: that costs less than tiles
+ * differ (docs/performance-log.md). `lighter`: it is another's. */
+static const TunedEntry *find_measured(const Chooser *chooser, TunedEntry *key, bool *lighter)
+{
+  const TunedDatabase *database = chooser->options->tuned;
+  Epilogue epilogue = epilogue_of(chooser->op);
+  const TunedEntry *entry = tuned_database_find(database, key);
+  *lighter = !entry && epilogue.vector;
+  if (!*lighter) return entry;
+  epilogue.vector = false;
+  key->product = describe_product(chooser, epilogue);
+  return tuned_database_find(database, key);
+}
+
+bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate)
+{
+  TunedEntry key;
+  bool lighter;
+  /* parameters that are forced are forced upon the model's choice */
+  if (chooser->options && chooser->options->sets && *chooser->options->sets) return false;
+  if (!chooser->options || !chooser->options->tuned || !tuned_gemm_key(chooser, &key)) return false;
+  key.m = m;
+  const TunedEntry *entry = find_measured(chooser, &key, &lighter);
+  if (!entry) return false;
+  g_autofree char *text = tuned_parameters_text(entry);
+  g_autoptr(GArray) space = tuned_gemm_space(chooser, group, m, bounded);
+  GemmCandidate wanted = {.group = group};
+  if (!read_candidate(entry, &wanted) || !listed(space, &wanted)) {
+    choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
+    return false;
+  }
+  *candidate = gemm_candidate(chooser, wanted, true);
+  if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser, candidate, m);
+  choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d%s: %.3f times as fast as the model's choice",
+              (int)m, text, (int)entry->m, lighter ? " without vectors" : "", entry->first_us / entry->us);
+  return true;
+}

@@ -1,0 +1,120 @@
+/* Values of constants written in an op description. */
+#include "generator/front/private.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct {
+  Reader *reader;
+  GraphTensor *tensor;
+  guint8 *bytes;
+  size_t n, capacity; /* elements */
+  bool ok;
+} DataReader;
+
+static void bad_value(DataReader *data, Node *node)
+{
+  data->ok = false;
+  reader_report(data->reader, ERROR_INPUT, &node->mark, "out-of-range", NULL, "%s does not fit into %s",
+                node->text, number_name(data->tensor->type));
+}
+
+static bool read_special_float(const Node *node, double *value)
+{
+  static const struct {
+    const char *text;
+    double value;
+  } specials[] = {{"nan", NAN}, {"inf", INFINITY}, {"-inf", -INFINITY}};
+  for (unsigned i = 0; node->kind == NODE_SCALAR && i < G_N_ELEMENTS(specials); i++)
+    if (!g_ascii_strcasecmp(node->text, specials[i].text)) {
+      *value = specials[i].value;
+      return true;
+    }
+  return false;
+}
+
+static void read_integer_element(DataReader *data, Node *node, guint8 *element)
+{
+  int64_t value;
+  unsigned bits = number_bits(data->tensor->type);
+  if (!reader_integer(data->reader, node, &value)) {
+    data->ok = false;
+    return;
+  }
+  bool is_signed = number_class(data->tensor->type) == NUMBER_SIGNED;
+  int64_t max = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - is_signed)) - 1;
+  int64_t min = is_signed ? -max - 1 : 0;
+  if (value < min || value > max) {
+    bad_value(data, node);
+    return;
+  }
+  /* Little-endian, as everything in memory and on disk. */
+  for (unsigned i = 0; i < bits / 8; i++)
+    element[i] = (guint8)((uint64_t)value >> (8 * i));
+}
+
+static void read_element(DataReader *data, Node *node)
+{
+  NumberType type = data->tensor->type;
+  double number = 0;
+  if (data->n == data->capacity) {
+    data->n++; /* one too many: counted, not stored */
+    return;
+  }
+  guint8 *element = data->bytes + data->n++ * number_bytes(type);
+  if (number_class(type) == NUMBER_SIGNED || number_class(type) == NUMBER_UNSIGNED) {
+    read_integer_element(data, node, element);
+    return;
+  }
+  bool truth = false, ok;
+  if (number_class(type) == NUMBER_BOOLEAN) {
+    ok = node_boolean(node, &truth, data->reader->error);
+    *element = truth;
+  } else {
+    ok = read_special_float(node, &number) || node_number(node, &number, data->reader->error);
+    if (ok) number_from_double(type, number, false, element);
+    if (ok && isfinite(number) && !isfinite(number_to_double(type, element))) bad_value(data, node);
+  }
+  if (!ok) data->ok = false, data->reader->failed = true;
+}
+
+/* Flat, or nested as the shape says. */
+static void read_elements(DataReader *data, Node *node, unsigned depth)
+{
+  int64_t extent;
+  const GraphTensor *tensor = data->tensor;
+  if (node->kind != NODE_SEQUENCE) {
+    read_element(data, node);
+    return;
+  }
+  bool nested = node->n && node->items[0]->kind == NODE_SEQUENCE;
+  bool checked = nested || depth > 0;
+  if (checked &&
+      (depth >= tensor->rank || !symbolic_is_constant(tensor->shape[depth], &extent) || extent != node->n)) {
+    reader_report(data->reader, ERROR_INPUT, &node->mark, "shape", NULL,
+                  "a list of %u does not fit the shape at depth %u", node->n, depth + 1);
+    data->ok = false;
+    return;
+  }
+  for (unsigned i = 0; i < node->n && data->ok && data->n <= data->capacity; i++) {
+    if (nested != (node->items[i]->kind == NODE_SEQUENCE)) {
+      reader_is(data->reader, node->items[i], nested ? NODE_SEQUENCE : NODE_SCALAR, NULL);
+      data->ok = false;
+      return;
+    }
+    read_elements(data, node->items[i], depth + 1);
+  }
+}
+
+void reader_data(Reader *reader, Node *node, GraphTensor *tensor)
+{
+  /* A document cannot hold more elements than it has characters. */
+  size_t capacity = MIN(tensor->n_elements, reader->graph->source->length);
+  DataReader data = {reader, tensor, NULL, 0, capacity, true};
+  data.bytes = arena_alloc(reader->graph->arena, capacity * number_bytes(tensor->type));
+  read_elements(&data, node, 0);
+  if (!data.ok) return;
+  if (data.n != tensor->n_elements)
+    reader_report(reader, ERROR_INPUT, &node->mark, "shape", NULL, "%s values for a constant of %zu elements",
+                  data.n > tensor->n_elements ? "too many" : "too few", tensor->n_elements);
+  tensor->data = data.bytes;
+}

@@ -1,0 +1,253 @@
+#include "generator/front/graph.h"
+#include "generator/front/private.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+void graph_free(Graph *graph)
+{
+  if (!graph) return;
+  g_clear_error(&graph->warnings);
+  source_unref(graph->source);
+  arena_free(graph->arena);
+}
+
+GraphTensor *graph_tensor_new(Graph *graph, const char *name, GraphTensorKind kind, Mark mark)
+{
+  GraphTensor *tensor = arena_new_object(graph->arena, GraphTensor);
+  tensor->name = arena_strdup(graph->arena, name);
+  tensor->kind = kind;
+  tensor->type = TYPE_UNKNOWN;
+  tensor->mark = mark;
+  return tensor;
+}
+
+void graph_row_major(Arena *arena, GraphTensor *tensor)
+{
+  const Symbolic *stride = symbolic_constant(arena, 1);
+  for (unsigned i = tensor->rank; i-- > 0;) {
+    tensor->strides[i] = stride;
+    stride = symbolic_mul(arena, stride, tensor->shape[i]);
+  }
+}
+
+GraphTensor *graph_tensor(const Graph *graph, const char *name)
+{
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    if (!strcmp(graph->tensors[i]->name, name)) return graph->tensors[i];
+  return NULL;
+}
+
+void graph_collect_facts(Graph *graph)
+{
+  unsigned n = 0;
+  SymbolicFact *facts = arena_new_array(graph->arena, SymbolicFact, graph->n_dims + graph->n_tensors);
+  for (unsigned i = 0; i < graph->n_dims; i++)
+    facts[n++] = (SymbolicFact){graph->dims[i].name, false, graph->dims[i].min, graph->dims[i].max,
+                                graph->dims[i].multiple};
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    facts[n++] = (SymbolicFact){graph->tensors[i]->name, true, 0, 0, graph->tensors[i]->align};
+  graph->facts = (SymbolicFacts){facts, n};
+}
+
+const GraphAttribute *graph_attribute(const GraphNode *node, const char *name)
+{
+  int index = operator_attribute_index(node->op, name);
+  if (index < 0) g_error("operator %s has no attribute %s", node->op->name, name);
+  return &node->attributes[index];
+}
+
+const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name)
+{
+  int index = operator_attribute_index(node->op, name);
+  return index < 0 ? NULL : &node->attributes[index];
+}
+
+bool graph_has_one_element(const GraphTensor *tensor)
+{
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!symbolic_equals(tensor->shape[d], 1)) return false;
+  return true;
+}
+
+bool graph_scalar(const GraphTensor *tensor, double *value)
+{
+  if (tensor->kind != TENSOR_CONSTANT || !tensor->data || tensor->n_elements != 1) return false;
+  *value = number_to_double(tensor->type, tensor->data);
+  return true;
+}
+
+bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, GError **error)
+{
+  const char *sign = strchr(text, '=');
+  char *end = NULL;
+  errno = 0;
+  int64_t value = sign && g_ascii_isdigit(sign[1]) ? g_ascii_strtoll(sign + 1, &end, 10) : 0;
+  if (!end || *end || errno || sign == text || value > SYMBOLIC_DIMENSION_MAX) {
+    error_set(error, ERROR_USAGE, NULL, "dimension", "write a symbol, `=` and a number, such as M=4096",
+              "`%s` does not give a dimension", text);
+    return false;
+  }
+  *binding = (GraphBinding){arena_strndup(arena, text, (size_t)(sign - text)), value};
+  return true;
+}
+
+/* ---- text ---- */
+
+static void append_list(GString *text, const Symbolic *const *list, unsigned n)
+{
+  g_string_append_c(text, '[');
+  for (unsigned i = 0; i < n; i++) {
+    g_autofree char *item = symbolic_text(list[i]);
+    g_string_append_printf(text, "%s%s", i ? ", " : "", item);
+  }
+  g_string_append_c(text, ']');
+}
+
+char *graph_shape_text(const Symbolic *const *shape, unsigned rank)
+{
+  GString *text = g_string_new(NULL);
+  append_list(text, shape, rank);
+  return g_string_free(text, FALSE);
+}
+
+static bool is_row_major(const GraphTensor *tensor)
+{
+  g_autoptr(Arena) arena = arena_new();
+  GraphTensor copy = *tensor;
+  graph_row_major(arena, &copy);
+  for (unsigned i = 0; i < tensor->rank; i++)
+    if (!symbolic_same(copy.strides[i], tensor->strides[i])) return false;
+  return true;
+}
+
+static void dump_tensor(GString *text, const GraphTensor *tensor)
+{
+  static const char *const kinds[] = {"input", "constant", "tensor"};
+  g_string_append_printf(text, "%s %s: %s ", tensor->is_output ? "output" : kinds[tensor->kind], tensor->name,
+                         number_name(tensor->type));
+  append_list(text, tensor->shape, tensor->rank);
+  if (!is_row_major(tensor)) {
+    g_string_append(text, " strides ");
+    append_list(text, tensor->strides, tensor->rank);
+  }
+  g_string_append_printf(text, " align %u\n", tensor->align);
+}
+
+/* Type of a matrix product's first operand, before dequantisation. */
+static NumberType product_type(const GraphNode *node)
+{
+  const GraphTensor *operand = node->inputs[0];
+  const GraphNode *producer = operand->producer;
+  bool dequantised = producer && producer->op->id == ONNX_DequantizeLinear;
+  return dequantised ? producer->inputs[0]->type : operand->type;
+}
+
+bool graph_has_coarse_products(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM) continue;
+    NumberType type = product_type(node);
+    if (type == NUMBER_TF32 || number_is_small_float(type)) return true;
+  }
+  return false;
+}
+
+bool graph_has_fast_sums(const Graph *graph, bool by_default)
+{
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM || !number_is_small_float(product_type(node))) continue;
+    const GraphAttribute *accumulate = graph_attribute_find(node, "accumulate");
+    bool says = accumulate && strcmp(accumulate->text, "default") != 0;
+    if (says ? !strcmp(accumulate->text, "fast") : by_default) return true;
+  }
+  return false;
+}
+
+static bool no_lookup(const Symbolic *leaf, int64_t *value, void *data)
+{
+  return false;
+}
+
+int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data)
+{
+  int64_t longest = 0, k;
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    const GraphNode *node = graph->nodes[i];
+    if (node->op->class_ != OPERATOR_GEMM || number_bytes(product_type(node)) != 2) continue;
+    const GraphTensor *a = node->inputs[0];
+    const GraphAttribute *across = graph_attribute_find(node, "transA");
+    unsigned from_last = across && across->integer ? 2 : 1;
+    if (a->rank < from_last) continue;
+    const Symbolic *sum = a->shape[a->rank - from_last];
+    if (symbolic_evaluate(sum, lookup ? lookup : no_lookup, data, &k, NULL)) longest = MAX(longest, k);
+  }
+  return longest;
+}
+
+static void dump_attribute(GString *text, const OperatorAttribute *row, const GraphAttribute *attribute)
+{
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  g_string_append_printf(text, " %s=", row->name);
+  switch (row->kind) {
+  case ATTRIBUTE_INT: g_string_append_printf(text, "%" PRId64, attribute->integer); return;
+  case ATTRIBUTE_FLOAT:
+    g_string_append(text, g_ascii_formatd(number, sizeof number, "%.9g", attribute->number));
+    return;
+  case ATTRIBUTE_TYPE:
+    g_string_append(
+        text, attribute->integer == OPERATOR_NO_TYPE ? "none" : number_name((NumberType)attribute->integer));
+    return;
+  case ATTRIBUTE_STRING: g_string_append(text, attribute->text); return;
+  case ATTRIBUTE_INTS: break;
+  }
+  for (unsigned i = 0; i < attribute->n; i++)
+    g_string_append_printf(text, "%s%" PRId64, i ? "," : "", attribute->integers[i]);
+}
+
+static void dump_names(GString *text, GraphTensor *const *tensors, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    g_string_append_printf(text, "%s%s", i ? ", " : "", tensors[i] ? tensors[i]->name : "-");
+}
+
+static void dump_node(GString *text, const GraphNode *node)
+{
+  g_string_append(text, "node ");
+  dump_names(text, node->outputs, node->n_outputs);
+  g_string_append_printf(text, " = %s(", node->op->name);
+  dump_names(text, node->inputs, node->n_inputs);
+  g_string_append_c(text, ')');
+  for (unsigned i = 0; i < node->op->n_attributes; i++) {
+    const OperatorAttribute *row = &node->op->attributes[i];
+    bool extension = !strcmp(row->name, "accumulate"); /* not ONNX's: only where it is used */
+    if (!extension || node->attributes[i].given) dump_attribute(text, row, &node->attributes[i]);
+  }
+  g_string_append_c(text, '\n');
+}
+
+char *graph_dump(const Graph *graph)
+{
+  GString *text = g_string_new(NULL);
+  g_string_append_printf(text, "graph %s opset %u\n", graph->name, graph->opset);
+  for (unsigned i = 0; i < graph->n_dims; i++) {
+    const GraphDim *dim = &graph->dims[i];
+    g_string_append_printf(text, "dim %s %" PRId64 " .. %" PRId64 " multiple %" PRId64 "%s\n", dim->name,
+                           dim->min, dim->max, dim->multiple, dim->bound ? " bound" : "");
+  }
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    dump_tensor(text, graph->tensors[i]);
+  for (unsigned i = 0; i < graph->n_nodes; i++)
+    dump_node(text, graph->nodes[i]);
+  return g_string_free(text, FALSE);
+}
+
+bool graph_same_shape(const GraphTensor *a, const GraphTensor *b)
+{
+  if (a->rank != b->rank) return false;
+  for (unsigned i = 0; i < a->rank; i++)
+    if (!symbolic_same(a->shape[i], b->shape[i])) return false;
+  return true;
+}

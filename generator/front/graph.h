@@ -1,0 +1,144 @@
+/* The graph: an op description after reading, inference and checking.
+ *
+ * Everything lives in the graph's arena and is immutable after graph_read(), so it may be shared between
+ * threads. Nodes are in topological order (the file's order wherever that is one). */
+#pragma once
+#include "base/arena.h"
+#include "base/diagnostic.h"
+#include "base/number.h"
+#include "generator/front/operators.h"
+#include "symbolic/symbolic.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define GRAPH_MAX_RANK     8
+#define GRAPH_TEXT_VERSION 1
+
+typedef struct GraphNode GraphNode;
+
+typedef enum { TENSOR_INPUT, TENSOR_CONSTANT, TENSOR_COMPUTED } GraphTensorKind;
+
+typedef struct GraphTensor {
+  const char *name;
+  GraphTensorKind kind;
+  bool is_output; /* of the graph; a graph's output is always COMPUTED */
+  unsigned index; /* in graph->tensors */
+  NumberType type;
+  unsigned foreign; /* while it is read: ONNX's number of a type that we lack; 0: none */
+  unsigned rank;
+  const Symbolic *shape[GRAPH_MAX_RANK];
+  const Symbolic *strides[GRAPH_MAX_RANK]; /* elements; row-major unless the description says otherwise */
+  unsigned align;                          /* bytes its address is known to be a multiple of */
+  /* Of a view, which fusion makes and which has the index and name of the tensor whose elements it shows: how
+   * many of them lie before its first one. NULL: none, and it is no part of a tensor that the graph computes.
+   */
+  const Symbolic *begins;
+  /* Of a tensor that fusion has written in parts by several nodes: these, which are views with indices of
+   * their own. NULL: one node gives it. */
+  const struct GraphTensor *const *parts;
+  unsigned n_parts;
+  const struct GraphTensor *whole; /* of such a part: the tensor it belongs to */
+  GraphNode *producer;             /* COMPUTED */
+  GraphNode **consumers;           /* in node order, one entry per use */
+  unsigned n_consumers;
+  const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
+  size_t n_elements; /* CONSTANT: its shape is known */
+  const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */
+  Mark mark;         /* where it is declared or produced */
+} GraphTensor;
+
+/* A node's attributes stand in the order of op->attributes; absent ones hold the default. */
+typedef struct GraphAttribute {
+  bool given;
+  int64_t integer;         /* INT; TYPE: a NumberType */
+  double number;           /* FLOAT */
+  const char *text;        /* STRING */
+  const int64_t *integers; /* INTS */
+  unsigned n;
+  Mark mark;
+} GraphAttribute;
+
+struct GraphNode {
+  const Operator *op;
+  const struct OnnxOperator *onnx; /* the same in ONNX's table; NULL in nodes that fusion makes */
+  bool lacks_type;                 /* while it is read: ONNX admits the type of an input, ours does not */
+  const char *name;                /* "" if not given */
+  unsigned index;                  /* in graph->nodes */
+  GraphTensor **inputs;            /* NULL: an optional input that is absent; n_inputs >= op->min_inputs */
+  unsigned n_inputs;
+  GraphTensor **outputs; /* NULL: not asked for */
+  unsigned n_outputs;
+  GraphAttribute *attributes; /* op->n_attributes */
+  const Mark *input_marks;    /* where each input is named */
+  /* Resolved by inference: */
+  uint32_t axes; /* ROW: bit per normalised or reduced axis; 0: nothing is reduced. Split, Concat: one */
+  bool keepdims; /* ROW, reductions */
+  const Symbolic **sizes;         /* Split: of each output along the axis in `axes` */
+  unsigned order[GRAPH_MAX_RANK]; /* Transpose: the input's dimension that is the output's i-th */
+  const Symbolic **firsts;        /* Slice: of each dimension the first index, */
+  int64_t steps[GRAPH_MAX_RANK];  /* and from one to the next, never 0 */
+  Mark mark;
+};
+
+typedef struct GraphDim {
+  const char *name;
+  int64_t min, max, multiple;
+  bool bound;    /* by a binding: min == max, and shapes hold the number */
+  bool declared; /* under `dims` */
+  Mark mark;
+} GraphDim;
+
+typedef struct Graph {
+  Arena *arena;
+  Source *source;
+  const char *name;
+  unsigned opset;
+  GraphDim *dims; /* in order of appearance */
+  unsigned n_dims;
+  GraphTensor **tensors; /* inputs, constants, then computed ones in node order */
+  unsigned n_tensors;
+  GraphTensor **inputs; /* in order of appearance */
+  unsigned n_inputs;
+  GraphTensor **constants;
+  unsigned n_constants;
+  GraphTensor **outputs; /* in the order of `outputs` */
+  unsigned n_outputs;
+  GraphNode **nodes;
+  unsigned n_nodes;
+  SymbolicFacts facts; /* of dims and of the pointers of all tensors */
+  GError *warnings;    /* what has no effect: nodes, inputs, constants that no output needs; NULL: none */
+} Graph;
+
+/* --dim M=4096 */
+typedef struct GraphBinding {
+  const char *name;
+  int64_t value;
+} GraphBinding;
+/* Reads "M=4096"; the name is put into the arena. ERROR_USAGE if it is not of that form. */
+bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, GError **error);
+
+/* Reads JSON or YAML, binds, infers types and shapes, checks everything. Reports every fault it can find at
+ * once. */
+Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error);
+void graph_free(Graph *graph);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(Graph, graph_free)
+
+GraphTensor *graph_tensor(const Graph *graph, const char *name);   /* NULL if there is none */
+bool graph_same_shape(const GraphTensor *a, const GraphTensor *b); /* whatever the symbols are bound to */
+/* Some product is taken in tf32, or of 8-bit floats: their sums or operands have fewer bits than f32. */
+bool graph_has_coarse_products(const Graph *graph);
+/* Some product of 8-bit floats keeps its sums as the hardware does: its attribute says fast, or, where it
+ * says nothing, `by_default`. */
+bool graph_has_fast_sums(const Graph *graph, bool by_default);
+/* The longest sum of a product of 16-bit floats; lookup (may be NULL) gives what dimensions that are open
+ * have. 0 if there is no such product. */
+int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data);
+/* Attribute of a node by name; breaks on a name the operator does not have, _find() gives NULL. */
+const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
+const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);
+/* Value of a constant of one element whose data are known; false otherwise. */
+bool graph_scalar(const GraphTensor *tensor, double *value);
+/* Is every extent 1, whatever the rank? */
+bool graph_has_one_element(const GraphTensor *tensor);
+/* The graph as text, for tests and --explain; g_free. */
+char *graph_dump(const Graph *graph);

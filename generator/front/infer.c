@@ -1,0 +1,604 @@
+/* Types and shapes of every computed tensor. What a faulty node gives has TYPE_UNKNOWN, and what reads that
+ * is not reported again. */
+#include "generator/front/infer_private.h"
+#include <string.h>
+
+bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
+                  const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  error_add(at->error, code, SEVERITY_ERROR, mark, id, hint, "%s", message);
+  return false;
+}
+
+/* ---- types ---- */
+
+static char *type_list(TypeMask mask)
+{
+  GString *list = g_string_new(NULL);
+  for (unsigned type = 0; type < NUMBER_TYPE_COUNT; type++)
+    if (mask >> type & 1) g_string_append_printf(list, "%s%s", list->len ? ", " : "", number_name(type));
+  return g_string_free(list, FALSE);
+}
+
+/* ONNX's definition admits a type at input i. */
+static bool onnx_admits(const GraphNode *node, unsigned i, NumberType type)
+{
+  return node->onnx && onnx_input(node->onnx, i).types >> onnx_type_number(type) & 1;
+}
+
+/* ONNX's definition wants one type for inputs i and j, or nothing is known of it. */
+static bool onnx_wants_one_type(const GraphNode *node, unsigned i, unsigned j)
+{
+  if (!node->onnx) return true;
+  char variable = onnx_input(node->onnx, i).variable;
+  return variable && variable == onnx_input(node->onnx, j).variable;
+}
+
+/* Input i has a type of the set. */
+static bool check_type(Inference *at, unsigned i, TypeMask mask)
+{
+  const GraphTensor *input = at->node->inputs[i];
+  if (!input || mask >> input->type & 1) return true;
+  g_autofree char *list = type_list(mask);
+  g_autofree char *hint = g_strdup_printf("it takes %s", list);
+  if (onnx_admits(at->node, i, input->type)) {
+    at->node->lacks_type = true;
+    return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[i], "unsupported-type", hint,
+                        "%s of %s is not supported: `%s`", at->node->op->name, number_name(input->type),
+                        input->name);
+  }
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", hint,
+                      "%s does not take %s: `%s` is %s", at->node->op->name, number_name(input->type),
+                      input->name, number_name(input->type));
+}
+
+/* f32 and tf32 share their storage; together they are f32. */
+static bool unify(NumberType a, NumberType b, NumberType *type)
+{
+  bool storage = (a == NUMBER_F32 && b == NUMBER_TF32) || (a == NUMBER_TF32 && b == NUMBER_F32);
+  *type = storage ? NUMBER_F32 : a;
+  return a == b || storage;
+}
+
+/* Inputs first .. have one type of the mask. */
+static bool one_type(Inference *at, unsigned first, NumberType *type)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *leader = NULL;
+  unsigned led = first;
+  for (unsigned i = first; i < node->n_inputs; i++) {
+    const GraphTensor *input = node->inputs[i];
+    if (!input) continue;
+    if (!check_type(at, i, node->op->types)) return false;
+    if (!leader) {
+      leader = input;
+      led = i;
+      *type = input->type;
+    } else if (!unify(*type, input->type, type)) {
+      ErrorCode code = onnx_wants_one_type(node, led, i) ? ERROR_INPUT : ERROR_UNSUPPORTED;
+      return infer_refuse(at, code, &node->input_marks[i], "type", "insert a Cast",
+                          "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
+                          leader->name, number_name(leader->type), input->name, number_name(input->type));
+    }
+  }
+  return true;
+}
+
+static bool infer_product_type(Inference *at, NumberType *type)
+{
+  const NumberType a = at->node->inputs[0]->type, b = at->node->inputs[1]->type;
+  for (unsigned i = 0; i < 2; i++)
+    if (!check_type(at, i, at->node->op->types)) return false;
+  bool bytes = number_bits(a) == 8 && number_bits(b) == 8 && number_class(a) != NUMBER_FLOAT &&
+               number_class(b) != NUMBER_FLOAT;
+  bool floats = number_is_small_float(a) && number_is_small_float(b);
+  if (!bytes && !floats && !unify(a, b, type))
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "type", "insert a Cast",
+                        "%s needs operands of one type: `%s` is %s, `%s` is %s", at->node->op->name,
+                        at->node->inputs[0]->name, number_name(a), at->node->inputs[1]->name, number_name(b));
+  if (bytes) *type = NUMBER_S32;
+  if (floats) *type = NUMBER_F32;
+  /* Gemm's C has the result's type; MatMulInteger's zero points those of A and B. */
+  for (unsigned i = 2; i < at->node->n_inputs; i++) {
+    const GraphTensor *input = at->node->inputs[i];
+    bool zero_point = at->node->op->id == ONNX_MatMulInteger;
+    NumberType wanted = zero_point ? at->node->inputs[i - 2]->type : *type, ignored;
+    if (input && !unify(input->type, wanted, &ignored))
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "type", "insert a Cast",
+                          "`%s` must be %s, not %s", input->name, number_name(wanted),
+                          number_name(input->type));
+  }
+  return true;
+}
+
+static bool infer_cast_type(Inference *at, NumberType *type)
+{
+  const GraphAttribute *to = graph_attribute(at->node, "to");
+  *type = (NumberType)to->integer;
+  return check_type(at, 0, at->node->op->types);
+}
+
+static NumberType output_type(const GraphNode *node, NumberType otherwise)
+{
+  const GraphAttribute *asked = graph_attribute_find(node, "output_dtype");
+  return asked && asked->integer != OPERATOR_NO_TYPE ? (NumberType)asked->integer : otherwise;
+}
+
+static bool check_result(Inference *at, NumberType type, TypeMask mask)
+{
+  if (mask >> type & 1) return true;
+  g_autofree char *list = type_list(mask);
+  g_autofree char *hint = g_strdup_printf("it gives %s", list);
+  return infer_refuse(at, ERROR_INPUT, &at->node->mark, "type", hint, "%s does not give %s",
+                      at->node->op->name, number_name(type));
+}
+
+#define SCALE_TYPES (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define BYTE_TYPES  (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+
+/* The zero point, where there is one, has the quantised type. */
+static bool check_zero_point(Inference *at, NumberType wanted)
+{
+  const GraphTensor *zero = at->node->n_inputs > 2 ? at->node->inputs[2] : NULL;
+  if (!zero || zero->type == wanted) return true;
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[2], "type", NULL,
+                      "the zero point `%s` must be %s, not %s", zero->name, number_name(wanted),
+                      number_name(zero->type));
+}
+
+static bool infer_quantize_type(Inference *at, NumberType *type)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  *type = output_type(node, zero ? zero->type : NUMBER_U8);
+  return check_type(at, 0, node->op->types) && check_type(at, 1, SCALE_TYPES) &&
+         check_result(at, *type, BYTE_TYPES) && check_zero_point(at, *type);
+}
+
+static bool infer_dequantize_type(Inference *at, NumberType *type)
+{
+  GraphNode *node = at->node;
+  if (!check_type(at, 0, node->op->types) || !check_type(at, 1, SCALE_TYPES)) return false;
+  *type = output_type(node, node->inputs[1]->type);
+  return check_result(at, *type, SCALE_TYPES) && check_zero_point(at, node->inputs[0]->type);
+}
+
+static bool one_index_type(Inference *at)
+{
+  GraphNode *node = at->node;
+  for (unsigned i = 2; i < node->n_inputs; i++)
+    if (node->inputs[i] && node->inputs[i]->type != node->inputs[1]->type)
+      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "type", NULL,
+                          "the indices of %s have one type: `%s` is %s, `%s` is %s", node->op->name,
+                          node->inputs[1]->name, number_name(node->inputs[1]->type), node->inputs[i]->name,
+                          number_name(node->inputs[i]->type));
+  return true;
+}
+
+static bool infer_type(Inference *at, NumberType *type)
+{
+  GraphNode *node = at->node;
+  *type = NUMBER_F32;
+  switch (node->op->type_rule) {
+  case TYPE_RULE_SAME: return one_type(at, 0, type);
+  case TYPE_RULE_COMPARE: {
+    bool ok = one_type(at, 0, type);
+    *type = NUMBER_BOOL;
+    return ok;
+  }
+  case TYPE_RULE_FIRST:
+    *type = node->inputs[0]->type;
+    for (unsigned i = 0; i < node->n_inputs; i++)
+      if (!check_type(at, i, i ? node->op->types | OPERATOR_INTEGERS : node->op->types)) return false;
+    return true;
+  case TYPE_RULE_SELECT: return check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
+  case TYPE_RULE_CAST: return infer_cast_type(at, type);
+  case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
+  case TYPE_RULE_NORM: return one_type(at, 0, type);
+  case TYPE_RULE_QUANTIZE: return infer_quantize_type(at, type);
+  case TYPE_RULE_DEQUANTIZE: return infer_dequantize_type(at, type);
+  case TYPE_RULE_REDUCE:
+    *type = node->inputs[0]->type;
+    return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_SLICE:
+    *type = node->inputs[0]->type;
+    for (unsigned i = 1; i < node->n_inputs; i++)
+      if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
+    return check_type(at, 0, node->op->types) && one_index_type(at);
+  }
+  return false;
+}
+
+/* ---- shapes ---- */
+
+Shape infer_shape_of(const GraphTensor *tensor)
+{
+  Shape shape = {.rank = tensor->rank};
+  memcpy(shape.dims, tensor->shape, sizeof shape.dims);
+  return shape;
+}
+
+/* Which of two extents broadcasting gives; NULL if they do not fit, or not provably. */
+static const Symbolic *broadcast_extent(const Symbolic *a, const Symbolic *b)
+{
+  if (symbolic_equals(a, 1)) return b;
+  if (symbolic_equals(b, 1) || symbolic_same(a, b)) return a;
+  return NULL;
+}
+
+static const char *fit_hint(const Symbolic *a, const Symbolic *b)
+{
+  bool numbers = symbolic_is_constant(a, NULL) && symbolic_is_constant(b, NULL);
+  return numbers ? "dimensions must be equal or 1, counted from the last"
+                 : "symbols must be equal for every value: use one symbol for both";
+}
+
+/* Merges input i into *shape, which is what the inputs before it gave. */
+static bool broadcast_input(Inference *at, unsigned i, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[i];
+  Shape wide = {.rank = MAX(shape->rank, input->rank)};
+  for (unsigned d = 1; d <= wide.rank; d++) {
+    const Symbolic *a = d <= shape->rank ? shape->dims[shape->rank - d] : NULL;
+    const Symbolic *b = d <= input->rank ? input->shape[input->rank - d] : NULL;
+    const Symbolic *extent = !a ? b : !b ? a : broadcast_extent(a, b);
+    if (!extent) {
+      g_autofree char *left = graph_shape_text(shape->dims, shape->rank);
+      g_autofree char *right = graph_shape_text(input->shape, input->rank);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", fit_hint(a, b),
+                          "`%s` of shape %s does not broadcast with %s", input->name, right, left);
+    }
+    wide.dims[wide.rank - d] = extent;
+  }
+  *shape = wide;
+  return true;
+}
+
+static bool infer_broadcast(Inference *at, Shape *shape)
+{
+  *shape = (Shape){0};
+  for (unsigned i = 0; i < at->node->n_inputs; i++)
+    if (at->node->inputs[i] && !broadcast_input(at, i, shape)) return false;
+  return true;
+}
+
+/* Input i broadcasts to `shape`, which stays. */
+static bool fits(Inference *at, unsigned i, const Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[i];
+  if (!input) return true;
+  bool ok = input->rank <= shape->rank;
+  const char *hint = "its rank is too high";
+  for (unsigned d = 1; ok && d <= input->rank; d++) {
+    const Symbolic *have = input->shape[input->rank - d], *want = shape->dims[shape->rank - d];
+    ok = symbolic_equals(have, 1) || symbolic_same(have, want);
+    hint = fit_hint(have, want);
+  }
+  if (ok) return true;
+  g_autofree char *have = graph_shape_text(input->shape, input->rank);
+  g_autofree char *want = graph_shape_text(shape->dims, shape->rank);
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", hint,
+                      "`%s` of shape %s does not broadcast to %s", input->name, have, want);
+}
+
+static bool infer_clip(Inference *at, Shape *shape)
+{
+  *shape = infer_shape_of(at->node->inputs[0]);
+  for (unsigned i = 1; i < at->node->n_inputs; i++) {
+    const GraphTensor *bound = at->node->inputs[i];
+    if (!bound || !bound->rank || (bound->rank == 1 && symbolic_equals(bound->shape[0], 1))) continue;
+    g_autofree char *text = graph_shape_text(bound->shape, bound->rank);
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "shape", NULL,
+                        "a bound of Clip is a scalar: `%s` has shape %s", bound->name, text);
+  }
+  return true;
+}
+
+static bool refuse_inner(Inference *at, const Symbolic *a, const Symbolic *b)
+{
+  const GraphTensor *x = at->node->inputs[0], *y = at->node->inputs[1];
+  g_autofree char *x_text = graph_shape_text(x->shape, x->rank),
+                  *y_text = graph_shape_text(y->shape, y->rank);
+  g_autofree char *a_text = symbolic_text(a), *b_text = symbolic_text(b);
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", NULL,
+                      "the inner dimensions differ, %s and %s: `%s` is %s, `%s` is %s", a_text, b_text,
+                      x->name, x_text, y->name, y_text);
+}
+
+/* MatMulInteger: one number, or one for each of the operand's rows (A) or columns (B): a vector, or a matrix
+ * of one column (A) or row (B). */
+static bool infer_zero_point(Inference *at, unsigned input, const Symbolic *extent)
+{
+  bool asked = at->node->op->id == ONNX_MatMulInteger && input < at->node->n_inputs;
+  const GraphTensor *zero = asked ? at->node->inputs[input] : NULL;
+  bool matrices = at->node->inputs[0]->rank > 1 && at->node->inputs[1]->rank > 1;
+  bool fits_here = !zero || zero->rank <= 1u + matrices, one = fits_here;
+  for (unsigned i = 0; zero && i < zero->rank && fits_here; i++) {
+    bool single = symbolic_equals(zero->shape[i], 1), along = zero->rank == 1 || (input == 2) == (i == 0);
+    one = one && single;
+    fits_here = single || (along && extent && symbolic_same(zero->shape[i], extent));
+  }
+  if (!fits_here) {
+    g_autofree char *text = graph_shape_text(zero->shape, zero->rank);
+    return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[input], "shape", NULL,
+                        "the zero point `%s` is %s; it may be one number, or one for each %s", zero->name,
+                        text, input == 2 ? "row of the left operand" : "column of the right operand");
+  }
+  if (zero && !one && zero->producer && input == 2)
+    return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[input], "unsupported-input",
+                        "make it an input or constant",
+                        "zero points of rows that the graph computes are not supported");
+  return true;
+}
+
+static bool infer_matmul(Inference *at, Shape *shape)
+{
+  const GraphTensor *a = at->node->inputs[0], *b = at->node->inputs[1];
+  for (unsigned i = 0; i < 2; i++)
+    if (!at->node->inputs[i]->rank)
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", NULL,
+                          "%s does not take scalars: `%s`", at->node->op->name, at->node->inputs[i]->name);
+  unsigned row = b->rank > 1 ? b->rank - 2 : 0;
+  if (!symbolic_same(a->shape[a->rank - 1], b->shape[row]))
+    return refuse_inner(at, a->shape[a->rank - 1], b->shape[row]);
+  /* Batches broadcast as if M, N and K were not there. */
+  unsigned a_batch = a->rank > 2 ? a->rank - 2 : 0, b_batch = b->rank > 2 ? b->rank - 2 : 0;
+  *shape = (Shape){.rank = MAX(a_batch, b_batch)};
+  for (unsigned d = 1; d <= shape->rank; d++) {
+    const Symbolic *x = d <= a_batch ? a->shape[a_batch - d] : NULL;
+    const Symbolic *y = d <= b_batch ? b->shape[b_batch - d] : NULL;
+    const Symbolic *extent = !x ? y : !y ? x : broadcast_extent(x, y);
+    if (!extent) {
+      g_autofree char *a_text = graph_shape_text(a->shape, a->rank),
+                      *b_text = graph_shape_text(b->shape, b->rank);
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[1], "shape", fit_hint(x, y),
+                          "the batch dimensions do not broadcast: `%s` is %s, `%s` is %s", a->name, a_text,
+                          b->name, b_text);
+    }
+    shape->dims[shape->rank - d] = extent;
+  }
+  if (a->rank > 1) shape->dims[shape->rank++] = a->shape[a->rank - 2];
+  if (b->rank > 1) shape->dims[shape->rank++] = b->shape[b->rank - 1];
+  return infer_zero_point(at, 2, a->rank > 1 ? a->shape[a->rank - 2] : NULL) &&
+         infer_zero_point(at, 3, b->rank > 1 ? b->shape[b->rank - 1] : NULL);
+}
+
+static bool infer_gemm(Inference *at, Shape *shape)
+{
+  const GraphTensor *inputs[2] = {at->node->inputs[0], at->node->inputs[1]};
+  const bool transposed[2] = {graph_attribute(at->node, "transA")->integer != 0,
+                              graph_attribute(at->node, "transB")->integer != 0};
+  for (unsigned i = 0; i < 2; i++)
+    if (inputs[i]->rank != 2)
+      return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", "MatMul takes batches",
+                          "Gemm takes matrices: `%s` has rank %u", inputs[i]->name, inputs[i]->rank);
+  const Symbolic *k = inputs[0]->shape[!transposed[0]], *b_k = inputs[1]->shape[transposed[1]];
+  if (!symbolic_same(k, b_k)) return refuse_inner(at, k, b_k);
+  *shape = (Shape){2, {inputs[0]->shape[transposed[0]], inputs[1]->shape[!transposed[1]]}};
+  return at->node->n_inputs < 3 || fits(at, 2, shape);
+}
+
+/* ---- rows ---- */
+
+bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result)
+{
+  if (axis < -(int64_t)rank || axis >= (int64_t)rank)
+    return infer_refuse(at, ERROR_INPUT, mark, "axis", NULL, "axis %d of a tensor of rank %u", (int)axis,
+                        rank);
+  *result = (unsigned)(axis < 0 ? axis + rank : axis);
+  return true;
+}
+
+static uint32_t axes_from(unsigned axis, unsigned rank)
+{
+  return (1u << rank) - (1u << axis);
+}
+
+static bool infer_softmax(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *attribute = graph_attribute(node, "axis");
+  unsigned axis = 0;
+  *shape = infer_shape_of(node->inputs[0]);
+  const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
+  if (!infer_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
+  node->axes = node->op->since >= 13 ? 1u << axis : axes_from(axis, shape->rank);
+  return true;
+}
+
+static bool infer_norm(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *attribute = graph_attribute(node, "axis");
+  const GraphAttribute *stash = graph_attribute(node, "stash_type");
+  unsigned axis = 0;
+  *shape = infer_shape_of(node->inputs[0]);
+  const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
+  if (!infer_axis(at, attribute->integer, shape->rank, mark, &axis)) return false;
+  node->axes = axes_from(axis, shape->rank);
+  if (stash->integer != 1)
+    return infer_refuse(at, ERROR_UNSUPPORTED, &stash->mark, "unsupported-attribute", "1 is f32",
+                        "stash_type %d is not supported", (int)stash->integer);
+  for (unsigned i = 1; i < node->n_inputs; i++)
+    if (!fits(at, i, shape)) return false;
+  return true;
+}
+
+/* Indices may be of 32 bits. */
+static const int64_t *widened(Inference *at, const GraphTensor *input)
+{
+  if (input->type != NUMBER_S32) return input->data;
+  int64_t *items = arena_new_array(at->graph->arena, int64_t, input->n_elements);
+  for (size_t i = 0; i < input->n_elements; i++)
+    items[i] = ((const int32_t *)input->data)[i];
+  return items;
+}
+
+bool infer_list(Inference *at, const ListArgument *argument, List *list)
+{
+  GraphNode *node = at->node;
+  *list = (List){.mark = node->mark};
+  if (operator_attribute_index(node->op, argument->name) >= 0) {
+    const GraphAttribute *attribute = graph_attribute(node, argument->name);
+    *list = (List){attribute->given, attribute->integers, attribute->n, attribute->mark};
+    return true;
+  }
+  const GraphTensor *input = node->n_inputs > argument->input ? node->inputs[argument->input] : NULL;
+  const char *what = argument->what;
+  if (!input) return true;
+  const Mark *mark = &node->input_marks[argument->input];
+  if (!input->data || input->kind != TENSOR_CONSTANT)
+    return infer_refuse(at, ERROR_UNSUPPORTED, mark, what, "put them under `constants`, with `data`",
+                        "%s that are not a constant of the description are not supported: `%s`", what,
+                        input->name);
+  if (input->rank != 1)
+    return infer_refuse(at, ERROR_INPUT, mark, "rank", NULL, "%s are a list: `%s` has rank %u", what,
+                        input->name, input->rank);
+  *list = (List){true, widened(at, input), (unsigned)input->n_elements, *mark};
+  return true;
+}
+
+static bool infer_reduce(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  unsigned axis = 0;
+  List axes;
+  if (!infer_list(at, &(ListArgument){"axes", 1, "axes"}, &axes)) return false;
+  bool has_noop = operator_attribute_index(node->op, "noop_with_empty_axes") >= 0;
+  bool noop = has_noop && graph_attribute(node, "noop_with_empty_axes")->integer;
+  node->axes = axes.n || noop ? 0 : axes_from(0, input->rank);
+  node->keepdims = graph_attribute(node, "keepdims")->integer != 0;
+  for (unsigned i = 0; i < axes.n; i++) {
+    if (!infer_axis(at, axes.items[i], input->rank, &axes.mark, &axis)) return false;
+    if (node->axes >> axis & 1)
+      return infer_refuse(at, ERROR_INPUT, &axes.mark, "axis", NULL, "axis %u is named twice", axis);
+    node->axes |= 1u << axis;
+  }
+  *shape = (Shape){0};
+  for (unsigned d = 0; d < input->rank; d++) {
+    bool reduced = node->axes >> d & 1;
+    if (reduced && !node->keepdims) continue;
+    shape->dims[shape->rank++] = reduced ? symbolic_constant(at->graph->arena, 1) : input->shape[d];
+  }
+  return true;
+}
+
+/* Scale and zero point: one element; a vector along `axis`; or (our extension) of the operand's rank,
+ * broadcast to it. node->axes has the axis of vectors. */
+static bool infer_quantize(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  *shape = infer_shape_of(node->inputs[0]);
+  const GraphAttribute *blocks = graph_attribute_find(node, "block_size"),
+                       *named = graph_attribute_find(node, "axis");
+  if (blocks && blocks->integer)
+    return infer_refuse(at, ERROR_UNSUPPORTED, &blocks->mark, "unsupported-attribute",
+                        "one scale for all, or for each index of `axis`", "%s with blocks is not supported",
+                        node->op->name);
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    const GraphTensor *scale = node->inputs[i];
+    unsigned axis = 0;
+    if (!scale || graph_has_one_element(scale) || scale->rank != 1 || !named) {
+      if (!fits(at, i, shape)) return false;
+      continue;
+    }
+    if (!infer_axis(at, named->integer, shape->rank, &named->mark, &axis)) return false;
+    if (!symbolic_same(scale->shape[0], shape->dims[axis])) {
+      g_autofree char *have = symbolic_text(scale->shape[0]), *want = symbolic_text(shape->dims[axis]);
+      return infer_refuse(at, ERROR_INPUT, &node->input_marks[i], "shape",
+                          "attribute `axis` names the dimension",
+                          "`%s` has %s elements, dimension %u of `%s` %s", scale->name, have, axis,
+                          node->inputs[0]->name, want);
+    }
+    node->axes = 1u << axis;
+  }
+  return true;
+}
+
+static bool infer_shape(Inference *at, Shape *shape)
+{
+  switch (at->node->op->shape_rule) {
+  case SHAPE_RULE_BROADCAST: return infer_broadcast(at, shape);
+  case SHAPE_RULE_UNIDIRECTIONAL: *shape = infer_shape_of(at->node->inputs[0]); return fits(at, 1, shape);
+  case SHAPE_RULE_CLIP: return infer_clip(at, shape);
+  case SHAPE_RULE_MATMUL: return infer_matmul(at, shape);
+  case SHAPE_RULE_GEMM: return infer_gemm(at, shape);
+  case SHAPE_RULE_SAME: return infer_softmax(at, shape);
+  case SHAPE_RULE_NORM: return infer_norm(at, shape);
+  case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);
+  case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
+  case SHAPE_RULE_SPLIT: return infer_split(at, shape);
+  case SHAPE_RULE_TRANSPOSE: return infer_transpose(at, shape);
+  case SHAPE_RULE_SLICE: return infer_slice(at, shape);
+  case SHAPE_RULE_CONCAT: return infer_concat(at, shape);
+  }
+  return false;
+}
+
+/* ---- nodes ---- */
+
+static void give(Inference *at, GraphTensor *tensor, NumberType type, const Shape *shape)
+{
+  if (!tensor) return;
+  tensor->type = type;
+  tensor->rank = shape->rank;
+  memcpy(tensor->shape, shape->dims, sizeof shape->dims);
+  tensor->align = number_bytes(type);
+  graph_row_major(at->graph->arena, tensor);
+}
+
+/* Mean and inverse standard deviation: the normalised axes become 1, in f32. */
+static Shape statistics_shape(Inference *at, const Shape *shape)
+{
+  Shape result = *shape;
+  for (unsigned d = 0; d < shape->rank; d++)
+    if (at->node->axes >> d & 1) result.dims[d] = symbolic_constant(at->graph->arena, 1);
+  return result;
+}
+
+static bool infer_modulo(Inference *at)
+{
+  GraphNode *node = at->node;
+  if (node->op->id != ONNX_Mod || graph_attribute(node, "fmod")->integer) return true;
+  if (number_class(node->inputs[0]->type) != NUMBER_FLOAT) return true;
+  return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "unsupported-attribute", "set `fmod` to 1",
+                      "Mod of floating-point numbers without the attribute fmod is not supported");
+}
+
+static bool infer_node(Inference *at)
+{
+  GraphNode *node = at->node;
+  NumberType type;
+  Shape shape = {0};
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] && node->inputs[i]->type == TYPE_UNKNOWN) return true;
+  for (unsigned i = 0; i < node->op->min_inputs; i++)
+    if (!node->inputs[i]) return true; /* reported by the reader */
+  if (!infer_type(at, &type) || !infer_modulo(at) || !infer_shape(at, &shape)) return false;
+  if (shape.rank > GRAPH_MAX_RANK)
+    return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
+                        shape.rank);
+  give(at, node->outputs[0], type, &shape);
+  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT;
+  Shape other = parts ? shape : statistics_shape(at, &shape);
+  for (unsigned i = 1; i < node->n_outputs; i++) {
+    if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
+    give(at, node->outputs[i], parts ? type : NUMBER_F32, &other);
+  }
+  return true;
+}
+
+bool graph_infer(Graph *graph, GError **error)
+{
+  bool ok = true;
+  for (unsigned i = 0; i < graph->n_nodes; i++) {
+    Inference at = {graph, graph->nodes[i], error};
+    if (!infer_node(&at)) ok = false;
+  }
+  return ok;
+}

@@ -1,0 +1,40 @@
+/* Between the files graph_infer*.c only. Functions that can fail report to at->error and give false. */
+#pragma once
+#include "generator/front/private.h"
+
+typedef struct {
+  Graph *graph;
+  GraphNode *node;
+  GError **error;
+} Inference;
+
+typedef struct {
+  unsigned rank;
+  const Symbolic *dims[GRAPH_MAX_RANK];
+} Shape;
+
+bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
+                  const char *format, ...) G_GNUC_PRINTF(6, 7);
+Shape infer_shape_of(const GraphTensor *tensor);
+/* -rank .. rank - 1 to 0 .. rank - 1. */
+bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);
+
+/* A list of integers that an operator takes as an attribute or, in newer versions, as a constant input. */
+typedef struct {
+  const char *name; /* of the attribute */
+  unsigned input;   /* which one it is where there is no such attribute */
+  const char *what; /* in words */
+} ListArgument;
+typedef struct {
+  bool given;
+  const int64_t *items;
+  unsigned n; /* 0 if it is absent */
+  Mark mark;
+} List;
+bool infer_list(Inference *at, const ListArgument *argument, List *list);
+
+/* graph_infer_views.c: operators of class VIEW, each the shape of its first output. */
+bool infer_split(Inference *at, Shape *shape);
+bool infer_transpose(Inference *at, Shape *shape);
+bool infer_slice(Inference *at, Shape *shape);
+bool infer_concat(Inference *at, Shape *shape);

@@ -1,0 +1,187 @@
+#include "generator/front/operators.h"
+#include <limits.h>
+#include <string.h>
+
+/* ---- attributes: arrays named as in operators.def ---- */
+
+#define INT(name, value)                                                                                     \
+  {                                                                                                          \
+    name, ATTRIBUTE_INT, false, value, 0, NULL, NULL                                                         \
+  }
+#define REQUIRED_INT(name)                                                                                   \
+  {                                                                                                          \
+    name, ATTRIBUTE_INT, true, 0, 0, NULL, NULL                                                              \
+  }
+#define REQUIRED_INTS(name)                                                                                  \
+  {                                                                                                          \
+    name, ATTRIBUTE_INTS, true, 0, 0, NULL, NULL                                                             \
+  }
+#define FLOAT(name, value)                                                                                   \
+  {                                                                                                          \
+    name, ATTRIBUTE_FLOAT, false, 0, value, NULL, NULL                                                       \
+  }
+#define INTS(name)                                                                                           \
+  {                                                                                                          \
+    name, ATTRIBUTE_INTS, false, 0, 0, NULL, NULL                                                            \
+  }
+#define CHOICE(name, value, choices)                                                                         \
+  {                                                                                                          \
+    name, ATTRIBUTE_STRING, (value) == NULL, 0, 0, value, choices                                            \
+  }
+#define TYPE(name)                                                                                           \
+  {                                                                                                          \
+    name, ATTRIBUTE_TYPE, true, 0, 0, NULL, NULL                                                             \
+  }
+
+#define OPTIONAL_TYPE(name)                                                                                  \
+  {                                                                                                          \
+    name, ATTRIBUTE_TYPE, false, OPERATOR_NO_TYPE, 0, NULL, NULL                                             \
+  }
+
+#define ATTRIBUTES(array, ...)                                                                               \
+  static const OperatorAttribute attributes_##array[] = {__VA_ARGS__};                                       \
+  enum { COUNT_##array = G_N_ELEMENTS(attributes_##array) };
+
+#define attributes_none NULL
+enum { COUNT_none = 0 };
+
+static const char *const directions[] = {"LEFT", "RIGHT", NULL};
+static const char *const accumulations[] = {"default", "fast", "exact", NULL};
+/* Of float8e8m0, which there are no kernels for. */
+static const char *const round_modes[] = {"up", "down", "nearest", NULL};
+static const char *const approximations[] = {"none", "tanh", NULL};
+
+/* clang-format off */
+ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations))
+ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
+ATTRIBUTES(mod, INT("fmod", 0))
+ATTRIBUTES(is_inf, INT("detect_negative", 1), INT("detect_positive", 1))
+ATTRIBUTES(bit_shift, CHOICE("direction", NULL, directions))
+ATTRIBUTES(clip, FLOAT("max", 3.4028234663852886e38), FLOAT("min", -3.4028234663852886e38))
+ATTRIBUTES(leaky_relu, FLOAT("alpha", 0.01))
+ATTRIBUTES(alpha_1, FLOAT("alpha", 1))
+ATTRIBUTES(selu, FLOAT("alpha", 1.67326319217681884765625), FLOAT("gamma", 1.05070102214813232421875))
+ATTRIBUTES(hard_sigmoid, FLOAT("alpha", 0.2), FLOAT("beta", 0.5))
+ATTRIBUTES(gelu, CHOICE("approximate", "none", approximations))
+ATTRIBUTES(shrink, FLOAT("bias", 0), FLOAT("lambd", 0.5))
+ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TYPE("to"))
+ATTRIBUTES(axis_first, INT("axis", 0))
+ATTRIBUTES(split, INT("axis", 0), INT("num_outputs", 0))
+ATTRIBUTES(split_sizes, INT("axis", 0), INTS("split"))
+ATTRIBUTES(transpose, INTS("perm"))
+ATTRIBUTES(slice_7, INTS("axes"), REQUIRED_INTS("ends"), REQUIRED_INTS("starts"))
+ATTRIBUTES(concat, REQUIRED_INT("axis"))
+ATTRIBUTES(axis_last, INT("axis", -1))
+ATTRIBUTES(axis_1, INT("axis", 1))
+ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))
+ATTRIBUTES(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0))
+ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
+ATTRIBUTES(quantized_axis, INT("axis", 1))
+ATTRIBUTES(quantize_19, INT("axis", 1), INT("saturate", 1))
+ATTRIBUTES(quantize_21, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), INT("saturate", 1))
+ATTRIBUTES(quantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), OPTIONAL_TYPE("precision"), INT("saturate", 1))
+ATTRIBUTES(dequantize_21, INT("axis", 1), INT("block_size", 0))
+ATTRIBUTES(dequantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"))
+/* clang-format on */
+
+/* ---- type sets ---- */
+
+#define FLOATS         (TYPE_BIT(F64) | TYPE_BIT(F32) | TYPE_BIT(TF32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define SIGNED_SET     (TYPE_BIT(S8) | TYPE_BIT(S32) | TYPE_BIT(S64))
+#define INTEGERS       OPERATOR_INTEGERS
+#define UNSIGNED       TYPE_BIT(U8)
+#define TRUTH          TYPE_BIT(BOOL)
+#define NUMBERS        (FLOATS | INTEGERS)
+#define SIGNED_NUMBERS (FLOATS | SIGNED_SET)
+#define SUMS           (FLOATS | TYPE_BIT(S32) | TYPE_BIT(S64))
+#define ANY            (NUMBERS | TRUTH)
+#define SMALL_FLOATS   (TYPE_BIT(E4M3) | TYPE_BIT(E5M2))
+#define CASTS          (ANY | SMALL_FLOATS)
+#define BYTES          (TYPE_BIT(S8) | TYPE_BIT(U8))
+#define PRODUCTS       (FLOATS | INTEGERS | SMALL_FLOATS)
+#define QUANTIZED      (BYTES | SMALL_FLOATS | TYPE_BIT(S32))
+#define QUANTIZABLE    (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16) | TYPE_BIT(S32))
+/* What kernels exist for. */
+#define GENERATED_FLOATS   (TYPE_BIT(F32) | TYPE_BIT(TF32) | TYPE_BIT(F16) | TYPE_BIT(BF16))
+#define GENERATED_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32))
+#define GENERATED_NUMBERS  (GENERATED_FLOATS | GENERATED_INTEGERS)
+#define GENERATED_SIGNED   (GENERATED_FLOATS | TYPE_BIT(S8) | TYPE_BIT(S32))
+#define GENERATED_SUMS     (GENERATED_FLOATS | TYPE_BIT(S32))
+#define GENERATED_ANY      (GENERATED_NUMBERS | TRUTH)
+#define GENERATED_CASTS    (GENERATED_ANY | SMALL_FLOATS)
+#define GENERATED_PRODUCTS (GENERATED_FLOATS | BYTES | SMALL_FLOATS)
+
+/* ---- the table ---- */
+
+#define OPERATOR(name_, domain_, since_, class__, min_in, max_in, min_out, max_out, types_, generated_,      \
+                 type_, shape_, array_, formula_)                                                            \
+  {.id = ONNX_##name_,                                                                                       \
+   .name = #name_,                                                                                           \
+   .domain = domain_,                                                                                        \
+   .since = since_,                                                                                          \
+   .class_ = OPERATOR_##class__,                                                                             \
+   .min_inputs = min_in,                                                                                     \
+   .max_inputs = max_in,                                                                                     \
+   .min_outputs = min_out,                                                                                   \
+   .max_outputs = max_out,                                                                                   \
+   .types = types_,                                                                                          \
+   .generated = generated_,                                                                                  \
+   .type_rule = TYPE_RULE_##type_,                                                                           \
+   .shape_rule = SHAPE_RULE_##shape_,                                                                        \
+   .attributes = attributes_##array_,                                                                        \
+   .n_attributes = COUNT_##array_,                                                                           \
+   .formula = formula_},
+#define VERSION OPERATOR
+
+static const Operator table[] = {
+#include "generator/front/operators.def"
+};
+#undef OPERATOR
+#undef VERSION
+
+static const char *const names[] = {
+#define OPERATOR(name, ...) #name,
+#define VERSION(name, ...)
+#include "generator/front/operators.def"
+#undef OPERATOR
+#undef VERSION
+    NULL,
+};
+
+const Operator *operator_table(unsigned *n)
+{
+  *n = G_N_ELEMENTS(table);
+  return table;
+}
+
+const Operator *operator_find(const char *domain, const char *name, unsigned opset, const Operator **newer)
+{
+  *newer = NULL;
+  /* "ai.onnx" is the long name of ONNX's own domain. */
+  if (!strcmp(domain, "ai.onnx")) domain = "";
+  for (unsigned i = 0; i < G_N_ELEMENTS(table); i++) { /* newest version first */
+    if (strcmp(table[i].name, name) || strcmp(table[i].domain, domain)) continue;
+    if (table[i].since <= opset) return &table[i];
+    *newer = &table[i];
+  }
+  return NULL;
+}
+
+const Operator *operator_of(OperatorId id)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(table); i++)
+    if (table[i].id == id) return &table[i];
+  g_error("operator %d has no row", (int)id);
+}
+
+const char *const *operator_names(void)
+{
+  return names;
+}
+
+int operator_attribute_index(const Operator *row, const char *name)
+{
+  for (unsigned i = 0; i < row->n_attributes; i++)
+    if (!strcmp(row->attributes[i].name, name)) return (int)i;
+  return -1;
+}

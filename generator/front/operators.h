@@ -1,0 +1,139 @@
+/* The operator table: reader, inference, fusion, `adlgen ops` and docs/operators.md derive from it.
+ *
+ * A row is one version of an operator, as in ONNX: an operator whose inputs or attributes changed has several
+ * rows with the same id, and a graph's opset picks the newest that is not newer. */
+#pragma once
+#include "base/diagnostic.h"
+#include "base/number.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ONNX_Add, ONNX_MatMul, ...: one per name, from generator/front/operators.def. */
+typedef enum {
+#define OPERATOR(name, ...) ONNX_##name,
+#define VERSION(name, ...)
+#include "generator/front/operators.def"
+#undef OPERATOR
+#undef VERSION
+  ONNX_OPERATOR_COUNT
+} OperatorId;
+
+/* What fusion does with it. */
+typedef enum {
+  OPERATOR_ELEMENTWISE, /* every output element is a function of the input elements at its (broadcast) place
+                         */
+  OPERATOR_GEMM,        /* anchors a matrix product */
+  OPERATOR_ROW,         /* anchors a reduction or normalisation over trailing axes */
+  OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
+} OperatorClass;
+
+typedef enum {
+  ATTRIBUTE_INT,
+  ATTRIBUTE_FLOAT,
+  ATTRIBUTE_INTS,
+  ATTRIBUTE_STRING,
+  ATTRIBUTE_TYPE
+} AttributeKind;
+
+typedef struct OperatorAttribute {
+  const char *name;
+  AttributeKind kind;
+  bool required;
+  int64_t integer;            /* default */
+  double number;              /* default */
+  const char *text;           /* default of a STRING */
+  const char *const *choices; /* STRING: legal values, NULL-terminated */
+} OperatorAttribute;
+
+#define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
+#define OPERATOR_MAX_ATTRIBUTES 6
+#define OPERATOR_MAX_INPUTS     5 /* of the rows that are not variadic */
+#define OPERATOR_MAX_OUTPUTS    3 /* as above */
+
+typedef unsigned TypeMask; /* bit NumberType */
+#define TYPE_BIT(type) (1u << NUMBER_##type)
+
+#define OPERATOR_INTEGERS (TYPE_BIT(S8) | TYPE_BIT(U8) | TYPE_BIT(S32) | TYPE_BIT(S64))
+
+/* How the output types follow from the inputs'. */
+typedef enum {
+  TYPE_RULE_SAME,       /* one type for all inputs (f32 with tf32 gives f32), the output has it too */
+  TYPE_RULE_FIRST,      /* input 0 of the types, each other also of OPERATOR_INTEGERS; output as input 0 */
+  TYPE_RULE_COMPARE,    /* inputs as above, output bool */
+  TYPE_RULE_SELECT,     /* input 0 bool, the others one type, which is the output's */
+  TYPE_RULE_CAST,       /* attribute `to` */
+  TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
+  TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
+  TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes */
+  TYPE_RULE_SLICE,      /* outputs as input 0; further inputs are s32 or s64: indices */
+  TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
+  TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
+} TypeRule;
+
+typedef enum {
+  SHAPE_RULE_BROADCAST,      /* multidirectional broadcasting of all inputs */
+  SHAPE_RULE_UNIDIRECTIONAL, /* further inputs broadcast to input 0 */
+  SHAPE_RULE_CLIP,           /* as input 0; further inputs are scalars */
+  SHAPE_RULE_MATMUL,
+  SHAPE_RULE_GEMM,
+  SHAPE_RULE_SAME, /* as input 0; attribute axis is checked */
+  SHAPE_RULE_NORM, /* as input 0; scale and bias broadcast to it; further outputs reduced */
+  SHAPE_RULE_REDUCE,
+  SHAPE_RULE_QUANTIZE,  /* as input 0; a scale and zero point for all, for each index of `axis`, or broadcast
+                         */
+  SHAPE_RULE_SPLIT,     /* each output a part of input 0 along `axis` */
+  SHAPE_RULE_TRANSPOSE, /* input 0's dimensions in another order */
+  SHAPE_RULE_SLICE,     /* every so many elements of input 0 along some dimensions */
+  SHAPE_RULE_CONCAT,    /* all inputs behind one another along `axis` */
+} ShapeRule;
+
+typedef struct Operator {
+  OperatorId id;
+  const char *name, *domain; /* "" is ONNX's own */
+  unsigned since;            /* first opset of this version */
+  OperatorClass class_;
+  unsigned min_inputs, max_inputs; /* max_inputs UINT_MAX: variadic */
+  unsigned min_outputs, max_outputs;
+  TypeMask types;     /* of the main operands, as ONNX (or we) define it */
+  TypeMask generated; /* those we generate kernels for; the others of `types` are "not supported" */
+  TypeRule type_rule;
+  ShapeRule shape_rule;
+  const OperatorAttribute *attributes;
+  unsigned n_attributes;
+  const char *formula; /* what it computes, for docs/operators.md */
+} Operator;
+
+/* All rows: by name, then by since. */
+const Operator *operator_table(unsigned *n);
+/* The row for an opset. NULL: none; then, if the operator is known in a newer version only, *newer is that
+ * row. */
+const Operator *operator_find(const char *domain, const char *name, unsigned opset, const Operator **newer);
+/* Newest row of an id. */
+const Operator *operator_of(OperatorId id);
+/* Our operators' names and all of ONNX's, NULL-terminated. */
+const char *const *operator_names(void);
+const char *const *operator_onnx_names(void);
+/* true for every operator name of ONNX (domain ""), whether we have it or not. */
+bool operator_in_onnx(const char *name);
+/* Index into row->attributes, or -1. */
+int operator_attribute_index(const Operator *row, const char *name);
+
+/* ---- aliases.c: did-you-mean ---- */
+
+typedef struct OperatorAlias {
+  const char *name;  /* in small letters and digits alone */
+  const char *meant; /* an operator of ONNX, or NULL */
+  const char *note;  /* how it is written; may be NULL if there is `meant` */
+} OperatorAlias;
+
+const OperatorAlias *operator_aliases(unsigned *n);
+/* A hint for a name that is no operator's: one that differs in case only, what the field calls so, what is
+ * spelt nearly so. NULL: nothing is near; g_free. */
+char *operator_suggest(const char *name);
+/* How an operator of ONNX that is not supported may be written with others, or NULL. */
+const char *operator_note(const char *name);
+/* The attribute of the row that another name stands for, or NULL. */
+const char *operator_suggest_attribute(const Operator *row, const char *name);
+
+#define OPERATOR_OPSET_DEFAULT 27
+#define OPERATOR_OPSET_MIN     7 /* older ones broadcast by attributes */

@@ -1,0 +1,188 @@
+/* Products of operands whose rows start anywhere.
+ *
+ * The copy engine and wide copies of threads need rows that start at multiples of 16 bytes. Where the strides
+ * are known not to be such multiples (K or N odd, a slice of an odd matrix) every copy would go element by
+ * element; a copy of the operand in padded rows, made once by a kernel of its own, costs its bytes three
+ * times and lets the product run as usual. Strides that are symbols are left to the variants' guards. */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+#define WIDE_BYTES 16
+/* What rows of a copy begin at multiples of: the copy engine is less than half as fast where they begin
+ * inside of a sector (docs/performance-log.md). */
+#define PADDED_BYTES 128
+
+/* The dimension of a matrix whose elements lie side by side. */
+static int contiguous_dimension(const GraphTensor *tensor)
+{
+  for (unsigned i = tensor->rank; i-- > (tensor->rank > 2 ? tensor->rank - 2 : 0);)
+    if (symbolic_equals(tensor->strides[i], 1)) return (int)i;
+  return -1;
+}
+
+/* A dimension that is stepped along, other than the contiguous one. */
+static bool is_outer(const GraphTensor *tensor, unsigned dimension)
+{
+  return !symbolic_equals(tensor->strides[dimension], 1) && !symbolic_equals(tensor->shape[dimension], 1);
+}
+
+/* Some row or matrix is known to start beside a multiple of 16 bytes. */
+static bool has_odd_rows(const GraphTensor *tensor)
+{
+  bool odd = false;
+  if (tensor->rank < 2 || contiguous_dimension(tensor) < 0) return false;
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    int64_t stride;
+    if (is_outer(tensor, i) && symbolic_is_constant(tensor->strides[i], &stride))
+      odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
+  }
+  int64_t begins;
+  if (tensor->begins && symbolic_is_constant(tensor->begins, &begins))
+    odd = odd || begins * number_bytes(tensor->type) % WIDE_BYTES != 0;
+  return odd;
+}
+
+/* What all rows start at multiples of, as far as is known. */
+static unsigned known_bytes(const Fuser *fuser, const GraphTensor *tensor)
+{
+  unsigned element = number_bytes(tensor->type), bytes = MAX(element, MIN(tensor->align, WIDE_BYTES));
+  for (unsigned i = 0; i < tensor->rank; i++)
+    while (bytes > element && is_outer(tensor, i) &&
+           !symbolic_divisible(tensor->strides[i], bytes / element, &fuser->graph->facts))
+      bytes /= 2;
+  return bytes;
+}
+
+static bool same_layout(const GraphTensor *a, const GraphTensor *b)
+{
+  bool same = a->type == b->type && a->rank == b->rank;
+  for (unsigned i = 0; same && i < a->rank; i++)
+    same = symbolic_same(a->shape[i], b->shape[i]) && symbolic_same(a->strides[i], b->strides[i]);
+  return same;
+}
+
+/* A copy that another product already has: those of one operand can then share a kernel. */
+static GraphTensor *find_copy(const Fuser *fuser, const GraphTensor *source, const GraphTensor *like)
+{
+  for (unsigned i = 0; i < fuser->nodes->len; i++) {
+    const GraphNode *node = fuser->nodes->pdata[i];
+    if (node->op->id == ONNX_Identity && node->inputs[0] == source &&
+        node->outputs[0]->index >= fuser->graph->n_tensors && same_layout(node->outputs[0], like))
+      return node->outputs[0];
+  }
+  return NULL;
+}
+
+/* The product alone, as a fused operator. */
+static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
+{
+  g_autoptr(GPtrArray) nodes = g_ptr_array_new();
+  g_ptr_array_add(nodes, node);
+  Group group = {.kind = FUSED_GEMM, .anchor = node, .nodes = nodes};
+  FusedOperator *product = fuser_assemble(fuser, &group);
+  if (product && !product->n_outputs) { /* its readers are not known yet */
+    product->outputs = arena_new_object(fuser->arena, FusedOutput);
+    product->outputs[0] = (FusedOutput){.tensor = node->outputs[0], .value = {.kind = OPERAND_ANCHOR}};
+    product->n_outputs = 1;
+  }
+  return product;
+}
+
+/* Between two kernels of the graph, in memory that nobody else sees, nor its strides. */
+static bool is_intermediate(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor)
+{
+  return tensor->producer && !tensor->is_output && !fuser_is_view(tensor) && !tensor->n_parts &&
+         !fuser_is_viewed(fuser, live, tensor);
+}
+
+static void replace(GraphTensor **list, unsigned n, const GraphTensor *old, GraphTensor *by)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (list[i] == old) list[i] = by;
+}
+
+/* Whoever writes or reads `old` does so with `by`. */
+static void replace_everywhere(const Fuser *fuser, const GPtrArray *live, const GraphTensor *old,
+                               GraphTensor *by)
+{
+  const GPtrArray *const lists[] = {fuser->nodes,
+                                    live}; /* those done, with inserted copies, and all others */
+  for (unsigned l = 0; l < G_N_ELEMENTS(lists); l++)
+    for (unsigned i = 0; i < lists[l]->len; i++) {
+      GraphNode *node = lists[l]->pdata[i];
+      replace(node->inputs, node->n_inputs, old, by);
+      for (unsigned j = 0; j < node->n_outputs; j++) {
+        if (node->outputs[j] != old) continue;
+        node->outputs = arena_memdup(fuser->arena, node->outputs, node->n_outputs * sizeof(GraphTensor *));
+        node->outputs[j] = by;
+      }
+    }
+}
+
+/* What stands for an operand with odd rows: `made` if it costs a copy. */
+static GraphTensor *aligned_operand(Fuser *fuser, const GPtrArray *live, const GraphNode *node,
+                                    unsigned operand, bool *made)
+{
+  const GraphTensor *tensor = node->inputs[operand];
+  unsigned inner = (unsigned)contiguous_dimension(tensor);
+  GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
+                                         PADDED_BYTES / number_bytes(tensor->type));
+  *made = false;
+  if (is_intermediate(fuser, live, tensor)) {
+    aligned->name = tensor->name;
+    aligned->producer = tensor->producer;
+    return aligned;
+  }
+  GraphTensor *known = find_copy(fuser, tensor, aligned);
+  *made = !known;
+  return known ? known : aligned;
+}
+
+static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, unsigned operand,
+                         GraphTensor *aligned, bool made)
+{
+  GraphTensor *tensor = node->inputs[operand];
+  bool padded = is_intermediate(fuser, live, tensor);
+  if (made || padded) aligned->index = fuser->tensors->len;
+  if (padded) {
+    g_ptr_array_add(fuser->tensors, aligned);
+    replace_everywhere(fuser, live, tensor, aligned);
+    fuser_note(fuser, "rows of `%s` are padded to %d bytes for %s", tensor->name, PADDED_BYTES,
+               node->op->name);
+    return;
+  }
+  if (made) fuser_insert_copy(fuser, node, tensor, aligned, "its rows start at no multiples of 16 bytes");
+  node->inputs[operand] = aligned;
+}
+
+void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
+{
+  const FusionOptions *options = fuser->options;
+  GraphTensor *aligned[2] = {NULL, NULL};
+  bool made[2] = {false, false};
+  FusedCopies copies = {.bytes = WIDE_BYTES};
+  if (!options || !options->accept_copies) return;
+  for (unsigned i = 0; i < 2; i++) {
+    if (!has_odd_rows(node->inputs[i])) continue;
+    bool again = i && node->inputs[1] == node->inputs[0];
+    aligned[i] = again ? aligned[0] : aligned_operand(fuser, live, node, i, &made[i]);
+    copies.bytes = MIN(copies.bytes, known_bytes(fuser, node->inputs[i]));
+  }
+  if (!aligned[0] && !aligned[1]) return;
+  copies.a = made[0];
+  copies.b = made[1];
+  GraphNode trial = *node;
+  trial.inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
+  for (unsigned i = 0; i < 2; i++)
+    if (aligned[i]) trial.inputs[i] = aligned[i];
+  const char *why = NULL;
+  const FusedOperator *product = product_of(fuser, &trial);
+  bool pays = product && options->accept_copies(product, &copies, fuser->arena, &why, options->data);
+  if (why)
+    fuser_note(fuser, "%s: rows of its operands start at no multiples of %d bytes: %s", node->op->name,
+               WIDE_BYTES, why);
+  bool same = node->inputs[0] == node->inputs[1];
+  for (unsigned i = 0; pays && i < 2; i++)
+    if (aligned[i] && !(i && same)) take_aligned(fuser, live, node, i, aligned[i], made[i]);
+  if (pays && same) node->inputs[1] = node->inputs[0];
+}

@@ -1,0 +1,152 @@
+/* Quantised operands: DequantizeLinear in front of a matrix product goes into it.
+ *
+ * sum over k of (a[m, k] s[m]) (b[k, n] t[n]) is s[m] t[n] times the sum of a b: scales that do not vary
+ * along k multiply the result, so the product is taken of what was quantised. That needs both operands
+ * dequantised, without zero points, from types that multiply each other. */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+/* The same elements under other extents. Kernels know tensors by their index and name, which stay. */
+static GraphTensor *view_of(Fuser *fuser, const GraphTensor *tensor, unsigned rank)
+{
+  GraphTensor *view = arena_memdup(fuser->arena, tensor, sizeof *tensor);
+  view->rank = rank;
+  for (unsigned d = 0; d < rank; d++) {
+    view->shape[d] = symbolic_constant(fuser->arena, 1);
+    view->strides[d] = symbolic_constant(fuser->arena, 0);
+  }
+  return view;
+}
+
+bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error)
+{
+  unsigned rank = node->inputs[0]->rank, axis = node->axes ? (unsigned)__builtin_ctz(node->axes) : rank - 1;
+  if (!node->axes || axis + 1 == rank) return true;
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    const GraphTensor *vector = node->inputs[i];
+    if (!vector || vector->rank != 1 || graph_has_one_element(vector)) continue;
+    if (vector->producer) { /* groups know what they compute by the tensor itself, not by a view of it */
+      error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->input_marks[i], "unsupported-input",
+                "make it an input or constant, or quantise along the last axis",
+                "scales that the graph computes are supported along the last axis only");
+      return false;
+    }
+    GraphTensor *view = view_of(fuser, vector, rank - axis);
+    view->shape[0] = vector->shape[0];
+    view->strides[0] = vector->strides[0];
+    node->inputs[i] = view;
+  }
+  return true;
+}
+
+/* ---- into products ---- */
+
+typedef struct {
+  Fuser *fuser;
+  GPtrArray *nodes;
+  GraphNode **producers; /* by tensor index */
+} Taking;
+
+static bool is_transposed(const GraphNode *product, unsigned operand)
+{
+  return product->op->id == ONNX_Gemm &&
+         graph_attribute(product, operand ? "transB" : "transA")->integer != 0;
+}
+
+/* The scale of an operand as a factor of the product's result; NULL: it varies along k, or cannot be told. */
+static GraphTensor *result_scale(Taking *at, const GraphNode *product, unsigned operand,
+                                 const GraphTensor *matrix, GraphTensor *scale)
+{
+  if (graph_has_one_element(scale)) return scale->producer ? scale : view_of(at->fuser, scale, 0);
+  bool transposed = is_transposed(product, operand);
+  if (matrix->rank < 2 || product->inputs[!operand]->rank < 2) return NULL;
+  unsigned k_from_last = (operand == 0) == transposed ? 2 : 1; /* the operand's dimension along k */
+  if (scale->rank >= k_from_last && !symbolic_equals(scale->shape[scale->rank - k_from_last], 1)) return NULL;
+  if (!transposed) return scale;
+  if (scale->producer || scale->rank > 2) return NULL;
+  GraphTensor *turned = view_of(at->fuser, scale, 2);
+  for (unsigned d = 0; d < scale->rank; d++) {
+    unsigned to = 1 - (2 - scale->rank + d);
+    turned->shape[to] = scale->shape[d];
+    turned->strides[to] = scale->strides[d];
+  }
+  return turned;
+}
+
+static const GraphNode *dequantizer(const Taking *at, const GraphTensor *tensor)
+{
+  const GraphNode *node = at->producers[tensor->index];
+  if (!node || node->op->id != ONNX_DequantizeLinear) return NULL;
+  bool zero = node->n_inputs > 2 && node->inputs[2];
+  return zero && number_class(node->inputs[0]->type) != NUMBER_FLOAT ? NULL : node;
+}
+
+static bool multiply_each_other(NumberType a, NumberType b)
+{
+  bool floats = number_class(a) == NUMBER_FLOAT && number_class(b) == NUMBER_FLOAT;
+  return number_bits(a) == 8 && number_bits(b) == 8 && (floats || a == b);
+}
+
+static void take_scales(Taking *at, GraphNode *product)
+{
+  const GraphNode *from[2];
+  GraphTensor *scale[2];
+  for (unsigned i = 0; i < 2; i++) {
+    from[i] = dequantizer(at, product->inputs[i]);
+    if (!from[i]) return;
+    scale[i] = result_scale(at, product, i, from[i]->inputs[0], from[i]->inputs[1]);
+  }
+  const char *name = product->outputs[0]->name;
+  if (!multiply_each_other(from[0]->inputs[0]->type, from[1]->inputs[0]->type)) {
+    fuser_note(at->fuser, "`%s` multiplies dequantised operands: no product takes %s and %s", name,
+               number_name(from[0]->inputs[0]->type), number_name(from[1]->inputs[0]->type));
+    return;
+  }
+  if (!scale[0] || !scale[1]) {
+    fuser_note(at->fuser, "`%s` multiplies dequantised operands: the scale `%s` varies along k", name,
+               from[scale[0] != NULL]->inputs[1]->name);
+    return;
+  }
+  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, PRODUCT_SCALES + 2);
+  memcpy(inputs, product->inputs, MIN(product->n_inputs, PRODUCT_SCALES) * sizeof *inputs);
+  for (unsigned i = 0; i < 2; i++) {
+    inputs[i] = from[i]->inputs[0];
+    inputs[PRODUCT_SCALES + i] = scale[i];
+  }
+  product->inputs = inputs;
+  product->n_inputs = PRODUCT_SCALES + 2;
+  fuser_note(at->fuser, "`%s` multiplies quantised operands, then scales", name);
+}
+
+/* What nobody reads any more goes, from the last node to the first. */
+static void drop_unread(Taking *at)
+{
+  g_autofree unsigned *readers = g_new0(unsigned, at->fuser->tensors->len + 1);
+  for (unsigned i = 0; i < at->nodes->len; i++) {
+    const GraphNode *node = at->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j]) readers[node->inputs[j]->index]++;
+  }
+  for (unsigned i = at->nodes->len; i-- > 0;) {
+    const GraphNode *node = at->nodes->pdata[i];
+    if (node->op->id != ONNX_DequantizeLinear || node->outputs[0]->is_output ||
+        readers[node->outputs[0]->index])
+      continue;
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j]) readers[node->inputs[j]->index]--;
+    g_ptr_array_remove_index(at->nodes, i);
+  }
+}
+
+void fuser_take_scales(Fuser *fuser, GPtrArray *nodes)
+{
+  g_autofree GraphNode **producers = g_new0(GraphNode *, fuser->tensors->len + 1);
+  Taking at = {fuser, nodes, producers};
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j]) producers[node->outputs[j]->index] = node;
+    if (node->op->id == ONNX_MatMul || node->op->id == ONNX_Gemm) take_scales(&at, node);
+  }
+  drop_unread(&at);
+}

@@ -1,0 +1,235 @@
+/* Reductions of a product's result: its kernel leaves one value for each row and REDUCED_COLUMNS columns, or
+ * for each column and REDUCED_ROWS rows, the "parts", and a row kernel reduces these, so that nobody reads
+ * the result again.
+ *
+ * Parts, not atomics: nobody has to initialise anything, sums too are taken in an order of their own, and the
+ * result does not depend on who comes first. They have four bytes for each REDUCED_COLUMNS results, or each
+ * REDUCED_ROWS. Over all
+ * axes a second row kernel follows, since one block would read all parts.
+ *
+ *   Y = product   R = ReduceMax(Abs(Y), last axis)    becomes
+ *   Y, P = product with max(|y|) of each part         R = ReduceMax(P, last axis) */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+#define FEW_PARTS 8192 /* which one block reads in a few microseconds */
+
+typedef struct {
+  Fuser *fuser;
+  Group *row, *product;
+  GraphNode *anchor; /* of the row group */
+  GPtrArray *before; /* its elementwise nodes in front of the anchor */
+} Reduction;
+
+static GraphNode *producer_of(const Fuser *fuser, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < fuser->nodes->len; i++) {
+    GraphNode *node = fuser->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j] == tensor) return node;
+  }
+  return NULL;
+}
+
+/* What the nodes of the row group read from elsewhere is one product's result and inputs of the graph. */
+static bool reads_one_product(Reduction *reduction, const GraphNode *node)
+{
+  const Fuser *fuser = reduction->fuser;
+  unsigned n = node == reduction->anchor ? 1 : node->n_inputs;
+  for (unsigned i = 0; i < n; i++) {
+    const GraphNode *producer = node->inputs[i] ? producer_of(fuser, node->inputs[i]) : NULL;
+    if (node->inputs[i] && (fuser_is_view(node->inputs[i]) || node->inputs[i]->n_parts)) return false;
+    Group *group = producer ? fuser->group_of[producer->index] : NULL;
+    if (!producer || group == reduction->row) continue;
+    if (group->kind != FUSED_GEMM || (reduction->product && reduction->product != group) ||
+        !graph_same_shape(node->inputs[i], reduction->anchor->inputs[0]))
+      return false;
+    reduction->product = group;
+  }
+  return true;
+}
+
+/* How many elements a reduction takes together; 0: known at launch only. */
+static int64_t reduced_count(const GraphNode *anchor)
+{
+  const GraphTensor *source = anchor->inputs[0];
+  int64_t count = 1, extent;
+  for (unsigned i = 0; i < source->rank; i++) {
+    if (!(anchor->axes >> i & 1)) continue;
+    if (!symbolic_is_constant(source->shape[i], &extent)) return 0;
+    count *= extent;
+  }
+  return count;
+}
+
+/* Of each column. */
+static bool is_by_rows(const GraphNode *anchor)
+{
+  return anchor->inputs[0]->rank == 2 && anchor->axes == 1;
+}
+
+/* A mean is a sum of parts, divided behind the last: by a number that must be known here. */
+static bool is_wanted(const GraphNode *anchor)
+{
+  const GraphTensor *source = anchor->inputs[0];
+  uint32_t all = (1u << source->rank) - 1;
+  bool kind = anchor->op->id == ONNX_ReduceMax || anchor->op->id == ONNX_ReduceMin ||
+              anchor->op->id == ONNX_ReduceSum ||
+              (anchor->op->id == ONNX_ReduceMean && reduced_count(anchor) > 0);
+  bool last = anchor->axes == 1u << (source->rank - 1);
+  return kind && source->rank >= 2 && (anchor->axes == all || last || is_by_rows(anchor));
+}
+
+/* The kernel of a product holds whole parts; the narrowest tile of a dual product has room for them only
+ * where elements are of 16 bits. */
+static bool fits_product(const Reduction *reduction)
+{
+  const Group *product = reduction->product;
+  const GraphNode *anchor = product->anchor;
+  if (product->nodes->len + reduction->before->len + 1 >= reduction->fuser->max_steps) return false;
+  if (anchor->inputs[0]->rank < 2 || anchor->inputs[1]->rank < 2) return false;
+  /* floats of 8 bits have no other kernel than one that exchanges the operands, rows and columns */
+  const GraphTensor *b = anchor->inputs[1];
+  bool turned = anchor->op->id == ONNX_Gemm && graph_attribute(anchor, "transB")->integer;
+  if (number_is_small_float(b->type) && !symbolic_equals(b->strides[b->rank - (turned ? 1 : 2)], 1))
+    return false;
+  if (product->second && number_bytes(anchor->inputs[1]->type) != 2) return false;
+  const FusionOptions *options = reduction->fuser->options;
+  if (is_by_rows(reduction->anchor) &&
+      (product->second || !options || !options->has_row_blocks ||
+       !options->has_row_blocks(anchor->inputs[0]->type, b->type, options->data)))
+    return false;
+  return graph_same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
+}
+
+static bool find_reduction(Reduction *reduction)
+{
+  GPtrArray *nodes = reduction->row->nodes;
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    if (node->index > reduction->anchor->index) continue;
+    if (!reads_one_product(reduction, node)) return false;
+    if (node != reduction->anchor) g_ptr_array_add(reduction->before, node);
+  }
+  return reduction->product && fits_product(reduction);
+}
+
+/* ---- New tensors and nodes ---- */
+
+/* The source's shape with another extent of dimension `dim`, in the type that products and reductions are
+ * computed in. */
+static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, unsigned dim, const Symbolic *extent)
+{
+  Arena *arena = fuser->arena;
+  const GraphTensor *source = anchor->inputs[0];
+  GraphTensor *tensor = arena_new_object(arena, GraphTensor);
+  *tensor = (GraphTensor){.name = arena_printf(arena, "%s.parts%u", source->name, fuser->tensors->len),
+                          .kind = TENSOR_COMPUTED,
+                          .index = fuser->tensors->len,
+                          .type = fuser_compute(source->type),
+                          .rank = source->rank,
+                          .align = 16,
+                          .mark = anchor->mark};
+  const Symbolic *stride = symbolic_constant(arena, 1);
+  for (unsigned i = source->rank; i-- > 0;) {
+    tensor->shape[i] = i == dim ? extent : source->shape[i];
+    tensor->strides[i] = stride;
+    stride = symbolic_mul(arena, stride, tensor->shape[i]);
+  }
+  g_ptr_array_add(fuser->tensors, tensor);
+  return tensor;
+}
+
+/* A reduction like the anchor's, along dimension `dim`, in `group`. */
+static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, unsigned dim, GraphTensor *input,
+                     GraphTensor *output)
+{
+  GraphNode *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
+  node->name = "";
+  node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
+  node->inputs[0] = input;
+  node->outputs[0] = output;
+  node->n_inputs = node->n_outputs = 1;
+  node->axes = 1u << dim;
+  node->index = fuser->nodes->len;
+  output->producer = node;
+  g_ptr_array_add(fuser->nodes, node);
+  Group **longer = arena_new_array(fuser->arena, Group *, fuser->nodes->len);
+  memcpy(longer, fuser->group_of, (fuser->nodes->len - 1) * sizeof *longer);
+  longer[node->index] = group;
+  fuser->group_of = longer;
+  if (!group->anchor) group->anchor = node;
+  g_ptr_array_add(group->nodes, node);
+}
+
+static int by_index(gconstpointer a, gconstpointer b)
+{
+  const GraphNode *x = *(GraphNode *const *)a, *y = *(GraphNode *const *)b;
+  return (x->index > y->index) - (x->index < y->index);
+}
+
+static bool are_few(const GraphTensor *parts)
+{
+  int64_t extent, all = 1;
+  for (unsigned i = 0; i < parts->rank; i++) {
+    if (!symbolic_is_constant(parts->shape[i], &extent) || extent > FEW_PARTS) return false;
+    all = MIN(all * MAX(1, extent), FEW_PARTS + 1);
+  }
+  return all <= FEW_PARTS;
+}
+
+static void divide_reduction(Reduction *reduction)
+{
+  Fuser *fuser = reduction->fuser;
+  Arena *arena = fuser->arena;
+  GraphNode *anchor = reduction->anchor;
+  GraphTensor *source = anchor->inputs[0];
+  const char *name = anchor->op->name;
+  if (anchor->op->id == ONNX_ReduceMean) {
+    reduction->row->mean_of = reduced_count(anchor);
+    anchor->op = operator_of(ONNX_ReduceSum);
+  }
+  bool by_rows = is_by_rows(anchor);
+  unsigned last = source->rank - 1, dim = by_rows ? 0 : last,
+           width = by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+  const Symbolic *count = symbolic_ceil_div(arena, source->shape[dim], symbolic_constant(arena, width));
+  GraphTensor *parts = parts_tensor(fuser, anchor, dim, count);
+  for (unsigned i = 0; i < reduction->before->len; i++) {
+    GraphNode *node = reduction->before->pdata[i];
+    g_ptr_array_remove(reduction->row->nodes, node);
+    g_ptr_array_add(reduction->product->nodes, node);
+    fuser->group_of[node->index] = reduction->product;
+  }
+  add_node(fuser, reduction->product, anchor, dim, source, parts);
+  g_ptr_array_sort(reduction->product->nodes, by_index);
+  anchor->inputs[0] = parts;
+  fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %u %s, a row kernel the rest", name,
+             source->name, width, by_rows ? "rows" : "columns");
+  if (by_rows || !(anchor->axes & 1u) || are_few(parts)) return;
+  GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(arena, 1));
+  Group *group = arena_new_object(arena, Group);
+  *group = (Group){.kind = FUSED_ROW, .nodes = g_ptr_array_new()};
+  g_ptr_array_add(fuser->groups, group);
+  add_node(fuser, group, anchor, last, parts, rows);
+  anchor->inputs[0] = rows;
+}
+
+void fuser_reduce_products(Fuser *fuser)
+{
+  unsigned n = fuser->groups->len;
+  for (unsigned i = 0; i < n; i++) {
+    Group *group = fuser->groups->pdata[i];
+    if (group->absorbed || group->kind != FUSED_ROW || !is_wanted(group->anchor)) continue;
+    g_autoptr(GPtrArray) before = g_ptr_array_new();
+    Reduction reduction = {.fuser = fuser, .row = group, .anchor = group->anchor, .before = before};
+    if (find_reduction(&reduction)) divide_reduction(&reduction);
+  }
+}
+
+bool fused_is_reduced(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) return true;
+  return false;
+}

@@ -1,0 +1,187 @@
+/* Split, Slice and Transpose cost no kernel where their readers can read the input where it lies: a part
+ * begins behind the elements before it, a transposed tensor has its strides in another order. Kernels know a
+ * view by the index and name of the tensor whose memory it is, so what a group computes is never taken for a
+ * view of it: who reads a view reads memory.
+ *
+ * Concat is the same for writers: each of its inputs is copied to a part of the result, which is a view of
+ * it, and a copy is a node like others, so who computes the input stores it there. */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+#define WIDEST_ALIGN 256
+
+bool fuser_is_view(const GraphTensor *tensor)
+{
+  return tensor->begins != NULL;
+}
+
+static bool reads_view_of(const GPtrArray *nodes, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; nodes && i < nodes->len; i++) {
+    const GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] && node->inputs[j]->index == tensor->index && fuser_is_view(node->inputs[j]))
+        return true;
+  }
+  return false;
+}
+
+bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor)
+{
+  return reads_view_of(live ? live : fuser->nodes, tensor) || (live && reads_view_of(fuser->nodes, tensor));
+}
+
+static GraphTensor *view_of(Fuser *fuser, const GraphTensor *tensor)
+{
+  GraphTensor *view = arena_memdup(fuser->arena, tensor, sizeof *tensor);
+  view->is_output = false;
+  if (!view->begins) view->begins = symbolic_constant(fuser->arena, 0);
+  return view;
+}
+
+GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,
+                           const Symbolic *extent)
+{
+  GraphTensor *part = view_of(fuser, tensor);
+  const Symbolic *before = symbolic_mul(fuser->arena, first, tensor->strides[dimension]);
+  part->shape[dimension] = extent;
+  part->begins = symbolic_add(fuser->arena, part->begins, before);
+  unsigned element = number_bytes(tensor->type);
+  part->align = MIN(part->align, WIDEST_ALIGN);
+  while (part->align > element &&
+         !symbolic_divisible(part->begins, part->align / element, &fuser->graph->facts))
+    part->align /= 2;
+  return part;
+}
+
+/* Steps back are for copies only: no kernel but an elementwise one walks backwards. */
+static GraphTensor *slice_of(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node, bool *back)
+{
+  const GraphTensor *slice = tensor;
+  *back = false;
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    const Symbolic *extent = node->outputs[0]->shape[i];
+    GraphTensor *part = fuser_part_of(fuser, slice, i, node->firsts[i], extent);
+    if (node->steps[i] != 1)
+      part->strides[i] =
+          symbolic_mul(fuser->arena, part->strides[i], symbolic_constant(fuser->arena, node->steps[i]));
+    *back = *back || node->steps[i] < 0;
+    slice = part;
+  }
+  return (GraphTensor *)slice;
+}
+
+static GraphTensor *transposed(Fuser *fuser, const GraphTensor *tensor, const unsigned *order)
+{
+  GraphTensor *view = view_of(fuser, tensor);
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    view->shape[i] = tensor->shape[order[i]];
+    view->strides[i] = tensor->strides[order[i]];
+  }
+  return view;
+}
+
+/* Readers of `old`, all of which come later, read `by`. */
+static void replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by)
+{
+  for (unsigned i = 0; i < live->len; i++) {
+    GraphNode *node = live->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] == old) node->inputs[j] = by;
+  }
+}
+
+static GraphNode *copy_of(Arena *arena, const GraphNode *node, GraphTensor *from, GraphTensor *to)
+{
+  GraphNode *copy = arena_new_object(arena, GraphNode);
+  *copy = (GraphNode){
+      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = node->mark};
+  copy->inputs = arena_memdup(arena, &from, sizeof from);
+  copy->outputs = arena_memdup(arena, &to, sizeof to);
+  return copy;
+}
+
+/* The graph gives the output in memory of its own. */
+static GraphNode *copy_out(Fuser *fuser, const GraphNode *node, GraphTensor *view, GraphTensor *output)
+{
+  fuser_note(fuser, "`%s` of %s is copied: the graph gives it", output->name, node->op->name);
+  return copy_of(fuser->arena, node, view, output);
+}
+
+/* ---- Concat ---- */
+
+static void write_parts(Fuser *fuser, const GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+{
+  Arena *arena = fuser->arena;
+  GraphTensor *output = node->outputs[0], *whole = arena_memdup(arena, output, sizeof *output);
+  const GraphTensor **parts = arena_new_array(arena, const GraphTensor *, node->n_inputs);
+  unsigned axis = (unsigned)__builtin_ctz(node->axes);
+  const Symbolic *first = symbolic_constant(arena, 0);
+  whole->parts = parts;
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    GraphTensor *input = node->inputs[i];
+    const Symbolic *extent = input->shape[axis];
+    if (symbolic_equals(extent, 0)) continue;
+    GraphTensor *part = fuser_part_of(fuser, output, axis, first, extent);
+    part->index = fuser->tensors->len;
+    part->is_output = true; /* who computes it stores it */
+    part->whole = whole;
+    g_ptr_array_add(fuser->tensors, part);
+    parts[whole->n_parts++] = part;
+    first = symbolic_add(arena, first, extent);
+    GraphNode *copy = copy_of(arena, node, input, part);
+    part->producer = copy;
+    g_ptr_array_add(copies, copy);
+  }
+  fuser_note(fuser, "`%s` is written in %u parts", output->name, whole->n_parts);
+  replace_input(live, output, whole);
+}
+
+/* ---- all ---- */
+
+/* `copies` gets the nodes that stand for the one that is gone. */
+static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+{
+  const GraphTensor *input = node->inputs[0];
+  const Symbolic *first = symbolic_constant(fuser->arena, 0);
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    GraphTensor *output = node->outputs[i], *view;
+    bool back = false;
+    if (node->op->id == ONNX_Transpose)
+      view = transposed(fuser, input, node->order);
+    else if (node->op->id == ONNX_Slice)
+      view = slice_of(fuser, input, node, &back);
+    else
+      view = fuser_part_of(fuser, input, (unsigned)__builtin_ctz(node->axes), first, node->sizes[i]);
+    if (node->op->id == ONNX_Split) first = symbolic_add(fuser->arena, first, node->sizes[i]);
+    if (!output) continue;
+    if (back) {
+      fuser_note(fuser, "`%s` of %s is copied: it goes backwards", output->name, node->op->name);
+      g_ptr_array_add(copies, copy_of(fuser->arena, node, view, output));
+      continue;
+    }
+    if (output->n_consumers)
+      fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
+                 node->op->name);
+    replace_input(live, output, view);
+    if (output->is_output) g_ptr_array_add(copies, copy_out(fuser, node, view, output));
+  }
+}
+
+void fuser_make_views(Fuser *fuser, GPtrArray *live)
+{
+  for (unsigned i = 0; i < live->len; i++) {
+    GraphNode *node = live->pdata[i];
+    if (node->op->class_ != OPERATOR_VIEW) continue;
+    if (!fuser->none && (fuser_split_product(fuser, live, node) || fuser_slice_product(fuser, live, i))) {
+      i--; /* its place is another's */
+      continue;
+    }
+    g_autoptr(GPtrArray) copies = g_ptr_array_new();
+    (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
+    g_ptr_array_remove_index(live, i);
+    for (unsigned j = 0; j < copies->len; j++)
+      g_ptr_array_insert(live, (gint)(i + j), copies->pdata[j]);
+    i += copies->len - 1;
+  }
+}

@@ -1,0 +1,277 @@
+/* Elementwise kernels: the body decodes where each vector of outputs lies in every operand, computes, and
+ * stores.
+ *
+ * A tile row is a group of `vector` outputs that follow one another in the innermost dimension. Its index is
+ * taken apart into coordinates by division (by constants where the shape is known), and every operand gets
+ * the element offset of its first element; an operand that is broadcast along the innermost dimension has one
+ * element a group.
+ *
+ * Ragged rows are no multiple of `vector`: the last group of a row is shorter. Inputs are then read element
+ * by element, whole groups stored as vectors, and the others element by element. */
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+
+typedef struct {
+  int64_t groups, vector;
+  NumberType index; /* s64, or s32 where indices are known to fit */
+  bool ragged;
+  IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
+  IrExpr *whole;           /* of these, if ragged, those with all their elements, */
+  IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
+  IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
+} Place;
+
+static IrExpr *emit_tile(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
+                         IrExpr *b)
+{
+  const Place *place = scope->data;
+  int64_t extent[2] = {place->groups, 1};
+  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
+  return b ? ir_emit_value(&scope->builder, code, type, name, 2, a, b)
+           : ir_emit_value(&scope->builder, code, type, name, 1, a);
+}
+
+static bool is_zero(const IrExpr *expr)
+{
+  int64_t value;
+  return ir_expr_is_int(expr, &value) && value == 0;
+}
+
+static bool is_one(const IrExpr *expr)
+{
+  int64_t value;
+  return ir_expr_is_int(expr, &value) && value == 1;
+}
+
+/* Strides of the flat tensors, noted when they were added. */
+typedef struct {
+  IrExpr *strides[FUSED_MAX_RANK + 1];
+} FlatStrides;
+
+static IrExpr *offset_of(StepScope *scope, const FlatStrides *flat, unsigned rank)
+{
+  const Place *place = scope->data;
+  IrExpr *sum = NULL;
+  for (unsigned d = 0; d < rank; d++) {
+    if (is_zero(flat->strides[d])) continue;
+    IrExpr *term = place->coordinates[d];
+    if (!is_one(flat->strides[d]))
+      term = emit_tile(scope, OP_MUL, NUMBER_S64, "step", term, flat->strides[d]);
+    sum = sum ? emit_tile(scope, OP_ADD, NUMBER_S64, "offset", sum, term) : term;
+  }
+  if (sum) return sum;
+  return emit_tile(scope, OP_SPLAT, NUMBER_S64, "origin", ir_int(scope->build->module, 0), NULL);
+}
+
+typedef struct {
+  Place place; /* first: scope->data is both */
+  FlatStrides *inputs, *outputs;
+} Body;
+
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  Body *body = scope->data;
+  IrModule *module = scope->build->module;
+  IrValue *tensor = scope->tensors[input];
+  unsigned rank = scope->build->op->rank;
+  bool along = !is_zero(body->inputs[input].strides[rank - 1]);
+  int64_t extent[2] = {body->place.groups, along ? body->place.vector : 1};
+  IrExpr *offset = offset_of(scope, &body->inputs[input], rank);
+  IrExpr *value =
+      ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
+                    tensor->name, 2, ir_value(module, tensor), offset);
+  IrOp *op = value->value->def;
+  bool ragged = along && body->place.ragged;
+  ir_attribute_set(op, ATTR_WHERE, ragged ? body->place.elements : body->place.inside);
+  if (along) ir_attribute_set(op, ATTR_ALIGNED, ir_int(module, ragged ? 1 : body->place.vector));
+  return value;
+}
+
+/* Outputs, those that would fill the last groups of rows included. */
+static const Symbolic *elements_of(const KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  Arena *arena = build->expressions;
+  const Symbolic *total = symbolic_constant(arena, 1);
+  for (unsigned d = 0; d < op->rank; d++) {
+    const Symbolic *length = op->dims[d];
+    if (build->choice->ragged && d == op->rank - 1) {
+      const Symbolic *vector = symbolic_constant(arena, build->choice->vector);
+      length = symbolic_mul(arena, symbolic_ceil_div(arena, length, vector), vector);
+    }
+    total = symbolic_mul(arena, total, length);
+  }
+  return total;
+}
+
+/* Divisions of 32 bits take a fifth of the instructions of those of 64: s32 if all indices are known to fit,
+ * and what is divided by. */
+static NumberType index_type(const KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  const Symbolic *total = elements_of(build);
+  for (unsigned d = 1; d < op->rank; d++)
+    if (!symbolic_is_constant(op->dims[d], NULL)) return NUMBER_S64;
+  int64_t least, most, block = choice_parameter(build->choice, "block")->integer;
+  symbolic_range(total, &build->graph->facts, &least, &most);
+  return most <= INT32_MAX - block ? NUMBER_S32 : NUMBER_S64;
+}
+
+static IrExpr *emit_mask(StepScope *scope, IrOpcode code, int64_t columns, const char *name, IrExpr *a,
+                         IrExpr *b)
+{
+  const Place *place = scope->data;
+  int64_t extent[2] = {place->groups, columns};
+  IrType type = ir_tile(scope->build->module, NUMBER_BOOL, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, code, type, name, 2, a, b);
+}
+
+/* Which elements of a group exist that begins at `at` of a row. */
+static void find_elements(StepScope *scope, IrExpr *at)
+{
+  IrModule *module = scope->build->module;
+  const FusedOperator *op = scope->build->op;
+  Place *place = scope->data;
+  int64_t extent[2] = {place->groups, place->vector};
+  IrExpr *length = kernel_dim(scope->build, op->dims[op->rank - 1], "extent", place->index);
+  IrType columns = ir_tile(module, place->index, 2, extent, NULL);
+  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
+  IrExpr *column = ir_value(module, ir_result(iota, "column", columns));
+  column = ir_emit_value(&scope->builder, OP_ADD, columns, "column", 2, column, at);
+  IrExpr *last = emit_tile(scope, OP_ADD, place->index, "last", at, ir_int(module, place->vector - 1));
+  IrExpr *fits = emit_mask(scope, OP_LT, 1, "fits", last, length);
+  IrExpr *ends = emit_mask(scope, OP_GE, 1, "ends", last, length);
+  place->whole = emit_mask(scope, OP_AND, 1, "whole", place->inside, fits);
+  place->elements = emit_mask(scope, OP_LT, place->vector, "exists", column, length);
+  place->elements = emit_mask(scope, OP_AND, place->vector, "exists", place->elements, place->inside);
+  place->rest = emit_mask(scope, OP_AND, place->vector, "rest", place->elements, ends);
+}
+
+/* Groups along a row. */
+static IrExpr *groups_of(const Place *place, IrModule *module, IrExpr *length)
+{
+  IrExpr *vector = ir_int(module, place->vector);
+  return place->ragged ? ir_call(module, "ceil_div", 2, length, vector)
+                       : ir_binary(module, OPERATOR_DIV, length, vector);
+}
+
+/* Group index -> coordinates, innermost first; the innermost counts groups of `vector`. */
+static void decode(StepScope *scope, IrExpr *tile)
+{
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const FusedOperator *op = build->op;
+  Place *place = scope->data;
+  IrExpr *first = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place->groups));
+  int64_t extent[2] = {place->groups, 1}, constant;
+  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 0));
+  IrExpr *group = ir_value(module, ir_result(iota, "group", ir_tile(module, place->index, 2, extent, NULL)));
+  IrExpr *start = first;
+  if (place->index == NUMBER_S64)
+    start = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "first", 1, first);
+  IrExpr *rest = emit_tile(scope, OP_ADD, place->index, "index", group, start);
+  IrExpr *total = ir_binary(module, OPERATOR_DIV, ir_dim(module, "TOTAL"), ir_int(module, place->vector));
+  if (!ir_dim_find(build->kernel, "TOTAL")) {
+    int64_t count = 0;
+    symbolic_is_constant(g_hash_table_lookup(build->dims, "TOTAL"), &count);
+    total = ir_int(module, count / place->vector);
+  }
+  if (place->index == NUMBER_S32 && !ir_expr_is_int(total, &constant))
+    total = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S32), "total", 1, total);
+  place->inside = emit_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
+  for (unsigned d = op->rank; d-- > 0;) {
+    bool innermost = d == op->rank - 1;
+    IrExpr *count = kernel_dim(build, op->dims[d], "extent", place->index);
+    if (innermost) count = groups_of(place, module, count);
+    IrExpr *at = d ? emit_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
+    if (innermost && place->vector > 1)
+      at = emit_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
+    if (innermost && place->ragged) find_elements(scope, at);
+    place->coordinates[d] =
+        place->index == NUMBER_S64 ? at : emit_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
+    if (d) rest = emit_tile(scope, OP_DIV, place->index, "rest", rest, count);
+  }
+}
+
+static void store_outputs(StepScope *scope)
+{
+  Body *body = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const FusedOperator *op = build->op;
+  StepWriter writer = kernel_steps(build, &scope->builder);
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    IrValue *tensor = scope->tensors[op->n_inputs + i];
+    IrExpr *value = scope_operand(scope, &op->outputs[i].value);
+    int64_t extent[2] = {body->place.groups, body->place.vector};
+    NumberType element = step_element(value, tensor->type.element);
+    bool full = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) == extent[1];
+    if (!full) { /* constant along the vector: written out */
+      IrType type = ir_tile(module, element, 2, extent, NULL);
+      if (element == NUMBER_BOOL) {
+        IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, ir_int(module, 0));
+        value = ir_emit_value(&scope->builder, OP_OR, type, "spread", 2, blank, value);
+      } else {
+        IrExpr *zero = number_class(element) == NUMBER_FLOAT ? ir_float(module, -0.0) : ir_int(module, 0);
+        IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, zero);
+        value = ir_emit_value(&scope->builder, OP_ADD, type, "spread", 2, blank, value);
+      }
+    }
+    value = step_convert(&writer, value, tensor->type.element);
+    IrExpr *offset = offset_of(scope, &body->outputs[i], op->rank);
+    IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
+    ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);
+    ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, body->place.vector));
+    if (!body->place.ragged) continue;
+    store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
+    ir_attribute_set(store, ATTR_WHERE, body->place.rest);
+    ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, 1));
+  }
+}
+
+/* A tensor that is reached by offsets: flat, as long as the iteration space (gather and scatter check no
+ * bounds). */
+static IrValue *add_flat(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                         const Symbolic *const *strides, const Symbolic *total, FlatStrides *flat)
+{
+  const Symbolic *one = symbolic_constant(build->expressions, 1);
+  IrValue *value = kernel_add_tensor(build, side, position, tensor, 1, &total, &one);
+  for (unsigned d = 0; d < build->op->rank; d++)
+    flat->strides[d] = kernel_dim(
+        build, strides[d], arena_printf(build->module->arena, "%s_stride%u", value->name, d), NUMBER_S64);
+  return value;
+}
+
+bool kernel_write_elementwise(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  IrModule *module = build->module;
+  const Symbolic *total = elements_of(build);
+  kernel_bind_dim(build, "TOTAL", total);
+  if (!ir_dim_find(build->kernel, "TOTAL")) g_hash_table_insert(build->dims, "TOTAL", (gpointer)total);
+  Body body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),
+               .outputs = arena_new_array(module->arena, FlatStrides, op->n_outputs + 1)};
+  body.place.vector = build->choice->vector;
+  body.place.ragged = build->choice->ragged;
+  body.place.index = index_type(build);
+  body.place.groups = choice_parameter(build->choice, "block")->integer / body.place.vector;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    build->inputs[i] =
+        add_flat(build, KERNEL_INPUT, i, op->inputs[i].tensor, op->inputs[i].strides, total, &body.inputs[i]);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    build->outputs[i] = add_flat(build, KERNEL_OUTPUT, i, op->outputs[i].tensor, op->outputs[i].strides,
+                                 total, &body.outputs[i]);
+  StepScope scope = {0};
+  scope_open(&scope, build, "body");
+  IrExpr *tile = ir_value(module, ir_parameter_new(scope.function, "tile", ir_scalar(NUMBER_S32)));
+  scope.load = load_input;
+  scope.data = &body;
+  scope_add_tensors(&scope);
+  decode(&scope, tile);
+  if (!scope_write_steps(&scope, false)) return false;
+  store_outputs(&scope);
+  scope_close(&scope, NULL);
+  return true;
+}

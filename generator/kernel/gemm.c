@@ -1,0 +1,446 @@
+/* The GEMM template's part that only the graph knows: operands' strides, batches and the epilogue. */
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+#include "ir/facts.h"
+#include <math.h>
+
+typedef struct {
+  IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
+  unsigned rank;                  /* batches + 2; a product without batches has one of extent 1 */
+  int64_t bm, bn;
+} Place;
+
+/* Tile of a tensor over [batches..., M, N]; a broadcast dimension has extent 1 and is read at 0. */
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  int64_t tile[2] = {place->bm, place->bn}, stride;
+  IrExpr **items = arena_new_array(module->arena, IrExpr *, place->rank + 1);
+  items[0] = ir_value(module, tensor);
+  for (unsigned d = 0; d < place->rank; d++) {
+    bool broadcast = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
+    items[d + 1] = broadcast ? ir_int(module, 0) : place->at[d];
+    if (broadcast && d + 2 >= place->rank) tile[d + 2 - place->rank] = 1;
+  }
+  extent[0] = tile[0];
+  extent[1] = tile[1];
+  return ir_index_array(module, items[0], place->rank, items + 1);
+}
+
+/* The program may put an output into the memory of an input that lies as it does (docs/runtime.md). */
+static bool may_share_memory(const FusedOperator *op, const GraphTensor *input)
+{
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const GraphTensor *output = op->outputs[i].tensor;
+    if (op->outputs[i].reduced) continue; /* parts in the workspace, of another shape than what is stored */
+    bool same = input->type == output->type && graph_same_shape(input, output);
+    for (unsigned d = 0; same && d < input->rank; d++)
+      same = symbolic_equals(input->shape[d], 1) || symbolic_same(input->strides[d], output->strides[d]);
+    if (same) return true;
+  }
+  return false;
+}
+
+/* A thread reads only what it writes of an input that may be an output: one row or column is no broadcast
+ * then, but a tile of which all else lies outside of the tensor. */
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  const Place *place = scope->data;
+  int64_t extent[2];
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  if (may_share_memory(scope->build->op, scope->build->op->inputs[input].tensor)) {
+    for (unsigned d = place->rank - 2; d < place->rank; d++)
+      access->items[d + 1] = place->at[d];
+    extent[0] = place->bm;
+    extent[1] = place->bn;
+  }
+  return scope_load_tile(scope, input, access, extent);
+}
+
+/* Of an output of one column only the block whose part begins at 0 has any: the others' parts begin outside
+ * of it, which a coordinate of 0 would hide. */
+static void begin_own_part(StepScope *scope, IrExpr *access)
+{
+  const Place *place = scope->data;
+  const FusedOperator *op = scope->build->op;
+  if (choice_int(scope->build->choice, "split", 1) > 1 && symbolic_equals(op->dims[op->rank - 1], 1))
+    access->items[place->rank] = place->at[place->rank - 1];
+}
+
+/* ---- Outputs that are reduced by parts of the columns or rows ---- */
+
+/* What does not change the result; a tile's columns outside of the tensor count as it. */
+static IrExpr *identity_of(IrModule *module, OperatorId reduction, NumberType type)
+{
+  bool is_float = number_class(type) == NUMBER_FLOAT;
+  if (reduction == ONNX_ReduceSum) return is_float ? ir_float(module, -0.0) : ir_int(module, 0);
+  bool max = reduction == ONNX_ReduceMax;
+  if (is_float) return ir_float(module, max ? -INFINITY : INFINITY);
+  return ir_int(module, max ? G_MININT32 : G_MAXINT32);
+}
+
+/* A tile of the same elements that is a value of its own. */
+static IrExpr *unchanged(StepScope *scope, IrExpr *value, IrExpr *identity, OperatorId reduction)
+{
+  const Place *place = scope->data;
+  int64_t all[2] = {place->bm, place->bn};
+  NumberType element = value->value->type.element;
+  IrType type = ir_tile(scope->build->module, element, 2, all, NULL);
+  if (reduction == ONNX_ReduceSum)
+    return ir_emit_value(&scope->builder, OP_ADD, type, "x", 2, value, identity);
+  IrOpcode code = reduction == ONNX_ReduceMax ? OP_MAX : OP_MIN;
+  IrExpr *same = ir_emit_value(&scope->builder, code, type, "x", 2, value, identity);
+  if (number_class(element) == NUMBER_FLOAT) ir_attribute_set(same->value->def, ATTR_NAN, NULL);
+  return same;
+}
+
+/* The value where the tensor has columns. Without such columns it is still an operation: what is reduced must
+ * be a tile of its own. */
+static IrExpr *inside_columns(StepScope *scope, IrExpr *value, IrExpr *identity, OperatorId reduction)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrBuilder *builder = &scope->builder;
+  NumberType element = value->value->type.element;
+  int64_t row[2] = {1, place->bn}, all[2] = {place->bm, place->bn};
+  IrExpr *columns = kernel_dim(scope->build, scope->build->op->gemm.n, "N", NUMBER_S32);
+  IrType type = ir_tile(module, element, 2, all, NULL);
+  if (ir_known_multiple(scope->build->kernel, columns, REDUCED_COLUMNS) == REDUCED_COLUMNS)
+    return unchanged(scope, value, identity, reduction);
+  IrExpr *number = ir_emit_value(builder, OP_IOTA, ir_tile(module, NUMBER_S32, 2, row, NULL), "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, 1));
+  IrExpr *left = ir_binary(module, OPERATOR_SUB, columns, place->at[place->rank - 1]);
+  IrExpr *inside =
+      ir_emit_value(builder, OP_LT, ir_tile(module, NUMBER_BOOL, 2, row, NULL), "inside", 2, number, left);
+  return ir_emit_value(builder, OP_SELECT, type, "x", 3, inside, value, identity);
+}
+
+static const char *reduction_name(OperatorId reduction)
+{
+  return reduction == ONNX_ReduceSum ? "sum" : reduction == ONNX_ReduceMax ? "max" : "min";
+}
+
+/* One value a row and part. */
+static void store_reduced_columns(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
+{
+  Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  NumberType element = tensor->type.element;
+  IrExpr *identity = identity_of(module, output->reduction, element);
+  value = inside_columns(scope, value, identity, output->reduction);
+  int64_t extent[2] = {place->bm, 1}, ignored[2];
+  IrExpr *result =
+      ir_emit_value(&scope->builder, OP_REDUCE, ir_tile(module, element, 2, extent, NULL), "part", 1, value);
+  ir_attribute_set(result->value->def, ATTR_WITH, ir_name(module, reduction_name(output->reduction)));
+  ir_attribute_set(result->value->def, ATTR_DIM, ir_int(module, 1));
+  IrExpr **column = &place->at[place->rank - 1], *kept = *column;
+  *column = ir_binary(module, OPERATOR_DIV, kept, ir_int(module, REDUCED_COLUMNS));
+  ir_emit(&scope->builder, OP_STORE, 2, corner(scope, tensor, ignored), result);
+  *column = kept;
+}
+
+/* One value a column and part. A value that is the accumulator itself goes through an operation: passes take
+ * what is stored of it apart. */
+static void store_reduced_rows(StepScope *scope, const FusedOutput *output, IrValue *tensor, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  NumberType element = tensor->type.element;
+  IrExpr *identity = identity_of(module, output->reduction, element);
+  IrExpr *rows = kernel_dim(scope->build, scope->build->op->gemm.m, "M", NUMBER_S32);
+  int64_t ignored[2];
+  if (output->value.kind == OPERAND_ANCHOR) value = unchanged(scope, value, identity, output->reduction);
+  IrOp *store = ir_emit(&scope->builder, OP_STORE_REDUCED, 2, corner(scope, tensor, ignored), value);
+  ir_attribute_set(store, ATTR_WITH, ir_name(module, reduction_name(output->reduction)));
+  ir_attribute_set(store, ATTR_EVERY, ir_int(module, REDUCED_ROWS));
+  if (ir_known_multiple(scope->build->kernel, rows, REDUCED_ROWS) == REDUCED_ROWS) return;
+  ir_attribute_set(store, ATTR_ROWS, rows);
+  ir_attribute_set(store, ATTR_FILL, identity);
+}
+
+static bool store_outputs(StepScope *scope)
+{
+  KernelBuild *build = scope->build;
+  StepWriter writer = kernel_steps(build, &scope->builder);
+  for (unsigned i = 0; i < build->op->n_outputs; i++) {
+    const FusedOutput *output = &build->op->outputs[i];
+    IrValue *tensor = scope->tensors[build->op->n_inputs + i];
+    int64_t extent[2];
+    IrExpr *value = step_convert(&writer, scope_operand(scope, &output->value), tensor->type.element);
+    if (output->reduced) {
+      (output->by_rows ? store_reduced_rows : store_reduced_columns)(scope, output, tensor, value);
+      continue;
+    }
+    IrExpr *access = corner(scope, tensor, extent);
+    begin_own_part(scope, access);
+    ir_emit(&scope->builder, OP_STORE, 2, access, value);
+  }
+  return true;
+}
+
+static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
+{
+  StepScope scope = {0};
+  scope_open(&scope, build, "epilogue");
+  IrModule *module = build->module;
+  int64_t extent[2] = {bm, bn};
+  IrType accumulator = ir_tile(module, build->op->gemm.acc_type, 2, extent, NULL);
+  scope.anchor = ir_value(module, ir_parameter_new(scope.function, "acc", accumulator));
+  if (build->op->gemm.dual)
+    scope.second_anchor = ir_value(module, ir_parameter_new(scope.function, "acc2", accumulator));
+  unsigned batches = MAX(1, build->op->gemm.n_batch);
+  Place place = {.bm = bm, .bn = bn, .rank = batches + 2};
+  for (unsigned d = 0; d < place.rank; d++) {
+    const char *name = d < batches ? "batch" : d == batches ? "row" : "column";
+    if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
+    place.at[d] = ir_value(module, ir_parameter_new(scope.function, name, ir_scalar(NUMBER_S32)));
+  }
+  scope.load = load_input;
+  scope.data = &place;
+  scope_add_tensors(&scope);
+  if (!scope_write_steps(&scope, false) || !store_outputs(&scope)) return false;
+  scope_close(&scope, NULL);
+  return true;
+}
+
+/* ---- An epilogue for each part of the columns ---- */
+
+typedef struct {
+  KernelBuild *build;
+  int64_t bm, bn, width; /* of the accumulator; columns of a part */
+} PartedCall;
+
+/* The accumulator's columns, of the second product's too. */
+static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, int64_t column)
+{
+  IrModule *module = parted->build->module;
+  int64_t low = column;
+  if (accumulator->kind == EXPR_INDEX) { /* a half: which one its range says */
+    bool second = !ir_expr_is_int(accumulator->items[2]->items[0], NULL);
+    accumulator = accumulator->items[0];
+    low += second ? parted->bn / 2 : 0;
+  }
+  return ir_index(module, accumulator, 2, ir_range(module, ir_int(module, 0), ir_int(module, parted->bm)),
+                  ir_range(module, ir_int(module, low), ir_int(module, low + parted->width)));
+}
+
+/* Reduced outputs need results in parts: the call becomes one for each. */
+static void part_call(const PartedCall *parted, IrOp *op)
+{
+  IrModule *module = parted->build->module;
+  unsigned accumulators = parted->build->op->gemm.dual ? 2 : 1, last = op->n_operands - 1;
+  int64_t columns = parted->bn / accumulators;
+  if (columns == parted->width && accumulators == 1) return;
+  IrExpr **whole = arena_memdup(module->arena, op->operands, op->n_operands * sizeof *op->operands);
+  for (int64_t column = columns - parted->width; column >= 0; column -= parted->width) {
+    IrExpr **operands = arena_memdup(module->arena, whole, op->n_operands * sizeof *whole);
+    for (unsigned i = 1; i <= accumulators; i++)
+      operands[i] = take_columns(parted, whole[i], column);
+    operands[last] = ir_binary(module, OPERATOR_ADD, whole[last], ir_int(module, column));
+    if (column == 0) {
+      op->operands = operands;
+      return;
+    }
+    IrBuilder builder = ir_builder_after(op);
+    builder.mark = op->mark;
+    ir_emit_array(&builder, OP_CALL, op->n_operands, operands);
+  }
+}
+
+static void collect_calls(IrOp *op, void *data)
+{
+  if (op->code == OP_CALL && op->operands[0]->kind == EXPR_PARAMETER) g_ptr_array_add(data, op);
+}
+
+/* Columns that a call of the epilogue has. */
+static int64_t part_calls(KernelBuild *build, int64_t bm, int64_t bn, int64_t columns)
+{
+  if (!fused_is_reduced(build->op)) return columns;
+  PartedCall parted = {build, bm, bn, REDUCED_COLUMNS};
+  g_autoptr(GPtrArray) calls = g_ptr_array_new();
+  ir_region_visit(build->kernel->body, collect_calls, calls);
+  for (unsigned i = 0; i < calls->len; i++)
+    part_call(&parted, calls->pdata[i]);
+  return REDUCED_COLUMNS;
+}
+
+/* ---- Batches that do not merge into one ---- */
+
+typedef struct {
+  KernelBuild *build;
+  IrValue *merged;  /* the template's one batch coordinate */
+  IrExpr **batches; /* what replaces it */
+  unsigned n;
+} BatchExpansion;
+
+static bool mentions(const IrExpr *expr, const IrValue *value)
+{
+  if (expr->kind == EXPR_VALUE) return expr->value == value;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (mentions(expr->items[i], value)) return true;
+  return false;
+}
+
+/* Where a template's op reads A or B; NULL: it does not. */
+static IrExpr **operand_read(IrOp *op)
+{
+  return op->code == OP_FILL ? &op->operands[1] : op->code == OP_LOAD ? &op->operands[0] : NULL;
+}
+
+/* Operands that are the batch, or index by it, become one for each batch. */
+static void expand_list(BatchExpansion *expansion, IrExpr ***items, unsigned *n)
+{
+  IrExpr **longer = arena_new_array(expansion->build->module->arena, IrExpr *, *n + expansion->n);
+  unsigned count = 0;
+  for (unsigned i = 0; i < *n; i++) {
+    if ((*items)[i]->kind != EXPR_INDEX && mentions((*items)[i], expansion->merged)) {
+      for (unsigned j = 0; j < expansion->n; j++)
+        longer[count++] = expansion->batches[j];
+    } else {
+      longer[count++] = (*items)[i];
+    }
+  }
+  *items = longer;
+  *n = count;
+}
+
+static void expand_op(IrOp *op, void *data)
+{
+  BatchExpansion *expansion = data;
+  if (op->code == OP_CALL) expand_list(expansion, &op->operands, &op->n_operands);
+  IrExpr **read = operand_read(op);
+  if (!read) return;
+  IrExpr *access = arena_memdup(expansion->build->module->arena, *read, sizeof *access);
+  expand_list(expansion, &access->items, &access->n);
+  *read = access;
+}
+
+static void find_tiles(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES) *(IrOp **)data = op;
+}
+
+/* The template walks [G, M, N]; with several batches the walk has a dimension for each. */
+static void expand_batches(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  IrModule *module = build->module;
+  unsigned n = op->gemm.n_batch;
+  IrOp *tiles = NULL;
+  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  IrRegion *region = tiles->regions[0];
+  IrExpr **extents = arena_new_array(module->arena, IrExpr *, n + 3);
+  IrExpr **batches = arena_new_array(module->arena, IrExpr *, n);
+  unsigned others = region->n_arguments - 1; /* row, column, and what of k the block takes */
+  IrValue **arguments = arena_new_array(module->arena, IrValue *, n + others);
+  extents[0] = tiles->operands[0];
+  for (unsigned i = 0; i < n; i++) {
+    extents[i + 1] = kernel_dim(build, op->dims[i], "G", NUMBER_S32);
+    arguments[i] = ir_argument_add(region, arena_printf(module->arena, "g%u", i), ir_scalar(NUMBER_S32));
+    batches[i] = ir_value(module, arguments[i]);
+  }
+  BatchExpansion expansion = {build, region->arguments[0], batches, n};
+  ir_region_visit(region, expand_op, &expansion);
+  for (unsigned i = 0; i < 2; i++)
+    extents[n + 1 + i] = tiles->operands[2 + i];
+  for (unsigned i = 0; i < others; i++)
+    arguments[n + i] = region->arguments[1 + i];
+  tiles->operands = extents;
+  tiles->n_operands = n + 3;
+  region->arguments = arguments;
+  region->n_arguments = n + others;
+}
+
+/* The template's A and B take the graph's strides; without a batch of its own an operand is read at batch 0.
+ */
+static void describe_operand(KernelBuild *build, unsigned parameter, const GraphTensor *tensor,
+                             const Symbolic *const *batches, const Symbolic *row, const Symbolic *column)
+{
+  const FusedOperator *op = build->op;
+  IrValue *value = build->kernel->parameters[parameter];
+  IrModule *module = build->module;
+  unsigned lead = MAX(1, op->gemm.n_batch);
+  IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
+  value->type.align = MAX(tensor->align, build->choice->align);
+  value->type.rank = lead + 2;
+  for (unsigned d = 0; d < lead + 2; d++) {
+    const Symbolic *stride = d == lead ? row : d > lead ? column : NULL;
+    if (d < lead) stride = op->gemm.n_batch ? batches[d] : symbolic_constant(build->expressions, 0);
+    char *hint = d < lead ? arena_printf(module->arena, "%s_batch", value->name)
+                          : arena_printf(module->arena, "%s_%s", value->name, d == lead ? "row" : "column");
+    bool alone = d < lead && symbolic_equals(stride, 0);
+    value->type.strides[d] = kernel_dim(build, stride, hint, NUMBER_S64);
+    value->type.dims[d] = d == lead  ? rows
+                          : d > lead ? columns
+                          : alone    ? ir_int(module, 1)
+                                     : kernel_dim(build, op->dims[d], "G", NUMBER_S32);
+  }
+  g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
+}
+
+/* A coordinate along a dimension of extent 1 is 0. */
+static void read_at_zero(IrOp *op, void *data)
+{
+  IrModule *module = data;
+  IrExpr **read = operand_read(op);
+  if (!read) return;
+  IrExpr *access = *read;
+  const IrType *tensor = &access->items[0]->value->type;
+  for (unsigned d = 0; d + 2 < tensor->rank; d++) {
+    int64_t extent;
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) access->items[d + 1] = ir_int(module, 0);
+  }
+}
+
+static void keep_a(IrOp *op, void *data)
+{
+  const KernelBuild *build = data;
+  if (op->code == OP_FILL && op->operands[1]->items[0]->value == build->kernel->parameters[0])
+    ir_attribute_set(op, ATTR_CACHE, ir_name(build->module, "evict_last"));
+}
+
+bool kernel_write_gemm(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  const FusedGemm *gemm = &op->gemm;
+  const Symbolic *one = symbolic_constant(build->expressions, 1);
+  if (gemm->n_batch + 2 > IR_MAX_RANK) {
+    error_set(build->error, ERROR_UNSUPPORTED, &op->anchor->mark, "batches", NULL,
+              "a product with %u batch dimensions that do not merge; at most %u are supported", gemm->n_batch,
+              IR_MAX_RANK - 2);
+    return false;
+  }
+  kernel_bind_dim(build, "M", gemm->m);
+  kernel_bind_dim(build, "N", gemm->n);
+  kernel_bind_dim(build, "K", gemm->k);
+  kernel_bind_dim(build, "G", gemm->n_batch == 1 ? op->dims[0] : one);
+  if (gemm->n_batch > 1) expand_batches(build);
+  /* sums along k take the operand that they step along by vectors with k as the other one has it */
+  const char *template = build->choice->template_name;
+  bool a_by_k = g_str_equal(template, "gemv_columns"),
+       b_by_n = g_str_equal(template, "gemv_rows") || g_str_equal(template, "gemv_few");
+  describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, a_by_k ? gemm->a_k : gemm->a_m,
+                   a_by_k ? gemm->a_m : gemm->a_k);
+  describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
+                   b_by_n ? gemm->b_k : gemm->b_n);
+  bool swapped = choice_int(build->choice, "swapped", 0) != 0;
+  if (gemm->dual && swapped)
+    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
+  else if (gemm->dual)
+    describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  ir_region_visit(build->kernel->body, read_at_zero, build->module);
+  if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
+  /* an operand that the epilogue reads too is a tensor of its own there */
+  kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
+  int64_t blocks = choice_int(build->choice, "blocks", 1);
+  if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
+  int64_t pace = choice_int(build->choice, "pace", 0);
+  if (pace > 0) ir_launch_set(build->kernel, ATTR_PACE, ir_int(build->module, pace));
+  /* owners of a tile that blocks share have a part of its columns each; two products have half of them each,
+   * or, exchanged, tiles of their own */
+  int64_t columns = choice_int(build->choice, "bn", 0);
+  if (choice_int(build->choice, "split", 1) > 1) columns /= MAX(1, choice_int(build->choice, "owners", 1));
+  int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
+  columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
+  return write_epilogue(build, bm, columns);
+}

@@ -1,0 +1,145 @@
+/* One kernel of a fused operator: template + choice -> instantiated TILE module.
+ *
+ * The generator adds to a template what only the graph knows: the tensors of the signature, the prologue,
+ * epilogue or body sub-kernels (the fused steps as TILE operations), and the run-time scalars. */
+#pragma once
+#include "adl/gpu.h"
+#include "generator/fusion/fusion.h"
+#include "generator/kernel/steps.h"
+#include "ir/ir.h"
+
+#define CHOICE_MAX_PARAMETERS  28
+#define CHOICE_MAX_ASSUMPTIONS 24
+
+/* What a variant's guard has checked beyond the graph's facts. */
+typedef struct Assumption {
+  const Symbolic *expression; /* is a multiple of `multiple` and, if maximum > 0, at most `maximum` */
+  int64_t multiple, maximum;
+} Assumption;
+
+typedef struct ChoiceParameter {
+  const char *name;
+  IrExprKind kind; /* EXPR_INT, EXPR_FLOAT, EXPR_NAME (types too) */
+  int64_t integer;
+  double number;
+  const char *text;
+  bool own; /* read by the generator: the template has no such parameter */
+} ChoiceParameter;
+
+/* How one variant is generated. */
+typedef struct Choice {
+  const char *template_name;
+  const char *suffix; /* of the kernel's name: "128x128x64" */
+  ChoiceParameter parameters[CHOICE_MAX_PARAMETERS];
+  unsigned n_parameters;
+  const Symbolic *guard; /* NULL: always */
+  Assumption assumptions[CHOICE_MAX_ASSUMPTIONS];
+  unsigned n_assumptions;
+  const FusedOperator *direct; /* GEMM: it reads operands as they lie, which others read copies of; NULL: the
+                                  fused operator itself */
+  unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
+  bool group;                  /* GEMM: by tensor copies and group products */
+  bool keep_a;                 /* GEMM: A is to stay in L2 while B streams through it */
+  bool alone;                  /* it gains nothing from starting while the launch before it runs */
+  bool overlap;                /* other launches of the plan may run beside it */
+  unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
+  unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
+  bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
+  unsigned stages;       /* for people */
+  const char *tile_text; /* for people */
+} Choice;
+
+void choice_set_int(Choice *choice, const char *name, int64_t value);
+/* A parameter of the generator itself, beside the template's. */
+void choice_set_own(Choice *choice, const char *name, int64_t value);
+void choice_set_float(Choice *choice, const char *name, double value);
+void choice_set_name(Choice *choice, const char *name, const char *value);
+const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
+/* An integer parameter's value, or `otherwise` if the choice has no such parameter. */
+int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
+
+/* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
+ * sources, so they outlive every kernel that was built with them. */
+typedef struct KernelLibraries {
+  IrModule *math, *math_narrow, *operators;
+  IrModule *math_fast; /* NULL unless fast forms are allowed */
+} KernelLibraries;
+
+KernelLibraries *kernel_libraries_read(bool fast, GError **error);
+void kernel_libraries_free(KernelLibraries *libraries);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelLibraries, kernel_libraries_free)
+
+/* The kernel being built; lives in the module's arena. */
+typedef struct KernelBuild {
+  const FusedOperator *op;
+  const Graph *graph;
+  const Choice *choice;
+  Arena *expressions; /* of symbolic expressions: outlives the build, for the plan keeps them */
+  IrModule *module;
+  IrFunction *kernel;
+  bool fast;           /* fast forms of functions are allowed */
+  GHashTable *dims;    /* name of a kernel dim -> const Symbolic* over the graph's symbols */
+  GHashTable *tensors; /* name of a tensor parameter -> const GraphTensor* */
+  IrValue **inputs;    /* by op->inputs: the kernel's tensor parameter, or NULL */
+  IrValue **outputs;   /* by op->outputs */
+  const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
+  GError **error;
+} KernelBuild;
+
+/* Instantiates; `name` becomes the entry. New symbolic expressions live in `expressions`. NULL and *error on
+ * failure. Free with kernel_build_free. */
+KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
+                          const KernelLibraries *libraries, Arena *expressions, GError **error);
+void kernel_build_free(KernelBuild *build);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelBuild, kernel_build_free)
+/* An integer expression over the kernel's dims as one over the graph's symbols, in `arena`; NULL if it has no
+ * form. */
+const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const IrExpr *expr);
+
+/* ---- between kernel*.c only ---- */
+
+/* A kernel expression for a graph expression: a constant, a dim of the kernel that stands for it, or a new
+ * dim `hint`. */
+IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
+/* Binds a dim that the template declares: constants replace it, else it stays. */
+void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
+/* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in_c",
+ * "out_a"), a product's operands as its template does: nothing in a kernel's text names the graph that it was
+ * made for, so graphs and layers share it. */
+#define KERNEL_INPUT  "in"
+#define KERNEL_OUTPUT "out"
+/* Adds a tensor parameter. dims and strides: rank expressions over graph symbols (stride constant 0 =
+ * broadcast: extent 1). */
+IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                           unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides);
+/* Adds all inputs (but those in skip_a, skip_b, and a dual product's second right operand) and outputs over
+ * the operator's dims, `lead` more dims of 1 in front. */
+void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead);
+
+/* Writes steps [first, last) and what they need into a sub-kernel. */
+typedef struct StepScope {
+  KernelBuild *build;
+  IrFunction *function;
+  IrBuilder builder;
+  IrExpr **step_values;           /* by op->steps */
+  IrExpr **input_values;          /* by op->inputs, loaded at first use */
+  IrExpr *anchor, *second_anchor; /* second_anchor: of a dual product */
+  IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
+  IrExpr *(*load)(struct StepScope *scope, unsigned input);
+  void *data;
+} StepScope;
+bool scope_open(StepScope *scope, KernelBuild *build, const char *name);
+/* Tensor parameters of the sub-kernel, after its other parameters; appends them to every call of it. */
+void scope_add_tensors(StepScope *scope);
+/* Ends the sub-kernel with its result (NULL: none) and lets it name the kernel's dims. */
+void scope_close(StepScope *scope, IrExpr *result);
+bool scope_write_steps(StepScope *scope, bool prologue);
+IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
+/* Loads a tile of two extents of an input at `access`. */
+IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
+
+StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
+bool kernel_write_gemm(KernelBuild *build);
+bool kernel_write_row(KernelBuild *build);
+bool kernel_write_elementwise(KernelBuild *build);
+bool kernel_write_transpose(KernelBuild *build);

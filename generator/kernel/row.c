@@ -1,0 +1,123 @@
+/* Row kernels: prologue (loads and computes the row) and epilogue (computes and stores) around a row
+ * template. */
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+
+typedef struct {
+  IrExpr *row, *column;
+  int64_t rows, cols;
+} Place;
+
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *at[2] = {place->row, place->column};
+  int64_t stride;
+  extent[0] = place->rows;
+  extent[1] = place->cols;
+  for (unsigned d = 0; d < 2; d++)
+    if (ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0) {
+      at[d] = ir_int(module, 0);
+      extent[d] = 1;
+    }
+  return ir_index(module, ir_value(module, tensor), 2, at[0], at[1]);
+}
+
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  int64_t extent[2];
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  return scope_load_tile(scope, input, access, extent);
+}
+
+static void open_place(StepScope *scope, Place *place)
+{
+  IrModule *module = scope->build->module;
+  place->rows = choice_parameter(scope->build->choice, "rows")->integer;
+  place->cols = choice_parameter(scope->build->choice, "cols")->integer;
+  place->row = ir_value(module, ir_parameter_new(scope->function, "row", ir_scalar(NUMBER_S32)));
+  place->column = ir_value(module, ir_parameter_new(scope->function, "column", ir_scalar(NUMBER_S32)));
+  scope->load = load_input;
+  scope->data = place;
+}
+
+/* A tile of the full [rows, cols] shape: what the template computes on. */
+static IrExpr *full_tile(StepScope *scope, IrExpr *value, NumberType element)
+{
+  IrModule *module = scope->build->module;
+  const Place *place = scope->data;
+  int64_t extent[2] = {place->rows, place->cols};
+  IrType type = ir_tile(module, element, 2, extent, NULL);
+  bool full = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
+              ir_tile_extent(&value->value->type, 0) == extent[0] &&
+              ir_tile_extent(&value->value->type, 1) == extent[1];
+  if (full) return value;
+  IrExpr *zero = number_class(element) == NUMBER_FLOAT ? ir_float(module, -0.0) : ir_int(module, 0);
+  IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, zero);
+  return ir_emit_value(&scope->builder, OP_ADD, type, "spread", 2, blank, value); /* x + -0 is x */
+}
+
+static bool write_prologue(KernelBuild *build)
+{
+  StepScope scope = {0};
+  Place place;
+  scope_open(&scope, build, "prologue");
+  open_place(&scope, &place);
+  scope_add_tensors(&scope);
+  if (!scope_write_steps(&scope, true)) return false;
+  StepWriter writer = kernel_steps(build, &scope.builder);
+  NumberType compute = build->op->row.compute;
+  IrExpr *value = step_convert(&writer, scope_operand(&scope, &build->op->row.source), compute);
+  value = full_tile(&scope, value, compute);
+  scope_close(&scope, value);
+  return true;
+}
+
+static bool write_epilogue(KernelBuild *build)
+{
+  StepScope scope = {0};
+  Place place;
+  IrModule *module = build->module;
+  const FusedOperator *op = build->op;
+  const FusedRow *row = &op->row;
+  scope_open(&scope, build, "epilogue");
+  int64_t rows = choice_parameter(build->choice, "rows")->integer;
+  int64_t extent[2] = {rows, row->reduction ? 1 : choice_parameter(build->choice, "cols")->integer};
+  NumberType compute = row->kind == ROW_REDUCE_MEAN ? NUMBER_F32 : row->compute;
+  IrExpr *anchors[3] = {0};
+  anchors[0] =
+      ir_value(module, ir_parameter_new(scope.function, "value", ir_tile(module, compute, 2, extent, NULL)));
+  if (row->kind == ROW_LAYER_NORM) {
+    int64_t one[2] = {rows, 1};
+    anchors[1] =
+        ir_value(module, ir_parameter_new(scope.function, "mean", ir_tile(module, NUMBER_F32, 2, one, NULL)));
+    anchors[2] = ir_value(
+        module, ir_parameter_new(scope.function, "scale", ir_tile(module, NUMBER_F32, 2, one, NULL)));
+  }
+  scope.anchor = anchors[0];
+  open_place(&scope, &place);
+  scope_add_tensors(&scope);
+  if (!scope_write_steps(&scope, false)) return false;
+  StepWriter writer = kernel_steps(build, &scope.builder);
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const FusedOutput *output = &op->outputs[i];
+    IrValue *tensor = scope.tensors[op->n_inputs + i];
+    int64_t shape[2];
+    IrExpr *access = corner(&scope, tensor, shape);
+    IrExpr *value = output->value.kind == OPERAND_ANCHOR ? anchors[output->anchor_output]
+                                                         : scope_operand(&scope, &output->value);
+    if (shape[1] != 1) value = full_tile(&scope, value, step_element(value, compute));
+    ir_emit(&scope.builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
+  }
+  scope_close(&scope, NULL);
+  return true;
+}
+
+bool kernel_write_row(KernelBuild *build)
+{
+  kernel_bind_dim(build, "R", build->op->row.rows);
+  kernel_bind_dim(build, "C", build->op->row.columns);
+  kernel_add_operands(build, G_MAXUINT, G_MAXUINT, 0);
+  return write_prologue(build) && write_epilogue(build);
+}

@@ -1,0 +1,24 @@
+/* Elementwise steps of a fused operator as TILE operations. */
+#pragma once
+#include "generator/fusion/steps_operations.h"
+#include "ir/ir.h"
+
+typedef struct StepWriter {
+  IrBuilder *builder;
+  const IrModule
+      *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
+  const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
+  bool fast;              /* --math fast */
+  StepPrecision precision; /* set by step_write, of the result's type in the graph */
+  GError **error;
+} StepWriter;
+
+/* Value of a step from its operands (tiles of any number type, or constants): one broadcast tile in the
+ * step's compute type, rounded to step->type where the graph says so (Cast, narrow integers). NULL and *error
+ * for what has no form. */
+IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands);
+/* The value in another number type; itself if it has it. */
+IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type);
+/* A tile type with the extents of the value and another element. */
+IrType step_tile_like(IrModule *module, const IrExpr *value, NumberType element);
+NumberType step_element(const IrExpr *value, NumberType otherwise); /* of a tile; `otherwise` for constants */

@@ -1,0 +1,321 @@
+#include "plan/plan.h"
+#include "plan/private.h"
+#include <string.h>
+
+#define WORKSPACE_ALIGN 256
+
+const char *const plan_tensor_kinds[] = {"input", "constant", "output", "workspace", NULL};
+const char *const plan_argument_kinds[] = {"pointer", "scalar", "tensormap", "divisor", NULL};
+const char *const plan_interleaves[] = {"none", "16b", "32b", NULL};
+const char *const plan_fills[] = {"zero", "nan", NULL};
+
+/* ---- building ---- */
+
+Plan *plan_new(const char *name, const char *gpu_name, const char *gpu_target, const char *gpu_hash)
+{
+  Arena *arena = arena_new();
+  Plan *plan = arena_new_object(arena, Plan);
+  *plan = (Plan){.arena = arena,
+                 .name = arena_strdup(arena, name),
+                 .gpu_name = arena_strdup(arena, gpu_name),
+                 .gpu_target = arena_strdup(arena, gpu_target),
+                 .gpu_hash = arena_strdup(arena, gpu_hash),
+                 .workspace_bytes = symbolic_constant(arena, 0),
+                 .names = g_hash_table_new(g_str_hash, g_str_equal)};
+  return plan;
+}
+
+void plan_free(Plan *plan)
+{
+  if (!plan) return;
+  g_hash_table_unref(plan->names);
+  arena_free(plan->arena);
+}
+
+void plan_enter_tensor(Plan *plan, PlanTensor *tensor)
+{
+  tensor->index = plan->n_tensors;
+  *plan_append(plan, plan->tensors, plan->n_tensors) = tensor;
+  if (!g_hash_table_contains(plan->names, tensor->name))
+    g_hash_table_insert(plan->names, (void *)tensor->name, tensor);
+}
+
+void *plan_grow(Plan *plan, void *array, unsigned n, size_t size)
+{
+  if (n & (n - 1)) return array; /* capacity is the next power of two */
+  void *larger = arena_alloc(plan->arena, MAX(2 * n, 1) * size);
+  if (n) memcpy(larger, array, n * size);
+  return larger;
+}
+
+PlanSymbol *plan_add_symbol(Plan *plan, const char *name, int64_t min, int64_t max, int64_t multiple)
+{
+  PlanSymbol *symbol = plan_append(plan, plan->symbols, plan->n_symbols);
+  *symbol = (PlanSymbol){arena_strdup(plan->arena, name), min, max, multiple};
+  return symbol;
+}
+
+/* Elements lie side by side, in whatever order of dimensions. */
+static bool is_dense(Plan *plan, const PlanTensor *tensor)
+{
+  const Symbolic *stride = symbolic_constant(plan->arena, 1);
+  unsigned taken = 0, all = (1u << tensor->rank) - 1;
+  while (taken != all) {
+    unsigned next = tensor->rank;
+    for (unsigned i = tensor->rank; i-- > 0;)
+      if (!(taken >> i & 1) &&
+          (symbolic_equals(tensor->shape[i], 1) || symbolic_same(tensor->strides[i], stride))) {
+        next = i;
+        break;
+      }
+    if (next == tensor->rank) return false;
+    taken |= 1u << next;
+    stride = symbolic_mul(plan->arena, stride, tensor->shape[next]);
+  }
+  return true;
+}
+
+/* From a tensor's first element to behind its last one. */
+static const Symbolic *span_bytes(Plan *plan, const PlanTensor *tensor)
+{
+  Arena *arena = plan->arena;
+  const Symbolic *size = symbolic_constant(arena, number_bytes(tensor->type)), *span = size;
+  if (is_dense(plan, tensor)) {
+    for (unsigned i = 0; i < tensor->rank; i++)
+      span = symbolic_mul(arena, span, tensor->shape[i]);
+    return span;
+  }
+  span = symbolic_constant(arena, 1);
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    const Symbolic *steps = symbolic_sub(arena, tensor->shape[i], symbolic_constant(arena, 1));
+    span = symbolic_add(arena, span, symbolic_mul(arena, steps, tensor->strides[i]));
+  }
+  /* an extent of 0 leaves nothing */
+  return symbolic_mul(arena, size, symbolic_binary(arena, SYMBOLIC_MAX, span, symbolic_constant(arena, 0)));
+}
+
+/* Puts a tensor behind all others of the workspace. */
+static void place(Plan *plan, PlanTensor *tensor)
+{
+  Arena *arena = plan->arena;
+  const Symbolic *align = symbolic_constant(arena, WORKSPACE_ALIGN);
+  const Symbolic *bytes = span_bytes(plan, tensor);
+  tensor->offset = plan->workspace_bytes;
+  tensor->align = MAX(tensor->align, WORKSPACE_ALIGN);
+  const Symbolic *rounded = symbolic_mul(arena, align, symbolic_ceil_div(arena, bytes, align));
+  plan->workspace_bytes = symbolic_add(arena, plan->workspace_bytes, rounded);
+}
+
+PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, NumberType type, unsigned rank,
+                            const Symbolic *const *shape, const Symbolic *const *strides, unsigned align)
+{
+  PlanTensor *tensor = arena_new_object(plan->arena, PlanTensor);
+  *tensor = (PlanTensor){.name = arena_strdup(plan->arena, name),
+                         .kind = kind,
+                         .type = type,
+                         .rank = rank,
+                         .align = MAX(align, number_bytes(type))};
+  if (rank > PLAN_MAX_RANK) g_error("plan: rank %u", rank);
+  const Symbolic *stride = symbolic_constant(plan->arena, 1);
+  for (unsigned i = rank; i-- > 0;) {
+    tensor->shape[i] = shape[i];
+    tensor->strides[i] = strides ? strides[i] : stride;
+    stride = symbolic_mul(plan->arena, stride, shape[i]);
+  }
+  plan_enter_tensor(plan, tensor);
+  if (kind == PLAN_WORKSPACE) place(plan, tensor);
+  return tensor;
+}
+
+PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int64_t rows, int64_t columns)
+{
+  PlanTensor *tensor = plan_tensor(plan, name);
+  int64_t most[2] = {rows, columns}, known;
+  for (unsigned i = 0; tensor && i < 2; i++)
+    if (symbolic_is_constant(tensor->shape[i], &known)) most[i] = MAX(most[i], known);
+  if (!tensor) {
+    tensor = arena_new_object(plan->arena, PlanTensor);
+    *tensor = (PlanTensor){
+        .name = arena_strdup(plan->arena, name), .kind = PLAN_WORKSPACE, .rank = 2, .align = WORKSPACE_ALIGN};
+    plan_enter_tensor(plan, tensor);
+  }
+  tensor->type = type;
+  for (unsigned i = 0; i < 2; i++)
+    tensor->shape[i] = symbolic_constant(plan->arena, most[i]);
+  tensor->strides[0] = tensor->shape[1];
+  tensor->strides[1] = symbolic_constant(plan->arena, 1);
+  return tensor;
+}
+
+void plan_place_shared(Plan *plan)
+{
+  for (unsigned i = 0; i < plan->n_tensors; i++)
+    if (plan->tensors[i]->kind == PLAN_WORKSPACE && !plan->tensors[i]->offset) place(plan, plan->tensors[i]);
+}
+
+PlanTensor *plan_tensor(const Plan *plan, const char *name)
+{
+  return g_hash_table_lookup(plan->names, name);
+}
+
+PlanLaunch *plan_add_launch(Plan *plan, const char *name)
+{
+  PlanLaunch *launch = arena_new_object(plan->arena, PlanLaunch);
+  *launch = (PlanLaunch){.name = arena_strdup(plan->arena, name), .index = plan->n_launches};
+  *plan_append(plan, plan->launches, plan->n_launches) = launch;
+  return launch;
+}
+
+PlanVariant *plan_add_variant(Plan *plan, PlanLaunch *launch, const char *kernel, const char *entry)
+{
+  PlanVariant *variant = arena_new_object(plan->arena, PlanVariant);
+  *variant = (PlanVariant){.kernel = arena_strdup(plan->arena, kernel),
+                           .entry = arena_strdup(plan->arena, entry),
+                           .block = {1, 1, 1},
+                           .cluster = {1, 1, 1}};
+  for (unsigned i = 0; i < 3; i++)
+    variant->grid[i] = symbolic_constant(plan->arena, 1);
+  *plan_append(plan, launch->variants, launch->n_variants) = variant;
+  return variant;
+}
+
+PlanVariant *plan_add_variant_before(Plan *plan, PlanLaunch *launch, const PlanVariant *like)
+{
+  PlanVariant *variant = arena_memdup(plan->arena, like, sizeof *like);
+  *plan_append(plan, launch->variants, launch->n_variants) = variant;
+  for (unsigned i = launch->n_variants; i-- > 1;)
+    launch->variants[i] = launch->variants[i - 1];
+  launch->variants[0] = variant;
+  return variant;
+}
+
+static PlanArgument *add_argument(Plan *plan, PlanVariant *variant, PlanArgumentKind kind, const char *name)
+{
+  PlanArgument *argument = plan_append(plan, variant->arguments, variant->n_arguments);
+  *argument = (PlanArgument){.kind = kind, .name = arena_strdup(plan->arena, name)};
+  return argument;
+}
+
+PlanArgument *plan_add_pointer(Plan *plan, PlanVariant *variant, const char *name, const PlanTensor *tensor,
+                               const Symbolic *offset)
+{
+  PlanArgument *argument = add_argument(plan, variant, PLAN_ARGUMENT_POINTER, name);
+  argument->tensor = tensor;
+  argument->offset = offset;
+  return argument;
+}
+
+PlanArgument *plan_add_scalar(Plan *plan, PlanVariant *variant, const char *name, NumberType type,
+                              const Symbolic *value)
+{
+  PlanArgument *argument = add_argument(plan, variant, PLAN_ARGUMENT_SCALAR, name);
+  argument->type = type;
+  argument->value = value;
+  return argument;
+}
+
+PlanArgument *plan_add_number(Plan *plan, PlanVariant *variant, const char *name, NumberType type,
+                              double number)
+{
+  PlanArgument *argument = add_argument(plan, variant, PLAN_ARGUMENT_SCALAR, name);
+  argument->type = type;
+  argument->number = number;
+  return argument;
+}
+
+PlanArgument *plan_add_tensor_map(Plan *plan, PlanVariant *variant, const char *name,
+                                  const PlanTensor *tensor, const Symbolic *offset)
+{
+  PlanArgument *argument = add_argument(plan, variant, PLAN_ARGUMENT_TENSOR_MAP, name);
+  argument->tensor = tensor;
+  argument->offset = offset;
+  return argument;
+}
+
+PlanArgument *plan_add_divisor(Plan *plan, PlanVariant *variant, const char *name, const Symbolic *value)
+{
+  PlanArgument *argument = add_argument(plan, variant, PLAN_ARGUMENT_DIVISOR, name);
+  argument->value = value;
+  return argument;
+}
+
+void plan_add_dependency(Plan *plan, PlanLaunch *launch, const PlanLaunch *on, bool dependent)
+{
+  PlanEdge *edge = plan_append(plan, launch->depends_on, launch->n_depends);
+  *edge = (PlanEdge){on->index, dependent};
+}
+
+void plan_add_zero(Plan *plan, PlanLaunch *launch, const Symbolic *offset, const Symbolic *bytes)
+{
+  PlanRegion *region = plan_append(plan, launch->zero, launch->n_zero);
+  *region = (PlanRegion){offset, bytes};
+}
+
+void plan_divisor(uint32_t d, uint32_t *multiplier, uint32_t *shift)
+{
+  *shift = 0;
+  while (((uint64_t)1 << *shift) < d)
+    ++*shift;
+  *multiplier = (uint32_t)(((((uint64_t)1 << *shift) - d) << 32) / d + 1);
+}
+
+/* ---- evaluation ---- */
+
+typedef struct {
+  const Plan *plan;
+  const PlanBindings *bindings;
+} Lookup;
+
+static bool look_up(const Symbolic *leaf, int64_t *value, void *data)
+{
+  const Lookup *lookup = data;
+  if (leaf->kind == SYMBOLIC_SYMBOL) {
+    for (unsigned i = 0; lookup->bindings->symbols && i < lookup->plan->n_symbols; i++)
+      if (!strcmp(lookup->plan->symbols[i].name, leaf->name)) {
+        *value = lookup->bindings->symbols[i];
+        return true;
+      }
+    return false;
+  }
+  const PlanTensor *tensor = plan_tensor(lookup->plan, leaf->name);
+  if (!tensor || !lookup->bindings->addresses) return false;
+  uint64_t address = lookup->bindings->addresses[tensor->index];
+  uint64_t align = address & -address;
+  *value = !address || align > 4096 ? 4096 : (int64_t)align;
+  return true;
+}
+
+bool plan_evaluate(const Plan *plan, const Symbolic *expression, const PlanBindings *bindings, int64_t *value,
+                   GError **error)
+{
+  Lookup lookup = {plan, bindings};
+  return symbolic_evaluate(expression, look_up, &lookup, value, error);
+}
+
+bool plan_check_bindings(const Plan *plan, const PlanBindings *bindings, GError **error)
+{
+  for (unsigned i = 0; i < plan->n_symbols; i++) {
+    const PlanSymbol *symbol = &plan->symbols[i];
+    int64_t value = bindings->symbols[i];
+    if (value >= symbol->min && value <= symbol->max && value % symbol->multiple == 0) continue;
+    error_set(error, ERROR_INPUT, NULL, "out-of-range", NULL,
+              "%s=%" G_GINT64_FORMAT " is not a multiple of %" G_GINT64_FORMAT " between %" G_GINT64_FORMAT
+              " and %" G_GINT64_FORMAT,
+              symbol->name, value, symbol->multiple, symbol->min, symbol->max);
+    return false;
+  }
+  return true;
+}
+
+const PlanVariant *plan_choose(const Plan *plan, const PlanLaunch *launch, const PlanBindings *bindings,
+                               GError **error)
+{
+  for (unsigned i = 0; i < launch->n_variants; i++) {
+    const PlanVariant *variant = launch->variants[i];
+    int64_t holds = 1;
+    if (variant->guard && !plan_evaluate(plan, variant->guard, bindings, &holds, error)) return NULL;
+    if (holds) return variant;
+  }
+  error_set(error, ERROR_INPUT, NULL, "no-variant", NULL, "no variant of %s takes these sizes", launch->name);
+  return NULL;
+}

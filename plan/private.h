@@ -1,0 +1,17 @@
+/* Between the files plan*.c only. */
+#pragma once
+#include "plan/plan.h"
+
+extern const char *const plan_tensor_kinds[];   /* by PlanTensorKind, NULL-terminated */
+extern const char *const plan_argument_kinds[]; /* by PlanArgumentKind, NULL-terminated */
+extern const char *const plan_interleaves[];    /* by PlanInterleave, NULL-terminated */
+extern const char *const plan_fills[];          /* by PlanFill, NULL-terminated */
+
+/* plan_check with a place for what it reports; mark may be NULL. */
+bool plan_check_at(const Plan *plan, const Mark *mark, GError **error);
+/* Appends a tensor, gives it its index and lets plan_tensor() find it. */
+void plan_enter_tensor(Plan *plan, PlanTensor *tensor);
+/* Appends to an array of the plan's arena. */
+void *plan_grow(Plan *plan, void *array, unsigned n, size_t size);
+#define plan_append(plan, array, n)                                                                          \
+  ((array) = plan_grow((plan), (array), (n), sizeof *(array)), &(array)[(n)++])

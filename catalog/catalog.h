@@ -39,7 +39,7 @@ typedef struct CatalogKernel {
   char *about;  /* template, tile and mechanism, for people */
   char *guard;  /* condition under which it is launched, or NULL */
   char *sha256; /* of its text */
-  char *ptx;    /* NULL: read from a manifest, and its text is not committed */
+  char *text;   /* NULL: read from a manifest, and its text is not committed */
   char *file;   /* below generated/ if kept, and its name in resources.json; set by catalog_name_files() */
   bool kept;    /* its text is committed; set by catalog_name_files() */
 } CatalogKernel;
@@ -62,4 +62,4 @@ bool catalog_read_rows(const Catalog *catalog, const char *folder, unsigned gpu,
 bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned gpu, GPtrArray *kernels,
                            GError **error);
 /* Checksum of a text, as the manifests have it; g_free. */
-char *catalog_checksum(const char *ptx);
+char *catalog_checksum(const char *text);

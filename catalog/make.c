@@ -56,8 +56,8 @@ static void take_kernels(GenerateJob *job, const CompileResult *result)
     kernel->target = g_strdup(job->gpu->target);
     kernel->about = describe(compiled);
     kernel->guard = guard_of(result->plan, compiled->name);
-    kernel->ptx = g_strdup(compiled->ptx);
-    kernel->sha256 = catalog_checksum(kernel->ptx);
+    kernel->text = g_strdup(compiled->text);
+    kernel->sha256 = catalog_checksum(kernel->text);
     g_ptr_array_add(job->kernels, kernel);
   }
 }
@@ -155,7 +155,7 @@ static bool lacks_text(const void *data, unsigned gpu, const char *graph)
   const GPtrArray *kernels = data;
   for (guint i = 0; i < kernels->len; i++) {
     const CatalogKernel *kernel = kernels->pdata[i];
-    if (!kernel->ptx && kernel->gpu == gpu && !strcmp(kernel->graph, graph)) return true;
+    if (!kernel->text && kernel->gpu == gpu && !strcmp(kernel->graph, graph)) return true;
   }
   return false;
 }
@@ -167,11 +167,12 @@ bool catalog_make_texts(const Catalog *catalog, GPtrArray *kernels, unsigned thr
   bool ok = made != NULL;
   for (guint i = 0; made && i < kernels->len; i++) {
     CatalogKernel *kernel = kernels->pdata[i];
-    for (guint j = 0; !kernel->ptx && j < made->len; j++) {
+    for (guint j = 0; !kernel->text && j < made->len; j++) {
       const CatalogKernel *other = made->pdata[j];
-      if (other->gpu == kernel->gpu && !strcmp(other->name, kernel->name)) kernel->ptx = g_strdup(other->ptx);
+      if (other->gpu == kernel->gpu && !strcmp(other->name, kernel->name))
+        kernel->text = g_strdup(other->text);
     }
-    if (kernel->ptx) continue;
+    if (kernel->text) continue;
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, NULL, "catalog", NULL,
               "catalog.json gives no kernel %s for %s any more, though the manifest lists it", kernel->name,
               catalog->gpus[kernel->gpu]);
@@ -247,7 +248,7 @@ CatalogResources *catalog_assemble(const GPtrArray *kernels, const bool *selecte
     const CatalogKernel *kernel = kernels->pdata[i];
     if (!selected[kernel->gpu] || !g_hash_table_add(seen, kernel->file)) continue;
     job_kernels[n] = kernel;
-    jobs[n++] = (AssemblyJob){kernel->file, kernel->ptx, kernel->target, NULL, NULL};
+    jobs[n++] = (AssemblyJob){kernel->file, kernel->text, kernel->target, NULL, NULL};
   }
   unsigned failed = assembler_run_all(assembler, jobs, n, threads, progress ? assembling : NULL, &progress);
   CatalogResources *resources = resources_new(assembler->version);

@@ -14,14 +14,14 @@ void catalog_kernel_free(void *memory)
   g_free(kernel->about);
   g_free(kernel->guard);
   g_free(kernel->sha256);
-  g_free(kernel->ptx);
+  g_free(kernel->text);
   g_free(kernel->file);
   g_free(kernel);
 }
 
-char *catalog_checksum(const char *ptx)
+char *catalog_checksum(const char *text)
 {
-  return g_compute_checksum_for_string(G_CHECKSUM_SHA256, ptx, -1);
+  return g_compute_checksum_for_string(G_CHECKSUM_SHA256, text, -1);
 }
 
 /* ---- names of files ---- */
@@ -220,7 +220,7 @@ bool catalog_read_manifest(const Catalog *catalog, const char *folder, unsigned 
   for (guint i = first; i < kernels->len; i++) {
     CatalogKernel *kernel = kernels->pdata[i];
     g_autofree char *file = g_build_filename(folder, kernel->file, NULL);
-    if (kernel->kept && !read_text(file, &kernel->ptx, error)) return false;
+    if (kernel->kept && !read_text(file, &kernel->text, error)) return false;
   }
   return true;
 }

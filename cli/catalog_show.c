@@ -33,7 +33,7 @@ static json_t *kernel_json(const Catalog *catalog, const CatalogKernel *kernel, 
                    catalog->gpus[kernel->gpu], "kernel", kernel->name, "graph", kernel->graph, "entry",
                    kernel->entry, "target", kernel->target, "about", kernel->about, "guard", kernel->guard,
                    "file", kernel->file, "kept", kernel->kept, "sha256", kernel->sha256, "committed",
-                   committed, "ptx", kernel->ptx);
+                   committed, "ptx", kernel->text);
 }
 
 bool catalog_show(const Catalog *catalog, const char *folder, const bool *selected, const char *name,
@@ -51,13 +51,13 @@ bool catalog_show(const Catalog *catalog, const char *folder, const bool *select
   }
   if (!catalog_make_texts(catalog, wanted, 1, report_progress_of(cli), error)) return false;
   const CatalogKernel *kernel = wanted->pdata[0];
-  g_autofree char *sum = catalog_checksum(kernel->ptx), *other = others(catalog, rows, kernel);
+  g_autofree char *sum = catalog_checksum(kernel->text), *other = others(catalog, rows, kernel);
   bool committed = !strcmp(sum, kernel->sha256);
   if (cli->json) {
     cli_print_json(kernel_json(catalog, kernel, committed));
     return true;
   }
-  fputs(kernel->ptx, stdout);
+  fputs(kernel->text, stdout);
   if (other)
     fprintf(stderr, "note: this is the kernel of %s; %s: another text\n", catalog->gpus[kernel->gpu], other);
   if (!committed)

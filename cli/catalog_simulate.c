@@ -123,8 +123,8 @@ static bool compile_subject(Subject *s, unsigned sms, GError **error)
 static bool is_committed_text(const Subject *s)
 {
   if (!s->kernel) return false;
-  if (s->committed->ptx) return !strcmp(s->kernel->ptx, s->committed->ptx);
-  g_autofree char *sum = catalog_checksum(s->kernel->ptx);
+  if (s->committed->text) return !strcmp(s->kernel->text, s->committed->text);
+  g_autofree char *sum = catalog_checksum(s->kernel->text);
   return !strcmp(sum, s->committed->sha256);
 }
 
@@ -190,9 +190,9 @@ static void prepare_subject(void *memory, void *queue)
   else
     choose_cases(s, &error);
   thin_cases(s, s->whole->simulation->cases);
-  if (s->kernel && !s->problem && s->committed->ptx) {
-    g_free(s->kernel->ptx);
-    s->kernel->ptx = g_strdup(s->committed->ptx);
+  if (s->kernel && !s->problem && s->committed->text) {
+    g_free(s->kernel->text);
+    s->kernel->text = g_strdup(s->committed->text);
   }
   if (error && !s->problem) s->problem = g_strdup(error->message);
   g_async_queue_push(queue, s);

@@ -60,13 +60,13 @@ static bool make_kept_texts(CatalogRun *run, unsigned jobs, GError **error)
   g_autoptr(GPtrArray) lacking = g_ptr_array_new();
   for (guint i = 0; i < run->kernels->len; i++) {
     CatalogKernel *kernel = run->kernels->pdata[i];
-    if (kernel->kept && !kernel->ptx) g_ptr_array_add(lacking, kernel);
+    if (kernel->kept && !kernel->text) g_ptr_array_add(lacking, kernel);
   }
   if (!lacking->len) return true;
   if (!catalog_make_texts(run->catalog, lacking, jobs, report_progress_of(run->cli), error)) return false;
   for (guint i = 0; i < lacking->len; i++) {
     const CatalogKernel *kernel = lacking->pdata[i];
-    g_autofree char *sum = catalog_checksum(kernel->ptx);
+    g_autofree char *sum = catalog_checksum(kernel->text);
     if (!strcmp(sum, kernel->sha256)) continue;
     error_set(error, ERROR_VERIFY, NULL, "catalog", "build without --gpu, or for this GPU as well",
               "the text of %s for %s is needed, and the compiler emits another one than the committed now",
@@ -94,7 +94,7 @@ static void list_files(CatalogRun *run)
   for (guint i = 0; i < run->kernels->len; i++) {
     const CatalogKernel *kernel = run->kernels->pdata[i];
     g_hash_table_add(run->known, g_strdup(kernel->file));
-    if (kernel->kept) g_hash_table_insert(run->files, g_strdup(kernel->file), g_strdup(kernel->ptx));
+    if (kernel->kept) g_hash_table_insert(run->files, g_strdup(kernel->file), g_strdup(kernel->text));
   }
   for (unsigned i = 0; run->catalog->gpus[i]; i++)
     g_hash_table_insert(run->files, g_strconcat(run->catalog->gpus[i], ".json", NULL),

@@ -200,9 +200,9 @@ static bool write_kernel(CompileRun *run, const BuildKernel *kernel, GError **er
     g_autofree char *name = g_strconcat(base, ".ir", NULL);
     if (!output_write_text(run->output, name, compiled->ir, error)) return false;
   }
-  if (emits(run, "ptx")) {
-    g_autofree char *name = g_strconcat(base, ".ptx", NULL);
-    if (!output_write_text(run->output, name, compiled->ptx, error)) return false;
+  if (emits(run, compiled->backend->name)) {
+    g_autofree char *name = g_strconcat(base, ".", compiled->backend->suffix, NULL);
+    if (!output_write_text(run->output, name, compiled->text, error)) return false;
   }
   if (emits(run, "cubin")) {
     g_autofree char *name = g_strconcat(base, ".cubin", NULL);
@@ -224,7 +224,8 @@ static void name_files(const CompileRun *run, Plan *plan)
   for (unsigned i = 0; i < plan->n_launches; i++)
     for (unsigned j = 0; j < plan->launches[i]->n_variants; j++) {
       PlanVariant *variant = plan->launches[i]->variants[j];
-      variant->ptx = emits(run, "ptx") ? arena_printf(plan->arena, "%s.ptx", variant->kernel) : NULL;
+      if (!emits(run, backends[0].name))
+        variant->text = NULL; /* the default back end's, which wrote them all */
       variant->cubin = emits(run, "cubin") ? arena_printf(plan->arena, "%s.cubin", variant->kernel) : NULL;
     }
 }

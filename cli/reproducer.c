@@ -12,8 +12,9 @@ static void write_kernels(const char *folder, const Build *build)
 {
   for (guint i = 0; i < build->kernels->len; i++) {
     const BuildKernel *kernel = build->kernels->pdata[i];
-    g_autofree char *name = g_strdup_printf("%s.%s.ptx", kernel->gpu->name, kernel->kernel->name);
-    write_text(folder, name, kernel->kernel->ptx);
+    g_autofree char *name =
+        g_strdup_printf("%s.%s.%s", kernel->gpu->name, kernel->kernel->name, kernel->kernel->backend->suffix);
+    write_text(folder, name, kernel->kernel->text);
   }
 }
 

@@ -102,7 +102,7 @@ static unsigned gather_jobs(const Build *build, AssemblyJob *jobs, unsigned *job
   unsigned n = 0;
   for (guint i = 0; i < build->kernels->len; i++) {
     const BuildKernel *kernel = build->kernels->pdata[i];
-    char *key = g_strconcat(kernel->gpu->target, "\n", kernel->kernel->ptx, NULL);
+    char *key = g_strconcat(kernel->gpu->target, "\n", kernel->kernel->text, NULL);
     void *index = NULL;
     if (g_hash_table_lookup_extended(seen, key, NULL, &index)) {
       job_of[i] = GPOINTER_TO_UINT(index);
@@ -110,7 +110,7 @@ static unsigned gather_jobs(const Build *build, AssemblyJob *jobs, unsigned *job
       continue;
     }
     job_of[i] = n;
-    jobs[n] = (AssemblyJob){kernel->kernel->name, kernel->kernel->ptx, kernel->gpu->target, NULL, NULL};
+    jobs[n] = (AssemblyJob){kernel->kernel->name, kernel->kernel->text, kernel->gpu->target, NULL, NULL};
     g_hash_table_insert(seen, key, GUINT_TO_POINTER(n++));
   }
   return n;

@@ -252,7 +252,7 @@ static Memory *program_memory(const Jit *jit, const char *key, const CompileResu
   for (guint i = 0; i < result->kernels->len; i++) {
     const CompiledKernel *kernel = result->kernels->pdata[i];
     json_array_append_new(memory->list, json_pack("[ss]", kernel->name, kernel->entry));
-    g_ptr_array_add(memory->texts, g_strdup(kernel->ptx));
+    g_ptr_array_add(memory->texts, g_strdup(kernel->text));
   }
   return memory;
 }
@@ -291,7 +291,7 @@ static Executable *make_executable(const CompileResult *result, Context *context
   for (unsigned i = 0; i < n; i++) {
     const CompiledKernel *kernel = result->kernels->pdata[i];
     kernels[i] = (ExecutableKernel){kernel->name, kernel->entry};
-    assembly_queue_add(queue, kernel->name, kernel->ptx, NULL);
+    assembly_queue_add(queue, kernel->name, kernel->text, NULL);
   }
   Executable *executable = executable_new(copy, context, kernels, n, &origin, error);
   if (!executable) plan_free(copy);

@@ -62,7 +62,8 @@ static bool keep_buffers(Output *output, const char *name, const SimLaunch *laun
   return true;
 }
 
-bool keep_launch(Output *output, const char *name, const SimLaunch *launch, const char *ptx, GError **error)
+bool keep_launch(Output *output, const char *name, const SimLaunch *launch, const CompiledKernel *kernel,
+                 GError **error)
 {
   json_t *buffers = json_object(), *outputs = json_object(), *maps = json_object(), *arguments = json_array();
   for (unsigned i = 0; i < launch->n_tensormaps; i++)
@@ -78,9 +79,9 @@ bool keep_launch(Output *output, const char *name, const SimLaunch *launch, cons
   char *text = json_dumps(root, JSON_INDENT(1));
   g_autofree char *whole = g_strconcat(text, "\n", NULL);
   g_autofree char *launch_file = g_strconcat(name, ".launch.json", NULL);
-  g_autofree char *ptx_file = g_strconcat(name, ".ptx", NULL);
+  g_autofree char *text_file = g_strconcat(name, ".", kernel->backend->suffix, NULL);
   ok = ok && output_write_text(output, launch_file, whole, error) &&
-       output_write_text(output, ptx_file, ptx, error);
+       output_write_text(output, text_file, kernel->text, error);
   free(text);
   json_decref(root);
   return ok;

@@ -46,8 +46,8 @@ static SimModule *find_module(Simulation *s, const CompiledKernel *kernel, GErro
 {
   SimModule *module = g_hash_table_lookup(s->modules, kernel->name);
   if (module) return module;
-  g_autofree char *name = g_strconcat(kernel->name, ".ptx", NULL);
-  g_autoptr(Source) source = source_new(name, kernel->ptx, strlen(kernel->ptx));
+  g_autofree char *name = g_strconcat(kernel->name, ".", kernel->backend->suffix, NULL);
+  g_autoptr(Source) source = source_new(name, kernel->text, strlen(kernel->text));
   module = sim_module_parse(source, error);
   if (module) g_hash_table_insert(s->modules, kernel->name, module);
   return module;
@@ -259,7 +259,7 @@ static bool simulate(Simulation *s, const ResolvedLaunch *const *launches, unsig
     d[i].launch.n_buffers = memory.n_buffers;
     steps[i] = (SimStep){.name = n > 1 ? name : NULL, .module = module, .launch = &d[i].launch};
     describe_edge(i, arena, &steps[i]);
-    if (s->x->keep && !i && !keep_launch(s->x->keep, name, &d[i].launch, kernel->ptx, error)) return false;
+    if (s->x->keep && !i && !keep_launch(s->x->keep, name, &d[i].launch, kernel, error)) return false;
   }
   for (unsigned i = 0; i < n; i++)
     d[i].launch.n_buffers = memory.n_buffers;

@@ -15,10 +15,11 @@ typedef enum {
 Accumulate accumulate_parse(const char *text);
 
 typedef struct CompileOptions {
-  bool fast_math;        /* --math fast */
-  Accumulate accumulate; /* --accumulate; a product's own attribute goes before it */
-  unsigned sm_budget;    /* --sms: SMs that kernels may use at most; 0 = all */
-  unsigned threads;      /* that price tiles and make kernels at the same time; 0 = one per processor; 1 with
+  const struct Backend *backend; /* NULL: the first of the list */
+  bool fast_math;                /* --math fast */
+  Accumulate accumulate;         /* --accumulate; a product's own attribute goes before it */
+  unsigned sm_budget;            /* --sms: SMs that kernels may use at most; 0 = all */
+  unsigned threads; /* that price tiles and make kernels at the same time; 0 = one per processor; 1 with
                             `report` */
   const char *const *sets; /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
   bool *set_used;          /* one for each of sets, or NULL: set to true where a kernel has that parameter */

@@ -136,7 +136,7 @@ static bool compile(BenchBuild *build, const BenchVariant *variant, const Gpu *g
   build->plan = build->compiled->plan;
   for (unsigned i = 0; i < build->compiled->kernels->len; i++) {
     const CompiledKernel *kernel = build->compiled->kernels->pdata[i];
-    add_kernel(build, kernel->name, kernel->entry)->ptx = g_strdup(kernel->ptx);
+    add_kernel(build, kernel->name, kernel->entry)->ptx = g_strdup(kernel->text);
   }
   return true;
 }
@@ -145,7 +145,7 @@ static bool read_kernel(BenchBuild *build, const char *folder, const PlanVariant
 {
   if (find_kernel(build, variant->kernel)) return true;
   Kernel *kernel = add_kernel(build, variant->kernel, variant->entry);
-  const char *file = variant->ptx ? variant->ptx : variant->cubin;
+  const char *file = variant->text ? variant->text : variant->cubin;
   g_autofree char *path = file ? g_build_filename(folder, file, NULL) : NULL;
   char *data = NULL;
   gsize length = 0;
@@ -156,7 +156,7 @@ static bool read_kernel(BenchBuild *build, const char *folder, const PlanVariant
     g_clear_error(&cause);
     return false;
   }
-  if (variant->ptx)
+  if (variant->text)
     kernel->ptx = data;
   else
     kernel->cubin = g_bytes_new_take(data, length);

@@ -84,11 +84,11 @@ typedef struct PlanArgument {
 } PlanArgument;
 
 typedef struct PlanVariant {
-  const char *kernel;      /* "gemm_bf16_128x256_gelu": file name without its suffix */
-  const char *entry;       /* name of the entry point in the module */
-  const char *ptx, *cubin; /* files beside plan.json; either may be NULL */
-  const Symbolic *guard;   /* NULL: always */
-  const Symbolic *grid[3]; /* blocks */
+  const char *kernel;       /* "gemm_bf16_128x256_gelu": file name without its suffix */
+  const char *entry;        /* name of the entry point in the module */
+  const char *text, *cubin; /* files beside plan.json, `ptx` and `cubin` there; either may be NULL */
+  const Symbolic *guard;    /* NULL: always */
+  const Symbolic *grid[3];  /* blocks */
   unsigned block[3], cluster[3];
   unsigned shared; /* dynamic bytes */
   bool

@@ -272,7 +272,7 @@ static bool read_variant(Reader *reader, Node *node, void *data)
   if (!get_text(reader, node, "kernel", true, &kernel) || !get_text(reader, node, "entry", true, &entry))
     return false;
   PlanVariant *variant = plan_add_variant(reader->plan, launch, kernel, entry);
-  return get_text(reader, node, "ptx", false, &variant->ptx) &&
+  return get_text(reader, node, "ptx", false, &variant->text) &&
          get_text(reader, node, "cubin", false, &variant->cubin) &&
          get_expression(reader, node, "guard", false, &variant->guard) &&
          get_expressions(reader, node, "grid", 3, 3, variant->grid, NULL) &&

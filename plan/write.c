@@ -95,7 +95,7 @@ static json_t *variant_json(const PlanVariant *variant)
   json_t *object = json_object(), *arguments = json_array();
   set_text(object, "kernel", variant->kernel);
   set_text(object, "entry", variant->entry);
-  set_text(object, "ptx", variant->ptx);
+  set_text(object, "ptx", variant->text);
   set_text(object, "cubin", variant->cubin);
   if (variant->guard) {
     g_autofree char *guard = symbolic_text(variant->guard);

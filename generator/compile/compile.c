@@ -144,7 +144,7 @@ static gboolean same_text(gconstpointer a, gconstpointer b)
   const CompiledKernel *x = a, *y = b;
   if (x->threads != y->threads || x->cluster != y->cluster || x->shared_bytes != y->shared_bytes)
     return FALSE;
-  const char *p = x->ptx, *q = y->ptx, *p_end, *q_end;
+  const char *p = x->text, *q = y->text, *p_end, *q_end;
   while (p && q) {
     const char *p_next = next_piece(p, x, &p_end), *q_next = next_piece(q, y, &q_end);
     if (p_end - p != q_end - q || memcmp(p, q, (size_t)(p_end - p)) != 0) return FALSE;
@@ -158,7 +158,7 @@ static gboolean same_text(gconstpointer a, gconstpointer b)
 static guint hash_text(gconstpointer memory)
 {
   const CompiledKernel *kernel = memory;
-  size_t rest = strlen(kernel->ptx) - strlen(kernel->entry);
+  size_t rest = strlen(kernel->text) - strlen(kernel->entry);
   return (guint)rest * 31 + kernel->shared_bytes + kernel->threads;
 }
 

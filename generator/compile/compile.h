@@ -7,16 +7,18 @@
  * the result. */
 #pragma once
 #include "adl/gpu.h"
+#include "backends/backend.h"
 #include "generator/front/graph.h"
 #include "generator/options.h"
 #include "plan/plan.h"
 
 typedef struct CompiledKernel {
-  char *name;  /* unique in the plan; also its file name */
-  char *entry; /* entry point in the PTX */
-  char *ir;    /* final THREAD text; NULL if it was not wanted */
-  char *tile;  /* TILE text after instantiation, if kept */
-  char *ptx;
+  char *name;             /* unique in the plan; also its file name */
+  char *entry;            /* entry point in the text */
+  char *ir;               /* final THREAD text; NULL if it was not wanted */
+  char *tile;             /* TILE text after instantiation, if kept */
+  const Backend *backend; /* that wrote the text */
+  char *text;
   char *template_name; /* "gemm", "elementwise", "softmax", ... */
   char *tile_text;     /* "128x128x64" */
   char *mechanism;     /* "tensor+group", "async+warp", "plain" ... */

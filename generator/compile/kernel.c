@@ -80,7 +80,7 @@ void compiled_kernel_free(CompiledKernel *kernel)
   g_free(kernel->entry);
   g_free(kernel->ir);
   g_free(kernel->tile);
-  g_free(kernel->ptx);
+  g_free(kernel->text);
   g_free(kernel->template_name);
   g_free(kernel->tile_text);
   g_free(kernel->mechanism);
@@ -105,8 +105,9 @@ bool compile_kernel(CompiledKernel *kernel, IrModule *module, const Gpu *gpu, co
   if (!ir_run_passes(module, &context, &run, error)) return false;
   note_resources(kernel, module);
   if (!options || !options->drop_ir) kernel->ir = ir_print(module);
-  kernel->ptx = backends->emit(module, gpu, error);
-  return kernel->ptx != NULL;
+  kernel->backend = options && options->backend ? options->backend : &backends[0];
+  kernel->text = kernel->backend->emit(module, gpu, error);
+  return kernel->text != NULL;
 }
 
 CompiledKernel *generator_compile_ir(Source *source, const Gpu *gpu, const char *start_after,

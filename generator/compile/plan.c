@@ -136,7 +136,7 @@ bool compile_fill_variant(Plan *plan, PlanLaunch *launch, const KernelBuild *bui
                           const CompiledKernel *kernel, GError **error)
 {
   PlanVariant *variant = plan_add_variant(plan, launch, kernel->name, kernel->entry);
-  variant->ptx = file_name(plan, kernel->name, "ptx");
+  variant->text = file_name(plan, kernel->name, kernel->backend->suffix);
   variant->cubin = file_name(plan, kernel->name, "cubin");
   variant->guard = build->choice->guard;
   variant->note = arena_printf(plan->arena, "template %s, tile %s, %s", kernel->template_name,

@@ -39,7 +39,7 @@ ALLOWED = {
     "execute": EXECUTE,
     "api": {"api", "include"} | EXECUTE,
     "catalog": {"catalog"} | EXECUTE,
-    "cli": {"cli", "catalog", "measure", "backends/c", "ir", "include"} | EXECUTE,
+    "cli": {"cli", "catalog", "measure", "backends/c", "backends/backend.h", "ir", "include"} | EXECUTE,
     "include": {"include"},
 }
 

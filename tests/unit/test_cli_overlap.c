@@ -37,7 +37,7 @@ static void take_out_wait(const CompileResult *compiled, const Run *run)
   const PlanLaunch *launch = compiled->plan->launches[run->launch];
   for (unsigned i = 0; i < compiled->kernels->len; i++) {
     CompiledKernel *kernel = compiled->kernels->pdata[i];
-    char *at = kernel->ptx;
+    char *at = kernel->text;
     bool mine = false;
     for (unsigned v = 0; v < launch->n_variants; v++)
       mine |= !strcmp(launch->variants[v]->kernel, kernel->name);

@@ -66,9 +66,9 @@ static void check_distinct(const CompileResult *result)
   for (unsigned i = 0; i < result->kernels->len; i++)
     for (unsigned j = 0; j < i; j++) {
       const CompiledKernel *a = result->kernels->pdata[i], *b = result->kernels->pdata[j];
-      g_auto(GStrv) parts = g_strsplit(a->ptx, a->name, -1);
+      g_auto(GStrv) parts = g_strsplit(a->text, a->name, -1);
       g_autofree char *renamed = g_strjoinv(b->name, parts);
-      if (!strcmp(renamed, b->ptx)) fail_msg("%s and %s are one kernel", a->name, b->name);
+      if (!strcmp(renamed, b->text)) fail_msg("%s and %s are one kernel", a->name, b->name);
     }
 }
 

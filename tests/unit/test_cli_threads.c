@@ -43,7 +43,7 @@ static void same_result(void **state)
     for (unsigned i = 0; i < result->kernels->len; i++) {
       const CompiledKernel *a = alone->kernels->pdata[i], *b = result->kernels->pdata[i];
       assert_string_equal(a->name, b->name);
-      assert_string_equal(a->ptx, b->ptx);
+      assert_string_equal(a->text, b->text);
     }
   }
 }

@@ -43,7 +43,7 @@ static Plan *example(void)
                          .l2_promotion = 256};
   plan_add_zero(plan, first, h->offset, parse(plan, "512*M"));
   PlanVariant *other = plan_add_variant(plan, first, "gemm_b", "gemm_b");
-  other->ptx = "gemm_b.ptx";
+  other->text = "gemm_b.ptx";
   PlanLaunch *second = plan_add_launch(plan, "softmax");
   PlanVariant *only = plan_add_variant(plan, second, "softmax", "softmax");
   only->cubin = "softmax.cubin";

@@ -39,7 +39,7 @@ static bool compile_once(Source *source, const Gpu *gpu, Run *run, GError **erro
 {
   double processor = clock_ms(CLOCK_THREAD_CPUTIME_ID), elapsed = clock_ms(CLOCK_MONOTONIC);
   g_autoptr(Graph) graph = graph_read(source, NULL, 0, error);
-  CompileOptions options = {.threads = 1, .drop_ir = true}; /* whose time is measured */
+  CompileOptions options = {.threads = 1, .drop_ir = true, .drop_notes = true}; /* whose time is measured */
   g_autoptr(CompileResult) result = graph ? generator_compile(graph, gpu, &options, error) : NULL;
   if (!result) return false;
   run->processor = clock_ms(CLOCK_THREAD_CPUTIME_ID) - processor;

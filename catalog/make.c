@@ -69,8 +69,11 @@ static void generate_one(void *memory, void *queue)
   g_autoptr(Source) source = source_new(name, job->graph->text, strlen(job->graph->text));
   g_autoptr(Graph) graph = build_graph(source, NULL, &job->error);
   /* the catalogue is made on all processors anyway */
-  CompileOptions options = {
-      .threads = 1, .drop_ir = true, .verify_each = true, .sets = (const char *const *)job->graph->sets};
+  CompileOptions options = {.threads = 1,
+                            .drop_ir = true,
+                            .drop_notes = true,
+                            .verify_each = true,
+                            .sets = (const char *const *)job->graph->sets};
   g_autoptr(CompileResult) result = graph ? generator_compile(graph, job->gpu, &options, &job->error) : NULL;
   if (result) take_kernels(job, result);
   g_async_queue_push(queue, job);

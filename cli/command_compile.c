@@ -95,6 +95,7 @@ static CompileOptions compile_options(const CompileRun *run)
       .sets = argument_values(arguments, "set"),
       .skip = argument_values(arguments, "skip"),
       .drop_ir = !emits(run, "ir"),
+      .drop_notes = !argument_flag(arguments, "explain"),
       .report = watched ? pass_log_report : NULL,
       .data = run->passes,
   };

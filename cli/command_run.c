@@ -158,8 +158,10 @@ static bool compile(Run *run, GError **error)
   run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
   if (!run->gpu) return false;
   g_autoptr(TunedDatabase) tuned = NULL;
-  CompileOptions options = {
-      .drop_ir = true, .sets = argument_values(run->arguments, "set"), .accumulate = accumulation(run)};
+  CompileOptions options = {.drop_ir = true,
+                            .drop_notes = true,
+                            .sets = argument_values(run->arguments, "set"),
+                            .accumulate = accumulation(run)};
   if (!sms_of_options(run->arguments, &options.sm_budget, error) ||
       !tuned_of_options(run->arguments, run->gpu, &tuned, error))
     return false;

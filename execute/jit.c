@@ -375,7 +375,7 @@ static Loaded *finish(Jit *jit, bool ok)
 static bool compile_and_load(Jit *jit, Source *source, const char *key, Graph **graph, GError **error)
 {
   CompileOptions options = jit->options->compile;
-  options.drop_ir = true;
+  options.drop_ir = options.drop_notes = true;
   g_autoptr(TunedDatabase) tuned = NULL;
   *graph = build_graph(source, jit->options->dims, error);
   if (*graph && !jit->options->no_tuned) {

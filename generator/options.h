@@ -27,6 +27,7 @@ typedef struct CompileOptions {
   const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
   bool keep_tile;             /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   bool drop_ir;               /* do not write CompiledKernel.ir, for those who read PTX alone */
+  bool drop_notes; /* nor of CompileResult.explain how tiles were chosen, for those who do not show it */
   bool
       verify_each; /* verify after every pass, also between those of one thread's instructions; so with `report` */
   /* Called after each pass of each kernel; may print the module. May be NULL. */

@@ -192,6 +192,12 @@ static double tile_count(const CostGemm *gemm, const CostTile *tile)
          divide_up(gemm->n, tile->bn * across);
 }
 
+CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident)
+{
+  double tiles = tile_count(gemm, tile);
+  return (CostReport){.tiles = tiles, .waves = ceil(tiles * parts / (gemm->sms * (double)resident))};
+}
+
 /* Clocks that an SM's copy engine takes for a block's part of a step's copies. `busy`: the part of all SMs that
  * copy. */
 static double issue_clocks(const CostGemm *gemm, const CostTile *tile, double rate, double busy)
@@ -457,7 +463,8 @@ static bool drifts_far(const CostGemm *gemm, const CostTile *tile, const CostRep
 
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
-  CostReport cost = {0};
+  unsigned split = tile->split > 1 ? tile->split : 1;
+  CostReport cost = cost_waves(gemm, tile, split, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   unsigned beside = MAX(1, tile->beside);
@@ -466,10 +473,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
   if (!(rate > 0)) rate = DEFAULT_COPY;
-  unsigned split = tile->split > 1 ? tile->split : 1;
-  cost.tiles = tile_count(gemm, tile);
   double busy = fmin(cost.tiles * split, gemm->sms);
-  cost.waves = ceil(cost.tiles * split / gemm->sms);
   double all =
       cost.waves >= FEW_WAVES && wave_bytes(gemm, tile) > 0.9 * gpu->l2_bytes ? ALL_COPY_MISSES : ALL_COPY;
   if (2 * busy > gpu->sm_count) rate = fmin(rate, PAIR_COPY);
@@ -527,11 +531,10 @@ unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
-  CostReport cost = {0};
+  unsigned split = tile->split > 1 ? tile->split : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
+  CostReport cost = cost_waves(gemm, tile, split, resident);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / 128;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
-  unsigned split = tile->split > 1 ? tile->split : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
-  cost.tiles = tile_count(gemm, tile);
   double blocks = cost.tiles * split, busy = fmin(blocks, gemm->sms);
   double together = fmin(resident, ceil(blocks / gemm->sms)); /* blocks of the busiest SM that run at once */
   double rate = gpu_fact(gpu, "copy_tensor.throughput");
@@ -549,7 +552,6 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   cost.step = fmax(fmax(cost.tensor, cost.latency), fmax(cost.copy, least));
   double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
   if (!tile->clips_columns) cost.step += OUTSIDE_ROW * outside * busy / split * deep;
-  cost.waves = ceil(blocks / (gemm->sms * resident));
   cost.memory = memory_clocks(gpu, gemm, NULL);
   double outputs = bm * bn / MAX(1, tile->owners), deep_steps = ceil(divide_up(gemm->k, tile->bk) / split);
   /* blocks that follow one another on an SM: their products, or their results, whatever takes longer */
@@ -620,7 +622,8 @@ static double warp_even(CostReport *cost, const CostGemm *gemm, const CostTile *
 
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
-  CostReport cost = {0};
+  unsigned parts = tile->streamed ? tile->split : 1;
+  CostReport cost = cost_waves(gemm, tile, parts, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double warps = fmin(8, fmax(4, bm * bn / 4096));
@@ -630,9 +633,6 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.shared = (filled + read) / ((double)gpu->shared_banks * gpu->shared_bank_bytes);
   cost.copy = filled / WARP_COPY;
   cost.latency = warp_latency(tile);
-  unsigned parts = tile->streamed ? tile->split : 1;
-  cost.tiles = tile_count(gemm, tile);
-  cost.waves = ceil(cost.tiles * parts / gemm->sms);
   cost.memory = memory_clocks(gpu, gemm, NULL);
   if (tile->streamed && cost.waves > 1 && tile->grain) {
     cost.total = FILL + warp_even(&cost, gemm, tile);

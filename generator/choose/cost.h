@@ -43,6 +43,9 @@ typedef struct CostReport {             /* clocks */
   double total;  /* of the kernel, launch excluded */
 } CostReport;
 
+/* Tiles and waves alone, as the functions below count them: `parts` blocks take a tile, `resident` share an SM.
+ * What is given up for these need not be priced. */
+CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident);
 /* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Has the epilogue enough operations that the assembler would interleave those of many results? */

@@ -1,34 +1,13 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_memo.h"
-#include "generator/choose/gemm_slices.h"
 #include "generator/choose/gemm_straddle.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 #include <math.h>
 
-static const unsigned group_rows[] = {64, 128, 192, 256};
-#define COLUMNS_STEP 16
-#define COLUMNS_MOST 256
-static const unsigned splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
-/* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
-static const unsigned swapped_columns[] = {8, 16, 32, 64};
-#define MOST_THIN       64
-#define MOST_THIN_TILES 4
-static const unsigned resident[] = {2, 1};
-#define SHORT_RESIDENT 3 /* instead of two, where a tile has at most so many steps */
-#define SHORT_STEPS    2
-#define SWAPPED_ROWS   64 /* 128 are no faster, and fewer blocks */
-static const unsigned swapped_warp_rows[] = {32, 64};
-static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
-                                         {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
-#define SHARED_AREA      (128 * 128) /* outputs of the largest tile of which two may share an SM */
-#define MANY_BANDS       6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
-#define STREAMED_AREA    (128 * 128) /* of the largest that has registers left for the walk of a stream */
-#define STREAMED_COLUMNS 128
-#define LARGE_STEPS      10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
-#define WALKED_AREA                                                                                          \
-  (128 * 256) /* of those that have registers left for the next tile's copies, and of no smaller */
+#define MANY_BANDS   6  /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define LARGE_STEPS  10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
 #define SECTOR_BYTES 32
 #define FEW_WAVES    2
@@ -318,11 +297,9 @@ GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candid
 
 /* ---- What is legal ---- */
 
-/* Can group products read the operands as they lie: A from shared memory or through registers, B from shared
- * memory? */
-static bool group_reads(const Gpu *gpu, const FusedGemm *gemm)
+bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
 {
-  const GpuProduct *product = group_product(gpu, gemm);
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
   return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
          (!gemm->b_n_major || product->b_transposed);
 }
@@ -332,7 +309,8 @@ bool gemm_group_possible(const Chooser *chooser)
   const Gpu *gpu = chooser->gpu;
   if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
   bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
-  return group_reads(gpu, &chooser->op->gemm) || (either_way && group_reads(gpu, &chooser->turned->gemm));
+  return gemm_group_reads(chooser, &chooser->op->gemm) ||
+         (either_way && gemm_group_reads(chooser, &chooser->turned->gemm));
 }
 
 bool gemm_warp_possible(const Chooser *chooser)
@@ -423,7 +401,7 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
   const GpuProduct *product = group_product(chooser->gpu, gemm);
   bool legal = false, loads = through_registers(chooser, candidate);
-  if (!group_reads(chooser->gpu, gemm)) return false;
+  if (!gemm_group_reads(chooser, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
   if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
@@ -530,32 +508,62 @@ static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharer
   return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
 }
 
+CostGemm gemm_operator_shape(const Chooser *chooser, bool swapped)
+{
+  const FusedOperator *op = swapped ? chooser->turned : chooser->op;
+  const FusedGemm *gemm = &op->gemm;
+  int64_t columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n)) * products(chooser);
+  CostGemm shape = {.batches = MAX(1, chooser->batches),
+                    .k = MAX(1, choose_typical(chooser, gemm->k)),
+                    .a_bytes = number_bytes(gemm->a_type),
+                    .b_bytes = number_bytes(gemm->b_type),
+                    .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                    .type = gemm->a_type,
+                    .sms = gemm_candidate_sms(chooser),
+                    .a_straddles = gemm_a_straddles(gemm),
+                    .b_straddles = gemm_b_straddles(gemm),
+                    .out_straddles = gemm_out_straddles(chooser->op),
+                    .a_lines = gemm_a_lines(gemm),
+                    .b_lines = gemm_b_lines(gemm),
+                    .operations = epilogue_operations(op) / products(chooser)};
+  *(swapped ? &shape.m : &shape.n) = columns;
+  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
+    shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  return shape;
+}
+
+/* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
+static CostGemm shape_for(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  CostGemm shape = gemm_memo_shape(chooser, candidate->swapped);
+  *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
+  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(chooser, blocks));
+  return shape;
+}
+
+/* Columns of a tile's A: of the weights of each product where these are exchanged. */
+static unsigned priced_rows(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  return candidate->bm * (candidate->swapped ? products(chooser) : 1);
+}
+
+/* Blocks that take parts of one tile's k, in whichever way. */
+static unsigned sharers(const GemmCandidate *candidate)
+{
+  return MAX(MAX(candidate->split, candidate->stream), candidate->slices);
+}
+
 static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
-  const FusedOperator *op = gemm_candidate_operator(chooser, candidate);
-  const FusedGemm *gemm = &op->gemm;
-  int64_t rows = MAX(1, m), columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n));
-  Priced priced = {.shape = {.batches = 1,
-                             .m = candidate->swapped ? columns * products(chooser) : rows,
-                             .n = candidate->swapped ? rows : columns * products(chooser),
-                             .k = MAX(1, choose_typical(chooser, gemm->k)),
-                             .a_bytes = number_bytes(gemm->a_type),
-                             .b_bytes = number_bytes(gemm->b_type),
-                             .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
-                             .type = gemm->a_type,
-                             .sms = gemm_candidate_sms(chooser),
-                             .a_straddles = gemm_a_straddles(gemm),
-                             .b_straddles = gemm_b_straddles(gemm),
-                             .out_straddles = gemm_out_straddles(chooser->op),
-                             .a_lines = gemm_a_lines(gemm),
-                             .b_lines = gemm_b_lines(gemm),
-                             .operations = epilogue_operations(op) / products(chooser)},
-                   .tile = {.bm = candidate->bm * (candidate->swapped ? products(chooser) : 1),
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  Priced priced = {.shape = shape_for(chooser, candidate, m),
+                   .tile = {.bm = priced_rows(chooser, candidate),
                             .bn = candidate->bn,
                             .bk = candidate->bk,
                             .stages = candidate->stages,
                             .alternate = candidate->alternate,
-                            .split = MAX(MAX(candidate->split, candidate->stream), candidate->slices),
+                            .split = sharers(candidate),
                             .owners = gemm_candidate_owners(chooser, candidate),
                             .streamed = candidate->stream > 1,
                             .sliced = candidate->slices > 1,
@@ -572,27 +580,26 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
                             .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
                             .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
                             .through_registers = through_registers(chooser, candidate)}};
-  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
-    priced.shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
-  if (chooser->batches) priced.shape.batches = chooser->batches;
-  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
-  if (blocks > 1) /* not every SM has so many partners */
-    priced.shape.sms = MAX(1, blocks * resident_clusters(chooser->gpu, blocks, priced.shape.sms));
   return priced;
 }
 
 /* Measured with 128x256 at 4096^3 and 8192^3: what exchanged operands cost where nothing else differs. */
 #define EXCHANGED 1.015
 
+static CostReport price(const Chooser *chooser, const GemmCandidate *candidate, const Priced *priced)
+{
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced->shape, &priced->tile);
+  CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced->shape, &priced->tile)
+                                     : cost_warp_gemm(chooser->gpu, &priced->shape, &priced->tile);
+  if (candidate->swapped) cost.total *= EXCHANGED;
+  return cost;
+}
+
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   GemmCandidate within = gemm_candidate_within(chooser, *candidate, m);
   Priced priced = priced_shape(chooser, &within, m);
-  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced.shape, &priced.tile);
-  CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced.shape, &priced.tile)
-                                     : cost_warp_gemm(chooser->gpu, &priced.shape, &priced.tile);
-  if (candidate->swapped) cost.total *= EXCHANGED;
-  return cost;
+  return price(chooser, candidate, &priced);
 }
 
 #define MANY_ROWS 8192 /* for more nothing changes */
@@ -625,176 +632,36 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
   return wide && many ? 2 * USUAL_RASTER : USUAL_RASTER;
 }
 
-/* ---- Enumeration ---- */
+/* Does how often a tile comes rule it out, whatever its stages are and its price? */
+static bool comes_too_often(const Chooser *chooser, const GemmCandidate *tile, int64_t m)
+{
+  const CostGemm shape = shape_for(chooser, tile, m);
+  const CostTile counted = {
+      .bm = priced_rows(chooser, tile), .bn = tile->bn, .cluster = tile->cluster, .across = tile->across};
+  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream > 1;
+  CostReport count =
+      cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
+  if (tile->alternate > 1 && count.waves <= 1) return true; /* nobody to take turns with */
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
+   */
+  if (tile->across > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
+  /* of four also where few tiles follow one another */
+  if (tile->cluster > 2 && count.waves > FEW_WAVES) return true;
+  /* a split kernel starts anew for each wave */
+  return tile->split > 1 &&
+         count.tiles > (double)gemm_memo_clusters(chooser, tile->split) * MAX(1, tile->blocks);
+}
 
 void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
 {
   PricedCandidate priced;
+  if (comes_too_often(chooser, &tile, m)) return;
   if (!gemm_memo_complete(chooser, tile, &priced.candidate)) return;
   if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
-  priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
-  if (tile.alternate > 1 && priced.cost.waves <= 1) return; /* nobody to take turns with */
-  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
-   */
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
-  if (tile.across > 1 && priced.cost.waves > 1 && !(gemm_a_straddles(gemm) || gemm_b_straddles(gemm))) return;
-  /* of four also where few tiles follow one another */
-  if (tile.cluster > 2 && priced.cost.waves > FEW_WAVES) return;
-  /* a split kernel starts anew for each wave */
-  if (tile.split > 1 && priced.cost.tiles * tile.split >
-                            tile.split *
-                                resident_clusters(chooser->gpu, tile.split, gemm_candidate_sms(chooser)) *
-                                MAX(1, tile.blocks))
-    return;
+  GemmCandidate within = gemm_candidate_within(chooser, priced.candidate, m);
+  Priced shape = priced_shape(chooser, &within, m);
+  priced.cost = price(chooser, &priced.candidate, &shape);
   g_array_append_val(list, priced);
-}
-
-/* Batches whose tiles end after a step or two: a block copies little while it starts and ends, so that of two
- * an SM hardly one has copies on their way. */
-static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
-{
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
-  return tile->group && tile->split == 1 && gemm->n_batch && !gemm->dual &&
-         symbolic_is_constant(gemm->k, &k) && k <= most;
-}
-
-/* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
- * change places anyway also in several tiles: they spread the work over more blocks. */
-static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
-{
-  unsigned most = tile.group && !group_reads(chooser->gpu, &chooser->op->gemm) ? MOST_THIN_TILES : 1;
-  tile.swapped = 1;
-  for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
-    for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
-      tile.bn = swapped_columns[c];
-      tile.blocks = resident[b] > 1 && is_short(chooser, &tile) ? SHORT_RESIDENT : resident[b];
-      gemm_candidate_append(chooser, list, tile, m);
-    }
-}
-
-static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
-{
-  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
-  for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
-    tile.split = splits[s];
-    append_swapped(chooser, list, tile, m);
-  }
-  for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
-    tile.split = 1;
-    tile.bm = swapped_warp_rows[r];
-    append_swapped(chooser, list, tile, m);
-  }
-}
-
-static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
-{
-  gemm_candidate_append(chooser, list, candidate, m);
-  candidate.alternate = 2;
-  if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
-  if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
-    gemm_candidate_append(chooser, list, candidate, m);
-}
-
-/* Would a tile with exchanged operands write whole lines, and read nothing else that lies along D's rows? */
-static bool stores_across(const Chooser *chooser)
-{
-  const FusedOperator *op = chooser->turned;
-  unsigned column = op->rank - 1, row = op->rank - 2;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!symbolic_equals(op->inputs[i].strides[row], 0) && !symbolic_equals(op->inputs[i].strides[column], 0))
-      return false;
-  for (unsigned i = 0; i < op->n_outputs; i++) {
-    unsigned bytes = number_bytes(op->outputs[i].tensor->type);
-    if (!op->outputs[i].strides[row]) return false; /* an operator that is weighed before it is fused */
-    bool whole = symbolic_multiple(op->dims[row], &chooser->graph->facts) * bytes % 16 == 0;
-    if (op->outputs[i].reduced || !symbolic_equals(op->outputs[i].strides[row], 1) || bytes < 2 || !whole)
-      return false;
-  }
-  return true;
-}
-
-/* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a
- * product read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
-static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
-{
-  candidate.swapped = 1;
-  bool tall = candidate.bm > 128 && candidate.bn > MOST_THIN;
-  if (tall || (candidate.bn >= candidate.bm && candidate.bm <= 128))
-    append_walks(chooser, list, candidate, m);
-}
-
-#define SWIZZLE_ROWS 8 /* that a pattern of the widest swizzle has */
-#define LINE_SHAPES  2 /* of clusters, the first ones, where rows begin inside of lines only */
-
-/* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
- * nothing, nor where a block's part of the copies is not whole patterns of the swizzle
- * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may
- * where results can leave `across` (stores_across). */
-static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
-                         bool across, int64_t m)
-{
-  static const unsigned shapes[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4},
-                                       {2, 2}, {4, 2}, {2, 4}}; /* below, beside one another */
-  GemmCandidate candidate = {
-      .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
-  const FusedGemm *gemm = &chooser->op->gemm;
-  candidate.swapped = chooser->turned && !group_reads(chooser->gpu, gemm);
-  if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
-  append_walks(chooser, list, candidate, m);
-  if (split == 1 && !candidate.swapped && across) append_exchanged(chooser, list, candidate, m);
-  bool straddle = gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
-  bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
-  if (split > 1 || candidate.swapped || !(straddle || lines) || !gpu_has(chooser->gpu, "cluster")) return;
-  for (unsigned i = 0; i < (straddle ? G_N_ELEMENTS(shapes) : LINE_SHAPES); i++) {
-    candidate.cluster = shapes[i][0];
-    candidate.across = shapes[i][1];
-    bool whole = bn % (SWIZZLE_ROWS * candidate.cluster) == 0 && bm % (SWIZZLE_ROWS * candidate.across) == 0;
-    if (whole && m > (int64_t)bm * (candidate.cluster - 1) &&
-        choose_typical(chooser, gemm->n) > (int64_t)bn * (candidate.across - 1))
-      append_walks(chooser, list, candidate, m);
-  }
-}
-
-/* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */
-static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
-{
-  for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
-    for (unsigned blocks = 2; blocks >= 1; blocks--) {
-      GemmCandidate tile = {.bm = warp_tiles[i][0],
-                            .bn = warp_tiles[i][1],
-                            .alternate = 1,
-                            .cluster = 1,
-                            .across = 1,
-                            .split = 1};
-      tile.blocks = blocks;
-      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(chooser, list, tile, m);
-    }
-}
-
-GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
-{
-  GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
-  bool across = group && chooser->turned && stores_across(chooser);
-  if (!group) append_warp_tiles(chooser, list, m);
-  for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
-    for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
-      for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-        append_group(chooser, list, group_rows[r], bn, splits[s], across, m);
-  for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
-    for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-      gemm_append_streams(chooser, list, true, group_rows[r], bn, m);
-  /* fragments that are rounded take registers of their own */
-  unsigned streamed = number_bytes(chooser->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
-  for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
-      gemm_append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
-  for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
-      gemm_append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
-  if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
-  if (bounded && group) gemm_append_slices(chooser, list, m);
-  return list;
 }

@@ -6,6 +6,12 @@
 #include "generator/choose/choose.h"
 #include "generator/choose/cost.h"
 
+#define MOST_THIN    64          /* columns of a tile of exchanged operands that streams A past them */
+#define SWAPPED_ROWS 64          /* of such a tile: 128 are no faster, and fewer blocks */
+#define SHARED_AREA  (128 * 128) /* outputs of the largest tile of which two may share an SM */
+/* Outputs of the tile whose warps have registers left for the next tile's copies; no smaller one has them. */
+#define WALKED_AREA (128 * 256)
+
 typedef struct GemmCandidate {
   bool group;          /* tensor copies and group products; else threads copy and warps multiply */
   unsigned bm, bn, bk; /* elements */
@@ -37,6 +43,9 @@ const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmC
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
  * (fragments or, where the copy engine stores them, sectors). 0: they have none. */
 unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate);
+/* Can group products read the operands as they lie: A from shared memory or through registers, B from shared
+ * memory? */
+bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm);
 /* Can the GPU multiply the operands as they lie, with group products, with warp products? */
 bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);
@@ -70,6 +79,8 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
 /* Slots of its ring for up to m rows: those there is room for, or fewer where they are faster. */
 unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+/* The product as the cost model sees it, but for the rows: its m, or n where operands are exchanged, is 0. */
+CostGemm gemm_operator_shape(const Chooser *chooser, bool swapped);
 CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */

@@ -51,8 +51,8 @@ void gemm_field_set(GemmCandidate *candidate, unsigned field, unsigned value)
 
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
 {
-  bool same = a->group == b->group;
+  if (a->group != b->group) return false;
   for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
-    same &= gemm_field_value(a, i) == gemm_field_value(b, i);
-  return same;
+    if (gemm_field_value(a, i) != gemm_field_value(b, i)) return false;
+  return true;
 }

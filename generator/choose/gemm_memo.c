@@ -1,4 +1,7 @@
 #include "generator/choose/gemm_memo.h"
+#include "ir/resources.h"
+
+#define MOST_BLOCKS 8 /* of the clusters that are tried */
 
 typedef struct Completed {
   GemmCandidate tile, completed;
@@ -6,6 +9,8 @@ typedef struct Completed {
 } Completed;
 
 struct GemmMemo {
+  CostGemm shapes[2]; /* the operator's, and with operands exchanged, where it can be turned */
+  unsigned clusters[MOST_BLOCKS + 1]; /* that run at once, by the blocks of one */
   GMutex mutex;
   GHashTable *known; /* Completed *, by its tile */
 };
@@ -25,9 +30,13 @@ static gboolean same_tile(gconstpointer a, gconstpointer b)
   return gemm_candidate_same(a, b);
 }
 
-GemmMemo *gemm_memo_new(void)
+GemmMemo *gemm_memo_new(const Chooser *chooser)
 {
   GemmMemo *memo = g_new0(GemmMemo, 1);
+  for (unsigned swapped = 0; swapped <= (chooser->turned != NULL); swapped++)
+    memo->shapes[swapped] = gemm_operator_shape(chooser, swapped);
+  for (unsigned blocks = 1; blocks <= MOST_BLOCKS; blocks++)
+    memo->clusters[blocks] = resident_clusters(chooser->gpu, blocks, gemm_candidate_sms(chooser));
   g_mutex_init(&memo->mutex);
   memo->known = g_hash_table_new_full(hash_tile, same_tile, NULL, g_free);
   return memo;
@@ -39,6 +48,18 @@ void gemm_memo_free(GemmMemo *memo)
   g_hash_table_unref(memo->known);
   g_mutex_clear(&memo->mutex);
   g_free(memo);
+}
+
+CostGemm gemm_memo_shape(const Chooser *chooser, bool swapped)
+{
+  return chooser->memo ? chooser->memo->shapes[swapped] : gemm_operator_shape(chooser, swapped);
+}
+
+unsigned gemm_memo_clusters(const Chooser *chooser, unsigned blocks)
+{
+  bool known = chooser->memo && blocks <= MOST_BLOCKS;
+  return known ? chooser->memo->clusters[blocks]
+               : resident_clusters(chooser->gpu, blocks, gemm_candidate_sms(chooser));
 }
 
 bool gemm_memo_complete(const Chooser *chooser, GemmCandidate tile, GemmCandidate *completed)

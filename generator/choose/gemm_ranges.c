@@ -264,7 +264,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   const CompileOptions *options = chooser->options;
   ranges->chooser = chooser;
   ranges->group = group;
-  chooser->memo = gemm_memo_new();
+  chooser->memo = gemm_memo_new(chooser);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)

@@ -284,12 +284,13 @@ static void allow_overlap(Plan *plan, PlanLaunch *launch)
 static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **error)
 {
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  bool silent = compilation->options && compilation->options->drop_notes;
   *chooser = (Chooser){.op = opened->op,
                        .graph = compilation->graph,
                        .gpu = compilation->gpu,
                        .options = compilation->options,
                        .arena = compilation->result->plan->arena,
-                       .explain = opened->explain,
+                       .explain = silent ? NULL : opened->explain,
                        .error = error};
   if (!choose_variants(chooser)) return false;
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");

@@ -1,4 +1,5 @@
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 
 static unsigned lowest_bit(uint64_t value, unsigned limit)
 {
@@ -131,18 +132,19 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
   return MAX(1, vector);
 }
 
-bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor)
+bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, const Mechanism *engine)
 {
   int inner = ir_contiguous_dim(tensor);
   unsigned bytes = number_bytes(tensor->element);
-  if (inner < 0 || tensor->rank < 1 || tensor->rank > 5) return false;
-  if (tensor->align < 16) return false;
+  if (inner < 0 || tensor->rank < 1 || tensor->rank > MIN(TENSOR_MAP_RANK, engine->rank_max)) return false;
+  if (tensor->align < engine->address_multiple) return false;
   int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
     if ((int)d == inner) continue;
     if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1)
       continue; /* the launcher writes any legal stride */
-    if (stride_multiple(function, tensor, d, 16) * bytes < 16) return false;
+    if (stride_multiple(function, tensor, d, engine->stride_multiple) * bytes < engine->stride_multiple)
+      return false;
   }
   return true;
 }
@@ -172,7 +174,7 @@ bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
   const IrExpr *a = mma->operands[1];
   const IrOp *slot = ir_slot_of(function, a, NULL);
   if (!slot || !slot->declared || !slot->declared->layout || a->kind == EXPR_TRANSPOSED ||
-      !ir_attribute_is(mma, ATTR_VIA, "group"))
+      !ir_is_grouped_product(mma))
     return false;
   const Layout *layout = slot->declared->layout;
   return layout->n && layout->modes[0].dim == 0 && number_bytes(slot->declared->element) != 2;

@@ -16,9 +16,10 @@ int ir_contiguous_dim(const IrType *tensor);
  * the multiple at which accesses start within the tile. */
 unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner,
                           unsigned step);
-/* true if a tensor map can describe the tensor: base aligned to 16 bytes, every other stride a multiple of 16
- * bytes, rank 1 to 5 with a contiguous dimension. (Bounds may be anything: the copy engine clips.) */
-bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor);
+/* true if a tensor map of this engine can describe the tensor: base and strides of the multiples it asks for, a
+ * contiguous dimension, no more dimensions than it has. (Bounds may be anything: the copy engine clips.) */
+bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, const struct Mechanism *engine);
+#define TENSOR_MAP_RANK 5 /* dimensions of a tensor map in the text, the plan and the driver */
 /* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);

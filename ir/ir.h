@@ -220,6 +220,8 @@ struct IrModule {
   IrParameter *bound; /* what ir_instantiate() bound, printed as header lines `bound NAME: KIND = VALUE` */
   unsigned n_bound;
   unsigned registers; /* measure_pressure: what the assembler is expected to need; 0: not measured */
+  const struct Mechanism *mechanisms; /* ir/mechanism.h: rows of the run at hand; NULL: those of any GPU */
+  unsigned n_mechanisms;
   GPtrArray *sources; /* owned references on further sources that marks point into (linked libraries) */
 };
 

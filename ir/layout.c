@@ -25,11 +25,8 @@ static unsigned first_offset_size(const Layout *layout)
 void layout_at(const Layout *layout, unsigned block, unsigned warp, unsigned lane, unsigned reg,
                unsigned *coordinate)
 {
-  unsigned index[PLACE_COUNT] = {[PLACE_REGISTER] = reg,
-                                 [PLACE_LANE] = lane,
-                                 [PLACE_WARP] = warp,
-                                 [PLACE_BLOCK] = block,
-                                 [PLACE_OFFSET] = reg};
+  unsigned index[PLACE_COUNT] = {[PLACE_REGISTER] = reg, [PLACE_LANE] = lane,  [PLACE_WARP] = warp,
+                                 [PLACE_BLOCK] = block,  [PLACE_OFFSET] = reg, [PLACE_CELL] = reg};
   if (layout->row_pad) {
     unsigned row = first_offset_size(layout), padded = row + layout->row_pad;
     index[PLACE_OFFSET] = reg / padded * row + MIN(reg % padded, row - 1);

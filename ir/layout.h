@@ -19,7 +19,15 @@
 #define LAYOUT_MAX_DIMS   4
 #define LAYOUT_REPLICATED (-1)
 
-typedef enum { PLACE_REGISTER, PLACE_LANE, PLACE_WARP, PLACE_BLOCK, PLACE_OFFSET, PLACE_COUNT } LayoutPlace;
+typedef enum {
+  PLACE_REGISTER,
+  PLACE_LANE,
+  PLACE_WARP,
+  PLACE_BLOCK,
+  PLACE_OFFSET,
+  PLACE_CELL,
+  PLACE_COUNT
+} LayoutPlace;
 
 typedef struct LayoutMode {
   LayoutPlace place;
@@ -80,8 +88,10 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
  * unswizzled). */
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,
                             NumberType type, unsigned swizzle_bytes, unsigned row_pad);
-/* The widest swizzle, in bytes, that rows of so many bytes are a multiple of; 0: none. */
-unsigned layout_widest_swizzle(unsigned row_bytes);
+/* Accumulator memory: lane l of warp w has row 32 w + l, its cells the columns; and the registers into which
+ * each lane loads its own row. */
+const Layout *layout_cells(Arena *arena, unsigned m, unsigned n, unsigned warps);
+const Layout *layout_rows(Arena *arena, unsigned m, unsigned n, unsigned warps);
 
 /* Shared memory that holds `copies` tiles of a register layout, one behind the other along dimension 0, in
  * the order of threads: vectors of `vector` registers of a thread lie side by side, then those of the next

@@ -267,11 +267,27 @@ const Layout *layout_fma_c(Arena *arena, unsigned m, unsigned n, unsigned tm, un
   return layout;
 }
 
-unsigned layout_widest_swizzle(unsigned row_bytes)
+static Layout *rows_of_lanes(Arena *arena, LayoutPlace place, unsigned m, unsigned n, unsigned warps)
 {
-  for (unsigned swizzle = 128; swizzle >= 32; swizzle /= 2)
-    if (row_bytes % swizzle == 0) return swizzle;
-  return 0;
+  if (!divides(32 * warps, m) || !n) return NULL;
+  Layout *layout = layout_new(arena, 2, (unsigned[]){m, n});
+  mode(layout, place, n, 1, 1);
+  mode(layout, PLACE_LANE, 32, 0, 1);
+  mode(layout, PLACE_WARP, warps, 0, 32);
+  mode(layout, place, m / (32 * warps), 0, 32 * warps);
+  return layout;
+}
+
+const Layout *layout_cells(Arena *arena, unsigned m, unsigned n, unsigned warps)
+{
+  Layout *layout = rows_of_lanes(arena, PLACE_CELL, m, n, warps);
+  if (layout) layout->name = arena_printf(arena, "cells(%u)", warps);
+  return layout;
+}
+
+const Layout *layout_rows(Arena *arena, unsigned m, unsigned n, unsigned warps)
+{
+  return rows_of_lanes(arena, PLACE_REGISTER, m, n, warps); /* its modes are its text */
 }
 
 const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents, unsigned inner,

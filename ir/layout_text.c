@@ -2,7 +2,7 @@
 #include "ir/layout.h"
 #include <string.h>
 
-static const char *const place_names[PLACE_COUNT] = {"register", "lane", "warp", "block", "offset"};
+static const char *const place_names[PLACE_COUNT] = {"register", "lane", "warp", "block", "offset", "cell"};
 
 #define MAX_WRAPPED 4 /* slice(transposed(...)): how deep */
 
@@ -94,6 +94,7 @@ enum {
   BLOCKED,
   PATCHES,
   FMA_C,
+  CELLS,
   SHARED,
   CONSTRUCTOR_COUNT
 };
@@ -109,6 +110,7 @@ static const Constructor constructors[CONSTRUCTOR_COUNT] = {
     [BLOCKED] = {"blocked", 0, {"vector", "lanes", "row_warps", "warps"}},
     [PATCHES] = {"patches", 2, {"vector", "warps"}},
     [FMA_C] = {"fma.c", 2, {"", "", "", ""}},
+    [CELLS] = {"cells", 2, {""}},
     [SHARED] = {"shared", 0, {"inner", "swizzle", "pad"}},
 };
 
@@ -127,6 +129,7 @@ static const Layout *construct(Parser *parser, unsigned which, const unsigned *a
   case BLOCKED: return layout_blocked(arena, rank, e, a[0], a[1], a[2], a[3]);
   case PATCHES: return layout_patches(arena, e[0], e[1], a[0], a[1]);
   case FMA_C: return layout_fma_c(arena, e[0], e[1], a[0], a[1], 4, a[2], a[3]);
+  case CELLS: return layout_cells(arena, e[0], e[1], a[0]);
   default: return layout_shared(arena, rank, e, a[0], parser->type, a[1], a[2]);
   }
 }
@@ -198,7 +201,7 @@ static bool covers(const Layout *layout, unsigned dim)
 
 static const Layout *check_modes(Parser *parser, Layout *layout)
 {
-  uint64_t size[PLACE_COUNT] = {1, 1, 1, 1, 1};
+  uint64_t size[PLACE_COUNT] = {1, 1, 1, 1, 1, 1};
   for (unsigned i = 0; i < layout->n; i++) {
     size[layout->modes[i].place] *= layout->modes[i].size;
     if (size[layout->modes[i].place] > 1u << 26) return complain(parser, "it is too large");
@@ -206,6 +209,8 @@ static const Layout *check_modes(Parser *parser, Layout *layout)
   bool shared = size[PLACE_OFFSET] > 1;
   if (shared && size[PLACE_REGISTER] * size[PLACE_LANE] * size[PLACE_WARP] * size[PLACE_BLOCK] > 1)
     return complain(parser, "offsets and registers do not mix");
+  if (size[PLACE_CELL] > 1 && size[PLACE_REGISTER] * size[PLACE_OFFSET] > 1)
+    return complain(parser, "cells of accumulator memory mix with neither registers nor offsets");
   if (!shared && (layout->swizzle_bits || layout->row_pad))
     return complain(parser, "only offsets can be swizzled or padded");
   if (!shared && size[PLACE_LANE] != 32 && size[PLACE_LANE] != 1)
@@ -234,7 +239,8 @@ static const Layout *parse_modes(Parser *parser, unsigned rank, const unsigned *
       unsigned place = 0;
       while (place < PLACE_COUNT && !accept(parser, place_names[place]))
         place++;
-      if (place == PLACE_COUNT) return complain(parser, "expected register, lane, warp, block or offset");
+      if (place == PLACE_COUNT)
+        return complain(parser, "expected register, lane, warp, block, offset or cell");
       skip_blank(parser);
       for (; g_ascii_isdigit(*parser->at); skip_blank(parser))
         if (!parse_mode(parser, (LayoutPlace)place, layout)) return NULL;
@@ -286,7 +292,7 @@ static const Layout *parse_layout(Parser *parser, unsigned rank, const unsigned 
   for (unsigned i = 0; i < CONSTRUCTOR_COUNT; i++)
     if (accept(parser, constructors[i].name)) return parse_constructor(parser, i, rank, extents);
   return complain(parser, "known are mma.a mma.b mma.c group.d group.a group.d_across group.a_across blocked "
-                          "patches fma.c shared slice transposed");
+                          "patches fma.c cells shared slice transposed");
 }
 
 const Layout *layout_parse(Arena *arena, const char *text, NumberType type, unsigned rank,

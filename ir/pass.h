@@ -10,6 +10,8 @@
 
 typedef struct IrPassContext {
   const Gpu *gpu;
+  const struct Mechanism *mechanisms; /* rows to choose from; NULL: those of ir/mechanisms.def on this GPU */
+  unsigned n_mechanisms;
   bool fast_math;     /* --math fast: approximations of the hardware are allowed */
   unsigned sm_budget; /* SMs the kernel may use at most; 0 = all of the GPU */
   GString *remarks; /* what was chosen and what was rejected, with the reason, a line each: --explain; may be

@@ -8,6 +8,7 @@
  *         spread_loads  measure_pressure
  *
  * A new pass is a file in ir/passes/ that opens with what it needs, gives and breaks, and a row here. */
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include <string.h>
 
@@ -175,6 +176,18 @@ static bool is_skipped(const IrPass *pass, const IrRunOptions *options)
   return options && options->skip && g_strv_contains(options->skip, pass->name);
 }
 
+static bool run_range(IrModule *module, unsigned first, unsigned last, const IrPassContext *context,
+                      const IrRunOptions *options, GError **error)
+{
+  const IrPass *final = NULL;
+  for (unsigned i = first; i < last; i++)
+    if (!is_skipped(&passes[i], options)) final = &passes[i];
+  for (unsigned i = first; i < last; i++)
+    if (!is_skipped(&passes[i], options) && !run_pass(module, &passes[i], final, context, options, error))
+      return false;
+  return true;
+}
+
 bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options,
                    GError **error)
 {
@@ -191,13 +204,13 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
     module->gpu_hash = arena_strdup(module->arena, context->gpu->hash);
   }
   name_values(module);
-  const IrPass *final = NULL;
-  for (unsigned i = first; i < last; i++)
-    if (!is_skipped(&passes[i], options)) final = &passes[i];
-  for (unsigned i = first; i < last; i++)
-    if (!is_skipped(&passes[i], options) && !run_pass(module, &passes[i], final, context, options, error))
-      return false;
-  return true;
+  Mechanism rows[MECHANISM_COUNT];
+  mechanisms_read(context->gpu, rows);
+  module->mechanisms = context->mechanisms ? context->mechanisms : rows;
+  module->n_mechanisms = context->mechanisms ? context->n_mechanisms : MECHANISM_COUNT;
+  bool done = run_range(module, first, last, context, options, error);
+  module->mechanisms = NULL;
+  return done;
 }
 
 /* ---- Arguments ---- */

@@ -15,18 +15,57 @@ unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms)
   return MAX(1, most);
 }
 
+/* A fact of the family, or what a GPU without it does as well. */
+static unsigned handover_fact(const Gpu *gpu, const char *path, unsigned otherwise)
+{
+  double fact = gpu_fact(gpu, path);
+  return fact_known(fact) ? (unsigned)fact : otherwise;
+}
+
+unsigned handover_step(const Gpu *gpu)
+{
+  return handover_fact(gpu, "register_handover.step", gpu->register_unit / gpu->warp_size);
+}
+
+static unsigned round_down(unsigned registers, unsigned step)
+{
+  return registers / step * step;
+}
+
+unsigned handover_most(const Gpu *gpu)
+{
+  return round_down(handover_fact(gpu, "register_handover.max", gpu->registers_per_thread),
+                    handover_step(gpu));
+}
+
+unsigned producer_registers(const Gpu *gpu)
+{
+  unsigned step = handover_step(gpu), least = handover_fact(gpu, "register_handover.min", 0);
+  return (MAX(PRODUCER_REGISTERS, least) + step - 1) / step * step;
+}
+
+unsigned consumer_registers(const Gpu *gpu, unsigned left)
+{
+  unsigned step = handover_step(gpu), most = round_down(gpu->registers_per_thread, step) - step;
+  return MIN(round_down(left, step), MIN(most, handover_most(gpu)));
+}
+
 unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
 {
   unsigned registers = MIN(gpu->registers_per_sm / (threads * blocks), gpu->registers_per_thread);
-  return registers / HANDOVER_STEP * HANDOVER_STEP;
+  return round_down(registers, handover_step(gpu));
+}
+
+bool may_hand_over(const Gpu *gpu, unsigned entry)
+{
+  return gpu_has(gpu, "register_handover") && producer_registers(gpu) <= entry;
 }
 
 unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)
 {
   if (!threads || !receivers || receivers > threads) return 0;
-  unsigned most = gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP;
   unsigned entry = entry_registers(gpu, threads, blocks);
-  if (receivers == threads || !gpu_has(gpu, "register_handover")) return entry;
-  unsigned left = entry * threads - PRODUCER_REGISTERS * (threads - receivers);
-  return MIN(left / receivers / HANDOVER_STEP * HANDOVER_STEP, most - HANDOVER_STEP);
+  if (receivers == threads || !may_hand_over(gpu, entry)) return entry;
+  return consumer_registers(gpu,
+                            (entry * threads - producer_registers(gpu) * (threads - receivers)) / receivers);
 }

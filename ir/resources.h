@@ -5,8 +5,6 @@
 
 /* Shared memory left to barriers and to what alignment loses. */
 #define RESERVED_SHARED_BYTES 2048
-/* Registers move between warpgroups in steps of so many. */
-#define HANDOVER_STEP 8
 /* Of a thread that only starts copies: enough for addresses, coordinates and loop counters of several. */
 #define PRODUCER_REGISTERS 40
 
@@ -20,6 +18,16 @@ static inline unsigned warpgroups_of_rows(unsigned rows)
  * partners: where the description does not say how many clusters of more than two fit, a tenth is left out. A
  * persistent grid of more would begin its last clusters when the first are through with everything. */
 unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);
+
+/* Registers move between warpgroups in steps of so many; where they cannot, they are allocated so. */
+unsigned handover_step(const Gpu *gpu);
+unsigned handover_most(const Gpu *gpu);
+/* What a thread that only starts copies keeps, and what one that gets `left` may have of it: within what a
+ * hand-over can set. */
+unsigned producer_registers(const Gpu *gpu);
+unsigned consumer_registers(const Gpu *gpu, unsigned left);
+/* Can threads that have so many at entry come down to a producer's? */
+bool may_hand_over(const Gpu *gpu, unsigned entry);
 
 /* Registers of a thread at entry, of blocks of so many of which `blocks` share an SM. */
 unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks);

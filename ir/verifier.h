@@ -2,6 +2,7 @@
  * (ir/verify_expr.c), what single operations demand (ir/verify_ops.c). Every fault is collected. */
 #pragma once
 #include "ir/format.h"
+#include "ir/mechanism.h"
 
 #define VERIFY_MAX_FAULTS  50
 #define VERIFY_MAX_SYMBOLS 1000 /* they are found by walking the function */

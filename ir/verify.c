@@ -164,6 +164,22 @@ static void check_attribute(Verifier *verifier, const IrOp *op, const OpFormat *
                 (words ? ALLOW_WORDS : 0) | ALLOW_LIST | ALLOW_RANGE | ALLOW_TILES);
 }
 
+/* `via` names a row of the op's kind: those of the run at hand, or of any GPU. */
+static void check_mechanism(Verifier *verifier, const IrOp *op)
+{
+  MechanismKind kind;
+  const IrExpr *via = ir_attribute_value(op, ATTR_VIA);
+  if (!via || via->kind != EXPR_NAME || !ir_mechanism_kind(op, &kind) ||
+      ir_mechanism_named(verifier->module, kind, via->name))
+    return;
+  unsigned n;
+  const Mechanism *rows = ir_mechanisms(verifier->module, &n);
+  g_autoptr(GString) hint = g_string_new("one of:");
+  for (unsigned i = 0; i < n; i++)
+    if (rows[i].kind == kind) g_string_append_printf(hint, " %s", rows[i].name);
+  verify_fault(verifier, &via->mark, "keyword", hint->str, "`%s` is not what `via` takes here", via->name);
+}
+
 static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat *format)
 {
   if (!op->n_attributes && !format->needs_any) return;
@@ -176,6 +192,7 @@ static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat 
     if (format->needs[key] && !given[key])
       verify_fault(verifier, &op->mark, "missing-attribute", NULL, "`%s` needs the attribute `%s`",
                    ir_op_info(op->code)->name, ir_attribute_name(key));
+  if (given[ATTR_VIA]) check_mechanism(verifier, op);
   if (given[ATTR_WHEN] && verifier->module->level != IR_THREAD)
     verify_fault(verifier, &op->mark, "level", NULL, "`when` predicates operations at level thread only");
 }

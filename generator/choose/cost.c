@@ -280,7 +280,7 @@ static double near_limit(double step, double copy)
 static double store_parts(const CostTile *tile, unsigned bytes)
 {
   unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->owners);
-  unsigned width = staging_width(rows, columns, bytes, bytes);
+  unsigned width = staging_width(&staging_usual, rows, columns, bytes, bytes);
   double parts = width ? divide_up(columns, width) : columns / 8.0;
   return width * bytes < NARROW_ROW ? NARROW_PART * parts : parts;
 }

@@ -65,13 +65,14 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   const FusedOperator *op = chooser->op;
   unsigned beside = MAX(1, candidate->beside);
   unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
+  StagingRules rules = staging_rules(chooser->gpu);
   unsigned columns =
       candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
-      bytes += (candidate->swapped ? staging_bytes_across
-                                   : staging_bytes)(rows, columns, number_bytes(op->outputs[i].tensor->type));
+      bytes += (candidate->swapped ? staging_bytes_across : staging_bytes)(
+          &rules, rows, columns, number_bytes(op->outputs[i].tensor->type));
   return bytes;
 }
 
@@ -196,8 +197,9 @@ static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candi
   unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
   if (!leaves_narrowly(chooser, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
     return staging;
-  unsigned least =
-      staging_bytes_least(candidate->bm * candidate->alternate, candidate->bn, out_bytes(chooser->op));
+  StagingRules rules = staging_rules(chooser->gpu);
+  unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->alternate, candidate->bn,
+                                       out_bytes(chooser->op));
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
@@ -363,13 +365,11 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned beside = MAX(1, candidate->beside), columns = candidate->bn / beside;
   unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm * beside / groups;
-  unsigned entry =
-      MIN(gpu->registers_per_sm / threads, gpu->registers_per_thread) / HANDOVER_STEP * HANDOVER_STEP;
-  unsigned granted =
-      (entry * threads - PRODUCER_REGISTERS * 128) / (groups * 128) / HANDOVER_STEP * HANDOVER_STEP;
-  granted = MIN(granted, gpu->registers_per_thread);
+  unsigned entry = entry_registers(gpu, threads, 1), step = handover_step(gpu);
+  unsigned granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
+  granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
   unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
-  if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + HANDOVER_STEP;
+  if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + handover_step(gpu);
   return columns / 2 + ENTRY_REGISTERS <= entry &&
          accumulators * (rows / GROUP_ROWS) * columns / 2 + EPILOGUE_REGISTERS <= granted;
 }

@@ -285,7 +285,7 @@ void lower_copy(Lower *lower, IrOp *op)
                "a copy moves a tile of rank 1 or 2 between a tensor and shared memory");
     return;
   }
-  if (ir_attribute_is(op, ATTR_VIA, "tensor")) {
+  if (ir_is_engine_copy(op)) {
     if (store)
       copy_tensor_store(lower, op, &shared);
     else
@@ -300,7 +300,7 @@ void lower_copy(Lower *lower, IrOp *op)
   if (store) {
     lower_fail(lower, ERROR_UNSUPPORTED, "copy", "get the tile and store it",
                "only the copy engine copies shared memory out");
-  } else if (ir_attribute_is(op, ATTR_VIA, "async") && bytes >= 4) {
+  } else if (ir_is_grouped_copy(op) && bytes >= 4) {
     copy_async(lower, op, &shared, bytes);
   } else {
     copy_plain(lower, op, &shared, bytes);

@@ -224,3 +224,22 @@ unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *t
     map[r] = r;
   return map;
 }
+
+/* Where a thread is. The warp's index comes from lane 0, so that the assembler knows it is the same for the
+ * warp. */
+void lower_place_thread(Lower *lower)
+{
+  IrModule *module = lower->module;
+  IrType type = ir_scalar(NUMBER_S32);
+  lower->thread = lower_scalar(lower, OP_SPECIAL, type, "thread", 1, ir_name(module, "thread_x"));
+  lower->lane = lower_bits(lower, OP_AND, NUMBER_S32, lower->thread, lower_int(lower, 31));
+  lower->lane->value->name = "lane";
+  if (lower->block_warps == 1) {
+    lower->warp = lower_int(lower, 0);
+    return;
+  }
+  IrExpr *own = lower_shr(lower, NUMBER_S32, lower->thread, 5);
+  own->value->name = "own_warp";
+  lower->warp = lower_value(lower, OP_SHUFFLE, type, "warp", 2, own, lower_int(lower, 0));
+  ir_attribute_set(lower->warp->value->def, ATTR_MODE, ir_name(module, "index"));
+}

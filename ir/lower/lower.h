@@ -7,6 +7,7 @@
  * numbered by their layout. */
 #pragma once
 #include "ir/ir.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 /* ---- State ---- */
@@ -157,6 +158,7 @@ void lower_map_add(LowerMap *map, LowerSource source, unsigned divisor, unsigned
 LowerMap lower_map_of(const Layout *layout);
 /* Only those of the warps. */
 LowerMap lower_map_of_warps(const Layout *layout);
+void lower_place_thread(Lower *lower); /* sets the thread, lane and warp of the block */
 IrExpr *lower_source(Lower *lower, LowerSource source);
 /* Coordinate along dim of the thread's first element. */
 IrExpr *lower_map_coordinate(Lower *lower, const LowerMap *map, unsigned dim);
@@ -233,6 +235,8 @@ bool lower_is_crossed(NumberType element, const Layout *layout);
 /* A tile in it; NULL where the shared tile is not contiguous along its rows, or nothing loads matrices. */
 LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
 
+/* Is the op's mechanism one that the lanes of a warp issue together: matrices, shuffles? */
+bool lower_by_warp(const IrOp *op);
 void lower_put(Lower *lower, IrOp *op);
 void lower_get(Lower *lower, IrOp *op);
 void lower_convert(Lower *lower, IrOp *op);

@@ -116,15 +116,16 @@ void lower_mma(Lower *lower, IrOp *op)
                a[0], a[1], b[0], b[1], product.m, product.n);
     return;
   }
-  if (ir_attribute_is(op, ATTR_VIA, "warp")) {
-    lower_mma_warp(lower, &product);
-    return;
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  switch (mechanism ? mechanism->accumulator : ACCUMULATOR_THREAD) {
+  case ACCUMULATOR_WARP: lower_mma_warp(lower, &product); break;
+  case ACCUMULATOR_WARPGROUP: lower_mma_group(lower, &product); break;
+  case ACCUMULATOR_THREAD:
+    product.a_tile = lower_tile_read(lower, product.a_tile);
+    product.b_tile = lower_tile_read(lower, product.b_tile);
+    lower_mma_fma(lower, &product);
+    break;
+  default:
+    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "products `via %s` have no lowering", mechanism->name);
   }
-  if (ir_attribute_is(op, ATTR_VIA, "group")) {
-    lower_mma_group(lower, &product);
-    return;
-  }
-  product.a_tile = lower_tile_read(lower, product.a_tile);
-  product.b_tile = lower_tile_read(lower, product.b_tile);
-  lower_mma_fma(lower, &product);
 }

@@ -183,6 +183,12 @@ static IrExpr *peer_address(Lower *lower, IrExpr *address, IrExpr *block)
   return lower_scalar(lower, OP_PEER_ADDRESS, ir_scalar(NUMBER_U32), "peer", 2, address, block);
 }
 
+bool lower_by_warp(const IrOp *op)
+{
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  return mechanism && mechanism->issue == ISSUE_WARP;
+}
+
 void lower_put(Lower *lower, IrOp *op)
 {
   LowerShared shared;
@@ -204,7 +210,7 @@ void lower_put(Lower *lower, IrOp *op)
     put_plain(lower, tile, &shared, OP_STORE_PEER, barrier);
     return;
   }
-  put_tile(lower, tile, &shared, ir_attribute_is(op, ATTR_VIA, "matrix"));
+  put_tile(lower, tile, &shared, lower_by_warp(op));
 }
 
 static LowerTile *get_tile(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared,
@@ -245,7 +251,7 @@ void lower_get(Lower *lower, IrOp *op)
   const IrExpr *peer = ir_attribute_value(op, ATTR_PEER);
   if (peer) shared.base = peer_address(lower, shared.base, lower_s32(lower, peer));
   const Layout *layout = result->type.layout;
-  bool matrix = !peer && ir_attribute_is(op, ATTR_VIA, "matrix");
+  bool matrix = !peer && lower_by_warp(op);
   bool fragments = matrix && lower_is_fragment(result->type.element, layout);
   LowerTile *tile = NULL;
   if (matrix && lower_is_crossed(result->type.element, layout))
@@ -350,8 +356,7 @@ void lower_convert(Lower *lower, IrOp *op)
   LowerTile *from = lower_tile(lower, op->operands[0]);
   if (!from) return;
   LowerTile *tile = rename_registers(lower, from, result->type.layout);
-  if (!tile && ir_attribute_is(op, ATTR_VIA, "shuffle"))
-    tile = exchange_columns(lower, from, result->type.layout);
+  if (!tile && lower_by_warp(op)) tile = exchange_columns(lower, from, result->type.layout);
   if (tile) {
     lower_tile_bind(lower, result, tile);
     return;
@@ -364,7 +369,7 @@ void lower_convert(Lower *lower, IrOp *op)
     return;
   }
   lower_block_barrier(lower, op); /* whoever still reads the exchange tile is done */
-  put_tile(lower, from, &shared, ir_attribute_is(op, ATTR_VIA, "matrix"));
+  put_tile(lower, from, &shared, lower_by_warp(op));
   lower_block_barrier(lower, op);
   lower_tile_bind(lower, result,
                   get_tile(lower, from->element, result->type.layout, &shared, OP_LOAD_SHARED));

@@ -9,6 +9,7 @@
  * starts where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each,
  * come last.
  */
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 #define SWIZZLED_ALIGNMENT 1024

@@ -6,9 +6,10 @@
  * breaks nothing; refuses accumulators that cannot fit
  *
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
- * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups
- * and in steps of 8, and the sum must not exceed what the block entered with. */
+ * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups,
+ * in steps and between bounds that the description states, and the sum must not exceed what the block entered with. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
 
@@ -34,19 +35,18 @@ static void largest_variable(IrOp *op, void *data)
 static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
                       unsigned entry, unsigned threads)
 {
+  const Gpu *gpu = context->gpu;
   unsigned pool = entry * threads, taken = 0, consumers = 0;
   for (unsigned i = 0; i < n; i++) {
     if (roles[i].tile_registers)
-      consumers += roles[i].warps * 32;
+      consumers += roles[i].warps * WARP_LANES;
     else
-      taken += PRODUCER_REGISTERS * roles[i].warps * 32;
+      taken += producer_registers(gpu) * roles[i].warps * WARP_LANES;
   }
   if (!consumers || taken >= pool) return true;
-  unsigned each = (pool - taken) / consumers / HANDOVER_STEP * HANDOVER_STEP;
-  unsigned most = context->gpu->registers_per_thread / HANDOVER_STEP * HANDOVER_STEP - HANDOVER_STEP;
-  each = MIN(each, most);
+  unsigned each = consumer_registers(gpu, (pool - taken) / consumers);
   for (unsigned i = 0; i < n; i++) {
-    unsigned registers = roles[i].tile_registers ? each : PRODUCER_REGISTERS;
+    unsigned registers = roles[i].tile_registers ? each : producer_registers(gpu);
     ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, registers));
     ir_remark(context, "registers: %u a thread of role %s (%u at entry)", registers, roles[i].role->symbol,
               entry);
@@ -82,9 +82,9 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
           gpu->registers_per_thread);
       return false;
     }
-  if (n < 2 || !gpu_has(gpu, "register_handover")) return true;
+  if (n < 2 || !may_hand_over(gpu, entry)) return true;
   for (unsigned i = 0; i < n; i++)
-    if (roles[i].warps % 4) return true;
+    if (roles[i].warps % WARPGROUP_WARPS) return true;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
   ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
   return set_roles(module, context, roles, n, entry, (unsigned)threads);

@@ -10,6 +10,7 @@
  * a row or column vector takes its slice, so elementwise code needs no conversion. Shapes that no product
  * fixes are spread over the block by vectors as wide as all their accesses allow. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
 
@@ -53,7 +54,7 @@ typedef enum {
 
 /* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
  * of the elements that are read together. */
-static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotReader reader)
+static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotReader reader, unsigned swizzles)
 {
   unsigned extent[2];
   extents_of(slot->declared, extent);
@@ -61,7 +62,7 @@ static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotRea
   /* a warpgroup's rows are whole panels */
   unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
   bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
-  unsigned swizzle = swizzled ? layout_widest_swizzle(wide * bytes) : 0;
+  unsigned swizzle = swizzled ? swizzle_widest(swizzles, wide * bytes) : 0;
   unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
   slot->declared->layout =
       layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
@@ -73,15 +74,29 @@ static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inn
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_MMA) continue;
-    if (ir_attribute_is(op, ATTR_VIA, "fma")) return READ_COLUMNS;
-    bool group = ir_attribute_is(op, ATTR_VIA, "group") && number_bytes(slot->declared->element) != 2;
+    const Mechanism *mechanism = ir_mechanism_of(op);
+    if (mechanism->accumulator == ACCUMULATOR_THREAD) return READ_COLUMNS;
+    bool group = ir_is_grouped_product(op) && number_bytes(slot->declared->element) != 2;
     if (group && inner == 0 && ir_slot_of(placement->kernel, op->operands[1], NULL) == slot) return READ_ROWS;
-    bool warp = ir_attribute_is(op, ATTR_VIA, "warp") && number_bytes(slot->declared->element) == 4;
+    bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_bytes(slot->declared->element) == 4;
     for (unsigned k = 0; k < 2 && warp; k++) /* k is dimension 1 of A, 0 of B */
       if (ir_slot_of(placement->kernel, op->operands[2 - k], NULL) == slot && inner != k)
         return READ_FRAGMENTS;
   }
   return READ_SWIZZLED;
+}
+
+/* Widths of swizzles that what fills the slot writes and what multiplies from it reads. */
+static unsigned swizzles_of(Placement *placement, const IrOp *fill, const IrOp *slot)
+{
+  unsigned swizzles = mechanism_swizzles(ir_mechanism_of(fill), NULL);
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    bool reads = op->code == OP_MMA && (ir_slot_of(placement->kernel, op->operands[1], NULL) == slot ||
+                                        ir_slot_of(placement->kernel, op->operands[2], NULL) == slot);
+    if (reads) swizzles &= mechanism_swizzles(NULL, ir_mechanism_of(op));
+  }
+  return swizzles;
 }
 
 static void place_channels(Placement *placement)
@@ -91,7 +106,8 @@ static void place_channels(Placement *placement)
     if (op->code != OP_FILL) continue;
     IrOp *slot = ir_slot_of(placement->kernel, op->operands[0], NULL);
     unsigned inner = (unsigned)inner_dim_of_fill(op);
-    if (slot) place_slot(placement, slot, inner, reader_of(placement, slot, inner));
+    if (slot)
+      place_slot(placement, slot, inner, reader_of(placement, slot, inner), swizzles_of(placement, op, slot));
   }
 }
 
@@ -149,14 +165,16 @@ static bool takes_turns(Placement *placement)
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     if (op->code == OP_TILES) tiles = op;
-    if (op->code == OP_FILL && !ir_attribute_is(op, ATTR_VIA, "tensor")) against = "threads copy";
-    if (op->code == OP_MMA && !ir_attribute_is(op, ATTR_VIA, "group")) against = "warps multiply";
+    if (op->code == OP_FILL && !ir_is_engine_copy(op)) against = "threads copy";
+    if (op->code == OP_MMA && !ir_is_grouped_product(op)) against = "warps multiply";
     if (op->code == OP_COMBINE || op->code == OP_SYNC || op->code == OP_PUT || op->code == OP_GET ||
         (op->code == OP_REDUCE && ir_attribute_int(op, ATTR_DIM, 0) == 0))
       against = "the whole block works together on a tile";
   }
   if (!tiles || ir_attribute_int(tiles, ATTR_ALTERNATE, 1) <= 1) return false;
   if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
+  unsigned ids = NAMED_BARRIER_FIRST + (unsigned)ir_attribute_int(tiles, ATTR_ALTERNATE, 1);
+  if (ids > placement->context->gpu->named_barriers) against = "a block has too few named barriers";
   if (!against) return true;
   ir_attribute_set(tiles, ATTR_ALTERNATE, ir_int(placement->module, 1));
   ir_remark(placement->context, "tiles in turn rejected: %s", against);
@@ -169,38 +187,59 @@ static unsigned operand_bytes(Placement *placement, const IrOp *mma)
   return number_bytes(type.element);
 }
 
-static const Layout *place_accumulator(Placement *placement, IrOp *mma)
+/* Warpgroups that share the tile, each with some of its rows, or, where `beside` says so, of its columns. */
+static const Layout *place_warpgroups(Placement *placement, IrOp *mma, unsigned m, unsigned n)
+{
+  Arena *arena = placement->module->arena;
+  unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
+  unsigned beside = placement->alternate ? 1 : (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
+  unsigned threads = ir_mechanism_of(mma)->warps * WARP_LANES;
+  bool passes_registers = ir_passes_registers(placement->kernel, mma);
+  ir_attribute_remove(mma, ATTR_BESIDE);
+  if (beside > 1 && warpgroups == 1 && !passes_registers) {
+    set_threads(placement, beside * threads);
+    return layout_group_d_beside(arena, m, n, beside);
+  }
+  set_threads(placement, warpgroups * threads);
+  if (passes_registers) return layout_group_d_across(arena, operand_bytes(placement, mma), m, n, warpgroups);
+  return layout_group_d(arena, m, n, warpgroups);
+}
+
+static const Layout *place_warps(Placement *placement, IrOp *mma, unsigned m, unsigned n)
 {
   IrModule *module = placement->module;
-  const IrType *type = &mma->operands[0]->value->type;
-  unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
-  if (ir_attribute_is(mma, ATTR_VIA, "group")) {
-    unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
-    unsigned beside = placement->alternate ? 1 : (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
-    ir_attribute_remove(mma, ATTR_BESIDE);
-    if (beside > 1 && warpgroups == 1 && !ir_passes_registers(placement->kernel, mma)) {
-      set_threads(placement, beside * 128);
-      return layout_group_d_beside(module->arena, m, n, beside);
-    }
-    set_threads(placement, warpgroups * 128);
-    if (ir_passes_registers(placement->kernel, mma))
-      return layout_group_d_across(module->arena, operand_bytes(placement, mma), m, n, warpgroups);
-    return layout_group_d(module->arena, m, n, warpgroups);
-  }
-  if (ir_attribute_is(mma, ATTR_VIA, "warp")) {
-    unsigned warps_m, warps_n;
-    split_warps(m, n, is_cut(placement, mma->operands[0]->value), &warps_m, &warps_n);
-    IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
-    ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
-    set_threads(placement, warps_m * warps_n * 32);
-    return layout_mma_c(module->arena, m, n, warps_m, warps_n);
-  }
+  unsigned warps_m, warps_n;
+  split_warps(m, n, is_cut(placement, mma->operands[0]->value), &warps_m, &warps_n);
+  IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
+  ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
+  set_threads(placement, warps_m * warps_n * WARP_LANES);
+  return layout_mma_c(module->arena, m, n, warps_m, warps_n);
+}
+
+static const Layout *place_threads(Placement *placement, const IrOp *mma, unsigned m, unsigned n)
+{
   unsigned tm = m >= 128 ? 8 : 4, tn = n >= 128 ? 8 : 4; /* 256 threads on 128 x 128 and on 64 x 64 */
   set_threads(placement, (m / tm) * (n / tn));
   /* neighbouring threads read neighbouring rows of k, or neighbouring vectors of columns */
   const IrOp *b = ir_slot_of(placement->kernel, mma->operands[2], NULL);
   bool along_k = b && b->declared->layout && b->declared->layout->modes[0].dim == 0;
-  return layout_fma_c(module->arena, m, n, tm, tn, along_k ? 1 : 4, n / tn, (m / tm) * (n / tn));
+  return layout_fma_c(placement->module->arena, m, n, tm, tn, along_k ? 1 : 4, n / tn, (m / tm) * (n / tn));
+}
+
+static const Layout *place_accumulator(Placement *placement, IrOp *mma)
+{
+  const Mechanism *mechanism = ir_mechanism_of(mma);
+  const IrType *type = &mma->operands[0]->value->type;
+  unsigned m = (unsigned)ir_tile_extent(type, 0), n = (unsigned)ir_tile_extent(type, 1);
+  switch (mechanism->accumulator) {
+  case ACCUMULATOR_WARPGROUP: return place_warpgroups(placement, mma, m, n);
+  case ACCUMULATOR_WARP: return place_warps(placement, mma, m, n);
+  case ACCUMULATOR_MEMORY:
+    set_threads(placement, mechanism->warps * WARP_LANES);
+    return layout_cells(placement->module->arena, m, n, mechanism->warps);
+  case ACCUMULATOR_THREAD: return place_threads(placement, mma, m, n);
+  default: return NULL;
+  }
 }
 
 /* ---- Register tiles ---- */

@@ -14,11 +14,14 @@
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
+#include <string.h>
 
-#define MAX_FILLS 2 /* of one tile */
+#define MAX_FILLS 2   /* of one tile */
+#define PLAN_BOX  256 /* rows of a part that a plan can describe */
 
 typedef struct {
   IrOp *slot;            /* the operand's tile in the channel */
@@ -92,6 +95,20 @@ static unsigned tile_extent(const IrOp *slot, unsigned dim)
   return (unsigned)ir_tile_extent(slot->declared, dim);
 }
 
+static uint64_t slot_bytes(const IrOp *channel)
+{
+  uint64_t bytes = 0;
+  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
+    bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
+  return bytes;
+}
+
+/* Warpgroups that `beside` asks for. */
+static unsigned beside_of(const IrOp *mma)
+{
+  return (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
+}
+
 /* Extent of what a fill brings: the tile, or a part of it. */
 static unsigned filled_extent(const Choice *choice, const IrOp *fill, int dim)
 {
@@ -99,32 +116,95 @@ static unsigned filled_extent(const Choice *choice, const IrOp *fill, int dim)
   return (unsigned)ir_tile_extent(&type, (unsigned)dim);
 }
 
-/* Boxes of a part hold whole rows of the swizzle and whole groups of the 8 rows after which it repeats. */
-static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill)
+/* Rows of a part are as wide as the swizzle of the tile, and whole groups of the 8 after which it repeats. */
+static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill,
+                              unsigned swizzles)
 {
   unsigned bytes = number_bytes(operand->tensor->element), inner = (unsigned)operand->inner;
   unsigned width = filled_extent(choice, fill, operand->inner) * bytes,
            whole = tile_extent(operand->slot, inner) * bytes,
            rows = filled_extent(choice, fill, 1 - operand->inner);
-  if (width != whole && width % MAX(1, layout_widest_swizzle(whole))) return false;
-  return rows == tile_extent(operand->slot, 1 - inner) || rows % 8 == 0;
+  if (width != whole && width % MAX(1, swizzle_widest(swizzles, whole))) return false;
+  return rows == tile_extent(operand->slot, 1 - inner) || rows % SWIZZLE_ROWS == 0;
 }
 
-/* Why the copy engine cannot fill this operand, or NULL if it can. */
-static const char *tensor_copy_refusal(Choice *choice, const Operand *operand)
+static const char *refusal(const Choice *choice, const char *format, ...) G_GNUC_PRINTF(2, 3);
+static const char *refusal(const Choice *choice, const char *format, ...)
 {
-  const Gpu *gpu = choice->context->gpu;
-  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "memory_barrier"))
-    return "the description lists no tensor copies";
+  va_list arguments;
+  va_start(arguments, format);
+  g_autofree char *text = g_strdup_vprintf(format, arguments);
+  va_end(arguments);
+  return arena_strdup(choice->module->arena, text);
+}
+
+static const char *missing(const Choice *choice, const Mechanism *mechanism)
+{
+  if (!mechanism->missing || strcmp(mechanism->missing, MECHANISM_NOT_LISTED)) return mechanism->missing;
+  return refusal(choice, "the description lists no %s", mechanism->label);
+}
+
+/* Why the engine cannot fill one tile, or a part of it, for a product; NULL if it can. */
+static const char *fill_refusal(const Choice *choice, const Operand *operand, const IrOp *fill,
+                                const Mechanism *engine, const Mechanism *product)
+{
+  const IrType *tensor = tensor_of(fill->operands[1]);
+  unsigned swizzles = mechanism_swizzles(engine, product);
+  unsigned width = filled_extent(choice, fill, operand->inner) * number_bytes(operand->tensor->element);
+  unsigned rows = filled_extent(choice, fill, 1 - operand->inner), swizzle = swizzle_widest(swizzles, width);
+  if (tensor->rank > engine->rank_max)
+    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
+                   engine->rank_max);
+  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
+    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
+                   MAX(engine->stride_multiple, engine->address_multiple));
+  if (!swizzles) return refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
+  if (!swizzle)
+    return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
+                   swizzles & -swizzles);
+  if (swizzle % engine->row_multiple)
+    return refusal(choice, "rows of %u bytes are no multiple of the %u a box needs", swizzle,
+                   engine->row_multiple);
+  if (swizzle / number_bytes(operand->tensor->element) > engine->box_max ||
+      !tensor_box_side(rows, engine->box_max))
+    return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
+  return part_fits_swizzle(choice, operand, fill, swizzles) ? NULL
+                                                            : "a part of the tile cuts through its swizzle";
+}
+
+/* Why the engine cannot fill this operand of a product, or NULL if it can. */
+static const char *engine_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine,
+                                  const Mechanism *product)
+{
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
   for (unsigned i = 0; i < operand->n; i++) {
-    const IrOp *fill = operand->fill[i];
-    if (!ir_tensor_map_possible(choice->kernel, tensor_of(fill->operands[1])))
-      return "base or strides are not known to be multiples of 16 bytes";
-    if (filled_extent(choice, fill, operand->inner) * number_bytes(operand->tensor->element) % 32)
-      return "the tile's contiguous extent is not a multiple of 32 bytes";
-    if (!part_fits_swizzle(choice, operand, fill)) return "a part of the tile cuts through its swizzle";
+    const char *against = fill_refusal(choice, operand, operand->fill[i], engine, product);
+    if (against) return against;
   }
+  return NULL;
+}
+
+/* What mbarriers count of a ring: bytes that fill a slot, arrivals that free it. */
+static const char *barrier_refusal(const Choice *choice, const Operand *operand, const IrOp *mma,
+                                   const Mechanism *product)
+{
+  const Gpu *gpu = choice->context->gpu;
+  const IrOp *channel = operand->slot->parent->owner, *tiles = choice->tiles;
+  uint64_t bytes = slot_bytes(channel);
+  double bytes_max = gpu_fact(gpu, "memory_barrier.bytes_max"),
+         arrivals_max = gpu_fact(gpu, "memory_barrier.arrivals_max");
+  if ((double)bytes > bytes_max)
+    return refusal(choice, "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
+                   bytes, bytes_max);
+  unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
+  unsigned groups = choice->alternate > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
+  int64_t lines = 1;
+  if (tiles && ir_attribute_int(tiles, ATTR_SPLIT, 1) <= 1)
+    lines = ir_attribute_int(tiles, ATTR_CLUSTER, 1) + ir_attribute_int(tiles, ATTR_ACROSS, 1) - 1;
+  int64_t arrivals = lines > 1 ? groups * lines : groups * product->warps;
+  if ((double)arrivals > arrivals_max)
+    return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
+                   arrivals_max);
   return NULL;
 }
 
@@ -135,31 +215,43 @@ static bool across_registers(const GpuProduct *product)
   return product->a_from_registers && (bytes == 1 || bytes == 4);
 }
 
-/* Why a group product cannot be taken, or NULL if it can. */
-static const char *group_refusal(Choice *choice, const IrOp *mma, const Operand *a, const Operand *b)
+/* Why a product's instruction does not take a tile, or NULL if it does. One that reads shared memory is as
+ * wide as the tile; fragments in registers are taken piece by piece. */
+static const char *shape_refusal(const Choice *choice, const IrOp *mma, const Operand *a,
+                                 const Mechanism *mechanism, const GpuProduct *shape)
 {
-  const Gpu *gpu = choice->context->gpu;
-  if (!gpu_has(gpu, "product_group")) return "the description lists no group products";
   const IrType *acc = &mma->operands[0]->value->type;
-  const GpuProduct *product =
-      gpu_product(gpu, "product_group", a->tensor->element, b->tensor->element, acc->element);
-  if (!product) return "no group product takes these types";
   unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1),
            k = tile_extent(a->slot, 1);
   bool legal_n = false;
-  for (unsigned i = 0; i < product->n_count; i++)
-    legal_n |= product->n[i] == n;
-  if (m % product->m || !legal_n || k % product->k)
-    return "the tile is no multiple of a group product's shape";
-  if (a->inner != 1 && !product->a_transposed && !across_registers(product))
-    return "group products of this type need A contiguous along k";
-  if (b->inner != 0 && !product->b_transposed) return "group products of this type need B contiguous along k";
-  return NULL;
+  for (unsigned i = 0; i < shape->n_count; i++)
+    legal_n |= mechanism->b & IN_SHARED ? shape->n[i] == n : n % shape->n[i] == 0;
+  if (m % shape->m == 0 && legal_n && k % shape->k == 0) return NULL;
+  return mechanism->b & IN_SHARED ? refusal(choice, "the tile is no multiple of a %.*s's shape",
+                                            (int)strlen(mechanism->label) - 1, mechanism->label)
+                                  : "the tile is no multiple of their shape";
 }
 
-static void set_name(IrOp *op, IrAttributeKey key, const char *name, IrModule *module)
+/* Why a product cannot be taken by a mechanism whatever fills its operands, or NULL if it can. */
+static const char *product_refusal(const Choice *choice, const IrOp *mma, const Operand *a, const Operand *b,
+                                   const Mechanism *mechanism)
 {
-  ir_attribute_set(op, key, ir_name(module, name));
+  const IrType *acc = &mma->operands[0]->value->type;
+  if (mechanism->missing) return missing(choice, mechanism);
+  if (mechanism->accumulator == ACCUMULATOR_THREAD) return NULL; /* any shape of any type */
+  const GpuProduct *shape =
+      mechanism_product(mechanism, a->tensor->element, b->tensor->element, acc->element);
+  if (!shape)
+    return mechanism->b & IN_SHARED ? refusal(choice, "no %.*s takes these types",
+                                              (int)strlen(mechanism->label) - 1, mechanism->label)
+                                    : "none takes these types";
+  const char *against = shape_refusal(choice, mma, a, mechanism, shape);
+  if (against || !(mechanism->b & IN_SHARED)) return against;
+  if (a->inner != 1 && !shape->a_transposed && !across_registers(shape))
+    return refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
+  if (b->inner != 0 && !shape->b_transposed)
+    return refusal(choice, "%s of this type need B contiguous along k", mechanism->label);
+  return NULL;
 }
 
 /* Bytes one thread may copy at once for this fill. */
@@ -183,29 +275,87 @@ static unsigned copy_bytes(Choice *choice, const Operand *operand)
   return bytes;
 }
 
-static void fill_via(Choice *choice, const Operand *operand, const char *mechanism)
+static void fill_via(Choice *choice, const Operand *operand, const Mechanism *mechanism)
 {
+  (void)choice;
   for (unsigned i = 0; i < operand->n; i++)
-    set_name(operand->fill[i], ATTR_VIA, mechanism, choice->module);
+    ir_mechanism_set(operand->fill[i], mechanism);
 }
 
-/* async if the bytes reach the smallest copy the GPU has (4), else plain; sets `via` and `size`. */
-static void choose_thread_copy(Choice *choice, Operand *operand, const char *tile_name)
+/* The first mechanism by which threads copy that has an access of no more than the bytes that are aligned;
+ * sets `via` and `size`. */
+static bool choose_thread_copy(Choice *choice, const IrOp *mma, Operand *operand, const char *tile_name)
 {
-  unsigned bytes = copy_bytes(choice, operand);
-  bool async = gpu_has(choice->context->gpu, "copy_async") && bytes >= 4;
-  if (!async)
-    ir_remark(choice->context, "%s: async copies rejected: %s", tile_name,
-              bytes < 4 ? "no 4 bytes are known to be aligned" : "the description lists none");
-  fill_via(choice, operand, async ? "async" : "plain");
+  unsigned bytes = copy_bytes(choice, operand), n, size = 0;
+  const Mechanism *rows = ir_mechanisms(choice->module, &n), *chosen = NULL;
+  for (unsigned i = 0; i < n && !chosen; i++) {
+    if (rows[i].kind != MECHANISM_FILL || rows[i].completion == COMPLETES_BARRIER_BYTES) continue;
+    size = rows[i].missing ? 0 : mechanism_size(&rows[i], bytes);
+    if (size) {
+      chosen = &rows[i];
+      continue;
+    }
+    const char *against = rows[i].missing ? rows[i].missing
+                                          : refusal(choice, "no %u bytes are known to be aligned",
+                                                    rows[i].sizes & -rows[i].sizes);
+    ir_remark(choice->context, "%s: %s rejected: %s", tile_name, rows[i].label, against);
+  }
+  if (!chosen) {
+    error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "no-copy", NULL,
+              "no mechanism of %s copies tiles whose addresses are multiples of %u bytes",
+              choice->context->gpu->name, bytes);
+    choice->failed = true;
+    return false;
+  }
+  fill_via(choice, operand, chosen);
   for (unsigned i = 0; i < operand->n; i++) {
-    ir_attribute_set(operand->fill[i], ATTR_SIZE, ir_int(choice->module, bytes));
+    ir_attribute_set(operand->fill[i], ATTR_SIZE, ir_int(choice->module, size));
     /* ptxas 13.0.88 can put the descriptor of a thread's copy that has a cache policy into an odd uniform
      * register (LDGSTS [R+UR], desc[UR1]), which a GPU refused as an illegal instruction */
     ir_attribute_remove(operand->fill[i], ATTR_CACHE);
   }
-  ir_remark(choice->context, "%s: filled by %s copies of %u bytes", tile_name, async ? "async" : "plain",
-            bytes);
+  ir_remark(choice->context, "%s: filled by %s of %u bytes", tile_name, chosen->label, size);
+  return true;
+}
+
+/* A product that goes on while its threads do reads what an engine has filled: nobody else counts its bytes on
+ * a barrier. */
+static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, const Mechanism *product)
+{
+  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
+  const char *against =
+      !engine ? "the description lists no tensor copies" : product_refusal(choice, mma, a, b, product);
+  if (!against) against = engine_refusal(choice, a, engine, product);
+  if (!against) against = engine_refusal(choice, b, engine, product);
+  if (!against) against = barrier_refusal(choice, a, mma, product);
+  if (against) {
+    ir_remark(choice->context, "products: tensor copies + %s rejected: %s", product->label, against);
+    return false;
+  }
+  ir_mechanism_set(mma, product);
+  fill_via(choice, a, engine);
+  fill_via(choice, b, engine);
+  ir_remark(choice->context, "products: %s, from shared memory filled by %s", product->name, engine->label);
+  const GpuProduct *shape = mechanism_product(product, a->tensor->element, b->tensor->element,
+                                              mma->operands[0]->value->type.element);
+  if (a->inner != 1 && !shape->a_transposed)
+    ir_remark(choice->context, "products: A lies across k and passes through registers");
+  return true;
+}
+
+static bool take_from_threads(Choice *choice, IrOp *mma, Operand *a, Operand *b, const Mechanism *product)
+{
+  const char *against = product_refusal(choice, mma, a, b, product);
+  if (against) {
+    ir_remark(choice->context, "products: %s rejected: %s", product->label, against);
+    return false;
+  }
+  ir_mechanism_set(mma, product);
+  if (product->accumulator == ACCUMULATOR_THREAD)
+    ir_remark(choice->context, "products: scalar multiply-adds");
+  else
+    ir_remark(choice->context, "products: %s, from fragments", product->name);
+  return choose_thread_copy(choice, mma, a, "A") && choose_thread_copy(choice, mma, b, "B");
 }
 
 static void choose_product(Choice *choice, IrOp *mma)
@@ -218,31 +368,18 @@ static void choose_product(Choice *choice, IrOp *mma)
     choice->failed = true;
     return;
   }
-  const char *a_refusal = tensor_copy_refusal(choice, &a), *b_refusal = tensor_copy_refusal(choice, &b);
-  const char *refusal = group_refusal(choice, mma, &a, &b);
-  if (!refusal) refusal = a_refusal ? a_refusal : b_refusal;
-  if (!refusal) {
-    set_name(mma, ATTR_VIA, "group", choice->module);
-    fill_via(choice, &a, "tensor");
-    fill_via(choice, &b, "tensor");
-    ir_remark(choice->context, "products: group, from shared memory filled by tensor copies");
-    if (a.inner != 1 && number_bytes(a.tensor->element) != 2)
-      ir_remark(choice->context, "products: A lies across k and passes through registers");
-    return;
+  unsigned n;
+  const Mechanism *rows = ir_mechanisms(choice->module, &n);
+  for (unsigned i = 0; i < n && !choice->failed; i++) {
+    if (rows[i].kind != MECHANISM_PRODUCT) continue;
+    bool taken = mechanism_is_asynchronous(&rows[i]) ? take_from_engine(choice, mma, &a, &b, &rows[i])
+                                                     : take_from_threads(choice, mma, &a, &b, &rows[i]);
+    if (taken) return;
   }
-  ir_remark(choice->context, "products: tensor copies + group products rejected: %s", refusal);
-  const IrType *acc = &mma->operands[0]->value->type;
-  const GpuProduct *product =
-      gpu_product(choice->context->gpu, "product_warp", a.tensor->element, b.tensor->element, acc->element);
-  bool warp = product && ir_tile_extent(acc, 0) % product->m == 0 && ir_tile_extent(acc, 1) % 8 == 0 &&
-              tile_extent(a.slot, 1) % product->k == 0;
-  if (!warp)
-    ir_remark(choice->context, "products: warp products rejected: %s",
-              product ? "the tile is no multiple of their shape" : "none takes these types");
-  set_name(mma, ATTR_VIA, warp ? "warp" : "fma", choice->module);
-  ir_remark(choice->context, "products: %s", warp ? "warp, from fragments" : "scalar multiply-adds");
-  choose_thread_copy(choice, &a, "A");
-  choose_thread_copy(choice, &b, "B");
+  if (choice->failed) return;
+  error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "no-product", NULL,
+            "no mechanism of %s takes this product", choice->context->gpu->name);
+  choice->failed = true;
 }
 
 /* ---- Stores ---- */
@@ -260,10 +397,7 @@ static uint64_t ring_bytes(const Choice *choice)
   uint64_t bytes = 0;
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
-    uint64_t slot_bytes = 0;
-    for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
-      slot_bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
-    bytes += slot_bytes * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
+    bytes += slot_bytes(channel) * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
   }
   return bytes;
 }
@@ -302,13 +436,31 @@ typedef struct {
 /* Why the copy engine cannot write a tensor, or NULL. */
 static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
 {
-  if (!ir_tensor_map_possible(choice->kernel, tensor))
-    return "base or strides are not known to be multiples of 16 bytes";
+  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_DRAIN, COMPLETES_THREAD_GROUP);
+  if (!engine) return "the description lists no tensor copies";
+  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
+    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
+                   MAX(engine->stride_multiple, engine->address_multiple));
   /* the engine writes whole pieces of 16 bytes: what lies behind the last element is not always its row's */
   unsigned piece = 16 / number_bytes(tensor->element);
   if (ir_known_multiple(choice->kernel, tensor->dims[ir_contiguous_dim(tensor)], piece) < piece)
     return "rows are not known to end with 16 bytes";
   return NULL;
+}
+
+/* Threads of an instance meet at a named barrier of theirs, behind the block's and those of the turns. */
+static const char *barriers_refusal(const Choice *choice)
+{
+  unsigned instances = choice->alternate;
+  for (unsigned i = 0; i < choice->products->len; i++) {
+    const IrOp *mma = choice->products->pdata[i];
+    unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
+    if (choice->alternate <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), beside_of(mma)));
+  }
+  unsigned turns = choice->alternate > 1 ? choice->alternate : 0,
+           needed = NAMED_BARRIER_FIRST + turns + instances, most = choice->context->gpu->named_barriers;
+  if (needed <= most) return NULL;
+  return refusal(choice, "it takes %u named barriers, a block has %u", needed, most);
 }
 
 /* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes taken. */
@@ -324,9 +476,16 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
   bool across = inner == (int)tensor->rank - 2;
   if (!across && inner != (int)tensor->rank - 1) return "neither rows nor columns are contiguous";
   unsigned rows = (unsigned)ir_tile_extent(tile, 0), columns = (unsigned)ir_tile_extent(tile, 1);
-  if (rows > 256 || number_bits(tensor->element) % 8) return "a copy has no such rows";
+  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_DRAIN, COMPLETES_THREAD_GROUP);
+  if (rows > PLAN_BOX || (engine && !tensor_box_side(rows, engine->box_max)) ||
+      number_bits(tensor->element) % 8)
+    return "a copy has no such rows";
+  const char *against = barriers_refusal(choice);
+  if (against) return against;
   unsigned bytes = number_bytes(tensor->element), all = rows * choice->alternate;
-  uint64_t staging = across ? staging_bytes_across(all, columns, bytes) : staging_bytes(all, columns, bytes);
+  StagingRules rules = staging_rules(choice->context->gpu);
+  uint64_t staging =
+      across ? staging_bytes_across(&rules, all, columns, bytes) : staging_bytes(&rules, all, columns, bytes);
   if (!staging && across) return "few rows of the tensor go straight from registers";
   if (!staging) return "the tile's rows divide into no parts of 16 bytes";
   /* threads write rows of a tile, none of its columns */
@@ -334,7 +493,7 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
   uint64_t most = choice->context->gpu->shared_per_block - RESERVED_SHARED_BYTES;
   bool narrow = choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor);
   if (staged->used + staging > most && narrow) {
-    uint64_t least = staging_bytes_least(all, columns, bytes);
+    uint64_t least = staging_bytes_least(&rules, all, columns, bytes);
     if (least) staging = least;
   }
   bool fits = staged->used + staging <= most;
@@ -362,12 +521,14 @@ static const IrOp *same_store(const Choice *choice, unsigned index)
   return NULL;
 }
 
+/* Stores of sums that a product leaves behind while its threads go on; elsewhere the threads that compute are also
+ * those that copy. */
 static void choose_stores(Choice *choice)
 {
-  bool group = false;
+  bool asynchronous = false;
   for (unsigned i = 0; i < choice->products->len; i++)
-    group |= ir_attribute_is(choice->products->pdata[i], ATTR_VIA, "group");
-  if (!group) return; /* elsewhere the threads that compute are also those that copy */
+    asynchronous |= ir_is_asynchronous_product(choice->products->pdata[i]);
+  if (!asynchronous) return;
   Staged staged_bytes = {.used = bytes_taken(choice)};
   for (unsigned i = 0; i < choice->stores->len; i++) {
     IrOp *store = choice->stores->pdata[i];
@@ -381,12 +542,14 @@ static void choose_stores(Choice *choice)
       continue;
     }
     const char *name = base->kind == EXPR_VALUE ? base->value->name : "a tile";
-    const char *refusal = staging_refusal(choice, store, &staged_bytes);
-    bool staged = !refusal;
-    if (staged) refusal = tensor_store_refusal(choice, tensor_of(store->operands[0]));
-    if (staged) set_name(store, ATTR_VIA, refusal ? "shared" : "tensor", choice->module);
+    const char *against = staging_refusal(choice, store, &staged_bytes);
+    bool staged = !against;
+    if (staged) against = tensor_store_refusal(choice, tensor_of(store->operands[0]));
+    if (staged)
+      ir_mechanism_set(store, ir_mechanism_usable(choice->module, MECHANISM_DRAIN,
+                                                  against ? COMPLETES_RESULT : COMPLETES_THREAD_GROUP));
     ir_remark(choice->context, "stores of %s: %s%s", name,
-              refusal ? "tensor copies rejected: " : "tensor copies", refusal ? refusal : "");
+              against ? "tensor copies rejected: " : "tensor copies", against ? against : "");
   }
 }
 

@@ -17,6 +17,7 @@
  * tile's products. For the same reason numbers that only the results need move behind the loop.
  */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/trailing.h"
 
@@ -28,16 +29,6 @@
 typedef struct {
   IrModule *module;
 } Waits;
-
-static bool is_group_product(const IrOp *op)
-{
-  return op->code == OP_MMA && ir_attribute_is(op, ATTR_VIA, "group");
-}
-
-static bool is_async_copy(const IrOp *op)
-{
-  return op->code == OP_COPY && ir_attribute_is(op, ATTR_VIA, "async");
-}
 
 static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const char *kind, int pending)
 {
@@ -53,7 +44,7 @@ static unsigned commit_copies(Waits *waits, IrRegion *region)
 {
   unsigned runs = 0;
   for (IrOp *op = region->first; op; op = op->next) {
-    if (!is_async_copy(op) || (op->next && is_async_copy(op->next))) continue;
+    if (!ir_is_grouped_copy(op) || (op->next && ir_is_grouped_copy(op->next))) continue;
     IrBuilder builder = ir_builder_after(op);
     builder.mark = op->mark;
     emit_group(waits, &builder, OP_COMMIT, "copies", 0);
@@ -284,7 +275,7 @@ static IrOp *next_product(const IrOp *product)
   bool loads = next && next->code == OP_GET;
   while (loads && next && (next->code == OP_GET || next->code == OP_FENCE))
     next = next->next;
-  return next && is_group_product(next) ? next : NULL;
+  return next && ir_is_grouped_product(next) ? next : NULL;
 }
 
 /* Does the product read an operand from registers, which the next iteration loads anew? */
@@ -296,7 +287,7 @@ static bool reads_registers(const IrOp *product)
 static void wait_products(Waits *waits, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
-    if (!is_group_product(op)) continue;
+    if (!ir_is_grouped_product(op)) continue;
     IrOp *loop = region->owner && region->owner->code == OP_FOR ? region->owner : NULL;
     fence_products(waits, op);
     IrOp *last = op;

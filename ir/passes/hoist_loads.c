@@ -190,7 +190,7 @@ static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const I
   if (resident) ir_expr_is_int(resident, &blocks);
   int64_t each = gpu->registers_per_sm / (threads * MAX(1, blocks));
   if (gpu_has(gpu, "register_handover"))
-    each = (each * threads - PRODUCER_REGISTERS * (threads - mine)) / mine;
+    each = (each * threads - producer_registers(gpu) * (threads - mine)) / mine;
   each = MIN(each, (int64_t)gpu->registers_per_thread);
   ir_region_visit(role->regions[0], add_accumulator, &accumulators);
   return each - (int64_t)accumulators.sum - ADDRESSES;

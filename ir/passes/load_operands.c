@@ -11,6 +11,7 @@
  * derive_waits waits for it in the same iteration, since the next one loads into the same registers. Where B
  * lies across k, the generator exchanges the operands. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 #define STEP_BYTES 32 /* of k: one product's */
@@ -59,7 +60,7 @@ static IrExpr *load_step(const Steps *steps, IrBuilder *builder, int64_t at)
   IrModule *module = steps->loads->module;
   if (at >= steps->depth) return NULL;
   IrOp *get = ir_emit(builder, OP_GET, 1, ir_index(module, steps->slot, 2, steps->rows, k_range(steps, at)));
-  ir_attribute_set(get, ATTR_VIA, ir_name(module, "matrix"));
+  ir_mechanism_set(get, ir_mechanism_first(module, MECHANISM_GET));
   IrExpr *x = ir_value(module, ir_result(get, "a", steps->type));
   if (at + steps->step >= steps->depth) ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
   return x;

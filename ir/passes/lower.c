@@ -138,36 +138,17 @@ void lower_region(Lower *lower, const IrRegion *region)
   }
 }
 
-/* Where a thread is. The warp's index comes from lane 0, so that the assembler knows it is the same for the
- * warp. */
-static void place_thread(Lower *lower)
-{
-  IrModule *module = lower->module;
-  IrType type = ir_scalar(NUMBER_S32);
-  lower->thread = lower_scalar(lower, OP_SPECIAL, type, "thread", 1, ir_name(module, "thread_x"));
-  lower->lane = lower_bits(lower, OP_AND, NUMBER_S32, lower->thread, lower_int(lower, 31));
-  lower->lane->value->name = "lane";
-  if (lower->block_warps == 1) {
-    lower->warp = lower_int(lower, 0);
-    return;
-  }
-  IrExpr *own = lower_shr(lower, NUMBER_S32, lower->thread, 5);
-  own->value->name = "own_warp";
-  lower->warp = lower_value(lower, OP_SHUFFLE, type, "warp", 2, own, lower_int(lower, 0));
-  ir_attribute_set(lower->warp->value->def, ATTR_MODE, ir_name(module, "index"));
-}
-
 static bool block_warps(Lower *lower)
 {
   int64_t threads = 0;
   const IrExpr *launch = ir_launch_get(lower->kernel, ATTR_THREADS);
   lower->mark = lower->kernel->mark;
-  if (!launch || !ir_expr_is_int(launch, &threads) || threads <= 0 || threads % 32) {
+  if (!launch || !ir_expr_is_int(launch, &threads) || threads <= 0 || threads % WARP_LANES) {
     lower_fail(lower, ERROR_INPUT, "launch-threads", NULL,
                "kernel '%s' needs `launch threads`, a multiple of 32", lower->kernel->name);
     return false;
   }
-  lower->block_warps = (unsigned)threads / 32;
+  lower->block_warps = (unsigned)threads / WARP_LANES;
   return true;
 }
 
@@ -200,7 +181,7 @@ static void lower_kernel(Lower *lower)
   bind_parameters(lower);
   ir_region_visit(lower->kernel->body, find_fragments, lower);
   lower_scope_open(lower, NULL, body, false);
-  place_thread(lower);
+  lower_place_thread(lower);
   LowerRole whole;
   lower_enter_role(lower, &whole, 0, lower->block_warps, 1);
   lower_region(lower, lower->kernel->body);

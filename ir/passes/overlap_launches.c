@@ -19,6 +19,7 @@
  * announces the bytes and copies the constant tiles, then waits, then copies the others; a count says how
  * many steps have begun so. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 /* ---- What touches memory of other kernels ---- */
@@ -86,7 +87,7 @@ static bool fills_slots(const Producer *producer)
     case OP_AWAIT: waits = !announces; break;
     case OP_EXPECT: announces = waits; break;
     case OP_COPY:
-      if (!announces || !ir_attribute_is(op, ATTR_VIA, "tensor")) return false;
+      if (!announces || !ir_is_engine_copy(op)) return false;
       constant |= is_constant_copy(op);
       break;
     case OP_ADVANCE:

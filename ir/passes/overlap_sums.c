@@ -11,6 +11,7 @@
  * other warpgroups' products fill the tensor cores meanwhile. Registers cannot be indexed, so the loop is
  * unrolled by two: between two iterations the first tile's product is always in flight. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/role_registers.h"
 #include "ir/passes/trailing.h"
@@ -46,7 +47,7 @@ static bool take(Sums *sums, IrOp *op, unsigned *products)
   bool issued = sums->commit != NULL;
   if (op->code == OP_VAR && !issued && !sums->part && !op->n_operands)
     sums->part = op;
-  else if (op->code == OP_MMA && !issued && ir_attribute_is(op, ATTR_VIA, "group"))
+  else if (!issued && ir_is_grouped_product(op))
     (*products)++;
   else if (is_products(op, OP_COMMIT) && !issued)
     sums->commit = op;

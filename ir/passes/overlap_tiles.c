@@ -11,6 +11,7 @@
  * the barrier of the step after the one that read it, the first slots of the next tile behind those of the
  * last steps. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 typedef struct Overlap {
@@ -45,7 +46,7 @@ static bool fills(const Overlap *overlap, const IrOp *loop)
 {
   unsigned groups = 0, steps = 0;
   for (const IrOp *op = loop->regions[0]->first; op; op = op->next) {
-    if (op->code == OP_COPY && !ir_attribute_is(op, ATTR_VIA, "async")) return false;
+    if (op->code == OP_COPY && !ir_is_grouped_copy(op)) return false;
     if (op->code == OP_COMMIT)
       groups++;
     else if (moves(op, overlap->write))

@@ -13,6 +13,7 @@
  * loaded and not used; it holds zeros. (Software pipelining: Lam, "Software pipelining: an effective
  * scheduling technique for VLIW machines", PLDI 1988.) */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 typedef struct Pipeline {
@@ -39,6 +40,13 @@ static bool same_cursor(const IrExpr *a, const IrExpr *b)
   return a->kind == EXPR_VALUE && b->kind == EXPR_VALUE && a->value == b->value;
 }
 
+/* A product that a warp takes from fragments in its registers and has when the next instruction runs. */
+static bool takes_fragments(const IrOp *product)
+{
+  const Mechanism *mechanism = ir_mechanism_of(product);
+  return mechanism && mechanism->accumulator == ACCUMULATOR_WARP && !mechanism_is_asynchronous(mechanism);
+}
+
 /* wait, sync, { copy | commit | advance of another cursor }, mma, advance: nothing else. */
 static bool match_body(Pipeline *pipeline)
 {
@@ -47,12 +55,12 @@ static bool match_body(Pipeline *pipeline)
   pipeline->wait = op;
   pipeline->sync = op->next;
   for (op = op->next->next; op && op->code != OP_MMA; op = op->next) {
-    bool copy = op->code == OP_COPY && ir_attribute_is(op, ATTR_VIA, "async");
+    bool copy = ir_is_grouped_copy(op);
     if (!copy && op->code != OP_COMMIT && op->code != OP_ADVANCE) return false;
     g_ptr_array_add(pipeline->copies, op);
   }
-  if (!op || !ir_attribute_is(op, ATTR_VIA, "warp") || ir_attribute(op, ATTR_FIRST) ||
-      !is_slot(op->operands[1]) || !is_slot(op->operands[2]))
+  if (!op || !takes_fragments(op) || ir_attribute(op, ATTR_FIRST) || !is_slot(op->operands[1]) ||
+      !is_slot(op->operands[2]))
     return false;
   pipeline->product = op;
   pipeline->advance = op->next;
@@ -101,7 +109,7 @@ static IrExpr *load(const Pipeline *pipeline, IrBuilder *builder, unsigned which
   IrType type = ir_tile(module, whole.element, 2, extent, is_a ? pipeline->a_layout : pipeline->b_layout);
   IrExpr *part = ir_index(module, slot, 2, is_a ? all : k, is_a ? k : all);
   IrOp *get = ir_emit(builder, OP_GET, 1, part);
-  ir_attribute_set(get, ATTR_VIA, ir_name(module, "matrix"));
+  ir_mechanism_set(get, ir_mechanism_first(module, MECHANISM_GET));
   return ir_value(module, ir_result(get, is_a ? "a" : "b", type));
 }
 

@@ -11,6 +11,7 @@
  * the next tile: the ring of slots lets them drift apart, and the tensor cores stay busy. Named barriers
  * behind it need the threads of one warpgroup, not of all. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 #define GROUP_ROWS 64 /* of a group product */
@@ -26,15 +27,10 @@ typedef struct {
   bool possible;
 } Instances;
 
-static bool is_group_product(const IrOp *op)
-{
-  return op->code == OP_MMA && ir_attribute_is(op, ATTR_VIA, "group");
-}
-
 static void find_product(IrOp *op, void *data)
 {
   Instances *split = data;
-  if (is_group_product(op) && !split->product) split->product = op;
+  if (ir_is_grouped_product(op) && !split->product) split->product = op;
 }
 
 /* Tiles may be the accumulator's shape, some columns of it where rows are divided, or a row, a column or one
@@ -71,7 +67,7 @@ static void check_op(IrOp *op, void *data)
     if (is_part(op->operands[i])) split->possible = false;
   switch (op->code) {
   case OP_MMA:
-    if (!is_group_product(op) || op->operands[0]->kind != EXPR_VALUE ||
+    if (!ir_is_grouped_product(op) || op->operands[0]->kind != EXPR_VALUE ||
         !can_be_cut(split, &op->operands[0]->value->type))
       split->possible = false;
     break;

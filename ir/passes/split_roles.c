@@ -10,6 +10,7 @@
  * block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
  */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/cluster.h"
 #include "ir/resources.h"
@@ -222,7 +223,9 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   copy_region(role, builder, take->regions[0]);
   builder->mark = take->mark;
   IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
-  ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, frees_together(split) ? "warpgroup" : "warp"));
+  ir_attribute_set(
+      arrive, ATTR_BY,
+      ir_name(split->module, mechanism_issue_name(frees_together(split) ? ISSUE_WARPGROUP : ISSUE_WARP)));
   if (cluster_shares_slots(&split->cluster)) {
     ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
     if (cluster_in_two_dimensions(&split->cluster))
@@ -473,10 +476,12 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   IrType filled = ir_expr_type(split->kernel, fill->operands[0]); /* the tile or a part of it */
   ClusterSharers sharers;
   int divided = cluster_shared_dim(&split->cluster, fill, &sharers);
+  const Mechanism *engine = ir_mechanism_of(fill);
   for (unsigned d = 0; d < tensor->rank; d++) {
     int64_t extent = d < lead ? 1 : ir_tile_extent(&filled, d - lead);
     if (d >= lead && (int)(d - lead) == divided) extent /= sharers.count;
     if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
+    if (d >= lead && (int)d != inner) extent = tensor_box_side((unsigned)extent, engine->box_max);
     box[d] = ir_int(module, extent);
   }
   builder->mark = fill->mark;
@@ -706,7 +711,7 @@ static bool engine_fills(const Survey *survey)
 {
   bool engine = false;
   for (unsigned i = 0; i < survey->fills->len; i++)
-    engine |= ir_attribute_is(survey->fills->pdata[i], ATTR_VIA, "tensor");
+    engine |= ir_is_engine_copy(survey->fills->pdata[i]);
   return engine;
 }
 

@@ -23,11 +23,10 @@
  * turns). A tensor that is contiguous along the tile's rows (its operands have changed places) is staged as
  * it lies: matrices are put transposed, and a part is some columns of all rows. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
-
-#define FIRST_BARRIER 1 /* named barrier 0 is the block's */
 
 typedef struct {
   const IrPassContext *context;
@@ -35,7 +34,8 @@ typedef struct {
   IrFunction *kernel;
   unsigned next_barrier; /* the first named barrier that is free */
   unsigned long room;    /* bytes of shared memory that a store may take for itself */
-  bool turns;            /* instances take tiles in turn: one's epilogue runs while the other multiplies */
+  StagingRules rules;
+  bool turns; /* instances take tiles in turn: one's epilogue runs while the other multiplies */
 } Staging;
 
 /* Stores of one shape that follow one another; they are cut into the same columns. */
@@ -75,13 +75,13 @@ typedef struct {
 /* The instance's threads write the rows; else the copy engine does. */
 static bool by_threads(const IrOp *store)
 {
-  return ir_attribute_is(store, ATTR_VIA, "shared");
+  const Mechanism *mechanism = ir_mechanism_of(store);
+  return mechanism && !mechanism_is_asynchronous(mechanism);
 }
 
 static void collect_stores(IrOp *op, void *data)
 {
-  if (op->code == OP_STORE && (ir_attribute_is(op, ATTR_VIA, "tensor") || by_threads(op)))
-    g_ptr_array_add(data, op);
+  if (op->code == OP_STORE && ir_mechanism_of(op)) g_ptr_array_add(data, op);
 }
 
 static void note_barrier(IrOp *op, void *data)
@@ -113,8 +113,9 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   IrModule *module = parts->staging->module;
   int64_t extent[2] = {parts->rows * parts->instances, parts->width};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
-  unsigned swizzle =
-      parts->across ? STAGING_PANEL : staging_swizzle((unsigned)parts->width * number_bytes(element));
+  const StagingRules *rules = &parts->staging->rules;
+  unsigned row_bytes = (unsigned)parts->width * number_bytes(element);
+  unsigned swizzle = parts->across ? rules->panel : staging_swizzle(rules, row_bytes);
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, parts->slots));
@@ -137,7 +138,10 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   IrModule *module = parts->staging->module;
   const IrType *type = &tensor->type;
   IrExpr *box[IR_MAX_RANK];
-  int64_t rows = parts->across ? STAGING_PANEL / (int64_t)number_bytes(type->element) : parts->rows;
+  const StagingRules *rules = &parts->staging->rules;
+  const Mechanism *engine = ir_mechanism_of(store->store);
+  int64_t rows = parts->across ? (int64_t)(rules->panel / number_bytes(type->element))
+                               : (int64_t)tensor_box_side((unsigned)parts->rows, engine->box_max);
   unsigned row_bytes = (unsigned)parts->width * number_bytes(type->element);
   for (unsigned d = 0; d < type->rank; d++)
     box[d] = ir_int(module, d + 2 == type->rank ? rows : d + 1 == type->rank ? parts->width : 1);
@@ -145,7 +149,7 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   map->symbol = ir_symbol_unique(parts->staging->kernel, arena_printf(module->arena, "map_%s", tensor->name));
   ir_attribute_set(map, ATTR_BOX, ir_list(module, type->rank, box));
   ir_attribute_set(map, ATTR_SWIZZLE,
-                   ir_int(module, parts->across ? STAGING_PANEL : staging_swizzle(row_bytes)));
+                   ir_int(module, parts->across ? rules->panel : staging_swizzle(rules, row_bytes)));
   store->stage->map = map->symbol;
 }
 
@@ -355,7 +359,7 @@ static void emit_put(const Store *store, IrBuilder *builder, IrExpr *part)
 {
   IrModule *module = store->parts->staging->module;
   IrOp *put = ir_emit(builder, OP_PUT, 2, slot_rows(store), part);
-  ir_attribute_set(put, ATTR_VIA, ir_name(module, "matrix"));
+  ir_mechanism_set(put, ir_mechanism_first(module, MECHANISM_PUT));
 }
 
 /* Lanes along the rows, as many as their elements divide into. */
@@ -413,7 +417,7 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
   IrBuilder inner = one_thread(parts->staging, builder);
   IrOp *copy =
       ir_emit(&inner, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
-  ir_attribute_set(copy, ATTR_VIA, ir_name(module, "tensor"));
+  ir_mechanism_set(copy, ir_mechanism_of(store->store));
   ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->stage->map));
   if (ir_attribute(store->store, ATTR_CACHE))
     ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
@@ -441,9 +445,10 @@ static int64_t common_width(const Parts *parts, IrOp *const *stores, unsigned n)
     wide = MAX(wide, bytes);
   }
   if (parts->across)
-    return staging_width_across((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow);
-  return staging_width_in((unsigned)(parts->rows * parts->instances), (unsigned)parts->columns, narrow, wide,
-                          parts->staging->room);
+    return staging_width_across(&parts->staging->rules, (unsigned)(parts->rows * parts->instances),
+                                (unsigned)parts->columns, narrow);
+  return staging_width_in(&parts->staging->rules, (unsigned)(parts->rows * parts->instances),
+                          (unsigned)parts->columns, narrow, wide, parts->staging->room);
 }
 
 /* The first of the stores, as many as have a width in common. */
@@ -528,7 +533,7 @@ static void find_slots(Parts *parts, IrOp *const *stores, unsigned n)
   parts->slots =
       n == 1 ? spare_slots(parts, stores[0], rows * (unsigned long)columns * bytes) : STAGING_SLOTS;
   if (!alone || STAGING_SLOTS * rows * (unsigned long)columns * bytes <= parts->staging->room) return;
-  unsigned width = staging_width_least((unsigned)parts->columns, bytes);
+  unsigned width = staging_width_least(&parts->staging->rules, (unsigned)parts->columns, bytes);
   if (!width) return;
   parts->width = width;
   parts->slots = 1;
@@ -719,7 +724,11 @@ bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  Staging staging = {.context = context, .module = module, .kernel = kernel, .next_barrier = FIRST_BARRIER};
+  Staging staging = {.context = context,
+                     .module = module,
+                     .kernel = kernel,
+                     .next_barrier = NAMED_BARRIER_FIRST,
+                     .rules = staging_rules(context->gpu)};
   ir_region_visit(kernel->body, note_barrier, &staging);
   for (IrOp *op = kernel->body->first, *next; op; op = next) {
     next = op->next;

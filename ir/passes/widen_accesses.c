@@ -11,6 +11,7 @@
  * four pieces, each has all of one: four lanes then write 64 bytes of a row. Stores that a copy engine takes
  * out of shared memory need none of this. Many long chains in front of the exchange are paced (pace_results). */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 
 #define PIECES 4 /* of 8 columns, among the lanes of a row */
@@ -94,16 +95,14 @@ static const Layout *wide_layout(Widening *widening, const IrExpr *access, const
 static IrExpr *convert(Widening *widening, IrBuilder *builder, IrExpr *tile, const IrType *type)
 {
   IrOp *op = ir_emit(builder, OP_CONVERT, 1, tile);
-  ir_attribute_set(op, ATTR_VIA, ir_name(widening->module, "shuffle"));
+  ir_mechanism_set(op, ir_mechanism_issued(widening->module, MECHANISM_CONVERT, ISSUE_WARP));
   return ir_value(widening->module, ir_result(op, tile->value->name, *type));
 }
 
 static void widen_store(Widening *widening, IrOp *store)
 {
   IrExpr *value = store->operands[1];
-  if (value->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE) ||
-      ir_attribute_is(store, ATTR_VIA, "tensor"))
-    return;
+  if (value->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE) || ir_is_engine_copy(store)) return;
   const Layout *layout = wide_layout(widening, store->operands[0], &value->value->type);
   if (!layout) return;
   IrBuilder builder = ir_builder_before(store);

@@ -507,7 +507,7 @@ static bool execute_turn(Machine *m, Agent *agent, const Step *step)
 static bool execute_rendezvous(Machine *m, Agent *agent, const Step *step)
 {
   if (agent->waits != WAIT_NAMED && !check_registers(m, agent, step)) return true;
-  bool meets = ir_attribute(step->op, ATTR_EXCHANGE) || ir_attribute_is(step->op, ATTR_VIA, "shared");
+  bool meets = ir_attribute(step->op, ATTR_EXCHANGE) || ir_meets(step->op);
   if (!meets || agent_mask(agent)->count <= 32) return true;
   if (agent->waits != WAIT_NAMED && !check_whole_warps(m, agent, step)) return true;
   unsigned id = m->n_named - 1 - (agent->role < 0 ? 0 : 1 + agent->role_low / 32);

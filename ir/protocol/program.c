@@ -134,7 +134,7 @@ static void declare(IrOp *op, void *data)
   case OP_ROLE: declare_role(program, op); break;
   case OP_TURN: declare_turn(program, op); break;
   case OP_MMA:
-    if (!ir_attribute_is(op, ATTR_VIA, "group")) break;
+    if (!ir_is_asynchronous_product(op)) break;
     for (unsigned i = 0; i < 2 && i < op->n_operands; i++)
       if (op->operands[i]->kind == EXPR_VALUE) program->registers[op->operands[i]->value->id] = true;
     break;
@@ -309,9 +309,7 @@ static void compile_copy(Program *program, Step *step, const IrOp *op)
   if (!step->n_places) return;
   Reference ignored;
   step->flag = place_reference(program, op->operands[0], &ignored);
-  step->how = ir_attribute_is(op, ATTR_VIA, "tensor")  ? HOW_TENSOR
-              : ir_attribute_is(op, ATTR_VIA, "async") ? HOW_ASYNC
-                                                       : HOW_THREADS;
+  step->how = ir_is_engine_copy(op) ? HOW_TENSOR : ir_is_grouped_copy(op) ? HOW_ASYNC : HOW_THREADS;
   if (step->how != HOW_TENSOR) return;
   check_box(program, op, &step->places[0]);
   if (step->flag) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
@@ -415,10 +413,10 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     return true;
   case OP_STORE_PARTIAL: step->scalar[0] = scalar_new(program, op->operands[1]); return true;
   case OP_MMA:
-    step->how = ir_attribute_is(op, ATTR_VIA, "group") ? HOW_PRODUCT : HOW_THREADS;
+    step->how = ir_is_asynchronous_product(op) ? HOW_PRODUCT : HOW_THREADS;
     return step->n_places || step->n_reads;
   case OP_REDUCE: return ir_attribute(op, ATTR_EXCHANGE) != NULL || step->n_reads;
-  case OP_CONVERT: return ir_attribute_is(op, ATTR_VIA, "shared") || step->n_reads;
+  case OP_CONVERT: return ir_meets(op) || step->n_reads;
   default: return step->n_places || step->n_reads;
   }
 }

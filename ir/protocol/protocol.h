@@ -15,6 +15,7 @@
  * whether they happen to run in the right order in one schedule does not matter. */
 #pragma once
 #include "ir/ir.h"
+#include "ir/mechanism.h"
 #include <string.h>
 
 #define PROTOCOL_MAX_THREADS 1024

@@ -85,6 +85,20 @@ def folder_of(name):
     return None
 
 
+MECHANISM = re.compile(r'"(group|warp|fma|tensor|async|plain|shared|matrix)"')
+MECHANISM_ASKED = re.compile(r"ir_attribute_is\([^,]*, *ATTR_VIA")
+
+
+def check_mechanisms(files):
+    """Passes ask a row of ir/mechanisms.def for a property, never for its name."""
+    for name in files:
+        if not name.startswith("ir/") or not name.endswith(".c"):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            if MECHANISM_ASKED.search(line) or (name.startswith("ir/passes/") and MECHANISM.search(line)):
+                yield name, number, "knows a mechanism by name: ask ir_mechanism_of() for a property"
+
+
 def check_includes(files):
     for name in files:
         folder = folder_of(name)

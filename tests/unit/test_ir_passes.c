@@ -1,6 +1,7 @@
 /* Passes on text: every tests/ir/passes/PASS/NAME.ir holds a module, the line "; ---- after", and the module
  * that the pass makes of it, as printed; a header line `gpu NAME` says for which GPU. A test is a file;
  * ADLGEN_UPDATE=1 writes what comes out into it. */
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +25,12 @@ static char *run_pass(const char *path, const char *text, gsize length, const Ir
   g_autoptr(IrModule) module = ir_read(source, &error);
   g_autoptr(Gpu) gpu = module != NULL && module->gpu != NULL ? gpu_load(module->gpu, &error) : NULL;
   IrPassContext context = {.gpu = gpu};
+  Mechanism rows[MECHANISM_COUNT];
+  mechanisms_read(gpu, rows);
+  if (module != NULL) {
+    module->mechanisms = rows;
+    module->n_mechanisms = MECHANISM_COUNT;
+  }
   bool done = module != NULL && error == NULL && ir_verify(module, NULL, &error) &&
               pass->run(module, &context, &error) && ir_verify(module, pass->name, &error);
   if (done) return ir_print(module);

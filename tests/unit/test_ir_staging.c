@@ -7,10 +7,12 @@
 
 #include <cmocka.h>
 
+static const StagingRules all = {.swizzles = 32 | 64 | 128, .sector = 32, .panel = 128};
+
 /* Accesses to the busiest bank when eight rows of 16 bytes are written, the swizzle applied byte by byte. */
 static unsigned busiest_bank(unsigned row_bytes)
 {
-  unsigned hits[32] = {0}, most = 0, swizzle = staging_swizzle(row_bytes);
+  unsigned hits[32] = {0}, most = 0, swizzle = staging_swizzle(&all, row_bytes);
   for (unsigned row = 0; row < 8; row++)
     for (unsigned byte = 0; byte < 16; byte += 4) {
       unsigned at = row * row_bytes + byte;
@@ -27,43 +29,43 @@ static void test_widths(void **state)
   for (unsigned r = 0; r < G_N_ELEMENTS(rows); r++)
     for (unsigned columns = 16; columns <= 256; columns += 16)
       for (unsigned bytes = 2; bytes <= 4; bytes *= 2) {
-        unsigned width = staging_width(rows[r], columns, bytes, bytes);
+        unsigned width = staging_width(&all, rows[r], columns, bytes, bytes);
         assert_true(width && width * bytes % 16 == 0 && columns % width * bytes % 32 == 0);
         assert_true(width * bytes <= 224);
         if (columns % 32 == 0) assert_true(width * bytes >= 64);
         assert_true(width == columns || width * bytes % 32 == 0);
         if (columns % 16 == 0 && width * bytes >= 64) assert_true(busiest_bank(width * bytes) <= 4);
         if (columns % width) assert_true(width * bytes >= 64); /* else there is nothing to gain */
-        assert_int_equal(staging_bytes(rows[r], columns, bytes),
+        assert_int_equal(staging_bytes(&all, rows[r], columns, bytes),
                          2 * rows[r] * (width + columns % width) * bytes);
       }
 }
 
 static void test_known(void **state)
 {
-  assert_int_equal(staging_width(128, 256, 2, 2), 64);
-  assert_int_equal(staging_width(128, 144, 2, 2), 48);
-  assert_int_equal(staging_width(256, 160, 2, 2), 32);
+  assert_int_equal(staging_width(&all, 128, 256, 2, 2), 64);
+  assert_int_equal(staging_width(&all, 128, 144, 2, 2), 48);
+  assert_int_equal(staging_width(&all, 256, 160, 2, 2), 32);
   /* 16 would divide them: five parts of 32 and one of 16 */
-  assert_int_equal(staging_width(256, 176, 2, 2), 32);
-  assert_int_equal(staging_width(128, 208, 2, 2), 32);
-  assert_int_equal(staging_width(256, 192, 2, 2), 32);
+  assert_int_equal(staging_width(&all, 256, 176, 2, 2), 32);
+  assert_int_equal(staging_width(&all, 128, 208, 2, 2), 32);
+  assert_int_equal(staging_width(&all, 256, 192, 2, 2), 32);
   /* a narrow and a wide output of one tile have the same columns in a part */
-  unsigned both = staging_width(128, 256, 1, 4);
+  unsigned both = staging_width(&all, 128, 256, 1, 4);
   assert_true(both % 16 == 0 && both * 4 <= 224);
-  assert_int_equal(staging_width(128, 8, 1, 1), 0);
+  assert_int_equal(staging_width(&all, 128, 8, 1, 1), 0);
 }
 
 /* One part of two sectors a row; a rest of whole sectors, or none such. */
 static void test_least(void **state)
 {
-  assert_int_equal(staging_width_least(176, 2), 32);
-  assert_int_equal(staging_bytes_least(256, 176, 2), 256 * (32 + 16) * 2);
-  assert_int_equal(staging_bytes_least(256, 192, 2), 256 * 32 * 2);
-  assert_int_equal(staging_bytes_least(256, 192, 4), 256 * 16 * 4);
-  assert_int_equal(staging_bytes_least(256, 192, 1), 256 * 64);
-  assert_int_equal(staging_bytes_least(256, 168, 2), 0);
-  assert_int_equal(staging_bytes_least(256, 32, 2), 0);
+  assert_int_equal(staging_width_least(&all, 176, 2), 32);
+  assert_int_equal(staging_bytes_least(&all, 256, 176, 2), 256 * (32 + 16) * 2);
+  assert_int_equal(staging_bytes_least(&all, 256, 192, 2), 256 * 32 * 2);
+  assert_int_equal(staging_bytes_least(&all, 256, 192, 4), 256 * 16 * 4);
+  assert_int_equal(staging_bytes_least(&all, 256, 192, 1), 256 * 64);
+  assert_int_equal(staging_bytes_least(&all, 256, 168, 2), 0);
+  assert_int_equal(staging_bytes_least(&all, 256, 32, 2), 0);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* Between the files graph_infer*.c only. Functions that can fail report to at->error and give false. */
+/* Between the files infer*.c only. Functions that can fail report to at->error and give false. */
 #pragma once
 #include "generator/front/private.h"
 
@@ -33,7 +33,7 @@ typedef struct {
 } List;
 bool infer_list(Inference *at, const ListArgument *argument, List *list);
 
-/* graph_infer_views.c: operators of class VIEW, each the shape of its first output. */
+/* infer_views.c: operators of class VIEW, each the shape of its first output. */
 bool infer_split(Inference *at, Shape *shape);
 bool infer_transpose(Inference *at, Shape *shape);
 bool infer_slice(Inference *at, Shape *shape);

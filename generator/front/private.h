@@ -1,7 +1,6 @@
-/* Between the files graph*.c only. */
+/* Between the files of front/ only. */
 #pragma once
-#include "base/document.h"
-#include "generator/front/graph.h"
+#include "generator/front/builder.h"
 #include "generator/front/onnx.h"
 
 /* Type of a tensor whose inference failed: what depends on it is not reported again. */
@@ -16,49 +15,52 @@ bool graph_infer(Graph *graph, GError **error);
 /* "[M, 4096]"; g_free. */
 char *graph_shape_text(const Symbolic *const *shape, unsigned rank);
 
-/* State of reading an op description. */
+/* An output of the graph, looked up when all tensors are known. */
 typedef struct {
+  const char *name;
+  Mark mark;
+} BuilderOutput;
+
+struct GraphBuilder {
   Graph *graph;
+  const GraphValueFormat *format;
   GHashTable *tensors; /* name -> GraphTensor */
   GArray *dims;        /* GraphDim in order of appearance */
-  GPtrArray *inputs, *constants, *computed, *nodes, *outputs;
+  GArray *wanted;      /* BuilderOutput */
+  GPtrArray *inputs, *constants, *computed, *outputs;
+  GPtrArray *formed;      /* nodes without a fault, in the format's order; */
+  GPtrArray *nodes;       /* and in topological order */
+  GPtrArray *all;         /* nodes, faulty ones too, */
+  GPtrArray *input_names; /* and const char ** of each, NULL: not known */
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
   const GraphBinding *bindings;
   unsigned n_bindings;
   GError **error;
-  bool failed;
-} Reader;
+  bool failed, failed_before;
+};
 
-void reader_report(Reader *reader, ErrorCode code, const Mark *mark, const char *id, const char *hint,
-                   const char *format, ...) G_GNUC_PRINTF(6, 7);
 /* "did you mean `x`?" for the nearest of a NULL-terminated list, else otherwise (which may be NULL); g_free.
  */
-char *reader_suggest(const char *name, const char *const *candidates, const char *otherwise);
-/* The document's helpers, with faults noted in the reader. */
-bool reader_finish(Reader *reader, Node *mapping, const char *const *known);
-bool reader_string(Reader *reader, Node *node, const char **value);
-bool reader_integer(Reader *reader, Node *node, int64_t *value);
-bool reader_is(Reader *reader, Node *node, NodeKind kind, const char *what);
-Node *reader_require(Reader *reader, Node *mapping, const char *key); /* NULL: reported */
-bool reader_type(Reader *reader, Node *node, NumberType *type);
+char *builder_suggest(const char *name, const char *const *candidates, const char *otherwise);
 /* Puts a tensor into a list and the table of names. */
-void reader_define(Reader *reader, GraphTensor *tensor, GPtrArray *list);
+void builder_define(GraphBuilder *builder, GraphTensor *tensor, GPtrArray *list);
 /* Every known tensor name, NULL-terminated, for did-you-mean; g_free the array only. */
-const char **reader_tensor_names(Reader *reader);
-/* graph_nodes.c: the nodes, linked to their tensors and brought into topological order; the graph's outputs.
- */
-void reader_nodes(Reader *reader, Node *node);
-void reader_outputs(Reader *reader, Node *node);
-/* graph_onnx.c: what ONNX's definition says beside ours. Of a node whose operator we lack: what is wrong with its
- * attributes (NULL: none) is wrong, not unsupported. */
-void reader_check_attributes(Reader *reader, Node *attributes, const Node *node, const OnnxOperator *op);
+const char **builder_tensor_names(GraphBuilder *builder);
+/* builder_dims.c: dimensions that inputs name by themselves; then, when all is known: every symbol is defined and used,
+ * bindings hold, shapes are settled; and the order in which kernels take them. */
+void builder_declare_plain_symbols(GraphBuilder *builder, const GraphTensor *tensor, const Mark *marks);
+void builder_settle_dims(GraphBuilder *builder);
+void builder_order_dims(GraphBuilder *builder);
+/* builder_nodes.c: links all nodes to their tensors and brings them into topological order; finds the outputs. */
+void builder_link(GraphBuilder *builder);
+/* builder_onnx.c: what ONNX's definition says beside ours. Of a node whose operator we lack: what is wrong with its
+ * attributes is wrong, not unsupported. */
+void builder_check_attributes(GraphBuilder *builder, const GraphNodeSpec *spec, const OnnxOperator *op);
 /* Reports an attribute that ONNX has in other versions of the node's operator only, and gives true. */
-bool reader_refuse_attribute_of_version(Reader *reader, const GraphNode *node, const char *name,
-                                        const Mark *mark);
+bool builder_refuse_attribute_of_version(GraphBuilder *builder, const GraphNode *node, const char *name,
+                                         const Mark *mark);
 /* The types of inputs, where they are known, of nodes that inference leaves out: with operators or types that we
  * lack. */
-void reader_check_types(Reader *reader);
-/* graph_data.c: type, shape and data of a constant. */
-void reader_data(Reader *reader, Node *node, GraphTensor *tensor);
-/* graph_unused.c: fills graph->warnings. */
+void builder_check_types(GraphBuilder *builder);
+/* unused.c: fills graph->warnings. */
 void graph_warn_of_unused(Graph *graph);

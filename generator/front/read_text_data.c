@@ -1,10 +1,10 @@
 /* Values of constants written in an op description. */
-#include "generator/front/private.h"
+#include "generator/front/read_text.h"
 #include <math.h>
 #include <string.h>
 
 typedef struct {
-  Reader *reader;
+  GraphBuilder *builder;
   GraphTensor *tensor;
   guint8 *bytes;
   size_t n, capacity; /* elements */
@@ -14,8 +14,8 @@ typedef struct {
 static void bad_value(DataReader *data, Node *node)
 {
   data->ok = false;
-  reader_report(data->reader, ERROR_INPUT, &node->mark, "out-of-range", NULL, "%s does not fit into %s",
-                node->text, number_name(data->tensor->type));
+  graph_builder_report(data->builder, ERROR_INPUT, &node->mark, "out-of-range", NULL,
+                       "%s does not fit into %s", node->text, number_name(data->tensor->type));
 }
 
 static bool read_special_float(const Node *node, double *value)
@@ -36,7 +36,7 @@ static void read_integer_element(DataReader *data, Node *node, guint8 *element)
 {
   int64_t value;
   unsigned bits = number_bits(data->tensor->type);
-  if (!reader_integer(data->reader, node, &value)) {
+  if (!text_integer(data->builder, node, &value)) {
     data->ok = false;
     return;
   }
@@ -67,14 +67,14 @@ static void read_element(DataReader *data, Node *node)
   }
   bool truth = false, ok;
   if (number_class(type) == NUMBER_BOOLEAN) {
-    ok = node_boolean(node, &truth, data->reader->error);
+    ok = node_boolean(node, &truth, graph_builder_error(data->builder));
     *element = truth;
   } else {
-    ok = read_special_float(node, &number) || node_number(node, &number, data->reader->error);
+    ok = read_special_float(node, &number) || node_number(node, &number, graph_builder_error(data->builder));
     if (ok) number_from_double(type, number, false, element);
     if (ok && isfinite(number) && !isfinite(number_to_double(type, element))) bad_value(data, node);
   }
-  if (!ok) data->ok = false, data->reader->failed = true;
+  if (!graph_builder_note(data->builder, ok)) data->ok = false;
 }
 
 /* Flat, or nested as the shape says. */
@@ -90,14 +90,14 @@ static void read_elements(DataReader *data, Node *node, unsigned depth)
   bool checked = nested || depth > 0;
   if (checked &&
       (depth >= tensor->rank || !symbolic_is_constant(tensor->shape[depth], &extent) || extent != node->n)) {
-    reader_report(data->reader, ERROR_INPUT, &node->mark, "shape", NULL,
-                  "a list of %u does not fit the shape at depth %u", node->n, depth + 1);
+    graph_builder_report(data->builder, ERROR_INPUT, &node->mark, "shape", NULL,
+                         "a list of %u does not fit the shape at depth %u", node->n, depth + 1);
     data->ok = false;
     return;
   }
   for (unsigned i = 0; i < node->n && data->ok && data->n <= data->capacity; i++) {
     if (nested != (node->items[i]->kind == NODE_SEQUENCE)) {
-      reader_is(data->reader, node->items[i], nested ? NODE_SEQUENCE : NODE_SCALAR, NULL);
+      text_is(data->builder, node->items[i], nested ? NODE_SEQUENCE : NODE_SCALAR, NULL);
       data->ok = false;
       return;
     }
@@ -105,16 +105,17 @@ static void read_elements(DataReader *data, Node *node, unsigned depth)
   }
 }
 
-void reader_data(Reader *reader, Node *node, GraphTensor *tensor)
+void text_data(GraphBuilder *b, Node *node, GraphTensor *tensor)
 {
   /* A document cannot hold more elements than it has characters. */
-  size_t capacity = MIN(tensor->n_elements, reader->graph->source->length);
-  DataReader data = {reader, tensor, NULL, 0, capacity, true};
-  data.bytes = arena_alloc(reader->graph->arena, capacity * number_bytes(tensor->type));
+  size_t capacity = MIN(tensor->n_elements, node->mark.source->length);
+  DataReader data = {b, tensor, NULL, 0, capacity, true};
+  data.bytes = arena_alloc(graph_builder_arena(b), capacity * number_bytes(tensor->type));
   read_elements(&data, node, 0);
   if (!data.ok) return;
   if (data.n != tensor->n_elements)
-    reader_report(reader, ERROR_INPUT, &node->mark, "shape", NULL, "%s values for a constant of %zu elements",
-                  data.n > tensor->n_elements ? "too many" : "too few", tensor->n_elements);
+    graph_builder_report(b, ERROR_INPUT, &node->mark, "shape", NULL,
+                         "%s values for a constant of %zu elements",
+                         data.n > tensor->n_elements ? "too many" : "too few", tensor->n_elements);
   tensor->data = data.bytes;
 }

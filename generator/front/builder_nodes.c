@@ -1,0 +1,403 @@
+/* Nodes: operators, attributes, links, order. */
+#include "generator/front/order.h"
+#include "generator/front/private.h"
+#include <limits.h>
+#include <string.h>
+
+/* ---- operators ---- */
+
+/* An operator that we lack. Of a domain that is not ONNX's nobody knows the operators. */
+static void refuse_operator(GraphBuilder *b, const Mark *mark, const char *domain, const char *name,
+                            const OnnxOperator *onnx)
+{
+  unsigned opset = b->graph->opset;
+  const OnnxOperator *newer = onnx_newer(domain, name, opset);
+  bool own = !*domain || !strcmp(domain, "ai.onnx");
+  if (onnx && !onnx->inputs) {
+    graph_builder_report(b, ERROR_INPUT, mark, "opset", NULL,
+                         "%s is no operator since opset %u, and this graph is of %u", name, onnx->since,
+                         opset);
+  } else if (onnx && own) {
+    const char *note = operator_note(name);
+    graph_builder_report(b, ERROR_UNSUPPORTED, mark, "unsupported-operator",
+                         note ? note : "`adlgen ops` lists what is", "ONNX operator `%s` is not supported",
+                         name);
+  } else if (onnx || !onnx_has_domain(domain)) {
+    graph_builder_report(b, ERROR_UNSUPPORTED, mark, "unsupported-operator",
+                         "adlgen has operators of ONNX's own domain, \"\"; `adlgen ops` lists them",
+                         "operator `%s` of domain `%s` is not supported", name, domain);
+  } else if (own && newer) {
+    g_autofree char *hint = g_strdup_printf("set `opset` to %u or more", newer->since);
+    const char *note = operator_note(name);
+    graph_builder_report(b, ERROR_INPUT, mark, "opset", note ? note : hint,
+                         "%s is an operator since opset %u, not in %u", name, newer->since, opset);
+  } else if (own) {
+    g_autofree char *hint = operator_suggest(name);
+    graph_builder_report(b, ERROR_INPUT, mark, "unknown-operator",
+                         hint ? hint : "`adlgen ops` lists the operators", "unknown operator `%s`", name);
+  } else {
+    graph_builder_report(b, ERROR_INPUT, mark, "unknown-operator", "ONNX's own domain is \"\"",
+                         "unknown operator `%s` in domain `%s`", name, domain);
+  }
+}
+
+static void find_operator(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
+{
+  if (!spec->op) return;
+  const Operator *newer;
+  node->onnx = onnx_find(spec->domain, spec->op, b->graph->opset);
+  node->op = operator_find(spec->domain, spec->op, b->graph->opset, &newer);
+  if (node->op) return;
+  refuse_operator(b, &spec->op_mark, spec->domain, spec->op, node->onnx);
+  if (node->onnx && !node->onnx->inputs) node->onnx = NULL;
+}
+
+/* ---- attributes ---- */
+
+static bool integer_of(GraphBuilder *b, const void *value, int64_t *integer)
+{
+  return graph_builder_note(b, b->format->integer(value, integer, b->error));
+}
+
+/* 0, ONNX's number for no type, is as good as absent where a type is optional. */
+static void set_type(GraphBuilder *b, const void *value, const OperatorAttribute *row,
+                     GraphAttribute *attribute)
+{
+  NumberType type = NUMBER_F32;
+  int64_t number;
+  unsigned foreign;
+  const char *name;
+  if (!b->format->is_number(value)) {
+    if (graph_builder_note(b, b->format->string(value, &name, b->error)))
+      graph_builder_type(b, name, &attribute->mark, &type, &foreign);
+  } else if (!integer_of(b, value, &number)) {
+    return;
+  } else if (!number && !row->required) {
+    attribute->integer = OPERATOR_NO_TYPE;
+    return;
+  } else if (!onnx_type_name(number)) {
+    graph_builder_report(b, ERROR_INPUT, &attribute->mark, "unknown-type", NULL,
+                         "ONNX has no type number %" G_GINT64_FORMAT, number);
+  } else if (!onnx_type_ours(number, &type)) {
+    graph_builder_report(b, ERROR_UNSUPPORTED, &attribute->mark, "unsupported-type", NULL,
+                         "type %s (ONNX's number %" G_GINT64_FORMAT ") is not supported",
+                         onnx_type_name(number), number);
+  }
+  attribute->integer = type;
+}
+
+static void set_choice(GraphBuilder *b, const void *value, const OperatorAttribute *row,
+                       GraphAttribute *attribute)
+{
+  const char *text;
+  if (!graph_builder_note(b, b->format->string(value, &text, b->error))) return;
+  for (unsigned i = 0; row->choices[i]; i++)
+    if (!strcmp(row->choices[i], text)) {
+      attribute->text = row->choices[i];
+      return;
+    }
+  g_autofree char *choices = g_strjoinv(", ", (char **)row->choices);
+  g_autofree char *list = g_strdup_printf("one of: %s", choices);
+  graph_builder_report(b, ERROR_INPUT, &attribute->mark, "bad-attribute", list,
+                       "`%s` is not a value of attribute `%s`", text, row->name);
+}
+
+static void set_integers(GraphBuilder *b, const void *value, GraphAttribute *attribute)
+{
+  unsigned count;
+  if (!graph_builder_note(b, b->format->list(value, "integers", &count, b->error))) return;
+  int64_t *integers = arena_new_array(b->graph->arena, int64_t, count);
+  for (unsigned i = 0; i < count; i++)
+    integer_of(b, b->format->item(value, i), &integers[i]);
+  attribute->integers = integers;
+  attribute->n = count;
+}
+
+static void set_attribute(GraphBuilder *b, const void *value, const OperatorAttribute *row,
+                          GraphAttribute *attribute)
+{
+  attribute->given = true;
+  attribute->mark = b->format->mark(value);
+  switch (row->kind) {
+  case ATTRIBUTE_INT: integer_of(b, value, &attribute->integer); return;
+  case ATTRIBUTE_FLOAT: graph_builder_note(b, b->format->number(value, &attribute->number, b->error)); return;
+  case ATTRIBUTE_INTS: set_integers(b, value, attribute); return;
+  case ATTRIBUTE_STRING: set_choice(b, value, row, attribute); return;
+  case ATTRIBUTE_TYPE: set_type(b, value, row, attribute); return;
+  }
+}
+
+static void refuse_attribute(GraphBuilder *b, const GraphNode *node, const char *name, const Mark *mark)
+{
+  const Operator *op = node->op;
+  if (node->onnx && onnx_attribute(node->onnx, name, NULL)) {
+    graph_builder_report(b, ERROR_UNSUPPORTED, mark, "unsupported-attribute", NULL,
+                         "attribute `%s` of %s is not supported", name, op->name);
+    return;
+  }
+  const char *known[OPERATOR_MAX_ATTRIBUTES + 1] = {NULL};
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    known[i] = op->attributes[i].name;
+  g_autofree char *list = g_strjoinv(", ", (char **)known);
+  g_autofree char *all = *list ? g_strdup_printf("its attributes: %s", list) : g_strdup("it takes none");
+  const char *meant = operator_suggest_attribute(op, name);
+  g_autofree char *hint =
+      meant ? g_strdup_printf("did you mean `%s`?", meant) : builder_suggest(name, known, all);
+  graph_builder_report(b, ERROR_INPUT, mark, "unknown-attribute", hint, "%s has no attribute `%s`", op->name,
+                       name);
+}
+
+static void set_attributes(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
+{
+  const Operator *op = node->op;
+  node->attributes = arena_new_array(b->graph->arena, GraphAttribute, op->n_attributes);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    node->attributes[i] = (GraphAttribute){.integer = op->attributes[i].integer,
+                                           .number = op->attributes[i].number,
+                                           .text = op->attributes[i].text,
+                                           .mark = node->mark};
+  for (unsigned i = 0; i < spec->n_attributes; i++) {
+    const GraphAttributeSpec *attribute = &spec->attributes[i];
+    int index = operator_attribute_index(op, attribute->name);
+    if (builder_refuse_attribute_of_version(b, node, attribute->name, &attribute->name_mark)) continue;
+    if (index >= 0)
+      set_attribute(b, attribute->value, &op->attributes[index], &node->attributes[index]);
+    else
+      refuse_attribute(b, node, attribute->name, &attribute->name_mark);
+  }
+  for (unsigned i = 0; i < op->n_attributes && !spec->attributes_faulty; i++)
+    if (op->attributes[i].required && !node->attributes[i].given)
+      graph_builder_report(b, ERROR_INPUT, &spec->mark, "missing-attribute", NULL,
+                           "%s needs the attribute `%s`", op->name, op->attributes[i].name);
+}
+
+/* ---- nodes ---- */
+
+/* By our definition, or ONNX's where we lack the operator. */
+static void check_arity(GraphBuilder *b, const GraphNode *node, bool output, unsigned n, const Mark *mark)
+{
+  const Operator *op = node->op;
+  const OnnxOperator *onnx = node->onnx;
+  if (!op && !onnx) return;
+  unsigned min = output ? (op ? op->min_outputs : onnx->min_outputs) : op ? op->min_inputs : onnx->min_inputs;
+  unsigned max = output ? (op ? op->max_outputs : onnx->max_outputs) : op ? op->max_inputs : onnx->max_inputs;
+  if (n >= min && n <= max) return;
+  g_autofree char *range = max == UINT_MAX ? g_strdup_printf("at least %u", min)
+                           : min == max    ? g_strdup_printf("%u", min)
+                                           : g_strdup_printf("%u to %u", min, max);
+  graph_builder_report(b, ERROR_INPUT, mark, "arity", NULL, "%s takes %s %s%s, not %u",
+                       op ? op->name : onnx->name, range, output ? "output" : "input", max == 1 ? "" : "s",
+                       n);
+}
+
+static bool is_required(const GraphNode *node, unsigned input)
+{
+  if (node->op) return input < node->op->min_inputs;
+  return node->onnx && input < node->onnx->min_inputs && !onnx_input(node->onnx, input).optional;
+}
+
+/* The outputs are defined even when the node is faulty: what reads them is not to blame. */
+static void add_outputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
+{
+  if (!spec->outputs) return;
+  check_arity(b, node, true, spec->n_outputs, &spec->outputs_mark);
+  node->n_outputs = spec->n_outputs;
+  node->outputs = arena_new_array(b->graph->arena, GraphTensor *, spec->n_outputs);
+  for (unsigned i = 0; i < spec->n_outputs; i++) {
+    const GraphNameSpec *output = &spec->outputs[i];
+    if (!output->name) continue;
+    if (!*output->name) {
+      if (i == 0)
+        graph_builder_report(b, ERROR_INPUT, &output->mark, "bad-name", NULL,
+                             "the first output needs a name");
+      continue;
+    }
+    node->outputs[i] = graph_tensor_new(b->graph, output->name, TENSOR_COMPUTED, output->mark);
+    node->outputs[i]->producer = node;
+    builder_define(b, node->outputs[i], b->computed);
+  }
+}
+
+/* Names only; the tensors are looked up when all are known. */
+static const char **add_inputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
+{
+  if (!spec->inputs) return NULL;
+  check_arity(b, node, false, spec->n_inputs, &spec->inputs_mark);
+  Arena *arena = b->graph->arena;
+  const char **names = arena_new_array(arena, const char *, spec->n_inputs);
+  Mark *marks = arena_new_array(arena, Mark, spec->n_inputs);
+  node->n_inputs = spec->n_inputs;
+  node->inputs = arena_new_array(arena, GraphTensor *, spec->n_inputs);
+  node->input_marks = marks;
+  for (unsigned i = 0; i < spec->n_inputs; i++) {
+    marks[i] = spec->inputs[i].mark;
+    if (!spec->inputs[i].name) continue;
+    names[i] = arena_strdup(arena, spec->inputs[i].name);
+    if (!*names[i] && is_required(node, i))
+      graph_builder_report(b, ERROR_INPUT, &marks[i], "missing-input", NULL, "input %u of %s is required",
+                           i + 1, node->op ? node->op->name : node->onnx->name);
+  }
+  return names;
+}
+
+static void link_inputs(GraphBuilder *b, GraphNode *node, const char **names)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    if (!names[i] || !*names[i]) continue;
+    node->inputs[i] = g_hash_table_lookup(b->tensors, names[i]);
+    if (node->inputs[i]) continue;
+    g_autofree const char **known = builder_tensor_names(b);
+    g_autofree char *hint = builder_suggest(names[i], known, NULL);
+    graph_builder_report(b, ERROR_INPUT, &node->input_marks[i], "undefined-tensor", hint,
+                         "tensor `%s` is not defined", names[i]);
+  }
+}
+
+void graph_builder_open_node(GraphBuilder *b)
+{
+  b->failed_before = b->failed_before || b->failed;
+  b->failed = false;
+}
+
+void graph_builder_close_node(GraphBuilder *b, const GraphNodeSpec *spec)
+{
+  GraphNode *node = arena_new_object(b->graph->arena, GraphNode);
+  node->mark = spec->mark;
+  node->name = arena_strdup(b->graph->arena, spec->name);
+  find_operator(b, spec, node);
+  const char **names = add_inputs(b, spec, node);
+  if (node->op)
+    set_attributes(b, spec, node);
+  else if (node->onnx && !spec->attributes_faulty)
+    builder_check_attributes(b, spec, node->onnx);
+  add_outputs(b, spec, node);
+  g_ptr_array_add(b->all, node);
+  g_ptr_array_add(b->input_names, names);
+  if (!node->op && node->onnx) g_ptr_array_add(b->unsupported, node);
+  if (!b->failed)
+    g_ptr_array_add(b->formed, node);
+  else
+    for (unsigned i = 0; i < node->n_outputs; i++)
+      if (node->outputs[i]) node->outputs[i]->producer = NULL;
+  b->failed = b->failed || b->failed_before;
+  b->failed_before = false;
+}
+
+/* ---- order ---- */
+
+/* An input whose producer is not done. */
+static GraphTensor *waits_for(const GraphNode *node, const bool *done)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    GraphTensor *input = node->inputs[i];
+    if (input && input->producer && !done[input->producer->index]) return input;
+  }
+  return NULL;
+}
+
+/* Follows what is waited for until a node comes up again: from there on it is a cycle. */
+static void report_cycle(GraphBuilder *b, GPtrArray *nodes, const bool *done)
+{
+  GraphNode *node = NULL;
+  g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < nodes->len && !node; i++)
+    if (!done[i]) node = nodes->pdata[i];
+  while (g_hash_table_add(seen, node))
+    node = waits_for(node, done)->producer;
+  GraphNode *start = node;
+  g_autoptr(GString) path = g_string_new(NULL);
+  unsigned n = 0;
+  do {
+    GraphTensor *tensor = waits_for(node, done);
+    if (n++ < 8) g_string_append_printf(path, "%s`%s`", n > 1 ? " from " : "", tensor->name);
+    node = tensor->producer;
+  } while (node != start);
+  g_string_append(path, n > 8 ? " from ... from itself" : " from itself");
+  graph_builder_report(b, ERROR_INPUT, &start->mark, "cycle", NULL, "the nodes form a cycle: %s", path->str);
+}
+
+/* A sorted file keeps its order. */
+static void order_nodes(GraphBuilder *b, GPtrArray *nodes)
+{
+  g_autofree bool *done = g_new0(bool, nodes->len + 1);
+  g_autofree unsigned *order = g_new(unsigned, nodes->len + 1);
+  g_autoptr(GArray) edges = g_array_new(FALSE, FALSE, sizeof(OrderEdge));
+  for (unsigned i = 0; i < nodes->len; i++)
+    ((GraphNode *)nodes->pdata[i])->index = i;
+  for (unsigned i = 0; i < nodes->len; i++) {
+    const GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      OrderEdge edge = {.second = i};
+      if (!node->inputs[j] || !node->inputs[j]->producer) continue;
+      edge.first = node->inputs[j]->producer->index;
+      g_array_append_val(edges, edge);
+    }
+  }
+  unsigned n = order_by_rounds(nodes->len, (const OrderEdge *)(void *)edges->data, edges->len, order);
+  for (unsigned i = 0; i < n; i++) {
+    done[order[i]] = true;
+    g_ptr_array_add(b->nodes, nodes->pdata[order[i]]);
+  }
+  if (n < nodes->len) report_cycle(b, nodes, done);
+  for (unsigned i = 0; i < b->nodes->len; i++)
+    ((GraphNode *)b->nodes->pdata[i])->index = i;
+}
+
+static void add_consumers(GraphBuilder *b)
+{
+  Arena *arena = b->graph->arena;
+  for (unsigned pass = 0; pass < 2; pass++)
+    for (unsigned i = 0; i < b->nodes->len; i++) {
+      GraphNode *node = b->nodes->pdata[i];
+      for (unsigned j = 0; j < node->n_inputs; j++) {
+        GraphTensor *tensor = node->inputs[j];
+        if (!tensor) continue;
+        if (pass && !tensor->consumers) {
+          tensor->consumers = arena_new_array(arena, GraphNode *, tensor->n_consumers);
+          tensor->n_consumers = 0;
+        }
+        if (pass) tensor->consumers[tensor->n_consumers] = node;
+        tensor->n_consumers++;
+      }
+    }
+}
+
+/* ---- outputs of the graph ---- */
+
+void graph_builder_output(GraphBuilder *b, const char *name, const Mark *mark)
+{
+  BuilderOutput output = {arena_strdup(b->graph->arena, name), *mark};
+  g_array_append_val(b->wanted, output);
+}
+
+static void find_output(GraphBuilder *b, const char *name, const Mark *mark)
+{
+  GraphTensor *tensor = g_hash_table_lookup(b->tensors, name);
+  if (!tensor) {
+    g_autofree const char **known = builder_tensor_names(b);
+    g_autofree char *hint = builder_suggest(name, known, NULL);
+    graph_builder_report(b, ERROR_INPUT, mark, "undefined-tensor", hint, "no node produces the output `%s`",
+                         name);
+  } else if (tensor->kind != TENSOR_COMPUTED) {
+    graph_builder_report(b, ERROR_INPUT, mark, "output", "copy it with an Identity node",
+                         "the output `%s` is %s, which no node produces", name,
+                         tensor->kind == TENSOR_INPUT ? "an input" : "a constant");
+  } else if (tensor->is_output) {
+    graph_builder_report(b, ERROR_INPUT, mark, "output", NULL, "the output `%s` is named twice", name);
+  } else {
+    tensor->is_output = true;
+    g_ptr_array_add(b->outputs, tensor);
+  }
+}
+
+void builder_link(GraphBuilder *b)
+{
+  for (unsigned i = 0; i < b->all->len; i++)
+    if (b->input_names->pdata[i]) link_inputs(b, b->all->pdata[i], b->input_names->pdata[i]);
+  order_nodes(b, b->formed);
+  add_consumers(b);
+  for (unsigned i = 0; i < b->wanted->len; i++) {
+    const BuilderOutput *output = &g_array_index(b->wanted, BuilderOutput, i);
+    find_output(b, output->name, &output->mark);
+  }
+}

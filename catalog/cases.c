@@ -86,30 +86,27 @@ static int64_t prime_from(int64_t x)
 
 /* ---- choosing ---- */
 
-static CatalogCase make_case(const Chooser *c, const int64_t *symbols, unsigned skew, CatalogAdds adds)
+static CatalogCase make_case(const Chooser *c, const int64_t *symbols, unsigned skew)
 {
-  CatalogCase out = {arena_new_array(c->arena, int64_t, c->plan->n_symbols + 1), skew, adds};
+  CatalogCase out = {arena_new_array(c->arena, int64_t, c->plan->n_symbols + 1), skew};
   memcpy(out.symbols, symbols, c->plan->n_symbols * sizeof *symbols);
   return out;
 }
 
 static bool launches(const Chooser *c, const int64_t *symbols, unsigned skew)
 {
-  const CatalogCase probe = {.symbols = (int64_t *)symbols, .skew = skew};
+  const CatalogCase probe = {(int64_t *)symbols, skew};
   return catalog_case_launches(c->plan, c->kernel, &probe);
 }
 
-static void add_case(Chooser *c, const int64_t *symbols, unsigned skew, CatalogAdds adds)
+static void add_case(Chooser *c, const int64_t *symbols, unsigned skew)
 {
   if (!launches(c, symbols, skew)) return;
   for (guint i = 0; i < c->cases->len; i++) {
-    CatalogCase *known = &g_array_index(c->cases, CatalogCase, i);
-    if (known->skew != skew || memcmp(known->symbols, symbols, c->plan->n_symbols * sizeof *symbols) != 0)
-      continue;
-    known->adds = MIN(known->adds, adds);
-    return;
+    const CatalogCase *known = &g_array_index(c->cases, CatalogCase, i);
+    if (known->skew == skew && !memcmp(known->symbols, symbols, c->plan->n_symbols * sizeof *symbols)) return;
   }
-  CatalogCase out = make_case(c, symbols, skew, adds);
+  CatalogCase out = make_case(c, symbols, skew);
   g_array_append_val(c->cases, out);
 }
 
@@ -187,13 +184,13 @@ static void add_combined(Chooser *c, const int64_t *crossing, const int64_t *odd
     several[i] = c->tile[i] > 1 ? crossing[i] + more * c->tile[i] : crossing[i];
     if (!launches_with(c, i, several[i])) several[i] = largest[i];
   }
-  add_case(c, several, c->base_skew, CATALOG_SEVERAL);
+  add_case(c, several, c->base_skew);
   static const unsigned skews[] = {0, 1, 16};
   for (unsigned s = 0; s < G_N_ELEMENTS(skews); s++) {
-    if (skews[s]) add_case(c, c->base, skews[s], CATALOG_SINGLE);
-    add_case(c, crossing, skews[s], CATALOG_COMBINED);
+    if (skews[s]) add_case(c, c->base, skews[s]);
+    add_case(c, crossing, skews[s]);
   }
-  add_case(c, odd, c->base_skew, CATALOG_SINGLE);
+  add_case(c, odd, c->base_skew);
 }
 
 static double volume(const Chooser *c, const CatalogCase *x)
@@ -216,7 +213,7 @@ static void choose(Chooser *c)
   memcpy(crossing, c->base, sizeof crossing);
   memcpy(odd, c->base, sizeof odd);
   memcpy(largest, c->base, sizeof largest);
-  add_case(c, c->base, c->base_skew, CATALOG_SINGLE);
+  add_case(c, c->base, c->base_skew);
   for (unsigned i = 0; i < c->plan->n_symbols; i++) {
     int64_t values[MAX_VALUES], symbols[MAX_SYMBOLS];
     unsigned n = candidates(c, i, values);
@@ -224,7 +221,7 @@ static void choose(Chooser *c)
       memcpy(symbols, c->base, sizeof symbols);
       symbols[i] = values[v];
       if (!launches(c, symbols, c->base_skew)) continue;
-      add_case(c, symbols, c->base_skew, CATALOG_SINGLE);
+      add_case(c, symbols, c->base_skew);
       largest[i] = MAX(largest[i], values[v]);
       bool beyond = values[v] > c->tile[i] && values[v] % c->tile[i];
       if (beyond && (crossing[i] == c->base[i] || values[v] < crossing[i])) crossing[i] = values[v];
@@ -233,8 +230,6 @@ static void choose(Chooser *c)
   }
   add_combined(c, crossing, odd, largest);
   g_array_sort_with_data(c->cases, compare_volumes, c);
-  CatalogCase *largest_case = &g_array_index(c->cases, CatalogCase, c->cases->len - 1);
-  largest_case->adds = CATALOG_SEVERAL;
 }
 
 CatalogCase *catalog_cases(const Plan *plan, const CompiledKernel *kernel, Arena *arena, unsigned *n)

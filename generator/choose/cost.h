@@ -64,6 +64,17 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
 double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned columns, unsigned rows);
 /* Steps whose loads such a lane has on their way together, of m rows of A. */
 unsigned cost_sums_deep(unsigned vector, unsigned rows, unsigned m);
+/* A few results, each a sum to which all threads of the blocks of a cluster add. */
+typedef struct CostDots {
+  int64_t rows, columns, k; /* of the result; a block takes `bm` rows and one column */
+  unsigned bytes;           /* of an element */
+  unsigned vector;          /* elements that a thread loads at a time */
+  unsigned threads, split, bm;
+  bool rows_across, columns_across; /* elements along k are as far apart as the operand has rows */
+} CostDots;
+/* Steps whose loads such a thread has on their way together. */
+unsigned cost_dots_deep(const CostDots *dots);
+double cost_dots(const Gpu *gpu, const CostDots *dots);
 #define USUAL_RASTER 8 /* rows of tiles that are walked together where nothing says better */
 /* Rows of tiles that are best walked together, so that the fewest bytes of operands come from device memory.
  */

@@ -1,5 +1,4 @@
 /* Two products of one A: one kernel or two? */
-#include "generator/choose/choose.h"
 #include "generator/choose/gemm_candidate.h"
 
 /* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
@@ -9,9 +8,9 @@
 #define WORTH_TWO 1.05
 
 /* The cheapest tile's clocks for m rows, or a negative number if there is none. */
-static double best_clocks(const Problem *problem, bool group, int64_t m, bool bounded)
+static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(problem, group, m, bounded);
+  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
   double best = -1;
   for (unsigned i = 0; i < list->len; i++) {
     double total = g_array_index(list, PricedCandidate, i).cost.total;
@@ -21,28 +20,32 @@ static double best_clocks(const Problem *problem, bool group, int64_t m, bool bo
 }
 
 /* true if one kernel is better; false too where no matrix product of the GPU takes the types. */
-static bool dual_pays(const Problem *problem, const char **why)
+static bool dual_pays(const Chooser *chooser, const char **why)
 {
-  const FusedOperator *op = problem->op;
-  bool group = gemm_group_possible(problem);
-  if (!group && !gemm_warp_possible(problem)) {
+  const FusedOperator *op = chooser->op;
+  bool group = gemm_group_possible(chooser);
+  if (!group && !gemm_warp_possible(chooser)) {
     *why = "no matrix product that the description lists takes their types";
     return false;
   }
-  int64_t m = MIN(choose_typical(problem, op->gemm.m), choose_maximum(problem, op->gemm.m));
+  Chooser *both = g_memdup2(chooser, sizeof *chooser);
+  both->turned = fused_is_reduced(op) ? NULL : fused_gemm_transposed(chooser->arena, op);
+  int64_t m = MIN(choose_typical(chooser, op->gemm.m), choose_maximum(chooser, op->gemm.m));
   FusedOperator one_product = *op;
   one_product.gemm.dual = false;
-  Problem single = *problem;
-  single.op = &one_product;
-  single.turned = fused_gemm_transposed(problem->arena, &one_product);
-  bool bounded = choose_maximum(problem, op->gemm.m) <= m;
-  double together = best_clocks(problem, group, m, bounded);
-  double apart = 2 * best_clocks(&single, group, m, bounded) + NEXT_KERNEL;
+  Chooser *single = g_memdup2(chooser, sizeof *chooser);
+  single->op = &one_product;
+  single->turned = fused_gemm_transposed(chooser->arena, &one_product);
+  bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
+  double together = best_clocks(both, group, m, bounded);
+  double apart = 2 * best_clocks(single, group, m, bounded) + NEXT_KERNEL;
+  g_free(single);
+  g_free(both);
   if (together < 0) {
     *why = "no tile holds a half of each";
     return false;
   }
-  *why = arena_printf(problem->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
+  *why = arena_printf(chooser->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
   return together <= apart * WORTH_TWO;
 }
 
@@ -56,8 +59,10 @@ typedef struct {
 static bool accept_dual(const FusedOperator *fused, Arena *arena, const char **why, void *data)
 {
   const Target *target = data;
-  const Problem problem = problem_of(fused, target->graph, target->gpu, target->options, arena);
-  return dual_pays(&problem, why);
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = fused, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return dual_pays(chooser, why);
 }
 
 /* FusionOptions.accept_copies */
@@ -65,8 +70,10 @@ static bool accept_copies(const FusedOperator *product, const FusedCopies *copie
                           const char **why, void *data)
 {
   const Target *target = data;
-  const Problem problem = problem_of(product, target->graph, target->gpu, target->options, arena);
-  return choose_copies_pay(&problem, copies, why);
+  g_autofree Chooser *chooser = g_new0(Chooser, 1);
+  *chooser = (Chooser){
+      .op = product, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+  return choose_copies_pay(chooser, copies, why);
 }
 
 /* FusionOptions.reads_across: 16-bit operands may lie as they like; of others group products take one through

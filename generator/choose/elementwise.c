@@ -21,7 +21,7 @@ static unsigned widest_element(const FusedOperator *op)
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *const *strides, unsigned vector, unsigned bytes)
 {
-  unsigned rank = chooser->problem->op->rank;
+  unsigned rank = chooser->op->rank;
   if (symbolic_equals(strides[rank - 1], 0)) return true;
   if (!symbolic_equals(strides[rank - 1], 1)) return false;
   for (unsigned d = 0; d + 1 < rank; d++)
@@ -32,7 +32,7 @@ static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor 
 /* Accesses of so many bytes by the widest operand. */
 static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
 {
-  const FusedOperator *op = chooser->problem->op;
+  const FusedOperator *op = chooser->op;
   unsigned vector = bytes / widest_element(op);
   if (!choose_require_multiple(chooser, choice, op->dims[op->rank - 1], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
@@ -49,7 +49,7 @@ static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
  * once. What is known of N and K decides, so that there are no guards but for addresses. */
 static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
 {
-  const FusedOperator *op = chooser->problem->op;
+  const FusedOperator *op = chooser->op;
   bool copies = !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
   if (!copies || op->rank < 2 || !symbolic_is_constant(op->dims[op->rank - 1], NULL)) return false;
   const FusedOutput *output = &op->outputs[0];
@@ -57,7 +57,7 @@ static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
       !symbolic_equals(output->strides[op->rank - 1], 1))
     return false;
   for (unsigned d = 0; d + 1 < op->rank; d++)
-    if (!symbolic_divisible(output->strides[d], vector, &chooser->problem->graph->facts)) return false;
+    if (!symbolic_divisible(output->strides[d], vector, &chooser->graph->facts)) return false;
   return choose_require_align(chooser, choice, output->tensor, 16);
 }
 
@@ -98,20 +98,19 @@ static bool fits_registers(const FusedOperator *op, unsigned elements)
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
-  bool alone = chooser->problem->options && chooser->problem->options->sm_budget,
-       copies = !chooser->problem->op->n_steps;
+  bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
   unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
-  bool narrow = vector * widest_element(chooser->problem->op) < VECTOR_BYTES;
+  bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
   unsigned accesses = narrow && copies ? ACCESSES_A_COPY : VECTORS_A_THREAD;
-  while (accesses > 1 && !fits_registers(chooser->problem->op, vector * accesses))
+  while (accesses > 1 && !fits_registers(chooser->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);
   choice_set_int(choice, "vector", vector);
   choice_set_int(choice, "threads", threads);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%u", block);
-  choice->suffix = arena_printf(chooser->problem->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
+  choice->tile_text = arena_printf(chooser->arena, "%u", block);
+  choice->suffix = arena_printf(chooser->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
   choice->stages = 1;
   chooser->n++;
 }
@@ -148,15 +147,15 @@ static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool
   choice_set_int(choice, "bm", edge);
   choice_set_int(choice, "bn", edge);
   choice_set_int(choice, "threads", TILE_THREADS);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", edge, edge);
-  choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
+  choice->tile_text = arena_printf(chooser->arena, "%ux%u", edge, edge);
+  choice->suffix = arena_printf(chooser->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
   choice->stages = 1;
   chooser->n++;
 }
 
 static bool choose_turned(Chooser *chooser)
 {
-  const FusedOperator *turned = fused_elementwise_turned(chooser->problem->arena, chooser->problem->op);
+  const FusedOperator *turned = fused_elementwise_turned(chooser->arena, chooser->op);
   if (!turned) return false;
   unsigned bytes = 1;
   for (unsigned i = 0; i < turned->n_inputs; i++)
@@ -181,12 +180,12 @@ static bool choose_turned(Chooser *chooser)
 void choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return;
-  unsigned element = widest_element(chooser->problem->op), bytes = VECTOR_BYTES;
-  while (bytes > element && !fits_registers(chooser->problem->op, bytes / element))
+  unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
+  while (bytes > element && !fits_registers(chooser->op, bytes / element))
     bytes /= 2;
   if (bytes < VECTOR_BYTES && element < bytes)
     choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
-                most_alive(chooser->problem->op));
+                most_alive(chooser->op));
   Choice *choice = choose_open(chooser, "elementwise");
   if (element < bytes && require_vectors(chooser, choice, bytes))
     finish(chooser, choice, bytes / element);

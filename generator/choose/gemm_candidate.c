@@ -1,12 +1,16 @@
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_memo.h"
+#include "generator/choose/gemm_straddle.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 #include <math.h>
 
+#define MANY_BANDS   6  /* of rows of tiles, so that the last one, which may be lower, is little of them */
 #define LARGE_STEPS  10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
-#define DEEP_AREA    (64 * 64) /* of the largest whose steps are short enough for twice the depth */
+#define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
 #define SECTOR_BYTES 32
+#define FEW_WAVES    2
 #define MOST_STAGES  10
 #define GROUP_ROWS   64 /* of a group product */
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
@@ -18,9 +22,9 @@
 #define MOST_SWAPPED_STAGES      8
 #define MOST_SWAPPED_WARP_STAGES 6
 
-const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
+const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  return candidate->swapped ? problem->turned : problem->op;
+  return candidate->swapped ? chooser->turned : chooser->op;
 }
 
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)
@@ -33,25 +37,37 @@ static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
   return gpu_product(gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
 }
 
-bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
+/* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
+static bool through_registers(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
   if (!gemm->a_m_major || !candidate->group) return false;
-  const GpuProduct *product = group_product(problem->gpu, gemm);
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
   return product && !product->a_transposed;
 }
 
 /* ---- Shared memory ---- */
 
-/* What stage_stores takes for the outputs. */
-static unsigned output_staging(const Problem *problem, const GemmCandidate *candidate)
+static unsigned out_bytes(const FusedOperator *op)
 {
-  const FusedOperator *op = problem->op;
+  return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
+}
+
+/* Products that a tile's columns are divided among. */
+static unsigned products(const Chooser *chooser)
+{
+  return chooser->op->gemm.dual ? 2 : 1;
+}
+
+/* What stage_stores takes for the outputs. */
+static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  const FusedOperator *op = chooser->op;
   unsigned beside = MAX(1, candidate->beside);
   unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
-  StagingRules rules = staging_rules(problem->gpu);
+  StagingRules rules = staging_rules(chooser->gpu);
   unsigned columns =
-      candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / gemm_products(problem) / beside;
+      candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
@@ -67,40 +83,39 @@ static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candid
   return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
 }
 
-static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candidate)
+static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
-  unsigned rows =
-      candidate->bm * (candidate->swapped ? gemm_products(problem) : 1); /* of the weights of each */
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  unsigned rows = candidate->bm * (candidate->swapped ? products(chooser) : 1); /* of the weights of each */
   return (rows * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) * candidate->bk +
          padding_bytes(gemm, candidate);
 }
 
-unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
+unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate)
 {
   for (unsigned owners = MAX(1, candidate->split); owners >= 1; owners--) {
     unsigned columns = candidate->bn / owners;
     bool pieces = candidate->swapped
                       ? columns % 8 == 0
-                      : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % SECTOR_BYTES == 0;
+                      : columns % 16 == 0 && columns * out_bytes(chooser->op) % SECTOR_BYTES == 0;
     if (candidate->bn % owners == 0 && pieces) return owners;
   }
   return 0;
 }
 
 /* Where a block gets the other blocks' parts of its columns (combine_blocks). */
-static unsigned exchange_bytes(const Problem *problem, const GemmCandidate *candidate)
+static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  unsigned owners = gemm_candidate_owners(problem, candidate);
+  unsigned owners = gemm_candidate_owners(chooser, candidate);
   if (candidate->split <= 1 || !owners) return 0;
-  unsigned sums = candidate->swapped ? gemm_products(problem) : 1;
+  unsigned sums = candidate->swapped ? products(chooser) : 1;
   return sums * candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */
-static unsigned block_room(const Problem *problem, const GemmCandidate *candidate)
+static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const Gpu *gpu = problem->gpu;
+  const Gpu *gpu = chooser->gpu;
   unsigned room = gpu->shared_per_block;
   if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
   return room - RESERVED_SHARED_BYTES;
@@ -110,10 +125,10 @@ static unsigned block_room(const Problem *problem, const GemmCandidate *candidat
   1.15 /* more steps of k than there are, in halves of a row: what deep steps gain (docs/performance-log.md) */
 
 /* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
-static bool wants_whole_rows(const Problem *problem, int64_t depth)
+static bool wants_whole_rows(const Chooser *chooser, int64_t depth)
 {
   int64_t k, half = depth / 2;
-  if (!symbolic_is_constant(problem->op->gemm.k, &k)) return false;
+  if (!symbolic_is_constant(chooser->op->gemm.k, &k)) return false;
   int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
   return (double)whole <= WASTE * (double)halves;
 }
@@ -121,28 +136,28 @@ static bool wants_whole_rows(const Problem *problem, int64_t depth)
 /* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
  * barriers; half of one where threads copy and that leaves too few stages, or nothing is known of the
  * alignment. */
-static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast)
+static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
-  unsigned bytes = number_bytes(gemm_candidate_operator(problem, &tile)->gemm.a_type), row = 128;
+  unsigned bytes = number_bytes(gemm_candidate_operator(chooser, &tile)->gemm.a_type), row = 128;
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
-  if (!fast && tile.askew && wants_whole_rows(problem, row / bytes)) return row / bytes;
-  if (!fast || thin || !gemm_warp_possible(problem)) return row / 2 / bytes;
+  if (!fast && tile.askew && wants_whole_rows(chooser, row / bytes)) return row / bytes;
+  if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
   /* sixteen copies a thread, and fragments that are rounded: registers are short */
   if (bytes == 4 && tile.bm * tile.bn == SHARED_AREA) row /= 2;
   for (;; row /= 2) {
     tile.bk = row / bytes;
-    if (row <= 64 || 3 * stage_bytes(problem, &tile) <= block_room(problem, &tile)) return tile.bk;
+    if (row <= 64 || 3 * stage_bytes(chooser, &tile) <= block_room(chooser, &tile)) return tile.bk;
   }
 }
 
 /* Does the copy engine write the output, whose address is a multiple of 16 bytes? */
-static bool engine_stores(const Problem *problem, const FusedOutput *output)
+static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
 {
-  const FusedOperator *op = problem->op;
-  const SymbolicFacts *facts = &problem->graph->facts;
+  const FusedOperator *op = chooser->op;
+  const SymbolicFacts *facts = &chooser->graph->facts;
   unsigned column = op->rank - 1, piece = 16 / number_bytes(output->tensor->type);
   if (!output->strides[column] || !symbolic_equals(output->strides[column], 1)) return false;
   for (unsigned d = 0; d < column; d++)
@@ -166,145 +181,144 @@ static bool reads_a_tile(const FusedOperator *op)
 /* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
  * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
  * tile to read take longer. */
-static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candidate)
+static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedOperator *op = problem->op;
+  const FusedOperator *op = chooser->op;
   int64_t k = 0;
   if (candidate->alternate <= 1 || candidate->swapped || op->gemm.dual) return false;
-  return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
+  return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
          steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
-         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(problem, &op->outputs[0]);
+         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);
 }
 
 /* Shared memory for results, where it gains the ring a slot that it needs: the least. */
-static unsigned least_staging(const Problem *problem, const GemmCandidate *candidate, unsigned staging)
+static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candidate, unsigned staging)
 {
-  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
-  if (!leaves_narrowly(problem, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
+  if (!leaves_narrowly(chooser, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
     return staging;
-  StagingRules rules = staging_rules(problem->gpu);
+  StagingRules rules = staging_rules(chooser->gpu);
   unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->alternate, candidate->bn,
-                                       gemm_out_bytes(problem->op));
+                                       out_bytes(chooser->op));
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
 #define ASKEW_DEPTH 128 /* elements of k on their way: more take room that another block of the SM has */
 
 /* Slots of a ring whose copies are a few bytes each, which take long. */
-static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
+static unsigned askew_slots(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  int64_t k = choose_typical(problem, problem->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
+  int64_t k = choose_typical(chooser, chooser->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
   return (unsigned)CLAMP(steps, 2, 1 + ASKEW_DEPTH / candidate->bk);
 }
 
-static unsigned stage_count(const Problem *problem, const GemmCandidate *candidate, bool fast)
+static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
 {
-  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
-  if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
+  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
+  if (!fast) return candidate->askew ? askew_slots(chooser, candidate) : 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
-  unsigned staging = candidate->once ? 0 : output_staging(problem, candidate);
-  if (!candidate->reuse) room -= exchange_bytes(problem, candidate);
-  staging = least_staging(problem, candidate, staging);
+  unsigned staging = candidate->once ? 0 : output_staging(chooser, candidate);
+  if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
+  staging = least_staging(chooser, candidate, staging);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,
                gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
-bool gemm_candidate_may_be_askew(const Problem *problem)
+bool gemm_candidate_may_be_askew(const Chooser *chooser)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = &chooser->op->gemm;
   return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
 }
 
-bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
+bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(problem, candidate);
-  return candidate->stages * stage_bytes(problem, candidate) + exchange <= block_room(problem, candidate);
+  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(chooser, candidate);
+  return candidate->stages * stage_bytes(chooser, candidate) + exchange <= block_room(chooser, candidate);
 }
 
 #define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
  * multiplies. */
-static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *tile)
+static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *tile)
 {
   bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->slices > 1 ||
                 tile->bm != GROUP_ROWS;
-  bool plain =
-      !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
+  bool plain = !chooser->op->gemm.dual && !fused_is_reduced(chooser->op) && !through_registers(chooser, tile);
   unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
-  choose_forced(problem, "beside", &asked);
+  choose_forced(chooser, "beside", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
   return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
 }
 
-GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
+GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
 {
-  tile.promote = gemm_promotes(problem, tile.group);
-  tile.beside = warpgroups_beside(problem, &tile);
-  tile.bk = tile_depth(problem, tile, fast);
+  tile.promote = gemm_promotes(chooser, tile.group);
+  tile.beside = warpgroups_beside(chooser, &tile);
+  tile.bk = tile_depth(chooser, tile, fast);
   tile.reuse = tile.once = 0;
-  tile.stages = stage_count(problem, &tile, fast);
+  tile.stages = stage_count(chooser, &tile, fast);
   if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
-    reusing.stages = stage_count(problem, &reusing, fast);
-    bool fits = reusing.stages * stage_bytes(problem, &tile) >= exchange_bytes(problem, &tile);
+    reusing.stages = stage_count(chooser, &reusing, fast);
+    bool fits = reusing.stages * stage_bytes(chooser, &tile) >= exchange_bytes(chooser, &tile);
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
   return tile;
 }
 
 /* Has each block one tile of so many rows? Then it need not walk, unless it is told to. */
-static bool has_one_tile(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
+static bool has_one_tile(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
 {
   unsigned walks = 0; /* set by hand: blocks walk */
-  choose_forced(problem, "persistent", &walks);
-  bool budget = problem->options && problem->options->sm_budget; /* then all blocks walk */
+  choose_forced(chooser, "persistent", &walks);
+  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
   bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
-                  candidate->stream <= 1 && !fused_is_reduced(problem->op);
+                  candidate->stream <= 1 && !fused_is_reduced(chooser->op);
   bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
-  if (!possible || (!sliced && !gemm_candidate_walks(problem, candidate))) return false;
-  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = problem->gpu->sm_count;
-  if (blocks > 1) sms = blocks * resident_clusters(problem->gpu, blocks, sms);
-  return gemm_candidate_tiles(problem, candidate, rows) <= sms;
+  if (!possible || (!sliced && !gemm_candidate_walks(chooser, candidate))) return false;
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = chooser->gpu->sm_count;
+  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
+  return gemm_candidate_tiles(chooser, candidate, rows) <= sms;
 }
 
-GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candidate, int64_t rows)
+GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)
 {
-  if (!has_one_tile(problem, &candidate, rows)) return candidate;
+  if (!has_one_tile(chooser, &candidate, rows)) return candidate;
   GemmCandidate once = candidate;
   once.once = 1;
-  once.stages = stage_count(problem, &once, true);
-  bool staged = once.stages * stage_bytes(problem, &once) >= output_staging(problem, &once);
+  once.stages = stage_count(chooser, &once, true);
+  bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
   return staged && once.stages > candidate.stages ? once : candidate;
 }
 
 /* ---- What is legal ---- */
 
-bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
+bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
 {
-  const GpuProduct *product = group_product(problem->gpu, gemm);
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
   return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
          (!gemm->b_n_major || product->b_transposed);
 }
 
-bool gemm_group_possible(const Problem *problem)
+bool gemm_group_possible(const Chooser *chooser)
 {
-  const Gpu *gpu = problem->gpu;
+  const Gpu *gpu = chooser->gpu;
   if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
-  bool either_way = problem->turned && !problem->op->gemm.dual; /* two products: few rows only */
-  return gemm_group_reads(problem, &problem->op->gemm) ||
-         (either_way && gemm_group_reads(problem, &problem->turned->gemm));
+  bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
+  return gemm_group_reads(chooser, &chooser->op->gemm) ||
+         (either_way && gemm_group_reads(chooser, &chooser->turned->gemm));
 }
 
-bool gemm_warp_possible(const Problem *problem)
+bool gemm_warp_possible(const Chooser *chooser)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
-  return gpu_product(problem->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
+  const FusedGemm *gemm = &chooser->op->gemm;
+  return gpu_product(chooser->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
 }
 
 /* Rows of an operand that does not lie along k are cut into panels as wide as a swizzle: whole ones of 128
@@ -316,18 +330,18 @@ static bool is_panel(unsigned extent, NumberType type)
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
-static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
+static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
-  const Gpu *gpu = problem->gpu;
+  const FusedGemm *gemm = &chooser->op->gemm;
+  const Gpu *gpu = chooser->gpu;
   if (candidate->split <= 1) return true;
-  bool pieces = gemm_candidate_owners(problem, candidate) > 0;
+  bool pieces = gemm_candidate_owners(chooser, candidate) > 0;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    known &= symbolic_is_constant(problem->op->dims[i], NULL);
+    known &= symbolic_is_constant(chooser->op->dims[i], NULL);
   return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
-         MAX(exchange_bytes(problem, candidate), 3 * stage_bytes(problem, candidate)) <
-             block_room(problem, candidate);
+         MAX(exchange_bytes(chooser, candidate), 3 * stage_bytes(chooser, candidate)) <
+             block_room(chooser, candidate);
 }
 
 /* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
@@ -362,39 +376,39 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
 
 /* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
  * tile (overlap_tiles), which takes whole slots of a known number, and registers. */
-static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
+static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = &chooser->op->gemm;
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split <= 1 && candidate->stream <= 1 && !candidate->swapped;
-  if (!alone || gemm->dual || fused_is_reduced(problem->op)) return false;
+  if (!alone || gemm->dual || fused_is_reduced(chooser->op)) return false;
   if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
   int64_t steps = depth / candidate->bk;
   return depth % candidate->bk == 0 && steps >= candidate->stages;
 }
 
-bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate)
+bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
 {
   bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
   if (candidate->slices > 1) return false;
   if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
-  return ring_runs_on(problem, candidate);
+  return ring_runs_on(chooser, candidate);
 }
 
-static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
+static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
-  const GpuProduct *product = group_product(problem->gpu, gemm);
-  bool legal = false, loads = gemm_through_registers(problem, candidate);
-  if (!gemm_group_reads(problem, gemm)) return false;
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  bool legal = false, loads = through_registers(chooser, candidate);
+  if (!gemm_group_reads(chooser, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
   if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? gemm_products(problem) : 1, loads);
+  legal &= registers_fit(chooser->gpu, candidate, candidate->swapped ? products(chooser) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && gemm_out_bytes(problem->op) > 2)
+  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(chooser->op) > 2)
     return false;
   if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
@@ -405,36 +419,36 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
 }
 
 /* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
-static bool gathers_elements(const Problem *problem)
+static bool gathers_elements(const Chooser *chooser)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = &chooser->op->gemm;
   return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
 }
 
 /* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp products
  * would have more rows of fragments than registers hold. */
-static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
+static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  unsigned columns = candidate->bn / gemm_products(problem);
+  unsigned columns = candidate->bn / products(chooser);
   if (candidate->split > 1 || candidate->swapped || candidate->stream > 1 || candidate->slices > 1)
     return false;
   if (candidate->group) return columns % REDUCED_COLUMNS == 0;
-  return columns == REDUCED_COLUMNS && candidate->bm * gemm_products(problem) <= 128;
+  return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
 }
 
 /* Tiles whose accumulators leave a warp so few registers that addresses must be simple, copies wide and the
  * result narrow (found with ptxas). */
-static bool large_tile_legal(const Problem *problem, const GemmCandidate *candidate)
+static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = &chooser->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
-  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(problem->op);
+  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
   int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
   if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
-  return simple && number_bytes(gemm->a_type) == 2 && gemm_out_bytes(problem->op) == 2 &&
-         problem->op->n_outputs == 1;
+  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
+         chooser->op->n_outputs == 1;
 }
 
 /* Two products share a tile's columns, or, of few rows with exchanged operands, each has an accumulator, and
@@ -448,16 +462,206 @@ static bool pair_legal(const GemmCandidate *candidate)
   return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
 }
 
-bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
+bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  uint64_t ring = (uint64_t)candidate->stages * stage_bytes(problem, candidate) + RESERVED_SHARED_BYTES;
-  if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
-  if (problem->op->gemm.dual && !pair_legal(candidate)) return false;
-  if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
-  if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
+  uint64_t ring = (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + RESERVED_SHARED_BYTES;
+  if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
+  if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
+  if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
+  if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
   unsigned area = candidate->bm * candidate->bn;
-  if (area > WALKED_AREA && !large_tile_legal(problem, candidate)) return false;
+  if (area > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == WALKED_AREA && problem->op->gemm.dual) return false;
-  return !gathers_elements(problem) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
+  if (area == WALKED_AREA && chooser->op->gemm.dual) return false;
+  return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
+}
+
+/* ---- What it costs ---- */
+
+unsigned gemm_candidate_sms(const Chooser *chooser)
+{
+  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
+  return budget ? budget : chooser->gpu->sm_count;
+}
+
+/* The candidate and its product as the cost model sees them. */
+typedef struct Priced {
+  CostGemm shape;
+  CostTile tile;
+} Priced;
+
+#define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
+
+static double epilogue_operations(const FusedOperator *op)
+{
+  double operations = steps_operations(op);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) operations += REDUCED_OPERATIONS;
+  return operations;
+}
+
+/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k where the blocks of
+ * a cluster divide it, and (gemm.ir) tiles whose sums blocks leave in memory; of rows that blocks divide,
+ * less than a block's part then lies outside. */
+static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
+{
+  return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
+}
+
+CostGemm gemm_operator_shape(const Chooser *chooser, bool swapped)
+{
+  const FusedOperator *op = swapped ? chooser->turned : chooser->op;
+  const FusedGemm *gemm = &op->gemm;
+  int64_t columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n)) * products(chooser);
+  CostGemm shape = {.batches = MAX(1, chooser->batches),
+                    .k = MAX(1, choose_typical(chooser, gemm->k)),
+                    .a_bytes = number_bytes(gemm->a_type),
+                    .b_bytes = number_bytes(gemm->b_type),
+                    .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                    .type = gemm->a_type,
+                    .sms = gemm_candidate_sms(chooser),
+                    .a_straddles = gemm_a_straddles(gemm),
+                    .b_straddles = gemm_b_straddles(gemm),
+                    .out_straddles = gemm_out_straddles(chooser->op),
+                    .a_lines = gemm_a_lines(gemm),
+                    .b_lines = gemm_b_lines(gemm),
+                    .operations = epilogue_operations(op) / products(chooser)};
+  *(swapped ? &shape.m : &shape.n) = columns;
+  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
+    shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  return shape;
+}
+
+/* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
+static CostGemm shape_for(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  CostGemm shape = gemm_memo_shape(chooser, candidate->swapped);
+  *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
+  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(chooser, blocks));
+  return shape;
+}
+
+/* Columns of a tile's A: of the weights of each product where these are exchanged. */
+static unsigned priced_rows(const Chooser *chooser, const GemmCandidate *candidate)
+{
+  return candidate->bm * (candidate->swapped ? products(chooser) : 1);
+}
+
+/* Blocks that take parts of one tile's k, in whichever way. */
+static unsigned sharers(const GemmCandidate *candidate)
+{
+  return MAX(MAX(candidate->split, candidate->stream), candidate->slices);
+}
+
+static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  Priced priced = {.shape = shape_for(chooser, candidate, m),
+                   .tile = {.bm = priced_rows(chooser, candidate),
+                            .bn = candidate->bn,
+                            .bk = candidate->bk,
+                            .stages = candidate->stages,
+                            .alternate = candidate->alternate,
+                            .split = sharers(candidate),
+                            .owners = gemm_candidate_owners(chooser, candidate),
+                            .streamed = candidate->stream > 1,
+                            .sliced = candidate->slices > 1,
+                            .grain = candidate->grain,
+                            .cluster = candidate->cluster,
+                            .across = candidate->across,
+                            .blocks = candidate->blocks,
+                            .walks = gemm_candidate_walks(chooser, candidate),
+                            .threads_copy = !candidate->group,
+                            .copy_bytes = chooser->copy_bytes,
+                            .promote = candidate->promote,
+                            .beside = candidate->beside,
+                            .exchanged = candidate->swapped,
+                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
+                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
+                            .through_registers = through_registers(chooser, candidate)}};
+  return priced;
+}
+
+/* Measured with 128x256 at 4096^3 and 8192^3: what exchanged operands cost where nothing else differs. */
+#define EXCHANGED 1.015
+
+static CostReport price(const Chooser *chooser, const GemmCandidate *candidate, const Priced *priced)
+{
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced->shape, &priced->tile);
+  CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced->shape, &priced->tile)
+                                     : cost_warp_gemm(chooser->gpu, &priced->shape, &priced->tile);
+  if (candidate->swapped) cost.total *= EXCHANGED;
+  return cost;
+}
+
+CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  GemmCandidate within = gemm_candidate_within(chooser, *candidate, m);
+  Priced priced = priced_shape(chooser, &within, m);
+  return price(chooser, candidate, &priced);
+}
+
+#define MANY_ROWS 8192 /* for more nothing changes */
+
+unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
+  Priced priced = priced_shape(chooser, candidate, MIN(m, MANY_ROWS));
+  return MIN(candidate->stages, cost_slots(chooser->gpu, &priced.shape, &priced.tile));
+}
+
+#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
+#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
+
+unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  bool turns = candidate->group && candidate->alternate > 1;
+  if (!turns) return 0;
+  if (cost_paces(chooser->gpu, &priced.shape, &priced.tile)) return PACE;
+  return cost_has_arithmetic(&priced.shape) ? BOUNDED : 0;
+}
+
+unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(chooser, candidate, m);
+  if (candidate->group) return cost_raster_group(chooser->gpu, &priced.shape, &priced.tile);
+  /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * USUAL_RASTER * candidate->bm;
+  return wide && many ? 2 * USUAL_RASTER : USUAL_RASTER;
+}
+
+/* Does how often a tile comes rule it out, whatever its stages are and its price? */
+static bool comes_too_often(const Chooser *chooser, const GemmCandidate *tile, int64_t m)
+{
+  const CostGemm shape = shape_for(chooser, tile, m);
+  const CostTile counted = {
+      .bm = priced_rows(chooser, tile), .bn = tile->bn, .cluster = tile->cluster, .across = tile->across};
+  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream > 1;
+  CostReport count =
+      cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
+  if (tile->alternate > 1 && count.waves <= 1) return true; /* nobody to take turns with */
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
+   */
+  if (tile->across > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
+  /* of four also where few tiles follow one another */
+  if (tile->cluster > 2 && count.waves > FEW_WAVES) return true;
+  /* a split kernel starts anew for each wave */
+  return tile->split > 1 &&
+         count.tiles > (double)gemm_memo_clusters(chooser, tile->split) * MAX(1, tile->blocks);
+}
+
+void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+{
+  PricedCandidate priced;
+  if (comes_too_often(chooser, &tile, m)) return;
+  if (!gemm_memo_complete(chooser, tile, &priced.candidate)) return;
+  if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
+  /* a budget of SMs is kept by launching no more blocks than that */
+  if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
+  GemmCandidate within = gemm_candidate_within(chooser, priced.candidate, m);
+  Priced shape = priced_shape(chooser, &within, m);
+  priced.cost = price(chooser, &priced.candidate, &shape);
+  g_array_append_val(list, priced);
 }

@@ -88,12 +88,12 @@ static void add_cell(Ranges *ranges, int64_t rows, double weight, bool bounded)
   ranges->cells[ranges->n_cells++] = (Cell){.rows = rows, .weight = weight, .bounded = bounded};
 }
 
-/* On any thread: pricing only reads the problem. */
+/* On any thread: pricing only reads the chooser. */
 static void price_cell(unsigned i, void *data)
 {
   Ranges *ranges = data;
   Cell *cell = &ranges->cells[i];
-  cell->list = gemm_candidates(ranges->chooser->problem, ranges->group, cell->rows, cell->bounded);
+  cell->list = gemm_candidates(ranges->chooser, ranges->group, cell->rows, cell->bounded);
 }
 
 /* What was measured for the cell, or the cheapest of its list; notes which. */
@@ -103,7 +103,7 @@ static void choose_tile(Ranges *ranges, unsigned i)
   Cell *cell = &ranges->cells[i];
   GemmCandidate tile;
   const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->group, cell->list, cell->rows);
-  cell->best = gemm_candidate_cost(chooser->problem, &cheapest, cell->rows).total;
+  cell->best = gemm_candidate_cost(chooser, &cheapest, cell->rows).total;
   cell->tuned = tuned_gemm_find(chooser, ranges->group, cell->rows, cell->bounded, &tile);
   if (cell->tuned)
     cell->raster = tile.raster;
@@ -122,15 +122,15 @@ static double octaves(int64_t before, int64_t rows)
 static void add_cells(Ranges *ranges, int64_t longest)
 {
   bool group = ranges->group;
-  const Problem *problem = ranges->chooser->problem;
+  const Chooser *chooser = ranges->chooser;
   const int64_t *ends = group ? group_ends : warp_ends;
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = &chooser->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
     add_cell(ranges, ends[i], octaves(before, ends[i]), true);
-  int64_t typical = choose_typical(problem, problem->op->gemm.m);
+  int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
   int64_t rows =
       MIN(longest, (group || known) && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
   add_cell(ranges, rows, octaves(before, rows), longest <= rows);
@@ -144,8 +144,7 @@ static double loss(Ranges *ranges, unsigned c, unsigned t)
   const GemmCandidate *tile = &ranges->tiles[t], *own = &ranges->tiles[cell->own];
   if (t == cell->own) return 0;
   if (!find(cell->list, tile)) return NO_TILE;
-  double worse =
-      fmax(0, log(gemm_candidate_cost(ranges->chooser->problem, tile, cell->rows).total / cell->best));
+  double worse = fmax(0, log(gemm_candidate_cost(ranges->chooser, tile, cell->rows).total / cell->best));
   if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += NOT_THIN;
   return fmax(cell->weight * worse, cell->tuned ? UNTUNED : 0);
 }
@@ -249,9 +248,9 @@ static GArray *ranges_of(const Ranges *ranges, const unsigned *path)
     GemmRange range = {.most = cell->rows, .tile = ranges->tiles[path[c]]};
     if (cell->tuned && cell->own == path[c]) measured = cell->raster;
     if (c + 1 < ranges->n_cells && path[c] == path[c + 1]) continue;
-    range.tile.raster = measured ? measured
-                                 : gemm_candidate_raster(ranges->chooser->problem, &range.tile,
-                                                         most_of(ranges, path, path[c]));
+    range.tile.raster =
+        measured ? measured
+                 : gemm_candidate_raster(ranges->chooser, &range.tile, most_of(ranges, path, path[c]));
     measured = 0;
     g_array_append_val(list, range);
   }
@@ -262,13 +261,10 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
 {
   g_autofree Ranges *ranges = g_new0(Ranges, 1);
   unsigned path[MOST_CELLS];
-  const CompileOptions *options = chooser->problem->options;
-  const Problem *problem = chooser->problem;
-  Problem remembering = *problem;
-  remembering.memo = gemm_memo_new(problem);
-  chooser->problem = &remembering;
+  const CompileOptions *options = chooser->options;
   ranges->chooser = chooser;
   ranges->group = group;
+  chooser->memo = gemm_memo_new(chooser);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)
@@ -285,8 +281,6 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
     range *= 1.5;
   for (unsigned c = 0; c < ranges->n_cells; c++)
     g_array_unref(ranges->cells[c].list);
-  GArray *list = ranges_of(ranges, path);
-  chooser->problem = problem;
-  gemm_memo_free(remembering.memo);
-  return list;
+  gemm_memo_free(g_steal_pointer(&chooser->memo));
+  return ranges_of(ranges, path);
 }

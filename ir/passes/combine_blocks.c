@@ -58,6 +58,19 @@ static const IrOp *first_channel(const IrFunction *kernel)
   return NULL;
 }
 
+/* In the order of threads; sums of which several threads have a copy (reduce) are few: row by row. */
+static const Layout *exchange_layout(const Combine *combine, const IrType *own, unsigned copies)
+{
+  Arena *arena = combine->module->arena;
+  if (!own->layout) return NULL;
+  const Layout *layout = layout_by_threads(arena, own->layout, VECTOR, copies);
+  unsigned shape[2] = {(unsigned)combine->rows * copies, (unsigned)combine->columns};
+  bool copies_of_sums = false;
+  for (unsigned i = 0; i < own->layout->n; i++)
+    copies_of_sums |= own->layout->modes[i].dim == LAYOUT_REPLICATED;
+  return copies_of_sums ? layout_shared(arena, 2, shape, 1, own->element, 0, 0) : layout;
+}
+
 static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType *own)
 {
   IrModule *module = combine->module;
@@ -66,8 +79,7 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   int64_t copies = (combine->blocks - 1) * combine->instances;
   int64_t extent[2] = {combine->rows * copies, combine->columns};
   IrType *tile = arena_new_object(module->arena, IrType);
-  const Layout *layout =
-      own->layout ? layout_by_threads(module->arena, own->layout, VECTOR, (unsigned)copies) : NULL;
+  const Layout *layout = exchange_layout(combine, own, (unsigned)copies);
   if (!layout) return false;
   *tile = ir_tile(module, own->element, 2, extent, layout);
   IrBuilder builder = ir_builder_before(kernel->body->first);

@@ -715,6 +715,15 @@ static bool engine_fills(const Survey *survey)
   return engine;
 }
 
+static void start_barriers(Split *split, IrBuilder *builder)
+{
+  bool several = split->cluster.blocks > 1; /* then none is signalled before its barriers exist */
+  builder->mark = split->kernel->mark;
+  ir_emit(builder, OP_INIT_BARRIERS, 0);
+  IrOp *meeting = ir_emit(builder, several ? OP_CLUSTER_ARRIVE : OP_SYNC, 0);
+  if (several) ir_attribute_set(meeting, ATTR_RELAXED, NULL), ir_emit(builder, OP_CLUSTER_WAIT, 0);
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
@@ -736,16 +745,8 @@ static void split_kernel(Split *split, const Survey *survey)
   for (unsigned i = 0; i < survey->shared->len; i++)
     copy_op(&declarations, &builder, survey->shared->pdata[i]);
   set_grid(split, survey->tiles);
+  if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {
-    builder.mark = split->kernel->mark;
-    ir_emit(&builder, OP_INIT_BARRIERS, 0);
-    if (split->cluster.blocks > 1) { /* no block is signalled before its barriers exist */
-      IrOp *arrive = ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
-      ir_attribute_set(arrive, ATTR_RELAXED, NULL);
-      ir_emit(&builder, OP_CLUSTER_WAIT, 0);
-    } else {
-      ir_emit(&builder, OP_SYNC, 0);
-    }
     warps *= (unsigned)split->alternate;
     write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey);
     write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey);
@@ -757,17 +758,19 @@ static void split_kernel(Split *split, const Survey *survey)
   split->kernel->body = body;
 }
 
-/* Blocks that share a tile send each other columns of what a group product leaves in registers, and count
- * them on barriers: what threads copy and warps multiply has neither. */
-static bool check_sharing(const Survey *survey, GError **error)
+/* Blocks that share a tile send each other columns of what a group product leaves in registers, or sums of
+ * threads, and count them on barriers: what threads copy and warps multiply has neither. */
+static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
 {
   const IrOp *tiles = survey->tiles->len ? survey->tiles->pdata[0] : NULL;
   int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT, 1) : 1;
-  if (sharing <= 1 || engine_fills(survey)) return true;
+  bool sums = !survey->fills->len;
+  if (sharing <= 1 || engine_fills(survey) || (sums && gpu_has(gpu, "cluster"))) return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
             "split 1, or a tile and operands that tensor copies and group products take: --explain says what "
             "was rejected, --set swapped=1 exchanges the operands",
-            "%d blocks would share a tile, but threads copy its operands", (int)sharing);
+            "%d blocks would share a tile, but %s", (int)sharing,
+            sums ? "the description lists no clusters" : "threads copy its operands");
   return false;
 }
 
@@ -789,7 +792,7 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
               "a kernel may have one tile loop");
     return false;
   }
-  if (!check_sharing(&survey, error)) return false;
+  if (!check_sharing(&survey, context->gpu, error)) return false;
   split_kernel(&split, &survey);
   module->level = IR_STAGED;
   return !split.failed;

@@ -293,8 +293,10 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
                      true))
     return false;
   remote_note(m, agent, step, block);
-  if (counted) { /* each agent of the role sends what its threads hold */
-    int64_t bytes = region_bytes(&region) * agent->threads / MAX(1, agent->home_threads);
+  if (counted) { /* each agent of the role sends what its threads hold; all together, all */
+    int64_t all = region_bytes(&region), threads = MAX(1, agent->home_threads),
+            first = (int64_t)agent->warp_low * 32 + agent->lane_low - agent->home_low,
+            bytes = all * (first + agent->threads) / threads - all * first / threads;
     if (!barrier_flight(m, agent, step, barrier, region.place, bytes, m->copies)) return false;
   }
   while (counted && !m->scenario->late && m->flights->len)

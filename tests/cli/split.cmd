@@ -39,3 +39,16 @@ $ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set 
 bound cluster: int = 2
 bound split: int = 1
 bound slices: int = 1
+
+# Sums of threads need clusters just the same.
+$ printf 'adlgen-ir 1 tile\nkernel dots(A: tensor<f32>[8, K] align 16, D: tensor<f32>[8, 1]) dims K: s32 multiple 4 launch threads 128 {\n  tiles %%m, %%n in raster(8, 1) split 2 {\n    %%a: tile<f32>[1, 512] = load A[%%m, cluster_rank() * 512]\n    %%part: tile<f32>[1, 1] = reduce %%a with sum dim 1\n    %%all: tile<f32>[1, 1] = combine %%part\n    if cluster_rank() < 1 {\n      store D[%%m, %%n] <- %%all\n    }\n  }\n}\n' > dots.ir
+
+$ adlgen compile dots.ir --gpu a100 --emit ir --out out
+dots.ir:3:3: error: 2 blocks would share a tile, but the description lists no clusters
+    tiles %m, %n in raster(8, 1) split 2 {
+    ^
+hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+[exit 3]
+
+$ adlgen compile dots.ir --gpu h100 --emit ptx --out out | tail -1
+files are under out: h100/

@@ -22,7 +22,8 @@ struct Arena {
 static Chunk *chunk_new(size_t size, Chunk *next)
 {
   if (size > G_MAXSIZE - sizeof(Chunk)) g_error("arena: a request of %zu bytes cannot be met", size);
-  Chunk *chunk = g_malloc0(sizeof(Chunk) + size);
+  Chunk *chunk = g_malloc(sizeof(Chunk) + size);
+  chunk->used = 0;
   chunk->size = size;
   chunk->next = next;
   return chunk;
@@ -43,7 +44,8 @@ void arena_free(Arena *arena)
   g_free(arena);
 }
 
-void *arena_alloc(Arena *arena, size_t size)
+/* Memory of unknown content: of a chunk only what is asked for is cleared, and not where it is written next. */
+static void *take(Arena *arena, size_t size)
 {
   if (size > G_MAXSIZE - 2 * ALIGNMENT) g_error("arena: a request of %zu bytes cannot be met", size);
   size = MAX((size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT, ALIGNMENT);
@@ -65,17 +67,23 @@ void *arena_alloc(Arena *arena, size_t size)
   return memory;
 }
 
+void *arena_alloc(Arena *arena, size_t size)
+{
+  return memset(take(arena, size), 0, size);
+}
+
 void *arena_memdup(Arena *arena, const void *memory, size_t size)
 {
-  void *copy = arena_alloc(arena, size);
+  void *copy = take(arena, size);
   if (size) memcpy(copy, memory, size);
   return copy;
 }
 
 char *arena_strndup(Arena *arena, const char *text, size_t length)
 {
-  char *copy = arena_alloc(arena, length + 1);
+  char *copy = take(arena, length + 1);
   if (length) memcpy(copy, text, length);
+  copy[length] = 0;
   return copy;
 }
 

@@ -68,11 +68,11 @@ static unsigned most_slots(const Program *program)
   return MIN(most, 12);
 }
 
-/* Tiles that a cluster walks, so that its longest ring turns three times where a tile fills `turns` slots; a
- * ring of two that each tile fills once does too. */
+/* Tiles that a cluster walks, so that its longest ring turns three times where a tile fills `turns` slots,
+ * and what of long loops is not cut; a ring of two that each tile fills once does too. */
 static unsigned enough_tiles(const Program *program, int64_t turns)
 {
-  int64_t slots = most_slots(program), each = MAX(turns, 1);
+  int64_t slots = most_slots(program), each = MAX(turns, 1) + program->long_kept;
   return (unsigned)MAX(8, (3 * slots + each) / each);
 }
 

@@ -256,6 +256,7 @@ int64_t evaluate(Machine *m, const Agent *agent, const Scalar *x, unsigned threa
 int64_t evaluate_uniform(Machine *m, Agent *agent, const Scalar *scalar, int64_t otherwise)
 {
   if (!scalar) return otherwise;
+  if (scalar->kind == SCALAR_INT) return scalar->number;
   bool known = true;
   unsigned thread = agent->warp_low * 32 + agent->lane_low;
   int64_t value = evaluate(m, agent, scalar, thread, &known);
@@ -274,6 +275,14 @@ unsigned mask_first(const Mask *mask)
   for (unsigned i = 0; i < G_N_ELEMENTS(mask->bits); i++)
     if (mask->bits[i]) return i * 64 + (unsigned)__builtin_ctzll(mask->bits[i]);
   return PROTOCOL_MAX_THREADS;
+}
+
+void mask_fill(Mask *mask, unsigned threads)
+{
+  memset(mask->bits, 0, sizeof mask->bits);
+  memset(mask->bits, 0xff, threads / 64 * sizeof *mask->bits);
+  if (threads % 64) mask->bits[threads / 64] = ((uint64_t)1 << (threads % 64)) - 1;
+  mask->count = threads;
 }
 
 static void mask_add(Mask *mask, unsigned thread)

@@ -12,8 +12,11 @@ static void set_value(Agent *agent, int id, int64_t value, bool known)
 static Frame *frame_push(Agent *agent, const Step *step)
 {
   g_assert(agent->depth < PROTOCOL_MAX_DEPTH);
-  Frame *frame = &agent->frames[agent->depth++];
-  *frame = (Frame){.kind = step->kind, .step = step->index, .depth = agent->mask};
+  Frame *frame = &agent->frames[agent->depth++]; /* `rest` is of those that set `both` */
+  frame->kind = step->kind;
+  frame->step = step->index;
+  frame->depth = agent->mask;
+  frame->both = false;
   return frame;
 }
 
@@ -34,23 +37,22 @@ static bool condition_holds(Machine *m, Agent *agent, const Step *step)
 
 static void execute_for(Machine *m, Agent *agent, const Step *step)
 {
-  Frame frame = {.kind = STEP_FOR, .step = step->index, .depth = agent->mask};
-  frame.i = evaluate_uniform(m, agent, step->scalar[0], 0);
-  frame.high = evaluate_uniform(m, agent, step->scalar[1], frame.i + 2);
-  frame.by = evaluate_uniform(m, agent, step->scalar[2], 1);
-  int64_t first;
-  if (program_may_cut(m->program, step, &first))
-    frame.high = MIN(frame.high, first + m->scenario->turns * frame.by);
-  if (m->scenario->partials && program_is_inner_loop(step))
-    frame.high = MIN(frame.high, frame.i + m->scenario->turns * frame.by);
-  if (frame.i >= frame.high || frame.by < 1) {
+  int64_t low = evaluate_uniform(m, agent, step->scalar[0], 0), first;
+  int64_t high = evaluate_uniform(m, agent, step->scalar[1], low + 2);
+  int64_t by = evaluate_uniform(m, agent, step->scalar[2], 1);
+  if (program_may_cut(m->program, step, &first)) high = MIN(high, first + m->scenario->turns * by);
+  if (m->scenario->partials && program_is_inner_loop(step)) high = MIN(high, low + m->scenario->turns * by);
+  if (low >= high || by < 1) {
     agent->step = step->target;
     return;
   }
-  int64_t trips = (frame.high - frame.i + frame.by - 1) / frame.by;
+  int64_t trips = (high - low + by - 1) / by;
   if (step->walk && m->scenario->tiles && trips > m->scenario->tiles) m->walked = trips;
-  *frame_push(agent, step) = frame;
-  set_value(agent, step->value, frame.i, true);
+  Frame *frame = frame_push(agent, step);
+  frame->i = low;
+  frame->high = high;
+  frame->by = by;
+  set_value(agent, step->value, low, true);
   agent->step++;
 }
 
@@ -94,7 +96,7 @@ static void execute_if(Machine *m, Agent *agent, const Step *step)
   bool there = active_threads(agent) > 0;
   agent->mask--;
   frame->both = here && there;
-  frame->rest = rest;
+  if (frame->both) frame->rest = rest;
   mask_push(agent, here ? &taken : &rest);
   agent->step = here ? step->index + 1 : step->target;
 }
@@ -124,9 +126,8 @@ static void enter_role(Machine *m, Agent *agent, const Step *step)
   agent->instance = agent->home_instance;
   agent->role_low = agent->home_low;
   agent->role_threads = agent->home_threads;
-  Mask mask = {.count = agent->role_threads};
-  for (unsigned i = 0; i < agent->role_threads; i++)
-    mask.bits[i / 64] |= (uint64_t)1 << (i % 64);
+  Mask mask;
+  mask_fill(&mask, agent->role_threads);
   mask_push(agent, &mask);
   agent->step++;
 }
@@ -530,12 +531,12 @@ static bool execute_cluster_wait(Machine *m, Agent *agent)
 
 static void execute_fence(Machine *m, Agent *agent, const Step *step)
 {
-  const char *what = step->op->operands[0]->name;
-  if (!what) return;
-  if (!strcmp(what, "products")) agent->product_fence = agent->operations;
-  if (!strcmp(what, "async_shared")) memory_fence(m, agent);
-  if (!strcmp(what, "cluster") || !strcmp(what, "barrier_init") || !strcmp(what, "memory"))
-    memcpy(agent->fence_clock, agent->clock, m->width * sizeof(Tick));
+  switch ((Fence)step->family) {
+  case FENCE_OTHER: break;
+  case FENCE_PRODUCTS: agent->product_fence = agent->operations; break;
+  case FENCE_ASYNC_SHARED: memory_fence(m, agent); break;
+  case FENCE_CLOCK: memcpy(agent->fence_clock, agent->clock, m->width * sizeof(Tick)); break;
+  }
 }
 
 /* What somebody else takes in so many runs of a loop, cut as execute_for cuts it. */

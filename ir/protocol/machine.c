@@ -47,20 +47,18 @@ static void agent_new(Machine *m, unsigned block, unsigned first, unsigned threa
 {
   if (!threads) return;
   Agent *agent = &m->agents[m->n_agents];
-  *agent = (Agent){.index = m->n_agents++,
-                   .block = block,
-                   .warp_low = first / 32,
-                   .lane_low = first % 32,
-                   .threads = threads,
-                   .role = -1,
-                   .role_threads = m->program->threads,
-                   .home_role = role,
-                   .home_low = role_low,
-                   .home_threads = role_threads,
-                   .home_instance = instance};
-  agent->masks[0].count = m->program->threads;
-  for (unsigned i = 0; i < m->program->threads; i++)
-    agent->masks[0].bits[i / 64] |= (uint64_t)1 << (i % 64);
+  agent->index = m->n_agents++; /* the rest is zero */
+  agent->block = block;
+  agent->warp_low = first / 32;
+  agent->lane_low = first % 32;
+  agent->threads = threads;
+  agent->role = -1;
+  agent->role_threads = m->program->threads;
+  agent->home_role = role;
+  agent->home_low = role_low;
+  agent->home_threads = role_threads;
+  agent->home_instance = instance;
+  mask_fill(&agent->masks[0], m->program->threads);
 }
 
 /* The first warp and the others; of a single warp the first lane and the others. */

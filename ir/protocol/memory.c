@@ -10,13 +10,15 @@ Region region_of(Machine *m, Agent *agent, const Reference *reference, unsigned 
   region.slot = (unsigned)slot;
   region.place = block * m->program->n_places + tile->first + region.slot;
   for (unsigned d = 0; d < PROTOCOL_MAX_RANK; d++) {
-    region.high[d] = d < tile->type->rank ? (int32_t)ir_tile_extent(tile->type, d) : 1;
+    region.high[d] = tile->extent[d];
     if (!reference->high[d]) continue;
     /* a part that differs between the agent's threads: from its first thread's to its last one's */
     bool known = true;
     unsigned first = agent->warp_low * 32 + agent->lane_low;
-    int64_t low = evaluate(m, agent, reference->low[d], first, &known);
-    int64_t high = evaluate(m, agent, reference->high[d], first + agent->threads - 1, &known);
+    const Scalar *begin = reference->low[d], *end = reference->high[d];
+    int64_t low = begin->kind == SCALAR_INT ? begin->number : evaluate(m, agent, begin, first, &known);
+    int64_t high =
+        end->kind == SCALAR_INT ? end->number : evaluate(m, agent, end, first + agent->threads - 1, &known);
     if (!known || low < 0 || high > region.high[d] || low >= high) continue;
     region.low[d] = (int32_t)low;
     region.high[d] = (int32_t)high;

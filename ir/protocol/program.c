@@ -45,6 +45,8 @@ static void tile_new(Program *program, const IrOp *op, const char *name, unsigne
   Tile *tile = arena_new_object(program->arena, Tile);
   *tile = (Tile){.name = name, .op = op, .type = op->declared, .slots = slots, .channel = channel};
   tile->bytes = tile_bytes(op->declared);
+  for (unsigned d = 0; d < PROTOCOL_MAX_RANK; d++)
+    tile->extent[d] = d < tile->type->rank ? (int32_t)ir_tile_extent(tile->type, d) : 1;
   tile->at = ir_attribute_int(op, ATTR_AT, -1);
   tile->first = program->n_places;
   program->n_places += slots;
@@ -349,6 +351,22 @@ static void compile_turn(Program *program, Step *step, const IrOp *op)
   refuse(program, &op->mark, "no-turn", "%s takes a turn", ir_op_info(op->code)->name);
 }
 
+static Fence fence_of(const IrOp *op)
+{
+  static const struct {
+    const char *what;
+    Fence fence;
+  } rows[] = {{"products", FENCE_PRODUCTS},
+              {"async_shared", FENCE_ASYNC_SHARED},
+              {"cluster", FENCE_CLOCK},
+              {"barrier_init", FENCE_CLOCK},
+              {"memory", FENCE_CLOCK}};
+  const char *what = op->operands[0]->name;
+  for (unsigned i = 0; what && i < G_N_ELEMENTS(rows); i++)
+    if (!strcmp(what, rows[i].what)) return rows[i].fence;
+  return FENCE_OTHER;
+}
+
 /* What each op's step needs besides the general parts. Returns false if it has no tokens. */
 static bool compile_op(Program *program, Step *step, const IrOp *op)
 {
@@ -385,8 +403,8 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
   case OP_TURN_PASS: compile_turn(program, step, op); return true;
   case OP_CLUSTER_ARRIVE: step->flag = ir_attribute(op, ATTR_RELAXED) != NULL; return true;
   case OP_CLUSTER_WAIT:
-  case OP_INIT_BARRIERS:
-  case OP_FENCE: return true;
+  case OP_INIT_BARRIERS: return true;
+  case OP_FENCE: step->family = fence_of(op); return true;
   case OP_CURSOR:
     step->value = (int)op->results[0]->id;
     step->scalar[0] = attribute_scalar(program, op, ATTR_SLOT);
@@ -564,54 +582,9 @@ static bool constant_loop(const Step *step, int64_t *trips)
   return true;
 }
 
-static bool same_loop(const Step *a, const Step *b)
+static int64_t step_of(const Step *loop)
 {
-  int64_t by[2] = {a->scalar[2] ? a->scalar[2]->number : 1, b->scalar[2] ? b->scalar[2]->number : 1};
-  return a->scalar[0]->number == b->scalar[0]->number && a->scalar[1]->number == b->scalar[1]->number &&
-         by[0] == by[1];
-}
-
-static bool mentions_number(const Scalar *scalar)
-{
-  if (!scalar) return false;
-  if (scalar->kind == SCALAR_INT) return scalar->number > 1 || scalar->number < 0;
-  return mentions_number(scalar->a) || mentions_number(scalar->b) || mentions_number(scalar->c);
-}
-
-/* Does a loop take in fewer, wider steps what the long one takes, or most of it (overlap_sums)? Then neither
- * may be cut. */
-static bool walks_wider(const Step *step, const Step *longest)
-{
-  int64_t trips, by = longest->scalar[2] ? longest->scalar[2]->number : 1;
-  int64_t span = longest->scalar[1]->number - longest->scalar[0]->number;
-  if (step->kind != STEP_FOR || !constant_loop(step, &trips) || !step->scalar[2]) return false;
-  return step->scalar[2]->number > by && 2 * (step->scalar[1]->number - step->scalar[0]->number) >= span;
-}
-
-/* Over a constant K of thousands a loop of hundreds of iterations shows nothing that a few do not, if all
- * roles have the same one and no condition picks an iteration by its number. */
-static void find_long_loop(Program *program)
-{
-  program->long_loop = -1;
-  unsigned most = 8;
-  for (unsigned i = 0; i < program->tiles->len; i++)
-    most = MAX(most, 2 * ((const Tile *)program->tiles->pdata[i])->slots + 6);
-  for (unsigned i = 0; i < program->steps->len; i++) {
-    const Step *step = program_step(program, i);
-    int64_t trips;
-    bool decides = step->kind == STEP_IF || step->kind == STEP_BREAK;
-    bool is_long = step->kind == STEP_FOR && constant_loop(step, &trips) && trips > most;
-    bool differs = is_long && program->long_loop >= 0 &&
-                   !same_loop(program_step(program, (unsigned)program->long_loop), step);
-    if (differs || (decides && mentions_number(step->scalar[0]))) {
-      program->long_loop = -1;
-      return;
-    }
-    if (is_long) program->long_loop = (int)i;
-  }
-  for (unsigned i = 0; program->long_loop >= 0 && i < program->steps->len; i++)
-    if (walks_wider(program_step(program, i), program_step(program, (unsigned)program->long_loop)))
-      program->long_loop = -1;
+  return loop->scalar[2] ? loop->scalar[2]->number : 1;
 }
 
 static bool is_number(const Scalar *scalar, int64_t number)
@@ -619,15 +592,126 @@ static bool is_number(const Scalar *scalar, int64_t number)
   return scalar ? scalar->kind == SCALAR_INT && scalar->number == number : number == 1;
 }
 
-/* The same loop, or its rest: one that begins at a variable and has its end and step. */
+/* The same loop, or its rest: one that begins later, and has its end and step. */
+static bool ends_alike(const Step *loop, const Step *longest)
+{
+  return is_number(loop->scalar[1], longest->scalar[1]->number) &&
+         is_number(loop->scalar[2], step_of(longest));
+}
+
+static bool is_loop_variable(const Program *program, const Scalar *scalar)
+{
+  if (scalar->kind != SCALAR_VALUE) return false;
+  bool counts = false;
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->value != (int)scalar->number) continue;
+    if (step->kind != STEP_FOR) return false;
+    counts = true;
+  }
+  return counts;
+}
+
+static bool compares(IrOperator op)
+{
+  return op == OPERATOR_EQ || op == OPERATOR_NE || op == OPERATOR_LT || op == OPERATOR_LE ||
+         op == OPERATOR_GT || op == OPERATOR_GE;
+}
+
+#define MOST_NAMES 6 /* through which a condition is followed; behind them anything is possible */
+
+/* Does the scalar follow a variable of loops that end like the longest, by its name or through others'? */
+static bool counts_along(const Program *program, const Scalar *scalar, const Step *longest, unsigned names)
+{
+  if (!scalar) return false;
+  if (names == MOST_NAMES) return true;
+  for (unsigned i = 0; scalar->kind == SCALAR_VALUE && i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->value != (int)scalar->number) continue;
+    if (step->kind == STEP_FOR && ends_alike(step, longest)) return true;
+    if (step->kind == STEP_SET && counts_along(program, step->scalar[0], longest, names + 1)) return true;
+  }
+  return counts_along(program, scalar->a, longest, names) ||
+         counts_along(program, scalar->b, longest, names) || counts_along(program, scalar->c, longest, names);
+}
+
+/* Up to which value of a loop's variable a condition may tell iterations apart: what it compares a variable
+ * with. INT64_MAX where a number stands in it in another way, as in a remainder: nobody knows then. */
+static int64_t tells_apart(const Program *program, const Scalar *scalar, const Step *longest, unsigned names)
+{
+  if (!scalar) return 0;
+  if (names == MOST_NAMES) return INT64_MAX;
+  bool plain = scalar->kind == SCALAR_OPERATOR && compares(scalar->operator_);
+  if (plain && scalar->b->kind == SCALAR_INT && is_loop_variable(program, scalar->a))
+    return scalar->b->number;
+  if (scalar->kind == SCALAR_INT) return scalar->number > 1 || scalar->number < 0 ? INT64_MAX : 0;
+  int64_t most = 0;
+  for (unsigned i = 0; scalar->kind == SCALAR_VALUE && i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->kind == STEP_SET && step->value == (int)scalar->number &&
+        counts_along(program, step->scalar[0], longest, names))
+      most = MAX(most, tells_apart(program, step->scalar[0], longest, names + 1));
+  }
+  most = MAX(most, tells_apart(program, scalar->a, longest, names));
+  most = MAX(most, tells_apart(program, scalar->b, longest, names));
+  return MAX(most, tells_apart(program, scalar->c, longest, names));
+}
+
+/* Does a loop take in fewer, wider steps what the long one takes, or most of it (overlap_sums)? Then neither
+ * may be cut. */
+static bool walks_wider(const Step *step, const Step *longest)
+{
+  int64_t trips, by = step_of(longest);
+  int64_t span = longest->scalar[1]->number - longest->scalar[0]->number;
+  if (step->kind != STEP_FOR || !constant_loop(step, &trips) || !step->scalar[2]) return false;
+  return step->scalar[2]->number > by && 2 * (step->scalar[1]->number - step->scalar[0]->number) >= span;
+}
+
+/* The first of the longest loops; NULL if there is none, or some that end at different numbers. */
+static const Step *longest_of(const Program *program, int64_t most)
+{
+  const Step *longest = NULL;
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    int64_t trips;
+    if (step->kind != STEP_FOR || !constant_loop(step, &trips) || trips <= most) continue;
+    if (longest && !ends_alike(step, longest)) return NULL;
+    if (!longest || step->scalar[0]->number < longest->scalar[0]->number) longest = step;
+  }
+  return longest;
+}
+
+/* Over a constant K of thousands a loop of hundreds of iterations shows nothing that a few do not, if all
+ * roles end it together and behind the last iteration that a condition picks, or that another part of the
+ * loop begins with, enough are left. */
+static void find_long_loop(Program *program)
+{
+  program->long_loop = -1;
+  unsigned most = 8;
+  for (unsigned i = 0; i < program->tiles->len; i++)
+    most = MAX(most, 2 * ((const Tile *)program->tiles->pdata[i])->slots + 6);
+  const Step *longest = longest_of(program, most);
+  if (!longest) return;
+  int64_t from = longest->scalar[0]->number;
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (walks_wider(step, longest)) return;
+    if (step->kind == STEP_IF || step->kind == STEP_BREAK)
+      from = MAX(from, tells_apart(program, step->scalar[0], longest, 0));
+    bool rest = step->kind == STEP_FOR && ends_alike(step, longest);
+    if (rest && step->scalar[0]->kind == SCALAR_INT) from = MAX(from, step->scalar[0]->number);
+  }
+  if (from >= longest->scalar[1]->number) return;
+  program->long_loop = (int)longest->index;
+  program->long_from = from;
+  program->long_kept = (from - longest->scalar[0]->number) / step_of(longest);
+}
+
 bool program_may_cut(const Program *program, const Step *step, int64_t *first)
 {
   if (program->long_loop < 0) return false;
-  const Step *longest = program_step(program, (unsigned)program->long_loop);
-  *first = longest->scalar[0]->number;
-  int64_t by = longest->scalar[2] ? longest->scalar[2]->number : 1;
-  bool begins = step->scalar[0]->kind != SCALAR_INT || step->scalar[0]->number == *first;
-  return begins && is_number(step->scalar[1], longest->scalar[1]->number) && is_number(step->scalar[2], by);
+  *first = program->long_from;
+  return ends_alike(step, program_step(program, (unsigned)program->long_loop));
 }
 
 Program *program_new(IrModule *module, GError **error)

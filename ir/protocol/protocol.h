@@ -77,8 +77,9 @@ typedef struct Tile { /* of a channel's slots, or a shared tile */
   const char *name;   /* "@ab.a" */
   const IrOp *op;
   const IrType *type;
-  unsigned slots, first; /* first: index among a block's places */
-  int64_t bytes, at;     /* of one slot; at -1 = not placed */
+  unsigned slots, first;             /* first: index among a block's places */
+  int32_t extent[PROTOCOL_MAX_RANK]; /* of one slot; 1 beyond its rank */
+  int64_t bytes, at;                 /* of one slot; at -1 = not placed */
   bool channel;
 } Tile;
 
@@ -110,6 +111,7 @@ typedef enum {
 } StepKind;
 
 typedef enum { BY_THREAD, BY_WARP, BY_WARPGROUP, BY_ROLE } By;
+typedef enum { FENCE_OTHER, FENCE_PRODUCTS, FENCE_ASYNC_SHARED, FENCE_CLOCK } Fence;
 typedef enum { HOW_THREADS, HOW_ASYNC, HOW_TENSOR, HOW_PRODUCT, HOW_STORE, HOW_PEER } How;
 
 typedef struct Step {
@@ -126,7 +128,7 @@ typedef struct Step {
   unsigned n_reads;
   By by;
   How how;         /* a copy writes, a product reads its tiles */
-  unsigned family; /* which groups: products, copies, stores; or which turn */
+  unsigned family; /* which groups: products, copies, stores; or which turn; or Fence */
   unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
   int64_t bytes;   /* of a copy */
   int64_t slots;   /* of the ring that a cursor walks */
@@ -159,8 +161,9 @@ typedef struct Program {
   int64_t *granule; /* by dim: tile extent along it, 1 if not seen */
   bool *inner;      /* by dim: the bound of a counted loop from 0 */
   bool **alias;     /* [place][place] share bytes; NULL if none do */
-  int long_loop; /* step of a loop whose constant bounds all long loops share, so that they may be cut short;
-                    or -1 */
+  int long_loop; /* step of a loop whose constant end all long loops share, so that they may be cut; or -1 */
+  int64_t long_from; /* a condition, or another loop, knows its iterations up to this one: they are not cut */
+  int64_t long_kept; /* as iterations */
   GError *error;
 } Program;
 
@@ -174,7 +177,7 @@ const Scalar *scalar_of_op(Program *program,
 bool place_reference(Program *program, const IrExpr *expr, Reference *reference);
 bool barrier_reference(Program *program, const IrExpr *expr, BarrierReference *reference);
 bool program_may_cut(const Program *program, const Step *step,
-                     int64_t *first); /* a `for` as long as the long loops, which begin at *first */
+                     int64_t *first); /* a `for` that ends with the long loops: behind *first */
 bool check_launches(const IrFunction *kernel, GError **error); /* global memory, if launches may overlap */
 bool layout_resources(Program *program, GError **error);       /* shared memory: what overlaps what */
 
@@ -291,7 +294,7 @@ typedef struct Scenario {
   unsigned tiles;            /* that it may walk; if there are more the run stops. 0: any number */
   unsigned first;            /* its first block, index in the grid */
   struct Partials *partials; /* what blocks leave for each other; NULL: not looked at */
-  int64_t turns;             /* iterations of long loops, see Program.long_loop */
+  int64_t turns;             /* iterations of long loops behind Program.long_from */
 } Scenario;
 
 /* Sums that blocks of the grid leave in the workspace, by (row, agent): flags are a warp's. Blocks run one
@@ -337,6 +340,7 @@ int64_t evaluate(Machine *m, const Agent *agent, const Scalar *scalar, unsigned 
 int64_t evaluate_uniform(Machine *m, Agent *agent, const Scalar *scalar, int64_t otherwise);
 void mask_branch(Machine *m, Agent *agent, const Scalar *condition, Mask *taken, Mask *rest);
 bool mask_has(const Mask *mask, unsigned thread);
+void mask_fill(Mask *mask, unsigned threads); /* the first so many */
 unsigned mask_first(const Mask *mask);
 unsigned active_threads(const Agent *agent); /* of this agent */
 unsigned active_by(const Agent *agent, By by);

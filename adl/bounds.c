@@ -110,6 +110,17 @@ static void check_has(Bounds *bounds, Node *row, const Entry *entry)
               "%s lacks %s, which adlgen cannot do without", entry->path, item);
 }
 
+static void check_among(Bounds *bounds, Node *row, const Entry *entry)
+{
+  Entry known = {.kind = entry->kind, .unit = entry->unit};
+  if (!build_value(bounds->build, entry->rule, member(row, "among"), &known)) return;
+  unsigned i = first_missing(&known, entry);
+  if (i == entry->n) return;
+  g_autofree char *item = item_text(entry, i), *all = value_text(&known);
+  build_error(bounds->build, &entry->mark, "not-honoured", reason(row),
+              "%s lists %s, but adlgen knows %s only", entry->path, item, all);
+}
+
 /* ---- what is plausible ---- */
 
 /* false: it is out of its range. */
@@ -162,6 +173,7 @@ static void check_entry(Bounds *bounds, const Entry *entry)
   if (!row || entry->unknown) return;
   if (member(row, "is")) check_is(bounds, row, entry);
   if (member(row, "has")) check_has(bounds, row, entry);
+  if (member(row, "among")) check_among(bounds, row, entry);
   if (!check_range(bounds, row, entry)) return;
   check_share(bounds, row, entry, "per_sm", false);
   check_share(bounds, row, entry, "per_clock", true);

@@ -57,9 +57,22 @@ unsigned number_bits(NumberType type)
   return types[type].bits;
 }
 
+/* A silent 0 of a packed type would make tiles of no bytes: who asks for one element's is told at once. */
 unsigned number_bytes(NumberType type)
 {
-  return types[type].bits / 8;
+  unsigned bits = types[type].bits;
+  g_assert(bits >= 8);
+  return bits / 8;
+}
+
+uint64_t number_bytes_of(NumberType type, uint64_t elements)
+{
+  return (elements * types[type].bits + 7) / 8;
+}
+
+unsigned number_elements(NumberType type, unsigned bytes)
+{
+  return bytes * 8 / types[type].bits;
 }
 
 NumberClass number_class(NumberType type)

@@ -40,7 +40,11 @@ typedef enum {
 
 const char *number_name(NumberType type);
 unsigned number_bits(NumberType type);
+/* Of one element that takes whole bytes; of packed ones ask for several. */
 unsigned number_bytes(NumberType type);
+/* Bytes of so many elements one behind the other, the last byte whole; and elements that so many bytes hold. */
+uint64_t number_bytes_of(NumberType type, uint64_t elements);
+unsigned number_elements(NumberType type, unsigned bytes);
 NumberClass number_class(NumberType type);
 /* e4m3 and e5m2. */
 bool number_is_small_float(NumberType type);

@@ -196,3 +196,11 @@ unsigned ir_role_warps(const IrOp *role)
                ir_expr_is_int(range->items[1], &last);
   return known ? (unsigned)(last - first) : 0;
 }
+
+unsigned ir_launch_threads(const IrFunction *kernel)
+{
+  int64_t threads = WARPGROUP_WARPS * WARP_LANES;
+  const IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
+  if (launch) ir_expr_is_int(launch, &threads);
+  return (unsigned)threads;
+}

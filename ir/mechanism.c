@@ -297,11 +297,13 @@ unsigned swizzle_widest(unsigned swizzles, unsigned row_bytes)
   return 0;
 }
 
-unsigned mechanism_swizzles(const Mechanism *writer, const Mechanism *reader)
+unsigned mechanism_swizzles(const Mechanism *writer, const Mechanism *reader, NumberType type)
 {
   unsigned swizzles = SWIZZLES_ALL;
   if (writer) swizzles &= writer->swizzles;
   if (reader) swizzles &= reader->swizzles;
+  for (unsigned width = 32; writer && width <= 128; width *= 2)
+    if (number_elements(type, width) > writer->box_max || width % writer->row_multiple) swizzles &= ~width;
   return swizzles;
 }
 
@@ -310,6 +312,13 @@ unsigned mechanism_size(const Mechanism *mechanism, unsigned bytes)
   for (unsigned size = MECHANISM_SIZES_MOST; size; size /= 2)
     if (size <= bytes && (!mechanism->sizes || mechanism->sizes & size)) return size;
   return 0;
+}
+
+unsigned mechanism_matrices(const Mechanism *mechanism, unsigned wanted)
+{
+  while (wanted && !(mechanism->matrices & wanted))
+    wanted /= 2;
+  return wanted;
 }
 
 unsigned tensor_box_side(unsigned extent, unsigned most)

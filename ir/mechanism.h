@@ -11,6 +11,7 @@
 #define WARP_LANES           32 /* of layouts, masks and shuffles; the description may say nothing else */
 #define WARPGROUP_WARPS      4  /* warps that issue a warpgroup's product together */
 #define NAMED_BARRIER_FIRST  1 /* of those that passes give out; 0 is the one at which the whole block meets */
+#define FRAGMENT_ROWS        16 /* of a product that a warp keeps in its registers, its own or its share of a group's */
 #define SWIZZLE_ROWS         8 /* after which a swizzle repeats */
 #define MECHANISM_NOT_LISTED "the description lists none"
 #define MECHANISM_SIZES_MOST 16 /* bytes, of one access of a thread */
@@ -136,12 +137,15 @@ const GpuProduct *mechanism_product(const Mechanism *mechanism, NumberType a, Nu
 /* The widest of a set of swizzles, in bytes, that rows of so many bytes are a multiple of; 0: none. */
 unsigned swizzle_widest(unsigned swizzles, unsigned row_bytes);
 #define SWIZZLES_ALL (32u | 64u | 128u)
-/* Swizzles that both have, for tiles that the one writes and the other reads. A thread computes any. */
-unsigned mechanism_swizzles(const Mechanism *writer, const Mechanism *reader);
+/* Swizzles that both have, for tiles of a type that the one writes, in boxes whose rows are no longer than it can,
+ * and the other reads; either may be NULL. A thread computes any. */
+unsigned mechanism_swizzles(const Mechanism *writer, const Mechanism *reader, NumberType type);
 /* The largest access up to `bytes` that the mechanism has; 0: none. */
 unsigned mechanism_size(const Mechanism *mechanism, unsigned bytes);
 /* The longest side up to `most` of boxes that divide `extent` rows: whole patterns of a swizzle where there are several
  * boxes. 0: no box does. */
 unsigned tensor_box_side(unsigned extent, unsigned most);
+/* The most matrices up to `wanted`, a power of two, that one instruction moves; 0: none. */
+unsigned mechanism_matrices(const Mechanism *mechanism, unsigned wanted);
 /* Where the elements of a tile type with a layout are. */
 IrPlace ir_place_of(const IrType *type);

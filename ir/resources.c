@@ -15,6 +15,30 @@ unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms)
   return MAX(1, most);
 }
 
+#define BARRIERS_AND_LOSS 2048
+#define LINE              128
+#define PATTERN           (8 * LINE) /* bytes after which the widest swizzle repeats */
+
+static unsigned at_least(const Gpu *gpu, const char *path, unsigned least)
+{
+  double fact = gpu_fact(gpu, path);
+  return fact_known(fact) ? MAX(least, (unsigned)fact) : least;
+}
+
+unsigned shared_alignment(const Gpu *gpu, bool swizzled)
+{
+  unsigned bytes = at_least(gpu, "copy_tensor.shared_alignment", swizzled ? PATTERN : LINE);
+  bytes = at_least(gpu, "product_group.alignment", bytes);
+  return swizzled ? at_least(gpu, "product_group.swizzle_alignment", bytes) : bytes;
+}
+
+/* A tile or a part of one that is no whole piece of what it is aligned to leaves room behind it. */
+unsigned reserved_shared_bytes(const Gpu *gpu)
+{
+  return BARRIERS_AND_LOSS + 4 * (shared_alignment(gpu, false) - LINE) +
+         4 * (shared_alignment(gpu, true) - PATTERN);
+}
+
 /* A fact of the family, or what a GPU without it does as well. */
 static unsigned handover_fact(const Gpu *gpu, const char *path, unsigned otherwise)
 {

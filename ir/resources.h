@@ -4,7 +4,10 @@
 #include "adl/gpu.h"
 
 /* Shared memory left to barriers and to what alignment loses. */
-#define RESERVED_SHARED_BYTES 2048
+unsigned reserved_shared_bytes(const Gpu *gpu);
+/* Bytes to which tiles in shared memory are aligned: where every mechanism of the GPU that reads or writes them wants
+ * them to start, swizzled ones at the repetition of the widest pattern at least. */
+unsigned shared_alignment(const Gpu *gpu, bool swizzled);
 /* Of a thread that only starts copies: enough for addresses, coordinates and loop counters of several. */
 #define PRODUCER_REGISTERS 40
 

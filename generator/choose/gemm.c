@@ -5,6 +5,7 @@
  * (generator/choose/gemm_ranges.h). */
 #include "generator/choose/dots.h"
 #include "generator/choose/gemm_ranges.h"
+#include "generator/choose/gemm_rules.h"
 #include "generator/choose/tuned_gemm.h"
 #include <math.h>
 #include <string.h>
@@ -27,10 +28,13 @@ static void set_dual(Choice *choice, const GemmCandidate *tile)
   choice_set_int(choice, "one_column", 0);
 }
 
+#define WIDEST_COPY 16 /* bytes, of a thread */
+
 static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
-                            const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner)
+                            const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner,
+                            unsigned multiple)
 {
-  unsigned vector = 16 / number_bytes(tensor->type);
+  unsigned vector = multiple / number_bytes(tensor->type);
   if (!choose_require_multiple(chooser, choice, leading, vector)) return false;
   for (unsigned i = 0; i < chooser->op->gemm.n_batch; i++)
     if (!choose_require_multiple(chooser, choice, batches[i], vector)) return false;
@@ -51,22 +55,27 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
 {
   const FusedOperator *op = chooser->op;
   const FusedGemm *gemm = &op->gemm;
+  unsigned multiple = group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->gpu)) : WIDEST_COPY;
   if (!require_operand(chooser, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
                        gemm->a_batch,
                        group             ? NULL
                        : gemm->a_m_major ? gemm->m
-                                         : gemm->k))
+                                         : gemm->k,
+                       multiple))
     return false;
   if (!require_operand(chooser, choice, op->inputs[gemm->b].tensor, gemm->b_n_major ? gemm->b_k : gemm->b_n,
                        gemm->b_batch,
                        group             ? NULL
                        : gemm->b_n_major ? gemm->n
-                                         : gemm->k))
+                                         : gemm->k,
+                       multiple))
     return false;
   /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
-    if (!single && !choose_require_align(chooser, choice, op->inputs[i].tensor, 16)) return false;
+    if (!single && !choose_require_align(chooser, choice, op->inputs[i].tensor,
+                                         i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
+      return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!choose_require_align(chooser, choice, op->outputs[i].tensor, 16)) return false;
@@ -506,7 +515,8 @@ bool choose_gemm(Chooser *chooser)
   if (aligned)
     finish(chooser, choice, tile, true, false);
   else
-    choose_note(chooser, "wide copies rejected: strides are no multiples of 16 bytes");
+    choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
+                group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->gpu)) : WIDEST_COPY);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;

@@ -1,5 +1,6 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_memo.h"
+#include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_straddle.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
@@ -59,6 +60,12 @@ static unsigned products(const Chooser *chooser)
   return chooser->op->gemm.dual ? 2 : 1;
 }
 
+static unsigned consumer_groups(const GemmCandidate *candidate)
+{
+  if (candidate->alternate > 1) return candidate->alternate;
+  return MAX(warpgroups_of_rows(candidate->bm), candidate->beside);
+}
+
 /* What stage_stores takes for the outputs. */
 static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
 {
@@ -68,6 +75,7 @@ static unsigned output_staging(const Chooser *chooser, const GemmCandidate *cand
   StagingRules rules = staging_rules(chooser->gpu);
   unsigned columns =
       candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
+  if (!gemm_named_barriers(chooser->gpu, candidate, consumer_groups(candidate), true)) return 0;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
@@ -118,7 +126,7 @@ static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidat
   const Gpu *gpu = chooser->gpu;
   unsigned room = gpu->shared_per_block;
   if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
-  return room - RESERVED_SHARED_BYTES;
+  return room - reserved_shared_bytes(chooser->gpu);
 }
 
 #define WASTE                                                                                                \
@@ -303,7 +311,7 @@ bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
 {
   const GpuProduct *product = group_product(chooser->gpu, gemm);
   return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
-         (!gemm->b_n_major || product->b_transposed);
+         (!gemm->b_n_major || product->b_transposed) && gemm_engine_brings(chooser, gemm);
 }
 
 bool gemm_group_possible(const Chooser *chooser)
@@ -319,14 +327,6 @@ bool gemm_warp_possible(const Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   return gpu_product(chooser->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
-}
-
-/* Rows of an operand that does not lie along k are cut into panels as wide as a swizzle: whole ones of 128
- * bytes, or one narrower one. */
-static bool is_panel(unsigned extent, NumberType type)
-{
-  unsigned bytes = extent * number_bytes(type);
-  return bytes % 128 == 0 || bytes == 64 || bytes == 32;
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
@@ -348,12 +348,6 @@ static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
  * not been handed over yet, and in the epilogue. */
 #define ENTRY_REGISTERS    26
 #define EPILOGUE_REGISTERS 40
-
-static unsigned consumer_groups(const GemmCandidate *candidate)
-{
-  if (candidate->alternate > 1) return candidate->alternate;
-  return MAX(warpgroups_of_rows(candidate->bm), candidate->beside);
-}
 
 /* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
  * an epilogue would take has room for one. */
@@ -410,8 +404,13 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
   if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(chooser->op) > 2)
     return false;
-  if (gemm->a_m_major && !is_panel(candidate->bm, gemm->a_type)) return false;
-  if (!legal || (gemm->b_n_major && !is_panel(candidate->bn, gemm->b_type))) return false;
+  if (!gemm_barriers_count(chooser, candidate, stage_bytes(chooser, candidate), consumer_groups(candidate)) ||
+      !gemm_named_barriers(chooser->gpu, candidate, consumer_groups(candidate), false))
+    return false;
+  bool shares = candidate->cluster > 1 || candidate->across > 1;
+  if (shares && !gemm_shares_copies(chooser->gpu) && !choose_is_forced(chooser)) return false;
+  if (gemm->a_m_major && !gemm_is_panel(chooser->gpu, candidate->bm, gemm->a_type)) return false;
+  if (!legal || (gemm->b_n_major && !gemm_is_panel(chooser->gpu, candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
   unsigned half = candidate->bn / 2;
@@ -464,7 +463,8 @@ static bool pair_legal(const GemmCandidate *candidate)
 
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
-  uint64_t ring = (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + RESERVED_SHARED_BYTES;
+  uint64_t ring =
+      (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + reserved_shared_bytes(chooser->gpu);
   if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
   if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;

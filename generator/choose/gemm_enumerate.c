@@ -1,5 +1,6 @@
 /* Which ways to compute a matrix product are tried, in the order in which of equal ones the later is taken. */
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_slices.h"
 #include "generator/choose/gemm_straddle.h"
 
@@ -115,7 +116,7 @@ static bool suits_cluster(const Chooser *chooser, const GemmCandidate *candidate
 static unsigned clusters_tried(const Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  if (!gpu_has(chooser->gpu, "cluster")) return 0;
+  if (!gemm_shares_copies(chooser->gpu)) return 0;
   if (gemm_a_straddles(gemm) || gemm_b_straddles(gemm)) return G_N_ELEMENTS(clusters);
   bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
   return lines ? LINE_CLUSTERS : 0;

@@ -1,4 +1,5 @@
 #include "generator/choose/tuned_gemm.h"
+#include "generator/choose/gemm_rules.h"
 #include <string.h>
 
 /* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
@@ -217,7 +218,7 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
   if (group) append_beside(chooser, list, m);
   append_thin_pairs(chooser, list, group, m);
   unsigned n = list->len;
-  for (unsigned i = 0; group && gpu_has(chooser->gpu, "cluster") && i < n; i++) {
+  for (unsigned i = 0; group && gemm_shares_copies(chooser->gpu) && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
     if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||

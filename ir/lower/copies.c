@@ -300,7 +300,7 @@ void lower_copy(Lower *lower, IrOp *op)
   if (store) {
     lower_fail(lower, ERROR_UNSUPPORTED, "copy", "get the tile and store it",
                "only the copy engine copies shared memory out");
-  } else if (ir_is_grouped_copy(op) && bytes >= 4) {
+  } else if (ir_is_grouped_copy(op) && mechanism_size(ir_mechanism_of(op), bytes) == bytes && bytes >= 4) {
     copy_async(lower, op, &shared, bytes);
   } else {
     copy_plain(lower, op, &shared, bytes);

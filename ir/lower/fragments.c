@@ -30,31 +30,58 @@ static Operand operand_of(const Lower *lower, const LowerShared *shared, const L
   return operand;
 }
 
+/* NULL: the GPU has none. */
+static const Mechanism *matrix_loads(const Lower *lower)
+{
+  const Mechanism *loads = ir_mechanism_issued(lower->module, MECHANISM_GET, ISSUE_WARP);
+  return loads && !loads->missing && loads->matrices ? loads : NULL;
+}
+
 static bool is_matrix_loadable(Lower *lower, const Operand *operand)
 {
   unsigned inner = lower_shared_inner(&operand->shared), bytes = number_bytes(operand->shared.element);
-  if (!gpu_has(lower->context->gpu, "matrix_load")) return false;
-  if (inner != operand->k_dim && bytes != 2) return false;
+  const Mechanism *loads = matrix_loads(lower);
+  if (!loads) return false;
+  if (inner != operand->k_dim && (bytes != 2 || !loads->transposes)) return false;
   return lower_shared_vector(&operand->shared, inner) * bytes >= 16;
 }
 
-/* `matrices` 8x8 matrices; `at` is the coordinate of the first. Lanes 8 i .. 8 i + 7 give the rows of matrix
- * i: it lies `k_first` ? (i & 1) : (i >> 1) steps along k and the other bit along m or n. */
-static void load_matrices(Lower *lower, const Operand *operand, bool k_first, unsigned matrices,
-                          const unsigned *at, IrExpr **out)
+/* Matrix i lies `k_first` ? (i & 1) : (i >> 1) steps along k and the other bit along m or n: what bit `bit` of i
+ * moves. */
+static unsigned matrix_step(const Operand *operand, bool k_first, unsigned bit, unsigned *dim)
 {
-  unsigned k_dim = operand->k_dim, other = 1 - k_dim, k_step = 4 * operand->per;
+  bool along_k = k_first == (bit == 0);
+  *dim = along_k ? operand->k_dim : 1 - operand->k_dim;
+  return along_k ? 4 * operand->per : 8;
+}
+
+/* So many matrices from number `first` on in one instruction: lanes 8 i .. 8 i + 7 give the rows of the i-th. */
+static void load_some(Lower *lower, const Operand *operand, bool k_first, unsigned first, unsigned matrices,
+                      const unsigned *at, IrExpr **out)
+{
+  unsigned k_dim = operand->k_dim, start[LAYOUT_MAX_DIMS] = {at[0], at[1]}, dim;
   LowerMap map = *operand->warps;
   bool transposed = lower_shared_inner(&operand->shared) != k_dim;
-  lower_map_add(&map, SOURCE_LANE, 1, 8, 32, transposed ? k_dim : other, 1);
-  lower_map_add(&map, SOURCE_LANE, 8, 2, 32, k_first ? k_dim : other, k_first ? k_step : 8);
-  if (matrices == 4)
-    lower_map_add(&map, SOURCE_LANE, 16, 2, 32, k_first ? other : k_dim, k_first ? 8 : k_step);
-  LowerAddress address = lower_shared_at(lower, &operand->shared, &map, at);
+  lower_map_add(&map, SOURCE_LANE, 1, 8, 32, transposed ? k_dim : 1 - k_dim, 1);
+  for (unsigned bit = 0; bit < 2; bit++) {
+    unsigned step = matrix_step(operand, k_first, bit, &dim);
+    if (first >> bit & 1) start[dim] += step;
+    if (matrices > 1u << bit) lower_map_add(&map, SOURCE_LANE, 8u << bit, 2, 32, dim, step);
+  }
+  LowerAddress address = lower_shared_at(lower, &operand->shared, &map, start);
   IrOp *load = lower_emit(lower, OP_LOAD_MATRIX, 1, lower_address(lower, address));
   for (unsigned i = 0; i < matrices; i++)
     out[i] = lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
   if (transposed) ir_attribute_set(load, ATTR_TRANSPOSED, NULL);
+}
+
+/* `matrices` 8x8 matrices, `at` the coordinate of the first, by as few instructions as the GPU has them for. */
+static void load_matrices(Lower *lower, const Operand *operand, bool k_first, unsigned matrices,
+                          const unsigned *at, IrExpr **out)
+{
+  unsigned together = mechanism_matrices(matrix_loads(lower), matrices);
+  for (unsigned first = 0; first < matrices; first += together)
+    load_some(lower, operand, k_first, first, together, at, out + first);
 }
 
 /* One 32-bit register, element by element: rows (columns of B) lane / 4, k from per * (lane % 4). */
@@ -164,7 +191,8 @@ bool lower_is_crossed(NumberType element, const Layout *layout)
 
 LowerTile *lower_crossed(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared)
 {
-  if (!gpu_has(lower->context->gpu, "matrix_load") || lower_shared_inner(shared) != 0 ||
+  const Mechanism *loads = matrix_loads(lower);
+  if (!loads || !loads->transposes || mechanism_matrices(loads, 4) < 4 || lower_shared_inner(shared) != 0 ||
       lower_shared_vector(shared, 0) < 16)
     return NULL;
   LowerTile *tile = lower_tile_new(lower, element, layout);

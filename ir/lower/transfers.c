@@ -120,8 +120,9 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
 {
   unsigned inner = lower_shared_inner(shared);
   Pieces pieces;
-  if (!is_fragment(tile, &pieces) || !gpu_has(lower->context->gpu, "matrix_store") ||
-      lower_shared_vector(shared, inner) < 8)
+  const Mechanism *stores = ir_mechanism_issued(lower->module, MECHANISM_PUT, ISSUE_WARP);
+  if (!is_fragment(tile, &pieces) || !stores || stores->missing || lower_shared_vector(shared, inner) < 8 ||
+      (inner == 0 && !stores->transposes) || mechanism_matrices(stores, 2) < 2)
     return false;
   LowerMap map = lower_map_of_warps(tile->layout);
   if (inner == 1) {
@@ -140,16 +141,19 @@ static bool put_matrix(Lower *lower, LowerTile *tile, const LowerShared *shared)
     unsigned row = at[(size_t)r * LAYOUT_MAX_DIMS], column = at[(size_t)r * LAYOUT_MAX_DIMS + 1];
     if (row % (2 * pieces.second) || column % 16) continue;
     IrExpr *operands[5] = {NULL};
-    unsigned matrices =
-        lower_register_at(lower, tile->layout, row, column + 8) < tile->n ? 4 : 2; /* the last may be alone */
-    for (unsigned i = 0; i < matrices; i++) {
-      unsigned reg = lower_register_at(lower, tile->layout, row + i % 2 * pieces.second, column + i / 2 * 8);
-      operands[1 + i] = lower_pair(lower, tile, reg, reg + 1);
+    bool more = lower_register_at(lower, tile->layout, row, column + 8) < tile->n; /* the last may be alone */
+    unsigned matrices = more ? 4 : 2, together = mechanism_matrices(stores, matrices);
+    for (unsigned first = 0; first < matrices; first += together) {
+      for (unsigned i = first; i < first + together; i++) {
+        unsigned reg =
+            lower_register_at(lower, tile->layout, row + i % 2 * pieces.second, column + i / 2 * 8);
+        operands[1 + i - first] = lower_pair(lower, tile, reg, reg + 1);
+      }
+      unsigned start[LAYOUT_MAX_DIMS] = {row, column + first / 2 * 8};
+      operands[0] = lower_address(lower, lower_shared_at(lower, shared, &map, start));
+      IrOp *store = lower_emit_array(lower, OP_STORE_MATRIX, 1 + together, operands);
+      if (inner == 0) ir_attribute_set(store, ATTR_TRANSPOSED, NULL);
     }
-    operands[0] =
-        lower_address(lower, lower_shared_at(lower, shared, &map, at + (size_t)r * LAYOUT_MAX_DIMS));
-    IrOp *store = lower_emit_array(lower, OP_STORE_MATRIX, 1 + matrices, operands);
-    if (inner == 0) ir_attribute_set(store, ATTR_TRANSPOSED, NULL);
   }
   return true;
 }

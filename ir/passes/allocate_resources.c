@@ -4,22 +4,22 @@
  * gives  `at` on every shared tile, slot and barrier, `shared_bytes` of the launch, a remark with the map
  * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
  *
- * Swizzled tiles start on 1024 bytes, since the pattern repeats there and descriptors and the copy engine
- * count from it; others on 128. The slots of one tile follow one another. A tile that overlays a channel
+ * Tiles start where every mechanism of the GPU that reads or writes shared memory wants them: swizzled ones at
+ * the repetition of the widest pattern at least, from which descriptors and the copy engine count. The slots of one tile follow one another. A tile that overlays a channel
  * starts where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each,
  * come last.
  */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 
-#define SWIZZLED_ALIGNMENT 1024
-#define PLAIN_ALIGNMENT    128
-#define BARRIER_BYTES      8
+#define BARRIER_BYTES 8
 
 typedef struct {
   const IrPassContext *context;
   IrModule *module;
   GPtrArray *ops;
+  uint64_t plain, swizzled; /* bytes to which tiles are aligned */
   uint64_t used;
 } Allocation;
 
@@ -34,22 +34,26 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
   return (value + alignment - 1) / alignment * alignment;
 }
 
-static uint64_t tile_bytes(const IrType *tile)
+static uint64_t alignment_of(const Allocation *allocation, const IrType *tile)
+{
+  return tile->layout && tile->layout->swizzle_bits ? allocation->swizzled : allocation->plain;
+}
+
+static uint64_t tile_bytes(const Allocation *allocation, const IrType *tile)
 {
   uint64_t bytes = tile->layout ? layout_bytes(tile->layout, tile->element)
-                                : (uint64_t)ir_tile_elements(tile) * number_bytes(tile->element);
-  return align_up(bytes, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
+                                : number_bytes_of(tile->element, (uint64_t)ir_tile_elements(tile));
+  return align_up(bytes, alignment_of(allocation, tile));
 }
 
 static void place(Allocation *allocation, IrOp *op, const IrType *tile, int64_t copies)
 {
-  allocation->used = align_up(
-      allocation->used, tile->layout && tile->layout->swizzle_bits ? SWIZZLED_ALIGNMENT : PLAIN_ALIGNMENT);
+  allocation->used = align_up(allocation->used, alignment_of(allocation, tile));
   ir_attribute_set(op, ATTR_AT, ir_int(allocation->module, (int64_t)allocation->used));
   ir_remark(allocation->context,
             "shared memory: %8" G_GUINT64_FORMAT " %-12s %" G_GUINT64_FORMAT " bytes x %d", allocation->used,
-            op->symbol, tile_bytes(tile), (int)copies);
-  allocation->used += tile_bytes(tile) * (uint64_t)copies;
+            op->symbol, tile_bytes(allocation, tile), (int)copies);
+  allocation->used += tile_bytes(allocation, tile) * (uint64_t)copies;
 }
 
 static int64_t place_barriers(Allocation *allocation, int64_t count)
@@ -77,7 +81,7 @@ static void place_tiles(Allocation *allocation, IrOp *op)
 {
   if (op->code == OP_SHARED && !ir_attribute(op, ATTR_OVERLAY)) place(allocation, op, op->declared, 1);
   if (op->code != OP_CHANNEL || ir_attribute(op, ATTR_OVERLAY)) return;
-  allocation->used = align_up(allocation->used, SWIZZLED_ALIGNMENT);
+  allocation->used = align_up(allocation->used, allocation->swizzled);
   uint64_t start = allocation->used;
   place_slots(allocation, op);
   uint64_t end = allocation->used, rings = start;
@@ -122,6 +126,61 @@ static bool all_placed(const Allocation *allocation, GError **error)
   return true;
 }
 
+/* ---- What barriers can count ---- */
+
+typedef struct {
+  const Gpu *gpu;
+  const IrOp *op; /* the first that asks for too much, or NULL */
+  const char *what;
+  double asked, most;
+} Limits;
+
+static void limit(Limits *limits, const IrOp *op, const char *what, double asked, double most)
+{
+  if (limits->op || !(asked > most)) return; /* what the description does not say is no limit */
+  *limits = (Limits){limits->gpu, op, what, asked, most};
+}
+
+/* The highest number that `7` or `instance() + 7` is. */
+static int64_t highest_id(const IrExpr *id, const IrOp *op)
+{
+  int64_t number = 0, instances = 1;
+  if (ir_expr_is_int(id, &number)) return number;
+  for (; op && op->code != OP_ROLE; op = op->parent->owner)
+    ;
+  if (op) instances = ir_attribute_int(op, ATTR_INSTANCES, 1);
+  for (unsigned i = 0; id->kind == EXPR_BINARY && i < id->n; i++)
+    ir_expr_is_int(id->items[i], &number);
+  return number + instances - 1;
+}
+
+static void check_limits(IrOp *op, void *data)
+{
+  Limits *limits = data;
+  double arrivals = gpu_fact(limits->gpu, "memory_barrier.arrivals_max"),
+         bytes = gpu_fact(limits->gpu, "memory_barrier.bytes_max"), named = limits->gpu->named_barriers;
+  const IrExpr *id = ir_attribute_value(op, ATTR_ID), *ids = ir_attribute_value(op, ATTR_IDS);
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0), arrivals);
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
+        arrivals);
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_ARRIVALS, 0), arrivals);
+  limit(limits, op, "bytes on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_BYTES, 0), bytes);
+  if (id) limit(limits, op, "named barriers", (double)highest_id(id, op) + 1, named);
+  for (unsigned i = 0; ids && i < ids->n; i++)
+    limit(limits, op, "named barriers", (double)highest_id(ids->items[i], op) + 1, named);
+}
+
+static bool within_limits(IrFunction *kernel, const Gpu *gpu, GError **error)
+{
+  Limits limits = {.gpu = gpu};
+  ir_region_visit(kernel->body, check_limits, &limits);
+  if (!limits.op) return true;
+  error_set(error, ERROR_UNSUPPORTED, &limits.op->mark, "limits", "a smaller tile, or fewer warpgroups",
+            "kernel '%s' needs %.0f %s, more than the %.0f of %s", kernel->name, limits.asked, limits.what,
+            limits.most, gpu->name);
+  return false;
+}
+
 /* What a kernel that needs too much is blamed on: the first that takes bytes of its own. */
 static const Mark *first_mark(const Allocation *allocation)
 {
@@ -137,13 +196,18 @@ bool pass_allocate_resources(IrModule *module, const IrPassContext *context, GEr
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
-  Allocation allocation = {.context = context, .module = module, .ops = ops};
+  Allocation allocation = {.context = context,
+                           .module = module,
+                           .ops = ops,
+                           .plain = shared_alignment(context->gpu, false),
+                           .swizzled = shared_alignment(context->gpu, true)};
   ir_region_visit(kernel->body, collect, &allocation);
   for (unsigned i = 0; i < ops->len; i++)
     place_tiles(&allocation, ops->pdata[i]);
   if (!all_placed(&allocation, error)) return false;
   for (unsigned i = 0; i < ops->len; i++)
     place_op_barriers(&allocation, ops->pdata[i]);
+  if (!within_limits(kernel, context->gpu, error)) return false;
   uint64_t limit = context->gpu->shared_per_block;
   if (allocation.used > limit) {
     error_set(error, ERROR_UNSUPPORTED, first_mark(&allocation), "shared-memory",

@@ -59,9 +59,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
   const Gpu *gpu = context->gpu;
-  int64_t threads = 128;
-  IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
-  if (launch) ir_expr_is_int(launch, &threads);
+  unsigned threads = ir_launch_threads(kernel);
   RoleBudget roles[8];
   unsigned n = 0;
   for (IrOp *op = kernel->body->first; op && n < G_N_ELEMENTS(roles); op = op->next) {
@@ -72,7 +70,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   }
   int64_t blocks = 1; /* of an SM at once */
   if (ir_launch_get(kernel, ATTR_MIN_BLOCKS)) ir_expr_is_int(ir_launch_get(kernel, ATTR_MIN_BLOCKS), &blocks);
-  unsigned entry = entry_registers(gpu, (unsigned)threads, (unsigned)MAX(1, blocks));
+  unsigned entry = entry_registers(gpu, threads, (unsigned)MAX(1, blocks));
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers > gpu->registers_per_thread) {
       error_set(
@@ -87,5 +85,5 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     if (roles[i].warps % WARPGROUP_WARPS) return true;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
   ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
-  return set_roles(module, context, roles, n, entry, (unsigned)threads);
+  return set_roles(module, context, roles, n, entry, threads);
 }

@@ -89,12 +89,13 @@ static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inn
 /* Widths of swizzles that what fills the slot writes and what multiplies from it reads. */
 static unsigned swizzles_of(Placement *placement, const IrOp *fill, const IrOp *slot)
 {
-  unsigned swizzles = mechanism_swizzles(ir_mechanism_of(fill), NULL);
+  NumberType element = slot->declared->element;
+  unsigned swizzles = mechanism_swizzles(ir_mechanism_of(fill), NULL, element);
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     bool reads = op->code == OP_MMA && (ir_slot_of(placement->kernel, op->operands[1], NULL) == slot ||
                                         ir_slot_of(placement->kernel, op->operands[2], NULL) == slot);
-    if (reads) swizzles &= mechanism_swizzles(NULL, ir_mechanism_of(op));
+    if (reads) swizzles &= mechanism_swizzles(NULL, ir_mechanism_of(op), element);
   }
   return swizzles;
 }
@@ -401,9 +402,10 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
 {
   int64_t threads = 0;
   IrExpr *launch = ir_launch_get(placement->kernel, ATTR_THREADS);
-  if (!launch || !ir_expr_is_int(launch, &threads) || threads < 32) threads = 128;
+  if (!launch || !ir_expr_is_int(launch, &threads) || threads < WARP_LANES)
+    threads = WARPGROUP_WARPS * WARP_LANES;
   set_threads(placement, (unsigned)threads);
-  unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / 32;
+  unsigned extent[LAYOUT_MAX_DIMS], warps = (unsigned)threads / WARP_LANES;
   extents_of(type, extent);
   unsigned along = 0, patch = type->rank == 2 ? patch_vector(placement, type, &along) : 0;
   const Layout *other = NULL;

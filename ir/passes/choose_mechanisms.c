@@ -149,7 +149,7 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
                                 const Mechanism *engine, const Mechanism *product)
 {
   const IrType *tensor = tensor_of(fill->operands[1]);
-  unsigned swizzles = mechanism_swizzles(engine, product);
+  unsigned swizzles = mechanism_swizzles(engine, product, operand->tensor->element);
   unsigned width = filled_extent(choice, fill, operand->inner) * number_bytes(operand->tensor->element);
   unsigned rows = filled_extent(choice, fill, 1 - operand->inner), swizzle = swizzle_widest(swizzles, width);
   if (tensor->rank > engine->rank_max)
@@ -162,11 +162,7 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
   if (!swizzle)
     return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
                    swizzles & -swizzles);
-  if (swizzle % engine->row_multiple)
-    return refusal(choice, "rows of %u bytes are no multiple of the %u a box needs", swizzle,
-                   engine->row_multiple);
-  if (swizzle / number_bytes(operand->tensor->element) > engine->box_max ||
-      !tensor_box_side(rows, engine->box_max))
+  if (!tensor_box_side(rows, engine->box_max))
     return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
   return part_fits_swizzle(choice, operand, fill, swizzles) ? NULL
                                                             : "a part of the tile cuts through its swizzle";
@@ -490,7 +486,7 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
   if (!staging) return "the tile's rows divide into no parts of 16 bytes";
   /* threads write rows of a tile, none of its columns */
   if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
-  uint64_t most = choice->context->gpu->shared_per_block - RESERVED_SHARED_BYTES;
+  uint64_t most = choice->context->gpu->shared_per_block - reserved_shared_bytes(choice->context->gpu);
   bool narrow = choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor);
   if (staged->used + staging > most && narrow) {
     uint64_t least = staging_bytes_least(&rules, all, columns, bytes);

@@ -1,6 +1,7 @@
 /* What the blocks of a cluster have in common, and copies that serve several of them. */
 #include "ir/passes/cluster.h"
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 
 static bool depends_on(const IrExpr *expr, const IrValue *value)
 {
@@ -12,6 +13,14 @@ static bool depends_on(const IrExpr *expr, const IrValue *value)
   for (unsigned i = 0; i < expr->n; i++)
     if (depends_on(expr->items[i], value)) return true;
   return false;
+}
+
+bool cluster_copies_reach(const GPtrArray *fills)
+{
+  bool reach = true;
+  for (unsigned i = 0; i < fills->len; i++)
+    reach &= ir_mechanism_of(fills->pdata[i])->multicasts;
+  return reach;
 }
 
 bool cluster_shares_slots(const Cluster *cluster)

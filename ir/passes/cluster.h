@@ -24,6 +24,8 @@ typedef struct ClusterSharers {
  * with one row or column nothing names the coordinate any more, so a block beyond stores where another does.
  */
 bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns);
+/* Can one copy of each fill reach several blocks? */
+bool cluster_copies_reach(const GPtrArray *fills);
 /* Do blocks copy into each other's slots? */
 bool cluster_shares_slots(const Cluster *cluster);
 /* Then a block shares fills with those of its row and of its column, and none with the others. */

@@ -183,7 +183,7 @@ static void add_accumulator(IrOp *op, void *data)
  * hold no tiles, leave of the block's (budget_registers). */
 static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role, IrOp *loop)
 {
-  int64_t threads = 0, blocks = 1, mine = 32 * (int64_t)ir_role_warps(role);
+  int64_t threads = 0, blocks = 1, mine = (int64_t)gpu->warp_size * ir_role_warps(role);
   Accumulators accumulators = {.loop = loop};
   IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS), *resident = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
   if (!launch || !ir_expr_is_int(launch, &threads) || mine < 1 || threads < mine) return 0;

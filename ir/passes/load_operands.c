@@ -84,7 +84,7 @@ static void load_product(const Loads *loads, IrOp *product)
   int64_t m = ir_tile_extent(&a, 0), n = ir_tile_extent(&b, 1);
   int64_t step = STEP_BYTES / number_bytes(a.element), extent[2] = {m, step};
   unsigned instances = (unsigned)ir_attribute_int(loads->role, ATTR_INSTANCES, 1),
-           warpgroups = MAX(1, ir_role_warps(loads->role) / 4 / instances);
+           warpgroups = MAX(1, ir_role_warps(loads->role) / WARPGROUP_WARPS / instances);
   const Layout *layout =
       layout_group_a_across(module->arena, a.element, (unsigned)m, (unsigned)step, warpgroups);
   Steps steps = {.loads = loads,

@@ -4,10 +4,8 @@
 
 unsigned role_registers(const IrFunction *kernel, const Gpu *gpu, const IrOp *role)
 {
-  int64_t threads = 128, blocks = 1;
-  const IrExpr *launched = ir_launch_get(kernel, ATTR_THREADS),
-               *least = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
-  if (launched) ir_expr_is_int(launched, &threads);
+  int64_t blocks = 1;
+  const IrExpr *least = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
   if (least) ir_expr_is_int(least, &blocks);
-  return granted_registers(gpu, (unsigned)threads, ir_role_warps(role) * 32, (unsigned)MAX(1, blocks));
+  return granted_registers(gpu, ir_launch_threads(kernel), ir_role_warps(role) * gpu->warp_size, (unsigned)MAX(1, blocks));
 }

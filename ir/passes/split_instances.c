@@ -14,8 +14,6 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 
-#define GROUP_ROWS 64 /* of a group product */
-
 typedef struct {
   IrModule *module;
   IrOp *role, *product;
@@ -191,17 +189,28 @@ static const Layout *instance_layout(const Instances *split, const IrType *acc)
   return layout_group_d_across(arena, number_bytes(a.element), rows, columns, 1);
 }
 
+/* Rows of one instruction: warpgroups that share no more have columns of their own. */
+static int64_t product_rows(const Instances *split)
+{
+  const IrFunction *kernel = split->role->parent->function;
+  IrType a = ir_expr_type(kernel, split->product->operands[1]), b = ir_expr_type(kernel, split->product->operands[2]);
+  const GpuProduct *shape = mechanism_product(ir_mechanism_of(split->product), a.element, b.element,
+                                              split->product->operands[0]->value->type.element);
+  return shape ? shape->m : WARPGROUP_WARPS * FRAGMENT_ROWS;
+}
+
 static void split_role(IrModule *module, const IrPassContext *context, IrOp *role)
 {
   Instances split = {.module = module, .role = role, .possible = true};
   ir_region_visit(role->regions[0], find_product, &split);
   unsigned warps = ir_role_warps(role);
-  if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 8 || warps % 4) return;
+  if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 2 * WARPGROUP_WARPS || warps % WARPGROUP_WARPS)
+    return;
   const IrType *acc = &split.product->operands[0]->value->type;
   split.m = ir_tile_extent(acc, 0);
   split.n = ir_tile_extent(acc, 1);
-  split.instances = warps / 4;
-  split.cut = split.m == GROUP_ROWS;
+  split.instances = warps / WARPGROUP_WARPS;
+  split.cut = split.m == product_rows(&split);
   split.rows = split.cut ? split.m : split.m / split.instances;
   split.columns = split.cut ? split.n / split.instances : split.n;
   split.layout = instance_layout(&split, acc);

@@ -497,7 +497,7 @@ static int64_t empty_arrivals(const Split *split)
 {
   if (!cluster_shares_slots(&split->cluster)) return split->consumer_warps;
   int64_t columns = split->cluster.across, rows = split->cluster.blocks / columns;
-  return split->consumer_warps / (frees_together(split) ? 4 : 1) * (rows + columns - 1);
+  return split->consumer_warps / (frees_together(split) ? WARPGROUP_WARPS : 1) * (rows + columns - 1);
 }
 
 static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channel, bool barriers)
@@ -601,14 +601,6 @@ static void set_grid(Split *split, const GPtrArray *tiles)
   ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));
 }
 
-static unsigned launch_threads(const IrFunction *kernel)
-{
-  int64_t threads = 128;
-  IrExpr *launch = ir_launch_get(kernel, ATTR_THREADS);
-  if (launch) ir_expr_is_int(launch, &threads);
-  return (unsigned)threads;
-}
-
 /* In two dimensions blocks signal each other along lines whose blocks share a fill: each fill must be. */
 static bool fills_shared(const Split *split, const Survey *survey)
 {
@@ -653,13 +645,15 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   if (rows * columns <= 1) return;
   const Gpu *gpu = split->context->gpu;
   unsigned budget = split->context->sm_budget;
+  bool multicasts = cluster_copies_reach(survey->fills);
   bool few = budget && budget < rows * columns, wide = cluster_beyond_tiles(tiles, rows, columns);
-  if (!engine || !gpu_has(gpu, "cluster") || arguments < 2 || few || wide) {
+  if (!engine || !gpu_has(gpu, "cluster") || !multicasts || arguments < 2 || few || wide) {
     ir_remark(split->context, "clusters rejected: %s",
-              few      ? "more blocks than SMs that may be used"
-              : wide   ? "more rows or columns of tiles than there are"
-              : engine ? "the description lists none"
-                       : "threads copy, so blocks share nothing");
+              few                       ? "more blocks than SMs that may be used"
+              : wide                    ? "more rows or columns of tiles than there are"
+              : !engine                 ? "threads copy, so blocks share nothing"
+              : gpu_has(gpu, "cluster") ? "no copy reaches several blocks"
+                                        : "the description lists none");
     return;
   }
   split->cluster.blocks = rows * columns;
@@ -724,13 +718,20 @@ static void start_barriers(Split *split, IrBuilder *builder)
   if (several) ir_attribute_set(meeting, ATTR_RELAXED, NULL), ir_emit(builder, OP_CLUSTER_WAIT, 0);
 }
 
+/* One thread of the producer issues. It has a warpgroup where registers are handed over, which warpgroups do; where
+ * the consumer's warps are no whole warpgroups nothing is, and a warp suffices. */
+static unsigned producer_warps(const Split *split)
+{
+  return split->consumer_warps % WARPGROUP_WARPS ? 1 : WARPGROUP_WARPS;
+}
+
 static void split_kernel(Split *split, const Survey *survey)
 {
   IrModule *module = split->module;
   IrRegion *old = split->kernel->body;
   IrRegion *body = arena_new_object(module->arena, IrRegion);
   body->function = split->kernel;
-  unsigned warps = launch_threads(split->kernel) / 32;
+  unsigned warps = ir_launch_threads(split->kernel) / WARP_LANES;
   bool engine = engine_fills(survey);
   split->consumer_warps = warps;
   form_clusters(split, survey, engine);
@@ -748,10 +749,11 @@ static void split_kernel(Split *split, const Survey *survey)
   if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {
     warps *= (unsigned)split->alternate;
-    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, 4, old, survey);
-    write_role(split, &builder, ROLE_CONSUMER, "consumer", 4, 4 + warps, old, survey);
-    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (4 + warps) * 32));
-    ir_remark(split->context, "roles: producer of 4 warps (one issues), consumer of %u warps", warps);
+    unsigned first = producer_warps(split);
+    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, first, old, survey);
+    write_role(split, &builder, ROLE_CONSUMER, "consumer", first, first + warps, old, survey);
+    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (first + warps) * WARP_LANES));
+    ir_remark(split->context, "roles: producer of %u warps (one issues), consumer of %u warps", first, warps);
   } else {
     write_role(split, &builder, ROLE_ALL, "all", 0, warps, old, survey);
   }

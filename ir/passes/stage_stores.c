@@ -369,7 +369,7 @@ static const Layout *row_layout(const Parts *parts, unsigned vector)
   while (lanes > 1 && shape[1] % (lanes * vector))
     lanes /= 2;
   return layout_blocked(parts->staging->module->arena, 2, shape, vector, lanes, 1,
-                        (unsigned)parts->threads / 32);
+                        (unsigned)parts->threads / WARP_LANES);
 }
 
 /* Whoever puts into the slot again has met the others once more, at the other slot, and they had read this
@@ -582,7 +582,7 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
                  .parts = memo,
                  .ahead = ahead,
                  .originals = originals};
-  parts.threads = (int64_t)ir_role_warps(role) * 32 / parts.instances;
+  parts.threads = (int64_t)ir_role_warps(role) * WARP_LANES / parts.instances;
   n = with_common_width(&parts, ops, n);
   narrow_parts(&parts, ops, n);
   find_slots(&parts, ops, n);
@@ -677,7 +677,7 @@ static void find_room(Staging *staging, const GPtrArray *stores)
   SharedUse use = {0};
   ir_region_visit(staging->kernel->body, add_shared, &use);
   unsigned long most = staging->context->gpu->shared_per_block;
-  unsigned long used = RESERVED_SHARED_BYTES + MAX(use.ring, use.overlay) + use.others;
+  unsigned long used = reserved_shared_bytes(staging->context->gpu) + MAX(use.ring, use.overlay) + use.others;
   staging->room = used < most ? (most - used) / tensors : 0;
   for (unsigned i = 0; i < stores->len; i++)
     if (ir_attribute(stores->pdata[i], ATTR_OVERLAY)) staging->room = use.ring / tensors;
@@ -695,7 +695,7 @@ static void meet_before_overlay(Staging *staging, const IrOp *role, const GPtrAr
   builder.mark = first->mark;
   IrOp *sync = ir_emit(&builder, OP_SYNC, 0);
   ir_attribute_set(sync, ATTR_ID, ir_int(staging->module, staging->next_barrier++));
-  ir_attribute_set(sync, ATTR_THREADS, ir_int(staging->module, (int64_t)ir_role_warps(role) * 32));
+  ir_attribute_set(sync, ATTR_THREADS, ir_int(staging->module, (int64_t)ir_role_warps(role) * WARP_LANES));
 }
 
 static void stage_role(Staging *staging, IrOp *role)

@@ -45,7 +45,7 @@ static void test_bounds_are_complete(void **state)
     Node *row = member(member(root, rule->section), rule->key);
     if (!row && schema_section(rule->section)->is_family) row = member(common, rule->key);
     if (!row) fail_msg("adl/bounds.yaml has no row for %s.%s", rule->section, rule->key);
-    static const char *const ways[] = {"is", "has", "from", "to", "per_sm", "per_clock", "free"};
+    static const char *const ways[] = {"is", "has", "among", "from", "to", "per_sm", "per_clock", "free"};
     unsigned n = 0;
     for (unsigned k = 0; k < G_N_ELEMENTS(ways); k++)
       n += member(row, ways[k]) != NULL;

@@ -1,0 +1,85 @@
+#include "generator/choose/gemm_rules.h"
+#include "ir/mechanism.h"
+
+#define PRODUCT_RANK 3 /* batch, rows and columns: of every template's operands */
+
+static unsigned fact(const Gpu *gpu, const char *path, unsigned otherwise)
+{
+  double value = gpu_fact(gpu, path);
+  return fact_known(value) ? (unsigned)value : otherwise;
+}
+
+unsigned gemm_map_multiple(const Gpu *gpu)
+{
+  return MAX(fact(gpu, "copy_tensor.stride_multiple", 1), fact(gpu, "copy_tensor.alignment", 1));
+}
+
+static unsigned listed(const Gpu *gpu, const char *path)
+{
+  unsigned n, sum = 0;
+  const double *items = gpu_numbers(gpu, path, &n);
+  for (unsigned i = 0; i < n; i++)
+    sum |= (unsigned)items[i];
+  return sum;
+}
+
+/* Swizzles that boxes of elements of a type may have. */
+static unsigned swizzles(const Gpu *gpu, NumberType type)
+{
+  unsigned both = listed(gpu, "copy_tensor.swizzles") & listed(gpu, "product_group.swizzles"), some = 0;
+  unsigned most = fact(gpu, "copy_tensor.box_max", G_MAXUINT),
+           row = fact(gpu, "copy_tensor.box_row_multiple", 1);
+  for (unsigned width = 32; width <= 128; width *= 2)
+    if (both & width && number_elements(type, width) <= most && width % row == 0) some |= width;
+  return some;
+}
+
+/* What every GPU asks for is found out by the variant's guard; more than that only where it is known. */
+static bool may_be_multiple(const Symbolic *stride, NumberType type, unsigned bytes)
+{
+  int64_t known;
+  return bytes <= 16 || !symbolic_is_constant(stride, &known) || known * number_bits(type) % (8 * bytes) == 0;
+}
+
+bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm)
+{
+  const Gpu *gpu = chooser->gpu;
+  unsigned multiple = gemm_map_multiple(gpu);
+  if (!swizzles(gpu, gemm->a_type) || !swizzles(gpu, gemm->b_type)) return false;
+  if (PRODUCT_RANK > fact(gpu, "copy_tensor.rank_max", G_MAXUINT)) return false;
+  bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type, multiple) &&
+                   may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type, multiple);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    multiples &= may_be_multiple(gemm->a_batch[i], gemm->a_type, multiple) &&
+                 may_be_multiple(gemm->b_batch[i], gemm->b_type, multiple);
+  return multiples;
+}
+
+bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type)
+{
+  unsigned some = swizzles(gpu, type), bytes = (unsigned)number_bytes_of(type, extent);
+  unsigned widest = swizzle_widest(some, 128);
+  return widest && (bytes % widest == 0 || (bytes < widest && some & bytes));
+}
+
+bool gemm_barriers_count(const Chooser *chooser, const GemmCandidate *candidate, unsigned slot_bytes,
+                         unsigned warpgroups)
+{
+  const Gpu *gpu = chooser->gpu;
+  unsigned lines = MAX(1, candidate->cluster) + MAX(1, candidate->across) - 1;
+  unsigned groups = candidate->alternate > 1 ? 1 : warpgroups;
+  unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;
+  return slot_bytes <= fact(gpu, "memory_barrier.bytes_max", G_MAXUINT) &&
+         arrivals <= fact(gpu, "memory_barrier.arrivals_max", G_MAXUINT);
+}
+
+bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged)
+{
+  unsigned turns = candidate->alternate > 1 ? candidate->alternate : 0;
+  return NAMED_BARRIER_FIRST + turns + (staged ? warpgroups : 0) <= gpu->named_barriers;
+}
+
+bool gemm_shares_copies(const Gpu *gpu)
+{
+  return gpu_has(gpu, "cluster") && gpu_fact(gpu, "copy_tensor.multicast") == 1;
+}

@@ -204,3 +204,11 @@ unsigned ir_launch_threads(const IrFunction *kernel)
   if (launch) ir_expr_is_int(launch, &threads);
   return (unsigned)threads;
 }
+
+int64_t ir_slot_bytes(const IrOp *channel)
+{
+  uint64_t bytes = 0;
+  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
+    bytes += number_bytes_of(slot->declared->element, (uint64_t)ir_tile_elements(slot->declared));
+  return (int64_t)bytes;
+}

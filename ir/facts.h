@@ -26,6 +26,8 @@ const IrExpr *ir_access_base(const IrExpr *access);
 /* Does a group product's A lie across k in its slot although it is not of 16 bits, so that it has to pass
  * through registers? The slot has its layout. */
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
+/* Bytes of a channel's slot: of all its tiles. */
+int64_t ir_slot_bytes(const IrOp *channel);
 /* Threads of the launch; of a kernel that nobody has asked yet, one warpgroup. */
 unsigned ir_launch_threads(const IrFunction *kernel);
 /* Warps of a role, or 0 if its range is not constant. */

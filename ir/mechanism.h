@@ -8,10 +8,11 @@
 #include "adl/gpu.h"
 #include "ir/ir.h"
 
-#define WARP_LANES           32 /* of layouts, masks and shuffles; the description may say nothing else */
-#define WARPGROUP_WARPS      4  /* warps that issue a warpgroup's product together */
-#define NAMED_BARRIER_FIRST  1 /* of those that passes give out; 0 is the one at which the whole block meets */
-#define FRAGMENT_ROWS        16 /* of a product that a warp keeps in its registers, its own or its share of a group's */
+#define WARP_LANES          32 /* of layouts, masks and shuffles; the description may say nothing else */
+#define WARPGROUP_WARPS     4  /* warps that issue a warpgroup's product together */
+#define NAMED_BARRIER_FIRST 1 /* of those that passes give out; 0 is the one at which the whole block meets */
+#define FRAGMENT_ROWS                                                                                        \
+  16 /* of a product that a warp keeps in its registers, its own or its share of a group's */
 #define SWIZZLE_ROWS         8 /* after which a swizzle repeats */
 #define MECHANISM_NOT_LISTED "the description lists none"
 #define MECHANISM_SIZES_MOST 16 /* bytes, of one access of a thread */

@@ -160,11 +160,12 @@ static void check_limits(IrOp *op, void *data)
   double arrivals = gpu_fact(limits->gpu, "memory_barrier.arrivals_max"),
          bytes = gpu_fact(limits->gpu, "memory_barrier.bytes_max"), named = limits->gpu->named_barriers;
   const IrExpr *id = ir_attribute_value(op, ATTR_ID), *ids = ir_attribute_value(op, ATTR_IDS);
-  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0), arrivals);
-  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
+  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0),
         arrivals);
-  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_ARRIVALS, 0), arrivals);
-  limit(limits, op, "bytes on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_BYTES, 0), bytes);
+  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
+        arrivals);
+  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_ARRIVALS, 0), arrivals);
+  limit(limits, op, "bytes on a memory barrier", (double)ir_attribute_int(op, ATTR_FULL_BYTES, 0), bytes);
   if (id) limit(limits, op, "named barriers", (double)highest_id(id, op) + 1, named);
   for (unsigned i = 0; ids && i < ids->n; i++)
     limit(limits, op, "named barriers", (double)highest_id(ids->items[i], op) + 1, named);

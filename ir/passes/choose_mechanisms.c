@@ -95,14 +95,6 @@ static unsigned tile_extent(const IrOp *slot, unsigned dim)
   return (unsigned)ir_tile_extent(slot->declared, dim);
 }
 
-static uint64_t slot_bytes(const IrOp *channel)
-{
-  uint64_t bytes = 0;
-  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
-    bytes += (uint64_t)ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
-  return bytes;
-}
-
 /* Warpgroups that `beside` asks for. */
 static unsigned beside_of(const IrOp *mma)
 {
@@ -186,11 +178,12 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
 {
   const Gpu *gpu = choice->context->gpu;
   const IrOp *channel = operand->slot->parent->owner, *tiles = choice->tiles;
-  uint64_t bytes = slot_bytes(channel);
+  uint64_t bytes = (uint64_t)ir_slot_bytes(channel);
   double bytes_max = gpu_fact(gpu, "memory_barrier.bytes_max"),
          arrivals_max = gpu_fact(gpu, "memory_barrier.arrivals_max");
   if ((double)bytes > bytes_max)
-    return refusal(choice, "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
+    return refusal(choice,
+                   "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f a memory barrier counts",
                    bytes, bytes_max);
   unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
   unsigned groups = choice->alternate > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
@@ -199,8 +192,8 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
     lines = ir_attribute_int(tiles, ATTR_CLUSTER, 1) + ir_attribute_int(tiles, ATTR_ACROSS, 1) - 1;
   int64_t arrivals = lines > 1 ? groups * lines : groups * product->warps;
   if ((double)arrivals > arrivals_max)
-    return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
-                   arrivals_max);
+    return refusal(choice, "%d arrivals free a slot, more than the %.0f a memory barrier counts",
+                   (int)arrivals, arrivals_max);
   return NULL;
 }
 
@@ -393,7 +386,7 @@ static uint64_t ring_bytes(const Choice *choice)
   uint64_t bytes = 0;
   for (unsigned i = 0; i < choice->channels->len; i++) {
     const IrOp *channel = choice->channels->pdata[i];
-    bytes += slot_bytes(channel) * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
+    bytes += (uint64_t)ir_slot_bytes(channel) * (uint64_t)ir_attribute_int(channel, ATTR_SLOTS, 1);
   }
   return bytes;
 }

@@ -193,7 +193,8 @@ static const Layout *instance_layout(const Instances *split, const IrType *acc)
 static int64_t product_rows(const Instances *split)
 {
   const IrFunction *kernel = split->role->parent->function;
-  IrType a = ir_expr_type(kernel, split->product->operands[1]), b = ir_expr_type(kernel, split->product->operands[2]);
+  IrType a = ir_expr_type(kernel, split->product->operands[1]),
+         b = ir_expr_type(kernel, split->product->operands[2]);
   const GpuProduct *shape = mechanism_product(ir_mechanism_of(split->product), a.element, b.element,
                                               split->product->operands[0]->value->type.element);
   return shape ? shape->m : WARPGROUP_WARPS * FRAGMENT_ROWS;
@@ -204,7 +205,8 @@ static void split_role(IrModule *module, const IrPassContext *context, IrOp *rol
   Instances split = {.module = module, .role = role, .possible = true};
   ir_region_visit(role->regions[0], find_product, &split);
   unsigned warps = ir_role_warps(role);
-  if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 2 * WARPGROUP_WARPS || warps % WARPGROUP_WARPS)
+  if (!split.product || ir_attribute(role, ATTR_INSTANCES) || warps < 2 * WARPGROUP_WARPS ||
+      warps % WARPGROUP_WARPS)
     return;
   const IrType *acc = &split.product->operands[0]->value->type;
   split.m = ir_tile_extent(acc, 0);

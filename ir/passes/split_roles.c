@@ -141,14 +141,6 @@ static IrExpr *barrier(Split *split, const char *channel, const char *which, IrE
                   cursor);
 }
 
-static int64_t slot_bytes(const IrOp *channel)
-{
-  int64_t bytes = 0;
-  for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next)
-    bytes += ir_tile_elements(slot->declared) * number_bytes(slot->declared->element);
-  return bytes;
-}
-
 /* The copy that fills a tile of the slot under the cursor. */
 static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor)
 {
@@ -185,7 +177,7 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   builder->mark = fill->mark;
   emit_await_empty(split, builder, channel->symbol, cursor);
   IrOp *expect = ir_emit(builder, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
-  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, slot_bytes(channel)));
+  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, ir_slot_bytes(channel)));
   const IrOp *last = fill;
   for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel;
        op = op->next) {
@@ -509,7 +501,7 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
   ir_attribute_set(copy, ATTR_SLOTS, ir_attribute_value(channel, ATTR_SLOTS));
   if (barriers) {
     ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, 1));
-    ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, slot_bytes(channel)));
+    ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, ir_slot_bytes(channel)));
     ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split)));
   }
   IrBuilder inner = ir_builder_at_end(ir_region_add(copy));

@@ -61,6 +61,8 @@ void build_checks(Build *build);
 void build_peaks(Build *build);
 /* targets.c: target, PTX version, families and shapes against adl/targets.yaml. */
 void build_targets(Build *build);
+/* model.c: the cost model called so. folder: where paths start, or NULL; mark: where it is named. */
+void build_model(Build *build, const char *name, const char *folder, const Mark *mark);
 /* bounds.c: every value against adl/bounds.yaml: what no GPU has, and what adlgen could not honour. */
 void build_bounds(Build *build);
 /* culprit.c: where a contradiction is shown. How far the file of a mark is from the one that was named: 0 is

@@ -4,6 +4,7 @@
  * thread-safe. Facts that a description gives as `unknown` hold FACT_UNKNOWN; each consumer states its
  * default. */
 #pragma once
+#include "adl/model.h"
 #include "base/diagnostic.h"
 #include "base/number.h"
 #include <jansson.h>
@@ -82,6 +83,8 @@ typedef struct Gpu {
   double memory_bandwidth_read; /* measured */
   double nvlink_bandwidth;      /* bytes per second, both directions */
   double power_watts;
+
+  const CostModel *model; /* fitted constants; never NULL */
 
   const GpuProduct *products;
   unsigned n_products;

@@ -8,9 +8,9 @@
 #define FORMAT_VERSION 1
 #define MAX_CHAIN      16
 
-/* Keys that say what a file is. They hold for this file alone and are not inherited. */
-static const char *const identity_keys[] = {
-    "adl", "name", "product", "architecture", "aliases", "extends", "arch", "sources", NULL};
+/* Keys that say what a file is. They hold for this file alone and are not inherited, but for `model`. */
+static const char *const identity_keys[] = {"adl",     "name", "product", "architecture", "aliases",
+                                            "extends", "arch", "model",   "sources",      NULL};
 
 typedef struct {
   Document *document; /* owned by GpuPrivate.documents */
@@ -419,6 +419,22 @@ static void add_notes(Loader *loader)
     build_note(&loader->build, &loader->build.end, "context", "found while checking this description");
 }
 
+/* The cost model that the file names which is nearest to the one that was named. */
+static void read_model(Loader *loader)
+{
+  Build *build = &loader->build;
+  for (guint i = 0; i < loader->files->len; i++) {
+    const File *file = &g_array_index(loader->files, File, i);
+    Node *node = node_get(file->root, "model");
+    const char *name;
+    if (!node) continue;
+    if (node_string(node, &name, &build->error)) build_model(build, name, file->folder, &node->mark);
+    return;
+  }
+  build_error(build, &build->end, "missing-key", "whose fitted constants hold, such as `model: h100`",
+              "missing key `model`");
+}
+
 static void resolve(Loader *loader)
 {
   Build *build = &loader->build;
@@ -431,6 +447,7 @@ static void resolve(Loader *loader)
   for (unsigned i = 0; i < build->n_chain; i++)
     build->chain[i] = g_array_index(loader->files, File, i).root->mark.source;
   build_sections(build, merge_files(loader));
+  read_model(loader);
   if (!build->error) {
     build_targets(build);
     build_bounds(build);

@@ -35,6 +35,8 @@ static const struct {
     {"FLOP/clk/SM", "OP/clk/SM", 1, false},
     {"op/clk/SM", "op/clk/SM", 1, true},
     {"B/clk/SM", "B/clk/SM", 1, true},
+    {"B/clk", "B/clk", 1, true},
+    {"results/clk/SM", "results/clk/SM", 1, true},
 };
 
 bool quantity_is_count(const char *unit)

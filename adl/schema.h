@@ -55,3 +55,5 @@ const Section *schema_section(const char *name);
 const char **schema_keys(const char *section);
 /* The reference tables of docs/adl.md. Caller frees. */
 char *schema_to_markdown(void);
+/* The table of the cost model's constants there. Caller frees. */
+char *model_to_markdown(void);

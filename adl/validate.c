@@ -371,10 +371,10 @@ static void build_section(Build *build, const Section *section, Value *root)
 
 void build_sections(Build *build, Value *root)
 {
-  static const char *const known[] = {"adl",      "name",    "product", "architecture", "aliases",
-                                      "extends",  "arch",    "target",  "ptx",          "source",
-                                      "guess",    "sources", "limits",  "latency",      "throughput",
-                                      "families", "chip",    "peaks",   "measured",     NULL};
+  static const char *const known[] = {"adl",     "name",     "product", "architecture", "aliases",  "extends",
+                                      "arch",    "model",    "target",  "ptx",          "source",   "guess",
+                                      "sources", "limits",   "latency", "throughput",   "families", "chip",
+                                      "peaks",   "measured", NULL};
   for (unsigned i = 0; i < schema_n_sections; i++)
     if (!schema_sections[i].is_family && strcmp(schema_sections[i].name, "shape"))
       build_section(build, &schema_sections[i], root);

@@ -203,7 +203,7 @@ static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned row
   choice_set_int(choice, "bn", 1);
   choice_set_int(choice, "bk", depth);
   choice_set_int(choice, "rows", rows);
-  choice_set_int(choice, "deep", cost_sums_deep(vector, share, rows));
+  choice_set_int(choice, "deep", cost_sums_deep(chooser->gpu->model, vector, share, rows));
   choice_set_int(choice, "threads", SUMS_WARPS * 32);
   choice_set_own(choice, "swapped", 1);
   choice_set_own(choice, "blocks", SUMS_BLOCKS);

@@ -1,4 +1,4 @@
-/* What a GEMM tile is expected to take, from the GPU's description alone. Pure functions; thread-safe. */
+/* What a GEMM tile is expected to take, from the GPU's description and its cost model (adl/model.h). Pure functions; thread-safe. */
 #pragma once
 #include "adl/gpu.h"
 
@@ -49,7 +49,7 @@ CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts
 /* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Has the epilogue enough operations that the assembler would interleave those of many results? */
-bool cost_has_arithmetic(const CostGemm *gemm);
+bool cost_has_arithmetic(const CostModel *model, const CostGemm *gemm);
 /* Of warpgroups that take turns: is it better that an epilogue's arithmetic keeps out of the way of the
  * other's products (pace_results) than that it is done as fast as it can be? */
 bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
@@ -63,7 +63,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
  * so many rows of B. All of A passes for each warp, so it is for few rows. */
 double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned columns, unsigned rows);
 /* Steps whose loads such a lane has on their way together, of m rows of A. */
-unsigned cost_sums_deep(unsigned vector, unsigned rows, unsigned m);
+unsigned cost_sums_deep(const CostModel *model, unsigned vector, unsigned rows, unsigned m);
 /* A few results, each a sum to which all threads of the blocks of a cluster add. */
 typedef struct CostDots {
   int64_t rows, columns, k; /* of the result; a block takes `bm` rows and one column */
@@ -75,7 +75,6 @@ typedef struct CostDots {
 /* Steps whose loads such a thread has on their way together. */
 unsigned cost_dots_deep(const CostDots *dots);
 double cost_dots(const Gpu *gpu, const CostDots *dots);
-#define USUAL_RASTER 8 /* rows of tiles that are walked together where nothing says better */
 /* Rows of tiles that are best walked together, so that the fewest bytes of operands come from device memory.
  */
 unsigned cost_raster_group(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);

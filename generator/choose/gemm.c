@@ -215,7 +215,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent",
                  fast ? gemm_candidate_walks(chooser, &tile) && !tile.once : tile.group);
-  choice_set_int(choice, "group", tile.raster ? tile.raster : USUAL_RASTER);
+  choice_set_int(choice, "group", tile.raster ? tile.raster : chooser->gpu->model->usual_raster);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
   /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only

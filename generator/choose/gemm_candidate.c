@@ -620,7 +620,7 @@ unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candid
   bool turns = candidate->group && candidate->alternate > 1;
   if (!turns) return 0;
   if (cost_paces(chooser->gpu, &priced.shape, &priced.tile)) return PACE;
-  return cost_has_arithmetic(&priced.shape) ? BOUNDED : 0;
+  return cost_has_arithmetic(chooser->gpu->model, &priced.shape) ? BOUNDED : 0;
 }
 
 unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
@@ -628,8 +628,9 @@ unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *cand
   Priced priced = priced_shape(chooser, candidate, m);
   if (candidate->group) return cost_raster_group(chooser->gpu, &priced.shape, &priced.tile);
   /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
-  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * USUAL_RASTER * candidate->bm;
-  return wide && many ? 2 * USUAL_RASTER : USUAL_RASTER;
+  unsigned usual = chooser->gpu->model->usual_raster;
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * usual * candidate->bm;
+  return wide && many ? 2 * usual : usual;
 }
 
 /* Does how often a tile comes rule it out, whatever its stages are and its price? */

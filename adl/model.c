@@ -1,0 +1,297 @@
+/* The cost model's constants, from the file that a description names and those it extends, base first. Every
+ * row of model.def needs a value and a meaning, and a run that it was fitted in unless the file says why the
+ * number is a guess. */
+#include "adl/model.h"
+#include "adl/build.h"
+#include "adl/quantity.h"
+#include "base/data.h"
+#include <string.h>
+
+#define FORMAT_VERSION 1
+#define MAX_CHAIN      16
+
+typedef enum { CONSTANT_CYCLES, CONSTANT_RATE, CONSTANT_TIMES, CONSTANT_PART, CONSTANT_COUNT } ConstantKind;
+
+typedef struct {
+  const char *name, *unit;
+  ConstantKind kind;
+  size_t offset; /* in CostModel */
+} ConstantRule;
+
+static const ConstantRule constant_rules[] = {
+#define MODEL(kind, name, unit) {#name, unit, CONSTANT_##kind, offsetof(CostModel, name)},
+#include "adl/model.def"
+#undef MODEL
+};
+#define N_CONSTANTS G_N_ELEMENTS(constant_rules)
+
+typedef struct {
+  Build *build;
+  CostModel *model;
+  CostConstant *constants; /* in the order of the rules; name NULL: not given yet */
+  Node *root;              /* of the file that was named */
+  GPtrArray *ids;          /* of the files read so far, to see cycles; paths or data paths */
+} ModelLoader;
+
+static const char **constant_names(void)
+{
+  const char **names = g_new0(const char *, N_CONSTANTS + 1);
+  for (unsigned i = 0; i < N_CONSTANTS; i++)
+    names[i] = constant_rules[i].name;
+  return names;
+}
+
+/* ---- one constant ---- */
+
+static bool out_of_range(Build *build, const ConstantRule *rule, const Mark *mark, const char *range)
+{
+  build_error(build, mark, "out-of-range", NULL, "`%s` must be %s", rule->name, range);
+  return false;
+}
+
+/* The value of a node into a number of the rule's unit. */
+static bool read_value(Build *build, const ConstantRule *rule, Node *node, double *number)
+{
+  bool plain = rule->kind == CONSTANT_TIMES || rule->kind == CONSTANT_PART;
+  if (!(plain ? node_number(node, number, &build->error)
+              : quantity_read(node, rule->unit, number, &build->error)))
+    return false;
+  switch (rule->kind) {
+  case CONSTANT_CYCLES: return true;
+  case CONSTANT_RATE:
+  case CONSTANT_TIMES: return *number > 0 || out_of_range(build, rule, &node->mark, "more than 0");
+  case CONSTANT_PART:
+    return (*number >= 0 && *number <= 1) || out_of_range(build, rule, &node->mark, "from 0 to 1");
+  case CONSTANT_COUNT: return *number >= 1 || out_of_range(build, rule, &node->mark, "at least 1");
+  }
+  g_assert_not_reached();
+}
+
+static bool is_date(const char *text)
+{
+  static const char form[] = "dddd-dd-dd";
+  for (unsigned i = 0; i < sizeof form; i++)
+    if (form[i] == 'd' ? !g_ascii_isdigit(text[i]) : text[i] != form[i]) return false;
+  return true;
+}
+
+/* Takes date and source of an entry of `runs`. */
+static void read_run(ModelLoader *loader, Node *runs, Node *name_node, CostConstant *constant)
+{
+  static const char *const known[] = {"date", "source", NULL};
+  Build *build = loader->build;
+  if (!node_string(name_node, &constant->run, &build->error)) return;
+  Node *run = runs ? node_get(runs, constant->run) : NULL;
+  if (!run) {
+    const char *near = NULL;
+    g_autofree const char **names = g_new0(const char *, (runs ? runs->n : 0) + 1);
+    if (runs) memcpy(names, runs->keys, runs->n * sizeof *names);
+    near = nearest_name(constant->run, names);
+    g_autofree char *list = g_strjoinv(", ", (char **)names);
+    g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
+                                 : g_strdup_printf("`runs` of this file has: %s", *list ? list : "nothing");
+    build_error(build, &name_node->mark, "unknown-run", hint, "unknown run `%.80s`", constant->run);
+    return;
+  }
+  if (!node_kind_is(run, NODE_MAPPING, "date and source of a run", &build->error)) return;
+  Node *date = node_require(run, "date", &build->error), *source = node_require(run, "source", &build->error);
+  if (date && node_string(date, &constant->date, &build->error) && !is_date(constant->date))
+    build_error(build, &date->mark, "wrong-type", "such as 2026-11-21", "expected a date, found `%.60s`",
+                constant->date);
+  if (source) node_string(source, &constant->source, &build->error);
+  node_finish(run, known, &build->error);
+}
+
+/* Lays an entry of `constants` upon what a base gave. */
+static void read_constant(ModelLoader *loader, unsigned i, Node *runs, Node *node)
+{
+  static const char *const known[] = {"value", "run", "meaning", NULL};
+  const ConstantRule *rule = &constant_rules[i];
+  Build *build = loader->build;
+  CostConstant *constant = &loader->constants[i];
+  if (!node_kind_is(node, NODE_MAPPING, rule->name, &build->error)) return;
+  Node *value = node_require(node, "value", &build->error), *run = node_get(node, "run");
+  Node *meaning = node_get(node, "meaning");
+  if (value) read_value(build, rule, value, &constant->value);
+  constant->run = constant->date = constant->source = NULL;
+  if (run) read_run(loader, runs, run, constant);
+  if (meaning) node_string(meaning, &constant->meaning, &build->error);
+  if (!constant->meaning)
+    build_error(build, &node->mark, "missing-key", "what it stands for, in its unit", "`%s` has no `meaning`",
+                rule->name);
+  if (!run && !loader->model->guess)
+    build_error(build, &node->mark, "missing-source",
+                "`run: NAME` of an entry of `runs`, or `guess: REASON` for the whole file",
+                "`%s` has no `run` that it was fitted in", rule->name);
+  constant->name = rule->name;
+  constant->unit = rule->unit;
+  constant->guess = !run;
+  node_finish(node, known, &build->error);
+}
+
+/* A file's constants over those of its base, which are guesses from there on: they were fitted elsewhere. */
+static void read_constants(ModelLoader *loader, Node *root)
+{
+  Build *build = loader->build;
+  for (unsigned i = 0; i < N_CONSTANTS; i++)
+    loader->constants[i].guess = true;
+  Node *runs = node_get(root, "runs"), *constants = node_get(root, "constants");
+  if (runs && !node_kind_is(runs, NODE_MAPPING, "runs", &build->error)) return;
+  if (!constants || !node_kind_is(constants, NODE_MAPPING, "constants", &build->error)) return;
+  for (unsigned i = 0; i < N_CONSTANTS; i++) {
+    Node *node = node_get(constants, constant_rules[i].name);
+    if (node) read_constant(loader, i, runs, node);
+  }
+  g_autofree const char **names = constant_names();
+  node_finish(constants, names, &build->error);
+}
+
+/* ---- files ---- */
+
+/* A model's source. id: what tells it from others; folder: where paths in it start, NULL: names only. */
+static Source *find_model(Build *build, const char *text, const char *folder, const Mark *mark, char **id)
+{
+  g_autoptr(GError) error = NULL;
+  bool is_path = strchr(text, '/') || g_str_has_suffix(text, ".yaml");
+  if (is_path && !folder) {
+    build_error(build, mark, "unknown-model", "name a model", "a text in memory cannot name a file");
+    return NULL;
+  }
+  g_autofree char *path = !is_path                   ? g_strdup_printf("adl/model/%s.yaml", text)
+                          : g_path_is_absolute(text) ? g_strdup(text)
+                                                     : g_build_filename(folder, text, NULL);
+  Source *source = is_path ? source_load(path, &error) : data_exists(path) ? data_load(path, &error) : NULL;
+  if (!source) {
+    g_auto(GStrv) names = data_list("adl/model");
+    for (char **name = names; *name; name++)
+      if (g_str_has_suffix(*name, ".yaml")) (*name)[strlen(*name) - strlen(".yaml")] = 0;
+    const char *near = nearest_name(text, (const char *const *)names);
+    g_autofree char *list = g_strjoinv(", ", names);
+    g_autofree char *hint =
+        near ? g_strdup_printf("did you mean `%s`?", near) : g_strdup_printf("known: %s", list);
+    build_error(build, mark, "unknown-model", hint, "no cost model is called `%.80s`%s%s", text,
+                error ? ": " : "", error ? error->message : "");
+    return NULL;
+  }
+  *id = is_path ? g_canonicalize_filename(path, NULL) : g_strdup(path);
+  return source;
+}
+
+/* `gpu` or `guess`: of the file that was named these are the model's, of a base its constants'. */
+static void read_head(ModelLoader *loader, Node *root, const char **name)
+{
+  Build *build = loader->build;
+  CostModel *model = loader->model;
+  Node *version = node_require(root, "adl", &build->error),
+       *model_node = node_require(root, "model", &build->error);
+  Node *gpu = node_get(root, "gpu"), *guess = node_get(root, "guess");
+  int64_t number;
+  if (version && node_integer(version, &number, &build->error) && number != FORMAT_VERSION)
+    build_error(build, &version->mark, "version", "this program reads version 1",
+                "version %" G_GINT64_FORMAT " of the format is not known", number);
+  *name = NULL;
+  if (model_node) node_string(model_node, name, &build->error);
+  if (!gpu == !guess)
+    build_error(build, &root->mark, gpu ? "contradiction" : "missing-key",
+                "a model is fitted on one GPU, or says why its numbers may hold without",
+                "a cost model needs `gpu: NAME` or `guess: REASON`%s", gpu ? ", not both" : "");
+  model->gpu = model->guess = NULL;
+  if (gpu) node_string(gpu, &model->gpu, &build->error);
+  if (guess) node_string(guess, &model->guess, &build->error);
+}
+
+static bool read_file(ModelLoader *loader, const char *text, const char *folder, const Mark *mark);
+
+static bool read_base(ModelLoader *loader, Node *extends, const char *folder)
+{
+  const char *base;
+  return node_string(extends, &base, &loader->build->error) &&
+         read_file(loader, base, folder, &extends->mark);
+}
+
+static bool is_cycle(ModelLoader *loader, const char *id, const Mark *mark)
+{
+  if (g_ptr_array_find_with_equal_func(loader->ids, id, g_str_equal, NULL))
+    build_error(loader->build, mark, "extends-cycle", NULL, "`extends` comes back to where it was");
+  else if (loader->ids->len >= MAX_CHAIN)
+    build_error(loader->build, mark, "extends-cycle", NULL, "a chain of more than %d files", MAX_CHAIN);
+  else
+    return false;
+  return true;
+}
+
+/* Reads a file after its bases. false: without it nothing can be said of the rest. */
+static bool read_file(ModelLoader *loader, const char *text, const char *folder, const Mark *mark)
+{
+  static const char *const known[] = {"adl", "model", "gpu", "guess", "extends", "runs", "constants", NULL};
+  Build *build = loader->build;
+  g_autofree char *id = NULL;
+  g_autoptr(Source) source = find_model(build, text, folder, mark, &id);
+  if (!source || is_cycle(loader, id, mark)) return false;
+  Document *document = document_parse(source, &build->error);
+  if (!document) return false;
+  g_ptr_array_add(build->private->documents, document);
+  g_ptr_array_add(loader->ids, g_strdup(id));
+  Node *root = document_root(document);
+  if (!node_kind_is(root, NODE_MAPPING, "a cost model", &build->error)) return false;
+  Node *extends = node_get(root, "extends");
+  g_autofree char *own_folder = strstr(id, "adl/model/") == id ? NULL : g_path_get_dirname(id);
+  if (extends && !read_base(loader, extends, own_folder)) return false;
+  const char *name;
+  read_head(loader, root, &name);
+  read_constants(loader, root);
+  node_finish(root, known, &build->error);
+  loader->model->name = name;
+  loader->model->file = arena_strdup(build->arena, source->name);
+  loader->root = root;
+  return true;
+}
+
+/* ---- the whole ---- */
+
+static void finish_model(ModelLoader *loader)
+{
+  CostModel *model = loader->model;
+  g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+  for (unsigned i = 0; i < N_CONSTANTS; i++) {
+    const ConstantRule *rule = &constant_rules[i];
+    CostConstant *constant = &loader->constants[i];
+    char *member = (char *)model + rule->offset, number[G_ASCII_DTOSTR_BUF_SIZE];
+    if (!constant->name) {
+      build_error(loader->build, &loader->root->mark, "missing-key", NULL, "missing constant `%s`",
+                  rule->name);
+      continue;
+    }
+    if (rule->kind == CONSTANT_COUNT)
+      *(unsigned *)(void *)member = (unsigned)constant->value;
+    else
+      *(double *)(void *)member = constant->value;
+    g_ascii_dtostr(number, sizeof number, constant->value);
+    g_checksum_update(sum, (const guchar *)rule->name, -1);
+    g_checksum_update(sum, (const guchar *)number, -1);
+  }
+  g_strlcpy(model->hash, g_checksum_get_string(sum), sizeof model->hash);
+  model->constants = loader->constants;
+  model->n_constants = N_CONSTANTS;
+}
+
+void build_model(Build *build, const char *name, const char *folder, const Mark *mark)
+{
+  ModelLoader loader = {.build = build,
+                        .model = arena_new_object(build->arena, CostModel),
+                        .constants = arena_new_array(build->arena, CostConstant, N_CONSTANTS),
+                        .ids = g_ptr_array_new_with_free_func(g_free)};
+  if (read_file(&loader, name, folder, mark)) finish_model(&loader);
+  g_ptr_array_unref(loader.ids);
+  build->gpu->model = loader.model;
+}
+
+char *model_to_markdown(void)
+{
+  static const char *const kinds[] = {"a time", "a rate", "a factor", "a part, 0 to 1", "a whole number"};
+  GString *text = g_string_new("| constant | form | unit |\n|---|---|---|\n");
+  for (unsigned i = 0; i < N_CONSTANTS; i++)
+    g_string_append_printf(text, "| `%s` | %s | %s |\n", constant_rules[i].name,
+                           kinds[constant_rules[i].kind], constant_rules[i].unit);
+  return g_string_free(text, FALSE);
+}

@@ -63,6 +63,8 @@ void build_peaks(Build *build);
 void build_targets(Build *build);
 /* model.c: the cost model called so. folder: where paths start, or NULL; mark: where it is named. */
 void build_model(Build *build, const char *name, const char *folder, const Mark *mark);
+/* The models that are found by name, for hints; the caller frees. */
+char *build_model_names(void);
 /* bounds.c: every value against adl/bounds.yaml: what no GPU has, and what adlgen could not honour. */
 void build_bounds(Build *build);
 /* culprit.c: where a contradiction is shown. How far the file of a mark is from the one that was named: 0 is

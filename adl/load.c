@@ -431,8 +431,9 @@ static void read_model(Loader *loader)
     if (node_string(node, &name, &build->error)) build_model(build, name, file->folder, &node->mark);
     return;
   }
-  build_error(build, &build->end, "missing-key", "whose fitted constants hold, such as `model: h100`",
-              "missing key `model`");
+  g_autofree char *names = build_model_names();
+  g_autofree char *hint = g_strdup_printf("whose fitted constants hold; known: %s", names);
+  build_error(build, &build->end, "missing-key", hint, "missing key `model`");
 }
 
 static void resolve(Loader *loader)

@@ -23,6 +23,7 @@ static const ConstantRule constant_rules[] = {
 #include "adl/model.def"
 #undef MODEL
 };
+static const char *const kind_names[] = {"cycles", "rate", "times", "part", "count"};
 #define N_CONSTANTS G_N_ELEMENTS(constant_rules)
 
 typedef struct {
@@ -75,31 +76,46 @@ static bool is_date(const char *text)
   return true;
 }
 
-/* Takes date and source of an entry of `runs`. */
-static void read_run(ModelLoader *loader, Node *runs, Node *name_node, CostConstant *constant)
+/* Every entry of `runs`, used or not. false: none can be used. */
+static bool check_runs(Build *build, Node *runs)
 {
   static const char *const known[] = {"date", "source", NULL};
+  if (!runs) return true;
+  if (!node_kind_is(runs, NODE_MAPPING, "runs", &build->error)) return false;
+  for (unsigned i = 0; i < runs->n; i++) {
+    Node *run = runs->items[i];
+    const char *text;
+    if (!node_kind_is(run, NODE_MAPPING, "date and source of a run", &build->error)) return false;
+    Node *date = node_require(run, "date", &build->error),
+         *source = node_require(run, "source", &build->error);
+    if (date && node_string(date, &text, &build->error) && !is_date(text))
+      build_error(build, &date->mark, "wrong-type", "such as 2026-11-21", "expected a date, found `%.60s`",
+                  text);
+    if (source) node_string(source, &text, &build->error);
+    node_finish(run, known, &build->error);
+  }
+  return true;
+}
+
+/* Date and source of a run that was checked. */
+static void take_run(ModelLoader *loader, Node *runs, Node *name, CostConstant *constant)
+{
   Build *build = loader->build;
-  if (!node_string(name_node, &constant->run, &build->error)) return;
+  if (!node_string(name, &constant->run, &build->error)) return;
   Node *run = runs ? node_get(runs, constant->run) : NULL;
-  if (!run) {
-    const char *near = NULL;
-    g_autofree const char **names = g_new0(const char *, (runs ? runs->n : 0) + 1);
-    if (runs) memcpy(names, runs->keys, runs->n * sizeof *names);
-    near = nearest_name(constant->run, names);
-    g_autofree char *list = g_strjoinv(", ", (char **)names);
-    g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
-                                 : g_strdup_printf("`runs` of this file has: %s", *list ? list : "nothing");
-    build_error(build, &name_node->mark, "unknown-run", hint, "unknown run `%.80s`", constant->run);
+  if (run) {
+    Node *date = node_get(run, "date"), *source = node_get(run, "source");
+    constant->date = date ? date->text : NULL;
+    constant->source = source ? source->text : NULL;
     return;
   }
-  if (!node_kind_is(run, NODE_MAPPING, "date and source of a run", &build->error)) return;
-  Node *date = node_require(run, "date", &build->error), *source = node_require(run, "source", &build->error);
-  if (date && node_string(date, &constant->date, &build->error) && !is_date(constant->date))
-    build_error(build, &date->mark, "wrong-type", "such as 2026-11-21", "expected a date, found `%.60s`",
-                constant->date);
-  if (source) node_string(source, &constant->source, &build->error);
-  node_finish(run, known, &build->error);
+  g_autofree const char **names = g_new0(const char *, (runs ? runs->n : 0) + 1);
+  if (runs) memcpy(names, runs->keys, runs->n * sizeof *names);
+  const char *near = nearest_name(constant->run, names);
+  g_autofree char *list = g_strjoinv(", ", (char **)names);
+  g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
+                               : g_strdup_printf("`runs` of this file has: %s", *list ? list : "nothing");
+  build_error(build, &name->mark, "unknown-run", hint, "unknown run `%.80s`", constant->run);
 }
 
 /* Lays an entry of `constants` upon what a base gave. */
@@ -114,7 +130,7 @@ static void read_constant(ModelLoader *loader, unsigned i, Node *runs, Node *nod
   Node *meaning = node_get(node, "meaning");
   if (value) read_value(build, rule, value, &constant->value);
   constant->run = constant->date = constant->source = NULL;
-  if (run) read_run(loader, runs, run, constant);
+  if (run) take_run(loader, runs, run, constant);
   if (meaning) node_string(meaning, &constant->meaning, &build->error);
   if (!constant->meaning)
     build_error(build, &node->mark, "missing-key", "what it stands for, in its unit", "`%s` has no `meaning`",
@@ -124,9 +140,24 @@ static void read_constant(ModelLoader *loader, unsigned i, Node *runs, Node *nod
                 "`run: NAME` of an entry of `runs`, or `guess: REASON` for the whole file",
                 "`%s` has no `run` that it was fitted in", rule->name);
   constant->name = rule->name;
+  constant->kind = kind_names[rule->kind];
   constant->unit = rule->unit;
   constant->guess = !run;
   node_finish(node, known, &build->error);
+}
+
+/* More than a hundred names are known: a hint gives the nearest only. */
+static void refuse_unknown(Build *build, Node *constants)
+{
+  g_autofree const char **names = constant_names();
+  for (unsigned i = 0; i < constants->n; i++) {
+    if (g_strv_contains(names, constants->keys[i])) continue;
+    const char *near = nearest_name(constants->keys[i], names);
+    g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
+                                 : g_strdup("docs/adl.md lists them, and so does `adlgen gpus show`");
+    build_error(build, &constants->key_marks[i], "unknown-key", hint, "unknown constant `%.80s`",
+                constants->keys[i]);
+  }
 }
 
 /* A file's constants over those of its base, which are guesses from there on: they were fitted elsewhere. */
@@ -136,17 +167,24 @@ static void read_constants(ModelLoader *loader, Node *root)
   for (unsigned i = 0; i < N_CONSTANTS; i++)
     loader->constants[i].guess = true;
   Node *runs = node_get(root, "runs"), *constants = node_get(root, "constants");
-  if (runs && !node_kind_is(runs, NODE_MAPPING, "runs", &build->error)) return;
+  if (!check_runs(build, runs)) return;
   if (!constants || !node_kind_is(constants, NODE_MAPPING, "constants", &build->error)) return;
   for (unsigned i = 0; i < N_CONSTANTS; i++) {
     Node *node = node_get(constants, constant_rules[i].name);
     if (node) read_constant(loader, i, runs, node);
   }
-  g_autofree const char **names = constant_names();
-  node_finish(constants, names, &build->error);
+  refuse_unknown(build, constants);
 }
 
 /* ---- files ---- */
+
+char *build_model_names(void)
+{
+  g_auto(GStrv) names = data_list("adl/model");
+  for (char **name = names; *name; name++)
+    if (g_str_has_suffix(*name, ".yaml")) (*name)[strlen(*name) - strlen(".yaml")] = 0;
+  return g_strjoinv(", ", names);
+}
 
 /* A model's source. id: what tells it from others; folder: where paths in it start, NULL: names only. */
 static Source *find_model(Build *build, const char *text, const char *folder, const Mark *mark, char **id)
@@ -157,16 +195,17 @@ static Source *find_model(Build *build, const char *text, const char *folder, co
     build_error(build, mark, "unknown-model", "name a model", "a text in memory cannot name a file");
     return NULL;
   }
-  g_autofree char *path = !is_path                   ? g_strdup_printf("adl/model/%s.yaml", text)
-                          : g_path_is_absolute(text) ? g_strdup(text)
-                                                     : g_build_filename(folder, text, NULL);
+  while (g_str_has_prefix(text, "./"))
+    text += 2; /* a file next to the one that names it keeps its short name in messages */
+  bool as_is = g_path_is_absolute(text) || !g_strcmp0(folder, ".");
+  g_autofree char *path = !is_path ? g_strdup_printf("adl/model/%s.yaml", text)
+                          : as_is  ? g_strdup(text)
+                                   : g_build_filename(folder, text, NULL);
   Source *source = is_path ? source_load(path, &error) : data_exists(path) ? data_load(path, &error) : NULL;
   if (!source) {
-    g_auto(GStrv) names = data_list("adl/model");
-    for (char **name = names; *name; name++)
-      if (g_str_has_suffix(*name, ".yaml")) (*name)[strlen(*name) - strlen(".yaml")] = 0;
+    g_autofree char *list = build_model_names();
+    g_auto(GStrv) names = g_strsplit(list, ", ", -1);
     const char *near = nearest_name(text, (const char *const *)names);
-    g_autofree char *list = g_strjoinv(", ", names);
     g_autofree char *hint =
         near ? g_strdup_printf("did you mean `%s`?", near) : g_strdup_printf("known: %s", list);
     build_error(build, mark, "unknown-model", hint, "no cost model is called `%.80s`%s%s", text,
@@ -235,10 +274,13 @@ static bool read_file(ModelLoader *loader, const char *text, const char *folder,
   Node *root = document_root(document);
   if (!node_kind_is(root, NODE_MAPPING, "a cost model", &build->error)) return false;
   Node *extends = node_get(root, "extends");
-  g_autofree char *own_folder = strstr(id, "adl/model/") == id ? NULL : g_path_get_dirname(id);
+  g_autofree char *own_folder = strstr(id, "adl/model/") == id ? NULL : g_path_get_dirname(source->name);
   if (extends && !read_base(loader, extends, own_folder)) return false;
   const char *name;
   read_head(loader, root, &name);
+  if (name && !own_folder && strcmp(name, text))
+    build_error(build, &root->mark, "name-mismatch", "a cost model is found by its file's name",
+                "the file of `%s` calls itself `%s`", text, name);
   read_constants(loader, root);
   node_finish(root, known, &build->error);
   loader->model->name = name;
@@ -253,13 +295,15 @@ static void finish_model(ModelLoader *loader)
 {
   CostModel *model = loader->model;
   g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
+  const char *first_missing = NULL;
+  unsigned n_missing = 0;
   for (unsigned i = 0; i < N_CONSTANTS; i++) {
     const ConstantRule *rule = &constant_rules[i];
     CostConstant *constant = &loader->constants[i];
     char *member = (char *)model + rule->offset, number[G_ASCII_DTOSTR_BUF_SIZE];
     if (!constant->name) {
-      build_error(loader->build, &loader->root->mark, "missing-key", NULL, "missing constant `%s`",
-                  rule->name);
+      first_missing = first_missing ? first_missing : rule->name;
+      n_missing++;
       continue;
     }
     if (rule->kind == CONSTANT_COUNT)
@@ -270,6 +314,10 @@ static void finish_model(ModelLoader *loader)
     g_checksum_update(sum, (const guchar *)rule->name, -1);
     g_checksum_update(sum, (const guchar *)number, -1);
   }
+  if (n_missing)
+    build_error(loader->build, &loader->root->mark, "missing-key",
+                "`extends: NAME` takes over another model's",
+                "%u constants are missing, `%s` the first of them", n_missing, first_missing);
   g_strlcpy(model->hash, g_checksum_get_string(sum), sizeof model->hash);
   model->constants = loader->constants;
   model->n_constants = N_CONSTANTS;
@@ -288,10 +336,9 @@ void build_model(Build *build, const char *name, const char *folder, const Mark 
 
 char *model_to_markdown(void)
 {
-  static const char *const kinds[] = {"a time", "a rate", "a factor", "a part, 0 to 1", "a whole number"};
-  GString *text = g_string_new("| constant | form | unit |\n|---|---|---|\n");
+  GString *text = g_string_new("| constant | kind | unit |\n|---|---|---|\n");
   for (unsigned i = 0; i < N_CONSTANTS; i++)
     g_string_append_printf(text, "| `%s` | %s | %s |\n", constant_rules[i].name,
-                           kinds[constant_rules[i].kind], constant_rules[i].unit);
+                           kind_names[constant_rules[i].kind], constant_rules[i].unit);
   return g_string_free(text, FALSE);
 }

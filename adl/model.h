@@ -6,6 +6,7 @@
 /* One constant with its provenance, for people. */
 typedef struct CostConstant {
   const char *name; /* "least_step" */
+  const char *kind; /* "cycles", "rate", "times", "part", "count" (model.def) */
   double value;
   const char *unit, *meaning;
   const char *run, *date, *source; /* the run it was fitted in; NULL: nobody fitted it */

@@ -4,7 +4,7 @@
 const Section schema_sections[] = {
     {"", false, false, true,
      "beside what says what the file is: `adl`, `name` or `architecture`, `product`, `aliases`, `extends`, "
-     "`sources`"},
+     "`model`, `sources`"},
     {"limits", false, false, true, "what one SM and one block may hold"},
     {"latency", false, false, true, "cycles from issue to use of the result"},
     {"throughput", false, false, true, "results of all lanes per clock and SM"},

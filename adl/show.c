@@ -43,6 +43,23 @@ static json_t *facts_to_json(const Gpu *gpu)
   return facts;
 }
 
+static json_t *model_to_json(const CostModel *model)
+{
+  json_t *constants = json_array();
+  for (unsigned i = 0; i < model->n_constants; i++) {
+    const CostConstant *constant = &model->constants[i];
+    json_array_append_new(constants,
+                          json_pack("{s:s, s:s, s:f, s:s, s:s, s:o, s:o, s:o, s:b}", "name", constant->name,
+                                    "kind", constant->kind, "value", constant->value, "unit", constant->unit,
+                                    "meaning", constant->meaning, "run", json_string_or_null(constant->run),
+                                    "date", json_string_or_null(constant->date), "source",
+                                    json_string_or_null(constant->source), "guess", (int)constant->guess));
+  }
+  return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o}", "name", model->name, "file", model->file, "gpu",
+                   json_string_or_null(model->gpu), "guess", json_string_or_null(model->guess), "hash",
+                   model->hash, "constants", constants);
+}
+
 static json_t *product_to_json(const GpuProduct *product)
 {
   json_t *n = json_array();
@@ -107,6 +124,7 @@ json_t *gpu_to_json(const Gpu *gpu)
     json_array_append_new(products, product_to_json(&gpu->products[i]));
   json_object_set_new(object, "products", products);
   json_object_set_new(object, "facts", facts_to_json(gpu));
+  json_object_set_new(object, "model", model_to_json(gpu->model));
   return object;
 }
 

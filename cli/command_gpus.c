@@ -108,6 +108,28 @@ static void print_facts(const Gpu *gpu, const Cli *cli)
   table_print(table, cli);
 }
 
+/* A model that was fitted on another GPU is a guess for this one, whatever it says of itself. */
+static void print_model(const Gpu *gpu, const Cli *cli)
+{
+  const CostModel *model = gpu->model;
+  printf("\ncost model %s, from %s\n  ", model->name, model->file);
+  if (model->guess)
+    printf("a guess: %s\n", model->guess);
+  else
+    printf("fitted on %s%s%s\n", model->gpu, strcmp(model->gpu, gpu->name) ? ", so a guess for " : "",
+           strcmp(model->gpu, gpu->name) ? gpu->name : "");
+  g_autoptr(Table) table = table_new((const char *[]){"constant", ">value", "unit", "run", "meaning", NULL});
+  for (unsigned i = 0; i < model->n_constants; i++) {
+    const CostConstant *constant = &model->constants[i];
+    g_autofree char *value = number_text(constant->value, 1, "%.10g");
+    g_autofree char *run = constant->run ? g_strdup_printf("%s %s%s", constant->run, constant->date,
+                                                           constant->guess ? " (a guess here)" : "")
+                                         : g_strdup("a guess");
+    table_row(table, constant->name, value, constant->unit, run, constant->meaning, NULL);
+  }
+  table_print(table, cli);
+}
+
 static void print_gpu(const Gpu *gpu, const Cli *cli)
 {
   printf("%s: %s\n", gpu->name, gpu->product);
@@ -119,6 +141,7 @@ static void print_gpu(const Gpu *gpu, const Cli *cli)
   putchar('\n');
   print_products(gpu, cli);
   print_facts(gpu, cli);
+  print_model(gpu, cli);
 }
 
 static json_t *with_version(json_t *object)

@@ -75,7 +75,8 @@ static Gpu *nearest_gpu(const DeviceFigures *figures, Cache *cache, GError **err
   g_autoptr(GString) texts = g_string_new(NULL);
   g_autofree char *build = build_id();
   char key[CACHE_KEY_LENGTH + 1];
-  bool known = build && add_texts(texts, "adl/gpu") && add_texts(texts, "adl/arch");
+  bool known =
+      build && add_texts(texts, "adl/gpu") && add_texts(texts, "adl/arch") && add_texts(texts, "adl/model");
   if (!known) return figures_find_gpu(figures, error);
   g_string_append_printf(texts, "%u %u %u %" G_GUINT64_FORMAT, figures->capability, figures->sm_count,
                          figures->shared_per_block, figures->memory_bytes);
@@ -148,8 +149,8 @@ static bool program_key(const Jit *jit, const Source *source, char key[CACHE_KEY
     return false;
   g_string_append_printf(options, "fast %d accumulate %d sms %u\n", compile->fast_math, compile->accumulate,
                          compile->sm_budget);
-  cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->target,
-            source->text, options->str, NULL);
+  cache_key(key, "program", ADLGEN_VERSION, build, jit->gpu->name, jit->gpu->hash, jit->gpu->model->hash,
+            jit->gpu->target, source->text, options->str, NULL);
   return true;
 }
 

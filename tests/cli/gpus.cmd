@@ -69,3 +69,31 @@ error: cannot write to standard output: No space left on device
 
 $ printf 'adl: 1\nname: small\nextends: h100\nsource: "a test file"\nlimits: {shared_per_block: 64 KiB}\n' >small.yaml; adlgen compile $SRC/examples/linear.json --gpu small.yaml --out out --emit ptx | tail -1
 files are under out: small/
+
+$ sed '/^model:/d' $SRC/adl/arch/sm_80.yaml >bare.yaml; adlgen gpus check bare.yaml
+bare.yaml:2:1: error: missing key `model`
+  adl: 1
+  ^
+hint: whose fitted constants hold; known: h100, sm_80, sm_89, sm_90a
+[exit 1]
+
+$ adlgen gpus show a100 | grep -A4 '^cost model'
+cost model sm_80, from <embedded>/adl/model/sm_80.yaml
+  a guess: kernels of these instruction families were timed on an H100 SXM, not on a GPU of this compute capability
+constant               value  unit            run                                    meaning
+least_step               180  cycles          suite-a 2026-11-21 (a guess here)      a step of 128 bytes of k at least: barrier, MMAs behind one another, release
+copy_latency            2200  cycles          few-rows 2026-11-21 (a guess here)     from a copy's issue to its mbarrier, with all SMs copying from DRAM
+
+$ adlgen gpus show h100 | grep -A1 '^cost model'
+cost model h100, from <embedded>/adl/model/h100.yaml
+  fitted on h100
+
+$ printf 'adl: 1\nname: slower\nextends: h100\nmodel: ./model.yaml\n' >slower.yaml; printf 'adl: 1\nmodel: mine\nextends: h100\nguess: "a test"\nruns:\n  today: {date: 2026-11-22, source: "a test"}\nconstants:\n  fill: {value: 3000 cycles, run: today}\n  turn: {value: 1 cycles}\n' >model.yaml; adlgen gpus show slower.yaml | grep -E '^(cost model|  a guess|fill |turn |combine )'
+cost model mine, from model.yaml
+  a guess: a test
+fill                    3000  cycles          today 2026-11-22                       launch of a block, barriers, the first slots
+turn                       1  cycles          a guess                                between the last product of a tile and the first of the next
+combine                 1920  cycles          short 2026-11-22 (a guess here)        for a cluster to meet and add up a tile
+
+$ adlgen gpus show slower.yaml --json | python3 -c 'import json, sys; print([c["value"] for c in json.load(sys.stdin)["model"]["constants"] if c["name"] in ("fill", "turn")])'
+[3000.0, 1.0]

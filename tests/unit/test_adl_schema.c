@@ -61,19 +61,20 @@ static void test_bounds_are_complete(void **state)
   }
 }
 
-static void test_documentation(void **state)
+/* A table between its marks in docs/adl.md. */
+static void check_page(const char *what, const char *tables)
 {
   g_autofree char *path = g_build_filename(g_getenv("ADLGEN_SOURCE_ROOT"), "docs", "adl.md", NULL);
-  g_autofree char *text = NULL, *tables = schema_to_markdown();
+  g_autofree char *text = NULL, *begins = g_strdup_printf("<!-- %s -->", what),
+                  *ends = g_strdup_printf("<!-- end of %s -->", what);
   assert_true(g_file_get_contents(path, &text, NULL, NULL));
-  const char *update = g_getenv("ADLGEN_UPDATE");
-  char *start = strstr(text, "<!-- schema -->"), *end = strstr(text, "<!-- end of schema -->");
+  char *start = strstr(text, begins), *end = strstr(text, ends);
   assert_non_null(start);
   assert_non_null(end);
-  start += strlen("<!-- schema -->");
+  start += strlen(begins);
   g_autofree char *now = g_strndup(start, (gsize)(end - start));
   g_autofree char *expected = g_strdup_printf("\n%s\n", tables);
-  if (update && strcmp(now, expected)) {
+  if (g_getenv("ADLGEN_UPDATE") && strcmp(now, expected)) {
     g_autoptr(GString) all = g_string_new_len(text, start - text);
     g_string_append(all, expected);
     g_string_append(all, end);
@@ -81,6 +82,39 @@ static void test_documentation(void **state)
     return;
   }
   assert_string_equal(now, expected); /* ADLGEN_UPDATE=1 rewrites the page */
+}
+
+static void test_documentation(void **state)
+{
+  g_autofree char *schema = schema_to_markdown(), *model = model_to_markdown();
+  check_page("schema", schema);
+  check_page("model", model);
+}
+
+/* Models of GPUs on which nothing was timed say so, each constant names its run, and every run is a section of the log. */
+static void test_models(void **state)
+{
+  g_autofree char *path =
+      g_build_filename(g_getenv("ADLGEN_SOURCE_ROOT"), "docs", "performance-log.md", NULL);
+  g_autofree char *log = NULL;
+  assert_true(g_file_get_contents(path, &log, NULL, NULL));
+  g_auto(GStrv) names = gpu_names();
+  for (char **name = names; *name; name++) {
+    g_autoptr(Gpu) gpu = gpu_load(*name, NULL);
+    assert_non_null(gpu);
+    const CostModel *model = gpu->model;
+    assert_true(model->guess ? !model->gpu : !strcmp(model->gpu, gpu->name));
+    for (unsigned i = 0; i < model->n_constants; i++) {
+      const CostConstant *constant = &model->constants[i];
+      assert_true(constant->guess == (model->guess != NULL));
+      static const char prefix[] = "docs/performance-log.md: ";
+      if (!g_str_has_prefix(constant->source, prefix)) continue;
+      g_autofree char *heading =
+          g_strdup_printf("\n## %s: %s\n", constant->date, constant->source + strlen(prefix));
+      if (!strstr(log, heading))
+        fail_msg("run %s of %s: the log has no%s", constant->run, model->name, heading);
+    }
+  }
 }
 
 /* The files that docs/new-gpu.md has its reader write are right, in the order in which it does. */
@@ -154,8 +188,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rules_are_consistent), cmocka_unit_test(test_bounds_are_complete),
-      cmocka_unit_test(test_documentation),        cmocka_unit_test(test_walk_through),
-      cmocka_unit_test(test_latency_classes),      cmocka_unit_test(test_quantity_text),
+      cmocka_unit_test(test_documentation),        cmocka_unit_test(test_models),
+      cmocka_unit_test(test_walk_through),         cmocka_unit_test(test_latency_classes),
+      cmocka_unit_test(test_quantity_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "generator/compile/kernel.h"
 #include "generator/compile/names.h"
 #include "generator/compile/plan.h"
+#include "generator/program/family.h"
 #include <string.h>
 
 /* Kernels that are made at the same time, at most about: each takes some megabytes while it is made. */
@@ -322,6 +323,13 @@ static void name_variants(OpenOperator *opened)
   }
 }
 
+/* What it computes: its program without the name, which stands above. */
+static void explain_program(GString *explain, const FusedOperator *op)
+{
+  g_autofree char *text = program_print(op->program);
+  g_string_append_printf(explain, "  family %s%s", family_of(op->kind)->name, strchr(text, '\n'));
+}
+
 static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
 {
   Plan *plan = compilation->result->plan;
@@ -343,6 +351,7 @@ static bool open_operator(Compilation *compilation, const FusedOperator *op, GEr
   opened->like = g_hash_table_lookup(compilation->keys, opened->key->text);
   if (!opened->like) {
     g_hash_table_insert(compilation->keys, opened->key->text, opened);
+    explain_program(opened->explain, op);
     if (!choose_for(compilation, opened, error)) return false;
     name_variants(opened);
     return true;

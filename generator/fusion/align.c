@@ -79,7 +79,7 @@ static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
   g_autoptr(GPtrArray) nodes = g_ptr_array_new();
   g_ptr_array_add(nodes, node);
   Group group = {.kind = FUSED_GEMM, .anchor = node, .nodes = nodes};
-  FusedOperator *product = fuser_assemble(fuser, &group);
+  FusedOperator *product = fuser_assemble(fuser, &group, NULL, NULL);
   if (product && !product->n_outputs) { /* its readers are not known yet */
     product->outputs = arena_new_object(fuser->arena, FusedOutput);
     product->outputs[0] = (FusedOutput){.tensor = node->outputs[0], .value = {.kind = OPERAND_ANCHOR}};

@@ -102,7 +102,7 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
                 .nodes = g_ptr_array_copy(into->nodes, NULL, NULL)};
   g_ptr_array_extend(both.nodes, from->nodes, NULL, NULL);
   g_ptr_array_sort(both.nodes, by_index);
-  const FusedOperator *fused = fuser_assemble(fuser, &both);
+  const FusedOperator *fused = fuser_assemble(fuser, &both, NULL, NULL);
   const FusionOptions *options = fuser->options;
   const char *why = NULL;
   bool accepted = fused && (!options || !options->accept_dual ||

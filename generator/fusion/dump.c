@@ -1,5 +1,6 @@
 /* Fused operators as text, for tests and --explain. */
 #include "generator/fusion/fusion.h"
+#include "generator/program/family.h"
 
 static void append_list(GString *text, const char *title, const Symbolic *const *list, unsigned n)
 {
@@ -97,8 +98,7 @@ static void append_row(GString *text, const FusedOperator *fused)
 
 static void append_operator(GString *text, const FusedOperator *fused)
 {
-  static const char *const kinds[] = {"elementwise", "gemm", "row"};
-  g_string_append_printf(text, "%u %s: %s over ", fused->index, fused->name, kinds[fused->kind]);
+  g_string_append_printf(text, "%u %s: %s over ", fused->index, fused->name, family_of(fused->kind)->name);
   append_list(text, "", fused->dims, fused->rank);
   g_string_append_c(text, '\n');
   if (fused->kind == FUSED_GEMM) append_gemm(text, fused);
@@ -139,6 +139,13 @@ static void append_operator(GString *text, const FusedOperator *fused)
   for (unsigned i = 0; i < fused->n_symbols; i++)
     g_string_append_printf(text, " %s", fused->symbols[i]);
   if (fused->n_symbols) g_string_append_c(text, '\n');
+}
+
+char *fused_dump(const FusedOperator *fused)
+{
+  GString *text = g_string_new(NULL);
+  append_operator(text, fused);
+  return g_string_free(text, FALSE);
 }
 
 char *fusion_dump(const Fusion *fusion)

@@ -358,7 +358,7 @@ static bool fits(Grouping *g, Group *group, GraphNode *node)
   g_ptr_array_add(group->nodes, node);
   Group *own = group_of(g, node);
   g->fuser.group_of[node->index] = group;
-  bool ok = fuser_assemble(&g->fuser, group) != NULL;
+  bool ok = fuser_assemble(&g->fuser, group, NULL, NULL) != NULL;
   g->fuser.group_of[node->index] = own;
   g_ptr_array_set_size(group->nodes, (int)group->nodes->len - 1);
   return ok;
@@ -480,7 +480,7 @@ static void converge(Grouping *g, Group *group)
     g_ptr_array_add(group->nodes, joining->pdata[i]);
     g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = group;
   }
-  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group)) {
+  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group, NULL, NULL)) {
     for (unsigned i = 0; i < joining->len; i++)
       group->work += step_operations_of(joining->pdata[i]);
     settle_levels(g, group);
@@ -552,7 +552,7 @@ static void place_anchor(Grouping *g, GraphNode *node)
   Group trial = *group;
   trial.nodes = g_ptr_array_copy(before->nodes, NULL, NULL);
   g_ptr_array_add(trial.nodes, node);
-  bool ok = fuser_assemble(&g->fuser, &trial) != NULL;
+  bool ok = fuser_assemble(&g->fuser, &trial, NULL, NULL) != NULL;
   g_ptr_array_unref(trial.nodes);
   if (ok)
     absorb(g, group, before);
@@ -695,7 +695,7 @@ static void add_intermediate(GPtrArray *intermediates, GHashTable *added, const 
     g_ptr_array_add(intermediates, (void *)tensor);
 }
 
-static void finish(Grouping *g, Fusion *fusion)
+static bool finish(Grouping *g, Fusion *fusion, GError **error)
 {
   g_autoptr(GPtrArray) ordered = g_ptr_array_new(), intermediates = g_ptr_array_new();
   g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
@@ -710,10 +710,11 @@ static void finish(Grouping *g, Fusion *fusion)
   fusion->n = ordered->len;
   fusion->operators = arena_new_array(fusion->arena, FusedOperator *, ordered->len);
   for (unsigned i = 0; i < ordered->len; i++) {
-    FusedOperator *fused = fuser_assemble(&g->fuser, ordered->pdata[i]);
-    if (!fused) g_error("fusion: a row group lost its space");
+    const char *chain = chain_of(&g->fuser, ordered->pdata[i]);
+    FusedOperator *fused = fuser_assemble(&g->fuser, ordered->pdata[i], chain, error);
+    if (!fused || !program_verify(fused->program, ERROR_INTERNAL, error)) return false;
     fused->index = i;
-    fused->chain = chain_of(&g->fuser, ordered->pdata[i]);
+    fused->chain = chain;
     fused->name = unique_name(&g->fuser, fused->chain, names);
     fusion->operators[i] = fused;
     for (unsigned j = 0; j < fused->n_outputs; j++)
@@ -725,6 +726,7 @@ static void finish(Grouping *g, Fusion *fusion)
   fusion->n_notes = g->fuser.notes->len;
   fusion->notes = arena_memdup(fusion->arena, g->fuser.notes->pdata, g->fuser.notes->len * sizeof(void *));
   set_dependencies(g, fusion);
+  return true;
 }
 
 /* What groups can do for one another, once it is known that they can be ordered. */
@@ -762,7 +764,7 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
     g.fuser.group_of = arena_new_array(g.fuser.arena, Group *, g.fuser.nodes->len);
     place_nodes(&g);
     if (!g.fuser.none) share_kernels(&g);
-    finish(&g, fusion);
+    ok = finish(&g, fusion, &local);
   }
   free_index(&g);
   for (unsigned i = 0; i < g.fuser.groups->len; i++)

@@ -2,6 +2,7 @@
  * operands that an anchor cannot read where they lie (a matrix with no unit stride, rows that are not evenly
  * spaced). */
 #include "generator/fusion/private.h"
+#include "generator/program/space.h"
 #include <string.h>
 
 /* ---- what exists ---- */

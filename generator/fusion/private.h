@@ -32,10 +32,6 @@ typedef struct {
   const FusionOptions *options; /* may be NULL */
 } Fuser;
 
-/* Inputs of a product from here on: factors of its result (see fusion_quantize.c), NULL or as far as they go.
- */
-#define PRODUCT_SCALES 3
-
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
 /* fusion_prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
@@ -91,25 +87,6 @@ bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);
  * nodes: the live ones in order; dequantising nodes that nobody reads any more are removed. */
 void fuser_take_scales(Fuser *fuser, GPtrArray *nodes);
 
-/* ---- iteration spaces: fusion_space.c ---- */
-
-/* Strides of a tensor over `rank` dims whose last ones it broadcasts to; 0 where it does or where a dim is 1.
- */
-void space_broadcast(Arena *arena, const GraphTensor *tensor, const Symbolic *const *dims, unsigned rank,
-                     const Symbolic **strides);
-/* Several operands over one list of dims, merged together. */
-typedef struct {
-  unsigned rank, n_operands;
-  const Symbolic *dims[FUSED_MAX_RANK + 1];
-  const Symbolic **strides[FUSED_MAX_RANK + 1]; /* by dim, then operand */
-} Space;
-void space_init(Arena *arena, Space *space, unsigned rank, const Symbolic *const *dims, unsigned n_operands);
-/* Drops dims of extent 1 and merges adjacent ones within first .. last (exclusive) wherever every operand
- * allows it. Returns how many are left of them. */
-unsigned space_merge(Arena *arena, Space *space, unsigned first, unsigned last);
-/* One dim, of extent 1 if there is none. */
-void space_insert(Arena *arena, Space *space, unsigned at);
-
 /* ---- two products of one operand: fusion_dual.c ---- */
 
 /* Lets product groups of which one reads the other's result become one, where they have the same A and are
@@ -124,8 +101,6 @@ void fuser_reduce_products(Fuser *fuser);
 
 /* ---- fused operators: fusion_assemble.c ---- */
 
-/* The fused operator of a group. NULL if its operands do not fit a ROW's two dims: then it may not be grouped
- * so. */
-FusedOperator *fuser_assemble(Fuser *fuser, const Group *group);
-/* What arithmetic on a type is done in. */
-NumberType fuser_compute(NumberType type);
+/* The fused operator of a group, its program called `name` (may be NULL). NULL and *error if no family takes the
+ * program: then it may not be grouped so. */
+FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error);

@@ -126,7 +126,7 @@ static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, unsigned
   *tensor = (GraphTensor){.name = arena_printf(arena, "%s.parts%u", source->name, fuser->tensors->len),
                           .kind = TENSOR_COMPUTED,
                           .index = fuser->tensors->len,
-                          .type = fuser_compute(source->type),
+                          .type = program_compute(source->type),
                           .rank = source->rank,
                           .align = 16,
                           .mark = anchor->mark};

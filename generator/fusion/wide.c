@@ -20,7 +20,7 @@ static GraphTensor *new_part(Fuser *fuser, const GraphTensor *result)
 {
   Arena *arena = fuser->arena;
   GraphTensor *part = arena_new_object(arena, GraphTensor);
-  NumberType type = fuser_compute(result->type);
+  NumberType type = program_compute(result->type);
   *part = (GraphTensor){.name = arena_printf(arena, "%s.part%u", result->name, fuser->tensors->len),
                         .kind = TENSOR_COMPUTED,
                         .index = fuser->tensors->len,

@@ -2,7 +2,7 @@
 """Op descriptions and what the front of the generator makes of them: run.py GRAPH-TOOL [--update] [NAME...]
 
 Beside each NAME.json or NAME.yaml of this folder and of examples/ (expected/NAME.txt holds it): the graph after
-inference, the fused operators, and, with every symbol bound to a small number, the reference's results on default data.
+inference, the programs of the fused operators and these themselves, and, with every symbol bound to a small number, the reference's results on default data.
 The fused operators are also carried out and must give the same. Adding a test is adding a description and running with
 --update."""
 import difflib
@@ -43,7 +43,7 @@ def is_large(graph):
 
 def outcome(tool, path):
     graph = run(tool, "graph", path)
-    text = [graph, run(tool, "fusion", path)]
+    text = [graph, run(tool, "programs", path), run(tool, "fusion", path)]
     if not is_large(graph):
         bindings = small_bindings(graph)
         text.append("\n".join([f"evaluate {' '.join(bindings)}".rstrip(), run(tool, "evaluate", path, bindings)]))

@@ -13,7 +13,8 @@ root = pathlib.Path(sys.argv[1]).resolve()
 # that fits a file is its own. tests/ may use everything.
 BELOW_FRONT = {"symbolic", "base"}
 FRONT = {"generator/front"} | BELOW_FRONT
-FUSION = {"generator/fusion"} | FRONT
+PROGRAM = {"generator/program"} | FRONT
+FUSION = {"generator/fusion"} | PROGRAM
 KERNEL = {"generator/kernel", "ir", "adl"} | FUSION
 CHOOSE = {"generator/choose", "generator/options.h", "plan"} | KERNEL
 COMPILE = {"generator/compile", "backends/backend.h"} | CHOOSE
@@ -28,6 +29,7 @@ ALLOWED = {
     "backends/c": {"backends/c", "plan", "symbolic", "base"},
     "generator": {"generator", "ir", "base"},
     "generator/front": FRONT,
+    "generator/program": PROGRAM,
     "generator/fusion": FUSION,
     "generator/kernel": KERNEL,
     "generator/choose": CHOOSE,

@@ -1,15 +1,17 @@
 /* Reads an op description and prints what the front of the generator makes of it:
  *
- *   graph_tool check|graph|fusion|evaluate|verify FILE [M=4096]...
+ *   graph_tool check|graph|fusion|programs|evaluate|verify FILE [M=4096]...
  *   graph_tool plan FILE     reads a plan and writes it
+ *   graph_tool program FILE  reads a fused operator's program and says which family takes it
  *   graph_tool operators
  *
- * check prints nothing but errors. fusion groups the nodes. evaluate prints what the reference makes of the
+ * check prints nothing but errors. fusion groups the nodes, programs prints what each group computes. evaluate prints what the reference makes of the
  * default data: per output the sum, the sum of squares and the first elements. verify carries out the fused
  * operators and compares them with the reference. operators prints
  * docs/operators.md. */
 #include "execute/evaluate.h"
 #include "generator/fusion/fusion.h"
+#include "generator/program/family.h"
 #include "plan/plan.h"
 #include "tests/tools/interpret.h"
 #include <math.h>
@@ -68,6 +70,41 @@ static int rewrite_plan(Source *source, GError **error)
   return 0;
 }
 
+/* The program's text, which must read back to itself, and the family that takes it. */
+static int show_program(const Program *program, GError **error)
+{
+  g_autofree char *text = program_print(program), *again = NULL;
+  g_autoptr(Arena) arena = arena_new();
+  g_autoptr(Source) source = source_new("<program>", text, strlen(text));
+  const Program *back = program_read(arena, source, error);
+  fputs(text, stdout);
+  if (!back) return 1;
+  again = program_print(back);
+  if (!strcmp(text, again)) return 0;
+  printf("reads back as\n%s", again);
+  return 1;
+}
+
+static int read_program(Source *source, GError **error)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const Program *program = program_read(arena, source, error);
+  if (!program || show_program(program, error)) return 1;
+  FusedOperator *fused = family_match(program, error);
+  if (!fused) return 1;
+  fused->name = program->name;
+  g_autofree char *text = fused_dump(fused);
+  printf("family %s: %s\n%s", family_of(fused->kind)->name, family_of(fused->kind)->computes, text);
+  return 0;
+}
+
+static int show_programs(const Fusion *fusion, GError **error)
+{
+  for (unsigned i = 0; i < fusion->n; i++)
+    if (show_program(fusion->operators[i]->program, error)) return 1;
+  return 0;
+}
+
 static int run(const char *command, const char *path, char **bindings_text, int n, GError **error)
 {
   g_autoptr(Arena) arena = arena_new();
@@ -77,6 +114,7 @@ static int run(const char *command, const char *path, char **bindings_text, int 
   g_autoptr(Source) source = source_load(path, error);
   if (!source) return 1;
   if (!strcmp(command, "plan")) return rewrite_plan(source, error);
+  if (!strcmp(command, "program")) return read_program(source, error);
   g_autoptr(Graph) graph = graph_read(source, bindings, (unsigned)n, error);
   if (!graph) return 1;
   if (!strcmp(command, "graph")) {
@@ -88,6 +126,7 @@ static int run(const char *command, const char *path, char **bindings_text, int 
   g_autoptr(Fusion) fusion = fusion_build(graph, NULL, error);
   if (!fusion) return 1;
   if (!strcmp(command, "check")) return 0;
+  if (!strcmp(command, "programs")) return show_programs(fusion, error);
   if (!strcmp(command, "verify")) return verify(fusion, error);
   g_autofree char *text = fusion_dump(fusion);
   fputs(text, stdout);

@@ -1,5 +1,4 @@
-/* Iteration spaces: strides of operands under broadcasting, and merging of dims. */
-#include "generator/fusion/private.h"
+#include "generator/program/space.h"
 
 void space_broadcast(Arena *arena, const GraphTensor *tensor, const Symbolic *const *dims, unsigned rank,
                      const Symbolic **strides)

@@ -1,0 +1,266 @@
+#include "generator/program/bind.h"
+#include <string.h>
+
+/* ---- which programs ---- */
+
+static const Symbolic *at_origin(const Symbolic *leaf, void *data)
+{
+  const Program *program = data;
+  bool axis = leaf->kind == SYMBOLIC_SYMBOL && program_axes_in(program, leaf);
+  return axis ? symbolic_constant(program->arena, 0) : NULL;
+}
+
+/* Parts of what is stored: an axis divided by a number, as a write that combines has. */
+static bool is_quotient(const Symbolic *index)
+{
+  return index->kind == SYMBOLIC_DIV && index->a->kind == SYMBOLIC_SYMBOL &&
+         symbolic_is_constant(index->b, NULL);
+}
+
+static const char *refuse_index(const Program *program, const ProgramNode *node, unsigned d)
+{
+  const Symbolic *index = node->access.at[d].of_axes;
+  if (node->access.at[d].node != PROGRAM_NONE) return "indices are loaded";
+  if (node->combines && is_quotient(index)) return NULL;
+  const Symbolic *first = symbolic_substitute(program->arena, index, at_origin, (void *)program);
+  if (!symbolic_equals(first, 0)) return "indices begin behind the tensor's first element";
+  for (unsigned axis = 0; axis < program->n_axes; axis++)
+    if (!program_step(program, index, axis)) return "indices are no sums of axes";
+  return NULL;
+}
+
+static const char *refuse_node(const Program *program, const ProgramNode *node)
+{
+  const char *why = NULL;
+  switch (node->kind) {
+  case NODE_READ:
+  case NODE_WRITE:
+    if (node->access.outside != OUTSIDE_NEVER) return "indices leave a tensor";
+    for (unsigned d = 0; !why && d < node->access.tensor->rank; d++)
+      why = refuse_index(program, node, d);
+    return why;
+  case NODE_INDEX: return "a value is an index";
+  case NODE_SCAN: return "there is a scan";
+  case NODE_MAP:
+  case NODE_REDUCE: return NULL;
+  }
+  return NULL;
+}
+
+bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
+{
+  *binding = (Binding){.program = program, .fused = fused};
+  for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
+    if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
+  for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
+    binding->why = refuse_node(program, &program->nodes[i]);
+  if (binding->why) return false;
+  binding->inside = g_new0(bool, program->n_nodes + 1);
+  binding->anchors = g_malloc0_n(program->n_nodes + 1, sizeof *binding->anchors);
+  binding->anchor_outputs = g_malloc0_n(program->n_nodes + 1, sizeof *binding->anchor_outputs);
+  binding->places = g_new0(unsigned, program->n_nodes + 1);
+  return true;
+}
+
+void bind_close(Binding *binding)
+{
+  g_free(binding->inside);
+  g_free(binding->anchors);
+  g_free(binding->anchor_outputs);
+  g_free(binding->places);
+}
+
+unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
+{
+  unsigned n = 0;
+  *first = PROGRAM_NONE;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == kind && !n++) *first = (int)i;
+  return n;
+}
+
+bool bind_same_value(ProgramValue a, ProgramValue b)
+{
+  if (a.kind != b.kind) return false;
+  switch (a.kind) {
+  case VALUE_ABSENT: return true;
+  case VALUE_NODE: return a.node == b.node && a.result == b.result;
+  case VALUE_IMMEDIATE: return a.type == b.type && !memcmp(&a.immediate, &b.immediate, sizeof a.immediate);
+  }
+  return false;
+}
+
+int bind_find_map(const Program *program, OperatorId op, ProgramValue a, ProgramValue b)
+{
+  unsigned n = b.kind == VALUE_ABSENT ? 1 : 2;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP && node->op == op && node->n_operands == n &&
+        bind_same_value(node->operands[0], a) && (n == 1 || bind_same_value(node->operands[1], b)))
+      return (int)i;
+  }
+  return PROGRAM_NONE;
+}
+
+/* ---- inputs, steps, outputs ---- */
+
+void bind_anchor(Binding *binding, ProgramValue value, unsigned index, unsigned output, NumberType type)
+{
+  binding->inside[value.node] = true;
+  binding->anchors[value.node][value.result] = (FusedOperand){OPERAND_ANCHOR, index, 0, type};
+  binding->anchor_outputs[value.node][value.result] = output;
+}
+
+bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand)
+{
+  const Program *program = binding->program;
+  *operand = (FusedOperand){.kind = OPERAND_ABSENT};
+  if (value.kind == VALUE_ABSENT) return true;
+  if (value.kind == VALUE_IMMEDIATE) {
+    *operand = (FusedOperand){OPERAND_IMMEDIATE, 0, value.immediate, value.type};
+    return true;
+  }
+  const FusedOperand *anchor = &binding->anchors[value.node][value.result];
+  bool known =
+      anchor->kind == OPERAND_ANCHOR && (output || !binding->anchor_outputs[value.node][value.result]);
+  if (binding->inside[value.node] && !known) {
+    binding->why = "a value is wanted that its templates keep to themselves";
+    return false;
+  }
+  bool read = program->nodes[value.node].kind == NODE_READ;
+  *operand =
+      known ? *anchor
+            : (FusedOperand){read ? OPERAND_INPUT : OPERAND_STEP, binding->places[value.node], 0, value.type};
+  return true;
+}
+
+static bool add_step(Binding *binding, const ProgramNode *node, bool prologue)
+{
+  FusedOperator *fused = binding->fused;
+  FusedStep step = {.op = node->op,
+                    .node = node->source,
+                    .attributes = node->attributes,
+                    .operands = arena_new_array(binding->program->arena, FusedOperand, node->n_operands),
+                    .n_operands = node->n_operands,
+                    .type = node->type,
+                    .compute = node->compute,
+                    .prologue = prologue,
+                    .per_row = fused->kind == FUSED_ROW && fused->row.reduction && !prologue};
+  for (unsigned i = 0; i < node->n_operands; i++)
+    if (!bind_operand(binding, node->operands[i], false, &step.operands[i])) return false;
+  fused->steps[fused->n_steps++] = step;
+  return true;
+}
+
+static OperatorId operator_of_parts(ProgramReduction reduction)
+{
+  return reduction == REDUCTION_MAX   ? ONNX_ReduceMax
+         : reduction == REDUCTION_MIN ? ONNX_ReduceMin
+                                      : ONNX_ReduceSum;
+}
+
+static bool add_output(Binding *binding, const ProgramNode *node)
+{
+  FusedOperator *fused = binding->fused;
+  const ProgramValue *value = &node->operands[0];
+  FusedOutput output = {.tensor = node->access.tensor,
+                        .reduced = node->combines,
+                        .reduction = node->source ? node->source->op->id : ONNX_Identity};
+  if (!bind_operand(binding, *value, true, &output.value)) return false;
+  if (output.value.kind == OPERAND_ANCHOR)
+    output.anchor_output = binding->anchor_outputs[value->node][value->result];
+  if (node->combines) {
+    output.reduction = operator_of_parts(node->reduction);
+    output.by_rows = !is_quotient(node->access.at[node->access.tensor->rank - 1].of_axes);
+  }
+  fused->outputs[fused->n_outputs++] = output;
+  return true;
+}
+
+bool bind_lists(Binding *binding, const bool *first)
+{
+  const Program *program = binding->program;
+  FusedOperator *fused = binding->fused;
+  fused->inputs = arena_new_array(program->arena, FusedInput, program->n_nodes);
+  fused->steps = arena_new_array(program->arena, FusedStep, program->n_nodes);
+  fused->outputs = arena_new_array(program->arena, FusedOutput, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_READ) {
+      binding->places[i] = fused->n_inputs;
+      fused->inputs[fused->n_inputs++] = (FusedInput){.tensor = node->access.tensor};
+    }
+    binding->places[i] = node->kind == NODE_MAP ? fused->n_steps : binding->places[i];
+    if (node->kind == NODE_MAP && !binding->inside[i] && !add_step(binding, node, first && first[i]))
+      return false;
+    if (node->kind == NODE_WRITE && !add_output(binding, node)) return false;
+  }
+  return true;
+}
+
+/* ---- the iteration space ---- */
+
+/* Elements from one index of an axis to the next. What has one index is not walked along, but by operands of
+ * reductions and by parts of a result, which are laid out by it. */
+static const Symbolic *stride_along(const Program *program, const ProgramNode *node, unsigned axis,
+                                    bool laid_out)
+{
+  const Symbolic *zero = symbolic_constant(program->arena, 0);
+  if (node->combines)
+    for (unsigned d = 0; d < node->access.tensor->rank; d++)
+      if (program_axes_in(program, node->access.at[d].of_axes) == 1u << axis)
+        return node->access.tensor->strides[d];
+  if (!laid_out && symbolic_equals(program->axes[axis].extent, 1)) return zero;
+  return program_stride(program, &node->access, axis);
+}
+
+/* Does a contraction read the node as one of its operands? */
+static bool is_contracted(const Program *program, unsigned read)
+{
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE || node->reduction != REDUCTION_DOT) continue;
+    for (unsigned j = 0; j < node->n_operands; j++)
+      if (node->operands[j].kind == VALUE_NODE && node->operands[j].node == read) return true;
+  }
+  return false;
+}
+
+bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
+{
+  const Program *program = binding->program;
+  FusedOperator *fused = binding->fused;
+  const Symbolic *dims[SPACE_MAX_RANK];
+  if (n > SPACE_MAX_RANK) {
+    binding->why = "it has too many axes";
+    return false;
+  }
+  for (unsigned d = 0; d < n; d++)
+    dims[d] = axes[d] == PROGRAM_NONE ? symbolic_constant(program->arena, 1) : program->axes[axes[d]].extent;
+  space_init(program->arena, space, n, dims, fused->n_inputs + fused->n_outputs);
+  unsigned input = 0, output = fused->n_inputs;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_READ && node->kind != NODE_WRITE) continue;
+    unsigned place = node->kind == NODE_READ ? input++ : output++;
+    bool laid_out = node->kind == NODE_READ && is_contracted(program, i);
+    for (unsigned d = 0; d < n; d++)
+      space->strides[d][place] = axes[d] == PROGRAM_NONE
+                                     ? symbolic_constant(program->arena, 0)
+                                     : stride_along(program, node, (unsigned)axes[d], laid_out);
+  }
+  return true;
+}
+
+void bind_take_space(Binding *binding, const Space *space)
+{
+  FusedOperator *fused = binding->fused;
+  fused->rank = space->rank;
+  memcpy(fused->dims, space->dims, space->rank * sizeof *space->dims);
+  for (unsigned d = 0; d < space->rank; d++) {
+    for (unsigned i = 0; i < fused->n_inputs; i++)
+      fused->inputs[i].strides[d] = space->strides[d][i];
+    for (unsigned i = 0; i < fused->n_outputs; i++)
+      fused->outputs[i].strides[d] = space->strides[d][fused->n_inputs + i];
+  }
+}

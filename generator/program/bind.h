@@ -1,0 +1,35 @@
+/* What matchers have in common: a program's nodes as inputs, steps and outputs, and its axes as dims. */
+#pragma once
+#include "generator/program/family.h"
+#include "generator/program/space.h"
+
+typedef struct Binding {
+  const Program *program;
+  FusedOperator *fused;
+  /* By node; those that the family's templates compute themselves are `inside`, and their values are not to
+   * be had but those of `anchors`. */
+  bool *inside;
+  FusedOperand (*anchors)[2]; /* by node and result; ABSENT: none */
+  unsigned (*anchor_outputs)[2];
+  unsigned *places; /* in fused->inputs or ->steps */
+  const char *why;  /* what does not fit */
+} Binding;
+
+/* false: an index is not a plain sum of axes, or an axis ends elsewhere than at its extent. */
+bool bind_open(Binding *binding, const Program *program, FusedOperator *fused);
+void bind_close(Binding *binding);
+/* The value is the family's own: anchor `index`, and for outputs which of its values. The node is inside. */
+void bind_anchor(Binding *binding, ProgramValue value, unsigned index, unsigned output, NumberType type);
+/* Nodes of a kind; the first of them, or PROGRAM_NONE. */
+unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first);
+/* The elementwise node of this operator whose operands are these, or PROGRAM_NONE. b may be ABSENT. */
+int bind_find_map(const Program *program, OperatorId op, ProgramValue a, ProgramValue b);
+bool bind_same_value(ProgramValue a, ProgramValue b);
+/* Inputs, steps and outputs; `first`: by node, what is a step of the prologue, or NULL. false: some node's
+ * value is not to be had. */
+bool bind_lists(Binding *binding, const bool *first);
+bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand);
+/* The program's dims in this order (PROGRAM_NONE: one of extent 1), with strides of inputs, then outputs. */
+bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);
+/* Dims and strides are those of the space from here on. */
+void bind_take_space(Binding *binding, const Space *space);

@@ -1,0 +1,149 @@
+/* Graph nodes as a program: axes, nodes (build_operators.c) and what leaves them. */
+#include "generator/program/build_private.h"
+#include <string.h>
+
+/* ---- axes ---- */
+
+static bool is_symbol(const Graph *graph, const char *name)
+{
+  for (unsigned i = 0; i < graph->n_dims; i++)
+    if (!strcmp(graph->dims[i].name, name)) return true;
+  return false;
+}
+
+/* An axis is named by a letter, numbered where there are several, and told apart from the graph's symbols. */
+static int add_axis(ProgramBuilder *at, char letter, int number, const Symbolic *extent)
+{
+  Program *program = at->program;
+  const char *name = number < 0 ? arena_printf(program->arena, "%c", letter)
+                                : arena_printf(program->arena, "%c%d", letter, number);
+  while (is_symbol(at->group->graph, name))
+    name = arena_printf(program->arena, "%s_", name);
+  program->axes[program->n_axes] = (ProgramAxis){.name = name,
+                                                 .symbol = symbolic_symbol(program->arena, name),
+                                                 .extent = extent,
+                                                 .length = PROGRAM_NONE};
+  return (int)program->n_axes++;
+}
+
+static void add_elementwise_axes(ProgramBuilder *at)
+{
+  const GraphNode *last = at->group->nodes[at->group->n - 1];
+  const GraphTensor *result = last->outputs[0];
+  for (unsigned i = 0; i < result->rank; i++)
+    at->point[i] = add_axis(at, 'i', result->rank > 1 ? (int)i : -1, result->shape[i]);
+  at->point_rank = result->rank;
+}
+
+/* Rows and columns, each numbered if there are several. */
+static void add_row_axes(ProgramBuilder *at)
+{
+  const GraphTensor *source = at->anchor->inputs[0];
+  int columns = __builtin_popcount(at->anchor->axes), rows = (int)source->rank - columns, row = 0, column = 0;
+  for (unsigned i = 0; i < source->rank; i++) {
+    bool reduced = at->anchor->axes >> i & 1;
+    int number = reduced ? (columns > 1 ? column++ : -1) : rows > 1 ? row++ : -1;
+    at->point[i] = add_axis(at, reduced ? 'c' : 'r', number, source->shape[i]);
+    if (reduced) at->reduced |= 1u << at->point[i];
+  }
+  at->point_rank = source->rank;
+}
+
+/* Batches, then rows of A and columns of B if these are no vectors, then what is summed over. */
+static void add_product_axes(ProgramBuilder *at)
+{
+  const GraphNode *node = at->anchor;
+  const GraphTensor *a = node->inputs[0], *b = node->inputs[1], *result = node->outputs[0];
+  bool has_m = a->rank > 1, has_n = b->rank > 1;
+  unsigned batches = result->rank - has_m - has_n, n = 0;
+  for (unsigned i = 0; i < batches; i++)
+    at->point[n++] = add_axis(at, 'b', batches > 1 ? (int)i : -1, result->shape[i]);
+  at->m = at->n = PROGRAM_NONE;
+  if (has_m) at->m = at->point[n++] = add_axis(at, 'm', -1, result->shape[batches]);
+  if (has_n) at->n = at->point[n++] = add_axis(at, 'n', -1, result->shape[result->rank - 1]);
+  at->point_rank = n;
+  at->k = add_axis(at, 'k', -1, a->shape[a->rank - (program_is_transposed(node, "transA") ? 2 : 1)]);
+}
+
+/* ---- what leaves ---- */
+
+static void add_write(ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
+{
+  bool parts = at->product && node->op->class_ == OPERATOR_ROW;
+  const ProgramValue *value = g_hash_table_lookup(at->values, tensor);
+  ProgramNode write = {.kind = NODE_WRITE,
+                       .source = node,
+                       .type = tensor->type,
+                       .compute = tensor->type,
+                       .access =
+                           parts ? program_parts_access(at, node, tensor) : program_point_access(at, tensor),
+                       .combines = parts};
+  if (parts) write.reduction = program_reduction_of(node->op->id);
+  program_add_node(at, write, value, 1, tensor->type);
+}
+
+static void add_writes(ProgramBuilder *at)
+{
+  const ProgramGroup *group = at->group;
+  for (unsigned i = 0; i < group->n; i++)
+    for (unsigned j = 0; j < group->nodes[i]->n_outputs; j++) {
+      const GraphTensor *tensor = group->nodes[i]->outputs[j];
+      if (tensor && group->leaves(tensor, group->data)) add_write(at, group->nodes[i], tensor);
+    }
+}
+
+/* ---- the whole ---- */
+
+static void find_anchor(ProgramBuilder *at)
+{
+  const GraphNode *row = NULL;
+  for (unsigned i = 0; i < at->group->n; i++) {
+    const GraphNode *node = at->group->nodes[i];
+    if (node->op->class_ == OPERATOR_GEMM && !at->anchor) at->anchor = node;
+    if (node->op->class_ == OPERATOR_ROW) row = node;
+  }
+  at->product = at->anchor != NULL;
+  if (!at->product) at->anchor = row;
+}
+
+static void add_nodes(ProgramBuilder *at)
+{
+  for (unsigned i = 0; i < at->group->n; i++) {
+    const GraphNode *node = at->group->nodes[i];
+    switch (node->op->class_) {
+    case OPERATOR_GEMM: program_add_product(at, node); break;
+    case OPERATOR_ROW:
+      if (at->product) /* parts of a result are reduced as they are written */
+        program_set_value(at, node->outputs[0], program_operand(at, node, node->inputs[0]));
+      else
+        program_add_row(at, node);
+      break;
+    case OPERATOR_ELEMENTWISE:
+    case OPERATOR_VIEW: program_add_elementwise(at, node); break;
+    }
+  }
+}
+
+Program *program_build(const ProgramGroup *group)
+{
+  Program *program = arena_new_object(group->arena, Program);
+  g_autoptr(GHashTable) values = g_hash_table_new(NULL, NULL);
+  g_autoptr(GArray) nodes = g_array_new(FALSE, TRUE, sizeof(ProgramNode));
+  ProgramBuilder at = {.group = group, .program = program, .values = values, .nodes = nodes};
+  program->arena = group->arena;
+  program->name = group->name;
+  program->facts = &group->graph->facts;
+  find_anchor(&at);
+  if (at.product)
+    add_product_axes(&at);
+  else if (at.anchor)
+    add_row_axes(&at);
+  else
+    add_elementwise_axes(&at);
+  add_nodes(&at);
+  add_writes(&at);
+  program->n_nodes = nodes->len;
+  program->nodes = arena_memdup(group->arena, nodes->data, nodes->len * sizeof(ProgramNode));
+  program_settle(program);
+  return program;
+}

@@ -1,0 +1,24 @@
+/* From a group of graph nodes to the program of their kernel. */
+#pragma once
+#include "generator/program/program.h"
+
+/* Of a product's result its kernel reduces so many to one value: columns of a row, or rows of a column, which
+ * are those that one warp has of it. */
+#define REDUCED_COLUMNS 64
+#define REDUCED_ROWS    16
+/* Inputs of a product from here on: factors of its result (fusion/quantize.c), NULL or as far as they go. */
+#define PRODUCT_SCALES 3
+
+typedef struct ProgramGroup {
+  Arena *arena;
+  const Graph *graph;
+  const char *name;        /* the program's; may be NULL */
+  GraphNode *const *nodes; /* in topological order: at most two matrix products, or one row operator; of a
+                              product's result row operators reduce parts */
+  unsigned n;
+  int64_t mean_of; /* the row operator's sum is divided by so many elements; 0: it is not */
+  bool (*leaves)(const GraphTensor *tensor, void *data); /* what other groups, or the graph, want of it */
+  void *data;
+} ProgramGroup;
+
+Program *program_build(const ProgramGroup *group);

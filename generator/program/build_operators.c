@@ -1,0 +1,270 @@
+/* What operators of the graph are as nodes of a program. */
+#include "generator/program/build_private.h"
+#include <math.h>
+#include <string.h>
+
+static const ProgramValue none = {.kind = VALUE_ABSENT};
+
+/* ---- steps ---- */
+
+static ProgramValue add_map(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType type,
+                            NumberType compute, const ProgramValue *operands, unsigned n)
+{
+  ProgramNode node = {.kind = NODE_MAP, .source = source, .op = op, .type = type, .compute = compute};
+  return program_add_node(at, node, operands, n, program_compute(type));
+}
+
+/* One operation of an operator that several make up. */
+static ProgramValue part(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType compute,
+                         ProgramValue a, ProgramValue b)
+{
+  return add_map(at, source, op, compute, compute, (ProgramValue[]){a, b}, b.kind == VALUE_ABSENT ? 1 : 2);
+}
+
+/* (x - zero point) scale; the zero point of 8-bit floats is 0. */
+static ProgramValue add_dequantize(ProgramBuilder *at, const GraphNode *node, ProgramValue x,
+                                   ProgramValue scale, ProgramValue zero)
+{
+  bool integer = number_class(node->inputs[0]->type) != NUMBER_FLOAT;
+  if (integer && zero.kind != VALUE_ABSENT) x = part(at, node, ONNX_Sub, NUMBER_S32, x, zero);
+  return part(at, node, ONNX_Mul, NUMBER_F32, x, scale);
+}
+
+#define LARGEST_FACTOR 0x1p127
+
+/* 1 / scale, by which to multiply instead of dividing by the scale. Where that would overflow,
+ * LARGEST_FACTOR: results of 8 bits then saturate or are 0 as the quotient does or is. x / 0 is infinite or,
+ * of 0, no number. */
+static ProgramValue quantizing_factor(ProgramBuilder *at, const GraphNode *node, ProgramValue scale)
+{
+  if (scale.kind == VALUE_IMMEDIATE) {
+    double inverse = 1 / scale.immediate;
+    if (scale.immediate != 0) inverse = CLAMP(inverse, -LARGEST_FACTOR, LARGEST_FACTOR);
+    return program_immediate((double)(float)inverse, NUMBER_F32);
+  }
+  ProgramValue most = program_immediate(LARGEST_FACTOR, NUMBER_F32);
+  ProgramValue least = program_immediate(-LARGEST_FACTOR, NUMBER_F32);
+  ProgramValue inverse = part(at, node, ONNX_Reciprocal, NUMBER_F32, scale, none);
+  ProgramValue above = part(at, node, ONNX_Max, NUMBER_F32, inverse, least);
+  ProgramValue bounded = part(at, node, ONNX_Min, NUMBER_F32, above, most);
+  ProgramValue zero = add_map(at, node, ONNX_Equal, NUMBER_BOOL, NUMBER_F32,
+                              (ProgramValue[]){scale, program_immediate(0, NUMBER_F32)}, 2);
+  return add_map(at, node, ONNX_Where, NUMBER_F32, NUMBER_F32, (ProgramValue[]){zero, inverse, bounded}, 3);
+}
+
+/* x / scale, for integers rounded and moved by the zero point; the Cast saturates. A result of 8 bits does
+ * not show that the quotient was made by a product with 1 / scale, but an integer must not be off by one. */
+static ProgramValue add_quantize(ProgramBuilder *at, const GraphNode *node, ProgramValue x,
+                                 ProgramValue scale, ProgramValue zero)
+{
+  NumberType type = node->outputs[0]->type;
+  bool integer = number_class(type) != NUMBER_FLOAT;
+  if (!integer) scale = quantizing_factor(at, node, scale);
+  x = part(at, node, integer ? ONNX_Div : ONNX_Mul, NUMBER_F32, x, scale);
+  if (integer) {
+    x = part(at, node, ONNX_Round, NUMBER_F32, x, none);
+    if (zero.kind != VALUE_ABSENT) x = part(at, node, ONNX_Add, NUMBER_F32, x, zero);
+  }
+  const GraphAttribute *saturate = graph_attribute_find(node, "saturate");
+  const Operator *row = operator_of(ONNX_Cast);
+  GraphAttribute *attributes = arena_new_array(at->program->arena, GraphAttribute, row->n_attributes);
+  attributes[operator_attribute_index(row, "saturate")].integer = saturate ? saturate->integer : 1;
+  attributes[operator_attribute_index(row, "to")].integer = type;
+  ProgramNode cast = {.kind = NODE_MAP,
+                      .source = node,
+                      .op = ONNX_Cast,
+                      .attributes = attributes,
+                      .type = type,
+                      .compute = NUMBER_F32};
+  return program_add_node(at, cast, &x, 1, program_compute(type));
+}
+
+static ProgramValue add_step(ProgramBuilder *at, const GraphNode *node, ProgramValue *operands)
+{
+  unsigned n = node->n_inputs;
+  if (node->op->id == ONNX_Clip && node->op->n_attributes) { /* older versions: bounds are attributes */
+    operands[n++] = program_immediate(graph_attribute(node, "min")->number, NUMBER_F32);
+    operands[n++] = program_immediate(graph_attribute(node, "max")->number, NUMBER_F32);
+  }
+  ProgramNode step = {.kind = NODE_MAP,
+                      .source = node,
+                      .op = node->op->id,
+                      .attributes = n == node->n_inputs && node->op->n_attributes ? node->attributes : NULL,
+                      .type = node->outputs[0]->type,
+                      .compute = program_compute(node->inputs[node->op->id == ONNX_Where ? 1 : 0]->type)};
+  return program_add_node(at, step, operands, n, program_compute(step.type));
+}
+
+void program_add_elementwise(ProgramBuilder *at, const GraphNode *node)
+{
+  g_autofree ProgramValue *operands = g_new0(ProgramValue, node->n_inputs + 2);
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    operands[i] = program_operand(at, node, node->inputs[i]);
+  ProgramValue zero = node->n_inputs > 2 ? operands[2] : none;
+  ProgramValue value = node->op->id == ONNX_Identity                 ? operands[0]
+                       : node->op->shape_rule != SHAPE_RULE_QUANTIZE ? add_step(at, node, operands)
+                       : node->op->id == ONNX_DequantizeLinear
+                           ? add_dequantize(at, node, operands[0], operands[1], zero)
+                           : add_quantize(at, node, operands[0], operands[1], zero);
+  program_set_value(at, node->outputs[0], value);
+}
+
+/* ---- products ---- */
+
+/* A product's result by the scales of its operands. Two numbers are multiplied first: one multiplication less
+ * of each result, which would keep the tensor cores of another warpgroup waiting. */
+static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, ProgramValue value)
+{
+  const GraphTensor *const *scales = (const GraphTensor *const *)node->inputs + PRODUCT_SCALES;
+  unsigned n = node->n_inputs > PRODUCT_SCALES ? node->n_inputs - PRODUCT_SCALES : 0;
+  ProgramValue operands[2];
+  for (unsigned i = 0; i < n; i++)
+    operands[i] = program_operand(at, node, scales[i]);
+  if (n == 2 && graph_has_one_element(scales[0]) && graph_has_one_element(scales[1])) {
+    bool known = operands[0].kind == VALUE_IMMEDIATE && operands[1].kind == VALUE_IMMEDIATE;
+    operands[0] = known
+                      ? program_immediate((float)(operands[0].immediate * operands[1].immediate), NUMBER_F32)
+                      : part(at, node, ONNX_Mul, NUMBER_F32, operands[0], operands[1]);
+    n = 1;
+  }
+  for (unsigned i = 0; i < n; i++)
+    value = part(at, node, ONNX_Mul, NUMBER_F32, value, operands[i]);
+  return value;
+}
+
+/* What a result is added up in. */
+static NumberType accumulator(const GraphNode *node)
+{
+  NumberType type = node->inputs[0]->type;
+  return program_compute(number_class(type) != NUMBER_FLOAT ? type : node->outputs[0]->type);
+}
+
+/* Two products of one A read it once. */
+static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
+{
+  for (unsigned i = 0; node != at->anchor && i < at->nodes->len; i++) {
+    const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
+    if (dot->kind == NODE_REDUCE && dot->source == at->anchor) return dot->operands[0];
+  }
+  return program_matrix(at, node, 0);
+}
+
+void program_add_product(ProgramBuilder *at, const GraphNode *node)
+{
+  ProgramValue a = left_operand(at, node), b = program_matrix(at, node, 1);
+  NumberType held = accumulator(node), compute = program_compute(at->anchor->outputs[0]->type);
+  ProgramNode dot = {.kind = NODE_REDUCE,
+                     .source = node,
+                     .reduction = REDUCTION_DOT,
+                     .axes = 1u << at->k,
+                     .type = held,
+                     .compute = held};
+  ProgramValue value = program_add_node(at, dot, (ProgramValue[]){a, b}, 2, held);
+  value = add_scales(at, node, value);
+  if (node->op->id == ONNX_Gemm) {
+    double alpha = graph_attribute(node, "alpha")->number, beta = graph_attribute(node, "beta")->number;
+    if (alpha != 1)
+      value = part(at, at->anchor, ONNX_Mul, compute, value, program_immediate(alpha, NUMBER_F32));
+    if (node->n_inputs > 2 && node->inputs[2] && beta != 0) {
+      ProgramValue c = program_operand(at, node, node->inputs[2]);
+      if (beta != 1) c = part(at, at->anchor, ONNX_Mul, compute, c, program_immediate(beta, NUMBER_F32));
+      value = part(at, at->anchor, ONNX_Add, compute, value, c);
+    }
+  }
+  program_set_value(at, node->outputs[0], value);
+}
+
+/* ---- rows ---- */
+
+ProgramReduction program_reduction_of(OperatorId op)
+{
+  switch ((unsigned)op) {
+  case ONNX_ReduceSum: return REDUCTION_SUM;
+  case ONNX_ReduceMean: return REDUCTION_MEAN;
+  case ONNX_ReduceMax: return REDUCTION_MAX;
+  case ONNX_ReduceMin: return REDUCTION_MIN;
+  case ONNX_Softmax:
+  case ONNX_LogSoftmax: return REDUCTION_MAX_SUM;
+  case ONNX_LayerNormalization: return REDUCTION_MOMENTS;
+  case ONNX_RMSNormalization: return REDUCTION_MEAN;
+  default: g_error("%s has no program", operator_of(op)->name);
+  }
+}
+
+typedef struct {
+  const GraphNode *node;
+  NumberType compute;
+  ProgramValue x, first, second; /* what is reduced, the reduction's results */
+} Row;
+
+static void reduce_row(ProgramBuilder *at, Row *row, ProgramValue operand)
+{
+  ProgramNode reduce = {.kind = NODE_REDUCE,
+                        .source = row->node,
+                        .reduction = program_reduction_of(row->node->op->id),
+                        .axes = at->reduced,
+                        .type = row->compute,
+                        .compute = row->compute};
+  row->first = row->second = program_add_node(at, reduce, &operand, 1, row->compute);
+  row->second.result = 1;
+}
+
+static ProgramValue row_part(ProgramBuilder *at, const Row *row, OperatorId op, ProgramValue a,
+                             ProgramValue b)
+{
+  return part(at, row->node, op, row->compute, a, b);
+}
+
+/* e^(x - largest) / sum, or x - largest - ln sum */
+static ProgramValue add_softmax(ProgramBuilder *at, Row *row, bool logarithm)
+{
+  reduce_row(at, row, row->x);
+  ProgramValue below = row_part(at, row, ONNX_Sub, row->x, row->first);
+  if (logarithm) return row_part(at, row, ONNX_Sub, below, row_part(at, row, ONNX_Log, row->second, none));
+  return row_part(at, row, ONNX_Div, row_part(at, row, ONNX_Exp, below, none), row->second);
+}
+
+/* 1 / sqrt(square + epsilon) */
+static ProgramValue add_inverse(ProgramBuilder *at, const Row *row, ProgramValue square)
+{
+  double epsilon = graph_attribute(row->node, "epsilon")->number;
+  ProgramValue sum = row_part(at, row, ONNX_Add, square, program_immediate(epsilon, row->compute));
+  return row_part(at, row, ONNX_Reciprocal, row_part(at, row, ONNX_Sqrt, sum, none), none);
+}
+
+static ProgramValue add_norm(ProgramBuilder *at, Row *row, bool centred)
+{
+  const GraphNode *node = row->node;
+  ProgramValue x = row->x, value, inverse;
+  reduce_row(at, row, centred ? x : row_part(at, row, ONNX_Mul, x, x));
+  inverse = add_inverse(at, row, centred ? row->second : row->first);
+  if (centred) x = row_part(at, row, ONNX_Sub, x, row->first);
+  value = row_part(at, row, ONNX_Mul, x, inverse);
+  ProgramValue further[] = {row->first, inverse};
+  for (unsigned i = 1; i < node->n_outputs; i++)
+    program_set_value(at, node->outputs[i], further[i - 1]);
+  value = row_part(at, row, ONNX_Mul, value, program_operand(at, node, node->inputs[1]));
+  if (node->n_inputs > 2 && node->inputs[2])
+    value = row_part(at, row, ONNX_Add, value, program_operand(at, node, node->inputs[2]));
+  return value;
+}
+
+void program_add_row(ProgramBuilder *at, const GraphNode *node)
+{
+  Row row = {.node = node, .compute = program_compute(node->inputs[0]->type)};
+  row.x = program_operand(at, node, node->inputs[0]);
+  ProgramValue value;
+  switch ((unsigned)node->op->id) {
+  case ONNX_Softmax: value = add_softmax(at, &row, false); break;
+  case ONNX_LogSoftmax: value = add_softmax(at, &row, true); break;
+  case ONNX_LayerNormalization: value = add_norm(at, &row, true); break;
+  case ONNX_RMSNormalization: value = add_norm(at, &row, false); break;
+  default:
+    reduce_row(at, &row, row.x);
+    value = row.first;
+    program_take_away(at);
+    if (at->group->mean_of)
+      value = row_part(at, &row, ONNX_Div, value, program_immediate((double)at->group->mean_of, NUMBER_F32));
+  }
+  program_set_value(at, node->outputs[0], value);
+}

@@ -1,0 +1,41 @@
+/* Between build*.c only: build_values.c is below, build_operators.c between, build.c above. */
+#pragma once
+#include "generator/program/build.h"
+
+typedef struct ProgramBuilder {
+  const ProgramGroup *group;
+  Program *program;
+  GHashTable *values;      /* tensor -> ProgramValue of what the group computes */
+  GArray *nodes;           /* ProgramNode */
+  const GraphNode *anchor; /* the first product, else the row operator; NULL: neither */
+  bool product;
+  int point[GRAPH_MAX_RANK]; /* axis of each dimension of elementwise values; PROGRAM_NONE: its extent is 1 */
+  unsigned point_rank;
+  uint32_t reduced; /* axes that the row operator takes together */
+  int m, n, k;      /* of a product; m, n: PROGRAM_NONE for vectors */
+} ProgramBuilder;
+
+/* build_values.c */
+bool program_is_transposed(const GraphNode *product, const char *which);
+/* A tensor that broadcasts to the point's shape: aligned with its last dimensions. */
+ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *tensor);
+/* Parts of a product's result: one index for so many rows or columns, whatever the extents. */
+ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *node,
+                                   const GraphTensor *tensor);
+/* Operands of the node are copied. `held`: the value's type. */
+ProgramValue program_add_node(ProgramBuilder *at, ProgramNode node, const ProgramValue *operands, unsigned n,
+                              NumberType held);
+ProgramValue program_immediate(double value, NumberType type);
+/* A tensor's value at the point: computed, an immediate, or read. */
+ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor);
+/* An operand of a product, read along rows or columns and k. */
+ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input);
+void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value);
+/* From here on values are a reduction's results: without the axes it took away. */
+void program_take_away(ProgramBuilder *at);
+
+/* build_operators.c */
+void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);
+void program_add_product(ProgramBuilder *at, const GraphNode *node);
+void program_add_row(ProgramBuilder *at, const GraphNode *node);
+ProgramReduction program_reduction_of(OperatorId op);

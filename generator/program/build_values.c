@@ -1,0 +1,140 @@
+/* What is read and written at which indices, and values on their way into a program. */
+#include "generator/program/build_private.h"
+#include <string.h>
+
+bool program_is_transposed(const GraphNode *product, const char *which)
+{
+  return product->op->id == ONNX_Gemm && graph_attribute(product, which)->integer;
+}
+
+static void set_point(ProgramBuilder *at, unsigned rank, const int *axes)
+{
+  at->point_rank = rank;
+  memcpy(at->point, axes, rank * sizeof *axes);
+}
+
+void program_take_away(ProgramBuilder *at)
+{
+  unsigned rank = at->anchor->outputs[0]->rank, n = 0;
+  int axes[GRAPH_MAX_RANK];
+  for (unsigned i = 0; i < at->point_rank; i++) {
+    bool reduced = at->reduced >> at->point[i] & 1;
+    if (reduced && rank != at->point_rank) continue;
+    axes[n++] = reduced ? PROGRAM_NONE : at->point[i];
+  }
+  set_point(at, n, axes);
+}
+
+/* ---- accesses ---- */
+
+static const Symbolic *index_along(const ProgramBuilder *at, int axis)
+{
+  return axis == PROGRAM_NONE ? symbolic_constant(at->program->arena, 0) : at->program->axes[axis].symbol;
+}
+
+ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *tensor)
+{
+  ProgramAccess access = {.tensor = tensor};
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    unsigned from_last = tensor->rank - d;
+    bool still = symbolic_equals(tensor->shape[d], 1) || from_last > at->point_rank;
+    access.at[d] = (ProgramIndex){
+        index_along(at, still ? PROGRAM_NONE : at->point[at->point_rank - from_last]), PROGRAM_NONE};
+  }
+  return access;
+}
+
+/* An operand of a product: rows (A) or columns (B) and k are indices whatever their extents. */
+static ProgramAccess matrix_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor,
+                                   bool is_b)
+{
+  ProgramAccess access = {.tensor = tensor};
+  unsigned outer = tensor->rank > 1 ? tensor->rank - 2 : 0, inner = tensor->rank - 1;
+  unsigned batches = at->point_rank - (at->m != PROGRAM_NONE) - (at->n != PROGRAM_NONE);
+  for (unsigned d = 0; d < outer; d++) {
+    bool still = symbolic_equals(tensor->shape[d], 1);
+    access.at[d] =
+        (ProgramIndex){index_along(at, still ? PROGRAM_NONE : at->point[batches - outer + d]), PROGRAM_NONE};
+  }
+  int first = is_b ? at->k : at->m, second = is_b ? at->n : at->k;
+  bool exchanged = program_is_transposed(node, is_b ? "transB" : "transA");
+  if (tensor->rank > 1)
+    access.at[outer] = (ProgramIndex){index_along(at, exchanged ? second : first), PROGRAM_NONE};
+  access.at[inner] = (ProgramIndex){index_along(at, tensor->rank == 1 ? at->k
+                                                    : exchanged       ? first
+                                                                      : second),
+                                    PROGRAM_NONE};
+  return access;
+}
+
+ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
+{
+  ProgramAccess access = program_point_access(at, tensor);
+  unsigned row = tensor->rank - 2, column = tensor->rank - 1;
+  bool by_rows = !(node->axes >> column & 1);
+  const Symbolic *width = symbolic_constant(at->program->arena, by_rows ? REDUCED_ROWS : REDUCED_COLUMNS);
+  access.at[row].of_axes = index_along(at, at->m);
+  access.at[column].of_axes = index_along(at, at->n);
+  const Symbolic **parts = &access.at[by_rows ? row : column].of_axes;
+  *parts = symbolic_binary(at->program->arena, SYMBOLIC_DIV, *parts, width);
+  return access;
+}
+
+/* ---- values ---- */
+
+ProgramValue program_add_node(ProgramBuilder *at, ProgramNode node, const ProgramValue *operands, unsigned n,
+                              NumberType held)
+{
+  node.operands = arena_memdup(at->program->arena, operands, n * sizeof *operands);
+  node.n_operands = n;
+  if (node.source) node.mark = node.source->mark;
+  g_array_append_val(at->nodes, node);
+  return (ProgramValue){VALUE_NODE, at->nodes->len - 1, 0, 0, held};
+}
+
+ProgramValue program_immediate(double value, NumberType type)
+{
+  return (ProgramValue){VALUE_IMMEDIATE, 0, 0, value, type};
+}
+
+static bool same_access(const ProgramAccess *a, const ProgramAccess *b)
+{
+  if (a->tensor != b->tensor) return false;
+  for (unsigned d = 0; d < a->tensor->rank; d++)
+    if (!symbolic_same(a->at[d].of_axes, b->at[d].of_axes)) return false;
+  return true;
+}
+
+static ProgramValue add_read(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access)
+{
+  NumberType type = access.tensor->type;
+  ProgramNode node = {.kind = NODE_READ, .source = reader, .type = type, .compute = type, .access = access};
+  return program_add_node(at, node, NULL, 0, type);
+}
+
+ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor)
+{
+  double value;
+  if (!tensor) return (ProgramValue){.kind = VALUE_ABSENT};
+  ProgramValue *known = g_hash_table_lookup(at->values, tensor);
+  if (known) return *known;
+  if (graph_scalar(tensor, &value)) return program_immediate(value, tensor->type);
+  ProgramAccess access = program_point_access(at, tensor);
+  for (unsigned i = 0; i < at->nodes->len; i++) {
+    const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
+    if (node->kind == NODE_READ && same_access(&node->access, &access))
+      return (ProgramValue){VALUE_NODE, i, 0, 0, tensor->type};
+  }
+  return add_read(at, reader, access);
+}
+
+ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input)
+{
+  return add_read(at, node, matrix_access(at, node, node->inputs[input], input == 1));
+}
+
+void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value)
+{
+  if (!tensor) return;
+  g_hash_table_insert(at->values, (void *)tensor, arena_memdup(at->program->arena, &value, sizeof value));
+}

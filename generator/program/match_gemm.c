@@ -1,0 +1,241 @@
+/* Matrix products: one contraction along one axis, or two of the same left operand. Free axes that only the
+ * left operand has are rows, those that only the right one has columns, the others batches. */
+#include "generator/program/bind.h"
+
+#define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
+
+typedef struct {
+  Binding *binding;
+  const Program *program;
+  const ProgramNode *dot;
+  unsigned a, b; /* nodes that read the operands */
+  int m, n, k;   /* axes; PROGRAM_NONE: there is none */
+} Product;
+
+/* ---- which ---- */
+
+static bool is_read(const Program *program, const ProgramValue *value)
+{
+  return value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ;
+}
+
+/* Each dimension is walked along by one axis, and each axis walks along one dimension. */
+static bool is_matrix(const Program *program, unsigned read)
+{
+  const ProgramAccess *access = &program->nodes[read].access;
+  uint32_t seen = 0;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    uint32_t axes = program_axes_in(program, access->at[d].of_axes);
+    if (__builtin_popcount(axes) > 1 || (seen & axes)) return false;
+    seen |= axes;
+  }
+  return true;
+}
+
+static const char *refuse_contraction(const Program *program, const ProgramNode *dot)
+{
+  if (dot->reduction != REDUCTION_DOT) return "its reduction is no contraction";
+  if (__builtin_popcount(dot->axes) != 1) return "it contracts along several axes";
+  for (unsigned i = 0; i < dot->n_operands; i++) {
+    if (!is_read(program, &dot->operands[i])) return "an operand is computed";
+    if ((program->varies[dot->operands[i].node] & dot->axes) != dot->axes)
+      return "an operand does not vary along the contracted axis";
+    if (!is_matrix(program, dot->operands[i].node)) return "an operand's index is a sum of axes";
+  }
+  return NULL;
+}
+
+static bool same_place(const Program *program, unsigned x, unsigned y)
+{
+  const ProgramAccess *a = &program->nodes[x].access, *b = &program->nodes[y].access;
+  const GraphTensor *s = a->tensor, *t = b->tensor;
+  bool same = s->type == t->type && s->rank == t->rank;
+  for (unsigned d = 0; same && d < s->rank; d++)
+    same = symbolic_same(a->at[d].of_axes, b->at[d].of_axes) && symbolic_same(s->strides[d], t->strides[d]) &&
+           symbolic_same(s->shape[d], t->shape[d]);
+  return same;
+}
+
+/* A second product has the same left operand, and a right one that lies as the first's. */
+static const char *refuse_second(const Program *program, const ProgramNode *first, const ProgramNode *second)
+{
+  const char *why = refuse_contraction(program, second);
+  if (why) return why;
+  bool same = second->axes == first->axes && second->compute == first->compute &&
+              second->operands[0].node == first->operands[0].node;
+  if (!same) return "it has two contractions of different left operands";
+  if (!same_place(program, first->operands[1].node, second->operands[1].node))
+    return "the right operands of its two contractions lie differently";
+  return NULL;
+}
+
+/* The last axis that one operand has and the other has not. */
+static int own_axis(const Program *program, unsigned of, unsigned other, uint32_t contracted)
+{
+  uint32_t own = program->varies[of] & ~program->varies[other] & ~contracted;
+  return own ? 31 - __builtin_clz(own) : PROGRAM_NONE;
+}
+
+static bool find_products(Product *at)
+{
+  Binding *binding = at->binding;
+  const Program *program = at->program;
+  int place;
+  unsigned found = 0, n = bind_count(program, NODE_REDUCE, &place);
+  if (!n || n > 2) {
+    binding->why = n ? "there are several reductions" : "there is no contraction";
+    return false;
+  }
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    binding->why = found ? refuse_second(program, at->dot, node) : refuse_contraction(program, node);
+    if (binding->why) return false;
+    if (!found) at->dot = node;
+    bind_anchor(binding, (ProgramValue){VALUE_NODE, i, 0, 0, node->compute}, found++, 0, node->compute);
+  }
+  at->a = at->dot->operands[0].node;
+  at->b = at->dot->operands[1].node;
+  at->k = __builtin_ctz(at->dot->axes);
+  at->m = own_axis(program, at->a, at->b, at->dot->axes);
+  at->n = own_axis(program, at->b, at->a, at->dot->axes);
+  return true;
+}
+
+/* But for its operands nothing varies along what is contracted. */
+static bool ends_contraction(const Product *at)
+{
+  const Program *program = at->program;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    bool operand = i == at->a || i == at->b;
+    for (unsigned j = 0; j < program->n_nodes && !operand; j++)
+      operand = program->nodes[j].kind == NODE_REDUCE && program->nodes[j].operands[1].node == i;
+    if (!operand && program->varies[i] & at->dot->axes) return false;
+  }
+  return true;
+}
+
+/* ---- strides ---- */
+
+/* A single row has any leading dimension: its own where rows begin at whole vectors, as those of a padded
+ * copy do, else the one of a dense matrix. */
+static const Symbolic *leading_dimension(const Program *program, const Symbolic *own, const Symbolic *extent)
+{
+  bool usable = !symbolic_equals(own, 0) && symbolic_divisible(own, WHOLE_VECTORS, program->facts);
+  return usable ? own : extent;
+}
+
+/* Of each pair one stride is the constant 1; an extent of 1 takes what is needed. */
+static void settle_pair(const Program *program, const Symbolic **outer, const Symbolic **inner,
+                        const Symbolic *outer_extent, const Symbolic *inner_extent, bool *outer_is_unit)
+{
+  bool unit = symbolic_equals(*inner, 1);
+  if (!unit && symbolic_equals(inner_extent, 1) && !symbolic_equals(*outer, 1)) {
+    *inner = symbolic_constant(program->arena, 1);
+    unit = true;
+  }
+  *outer_is_unit = !unit;
+  if (!unit && !symbolic_equals(*outer, 1))
+    *outer = symbolic_constant(program->arena, 1); /* its extent is 1 */
+  if (unit && symbolic_equals(outer_extent, 1)) *outer = leading_dimension(program, *outer, inner_extent);
+  if (!unit && symbolic_equals(inner_extent, 1)) *inner = leading_dimension(program, *inner, outer_extent);
+}
+
+/* Elements lie side by side along one of the pair, or there is one. */
+static bool lies_along_memory(const Symbolic *outer, const Symbolic *inner, const Symbolic *outer_extent,
+                              const Symbolic *inner_extent)
+{
+  return symbolic_equals(outer, 1) || symbolic_equals(inner, 1) || symbolic_equals(outer_extent, 1) ||
+         symbolic_equals(inner_extent, 1);
+}
+
+/* The last batch dim may become rows: B does not move along it, and A's rows keep a unit stride. */
+static bool rows_take_batch(const Space *space, const FusedGemm *gemm, unsigned m)
+{
+  bool b_stays = symbolic_equals(space->strides[m - 1][gemm->b], 0);
+  return b_stays && (!symbolic_equals(space->dims[m], 1) || symbolic_equals(gemm->a_k, 1));
+}
+
+static bool settle(const Product *at, Space *space)
+{
+  const Program *program = at->program;
+  Arena *arena = program->arena;
+  FusedGemm *gemm = &at->binding->fused->gemm;
+  unsigned batches = space->rank - 2;
+  gemm->a_m = space->strides[batches][gemm->a];
+  gemm->b_n = space->strides[batches + 1][gemm->b];
+  gemm->a_k = program_stride(program, &program->nodes[at->a].access, (unsigned)at->k);
+  gemm->b_k = program_stride(program, &program->nodes[at->b].access, (unsigned)at->k);
+  gemm->k = program->axes[at->k].extent;
+  gemm->n_batch = space_merge(arena, space, 0, batches);
+  /* Batches that B does not have are more rows, where everything walks on evenly. B has stride 0 along M. */
+  unsigned m = gemm->n_batch;
+  if (m && rows_take_batch(space, gemm, m) && space_merge(arena, space, m - 1, m + 1) == 1) gemm->n_batch--;
+  if (gemm->n_batch < m) gemm->a_m = space->strides[gemm->n_batch][gemm->a];
+  gemm->m = space->dims[gemm->n_batch];
+  gemm->n = space->dims[gemm->n_batch + 1];
+  for (unsigned i = 0; i < gemm->n_batch; i++) {
+    gemm->a_batch[i] = space->strides[i][gemm->a];
+    gemm->b_batch[i] = space->strides[i][gemm->b];
+  }
+  if (!lies_along_memory(gemm->a_m, gemm->a_k, gemm->m, gemm->k) ||
+      !lies_along_memory(gemm->b_k, gemm->b_n, gemm->k, gemm->n)) {
+    at->binding->why = "elements of an operand lie side by side in no dimension";
+    return false;
+  }
+  settle_pair(program, &gemm->a_m, &gemm->a_k, gemm->m, gemm->k, &gemm->a_m_major);
+  bool k_is_unit;
+  settle_pair(program, &gemm->b_k, &gemm->b_n, gemm->k, gemm->n, &k_is_unit);
+  gemm->b_n_major = !k_is_unit;
+  return true;
+}
+
+static void bind_operands(const Product *at)
+{
+  const Program *program = at->program;
+  FusedGemm *gemm = &at->binding->fused->gemm;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE || node == at->dot) continue;
+    gemm->dual = true;
+    gemm->b2 = at->binding->places[node->operands[1].node];
+  }
+  gemm->a = at->binding->places[at->a];
+  gemm->b = at->binding->places[at->b];
+  gemm->a_type = program->nodes[at->a].type;
+  gemm->b_type = program->nodes[at->b].type;
+  gemm->acc_type = at->dot->compute;
+}
+
+static bool bind(Binding *binding)
+{
+  const Program *program = binding->program;
+  Product at = {.binding = binding, .program = program};
+  int axes[PROGRAM_MAX_AXES + 2];
+  unsigned n = 0;
+  if (!find_products(&at) || !bind_lists(binding, NULL)) return false;
+  if (!ends_contraction(&at)) {
+    binding->why = "other values vary along the contracted axis";
+    return false;
+  }
+  binding->fused->anchor = at.dot->source;
+  bind_operands(&at);
+  for (int i = 0; i < (int)program->n_axes; i++)
+    if (i != at.m && i != at.n && i != at.k) axes[n++] = i;
+  axes[n++] = at.m;
+  axes[n++] = at.n;
+  Space space;
+  if (!bind_space(binding, &space, axes, n)) return false;
+  if (!settle(&at, &space)) return false;
+  bind_take_space(binding, &space);
+  return true;
+}
+
+bool match_gemm(const Program *program, FusedOperator *fused, const char **why)
+{
+  Binding binding;
+  bool ok = bind_open(&binding, program, fused) && bind(&binding);
+  *why = binding.why;
+  bind_close(&binding);
+  return ok;
+}

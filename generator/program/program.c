@@ -1,0 +1,151 @@
+/* What follows of a program node by node: extents, steps, what varies along what. */
+#include "generator/program/program.h"
+#include <string.h>
+
+static const struct {
+  const char *name;
+  unsigned operands, results;
+} reductions[] = {
+#define ROW(id, text, operands, results) [REDUCTION_##id] = {text, operands, results},
+    PROGRAM_REDUCTIONS(ROW)
+#undef ROW
+};
+
+const char *program_reduction_name(ProgramReduction reduction)
+{
+  return reductions[reduction].name;
+}
+
+bool program_reduction_parse(const char *name, ProgramReduction *reduction)
+{
+  for (unsigned i = 0; i < REDUCTION_COUNT; i++)
+    if (!strcmp(reductions[i].name, name)) {
+      *reduction = (ProgramReduction)i;
+      return true;
+    }
+  return false;
+}
+
+unsigned program_reduction_operands(ProgramReduction reduction)
+{
+  return reductions[reduction].operands;
+}
+
+unsigned program_reduction_results(ProgramReduction reduction)
+{
+  return reductions[reduction].results;
+}
+
+NumberType program_compute(NumberType type)
+{
+  switch (number_class(type)) {
+  case NUMBER_FLOAT: return type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32;
+  case NUMBER_BOOLEAN: return NUMBER_BOOL;
+  default: return number_bits(type) == 64 ? NUMBER_S64 : NUMBER_S32;
+  }
+}
+
+/* ---- expressions of axes ---- */
+
+typedef struct {
+  const Program *program;
+  uint32_t axes;
+} Mentions;
+
+static void mark_axis(const Symbolic *leaf, void *data)
+{
+  Mentions *mentions = data;
+  const Program *program = mentions->program;
+  for (unsigned i = 0; leaf->kind == SYMBOLIC_SYMBOL && i < program->n_axes; i++)
+    if (!strcmp(program->axes[i].name, leaf->name)) mentions->axes |= 1u << i;
+}
+
+uint32_t program_axes_in(const Program *program, const Symbolic *expression)
+{
+  Mentions mentions = {program, 0};
+  symbolic_visit(expression, mark_axis, &mentions);
+  return mentions.axes;
+}
+
+const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis)
+{
+  Arena *arena = program->arena;
+  if (!(program_axes_in(program, expression) >> axis & 1)) return symbolic_constant(arena, 0);
+  if (expression->kind == SYMBOLIC_SYMBOL) return symbolic_constant(arena, 1);
+  const Symbolic *a, *b;
+  switch ((unsigned)expression->kind) {
+  case SYMBOLIC_ADD:
+  case SYMBOLIC_SUB:
+    a = program_step(program, expression->a, axis);
+    b = program_step(program, expression->b, axis);
+    return a && b ? symbolic_binary(arena, expression->kind, a, b) : NULL;
+  case SYMBOLIC_MUL: {
+    bool left = program_axes_in(program, expression->a) >> axis & 1;
+    bool right = program_axes_in(program, expression->b) >> axis & 1;
+    if (left && right) return NULL;
+    a = program_step(program, left ? expression->a : expression->b, axis);
+    return a ? symbolic_mul(arena, a, left ? expression->b : expression->a) : NULL;
+  }
+  default: return NULL;
+  }
+}
+
+const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis)
+{
+  const Symbolic *sum = symbolic_constant(program->arena, 0);
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    const Symbolic *step = program_step(program, access->at[d].of_axes, axis);
+    if (!step) return NULL;
+    if (symbolic_equals(step, 0)) continue;
+    sum = symbolic_add(program->arena, sum, symbolic_mul(program->arena, step, access->tensor->strides[d]));
+  }
+  return sum;
+}
+
+/* ---- values ---- */
+
+static uint32_t varies_by_access(const Program *program, const ProgramAccess *access)
+{
+  uint32_t axes = 0;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    axes |= program_axes_in(program, access->at[d].of_axes);
+    if (access->at[d].node != PROGRAM_NONE) axes |= program->varies[access->at[d].node];
+  }
+  return axes;
+}
+
+void program_settle(Program *program)
+{
+  program->varies = arena_new_array(program->arena, uint32_t, program->n_nodes + 1);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    uint32_t axes = 0;
+    for (unsigned j = 0; j < node->n_operands; j++)
+      if (node->operands[j].kind == VALUE_NODE) axes |= program->varies[node->operands[j].node];
+    switch (node->kind) {
+    case NODE_READ:
+    case NODE_WRITE: axes |= varies_by_access(program, &node->access); break;
+    case NODE_INDEX: axes |= program_axes_in(program, node->index); break;
+    case NODE_REDUCE: axes &= ~node->axes; break;
+    case NODE_SCAN: axes |= node->axes; break;
+    case NODE_MAP: break;
+    }
+    program->varies[i] = axes;
+  }
+}
+
+bool *program_ancestors(const Program *program, unsigned node)
+{
+  bool *known = g_new0(bool, program->n_nodes + 1);
+  known[node] = true;
+  for (unsigned i = node + 1; i-- > 0;) {
+    const ProgramNode *at = &program->nodes[i];
+    if (!known[i]) continue;
+    for (unsigned j = 0; j < at->n_operands; j++)
+      if (at->operands[j].kind == VALUE_NODE) known[at->operands[j].node] = true;
+    bool reads = at->kind == NODE_READ || at->kind == NODE_WRITE;
+    for (unsigned d = 0; reads && d < at->access.tensor->rank; d++)
+      if (at->access.at[d].node != PROGRAM_NONE) known[at->access.at[d].node] = true;
+  }
+  return known;
+}

@@ -1,0 +1,139 @@
+/* The program of a fused operator: what a kernel computes, before anyone asks how.
+ *
+ * A program has named iteration axes and a list of nodes, each of which has a value for every point of the
+ * axes it varies along. Tensors are read and written at indices that are expressions of the axes; REDUCE and
+ * SCAN take axes away or run along one. Which matrix product, row or plain elementwise kernel a program is,
+ * its phases, what comes in front of a reduction and what behind, batches and strides: all that is computed
+ * from it (family.h), nothing of it is kept here. docs/program.md has examples and the text form.
+ *
+ * Programs live in an arena and are immutable once built; threads may share them. */
+#pragma once
+#include "generator/front/graph.h"
+
+#define PROGRAM_MAX_AXES (GRAPH_MAX_RANK + 2) /* a product's: those of its result, rows or columns, and k */
+#define PROGRAM_NONE     (-1)                 /* no node */
+
+typedef struct ProgramAxis {
+  const char *name;       /* unlike any symbol of the graph */
+  const Symbolic *symbol; /* the name as an expression, for indices */
+  const Symbolic *extent;
+  int length; /* node that loads how many of its indices there are, `extent` being the most; PROGRAM_NONE: all */
+} ProgramAxis;
+
+typedef struct ProgramIndex {
+  const Symbolic *of_axes; /* over the axes' symbols and the graph's; "/" and "%" are allowed */
+  int node; /* whose value is added: a gathered row, a page, the start of a group; PROGRAM_NONE */
+} ProgramIndex;
+
+/* What there is where an index lies outside of the tensor. */
+typedef enum {
+  OUTSIDE_NEVER, /* no index does */
+  OUTSIDE_FILL,  /* reads: `fill` */
+  OUTSIDE_SKIP,  /* writes: nothing is stored */
+} ProgramOutside;
+
+typedef struct ProgramAccess {
+  const GraphTensor *tensor;
+  ProgramIndex at[GRAPH_MAX_RANK]; /* tensor->rank */
+  ProgramOutside outside;
+  double fill;
+} ProgramAccess;
+
+typedef enum {
+  VALUE_ABSENT,    /* an optional operand that was not given */
+  VALUE_NODE,      /* result `result` of node `node`, which stands before */
+  VALUE_IMMEDIATE, /* `immediate`, already rounded to `type` */
+} ProgramValueKind;
+
+typedef struct ProgramValue {
+  ProgramValueKind kind;
+  unsigned node, result;
+  double immediate;
+  NumberType type; /* it is held in: of a tensor its own, of what was computed that of the arithmetic */
+} ProgramValue;
+
+/* name, operands, results */
+#define PROGRAM_REDUCTIONS(ROW)                                                                              \
+  ROW(SUM, "sum", 1, 1)                                                                                      \
+  ROW(MEAN, "mean", 1, 1)                                                                                    \
+  ROW(MAX, "max", 1, 1) /* NaN if any is */                                                                  \
+  ROW(MIN, "min", 1, 1)                                                                                      \
+  ROW(DOT, "dot", 2, 1)         /* sum of products of two values */                                          \
+  ROW(MOMENTS, "moments", 1, 2) /* mean, and mean square of what differs from it */                          \
+  ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */
+
+typedef enum {
+#define ROW(name, ...) REDUCTION_##name,
+  PROGRAM_REDUCTIONS(ROW)
+#undef ROW
+      REDUCTION_COUNT
+} ProgramReduction;
+
+typedef enum {
+  NODE_READ,   /* a tensor's element */
+  NODE_INDEX,  /* an expression of axes and symbols, as s64 */
+  NODE_MAP,    /* an elementwise operator of the operands' values */
+  NODE_REDUCE, /* a reduction over `axes`, along which its value does not vary any more */
+  NODE_SCAN,   /* the same of all indices up to each along the one axis in `axes` */
+  NODE_WRITE,  /* stores its operand; values that meet in one element are combined if `combines` */
+} ProgramNodeKind;
+
+typedef struct ProgramNode {
+  ProgramNodeKind kind;
+  const GraphNode *source; /* what it is part of; NULL in a program that was read from text */
+  Mark mark;
+  ProgramValue *operands;
+  unsigned n_operands;
+  NumberType type;                  /* the result's in the graph: what a Cast rounds to */
+  NumberType compute;               /* what the arithmetic is done in */
+  ProgramAccess access;             /* READ, WRITE */
+  const Symbolic *index;            /* INDEX */
+  OperatorId op;                    /* MAP */
+  const GraphAttribute *attributes; /* MAP: in the order of operator_of(op)->attributes; NULL: takes none */
+  ProgramReduction reduction;       /* REDUCE, SCAN; WRITE that combines: SUM, MAX or MIN */
+  uint32_t axes;                    /* REDUCE, SCAN: bit per axis */
+  bool combines;                    /* WRITE */
+} ProgramNode;
+
+typedef struct Program {
+  Arena *arena;
+  const char *name;
+  ProgramAxis axes[PROGRAM_MAX_AXES];
+  unsigned n_axes;
+  ProgramNode *nodes;
+  unsigned n_nodes;
+  const SymbolicFacts *facts; /* of the graph's symbols; may be NULL */
+  uint32_t *varies;           /* by node: axes that its value varies along; program_settle() sets it */
+} Program;
+
+/* Computes what each value varies along: after the last node was added. */
+void program_settle(Program *program);
+/* What arithmetic on a type is done in. */
+NumberType program_compute(NumberType type);
+
+const char *program_reduction_name(ProgramReduction reduction);
+bool program_reduction_parse(const char *name, ProgramReduction *reduction);
+unsigned program_reduction_operands(ProgramReduction reduction);
+unsigned program_reduction_results(ProgramReduction reduction);
+
+/* Axes that an expression mentions. */
+uint32_t program_axes_in(const Program *program, const Symbolic *expression);
+/* What an expression grows by from one index of an axis to the next, if that is the same everywhere: for
+ * h*4 + 1 along h the constant 4. NULL: it is not (h / 4), or has no form. */
+const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis);
+/* Elements of the tensor between neighbours along an axis; NULL as above. */
+const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis);
+/* Bit per node that the value of `node` is computed from, itself included: n_nodes bytes, g_free. */
+bool *program_ancestors(const Program *program, unsigned node);
+
+/* Checks everything above; *error tells the first fault with its place: of `code`, for a text may be wrong and
+ * what was built may not. */
+bool program_verify(const Program *program, ErrorCode code, GError **error);
+/* Text that program_read() reads back; g_free. */
+char *program_print(const Program *program);
+/* The program of a text, in `arena` with tensors of its own. It is verified. Symbols
+ * other than axes need no declaration. */
+Program *program_read(Arena *arena, Source *source, GError **error);
+/* "a contraction with a gathered operand": what a program is, for messages; in its arena. *place (may be
+ * NULL) gets the node that makes it so. */
+const char *program_describe(const Program *program, const ProgramNode **place);

@@ -489,6 +489,46 @@ static void check_thread(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "thread-operand", "`when` takes a predicate or its negation");
 }
 
+/* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
+static void check_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
+{
+  static const IrAttributeKey others[] = {ATTR_GROUP,  ATTR_CLUSTER, ATTR_ACROSS,   ATTR_SPLIT,
+                                          ATTR_STREAM, ATTR_STEPS,   ATTR_ALTERNATE};
+  unsigned coordinates = op->regions[0]->n_arguments;
+  if (scheduler->n_parameters != op->n_operands)
+    fault(verifier, op, "scheduler",
+          "`@%s` has %u parameters: the index of a tile, and what `tiles` gives it, %u here", scheduler->name,
+          scheduler->n_parameters, op->n_operands - 1);
+  else if (scheduler->parameters[0]->type.kind != TYPE_SCALAR)
+    fault(verifier, op, "scheduler", "the first parameter of `@%s` is the index of a tile, an s32",
+          scheduler->name);
+  if (scheduler->n_results != coordinates + 1 || coordinates > IR_MAX_RANK)
+    fault(verifier, op, "scheduler",
+          "`@%s` has to give a bool, whether there is such a tile, and %u coordinates", scheduler->name,
+          coordinates);
+  else
+    for (unsigned i = 0; i < scheduler->n_results; i++)
+      if (scheduler->results[i].kind != TYPE_SCALAR ||
+          (number_class(scheduler->results[i].element) == NUMBER_BOOLEAN) != (i == 0))
+        fault(verifier, op, "scheduler", "result %u of `@%s` is to be %s", i + 1, scheduler->name,
+              i ? "a coordinate, s32" : "a bool");
+  if (!ir_attribute(op, ATTR_PERSISTENT))
+    fault(verifier, op, "scheduler",
+          "the tiles of a sub-kernel need `persistent`: their number is not known at launch");
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++)
+    if (ir_attribute_int(op, others[i], 1) > 1)
+      fault(verifier, op, "scheduler", "`%s` needs raster or linear: `@%s` gives tiles one by one",
+            ir_attribute_name(others[i]), scheduler->name);
+}
+
+static void check_tiles(Verifier *verifier, const IrOp *op)
+{
+  const IrExpr *name = op->operands[0];
+  if (name->kind != EXPR_SYMBOL && name->kind != EXPR_NAME) return; /* a parameter: known when it is bound */
+  const IrFunction *scheduler = ir_function_find(verifier->module, name->name);
+  if (scheduler) check_scheduler(verifier, op, scheduler);
+}
+
 void verify_op_rules(Verifier *verifier, const IrOp *op)
 {
   if (verifier->module->level == IR_THREAD) check_thread(verifier, op);
@@ -516,6 +556,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;
   case OP_FOR: check_for(verifier, op); break;
+  case OP_TILES: check_tiles(verifier, op); break;
   case OP_BREAK_IF:
     if (!verifier->loops) fault(verifier, op, "break", "`break_if` stands outside any loop");
     check_condition(verifier, op);

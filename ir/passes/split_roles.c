@@ -13,6 +13,8 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/cluster.h"
+#include "ir/passes/fills.h"
+#include "ir/passes/scheduler.h"
 #include "ir/resources.h"
 #include "ir/schedule.h"
 
@@ -38,6 +40,7 @@ typedef struct {
   RoleKind kind;
   GHashTable *map;     /* IrValue* of the TILE form -> IrExpr* of the role */
   GHashTable *cursors; /* channel symbol -> IrExpr* of the cursor that the current take reads with */
+  GHashTable *needed;  /* of a producer: values_needed_by_fills() */
 } Role;
 
 static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
@@ -84,19 +87,6 @@ static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
     g_hash_table_insert(role->map, op->results[i], ir_value(module, value));
   }
   return copy;
-}
-
-static void find_fill(IrOp *op, void *data)
-{
-  if (op->code == OP_FILL) *(bool *)data = true;
-}
-
-static bool contains_fill(const IrOp *op)
-{
-  bool found = false;
-  for (unsigned i = 0; i < op->n_regions; i++)
-    ir_region_visit(op->regions[i], find_fill, &found);
-  return found;
 }
 
 static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
@@ -317,13 +307,6 @@ static void emit_turn(Role *role, IrBuilder *builder, IrOpcode code)
   ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
 }
 
-static bool takes(const IrOp *loop)
-{
-  for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
-    if (op->code == OP_TAKE) return true;
-  return false;
-}
-
 /* One instance multiplies while the others store: each waits for its turn, and steps over the slots of the
  * tiles that are theirs. */
 static void copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop)
@@ -352,9 +335,31 @@ static bool is_persistent(const Split *split, const IrOp *tiles)
   return is_streamed(tiles) || split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }
 
+/* In the order that a sub-kernel gives, which every role has for itself: it reads nothing that the kernel writes. */
+static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *tiles,
+                                 const IrFunction *scheduler)
+{
+  IrExpr *coordinates[SCHEDULE_MAX_DIMS], *index;
+  IrExpr **arguments = arena_new_array(role->split->module->arena, IrExpr *, tiles->n_operands);
+  for (unsigned i = 1; i < tiles->n_operands; i++)
+    arguments[i - 1] = rewrite(role, tiles->operands[i]);
+  IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index);
+  const IrRegion *body = tiles->regions[0];
+  for (unsigned i = 0; i < body->n_arguments; i++)
+    g_hash_table_insert(role->map, body->arguments[i], coordinates[i]);
+  copy_region(role, &inner, body);
+  inner.mark = tiles->mark;
+  scheduler_close(&inner, index);
+}
+
 static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
 {
   builder->mark = tiles->mark;
+  const IrFunction *scheduler = scheduler_of(role->split->module, tiles);
+  if (scheduler) {
+    copy_scheduled_tiles(role, builder, tiles, scheduler);
+    return;
+  }
   IrExpr *extents[SCHEDULE_MAX_DIMS], *coordinates[SCHEDULE_MAX_DIMS];
   unsigned n = 0;
   for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS;
@@ -380,13 +385,6 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   copy_region(role, &inner, tiles->regions[0]);
 }
 
-static bool is_scalar_only(const IrOp *op)
-{
-  for (unsigned i = 0; i < op->n_results; i++)
-    if (op->results[i]->type.kind != TYPE_SCALAR) return false;
-  return op->n_results > 0 && !(ir_op_effects(op->code) & (EFFECT_READ | EFFECT_WRITE | EFFECT_SYNC));
-}
-
 static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
 {
   bool producer = role->kind == ROLE_PRODUCER;
@@ -407,7 +405,7 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
       copy_pipelined_loop(role, builder, op, channel);
       break;
     }
-    if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes(op)) {
+    if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes_slots(op)) {
       copy_loop_in_turn(role, builder, op);
       break;
     }
@@ -417,7 +415,7 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     if (!producer || contains_fill(op)) copy_control(role, builder, op);
     break;
   default:
-    if (!producer || is_scalar_only(op)) copy_op(role, builder, op);
+    if (!producer || producer_has(op, role->needed)) copy_op(role, builder, op);
   }
   return op;
 }
@@ -448,7 +446,7 @@ static void survey_op(IrOp *op, void *data)
   if (op->code == OP_FILL) g_ptr_array_add(survey->fills, op);
   if (op->code == OP_SHARED) g_ptr_array_add(survey->shared, op);
   if (op->code == OP_TILES) g_ptr_array_add(survey->tiles, op);
-  if (op->code == OP_FOR && takes(op)) survey->taking = op;
+  if (op->code == OP_FOR && takes_slots(op)) survey->taking = op;
 }
 
 /* Box of a tensor map: the tile in the tensor's dimension order, its contiguous extent cut to the swizzle's
@@ -537,7 +535,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   IrModule *module = split->module;
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) cursors = g_hash_table_new(g_str_hash, g_str_equal);
-  Role role = {.split = split, .kind = kind, .map = map, .cursors = cursors};
+  g_autoptr(GHashTable) needed = values_needed_by_fills((IrRegion *)body);
+  Role role = {.split = split, .kind = kind, .map = map, .cursors = cursors, .needed = needed};
   builder->mark = split->kernel->mark;
   IrOp *op = ir_emit(builder, OP_ROLE, 0);
   op->symbol = name;
@@ -571,9 +570,10 @@ static void set_grid(Split *split, const GPtrArray *tiles)
 {
   IrModule *module = split->module;
   IrExpr *blocks = ir_int(module, 1);
+  bool scheduled = tiles->len && scheduler_of(module, tiles->pdata[0]);
   if (tiles->len) {
     const IrOp *op = tiles->pdata[0];
-    for (unsigned i = 1; i < op->n_operands; i++) {
+    for (unsigned i = 1; !scheduled && i < op->n_operands; i++) {
       int64_t together = split->cluster.shared_tile ? 1
                          : i + 2 == op->n_operands  ? split->cluster.blocks / split->cluster.across
                          : i + 1 == op->n_operands  ? split->cluster.across
@@ -587,7 +587,10 @@ static void set_grid(Split *split, const GPtrArray *tiles)
           (unsigned)split->cluster.blocks;
     if (is_streamed(op)) /* a tile has few parts: adding them up takes time */
       blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM));
-    if (is_persistent(split, op)) blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
+    if (scheduled) /* how many tiles there are is known on the device only */
+      blocks = ir_int(module, sms);
+    else if (is_persistent(split, op))
+      blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
   ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));
@@ -786,8 +789,10 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
               "a kernel may have one tile loop");
     return false;
   }
+  if (tiles->len && !scheduler_check(module, tiles->pdata[0], error)) return false;
   if (!check_sharing(&survey, context->gpu, error)) return false;
   split_kernel(&split, &survey);
+  if (tiles->len) scheduler_forget(module, tiles->pdata[0]);
   module->level = IR_STAGED;
   return !split.failed;
 }

@@ -1,0 +1,18 @@
+/* Tile loops whose order a sub-kernel gives. */
+#pragma once
+#include "ir/ir.h"
+
+/* The sub-kernel that a tile loop is walked by, or NULL: raster and linear are no sub-kernels. */
+const IrFunction *scheduler_of(const IrModule *module, const IrOp *tiles);
+/* The tile loop names a scheduler that there is; a sub-kernel writes nothing, and reads nothing that the kernel
+ * writes: every role asks its own copy, at another time. */
+bool scheduler_check(const IrModule *module, const IrOp *tiles, GError **error);
+/* Takes the sub-kernel out of a module whose roles have it written out. */
+void scheduler_forget(IrModule *module, const IrOp *tiles);
+/* Opens the walk in front of the builder's place: a block takes the tiles of its index, of its index plus the
+ * number of blocks, and so on, until the sub-kernel says that there is none. arguments: of the sub-kernel behind the
+ * index. `coordinates` gets one expression a result behind the first. Gives the builder inside the loop; the caller
+ * writes the tile there and then calls scheduler_close() with it. */
+IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr *const *arguments,
+                         IrExpr **coordinates, IrExpr **index);
+void scheduler_close(IrBuilder *inner, IrExpr *index);

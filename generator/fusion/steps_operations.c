@@ -34,11 +34,11 @@ const StepOperations *steps_operations_table(unsigned *n)
 /* Which of its operator's functions a step calls, as step_write() chooses. */
 static bool calls(const FusedStep *step, const StepOperations *entry)
 {
-  const GraphAttribute *first = step->attributes;
+  if (step->op != ONNX_Gelu && step->op != ONNX_Swish) return true;
+  const GraphAttribute *first = step->attributes; /* of these two only: others may have none */
   bool tanh = first && first->text && !strcmp(first->text, "tanh"), one = first && first->number == 1;
   if (step->op == ONNX_Gelu) return tanh == !strcmp(entry->name, "gelu_tanh");
-  if (step->op == ONNX_Swish) return one == !strcmp(entry->name, "silu");
-  return true;
+  return one == !strcmp(entry->name, "silu");
 }
 
 unsigned step_operations_of(const GraphNode *node)

@@ -1,4 +1,5 @@
-/* Functions an expression may call: compile-time arithmetic, and special values of a thread. */
+/* Functions an expression may call: compile-time arithmetic, special values of a thread, and, at THREAD, numbers that only
+ * a back end knows, since they are its instructions' encoding. */
 #pragma once
 #include "ir/ir.h"
 
@@ -6,6 +7,7 @@ typedef struct IrCallInfo {
   const char *name;
   unsigned arguments;
   bool constant; /* arithmetic on its arguments; else a special value of the running thread */
+  bool encoded;  /* a constant that the back end gives */
   const char *doc;
 } IrCallInfo;
 

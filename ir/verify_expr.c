@@ -165,7 +165,10 @@ static void check_call(Verifier *verifier, const IrExpr *expr, const IrOp *op)
   if (!info || info->arguments != expr->n)
     verify_fault(verifier, place(expr, op), "unknown-function", NULL, "`%s` with %u arguments is not known",
                  expr->name, expr->n);
-  else if (!info->constant && verifier->module->level == IR_THREAD)
+  else if (info->encoded && verifier->module->level != IR_THREAD)
+    verify_fault(verifier, place(expr, op), "level", NULL, "`%s()` is legal at level thread only",
+                 expr->name);
+  else if (!info->constant && !info->encoded && verifier->module->level == IR_THREAD)
     verify_fault(verifier, place(expr, op), "level", NULL, "`%s()` is a `special` of its own at this level",
                  expr->name);
 }

@@ -1,4 +1,5 @@
 /* The verifier's rules for single operations: shapes, element types, variables, control. */
+#include "ir/calls.h"
 #include "ir/verifier.h"
 #include <string.h>
 
@@ -467,6 +468,10 @@ static bool is_thread_operand(const IrExpr *expr, bool address)
     for (unsigned i = 0; i < expr->n; i++)
       if (!is_thread_operand(expr->items[i], false)) return false;
     return true;
+  case EXPR_CALL: {
+    const IrCallInfo *info = ir_call_info(expr->name);
+    return info && info->encoded;
+  }
   case EXPR_UNARY: return expr->operator_ == OPERATOR_LNOT && is_thread_operand(expr->items[0], false);
   case EXPR_BINARY:
     return address && (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) &&

@@ -80,6 +80,8 @@ Register register_new(Emitter *e, RegisterClass class_, NumberType type);
 Register *registers_of_value(Emitter *e, const IrValue *value); /* allocates at the first call */
 const char *register_text(Emitter *e, Register reg);
 /* Resolves an operand; false after an error. An index or range gives that part of an array. */
+/* The number that a call at THREAD level stands for in this encoding (encoding.c); false: it is no such call. */
+bool encoded_constant(const IrExpr *call, int64_t *value);
 bool operand_resolve(Emitter *e, const IrOp *op, const IrExpr *expr, Operand *operand);
 /* A list of registers from several operands; each may itself be a list. */
 bool operand_concat(Emitter *e, const IrOp *op, IrExpr *const *exprs, unsigned n, GArray *operands);

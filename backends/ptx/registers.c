@@ -146,6 +146,10 @@ bool operand_resolve(Emitter *e, const IrOp *op, const IrExpr *expr, Operand *op
   case EXPR_INDEX: return resolve_index(e, op, expr, operand);
   case EXPR_BINARY: return resolve_sum(e, op, expr, operand);
   case EXPR_LIST: return resolve_list(e, op, expr, operand);
+  case EXPR_CALL:
+    operand->kind = OPERAND_INT;
+    return encoded_constant(expr, &operand->integer) ||
+           bad_operand(e, op, expr, "is a call that is no constant of the encoding");
   case EXPR_UNARY:
     if (!operand_resolve(e, op, expr->items[0], operand)) return false;
     if (expr->operator_ == OPERATOR_LNOT && operand->kind == OPERAND_INT) {

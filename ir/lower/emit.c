@@ -176,6 +176,7 @@ static KeyOperand key_operand(Lower *lower, const IrExpr *expr)
   case EXPR_SYMBOL:
   case EXPR_DIM:
   case EXPR_NAME: key.payload = (uintptr_t)g_intern_string(expr->name); break;
+  case EXPR_CALL: key.payload = (uintptr_t)g_intern_string(ir_expr_text(lower->module, expr)); break;
   default: key.payload = (uintptr_t)expr; break;
   }
   return key;

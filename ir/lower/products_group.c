@@ -1,21 +1,21 @@
 /* Group products: four warps multiply 64 rows by N columns straight from shared memory, asynchronously.
  *
- * A shared operand is named by a 64-bit descriptor (start address, two strides, swizzle; see the PTX ISA,
- * "Matrix descriptor"). All its fields but the address are known here, so a descriptor is made once a slot; a
- * step along k or to the next rows is an addition to its address field. Waits, fences and commits stand in
- * the text. */
+ * A shared operand is named by two words: its start and the distance of its panels, the distance of its rows and
+ * its swizzle. How they are encoded is the back end's business (operand_reach() ... operand_rows() in the text); here
+ * it is known only that the start counts in units, so that a step along k or to the next rows is an addition of so
+ * many. All but the start is constant, so the words are made once a slot. Waits, fences and commits stand in the text.
+ */
 #include "ir/lower/lower.h"
 
-#define ADDRESS_MASK 0x3FFFF /* bytes a descriptor can point into */
+#define UNIT 16 /* bytes that an operand's start counts in */
 
 typedef struct Operand {
   const LowerShared *shared;
   unsigned k_dim;
-  bool mn_major;    /* contiguous along m or n */
-  uint32_t high;    /* upper half: stride and swizzle */
-  uint32_t leading; /* lower half: leading-dimension stride in its field */
-  IrExpr *base;     /* u64: descriptor of coordinate (0, 0) of the warpgroup */
-  unsigned swizzle; /* bytes */
+  bool mn_major;         /* contiguous along m or n */
+  IrExpr *rows, *panels; /* the back end's words: distance of rows and swizzle, distance of panels */
+  IrExpr *base;          /* u64: descriptor of coordinate (0, 0) of the warpgroup */
+  unsigned swizzle;      /* bytes */
 } Operand;
 
 static int64_t offset_at(const Operand *operand, unsigned k, unsigned other)
@@ -48,28 +48,29 @@ static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, 
     stride = other > 8 ? offset_at(operand, 0, 8) - start : 8 * (int64_t)operand->swizzle;
     leading = 16;
   }
-  uint32_t kind = operand->swizzle == 128 ? 1 : operand->swizzle == 64 ? 2 : 3;
-  operand->high = kind << 30 | (uint32_t)(stride >> 4);
-  operand->leading = (uint32_t)(leading >> 4) << 16;
+  operand->rows = ir_call(lower->module, "operand_rows", 2, ir_int(lower->module, stride),
+                          ir_int(lower->module, operand->swizzle));
+  operand->panels = ir_call(lower->module, "operand_panels", 1, ir_int(lower->module, leading));
   return true;
 }
 
-/* The address field counts in 16 bytes. What does not change with the slot comes first; the slot's part
- * cannot carry out of the field, since the whole ring lies within reach. */
+/* What does not change with the slot comes first; the slot's part cannot carry out of the start's field, since the
+ * whole ring lies within reach. */
 static IrExpr *descriptor(Lower *lower, const Operand *operand, IrExpr *rows)
 {
   const LowerShared *shared = operand->shared;
   IrExpr *address = lower_add(lower, NUMBER_U32, shared->fixed,
                               lower_int(lower, shared->offset + offset_at(operand, 0, 0)));
   if (rows) address = lower_add(lower, NUMBER_U32, address, rows);
-  IrExpr *field = lower_bits(lower, OP_AND, NUMBER_U32, address, lower_int(lower, ADDRESS_MASK));
-  field = lower_shr(lower, NUMBER_U32, field, 4);
-  field = lower_bits(lower, OP_OR, NUMBER_U32, field, lower_int(lower, operand->leading));
+  IrType word = ir_scalar(NUMBER_U32);
+  IrExpr *field =
+      lower_scalar(lower, OP_AND, word, "bits", 2, address, ir_call(lower->module, "operand_reach", 0));
+  field = lower_scalar(lower, OP_SHR, word, "high", 2, field, ir_call(lower->module, "operand_unit", 0));
+  field = lower_scalar(lower, OP_OR, word, "bits", 2, field, operand->panels);
   if (shared->slot)
     field = lower_add(lower, NUMBER_U32, field,
-                      lower_mul(lower, NUMBER_S32, shared->slot, lower_int(lower, shared->stride >> 4)));
-  IrExpr *high =
-      lower_scalar(lower, OP_MOVE, ir_scalar(NUMBER_U32), "strides", 1, lower_int(lower, operand->high));
+                      lower_mul(lower, NUMBER_S32, shared->slot, lower_int(lower, shared->stride / UNIT)));
+  IrExpr *high = lower_scalar(lower, OP_MOVE, word, "strides", 1, operand->rows);
   return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_U64), "descriptor", 2, field, high);
 }
 
@@ -92,7 +93,7 @@ static IrExpr *warpgroup_rows(Lower *lower, const LowerProduct *product, const O
 static IrExpr *step_to(Lower *lower, const Operand *operand, unsigned k, unsigned other)
 {
   int64_t offset = offset_at(operand, k, other) - offset_at(operand, 0, 0);
-  return lower_add(lower, NUMBER_U64, operand->base, lower_int(lower, offset >> 4));
+  return lower_add(lower, NUMBER_U64, operand->base, lower_int(lower, offset / UNIT));
 }
 
 /* ---- A in registers ---- */

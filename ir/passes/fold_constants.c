@@ -336,6 +336,8 @@ static IrExpr *fold_value(Fold *fold, const IrOp *op)
   if (op->code == OP_MOVE && op->operands[0]->kind != EXPR_VALUE && (bits == 8 || bits == 16)) return NULL;
   if (fold_integer(op, &integer)) return ir_int(fold->module, wrap(result->type.element, integer));
   if (fold_float(op, &number)) return ir_float(fold->module, number);
+  /* a constant of the encoding is one, whatever it is */
+  if (op->code == OP_MOVE && op->operands[0]->kind == EXPR_CALL) return op->operands[0];
   return identity(fold, op);
 }
 

@@ -39,7 +39,7 @@ static Form form_of_value(Loop *loop, const IrValue *value);
 static Form form_of(Loop *loop, const IrExpr *expr)
 {
   if (expr->kind == EXPR_INT || expr->kind == EXPR_FLOAT || expr->kind == EXPR_DIM ||
-      expr->kind == EXPR_NAME || expr->kind == EXPR_SYMBOL)
+      expr->kind == EXPR_NAME || expr->kind == EXPR_SYMBOL || expr->kind == EXPR_CALL)
     return (Form){.kind = INVARIANT};
   if (expr->kind == EXPR_VALUE) return form_of_value(loop, expr->value);
   return (Form){.kind = CHANGES};

@@ -86,27 +86,30 @@ static int64_t prime_from(int64_t x)
 
 /* ---- choosing ---- */
 
-static CatalogCase make_case(const Chooser *c, const int64_t *symbols, unsigned skew)
+static CatalogCase make_case(const Chooser *c, const int64_t *symbols, unsigned skew, CatalogAdds adds)
 {
-  CatalogCase out = {arena_new_array(c->arena, int64_t, c->plan->n_symbols + 1), skew};
+  CatalogCase out = {arena_new_array(c->arena, int64_t, c->plan->n_symbols + 1), skew, adds};
   memcpy(out.symbols, symbols, c->plan->n_symbols * sizeof *symbols);
   return out;
 }
 
 static bool launches(const Chooser *c, const int64_t *symbols, unsigned skew)
 {
-  const CatalogCase probe = {(int64_t *)symbols, skew};
+  const CatalogCase probe = {.symbols = (int64_t *)symbols, .skew = skew};
   return catalog_case_launches(c->plan, c->kernel, &probe);
 }
 
-static void add_case(Chooser *c, const int64_t *symbols, unsigned skew)
+static void add_case(Chooser *c, const int64_t *symbols, unsigned skew, CatalogAdds adds)
 {
   if (!launches(c, symbols, skew)) return;
   for (guint i = 0; i < c->cases->len; i++) {
-    const CatalogCase *known = &g_array_index(c->cases, CatalogCase, i);
-    if (known->skew == skew && !memcmp(known->symbols, symbols, c->plan->n_symbols * sizeof *symbols)) return;
+    CatalogCase *known = &g_array_index(c->cases, CatalogCase, i);
+    if (known->skew != skew || memcmp(known->symbols, symbols, c->plan->n_symbols * sizeof *symbols) != 0)
+      continue;
+    known->adds = MIN(known->adds, adds);
+    return;
   }
-  CatalogCase out = make_case(c, symbols, skew);
+  CatalogCase out = make_case(c, symbols, skew, adds);
   g_array_append_val(c->cases, out);
 }
 
@@ -184,13 +187,13 @@ static void add_combined(Chooser *c, const int64_t *crossing, const int64_t *odd
     several[i] = c->tile[i] > 1 ? crossing[i] + more * c->tile[i] : crossing[i];
     if (!launches_with(c, i, several[i])) several[i] = largest[i];
   }
-  add_case(c, several, c->base_skew);
+  add_case(c, several, c->base_skew, CATALOG_SEVERAL);
   static const unsigned skews[] = {0, 1, 16};
   for (unsigned s = 0; s < G_N_ELEMENTS(skews); s++) {
-    if (skews[s]) add_case(c, c->base, skews[s]);
-    add_case(c, crossing, skews[s]);
+    if (skews[s]) add_case(c, c->base, skews[s], CATALOG_SINGLE);
+    add_case(c, crossing, skews[s], CATALOG_COMBINED);
   }
-  add_case(c, odd, c->base_skew);
+  add_case(c, odd, c->base_skew, CATALOG_SINGLE);
 }
 
 static double volume(const Chooser *c, const CatalogCase *x)
@@ -213,7 +216,7 @@ static void choose(Chooser *c)
   memcpy(crossing, c->base, sizeof crossing);
   memcpy(odd, c->base, sizeof odd);
   memcpy(largest, c->base, sizeof largest);
-  add_case(c, c->base, c->base_skew);
+  add_case(c, c->base, c->base_skew, CATALOG_SINGLE);
   for (unsigned i = 0; i < c->plan->n_symbols; i++) {
     int64_t values[MAX_VALUES], symbols[MAX_SYMBOLS];
     unsigned n = candidates(c, i, values);
@@ -221,7 +224,7 @@ static void choose(Chooser *c)
       memcpy(symbols, c->base, sizeof symbols);
       symbols[i] = values[v];
       if (!launches(c, symbols, c->base_skew)) continue;
-      add_case(c, symbols, c->base_skew);
+      add_case(c, symbols, c->base_skew, CATALOG_SINGLE);
       largest[i] = MAX(largest[i], values[v]);
       bool beyond = values[v] > c->tile[i] && values[v] % c->tile[i];
       if (beyond && (crossing[i] == c->base[i] || values[v] < crossing[i])) crossing[i] = values[v];
@@ -230,6 +233,8 @@ static void choose(Chooser *c)
   }
   add_combined(c, crossing, odd, largest);
   g_array_sort_with_data(c->cases, compare_volumes, c);
+  CatalogCase *largest_case = &g_array_index(c->cases, CatalogCase, c->cases->len - 1);
+  largest_case->adds = CATALOG_SEVERAL;
 }
 
 CatalogCase *catalog_cases(const Plan *plan, const CompiledKernel *kernel, Arena *arena, unsigned *n)

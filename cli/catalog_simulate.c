@@ -156,16 +156,6 @@ static void choose_cases(Subject *s, GError **error)
   }
 }
 
-/* Keeps so many of a kernel's cases, evenly: the smallest and, beside others, the largest, which has several tiles
- * in every dimension. */
-static void thin_cases(Subject *s, unsigned most)
-{
-  if (!most || s->n_cases <= most) return;
-  for (unsigned i = 1; i < most; i++)
-    s->cases[i] = s->cases[(size_t)i * (s->n_cases - 1) / (most - 1)];
-  s->n_cases = most;
-}
-
 /* In a thread of its own: touches its subject only. */
 static void prepare_subject(void *memory, void *queue)
 {
@@ -189,7 +179,9 @@ static void prepare_subject(void *memory, void *queue)
     s->problem = g_strdup("the compiler emits another text now; adlgen catalog check shows the difference");
   else
     choose_cases(s, &error);
-  thin_cases(s, s->whole->simulation->cases);
+  if (s->n_cases)
+    s->n_cases =
+        catalog_sample(s->compiled->plan, s->kernel, s->cases, s->n_cases, s->whole->simulation->cases);
   if (s->kernel && !s->problem && s->committed->text) {
     g_free(s->kernel->text);
     s->kernel->text = g_strdup(s->committed->text);

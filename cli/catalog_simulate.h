@@ -19,7 +19,7 @@ typedef struct CatalogSimulation {
   const char *const *dims; /* NAME=VALUE, NULL-terminated; none: sizes are chosen */
   bool has_skew;           /* with dims: bytes every tensor is moved off an aligned address */
   unsigned skew;
-  unsigned cases;     /* at most so many of a kernel, from its smallest to its largest; 0: all of them */
+  unsigned cases;     /* at most so many of a kernel: see catalog_sample(); 0: all of them */
   bool edited;        /* also run files that differ from what the compiler emits */
   bool list;          /* only print which cases there are */
   unsigned jobs;      /* 0: one a processor */

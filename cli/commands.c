@@ -123,7 +123,7 @@ static const Option catalog_options[] = {
      .doc = "simulate: moves every tensor so many bytes off an aligned address, as --dim"},
     {.name = "cases",
      .value = "N",
-     .doc = "simulate: at most so many cases of a kernel, from its smallest to its largest; default: all"},
+     .doc = "simulate: at most so many cases of a kernel, the one of several tiles among them; default: all"},
     {.name = "edited", .doc = "simulate: runs also files that were changed by hand"},
     {.name = "counts",
      .doc = "simulate: also shows what each kernel's memory accesses cost at its largest size"},

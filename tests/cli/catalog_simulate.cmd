@@ -30,10 +30,10 @@ a100 softmax_bf16_any.6: M=1 N=12304 skew=1
 a100 softmax_bf16_any.6: M=32 N=12288 skew=1
 
 $ adlgen catalog simulate --list --cases 1
-a100 softmax_bf16_any.1: M=1 N=16
-a100 softmax_bf16_any.6: M=1 N=8208 skew=1
-h100 softmax_bf16_any.1: M=1 N=16
-h100 softmax_bf16_any.6: M=1 N=8208 skew=1
+a100 softmax_bf16_any.1: M=9 N=1024
+a100 softmax_bf16_any.6: M=1 N=12304 skew=1
+h100 softmax_bf16_any.1: M=9 N=1024
+h100 softmax_bf16_any.6: M=32 N=12288 skew=1
 
 $ adlgen catalog simulate --cases 0
 error: adlgen catalog: --cases needs a whole number of at least 1

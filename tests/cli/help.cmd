@@ -160,7 +160,7 @@ options:
   --kernel NAME,...       simulate: only these kernels, by their names in the manifest
   --dim NAME=VALUE        simulate: this size instead of those that are chosen; shows the whole report
   --skew BYTES            simulate: moves every tensor so many bytes off an aligned address, as --dim
-  --cases N               simulate: at most so many cases of a kernel, from its smallest to its largest; default: all
+  --cases N               simulate: at most so many cases of a kernel, the one of several tiles among them; default: all
   --edited                simulate: runs also files that were changed by hand
   --counts                simulate: also shows what each kernel's memory accesses cost at its largest size
   --list                  simulate: prints the cases, runs none

@@ -1,4 +1,5 @@
 /* Grammar of the module: version, target, variables, functions and their performance directives. */
+#include "simulator/forms.h"
 #include "simulator/ptx_reader.h"
 #include "simulator/requirements.h"
 #include <string.h>
@@ -435,7 +436,7 @@ PtxModule *ptx_parse(Source *source, GError **error)
     if (s->kind == SYMBOL_FUNCTION) m->functions[m->n_functions++] = s->function;
   }
   g_hash_table_destroy(global.names);
-  ok = ok && requirements_check(m, &r.target_mark, &local);
+  ok = ok && requirements_check(m, &r.target_mark, &local) && forms_check(m, &local);
   if (ok) return m;
   ptx_module_free(m);
   g_propagate_error(error, local);

@@ -2,6 +2,7 @@
  * into them as <embedded>/..., and that spelling is taken here too. */
 #include "base/data.h"
 #include "cli/cli.h"
+#include "ir/ir.h"
 #include <string.h>
 
 #define EMBEDDED  "<embedded>/"
@@ -87,6 +88,53 @@ char *cli_data_name(const char *word, const char *folder, const char *suffix)
   return g_strndup(word, g_str_has_suffix(word, suffix) ? length - strlen(suffix) : length);
 }
 
+static bool is_among(const char *const *names, unsigned n, const char *name)
+{
+  for (unsigned i = 0; i < n; i++)
+    if (!strcmp(names[i], name)) return true;
+  return false;
+}
+
+static json_t *domain_json(const IrDomain *domain)
+{
+  if (!domain->values)
+    return json_pack("{s:I, s:I, s:I}", "least", (json_int_t)domain->least, "most", (json_int_t)domain->most,
+                     "step", (json_int_t)domain->step);
+  json_t *values = json_array();
+  for (unsigned i = 0; i < domain->n; i++)
+    json_array_append_new(values, json_integer(domain->values[i]));
+  return json_pack("{s:o}", "values", values);
+}
+
+static json_t *parameter_json(IrModule *module, const IrParameter *parameter)
+{
+  json_t *object =
+      json_pack("{s:s, s:s, s:b, s:b, s:b}", "name", parameter->name, "kind", parameter->kind, "outside",
+                parameter->outside, "key", is_among(module->key, module->n_key, parameter->name), "alike",
+                is_among(module->alike, module->n_alike, parameter->name));
+  if (parameter->value)
+    json_object_set_new(object, "default", json_string(ir_expr_text(module, parameter->value)));
+  if (parameter->domain) json_object_set_new(object, "domain", domain_json(parameter->domain));
+  if (parameter->condition)
+    json_object_set_new(object, "condition", json_string(ir_expr_text(module, parameter->condition)));
+  if (parameter->decided_by) json_object_set_new(object, "decided_by", json_string(parameter->decided_by));
+  return object;
+}
+
+/* The text, and the head once more as data: a template's space. */
+static bool show_template_json(const char *path, const char *name, GError **error)
+{
+  g_autoptr(Source) source = data_load(path, error);
+  g_autoptr(IrModule) module = source ? ir_read(source, error) : NULL;
+  if (!module) return false;
+  json_t *parameters = json_array();
+  for (unsigned i = 0; i < module->n_parameters; i++)
+    json_array_append_new(parameters, parameter_json(module, &module->parameters[i]));
+  cli_print_json(json_pack("{s:i, s:s, s:s, s:s, s:o}", "version", 1, "name", name, "file", source->name,
+                           "text", source->text, "parameters", parameters));
+  return true;
+}
+
 static bool show_template(const Cli *cli, const Arguments *arguments, GError **error)
 {
   if (argument_count(arguments) != 1) {
@@ -96,7 +144,8 @@ static bool show_template(const Cli *cli, const Arguments *arguments, GError **e
   }
   g_autofree char *name = cli_data_name(argument_at(arguments, 0), TEMPLATES, ".ir");
   g_autofree char *path = template_path(name);
-  if (data_exists(path)) return cli_show_data(cli, path, name, error);
+  if (data_exists(path))
+    return cli->json ? show_template_json(path, name, error) : cli_show_data(cli, path, name, error);
   g_auto(GStrv) names = template_names();
   const char *near = nearest_name(name, (const char *const *)names);
   g_autofree char *hint =

@@ -150,6 +150,23 @@ IrFunction *ir_function_copy(IrModule *module, const IrFunction *function)
   return other;
 }
 
+static const IrDomain *copy_domain(const Copy *copy, const IrDomain *domain)
+{
+  Arena *arena = copy->module->arena;
+  if (!domain) return NULL;
+  IrDomain *other = arena_memdup(arena, domain, sizeof *domain);
+  if (domain->values) other->values = arena_memdup(arena, domain->values, domain->n * sizeof *domain->values);
+  return other;
+}
+
+static const char **copy_names(Arena *arena, const char *const *names, unsigned n)
+{
+  const char **other = arena_new_array(arena, const char *, n);
+  for (unsigned i = 0; i < n; i++)
+    other[i] = arena_strdup(arena, names[i]);
+  return other;
+}
+
 static IrParameter *copy_parameters(const Copy *copy, const IrParameter *list, unsigned n)
 {
   IrParameter *other = arena_memdup(copy->module->arena, list, n * sizeof *list);
@@ -157,6 +174,9 @@ static IrParameter *copy_parameters(const Copy *copy, const IrParameter *list, u
     other[i].name = arena_strdup(copy->module->arena, list[i].name);
     other[i].kind = arena_strdup(copy->module->arena, list[i].kind);
     other[i].value = copy_expr(copy, list[i].value);
+    other[i].condition = copy_expr(copy, list[i].condition);
+    other[i].decided_by = arena_strdup(copy->module->arena, list[i].decided_by);
+    other[i].domain = copy_domain(copy, list[i].domain);
   }
   return other;
 }
@@ -171,6 +191,10 @@ IrModule *ir_module_clone(const IrModule *module)
   other->after_pass = arena_strdup(other->arena, module->after_pass);
   other->parameters = copy_parameters(&copy, module->parameters, module->n_parameters);
   other->n_parameters = module->n_parameters;
+  other->key = copy_names(other->arena, module->key, module->n_key);
+  other->n_key = module->n_key;
+  other->alike = copy_names(other->arena, module->alike, module->n_alike);
+  other->n_alike = module->n_alike;
   other->bound = copy_parameters(&copy, module->bound, module->n_bound);
   other->n_bound = module->n_bound;
   if (module->source) other->source = source_ref(module->source);

@@ -566,6 +566,48 @@ static bool is_kind(Instance *instance, const char *kind, IrExpr **value)
   return (*value)->kind == EXPR_FLOAT;
 }
 
+/* A default and a condition may use parameters: those that are bound by now. */
+static IrExpr *bind_expr(Instance *instance, const IrExpr *expr)
+{
+  Frame frame = {.instance = instance};
+  frame.values = frame.symbols = g_hash_table_new(NULL, NULL);
+  IrExpr *bound = ir_expr_map(instance->module, expr, map_leaf, &frame);
+  g_hash_table_unref(frame.values);
+  return bound;
+}
+
+/* A value that the parameter's domain has. */
+static bool check_domain(const Instance *instance, const IrParameter *parameter, const IrExpr *value)
+{
+  if (!parameter->domain || ir_domain_has(parameter->domain, value->integer)) return true;
+  g_autofree char *domain = ir_domain_text(parameter->domain);
+  error_set(instance->error, ERROR_INPUT, &parameter->mark, "parameter-value", NULL,
+            "parameter `%s` is %s, not %" G_GINT64_FORMAT, parameter->name, domain, value->integer);
+  return false;
+}
+
+/* Where its condition does not hold a parameter has its default. */
+static bool check_condition(Instance *instance, const IrParameter *parameter)
+{
+  IrModule *module = instance->module;
+  int64_t holds;
+  const IrExpr *bound = g_hash_table_lookup(instance->bindings, parameter->name);
+  if (!parameter->condition || !bound) return true;
+  IrExpr *condition = bind_expr(instance, parameter->condition),
+         *otherwise = bind_expr(instance, parameter->value);
+  if (!ir_expr_is_int(condition, &holds)) {
+    error_set(instance->error, ERROR_INPUT, &parameter->condition->mark, "condition", NULL,
+              "the condition of `%s` is not known when the template is filled in", parameter->name);
+    return false;
+  }
+  if (holds || bound->integer == otherwise->integer) return true;
+  error_set(instance->error, ERROR_UNSUPPORTED, &parameter->mark, "parameter-condition", NULL,
+            "parameter `%s` is %s where `%s` does not hold, not %s", parameter->name,
+            ir_expr_text(module, otherwise), ir_expr_text(module, parameter->condition),
+            ir_expr_text(module, bound));
+  return false;
+}
+
 static bool bind_parameter(Instance *instance, const IrParameter *parameter, GHashTable *given,
                            IrParameter *bound)
 {
@@ -577,10 +619,7 @@ static bool bind_parameter(Instance *instance, const IrParameter *parameter, GHa
               "parameter `%s` needs a value", parameter->name);
     return false;
   }
-  Frame frame = {.instance = instance};
-  frame.values = frame.symbols = g_hash_table_new(NULL, NULL);
-  value = ir_expr_map(module, value, map_leaf, &frame); /* a default may use the parameters before it */
-  g_hash_table_unref(frame.values);
+  value = bind_expr(instance, value);
   if (!is_kind(instance, parameter->kind, &value)) {
     error_set(instance->error, ERROR_INPUT, &parameter->mark, "parameter-kind", NULL,
               "parameter `%s` is of kind %s; `%s` is not", parameter->name, parameter->kind,
@@ -592,8 +631,9 @@ static bool bind_parameter(Instance *instance, const IrParameter *parameter, GHa
               "parameter `%s` is bound to `@%s`, which the module lacks", parameter->name, value->name);
     return false;
   }
-  *bound = *parameter;
-  bound->value = value;
+  if (!check_domain(instance, parameter, value)) return false;
+  *bound = (IrParameter){
+      .name = parameter->name, .kind = parameter->kind, .value = value, .mark = parameter->mark};
   g_hash_table_insert(instance->bindings, (gpointer)parameter->name, value);
   return true;
 }
@@ -617,17 +657,28 @@ static bool check_given(const Instance *instance, GHashTable *given)
   return false;
 }
 
+/* What the body does not read is told only where it is given. */
+static bool is_left_out(const IrParameter *parameter, GHashTable *given)
+{
+  return parameter->outside && !(given && g_hash_table_contains(given, parameter->name));
+}
+
 static bool bind_parameters(Instance *instance, GHashTable *given)
 {
   IrModule *module = instance->module;
   if (given && !check_given(instance, given)) return false;
   IrParameter *bound = arena_new_array(module->arena, IrParameter, module->n_bound + module->n_parameters);
-  if (module->n_bound) memcpy(bound, module->bound, module->n_bound * sizeof *bound);
+  unsigned n = module->n_bound;
+  if (n) memcpy(bound, module->bound, n * sizeof *bound);
   for (unsigned i = 0; i < module->n_parameters; i++)
-    if (!bind_parameter(instance, &module->parameters[i], given, &bound[module->n_bound + i])) return false;
+    if (!is_left_out(&module->parameters[i], given) &&
+        !bind_parameter(instance, &module->parameters[i], given, &bound[n++]))
+      return false;
+  for (unsigned i = 0; i < module->n_parameters; i++)
+    if (!check_condition(instance, &module->parameters[i])) return false;
   module->bound = bound;
-  module->n_bound += module->n_parameters;
-  module->n_parameters = 0;
+  module->n_bound = n;
+  module->n_parameters = module->n_key = module->n_alike = 0;
   return true;
 }
 

@@ -199,10 +199,21 @@ struct IrFunction {
   Mark mark;
 };
 
-typedef struct IrParameter { /* a template parameter: `param bm: int = 128` */
+typedef struct
+    IrDomain { /* values of an int parameter: `in 16 .. 256 step 16`, both ends too, or `in [1, 2, 4]` */
+  int64_t least, most, step;
+  const int64_t *values; /* NULL: every step-th from least to most */
+  unsigned n;
+} IrDomain;
+
+typedef struct IrParameter { /* a template parameter: `param bm: int = 128 in 1 .. 1024 if $split == 1` */
   const char *name;
-  const char *kind; /* "int", "type", "name", "function" */
-  IrExpr *value;    /* default or bound */
+  const char *kind;       /* "int", "type", "name", "function" */
+  IrExpr *value;          /* default or bound */
+  const IrDomain *domain; /* NULL: any value */
+  IrExpr *condition;      /* NULL: always; where it does not hold, the parameter has its default */
+  const char *decided_by; /* NULL: free; else what decides its value, which nobody can set */
+  bool outside;           /* `axis`: whoever fills the template in reads it, the body does not */
   Mark mark;
 } IrParameter;
 
@@ -214,6 +225,11 @@ struct IrModule {
   const char *after_pass; /* header line `after PASS`: where --start-after goes on */
   IrParameter *parameters;
   unsigned n_parameters;
+  const char *
+      *key; /* parameters that tell one kernel of the template from another, `key bm bn ...`, in this order */
+  unsigned n_key;
+  const char **alike; /* of these any two values above the default make kernels of one kind: `alike bn ...` */
+  unsigned n_alike;
   IrFunction **functions;
   unsigned n_functions;
   Source *source;     /* referenced; may be NULL for generated modules */
@@ -393,6 +409,11 @@ char *ir_print(const IrModule *module); /* g_free; reading it back and printing 
 char *ir_print_op(const IrOp *op);      /* one op, for messages; g_free */
 char *ir_type_text(const IrType *type); /* a type, for messages; g_free */
 
+/* Is the value in the domain? NULL is a domain of all. */
+bool ir_domain_has(const IrDomain *domain, int64_t value);
+/* "from 1 to 16", "from 16 to 256 in steps of 16", "one of 1, 2, 4"; g_free. */
+char *ir_domain_text(const IrDomain *domain);
+const IrParameter *ir_parameter_find(const IrModule *module, const char *name);
 /* Binds parameters (name -> IrExpr*, made in this module), evaluates `when`, inlines sub-kernels, folds. The
  * bound parameters must have the declared kinds; every parameter needs a value. Errors name the template's
  * line. */

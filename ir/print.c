@@ -451,16 +451,40 @@ static void print_function(GString *out, const IrFunction *function)
   g_string_append(out, "}\n");
 }
 
+static void print_domain(GString *out, const IrDomain *domain)
+{
+  if (!domain->values)
+    g_string_append_printf(out, " in %" G_GINT64_FORMAT " .. %" G_GINT64_FORMAT, domain->least, domain->most);
+  if (domain->step > 1) g_string_append_printf(out, " step %" G_GINT64_FORMAT, domain->step);
+  for (unsigned i = 0; i < domain->n; i++)
+    g_string_append_printf(out, "%s%" G_GINT64_FORMAT "%s", i ? ", " : " in [", domain->values[i],
+                           i + 1 < domain->n ? "" : "]");
+}
+
 static void print_parameters(GString *out, const char *word, const IrParameter *parameters, unsigned n)
 {
   for (unsigned i = 0; i < n; i++) {
-    g_string_append_printf(out, "%s %s: %s", word, parameters[i].name, parameters[i].kind);
-    if (parameters[i].value) {
+    const IrParameter *parameter = &parameters[i];
+    g_string_append_printf(out, "%s %s: %s", parameter->outside ? "axis" : word, parameter->name,
+                           parameter->kind);
+    if (parameter->value) {
       g_string_append(out, " = ");
-      print_expr(out, parameters[i].value, BIND_SELECT);
+      print_expr(out, parameter->value, BIND_SELECT);
     }
+    if (parameter->domain) print_domain(out, parameter->domain);
+    if (parameter->condition) {
+      g_string_append(out, " if ");
+      print_expr(out, parameter->condition, BIND_SELECT);
+    }
+    if (parameter->decided_by) g_string_append_printf(out, " by %s", parameter->decided_by);
     g_string_append_c(out, '\n');
   }
+}
+
+static void print_names(GString *out, const char *word, const char *const *names, unsigned n)
+{
+  for (unsigned i = 0; i < n; i++)
+    g_string_append_printf(out, "%s %s%s", i ? "" : word, names[i], i + 1 < n ? "" : "\n");
 }
 
 static const char *level_name(IrLevel level)
@@ -478,6 +502,8 @@ char *ir_print(const IrModule *module)
   if (module->after_pass) g_string_append_printf(out, "after %s\n", module->after_pass);
   print_parameters(out, "bound", module->bound, module->n_bound);
   print_parameters(out, "param", module->parameters, module->n_parameters);
+  print_names(out, "key", module->key, module->n_key);
+  print_names(out, "alike", module->alike, module->n_alike);
   for (unsigned i = 0; i < module->n_functions; i++) {
     ir_name_values(module->functions[i]);
     print_function(out, module->functions[i]);

@@ -621,59 +621,23 @@ static bool read_version(Reader *reader)
   return read_fail(reader, &token->mark, "level", hint, "the level is missing or unknown");
 }
 
-static bool read_template_parameter(Reader *reader, IrParameter **list, unsigned *n)
-{
-  static const char *const kinds[] = {"int", "float", "type", "name", "function", NULL};
-  IrParameter parameter = {.mark = reader->lexer.token.mark};
-  if (reader->lexer.token.kind != TOKEN_WORD) return read_expected(reader, "a parameter's name");
-  parameter.name = read_text(reader);
-  for (unsigned i = 0; i < *n; i++)
-    if (!strcmp((*list)[i].name, parameter.name))
-      return read_fail(reader, &parameter.mark, "redefined", NULL, "parameter `%s` is defined already",
-                       parameter.name);
-  read_next(reader);
-  if (!read_expect(reader, ":")) return false;
-  const Token *token = &reader->lexer.token;
-  if (token->kind != TOKEN_WORD) return read_expected(reader, "int, float, type, name or function");
-  parameter.kind = read_text(reader);
-  if (!g_strv_contains(kinds, parameter.kind)) {
-    g_autofree char *hint = read_nearest(parameter.kind, kinds);
-    return read_fail(reader, &token->mark, "unknown-kind",
-                     hint ? hint : "one of: int float type name function", "`%s` is not a kind of parameter",
-                     parameter.kind);
-  }
-  read_next(reader);
-  if (read_accept(reader, "=")) {
-    reader->nodes = 0;
-    reader->words_allowed = true;
-    parameter.value = read_expr(reader);
-    reader->words_allowed = false;
-    if (!parameter.value) return false;
-  }
-  if (!(*n & (*n - 1))) { /* room up to the next power of two */
-    IrParameter *larger = arena_new_array(reader->module->arena, IrParameter, *n ? 2 * (size_t)*n : 1);
-    if (*n) memcpy(larger, *list, *n * sizeof **list);
-    *list = larger;
-  }
-  (*list)[(*n)++] = parameter;
-  return true;
-}
-
 static bool read_top(Reader *reader)
 {
   IrModule *module = reader->module;
   bool kernel = read_at(reader, "kernel");
   if (kernel || read_at(reader, "func")) return read_function(reader, kernel);
-  if (read_accept(reader, "param"))
-    return read_template_parameter(reader, &module->parameters, &module->n_parameters);
-  if (read_accept(reader, "bound")) return read_template_parameter(reader, &module->bound, &module->n_bound);
+  if (read_accept(reader, "param")) return read_template_parameter(reader, false);
+  if (read_accept(reader, "axis")) return read_template_parameter(reader, true);
+  if (read_accept(reader, "bound")) return read_bound_parameter(reader);
+  if (read_accept(reader, "key")) return read_parameter_names(reader, &module->key, &module->n_key);
+  if (read_accept(reader, "alike")) return read_parameter_names(reader, &module->alike, &module->n_alike);
   if (read_accept(reader, "after")) return read_word_into(reader, "a pass's name", &module->after_pass);
   if (read_accept(reader, "gpu")) {
     if (!read_word_into(reader, "a GPU's name", &module->gpu)) return false;
     return reader->lexer.token.kind == TOKEN_NEWLINE ||
            read_word_into(reader, "the description's hash", &module->gpu_hash);
   }
-  return read_expected(reader, "kernel, func, param, gpu or after");
+  return read_expected(reader, "kernel, func, param, axis, key, alike, gpu or after");
 }
 
 static bool read_module(Reader *reader)

@@ -43,3 +43,7 @@ IrExpr *read_postfix(Reader *reader); /* no bare infix */
 IrExpr *read_list(Reader *reader);    /* [e, ...]: EXPR_LIST */
 IrExpr *read_range(Reader *reader);   /* e .. e */
 bool read_type(Reader *reader, IrType *type);
+/* What follows `param` or (`outside`) `axis`, `bound`, `key` and `alike`: ir/read_parameter.c. */
+bool read_template_parameter(Reader *reader, bool outside);
+bool read_bound_parameter(Reader *reader);
+bool read_parameter_names(Reader *reader, const char ***names, unsigned *n);

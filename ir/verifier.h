@@ -18,6 +18,7 @@ typedef struct Verifier {
   GPtrArray *values;   /* by id */
   GByteArray *visible; /* by id: defined at this point */
   unsigned loops;      /* open loops */
+  GHashTable *used;    /* names of the template's parameters that something reads */
 } Verifier;
 
 /* One fault at a place. The hint may be NULL. */

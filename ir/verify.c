@@ -316,11 +316,41 @@ static void verify_function(Verifier *verifier, IrFunction *function)
   g_byte_array_unref(verifier->visible);
 }
 
+static void verify_use(const IrExpr *expr, void *data)
+{
+  if (expr->kind == EXPR_PARAMETER) verify_expr(data, expr, NULL, 0);
+}
+
+/* Each parameter of a template is read: by its body, or by another's default or condition. */
+static void check_parameters(Verifier *verifier)
+{
+  const IrModule *module = verifier->module;
+  for (unsigned i = 0; i < module->n_parameters; i++) {
+    const IrParameter *parameter = &module->parameters[i];
+    bool used = g_hash_table_contains(verifier->used, parameter->name);
+    if (parameter->outside && used)
+      verify_fault(verifier, &parameter->mark, "axis", "declare it with `param`",
+                   "`%s` is no parameter of the body's, but the body reads it", parameter->name);
+    if (parameter->value) ir_expr_visit(parameter->value, verify_use, verifier);
+    if (parameter->condition) ir_expr_visit(parameter->condition, verify_use, verifier);
+  }
+  /* a misspelt one would be told twice */
+  for (unsigned i = 0; i < module->n_parameters && !verifier->faults; i++) {
+    const IrParameter *parameter = &module->parameters[i];
+    if (parameter->outside || g_hash_table_contains(verifier->used, parameter->name)) continue;
+    verify_fault(verifier, &parameter->mark, "unused-parameter",
+                 "take it out, or declare it with `axis` if only the generator reads it",
+                 "nothing reads parameter `%s`", parameter->name);
+  }
+}
+
 bool ir_verify(const IrModule *module, const char *after, GError **error)
 {
-  Verifier verifier = {.module = module, .after = after, .error = error};
+  g_autoptr(GHashTable) used = g_hash_table_new(g_str_hash, g_str_equal);
+  Verifier verifier = {.module = module, .after = after, .error = error, .used = used};
   for (unsigned i = 0; i < module->n_functions; i++)
     verify_function(&verifier, module->functions[i]);
+  check_parameters(&verifier);
   if (verifier.faults > VERIFY_MAX_FAULTS)
     error_add(error, ERROR_INPUT, SEVERITY_NOTE, NULL, "more", NULL, "and %u more faults",
               verifier.faults - VERIFY_MAX_FAULTS);

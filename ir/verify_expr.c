@@ -64,7 +64,10 @@ static void check_parameter(Verifier *verifier, const IrExpr *expr, const IrOp *
   const char *names[257];
   unsigned n = MIN(verifier->module->n_parameters, G_N_ELEMENTS(names) - 1);
   for (unsigned i = 0; i < verifier->module->n_parameters; i++)
-    if (!strcmp(verifier->module->parameters[i].name, expr->name)) return;
+    if (!strcmp(verifier->module->parameters[i].name, expr->name)) {
+      g_hash_table_add(verifier->used, (gpointer)expr->name);
+      return;
+    }
   for (unsigned i = 0; i < n; i++)
     names[i] = verifier->module->parameters[i].name;
   names[n] = NULL;

@@ -1,4 +1,5 @@
 #include "generator/choose/choose.h"
+#include "generator/program/family.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,21 +238,22 @@ static bool check_small_floats(Chooser *chooser)
   return false;
 }
 
+static bool (*const choosers[FUSED_KIND_COUNT])(Chooser *chooser) = {
+#define FAMILY(kind, name, ...) [FUSED_##kind] = choose_##name,
+#include "generator/program/families.def"
+#undef FAMILY
+};
+
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
   if (!check_small_floats(chooser)) return false;
   if (chooser->op->kind == FUSED_GEMM && !fused_is_reduced(chooser->op))
     chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
-  if (chooser->op->kind == FUSED_GEMM) {
-    if (!choose_gemm(chooser)) return false;
-  } else if (chooser->op->kind == FUSED_ROW) {
-    choose_row(chooser);
-  } else {
-    choose_elementwise(chooser);
-  }
+  if (!choosers[chooser->op->kind](chooser)) return false;
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
+    g_assert(family_has_template(family_of(chooser->op->kind), choice->template_name));
     apply_sets(chooser, choice);
     make_room_for_streams(chooser, choice);
     if (chooser->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;

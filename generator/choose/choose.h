@@ -40,14 +40,15 @@ bool choose_copies_pay(Chooser *chooser, const FusedCopies *copies, const char *
 void choose_few_rows(Chooser *chooser);
 /* --set names what tiles of products have, and kernels that sum along k have not, or mean otherwise. */
 bool choose_tile_forced(const Chooser *chooser);
-bool choose_gemm(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);
 /* Finds variants that can launch one kernel: sets Choice.kernel_of of all. */
 void choose_shared_kernels(Chooser *chooser);
-void choose_row(Chooser *chooser);
-void choose_elementwise(Chooser *chooser);
+/* Choosers, one for each family. */
+#define FAMILY(kind, name, ...) bool choose_##name(Chooser *chooser);
+#include "generator/program/families.def"
+#undef FAMILY
 void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 Choice *choose_open(Chooser *chooser, const char *template_name);
 /* The variant requires: expression is a multiple of `multiple`. Adds to guard and assumptions what is not

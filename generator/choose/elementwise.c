@@ -177,9 +177,9 @@ static bool choose_turned(Chooser *chooser)
   return true;
 }
 
-void choose_elementwise(Chooser *chooser)
+bool choose_elementwise(Chooser *chooser)
 {
-  if (choose_turned(chooser)) return;
+  if (choose_turned(chooser)) return true;
   unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
   while (bytes > element && !fits_registers(chooser->op, bytes / element))
     bytes /= 2;
@@ -192,14 +192,15 @@ void choose_elementwise(Chooser *chooser)
   else
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 bytes / element);
-  if (chooser->n && !chooser->variants[0].guard) return;
+  if (chooser->n && !chooser->variants[0].guard) return true;
   choice = choose_open(chooser, "elementwise");
   choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
   if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
     choice = choose_open(chooser, "elementwise");
     if (require_vectors(chooser, choice, bytes) && !choice->guard) break;
   }
   finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
+  return true;
 }

@@ -17,8 +17,12 @@ static const char *template_of(const FusedRow *row, bool online)
   case ROW_LOG_SOFTMAX: return online ? "softmax_online" : "softmax";
   case ROW_LAYER_NORM: return online ? "layer_norm_online" : "layer_norm";
   case ROW_RMS_NORM: return online ? "rms_norm_online" : "rms_norm";
-  default: return "row_reduce";
+  case ROW_REDUCE_SUM:
+  case ROW_REDUCE_MEAN:
+  case ROW_REDUCE_MAX:
+  case ROW_REDUCE_MIN: break;
   }
+  return "row_reduce";
 }
 
 static void set_reduction(Choice *choice, const FusedRow *row)
@@ -166,13 +170,13 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
     finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
 }
 
-void choose_row(Chooser *chooser)
+bool choose_row(Chooser *chooser)
 {
   const FusedRow *row = &chooser->op->row;
   if (lies_across(chooser->op)) {
     add_across(chooser, true);
     add_across(chooser, false);
-    return;
+    return true;
   }
   if (!online_only(row)) {
     int64_t longest = choose_maximum(chooser, row->columns);
@@ -191,4 +195,5 @@ void choose_row(Chooser *chooser)
   }
   add_variant(chooser, 0, true);
   add_variant(chooser, 0, false);
+  return true;
 }

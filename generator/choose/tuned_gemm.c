@@ -31,7 +31,7 @@ void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, Tune
 /* Operations of an instruction or two, which no tile notices. */
 static bool is_light(const FusedStep *step)
 {
-  switch (step->op) {
+  switch ((unsigned)step->op) {
   case ONNX_Add:
   case ONNX_Sub:
   case ONNX_Mul:

@@ -12,10 +12,17 @@ static void put_type(GString *name, NumberType type, NumberType *last)
 static void put_types(GString *name, const FusedOperator *op)
 {
   NumberType last = NUMBER_TYPE_COUNT;
-  bool product = op->kind == FUSED_GEMM;
-  if (product) put_type(name, op->gemm.a_type, &last);
-  if (product) put_type(name, op->gemm.b_type, &last);
-  if (!product && op->n_inputs) put_type(name, op->inputs[0].tensor->type, &last);
+  switch (op->kind) {
+  case FUSED_GEMM:
+    put_type(name, op->gemm.a_type, &last);
+    put_type(name, op->gemm.b_type, &last);
+    break;
+  case FUSED_ROW:
+  case FUSED_ELEMENTWISE:
+    if (op->n_inputs) put_type(name, op->inputs[0].tensor->type, &last);
+    break;
+  case FUSED_KIND_COUNT: break;
+  }
   if (op->n_outputs) put_type(name, op->outputs[0].tensor->type, &last);
 }
 
@@ -29,18 +36,23 @@ static void put_extent(GString *name, const char *letter, const Symbolic *extent
 static void put_extents(GString *name, const FusedOperator *op)
 {
   g_autoptr(GString) extents = g_string_new(NULL);
-  if (op->kind == FUSED_GEMM) {
+  switch (op->kind) {
+  case FUSED_GEMM:
     for (unsigned d = 0; d < op->gemm.n_batch; d++)
       put_extent(extents, "b", op->dims[d]);
     put_extent(extents, "m", op->gemm.m);
     put_extent(extents, "n", op->gemm.n);
     put_extent(extents, "k", op->gemm.k);
-  } else if (op->kind == FUSED_ROW) {
+    break;
+  case FUSED_ROW:
     put_extent(extents, "r", op->row.rows);
     put_extent(extents, "c", op->row.columns);
-  } else {
+    break;
+  case FUSED_ELEMENTWISE:
     for (unsigned d = 0; d < op->rank; d++)
       put_extent(extents, extents->len ? "x" : "n", op->dims[d]);
+    break;
+  case FUSED_KIND_COUNT: break;
   }
   if (extents->len) g_string_append_printf(name, "_%s", extents->str);
 }

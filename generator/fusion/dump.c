@@ -101,8 +101,12 @@ static void append_operator(GString *text, const FusedOperator *fused)
   g_string_append_printf(text, "%u %s: %s over ", fused->index, fused->name, family_of(fused->kind)->name);
   append_list(text, "", fused->dims, fused->rank);
   g_string_append_c(text, '\n');
-  if (fused->kind == FUSED_GEMM) append_gemm(text, fused);
-  if (fused->kind == FUSED_ROW) append_row(text, fused);
+  switch (fused->kind) {
+  case FUSED_GEMM: append_gemm(text, fused); break;
+  case FUSED_ROW: append_row(text, fused); break;
+  case FUSED_ELEMENTWISE:
+  case FUSED_KIND_COUNT: break;
+  }
   for (unsigned i = 0; i < fused->n_inputs; i++) {
     const FusedGemm *gemm = &fused->gemm;
     bool operand =

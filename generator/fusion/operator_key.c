@@ -59,7 +59,7 @@ static void put_expression(Writer *writer, const Symbolic *expression)
 {
   if (!expression) return put_text(writer, "none");
   put(writer, expression->kind);
-  switch (expression->kind) {
+  switch ((unsigned)expression->kind) {
   case SYMBOLIC_CONSTANT: put(writer, expression->value); break;
   case SYMBOLIC_SYMBOL: put_name(writer, writer->symbols, expression->name, false, 0); break;
   case SYMBOLIC_ALIGN: put_name(writer, writer->tensors, expression->name, true, 0); break;
@@ -187,8 +187,12 @@ OperatorKey *operator_key(const FusedOperator *op, const Graph *graph)
   put_text(&writer, op->chain);
   put_expressions(&writer, op->dims, op->rank);
   if (op->anchor) put_anchor(&writer, op->anchor);
-  if (op->kind == FUSED_GEMM) put_gemm(&writer, &op->gemm);
-  if (op->kind == FUSED_ROW) put_row(&writer, &op->row);
+  switch (op->kind) {
+  case FUSED_GEMM: put_gemm(&writer, &op->gemm); break;
+  case FUSED_ROW: put_row(&writer, &op->row); break;
+  case FUSED_ELEMENTWISE:
+  case FUSED_KIND_COUNT: break;
+  }
   put(&writer, op->n_inputs);
   for (unsigned i = 0; i < op->n_inputs; i++)
     put_input(&writer, &op->inputs[i], op->rank);

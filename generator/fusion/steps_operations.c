@@ -63,8 +63,9 @@ static bool varies(const FusedOperator *op, const FusedOperand *operand, const b
     for (unsigned d = 0; d < op->rank; d++)
       if (!symbolic_equals(op->inputs[operand->index].strides[d], 0)) return true;
     return false;
-  default: return true;
+  case OPERAND_ANCHOR: return true;
   }
+  return true;
 }
 
 double steps_operations(const FusedOperator *op)

@@ -7,7 +7,7 @@
 
 static bool is_wide(const GraphNode *node)
 {
-  switch (node->op->id) {
+  switch ((unsigned)node->op->id) {
   case ONNX_Sum:
   case ONNX_Mean:
   case ONNX_Max:

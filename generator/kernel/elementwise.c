@@ -244,7 +244,7 @@ static IrValue *add_flat(KernelBuild *build, const char *side, unsigned position
   return value;
 }
 
-bool kernel_write_elementwise(KernelBuild *build)
+static bool write_flat(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
@@ -274,4 +274,10 @@ bool kernel_write_elementwise(KernelBuild *build)
   store_outputs(&scope);
   scope_close(&scope, NULL);
   return true;
+}
+
+bool kernel_write_elementwise(KernelBuild *build)
+{
+  bool tiles = g_str_equal(build->choice->template_name, "transpose");
+  return tiles ? kernel_write_transpose(build) : write_flat(build);
 }

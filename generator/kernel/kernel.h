@@ -139,7 +139,8 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
 IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
 
 StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
-bool kernel_write_gemm(KernelBuild *build);
-bool kernel_write_row(KernelBuild *build);
-bool kernel_write_elementwise(KernelBuild *build);
-bool kernel_write_transpose(KernelBuild *build);
+/* Writers, one for each family: what the template leaves to the graph. */
+#define FAMILY(kind, name, ...) bool kernel_write_##name(KernelBuild *build);
+#include "generator/program/families.def"
+#undef FAMILY
+bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */

@@ -248,7 +248,7 @@ static IrExpr *write_special(StepWriter *writer, const FusedStep *step, IrExpr *
 {
   IrModule *module = writer->builder->module;
   *special = true;
-  switch (step->op) {
+  switch ((unsigned)step->op) {
   case ONNX_Cast: return write_cast(writer, step, operands[0]);
   case ONNX_Identity: return operands[0];
   case ONNX_Clip: return write_clip(writer, step, operands);

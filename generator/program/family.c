@@ -1,4 +1,5 @@
 #include "generator/program/family.h"
+#include <string.h>
 
 #define FAMILY(kind, name, ...)                                                                              \
   bool match_##name(const Program *program, FusedOperator *fused, const char **why);
@@ -14,6 +15,14 @@ static const Family families[FUSED_KIND_COUNT] = {
 const Family *family_of(FusedKind kind)
 {
   return &families[kind];
+}
+
+bool family_has_template(const Family *family, const char *name)
+{
+  size_t length = strlen(name);
+  for (const char *at = family->templates; (at = strstr(at, name)); at += length)
+    if ((at == family->templates || at[-1] == ' ') && (at[length] == ' ' || !at[length])) return true;
+  return false;
 }
 
 FusedOperator *family_match(const Program *program, GError **error)

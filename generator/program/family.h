@@ -12,6 +12,7 @@ typedef struct Family {
 } Family;
 
 const Family *family_of(FusedKind kind);
+bool family_has_template(const Family *family, const char *name);
 /* The first family that takes the program. NULL and *error ("no family matches a contraction with a gathered
  * operand", ERROR_UNSUPPORTED, at the node that makes it so) if there is none. */
 FusedOperator *family_match(const Program *program, GError **error);

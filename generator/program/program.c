@@ -41,8 +41,11 @@ NumberType program_compute(NumberType type)
   switch (number_class(type)) {
   case NUMBER_FLOAT: return type == NUMBER_F64 ? NUMBER_F64 : NUMBER_F32;
   case NUMBER_BOOLEAN: return NUMBER_BOOL;
-  default: return number_bits(type) == 64 ? NUMBER_S64 : NUMBER_S32;
+  case NUMBER_SIGNED:
+  case NUMBER_UNSIGNED:
+  case NUMBER_BITS: break;
   }
+  return number_bits(type) == 64 ? NUMBER_S64 : NUMBER_S32;
 }
 
 /* ---- expressions of axes ---- */

@@ -1,0 +1,348 @@
+/* What all writers of kernels need: run-time scalars, tensors, and the steps of a fused operator in a sub-kernel.
+ * The dispatcher that calls the writers is kernel.c. */
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+#include <string.h>
+
+/* ---- Run-time scalars ---- */
+
+/* What divides a number that both divide; the larger where that would be too large to matter. */
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+  int64_t x = a, y = b, product;
+  while (y) {
+    int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x && !__builtin_mul_overflow(a / x, b, &product) && product <= G_MAXINT32 ? product : MAX(a, b);
+}
+
+static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expression)
+{
+  int64_t least, most, multiple = symbolic_multiple(expression, &build->graph->facts);
+  symbolic_range(expression, &build->graph->facts, &least, &most);
+  for (unsigned i = 0; i < build->choice->n_assumptions; i++) {
+    const Assumption *assumption = &build->choice->assumptions[i];
+    if (!symbolic_same(assumption->expression, expression)) continue;
+    if (assumption->multiple > 1) multiple = common_multiple(MAX(multiple, 1), assumption->multiple);
+    if (assumption->maximum > 0) most = MIN(most, assumption->maximum);
+  }
+  dim->multiple = multiple > 1 ? multiple : 0;
+  dim->maximum = most > 0 && most < SYMBOLIC_DIMENSION_MAX ? most : 0;
+}
+
+IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type)
+{
+  int64_t value;
+  if (symbolic_is_constant(expression, &value)) return ir_int(build->module, value);
+  GHashTableIter iterator;
+  gpointer name, known;
+  g_hash_table_iter_init(&iterator, build->dims);
+  while (g_hash_table_iter_next(&iterator, &name, &known))
+    if (symbolic_same(known, expression)) return ir_dim(build->module, name);
+  char *fresh = arena_strdup(build->module->arena, hint);
+  for (unsigned i = 1; ir_dim_find(build->kernel, fresh); i++)
+    fresh = arena_printf(build->module->arena, "%s%u", hint, i);
+  IrDim *dim = ir_dim_new(build->kernel, fresh, type);
+  apply_facts(build, dim, expression);
+  g_hash_table_insert(build->dims, fresh, (gpointer)expression);
+  return ir_dim(build->module, fresh);
+}
+
+typedef struct {
+  const char *name;
+  IrExpr *with;
+  IrModule *module;
+} DimReplacement;
+
+static IrExpr *replace_leaf(const IrExpr *leaf, void *data)
+{
+  DimReplacement *replacement = data;
+  return leaf->kind == EXPR_DIM && g_str_equal(leaf->name, replacement->name) ? replacement->with : NULL;
+}
+
+static void replace_in_op(IrOp *op, void *data)
+{
+  DimReplacement *replacement = data;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    op->operands[i] = ir_expr_map(replacement->module, op->operands[i], replace_leaf, data);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    if (op->attributes[i].value)
+      op->attributes[i].value = ir_expr_map(replacement->module, op->attributes[i].value, replace_leaf, data);
+}
+
+static void replace_in_type(IrType *type, DimReplacement *replacement)
+{
+  for (unsigned d = 0; d < type->rank; d++) {
+    type->dims[d] = ir_expr_map(replacement->module, type->dims[d], replace_leaf, replacement);
+    if (type->strides[d])
+      type->strides[d] = ir_expr_map(replacement->module, type->strides[d], replace_leaf, replacement);
+  }
+}
+
+static void drop_dim(IrFunction *kernel, const char *name)
+{
+  for (unsigned i = 0; i < kernel->n_dims; i++)
+    if (g_str_equal(kernel->dims[i].name, name)) {
+      memmove(&kernel->dims[i], &kernel->dims[i + 1], (kernel->n_dims - i - 1) * sizeof *kernel->dims);
+      kernel->n_dims--;
+      return;
+    }
+}
+
+void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression)
+{
+  int64_t value;
+  if (!symbolic_is_constant(expression, &value)) {
+    g_hash_table_insert(build->dims, (gpointer)name, (gpointer)expression);
+    apply_facts(build, (IrDim *)ir_dim_find(build->kernel, name), expression);
+    return;
+  }
+  DimReplacement replacement = {name, ir_int(build->module, value), build->module};
+  ir_region_visit(build->kernel->body, replace_in_op, &replacement);
+  for (unsigned i = 0; i < build->kernel->n_parameters; i++)
+    replace_in_type(&build->kernel->parameters[i]->type, &replacement);
+  drop_dim(build->kernel, name);
+}
+
+const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const IrExpr *expr)
+{
+  const Symbolic *a, *b;
+  switch ((unsigned)expr->kind) {
+  case EXPR_INT: return symbolic_constant(arena, expr->integer);
+  case EXPR_DIM: return g_hash_table_lookup(build->dims, expr->name);
+  case EXPR_BINARY: {
+    static const SymbolicKind kinds[OPERATOR_COUNT] = {[OPERATOR_ADD] = SYMBOLIC_ADD,
+                                                       [OPERATOR_SUB] = SYMBOLIC_SUB,
+                                                       [OPERATOR_MUL] = SYMBOLIC_MUL,
+                                                       [OPERATOR_DIV] = SYMBOLIC_DIV,
+                                                       [OPERATOR_MOD] = SYMBOLIC_MOD};
+    a = kernel_symbolic(build, arena, expr->items[0]);
+    b = kernel_symbolic(build, arena, expr->items[1]);
+    return a && b && kinds[expr->operator_] ? symbolic_binary(arena, kinds[expr->operator_], a, b) : NULL;
+  }
+  case EXPR_CALL: {
+    if (expr->n != 2) return NULL;
+    SymbolicKind kind = g_str_equal(expr->name, "ceil_div") ? SYMBOLIC_CEIL_DIV
+                        : g_str_equal(expr->name, "min")    ? SYMBOLIC_MIN
+                        : g_str_equal(expr->name, "max")    ? SYMBOLIC_MAX
+                                                            : SYMBOLIC_CONSTANT;
+    if (kind == SYMBOLIC_CONSTANT) return NULL;
+    a = kernel_symbolic(build, arena, expr->items[0]);
+    b = kernel_symbolic(build, arena, expr->items[1]);
+    return a && b ? symbolic_binary(arena, kind, a, b) : NULL;
+  }
+  default: return NULL;
+  }
+}
+
+/* ---- Tensors ---- */
+
+static void describe_tensor(KernelBuild *build, IrType *type, const char *name, const GraphTensor *tensor,
+                            unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides)
+{
+  type->kind = TYPE_TENSOR;
+  type->count = 1;
+  type->element = tensor->type;
+  type->rank = rank;
+  type->align = MAX(tensor->align, build->choice->align);
+  for (unsigned d = 0; d < rank; d++) {
+    bool broadcast = symbolic_equals(strides[d], 0);
+    char *hint = arena_printf(build->module->arena, "%s_stride%u", name, d);
+    type->dims[d] = broadcast ? ir_int(build->module, 1) : kernel_dim(build, dims[d], "extent", NUMBER_S32);
+    type->strides[d] = kernel_dim(build, strides[d], hint, NUMBER_S64);
+  }
+}
+
+static bool is_input(const FusedOperator *op, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (op->inputs[i].tensor == tensor) return true;
+  return false;
+}
+
+/* Letters, since numbers tell values of one name apart: in_a, in_b, .. in_z, in_ba, ... */
+static char *name_by_position(KernelBuild *build, const char *side, unsigned position)
+{
+  char *letters = arena_strdup(build->module->arena, "");
+  do {
+    letters = arena_printf(build->module->arena, "%c%s", 'a' + position % 26, letters);
+    position /= 26;
+  } while (position);
+  return arena_printf(build->module->arena, "%s_%s", side, letters);
+}
+
+IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                           unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides)
+{
+  char *name = name_by_position(build, side, position);
+  IrType type = {0};
+  describe_tensor(build, &type, name, tensor, rank, dims, strides);
+  /* only products read tf32 as such; a result is rounded to it, so that a product may follow */
+  if (type.element == NUMBER_TF32 && is_input(build->op, tensor)) type.element = NUMBER_F32;
+  g_hash_table_insert(build->tensors, name, (gpointer)tensor);
+  return ir_parameter_new(build->kernel, name, type);
+}
+
+/* `output`: NULL for an input. */
+static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTensor *tensor,
+                            const Symbolic *const *strides, const FusedOutput *output, unsigned lead)
+{
+  const FusedOperator *op = build->op;
+  const Symbolic *all_dims[FUSED_MAX_RANK + 3], *all_strides[FUSED_MAX_RANK + 3];
+  for (unsigned d = 0; d < lead; d++) {
+    all_dims[d] = symbolic_constant(build->expressions, 1);
+    all_strides[d] = symbolic_constant(build->expressions, 0);
+  }
+  memcpy(all_dims + lead, op->dims, op->rank * sizeof *all_dims);
+  memcpy(all_strides + lead, strides, op->rank * sizeof *all_strides);
+  if (output && output->reduced) {
+    const Symbolic **parts = &all_dims[lead + op->rank - (output->by_rows ? 2 : 1)];
+    int64_t width = output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
+    *parts = symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, width));
+  }
+  return kernel_add_tensor(build, output ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor, op->rank + lead,
+                           all_dims, all_strides);
+}
+
+void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead)
+{
+  const FusedOperator *op = build->op;
+  unsigned skip_dual = op->kind == FUSED_GEMM && op->gemm.dual ? op->gemm.b2 : G_MAXUINT;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (i != skip_a && i != skip_b && i != skip_dual)
+      build->inputs[i] = add_operand(build, i, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    build->outputs[i] =
+        add_operand(build, i, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i], lead);
+}
+
+/* ---- Steps in a sub-kernel ---- */
+
+bool scope_open(StepScope *scope, KernelBuild *build, const char *name)
+{
+  const FusedOperator *op = build->op;
+  Arena *arena = build->module->arena;
+  scope->build = build;
+  scope->function = ir_function_new(build->module, name, false);
+  scope->builder = ir_builder_at_end(scope->function->body);
+  scope->step_values = arena_new_array(arena, IrExpr *, op->n_steps + 1);
+  scope->input_values = arena_new_array(arena, IrExpr *, op->n_inputs + 1);
+  scope->tensors = arena_new_array(arena, IrValue *, op->n_inputs + op->n_outputs + 1);
+  return true;
+}
+
+typedef struct {
+  const char *callee;
+  IrModule *module;
+  GPtrArray *tensors;
+} CallExtension;
+
+static void extend_call(IrOp *op, void *data)
+{
+  CallExtension *extension = data;
+  if (op->code != OP_CALL || op->operands[0]->kind != EXPR_PARAMETER ||
+      !g_str_equal(op->operands[0]->name, extension->callee))
+    return;
+  unsigned more = extension->tensors->len;
+  IrExpr **operands = arena_new_array(extension->module->arena, IrExpr *, op->n_operands + more);
+  memcpy(operands, op->operands, op->n_operands * sizeof *operands);
+  for (unsigned i = 0; i < more; i++)
+    operands[op->n_operands + i] = ir_value(extension->module, extension->tensors->pdata[i]);
+  op->operands = operands;
+  op->n_operands += more;
+}
+
+void scope_add_tensors(StepScope *scope)
+{
+  KernelBuild *build = scope->build;
+  const FusedOperator *op = build->op;
+  g_autoptr(GPtrArray) tensors = g_ptr_array_new();
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    IrValue *tensor = i < op->n_inputs ? build->inputs[i] : build->outputs[i - op->n_inputs];
+    if (!tensor) continue;
+    scope->tensors[i] = ir_parameter_new(scope->function, tensor->name, tensor->type);
+    g_ptr_array_add(tensors, tensor);
+  }
+  CallExtension extension = {scope->function->name, build->module, tensors};
+  ir_region_visit(build->kernel->body, extend_call, &extension);
+}
+
+void scope_close(StepScope *scope, IrExpr *result)
+{
+  IrFunction *function = scope->function, *kernel = scope->build->kernel;
+  IrModule *module = scope->build->module;
+  if (result) {
+    function->results = arena_memdup(module->arena, &result->value->type, sizeof(IrType));
+    function->n_results = 1;
+    ir_emit(&scope->builder, OP_RETURN, 1, result);
+  } else {
+    ir_emit_array(&scope->builder, OP_RETURN, 0, NULL);
+  }
+  for (unsigned i = 0; i < kernel->n_dims; i++)
+    if (!ir_dim_find(function, kernel->dims[i].name))
+      ir_dim_new(function, kernel->dims[i].name, kernel->dims[i].type);
+}
+
+IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent)
+{
+  const IrValue *tensor = scope->tensors[input];
+  IrType type = ir_tile(scope->build->module, tensor->type.element, 2, extent, NULL);
+  return ir_emit_value(&scope->builder, OP_LOAD, type, tensor->name, 1, access);
+}
+
+IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
+{
+  IrModule *module = scope->build->module;
+  switch (operand->kind) {
+  case OPERAND_ABSENT: return NULL;
+  case OPERAND_INPUT:
+    if (!scope->input_values[operand->index])
+      scope->input_values[operand->index] = scope->load(scope, operand->index);
+    return scope->input_values[operand->index];
+  case OPERAND_STEP: return scope->step_values[operand->index];
+  case OPERAND_ANCHOR: return operand->index ? scope->second_anchor : scope->anchor;
+  case OPERAND_IMMEDIATE:
+    return number_class(operand->type) == NUMBER_FLOAT ? ir_float(module, operand->immediate)
+                                                       : ir_int(module, (int64_t)operand->immediate);
+  }
+  return NULL;
+}
+
+/* A constant among operands takes the form of the type it is computed in. */
+static IrExpr *in_compute_form(IrModule *module, IrExpr *value, NumberType compute)
+{
+  if (value && value->kind == EXPR_INT && number_class(compute) == NUMBER_FLOAT)
+    return ir_float(module, (double)value->integer);
+  if (value && value->kind == EXPR_FLOAT && number_class(compute) != NUMBER_FLOAT)
+    return ir_int(module, (int64_t)value->number);
+  return value;
+}
+
+StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
+{
+  return (StepWriter){.builder = builder,
+                      .library = build->math_fast,
+                      .narrow = build->math_narrow,
+                      .fast = build->fast,
+                      .error = build->error};
+}
+
+bool scope_write_steps(StepScope *scope, bool prologue)
+{
+  KernelBuild *build = scope->build;
+  const FusedOperator *op = build->op;
+  StepWriter writer = kernel_steps(build, &scope->builder);
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    const FusedStep *step = &op->steps[i];
+    if (step->prologue != prologue) continue;
+    IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
+    for (unsigned j = 0; j < step->n_operands; j++)
+      operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);
+    scope->builder.mark = step->node ? step->node->mark : (Mark){0};
+    scope->step_values[i] = step_write(&writer, step, operands);
+    if (!scope->step_values[i]) return false;
+  }
+  return true;
+}

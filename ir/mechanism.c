@@ -253,6 +253,12 @@ bool ir_is_grouped_product(const IrOp *op)
   return mechanism && mechanism->completion == COMPLETES_WARPGROUP_GROUP;
 }
 
+bool ir_completes(const IrOp *op, MechanismCompletion completion)
+{
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  return mechanism && mechanism->completion == completion;
+}
+
 bool ir_is_asynchronous_product(const IrOp *op)
 {
   const Mechanism *mechanism = op->code == OP_MMA ? ir_mechanism_of(op) : NULL;

@@ -125,6 +125,8 @@ bool ir_mechanism_kind(const IrOp *op, MechanismKind *kind);
 bool mechanism_is_asynchronous(const Mechanism *mechanism);
 /* A product that its threads commit and wait for in groups. */
 bool ir_is_grouped_product(const IrOp *op);
+/* Does the op name a mechanism that completes so? */
+bool ir_completes(const IrOp *op, MechanismCompletion completion);
 /* A product that goes on while its threads do, however they learn of its end. */
 bool ir_is_asynchronous_product(const IrOp *op);
 /* A copy that each thread commits and waits for in groups. */

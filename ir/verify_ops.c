@@ -127,6 +127,8 @@ static void check_elementwise(Verifier *verifier, const IrOp *op)
   for (unsigned i = 0; i < op->n_operands; i++) {
     IrType operand = type_of(verifier, op->operands[i]);
     check_broadcast(verifier, op, &operand, result);
+    if (ir_place_of(&operand) == IN_ACCUMULATORS)
+      fault(verifier, op, "place", "an operand lies in accumulator memory: `get` it first");
     if (op->code == OP_SELECT && i == 0) {
       if (!is_truth(&operand)) fault(verifier, op, "element-type", "the condition of `select` must be bool");
       continue;

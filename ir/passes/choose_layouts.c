@@ -6,12 +6,14 @@
  *        reductions that cross warps; threads of the launch where a product decides them
  * breaks nothing
  *
- * Accumulators come first: their layout is the product instruction's. Every tile of the same shape takes it,
+ * Accumulators come first: their layout is the product instruction's (of one that keeps sums in memory of its own,
+ * that of the registers in which they are read; the sum itself gets `cells`, and a `get` in front of each reader). Every tile of the same shape takes it,
  * a row or column vector takes its slice, so elementwise code needs no conversion. Shapes that no product
  * fixes are spread over the block by vectors as wide as all their accesses allow. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/place_sums.h"
 #include "ir/resources.h"
 
 typedef struct {
@@ -237,7 +239,7 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
   case ACCUMULATOR_WARP: return place_warps(placement, mma, m, n);
   case ACCUMULATOR_MEMORY:
     set_threads(placement, mechanism->warps * WARP_LANES);
-    return layout_cells(placement->module->arena, m, n, mechanism->warps);
+    return layout_rows(placement->module->arena, m, n, mechanism->warps); /* as it is read: place_sums */
   case ACCUMULATOR_THREAD: return place_threads(placement, mma, m, n);
   default: return NULL;
   }
@@ -565,6 +567,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
   for (unsigned i = 0; i < ops->len; i++)
     place_parts(&placement, ops->pdata[i]);
   if (!place_registers(&placement)) return false;
+  place_sums(module, ops);
   place_accesses(&placement);
   for (unsigned i = 0; i < ops->len; i++)
     if (((IrOp *)ops->pdata[i])->code == OP_REDUCE) place_exchange(&placement, ops->pdata[i]);

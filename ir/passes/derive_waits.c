@@ -1,8 +1,9 @@
 /* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
  *
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
- * gives  commit and wait_group for asynchronous copies and products, the products fence, slots released
- *        after the wait that covers their last reader
+ * gives  commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
+ *        are done, that barrier and its awaits), the products fence, slots released after the wait that covers
+ *        their last reader
  * breaks nothing
  *
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
@@ -28,6 +29,8 @@
 
 typedef struct {
   IrModule *module;
+  const char *barrier; /* at which products arrive, or NULL */
+  IrExpr *phase;       /* that the role at hand waits for, or NULL */
 } Waits;
 
 static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const char *kind, int pending)
@@ -308,13 +311,73 @@ static void wait_products(Waits *waits, IrRegion *region)
   }
 }
 
+/* ---- Products that arrive at a barrier when they are done ---- */
+
+/* One barrier for all of a kernel's, at which each warp that issues makes an arrival. */
+static void declare_barrier(Waits *waits, const IrOp *product)
+{
+  if (waits->barrier) return;
+  IrModule *module = waits->module;
+  IrRegion *body = product->parent->function->body;
+  IrBuilder builder = ir_builder_before(body->first);
+  builder.mark = product->mark;
+  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
+  barrier->symbol = ir_symbol_unique(product->parent->function, "products");
+  ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, 1));
+  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, MAX(1, ir_mechanism_of(product)->warps)));
+  waits->barrier = barrier->symbol;
+}
+
+/* The phase that a role waits for next: it turns from wait to wait. */
+static IrExpr *phase_of(Waits *waits, const IrOp *product)
+{
+  if (waits->phase) return waits->phase;
+  IrModule *module = waits->module;
+  const IrOp *role = product->parent->owner;
+  while (role && role->code != OP_ROLE)
+    role = role->parent->owner;
+  IrBuilder builder =
+      ir_builder_before(role ? role->regions[0]->first : product->parent->function->body->first);
+  builder.mark = product->mark;
+  IrOp *op = ir_emit(&builder, OP_VAR, 1, ir_int(module, 0));
+  IrValue *phase = ir_result(op, "phase", ir_scalar(NUMBER_S32));
+  phase->variable = true;
+  return waits->phase = ir_value(module, phase);
+}
+
+/* Products that follow one another are waited for together, in their own iteration: what stands behind them, the
+ * slot's release first, finds them done. */
+static void wait_phases(Waits *waits, IrRegion *region)
+{
+  IrModule *module = waits->module;
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (!ir_completes(op, COMPLETES_BARRIER_PHASE) ||
+        (op->next && ir_completes(op->next, COMPLETES_BARRIER_PHASE)))
+      continue;
+    declare_barrier(waits, op);
+    IrExpr *phase = phase_of(waits, op);
+    IrExpr *barrier = ir_index(module, ir_symbol(module, waits->barrier), 1, ir_int(module, 0));
+    IrBuilder after = ir_builder_after(op);
+    after.mark = op->mark;
+    IrOp *commit = emit_group(waits, &after, OP_COMMIT, "products", 0);
+    ir_attribute_set(commit, ATTR_BARRIER, barrier);
+    ir_attribute_set(commit, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
+    IrOp *await = ir_emit(&after, OP_AWAIT, 1, barrier);
+    ir_attribute_set(await, ATTR_PARITY, phase);
+    op = ir_emit(&after, OP_SET, 2, phase, ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)));
+  }
+}
+
 static void visit_regions(Waits *waits, IrRegion *region)
 {
   wait_copies(waits, region);
   wait_products(waits, region);
-  for (IrOp *op = region->first; op; op = op->next)
+  wait_phases(waits, region);
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (op->code == OP_ROLE) *waits = (Waits){.module = waits->module}; /* its own barrier and phase */
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_regions(waits, op->regions[i]);
+  }
 }
 
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error)

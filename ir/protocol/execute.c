@@ -186,7 +186,8 @@ static bool product_registers(Machine *m, Agent *agent, const Step *step)
   for (unsigned i = 0; i < 2; i++) {
     if (op->operands[i]->kind != EXPR_VALUE) continue;
     unsigned id = op->operands[i]->value->id;
-    if (agent->touched[id] > agent->product_fence || !agent->product_fence) {
+    bool fenced = agent->product_fence && agent->touched[id] <= agent->product_fence;
+    if (!fenced && ir_place_of(&op->operands[i]->value->type) != IN_ACCUMULATORS) {
       g_autofree char *name = agent_name(m, agent);
       machine_fault(
           m, agent, step, "missing-fence", "`fence products` between ordinary instructions and the product",
@@ -388,6 +389,30 @@ static bool execute_expect(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
+/* The agent's groups of products whose arrivals ended phases of a barrier are done when it has waited for the phase. */
+static void complete_products(Machine *m, Agent *agent, const Barrier *barrier)
+{
+  unsigned done = (unsigned)MIN((Tick)agent->committed[1], barrier->phase);
+  if (agent->product_barrier != barrier || done <= agent->completed[1]) return;
+  agent->completed[1] = done;
+  memory_complete(m, agent, HOW_PRODUCT, done);
+}
+
+/* Closes a group; where it arrives at a barrier, it does so when it is done, which nobody may rely on before the
+ * phase has ended. */
+static bool execute_commit(Machine *m, Agent *agent, const Step *step)
+{
+  if (step->by != BY_ROLE || agent_leads(agent)) agent->committed[step->family]++;
+  if (!step->barrier.family) return true;
+  unsigned count = active_by(agent, step->by);
+  Barrier *barrier = barrier_at(m, agent, &step->barrier, agent->block, step);
+  if (!barrier || !count) return barrier != NULL;
+  agent->product_barrier = barrier;
+  if (!barrier_arrive(m, agent, step, barrier, count, 0)) return false;
+  agent->clock[agent->index]++;
+  return true;
+}
+
 static bool execute_await(Machine *m, Agent *agent, const Step *step)
 {
   Barrier *barrier = barrier_at(m, agent, &step->barrier, agent->block, step);
@@ -395,6 +420,7 @@ static bool execute_await(Machine *m, Agent *agent, const Step *step)
   unsigned parity = (unsigned)evaluate_uniform(m, agent, step->scalar[0], 0) & 1;
   if (agent->woken) {
     agent->woken = false;
+    complete_products(m, agent, barrier);
     return true;
   }
   if (!barrier_passed(barrier, parity)) {
@@ -404,6 +430,7 @@ static bool execute_await(Machine *m, Agent *agent, const Step *step)
     return false;
   }
   clock_join(agent->clock, barrier->last, m->width);
+  complete_products(m, agent, barrier);
   return true;
 }
 
@@ -570,9 +597,7 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
   case OP_PUT:
   case OP_GET: execute_transfer(m, agent, step); return true;
   case OP_MMA: execute_mma(m, agent, step); return true;
-  case OP_COMMIT:
-    if (step->by != BY_ROLE || agent_leads(agent)) agent->committed[step->family]++;
-    return true;
+  case OP_COMMIT: execute_commit(m, agent, step); return true;
   case OP_WAIT_GROUP: return execute_wait_group(m, agent, step);
   case OP_SYNC:
   case OP_SYNC_ARRIVE: return execute_sync(m, agent, step);

@@ -393,6 +393,7 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->family = group_family(op);
     step->bytes = ir_attribute_int(op, ATTR_PENDING, 0);
     step->flag = ir_attribute(op, ATTR_READ) != NULL;
+    if (ir_attribute(op, ATTR_BARRIER)) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
     return true;
   case OP_SYNC:
   case OP_SYNC_ARRIVE:

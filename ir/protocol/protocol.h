@@ -259,8 +259,9 @@ typedef struct Agent {
   unsigned *rounds; /* by step: times run */
   Tick *clock, *fence_clock;
   unsigned operations, product_fence;
-  unsigned committed[3], completed[3]; /* groups of copies, products, stores */
-  unsigned read_groups;                /* store groups whose sources are read */
+  const struct Barrier *product_barrier; /* at which its products arrive, or NULL */
+  unsigned committed[3], completed[3];   /* groups of copies, products, stores */
+  unsigned read_groups;                  /* store groups whose sources are read */
   unsigned *accumulates, *operand,
       *touched;    /* by value: product group; operation of the last ordinary access */
   GArray *pending; /* Pending */

@@ -383,8 +383,9 @@ void ir_region_visit(IrRegion *region, void (*visit)(IrOp *, void *), void *data
 /* Do operands or attributes of an op or of what is in its regions, or of a region's ops, read the value? */
 bool ir_op_uses(IrOp *op, const IrValue *value);
 bool ir_region_uses(IrRegion *region, const IrValue *value);
-unsigned ir_number_values(IrFunction *function); /* gives dense ids and unique names; returns how many */
-void ir_name_values(IrFunction *function);       /* makes value names unique: the first keeps its name */
+unsigned ir_number_values(IrFunction *function);  /* gives dense ids and unique names; returns how many */
+unsigned ir_give_ids(const IrFunction *function); /* the ids alone: what is made later has none */
+void ir_name_values(IrFunction *function);        /* makes value names unique: the first keeps its name */
 /* A symbol that nothing in the function declares yet: the hint, or the hint and a number. */
 const char *ir_symbol_unique(const IrFunction *function, const char *hint);
 /* The `tile` of a channel's slot by its name, or NULL. */

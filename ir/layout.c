@@ -93,6 +93,7 @@ bool layout_equal(const Layout *a, const Layout *b)
   if (a->swizzle_bits && (a->swizzle_base != b->swizzle_base || a->swizzle_shift != b->swizzle_shift))
     return false;
   if (a->row_pad && first_offset_size(a) != first_offset_size(b)) return false;
+  if (a->n == b->n && !memcmp(a->modes, b->modes, a->n * sizeof *a->modes)) return true;
   for (LayoutPlace place = 0; place < PLACE_COUNT; place++) {
     LayoutMode x[LAYOUT_MAX_MODES], y[LAYOUT_MAX_MODES];
     unsigned n = normalise(a, place, x);

@@ -11,7 +11,7 @@ typedef struct Set {
 } Set;
 
 typedef struct Live {
-  GHashTable *first; /* IrValue* -> number of its first register + 1 */
+  unsigned *first;   /* by value id: number of its first register + 1; 0: it has none */
   GArray *units;     /* unsigned char: what each register costs */
   unsigned words;    /* of a set */
   GArray *pressures; /* IrPressure */
@@ -34,7 +34,7 @@ static void number_value(Live *live, const IrValue *value)
 {
   unsigned n = MAX(value->type.count, 1);
   unsigned char units = cost_of(value);
-  g_hash_table_insert(live->first, (gpointer)value, GUINT_TO_POINTER(live->units->len + 1));
+  live->first[value->id] = live->units->len + 1;
   for (unsigned i = 0; i < n; i++)
     g_array_append_val(live->units, units);
 }
@@ -112,7 +112,7 @@ static bool registers_of(const Live *live, const IrExpr *expr, unsigned *first, 
   int64_t low, high;
   const IrExpr *base = expr->kind == EXPR_INDEX ? expr->items[0] : expr;
   if (base->kind != EXPR_VALUE) return false;
-  unsigned number = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, base->value));
+  unsigned number = live->first[base->value->id];
   if (number == 0) return false; /* a tensor */
   *first = number - 1;
   *n = MAX(base->value->type.count, 1);
@@ -178,7 +178,7 @@ static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
   for (unsigned i = op->code == OP_FOR; i < op->n_operands; i++) /* bound and step are read every iteration */
     use(live, op->operands[i], head, true);
   for (unsigned i = 0; i < op->regions[0]->n_arguments; i++) {
-    unsigned first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->regions[0]->arguments[i])) - 1;
+    unsigned first = live->first[op->regions[0]->arguments[i]->id] - 1;
     mark(live, head, first, 1, true);
   }
   g_array_append_val(live->exits, after);
@@ -194,7 +194,7 @@ static void walk_loop(Live *live, const IrOp *op, Set *set, unsigned part)
   g_array_set_size(live->exits, live->exits->len - 1);
   set_join(live, set, head);
   for (unsigned i = 0; i < op->regions[0]->n_arguments; i++) {
-    unsigned first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->regions[0]->arguments[i])) - 1;
+    unsigned first = live->first[op->regions[0]->arguments[i]->id] - 1;
     mark(live, set, first, 1, false);
   }
   for (unsigned i = 0; i < op->n_operands; i++)
@@ -226,7 +226,7 @@ static void walk_op(Live *live, const IrOp *op, Set *set, unsigned part)
   if (op->code == OP_EXIT && !conditional) set_clear(live, set);
   unsigned first, n;
   for (unsigned i = 0; i < op->n_results; i++) { /* a result occupies its register even if nothing reads it */
-    first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
+    first = live->first[op->results[i]->id] - 1;
     if (op->code != OP_VAR || op->n_operands > 0)
       mark(live, set, first, MAX(op->results[i]->type.count, 1), true);
   }
@@ -235,7 +235,7 @@ static void walk_op(Live *live, const IrOp *op, Set *set, unsigned part)
   if (live->measuring) measure(live, op, set, part);
   if (writes && !conditional) mark(live, set, first, n, false);
   for (unsigned i = 0; i < op->n_results; i++) {
-    first = GPOINTER_TO_UINT(g_hash_table_lookup(live->first, op->results[i])) - 1;
+    first = live->first[op->results[i]->id] - 1;
     mark(live, set, first, MAX(op->results[i]->type.count, 1), false);
   }
   for (unsigned i = overwrites(op); i < op->n_operands; i++)
@@ -255,7 +255,7 @@ static void walk_region(Live *live, const IrRegion *region, Set *set, unsigned p
 IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
 {
   IrPressure whole = {0};
-  Live live = {.first = g_hash_table_new(NULL, NULL), .measuring = true};
+  Live live = {.first = g_new0(unsigned, ir_give_ids(kernel)), .measuring = true};
   live.units = g_array_new(false, false, 1);
   live.pressures = g_array_new(false, true, sizeof(IrPressure));
   live.exits = g_array_new(false, false, sizeof(Set *));
@@ -265,7 +265,7 @@ IrPressure *ir_pressure(const IrFunction *kernel, unsigned *n)
   g_autofree Set *set = set_new(&live, NULL);
   walk_region(&live, kernel->body, set, 0);
   *n = live.pressures->len;
-  g_hash_table_unref(live.first);
+  g_free(live.first);
   g_array_unref(live.units);
   g_array_unref(live.exits);
   return (IrPressure *)(void *)g_array_free(live.pressures, false);

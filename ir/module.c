@@ -230,6 +230,26 @@ unsigned ir_number_values(IrFunction *function)
   return naming.id;
 }
 
+static unsigned give_ids(const IrRegion *region, unsigned id)
+{
+  for (unsigned i = 0; i < region->n_arguments; i++)
+    region->arguments[i]->id = id++;
+  for (const IrOp *op = region->first; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_results; i++)
+      op->results[i]->id = id++;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      id = give_ids(op->regions[i], id);
+  }
+  return id;
+}
+
+unsigned ir_give_ids(const IrFunction *function)
+{
+  for (unsigned i = 0; i < function->n_parameters; i++)
+    function->parameters[i]->id = i;
+  return give_ids(function->body, function->n_parameters);
+}
+
 void ir_name_values(IrFunction *function)
 {
   ir_number_values(function);

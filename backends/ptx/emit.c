@@ -287,7 +287,7 @@ static void emit_kernel(Emitter *e, GString *out)
 {
   e->body = g_string_new(NULL);
   e->prologue = g_string_new(NULL);
-  e->values = g_hash_table_new(NULL, NULL);
+  e->values = arena_new_array(e->arena, Register *, ir_give_ids(e->kernel));
   e->once = g_hash_table_new(g_str_hash, g_str_equal);
   e->loop_ends = g_ptr_array_new();
   e->operands = g_array_new(false, true, sizeof(Operand));
@@ -309,7 +309,6 @@ static void emit_kernel(Emitter *e, GString *out)
   g_string_append(out, "            ret;\n}\n");
   g_string_free(e->body, true);
   g_string_free(e->prologue, true);
-  g_hash_table_destroy(e->values);
   g_hash_table_destroy(e->once);
   g_ptr_array_free(e->loop_ends, true);
   g_array_unref(e->operands);

@@ -129,9 +129,7 @@ static const char *sum_text(Emitter *e, const Operand *operand)
 
 const char *operand_text(Emitter *e, const Operand *operand, const char *token, NumberType hint)
 {
-  /* A register as it is reads the same wherever it stands; most operands are that. */
-  if (operand->kind == OPERAND_REGISTERS && operand->integer == 0 && !operand->negated)
-    return register_text(e, operand->registers[0]);
+  if (operand_is_plain(operand)) return register_text(e, operand->registers[0]);
   if (strcmp(token, "shared") == 0 || strcmp(token, "global") == 0) return address_text(e, operand);
   if (strcmp(token, "pred") == 0) return predicate_text(e, operand);
   switch (operand->kind) {
@@ -491,19 +489,14 @@ static const struct {
                 FIELD(bit_a),
                 FIELD(bit_b)};
 
-bool field_known(const char *name)
+unsigned field_find(const char *name)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(computed); i++)
-    if (strcmp(computed[i].name, name) == 0) return true;
-  return false;
+    if (strcmp(computed[i].name, name) == 0) return i;
+  return FIELD_UNKNOWN;
 }
 
-bool field_computed(Emitter *e, RowMatch *match, const char *name, const char **text)
+const char *field_text(Emitter *e, RowMatch *match, unsigned field)
 {
-  for (unsigned i = 0; i < G_N_ELEMENTS(computed); i++)
-    if (strcmp(computed[i].name, name) == 0) {
-      *text = computed[i].text(e, match);
-      return true;
-    }
-  return false;
+  return computed[field].text(e, match);
 }

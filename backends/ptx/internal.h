@@ -2,6 +2,7 @@
 #pragma once
 #include "backends/ptx/ptx.h"
 #include "ir/pass.h"
+#include <string.h>
 
 /* Register classes; each has its own numbering: %r0, %rd0, %f0, %fd0, %h0, %p0. */
 typedef enum {
@@ -57,10 +58,10 @@ typedef struct Emitter {
   const Gpu *gpu;
   const IrModule *module;
   const IrFunction *kernel;
-  GString *body;      /* instructions so far */
-  GString *prologue;  /* what the body asked to be computed at entry: policies, tensor map addresses, truth */
-  GHashTable *values; /* IrValue* -> Register* (an array's first) */
-  GHashTable *once;   /* text of a prologue request -> Register* */
+  GString *body;     /* instructions so far */
+  GString *prologue; /* what the body asked to be computed at entry: policies, tensor map addresses, truth */
+  Register **values; /* by value id: a value's registers, NULL before its first use */
+  GHashTable *once;  /* text of a prologue request -> Register* */
   unsigned used[CLASS_COUNT];
   unsigned labels;
   unsigned version; /* highest that a row needed */
@@ -79,6 +80,7 @@ typedef struct Emitter {
 Register register_new(Emitter *e, RegisterClass class_, NumberType type);
 Register *registers_of_value(Emitter *e, const IrValue *value); /* allocates at the first call */
 const char *register_text(Emitter *e, Register reg);
+void register_put(GString *out, Register reg); /* the same, appended */
 /* Resolves an operand; false after an error. An index or range gives that part of an array. */
 /* The number that a call at THREAD level stands for in this encoding (encoding.c); false: it is no such call. */
 bool encoded_constant(const IrExpr *call, int64_t *value);
@@ -93,6 +95,17 @@ Register register_map(Emitter *e, const char *map);
 Register register_true(Emitter *e, bool value);
 
 /* text.c: lines in columns (guard, mnemonic, operands), long lists wrapped. */
+/* Appends what fits without the detour of a call. */
+static inline void text_put(GString *out, const char *text, size_t length)
+{
+  if (out->len + length >= out->allocated_len) {
+    g_string_append_len(out, text, (gssize)length);
+    return;
+  }
+  memcpy(out->str + out->len, text, length);
+  out->len += length;
+  out->str[out->len] = '\0';
+}
 void text_line(GString *out, const char *guard, const char *instruction);
 void text_label(GString *out, const char *label, const char *comment);
 void text_comment(GString *out, const char *format, ...) G_GNUC_PRINTF(2, 3);
@@ -104,11 +117,15 @@ bool row_emit(Emitter *e, const IrOp *op, const char *guard);
 /* Moves an operand into a register by the row of `move`. */
 bool row_move(Emitter *e, const IrOp *op, Register to, const Operand *from, const char *guard);
 
-/* fields.c: placeholders that are computed from attributes. false if unknown; *text is NULL after an error.
- */
-typedef struct RowMatch RowMatch;
-struct RowMatch {
+/* expand.c: a row's text taken apart, for tables that live as long as the program. row_text_check: what is wrong
+ * with its placeholders, where the row has so many results; NULL if nothing. */
+typedef struct RowText RowText;
+RowText *row_text_new(const PtxRow *row, unsigned n_operands);
+char *row_text_check(const RowText *text, const PtxRow *row, unsigned n_results);
+
+typedef struct RowMatch {
   const PtxRow *row;
+  const RowText *text;
   const IrOp *op;
   const Register *results;
   unsigned n_results;
@@ -121,9 +138,19 @@ struct RowMatch {
   Register scratch[CLASS_COUNT][4];
   bool has_scratch[CLASS_COUNT][4];
   unsigned label;
-};
-bool field_computed(Emitter *e, RowMatch *match, const char *name, const char **text);
-bool field_known(const char *name); /* for the check of the rows */
+} RowMatch;
+/* Writes the row's instructions; false after an error. */
+bool row_expand(Emitter *e, RowMatch *match, const char *guard);
+
+/* fields.c: placeholders that are computed from attributes. */
+#define FIELD_UNKNOWN G_MAXUINT
+unsigned field_find(const char *name);
+const char *field_text(Emitter *e, RowMatch *match, unsigned field); /* NULL after an error */
+/* A register as it is, which reads the same wherever it stands; most operands are that. */
+static inline bool operand_is_plain(const Operand *operand)
+{
+  return operand->kind == OPERAND_REGISTERS && operand->integer == 0 && !operand->negated;
+}
 const char *operand_text(Emitter *e, const Operand *operand, const char *token, NumberType hint);
 NumberType match_type(const RowMatch *match, unsigned token); /* type seen by an operand token */
 bool products_check(Emitter *e, const IrOp *op);

@@ -22,25 +22,37 @@ Register register_new(Emitter *e, RegisterClass class_, NumberType type)
   return (Register){.class_ = class_, .type = type, .index = e->used[class_]++};
 }
 
-const char *register_text(Emitter *e, Register reg)
+#define REGISTER_MAX (NUMBER_DECIMAL_MAX + 4) /* as long as any prefix */
+
+static size_t register_write(Register reg, char *text)
 {
-  char text[NUMBER_DECIMAL_MAX + 4]; /* as long as any prefix */
   size_t prefix = strlen(register_prefix[reg.class_]);
   memcpy(text, register_prefix[reg.class_], prefix);
-  return arena_strndup(e->arena, text, prefix + number_decimal(reg.index, text + prefix));
+  return prefix + number_decimal(reg.index, text + prefix);
+}
+
+const char *register_text(Emitter *e, Register reg)
+{
+  char text[REGISTER_MAX];
+  return arena_strndup(e->arena, text, register_write(reg, text));
+}
+
+void register_put(GString *out, Register reg)
+{
+  char text[REGISTER_MAX];
+  text_put(out, text, register_write(reg, text));
 }
 
 Register *registers_of_value(Emitter *e, const IrValue *value)
 {
-  Register *found = g_hash_table_lookup(e->values, value);
+  Register *found = e->values[value->id];
   if (found != NULL) return found;
   unsigned n = MAX(value->type.count, 1);
   NumberType type = value->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : value->type.element;
   found = arena_new_array(e->arena, Register, n);
   for (unsigned i = 0; i < n; i++)
     found[i] = register_new(e, register_class(&value->type), type);
-  g_hash_table_insert(e->values, (gpointer)value, found);
-  return found;
+  return e->values[value->id] = found;
 }
 
 static bool bad_operand(Emitter *e, const IrOp *op, const IrExpr *expr, const char *why)
@@ -174,17 +186,18 @@ bool operand_resolve(Emitter *e, const IrOp *op, const IrExpr *expr, Operand *op
 
 bool operand_concat(Emitter *e, const IrOp *op, IrExpr *const *exprs, unsigned n, GArray *operands)
 {
-  for (unsigned i = 0; i < n; i++) {
-    Operand operand;
-    if (!operand_resolve(e, op, exprs[i], &operand)) return false;
-    if (operand.kind != OPERAND_REGISTERS || operand.n <= 1) {
-      g_array_append_val(operands, operand);
-      continue;
-    }
-    for (unsigned k = 0; k < operand.n; k++) {
-      Operand one = {.kind = OPERAND_REGISTERS, .registers = operand.registers + k, .n = 1};
-      g_array_append_val(operands, one);
-    }
+  unsigned at = operands->len;
+  g_array_set_size(operands, at + n);
+  for (unsigned i = 0; i < n; i++, at++) {
+    Operand *operand = &g_array_index(operands, Operand, at);
+    if (!operand_resolve(e, op, exprs[i], operand)) return false;
+    if (operand->kind != OPERAND_REGISTERS || operand->n <= 1) continue;
+    const Operand list = *operand;
+    g_array_set_size(operands, operands->len + list.n - 1);
+    for (unsigned k = 0; k < list.n; k++)
+      g_array_index(operands, Operand, at + k) =
+          (Operand){.kind = OPERAND_REGISTERS, .registers = list.registers + k, .n = 1};
+    at += list.n - 1;
   }
   return true;
 }

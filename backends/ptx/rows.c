@@ -38,6 +38,7 @@ typedef struct Condition {
 
 typedef struct ParsedRow {
   const PtxRow *row;
+  const RowText *text;
   Token results[MAX_TOKENS], operands[MAX_TOKENS];
   unsigned n_results, n_operands, n_conditions;
   Condition conditions[MAX_CONDITIONS];
@@ -134,6 +135,7 @@ static bool row_parse(ParsedRow *parsed)
     if (*n == MAX_TOKENS) return false;
     (arrow ? parsed->operands : parsed->results)[(*n)++] = token_parse(words[i]);
   }
+  parsed->text = row_text_new(parsed->row, parsed->n_operands);
   return arrow && conditions_parse(parsed);
 }
 
@@ -345,6 +347,7 @@ static bool row_find(Emitter *e, const IrOp *op, const Register *results, unsign
       continue;
     }
     match->row = parsed->row;
+    match->text = parsed->text;
     return true;
   }
   e->failed = true;
@@ -357,175 +360,7 @@ static bool row_find(Emitter *e, const IrOp *op, const Register *results, unsign
   return false;
 }
 
-/* ---- Expansion ---- */
-
-static const char *registers_text(Emitter *e, const Register *registers, unsigned n, bool braces)
-{
-  if (n == 1 && !braces) return register_text(e, registers[0]);
-  g_autoptr(GString) out = g_string_new("{");
-  for (unsigned i = 0; i < n; i++) {
-    if (i > 0) g_string_append(out, ", ");
-    g_string_append(out, register_text(e, registers[i]));
-  }
-  g_string_append_c(out, '}');
-  return arena_strdup(e->arena, out->str);
-}
-
-static const char *token_text(Emitter *e, RowMatch *match, unsigned token, bool braces)
-{
-  NumberType type = match_type(match, token);
-  /* rows of bits do not say what a number is: its register does */
-  if (match->op->code == OP_MOVE && match->n_results == 1 &&
-      number_class(match->results[0].type) == NUMBER_FLOAT && number_bits(match->results[0].type) == 16)
-    type = match->results[0].type;
-  const char *name = match->tokens[token].name;
-  unsigned n = match->tokens[token].n;
-  const Operand *operands = match->tokens[token].operands;
-  if (n == 1 && operands[0].kind == OPERAND_REGISTERS && strcmp(name, "list") == 0)
-    return registers_text(e, operands[0].registers, operands[0].n, true);
-  if (n == 1 && !braces) return operand_text(e, &operands[0], name, type);
-  g_autoptr(GString) out = g_string_new("{");
-  for (unsigned i = 0; i < n; i++) {
-    if (i > 0) g_string_append(out, ", ");
-    g_string_append(out, operand_text(e, &operands[i], name, type));
-  }
-  g_string_append_c(out, '}');
-  return arena_strdup(e->arena, out->str);
-}
-
-static const char *scratch_text(Emitter *e, RowMatch *match, char kind, unsigned index)
-{
-  static const char kinds[] = "rqfghp"; /* in the order of RegisterClass */
-  RegisterClass class_ = (RegisterClass)(strchr(kinds, kind) - kinds);
-  static const NumberType types[CLASS_COUNT] = {NUMBER_B32, NUMBER_B64, NUMBER_F32,
-                                                NUMBER_F64, NUMBER_B16, NUMBER_BOOL};
-  if (!match->has_scratch[class_][index]) {
-    match->scratch[class_][index] = register_new(e, class_, types[class_]);
-    match->has_scratch[class_][index] = true;
-  }
-  return register_text(e, match->scratch[class_][index]);
-}
-
-/* Index of an operand letter (a b c e; upper case as well), or -1. */
-static int operand_letter(char letter)
-{
-  const char *letters = "abce", *found = letter ? strchr(letters, g_ascii_tolower(letter)) : NULL;
-  return found != NULL ? (int)(found - letters) : -1;
-}
-
-static bool name_is_letter_digit(const char *name)
-{
-  return name[0] != '\0' && g_ascii_isdigit(name[1]) && name[2] == '\0';
-}
-
-static const char *attribute_text(Emitter *e, RowMatch *match, const char *name)
-{
-  IrAttributeKey key;
-  Operand operand;
-  if (!attribute_key_parse(name, strlen(name), &key)) return NULL;
-  const IrExpr *value = ir_attribute_value(match->op, key);
-  if (value == NULL || !operand_resolve(e, match->op, value, &operand)) return NULL;
-  return operand_text(e, &operand, key == ATTR_BARRIER ? "shared" : "i32", NUMBER_U32);
-}
-
-/* Text of a placeholder, NULL if there is no such thing. */
-static const char *placeholder(Emitter *e, RowMatch *match, const char *name)
-{
-  const char *text;
-  int letter = operand_letter(name[0]);
-  if (name[0] == '=') return attribute_text(e, match, name + 1);
-  if (name[0] == '?') { /* {?key:text} */
-    const char *colon = strchr(name, ':');
-    IrAttributeKey key;
-    if (colon == NULL || !attribute_key_parse(name + 1, (size_t)(colon - name - 1), &key)) return NULL;
-    return ir_attribute(match->op, key) != NULL ? colon + 1 : "";
-  }
-  if (strcmp(name, "d") == 0 || strcmp(name, "D") == 0)
-    return registers_text(e, match->results, match->n_results, *name == 'D');
-  if (strcmp(name, "L") == 0) {
-    if (match->label == 0) match->label = ++e->labels;
-    return arena_printf(e->arena, "%u", match->label);
-  }
-  if (name[1] == '\0' && letter >= 0 && (unsigned)letter < match->n_tokens)
-    return token_text(e, match, (unsigned)letter, g_ascii_isupper(name[0]));
-  if (name_is_letter_digit(name)) {
-    unsigned index = (unsigned)(name[1] - '0');
-    if (name[0] == 'd' && index < match->n_results) return register_text(e, match->results[index]);
-    if (strchr("rqfghp", name[0]) != NULL && index < 4) return scratch_text(e, match, name[0], index);
-  }
-  return field_computed(e, match, name, &text) ? text : NULL;
-}
-
-/* Expands one line of a row's text; "{{" and "}}" stand for braces. */
-static bool expand_line(Emitter *e, RowMatch *match, const char *line, size_t length, GString *out)
-{
-  const char *end = line + length;
-  while (line < end) {
-    if ((*line == '{' || *line == '}') && line + 1 < end && line[1] == *line) {
-      g_string_append_c(out, *line);
-      line += 2;
-    } else if (*line == '{') {
-      const char *close = memchr(line, '}', (size_t)(end - line));
-      char *name = arena_strndup(e->arena, line + 1, (size_t)(close - line - 1));
-      const char *text = placeholder(e, match, name);
-      if (text == NULL) {
-        if (!e->failed)
-          error_set(e->error, ERROR_INTERNAL, &match->op->mark, "bad-row", NULL,
-                    "row '%s' of %s: nothing to put for {%s}", match->row->signature,
-                    ir_op_info(match->row->code)->name, name);
-        e->failed = true;
-        return false;
-      }
-      g_string_append(out, text);
-      line = close + 1;
-    } else {
-      const char *plain = line;
-      do
-        line++;
-      while (line < end && *line != '{' && *line != '}');
-      g_string_append_len(out, plain, line - plain);
-    }
-  }
-  return true;
-}
-
-/* Rows that branch cannot be guarded line by line: the guard jumps around them. */
-static void guard_around(Emitter *e, const char *guard, bool begin, unsigned label)
-{
-  const char *skip = arena_printf(e->arena, "skip_%u", label);
-  if (!begin) {
-    text_label(e->body, skip, NULL);
-    return;
-  }
-  const char *inverse =
-      guard[1] == '!' ? arena_printf(e->arena, "@%s", guard + 2) : arena_printf(e->arena, "@!%s", guard + 1);
-  text_line(e->body, inverse, arena_printf(e->arena, "bra %s;", skip));
-}
-
-static bool row_expand(Emitter *e, RowMatch *match, const char *guard)
-{
-  const char *line = match->row->text;
-  bool around = *guard != '\0' && strchr(line, '@') != NULL;
-  unsigned label = around ? ++e->labels : 0;
-  if (around) guard_around(e, guard, true, label);
-  e->version = MAX(e->version, match->row->version);
-  GString *out = e->line;
-  while (line != NULL) {
-    const char *newline = strchr(line, '\n');
-    size_t length = newline != NULL ? (size_t)(newline - line) : strlen(line);
-    g_string_truncate(out, 0);
-    if (!expand_line(e, match, line, length, out)) return false;
-    if (out->str[out->len - 1] == ':') {
-      g_string_truncate(out, out->len - 1);
-      text_label(e->body, out->str, NULL);
-    } else {
-      text_line(e->body, around ? "" : guard, out->str);
-    }
-    line = newline != NULL ? newline + 1 : NULL;
-  }
-  if (around) guard_around(e, guard, false, label);
-  return true;
-}
+/* ---- Emission ---- */
 
 /* What a predicated load leaves in its registers when it does not run. */
 static bool emit_fill(Emitter *e, const IrOp *op, const Register *results, unsigned n)
@@ -579,45 +414,12 @@ bool row_move(Emitter *e, const IrOp *op, Register to, const Operand *from, cons
 
 /* ---- The table's own check ---- */
 
-static bool placeholder_is_known(const ParsedRow *parsed, const char *name)
-{
-  IrAttributeKey key;
-  int letter = operand_letter(name[0]);
-  const char *colon = strchr(name, ':');
-  if (name[0] == '=') return attribute_key_parse(name + 1, strlen(name + 1), &key);
-  if (name[0] == '?') return colon != NULL && attribute_key_parse(name + 1, (size_t)(colon - name - 1), &key);
-  if (strcmp(name, "d") == 0 || strcmp(name, "D") == 0) return parsed->n_results > 0;
-  if (name[1] == '\0' && letter >= 0) return (unsigned)letter < parsed->n_operands;
-  if (name_is_letter_digit(name))
-    return strchr("rqfghp", name[0]) != NULL ||
-           (name[0] == 'd' && (unsigned)(name[1] - '0') < parsed->n_results);
-  return strcmp(name, "L") == 0 || field_known(name);
-}
-
-static char *check_placeholders(const ParsedRow *parsed)
-{
-  const char *text = parsed->row->text;
-  while ((text = strpbrk(text, "{}")) != NULL) {
-    if (text[1] == text[0]) {
-      text += 2;
-      continue;
-    }
-    const char *close = *text == '{' ? strchr(text, '}') : NULL;
-    g_autofree char *name = close != NULL ? g_strndup(text + 1, (gsize)(close - text - 1)) : NULL;
-    if (name == NULL || !placeholder_is_known(parsed, name))
-      return g_strdup_printf("row '%s' of %s: bad placeholder at '%.20s'", parsed->row->signature,
-                             ir_op_info(parsed->row->code)->name, text);
-    text = close + 1;
-  }
-  return NULL;
-}
-
 char *ptx_check_rows(void)
 {
   const RowTable *table = row_table();
   if (table->fault != NULL) return g_strdup(table->fault);
   for (unsigned i = 0; i < G_N_ELEMENTS(rows); i++) {
-    char *fault = check_placeholders(&table->rows[i]);
+    char *fault = row_text_check(table->rows[i].text, &rows[i], table->rows[i].n_results);
     if (fault != NULL) return fault;
   }
   for (unsigned code = 0; code < IR_OPCODE_COUNT; code++) {

@@ -11,31 +11,30 @@
 
 static void pad(GString *out, gsize line_start, gsize column)
 {
-  gsize at = out->len, wanted = line_start + column;
-  if (at >= wanted) return;
-  g_string_set_size(out, wanted);
-  memset(out->str + at, ' ', wanted - at);
+  static const char spaces[] = "                                                "; /* as many as any column */
+  G_STATIC_ASSERT(sizeof spaces > LONG_MNEMONIC && LONG_MNEMONIC > OPERAND_COLUMN);
+  gsize wanted = line_start + column;
+  if (out->len < wanted) text_put(out, spaces, wanted - out->len);
 }
 
 /* Appends the operands, broken after a comma where the line would become too long. */
 static void append_operands(GString *out, gsize line_start, const char *operands)
 {
   gsize indent = MIN(out->len - line_start, OPERAND_COLUMN);
-  while (*operands != '\0') {
+  for (gsize left = strlen(operands); left > 0;) {
     gsize room = LAST_COLUMN - MIN(out->len - line_start, (gsize)LAST_COLUMN - 20);
-    gsize length = strlen(operands);
+    gsize length = left;
     if (length > room) {
       gsize cut = room;
       while (cut > 0 && !(operands[cut] == ' ' && operands[cut - 1] == ','))
         cut--;
       if (cut > 0) length = cut;
     }
-    g_string_append_len(out, operands, (gssize)length);
-    operands += length;
-    while (*operands == ' ')
+    text_put(out, operands, length);
+    for (operands += length, left -= length; *operands == ' '; left--)
       operands++;
-    if (*operands == '\0') break;
-    g_string_append_c(out, '\n');
+    if (left == 0) break;
+    text_put(out, "\n", 1);
     line_start = out->len;
     pad(out, line_start, indent);
   }
@@ -47,28 +46,28 @@ void text_line(GString *out, const char *guard, const char *instruction)
   pad(out, start, GUARD_COLUMN);
   if (*instruction == '@') { /* guarded by the row itself */
     const char *end = strchr(instruction, ' ');
-    g_string_append_len(out, instruction, end - instruction);
+    text_put(out, instruction, (size_t)(end - instruction));
     instruction = end + 1;
   } else {
-    g_string_append(out, guard);
+    text_put(out, guard, strlen(guard));
   }
-  if (out->len - start > GUARD_COLUMN) g_string_append_c(out, ' ');
+  if (out->len - start > GUARD_COLUMN) text_put(out, " ", 1);
   pad(out, start, MNEMONIC_COLUMN);
   const char *space = strchr(instruction, ' ');
   if (space == NULL) {
-    g_string_append(out, instruction);
+    text_put(out, instruction, strlen(instruction));
   } else {
-    g_string_append_len(out, instruction, space - instruction);
+    text_put(out, instruction, (size_t)(space - instruction));
     if (out->len - start > LONG_MNEMONIC && out->len - start + strlen(space) > LAST_COLUMN) {
-      g_string_append_c(out, '\n'); /* the operands get lines of their own */
+      text_put(out, "\n", 1); /* the operands get lines of their own */
       start = out->len;
     } else {
-      g_string_append_c(out, ' ');
+      text_put(out, " ", 1);
     }
     pad(out, start, OPERAND_COLUMN);
     append_operands(out, start, space + 1);
   }
-  g_string_append_c(out, '\n');
+  text_put(out, "\n", 1);
 }
 
 void text_label(GString *out, const char *label, const char *comment)

@@ -9,8 +9,9 @@
  * that whole chains go. A variable that only feeds itself around a loop stays. */
 #include "ir/passes/thread.h"
 
-typedef struct Dead {
-  GHashTable *uses; /* IrValue* -> number of reads */
+typedef struct Dead { /* both by value id */
+  int *uses;          /* reads */
+  bool *written;      /* met a write that stays */
 } Dead;
 
 static void count(Dead *dead, const IrExpr *expr, int by);
@@ -24,8 +25,7 @@ static void count_leaf(const IrExpr *expr, void *data)
 {
   CountBy *c = data;
   if (expr->kind != EXPR_VALUE) return;
-  int n = GPOINTER_TO_INT(g_hash_table_lookup(c->dead->uses, expr->value));
-  g_hash_table_insert(c->dead->uses, expr->value, GINT_TO_POINTER(n + c->by));
+  c->dead->uses[expr->value->id] += c->by;
 }
 
 static void count(Dead *dead, const IrExpr *expr, int by)
@@ -54,7 +54,7 @@ static void count_region(Dead *dead, const IrRegion *region)
 
 static bool is_used(const Dead *dead, const IrValue *value)
 {
-  return GPOINTER_TO_INT(g_hash_table_lookup(dead->uses, value)) > 0;
+  return dead->uses[value->id] > 0;
 }
 
 static bool is_dead(const Dead *dead, const IrOp *op)
@@ -76,23 +76,23 @@ static bool is_dead(const Dead *dead, const IrOp *op)
 }
 
 /* A `var` goes only when the writes after it have gone: they are met first. */
-static bool still_written(const IrOp *op, GHashTable *written)
+static bool still_written(const Dead *dead, const IrOp *op)
 {
-  return op->code == OP_VAR && g_hash_table_contains(written, op->results[0]);
+  return op->code == OP_VAR && dead->written[op->results[0]->id];
 }
 
-static void remove_region(Dead *dead, IrRegion *region, GHashTable *written)
+static void remove_region(Dead *dead, IrRegion *region)
 {
   for (IrOp *op = region->last, *previous; op != NULL; op = previous) {
     previous = op->previous;
     for (unsigned i = op->n_regions; i > 0; i--)
-      remove_region(dead, op->regions[i - 1], written);
-    if (is_dead(dead, op) && !still_written(op, written)) {
+      remove_region(dead, op->regions[i - 1]);
+    if (is_dead(dead, op) && !still_written(dead, op)) {
       count_op(dead, op, -1);
       ir_op_remove(op);
     } else {
-      IrValue *target = ir_written_variable(op);
-      if (target != NULL) g_hash_table_add(written, target);
+      const IrValue *target = ir_written_variable(op);
+      if (target != NULL) dead->written[target->id] = true;
     }
   }
 }
@@ -100,11 +100,12 @@ static void remove_region(Dead *dead, IrRegion *region, GHashTable *written)
 bool pass_remove_dead_code(IrModule *module, const IrPassContext *context, GError **error)
 {
   for (unsigned i = 0; i < module->n_functions; i++) {
-    g_autoptr(GHashTable) uses = g_hash_table_new(NULL, NULL);
-    g_autoptr(GHashTable) written = g_hash_table_new(NULL, NULL);
-    Dead dead = {.uses = uses};
+    unsigned n = ir_give_ids(module->functions[i]);
+    g_autofree int *uses = g_new0(int, n);
+    g_autofree bool *written = g_new0(bool, n);
+    Dead dead = {uses, written};
     count_region(&dead, module->functions[i]->body);
-    remove_region(&dead, module->functions[i]->body, written);
+    remove_region(&dead, module->functions[i]->body);
   }
   return true;
 }

@@ -22,16 +22,29 @@
 
 #define FEW 2 /* values in front of a wall that have an order */
 
+typedef enum { PLACED, WAITING, ISSUED /* waits, and the loads that it needs have been issued */ } State;
+
+/* By the id of an op's first result: */
 typedef struct {
-  GHashTable *pending; /* IrOp* that wait for a use -> whether the loads they need have been issued */
-  GPtrArray *order;    /* the same, oldest first; emitted ones stay in the array */
-  GPtrArray *stores;   /* of the group being gathered */
+  unsigned char *states; /* State: does the op wait for a use? */
+  unsigned *indices;     /* 1 + its index among those in front of a wall; 0: it is none of them */
+} Ops;
+
+typedef struct {
+  Ops ops;
+  GPtrArray *order;  /* IrOp* that wait, oldest first; emitted ones stay in the array */
+  GPtrArray *stores; /* of the group being gathered */
 } Stretch;
 
 static bool is_movable(const IrOp *op)
 {
-  if (op->code == OP_LOAD_GLOBAL) return true;
-  return op->n_results && !op->n_regions && op->code != OP_VAR && !ir_op_effects(op->code);
+  if (!op->n_results) return false;
+  return op->code == OP_LOAD_GLOBAL || (!op->n_regions && op->code != OP_VAR && !ir_op_effects(op->code));
+}
+
+static unsigned op_id(const IrOp *op)
+{
+  return op->results[0]->id;
 }
 
 static bool is_wall(const IrOp *op)
@@ -44,8 +57,7 @@ static void place_before(Stretch *stretch, IrOp *op, IrOp *before);
 
 static void place_operand(Stretch *stretch, const IrExpr *expr, IrOp *before)
 {
-  if (expr->kind == EXPR_VALUE && expr->value->def &&
-      g_hash_table_contains(stretch->pending, expr->value->def))
+  if (expr->kind == EXPR_VALUE && expr->value->def && stretch->ops.states[op_id(expr->value->def)] != PLACED)
     place_before(stretch, expr->value->def, before);
   for (unsigned i = 0; i < expr->n; i++)
     place_operand(stretch, expr->items[i], before);
@@ -61,7 +73,7 @@ static void place_operands(Stretch *stretch, const IrOp *op, IrOp *before)
 
 static void place_before(Stretch *stretch, IrOp *op, IrOp *before)
 {
-  g_hash_table_remove(stretch->pending, op);
+  stretch->ops.states[op_id(op)] = PLACED;
   place_operands(stretch, op, before);
   ir_op_move(op, before->parent, before);
 }
@@ -73,12 +85,11 @@ static void place_loads(Stretch *stretch, const IrOp *op, IrOp *before);
 static void place_loads_of(Stretch *stretch, const IrExpr *expr, IrOp *before)
 {
   IrOp *definition = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
-  gpointer issued;
-  if (definition && g_hash_table_lookup_extended(stretch->pending, definition, NULL, &issued) && !issued) {
+  if (definition && stretch->ops.states[op_id(definition)] == WAITING) {
     if (definition->code == OP_LOAD_GLOBAL) {
       place_before(stretch, definition, before);
     } else {
-      g_hash_table_insert(stretch->pending, definition, GUINT_TO_POINTER(true));
+      stretch->ops.states[op_id(definition)] = ISSUED;
       place_loads(stretch, definition, before);
     }
   }
@@ -108,7 +119,7 @@ static void place_group(Stretch *stretch)
 /* Operations that wait, by index, and which of them each needs. */
 typedef struct {
   GPtrArray *ops;    /* IrOp*, as written */
-  GHashTable *index; /* IrOp* -> 1 + index */
+  unsigned *indices; /* of Ops */
   GArray *needs;     /* unsigned: indices that operation i needs, from first[i] up to first[i + 1] */
   unsigned *first;
 } Waiting;
@@ -117,7 +128,7 @@ static void note_need(const IrExpr *expr, void *data)
 {
   Waiting *waiting = data;
   if (expr->kind != EXPR_VALUE || !expr->value->def) return;
-  unsigned found = GPOINTER_TO_UINT(g_hash_table_lookup(waiting->index, expr->value->def));
+  unsigned found = waiting->indices[op_id(expr->value->def)];
   if (!found) return;
   found--;
   g_array_append_val(waiting->needs, found);
@@ -126,7 +137,7 @@ static void note_need(const IrExpr *expr, void *data)
 static void survey(Waiting *waiting)
 {
   for (unsigned i = 0; i < waiting->ops->len; i++)
-    g_hash_table_insert(waiting->index, waiting->ops->pdata[i], GUINT_TO_POINTER(i + 1));
+    waiting->indices[op_id(waiting->ops->pdata[i])] = i + 1;
   for (unsigned i = 0; i < waiting->ops->len; i++) {
     const IrOp *op = waiting->ops->pdata[i];
     waiting->first[i] = waiting->needs->len;
@@ -136,6 +147,8 @@ static void survey(Waiting *waiting)
       if (op->attributes[j].value) ir_expr_visit(op->attributes[j].value, note_need, waiting);
   }
   waiting->first[waiting->ops->len] = waiting->needs->len;
+  for (unsigned i = 0; i < waiting->ops->len; i++)
+    waiting->indices[op_id(waiting->ops->pdata[i])] = 0;
 }
 
 static unsigned need(const Waiting *waiting, unsigned i)
@@ -200,38 +213,34 @@ static void place_all(Stretch *stretch, IrRegion *region, IrOp *before)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   for (unsigned i = 0; i < stretch->order->len; i++)
-    if (g_hash_table_contains(stretch->pending, stretch->order->pdata[i]))
+    if (stretch->ops.states[op_id(stretch->order->pdata[i])] != PLACED)
       g_ptr_array_add(ops, stretch->order->pdata[i]);
   g_autofree unsigned *order = g_new(unsigned, ops->len + 1);
   g_autofree unsigned *first = g_new(unsigned, ops->len + 1);
   for (unsigned i = 0; i < ops->len; i++)
     order[i] = i;
   if (ops->len >= FEW) {
-    g_autoptr(GHashTable) index = g_hash_table_new(NULL, NULL);
     g_autoptr(GArray) needs = g_array_new(false, false, sizeof(unsigned));
-    Waiting waiting = {ops, index, needs, first};
+    Waiting waiting = {ops, stretch->ops.indices, needs, first};
     survey(&waiting);
     place_in_order(&waiting, order);
   }
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[order[i]];
-    g_hash_table_remove(stretch->pending, op);
+    stretch->ops.states[op_id(op)] = PLACED;
     ir_op_move(op, region, before);
   }
   g_ptr_array_set_size(stretch->order, 0);
 }
 
-static void reorder(IrRegion *region)
+static void reorder(IrRegion *region, Ops ops)
 {
-  g_autoptr(GHashTable) pending = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) order = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
-  Stretch stretch = {pending, order, stores};
+  Stretch stretch = {ops, order, stores};
   for (IrOp *op = region->first; op; op = op->next) {
-    for (unsigned i = 0; i < op->n_regions; i++)
-      reorder(op->regions[i]);
     if (is_movable(op)) {
-      g_hash_table_insert(pending, op, NULL);
+      ops.states[op_id(op)] = WAITING;
       g_ptr_array_add(order, op);
       continue;
     }
@@ -242,6 +251,8 @@ static void reorder(IrRegion *region)
       place_all(&stretch, region, op);
     else if (!store)
       place_operands(&stretch, op, op);
+    for (unsigned i = 0; i < op->n_regions; i++) /* a wall: nothing waits */
+      reorder(op->regions[i], ops);
   }
   place_group(&stretch);
   /* Nothing reads what is left here, but it may read what was moved. */
@@ -251,6 +262,10 @@ static void reorder(IrRegion *region)
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
-  if (kernel) reorder(kernel->body);
+  if (!kernel) return true;
+  unsigned n = ir_give_ids(kernel);
+  g_autofree unsigned char *states = g_new0(unsigned char, n);
+  g_autofree unsigned *indices = g_new0(unsigned, n);
+  reorder(kernel->body, (Ops){states, indices});
   return true;
 }

@@ -150,7 +150,8 @@ static void refuse_attribute(GraphBuilder *b, const GraphNode *node, const char 
 static void set_attributes(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
 {
   const Operator *op = node->op;
-  node->attributes = arena_new_array(b->graph->arena, GraphAttribute, op->n_attributes);
+  node->attributes =
+      op->n_attributes ? arena_new_array(b->graph->arena, GraphAttribute, op->n_attributes) : NULL;
   for (unsigned i = 0; i < op->n_attributes; i++)
     node->attributes[i] = (GraphAttribute){.integer = op->attributes[i].integer,
                                            .number = op->attributes[i].number,

@@ -9,6 +9,7 @@
  * fill becomes a software pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one
  * block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
  */
+#include "ir/passes/split_roles.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
@@ -18,36 +19,11 @@
 #include "ir/resources.h"
 #include "ir/schedule.h"
 
-typedef enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_ALL } RoleKind;
-
-typedef struct {
-  const IrPassContext *context;
-  IrModule *module;
-  IrFunction *kernel;
-  GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
-  GHashTable *channels; /* old CHANNEL IrOp* -> new one */
-  unsigned consumer_warps;
-  bool loads; /* an operand of a product passes through registers (load_operands) */
-  Cluster cluster;
-  int64_t alternate; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
-  GError **error;
-  bool failed;
-} Split;
-
-/* One role being written. */
-typedef struct {
-  Split *split;
-  RoleKind kind;
-  GHashTable *map;     /* IrValue* of the TILE form -> IrExpr* of the role */
-  GHashTable *cursors; /* channel symbol -> IrExpr* of the cursor that the current take reads with */
-  GHashTable *needed;  /* of a producer: values_needed_by_fills() */
-} Role;
-
 static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
 
 /* ---- Expressions and plain ops ---- */
 
-static IrExpr *rewrite(Role *role, const IrExpr *expr)
+IrExpr *role_rewrite(Role *role, const IrExpr *expr)
 {
   IrModule *module = role->split->module;
   if (expr->kind == EXPR_VALUE) {
@@ -58,7 +34,7 @@ static IrExpr *rewrite(Role *role, const IrExpr *expr)
   IrExpr *copy = arena_memdup(module->arena, expr, sizeof *expr);
   copy->items = arena_new_array(module->arena, IrExpr *, expr->n);
   for (unsigned i = 0; i < expr->n; i++)
-    copy->items[i] = rewrite(role, expr->items[i]);
+    copy->items[i] = role_rewrite(role, expr->items[i]);
   if (copy->kind == EXPR_BINARY) return ir_binary(module, copy->operator_, copy->items[0], copy->items[1]);
   if (copy->kind == EXPR_FIELD && copy->items[0]->kind == EXPR_SYMBOL && role->cursors) {
     IrExpr *cursor = g_hash_table_lookup(role->cursors, copy->items[0]->name);
@@ -74,11 +50,11 @@ static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
   builder->mark = op->mark;
   IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
   for (unsigned i = 0; i < op->n_operands; i++)
-    operands[i] = rewrite(role, op->operands[i]);
+    operands[i] = role_rewrite(role, op->operands[i]);
   IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
   for (unsigned i = 0; i < op->n_attributes; i++)
     ir_attribute_set(copy, op->attributes[i].key,
-                     op->attributes[i].value ? rewrite(role, op->attributes[i].value) : NULL);
+                     op->attributes[i].value ? role_rewrite(role, op->attributes[i].value) : NULL);
   copy->symbol = op->symbol;
   copy->declared = op->declared;
   for (unsigned i = 0; i < op->n_results; i++) {
@@ -89,7 +65,7 @@ static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
   return copy;
 }
 
-static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
+void role_copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 {
   IrOp *copy = copy_op(role, builder, op);
   for (unsigned i = 0; i < op->n_regions; i++) {
@@ -139,7 +115,7 @@ static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr 
   const IrExpr *part = fill->operands[0]->kind == EXPR_INDEX ? fill->operands[0] : NULL;
   IrExpr *destination = ir_index(split->module, part ? part->items[0] : fill->operands[0], 1, cursor);
   if (part) destination = ir_index_array(split->module, destination, part->n - 1, part->items + 1);
-  IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, rewrite(role, fill->operands[1]));
+  IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, role_rewrite(role, fill->operands[1]));
   ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(fill, ATTR_VIA));
   if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
   if (ir_attribute(fill, ATTR_CACHE))
@@ -229,6 +205,19 @@ static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, con
   ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
 
+/* Threads that fill slots themselves run ahead in counted loops only, whose body fills and takes one channel. */
+static void refuse_threads(Split *split, const IrOp *op)
+{
+  if (split->failed) return;
+  split->failed = true;
+  error_set(
+      split->error, ERROR_UNSUPPORTED, &op->mark, "threads-copy",
+      "state what is known of the tensors (`align 16`, `multiple 8`), so that TMA can fill the slots, or "
+      "fill and take one channel a loop",
+      "threads copy what this fills or takes, and the loop around it fills and takes more than one channel, "
+      "or none");
+}
+
 /* A counted loop whose body fills and takes one channel. Iterations beyond the end are filled too: their
  * coordinates lie outside the tensor, so they bring zeros without touching memory, and every iteration closes
  * one group. */
@@ -239,8 +228,8 @@ static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop
   int64_t slots = ir_attribute_int(channel, ATTR_SLOTS, 2), ahead = slots - 1;
   const IrRegion *body = loop->regions[0];
   IrValue *index = body->arguments[0];
-  IrExpr *low = rewrite(role, loop->operands[0]), *high = rewrite(role, loop->operands[1]);
-  IrExpr *step = loop->n_operands > 2 ? rewrite(role, loop->operands[2]) : ir_int(module, 1);
+  IrExpr *low = role_rewrite(role, loop->operands[0]), *high = role_rewrite(role, loop->operands[1]);
+  IrExpr *step = loop->n_operands > 2 ? role_rewrite(role, loop->operands[2]) : ir_int(module, 1);
   builder->mark = loop->mark;
   IrExpr *write = cursor_new(split, builder, channel->symbol, "write");
   IrExpr *read = cursor_new(split, builder, channel->symbol, "read");
@@ -278,61 +267,27 @@ static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop
   ir_emit(builder, OP_SYNC, 0); /* the ring is free again for whatever follows */
 }
 
+/* The channel that a loop's body fills. Of several the first, and the kernel is refused. */
 static IrOp *channel_of_loop(Role *role, const IrOp *loop)
 {
-  for (const IrOp *op = loop->regions[0]->first; op; op = op->next)
-    if (op->code == OP_FILL) return channel_of(role->split, op->operands[0]);
-  return NULL;
-}
-
-/* ---- Tiles in turn ---- */
-
-#define TURN "products"
-
-/* Over the slots of so many tiles. */
-static void skip(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles)
-{
-  IrExpr *step = loop->n_operands > 2 ? rewrite(role, loop->operands[2]) : ir_int(role->split->module, 1);
+  IrOp *channel = NULL;
   for (const IrOp *op = loop->regions[0]->first; op; op = op->next) {
-    if (op->code != OP_TAKE) continue;
-    IrExpr *cursor = g_hash_table_lookup(role->cursors, op->operands[0]->name);
-    ir_emit(builder, OP_SKIP, 5, cursor, tiles, rewrite(role, loop->operands[0]),
-            rewrite(role, loop->operands[1]), step);
+    IrOp *filled = op->code == OP_FILL ? channel_of(role->split, op->operands[0]) : NULL;
+    if (filled && channel && filled != channel) refuse_threads(role->split, op);
+    if (filled && !channel) channel = filled;
   }
-}
-
-static void emit_turn(Role *role, IrBuilder *builder, IrOpcode code)
-{
-  IrModule *module = role->split->module;
-  ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
-}
-
-/* One instance multiplies while the others store: each waits for its turn, and steps over the slots of the
- * tiles that are theirs. */
-static void copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop)
-{
-  builder->mark = loop->mark;
-  emit_turn(role, builder, OP_TURN_WAIT);
-  copy_control(role, builder, loop);
-  builder->mark = loop->mark;
-  emit_turn(role, builder, OP_TURN_PASS);
-  skip(role, builder, loop, ir_int(role->split->module, role->split->alternate - 1));
+  return channel;
 }
 
 /* ---- Regions ---- */
-
-/* Are the k steps of the last tiles divided among all blocks? */
-static bool is_streamed(const IrOp *tiles)
-{
-  return ir_attribute_int(tiles, ATTR_STREAM, 1) > 1;
-}
 
 /* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
  * share a tile cannot walk: the planner sees to it that they are few. */
 static bool is_persistent(const Split *split, const IrOp *tiles)
 {
   if (split->cluster.shared_tile) return false;
-  return is_streamed(tiles) || split->context->sm_budget || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
+  return tiles_are_streamed(tiles) || split->context->sm_budget ||
+         ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }
 
 /* In the order that a sub-kernel gives, which every role has for itself: it reads nothing that the kernel writes. */
@@ -342,7 +297,7 @@ static void copy_scheduled_tiles(Role *role, IrBuilder *builder, const IrOp *til
   IrExpr *coordinates[SCHEDULE_MAX_DIMS], *index;
   IrExpr **arguments = arena_new_array(role->split->module->arena, IrExpr *, tiles->n_operands);
   for (unsigned i = 1; i < tiles->n_operands; i++)
-    arguments[i - 1] = rewrite(role, tiles->operands[i]);
+    arguments[i - 1] = role_rewrite(role, tiles->operands[i]);
   IrBuilder inner = scheduler_open(builder, scheduler, arguments, coordinates, &index);
   const IrRegion *body = tiles->regions[0];
   for (unsigned i = 0; i < body->n_arguments; i++)
@@ -364,7 +319,7 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   unsigned n = 0;
   for (unsigned i = 1; i < tiles->n_operands && n < SCHEDULE_MAX_DIMS;
        i++) /* operand 0 names the scheduler */
-    extents[n++] = rewrite(role, tiles->operands[i]);
+    extents[n++] = role_rewrite(role, tiles->operands[i]);
   const Split *split = role->split;
   Schedule schedule = {.group = ir_attribute_int(tiles, ATTR_GROUP, 1),
                        .persistent = is_persistent(split, tiles),
@@ -373,9 +328,9 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
                        .shared = split->cluster.shared_tile,
                        .alternate = role->kind == ROLE_CONSUMER ? split->alternate : 1};
   IrExpr *steps = ir_attribute_value(tiles, ATTR_STEPS);
-  IrExpr *range[3] = {ir_int(split->module, 0), steps ? rewrite(role, steps) : NULL,
+  IrExpr *range[3] = {ir_int(split->module, 0), steps ? role_rewrite(role, steps) : NULL,
                       ir_call(split->module, "block", 1, ir_int(split->module, 0))};
-  IrBuilder inner = is_streamed(tiles)
+  IrBuilder inner = tiles_are_streamed(tiles)
                         ? schedule_open_streamed(builder, &schedule, extents, n, range[1], coordinates, range)
                         : schedule_open(builder, &schedule, extents, n, coordinates);
   for (unsigned i = 0; i < tiles->regions[0]->n_arguments && i < n; i++)
@@ -397,7 +352,9 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     break;
   case OP_FILL: return producer ? produce(role, builder, op) : op;
   case OP_TAKE:
-    if (!producer) consume(role, builder, op);
+    if (producer && contains_fill(op)) copy_region(role, builder, op->regions[0]);
+    if (role->kind == ROLE_ALL) refuse_threads(role->split, op);
+    if (role->kind == ROLE_CONSUMER) consume(role, builder, op);
     break;
   case OP_FOR:
     channel = role->kind == ROLE_ALL ? channel_of_loop(role, op) : NULL;
@@ -406,13 +363,13 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
       break;
     }
     if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes_slots(op)) {
-      copy_loop_in_turn(role, builder, op);
+      role_copy_loop_in_turn(role, builder, op);
       break;
     }
     G_GNUC_FALLTHROUGH;
   case OP_IF:
   case OP_LOOP:
-    if (!producer || contains_fill(op)) copy_control(role, builder, op);
+    if (!producer || contains_fill(op)) role_copy_control(role, builder, op);
     break;
   default:
     if (!producer || producer_has(op, role->needed)) copy_op(role, builder, op);
@@ -557,7 +514,7 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   }
   if (kind == ROLE_CONSUMER && split->alternate > 1) {
     ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->alternate));
-    skip(&role, &inner, survey->taking, ir_call(module, "instance", 0));
+    role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
   for (unsigned i = 0; kind == ROLE_PRODUCER && cluster_shares_slots(&split->cluster) && i < channels->len;
@@ -585,7 +542,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     unsigned sms = split->context->sm_budget ? split->context->sm_budget : split->context->gpu->sm_count;
     sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
           (unsigned)split->cluster.blocks;
-    if (is_streamed(op)) /* a tile has few parts: adding them up takes time */
+    if (tiles_are_streamed(op)) /* a tile has few parts: adding them up takes time */
       blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM));
     if (scheduled) /* how many tiles there are is known on the device only */
       blocks = ir_int(module, sms);
@@ -623,8 +580,8 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   split->cluster = (Cluster){.module = split->module, .kernel = split->kernel, .blocks = 1, .across = 1};
   if (!survey->tiles->len) return;
   const IrOp *tiles = survey->tiles->pdata[0];
-  int64_t rows = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
-  int64_t columns = is_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_ACROSS, 1);
+  int64_t rows = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
+  int64_t columns = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_ACROSS, 1);
   /* coordinates; what of k the block takes may follow them */
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
   int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
@@ -667,34 +624,6 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, split->cluster.blocks));
 }
 
-/* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
-static void declare_turn(Split *split, const Survey *survey, IrBuilder *builder)
-{
-  IrModule *module = split->module;
-  split->alternate = 1;
-  if (!survey->tiles->len || !survey->taking) return;
-  split->alternate = ir_attribute_int(survey->tiles->pdata[0], ATTR_ALTERNATE, 1);
-  if (split->alternate <= 1) return;
-  const IrOp *tiles = survey->tiles->pdata[0];
-  if (is_streamed(tiles)) { /* the slots of another instance's tile could not be counted */
-    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "alternate 1, or stream 1",
-              "tiles whose k steps are divided among blocks cannot be taken in turn");
-    split->failed = true;
-    split->alternate = 1;
-    return;
-  }
-  IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->alternate);
-  for (int64_t i = 0; i < split->alternate; i++)
-    ids[i] = ir_int(module, i + 1); /* 0 is the block's */
-  builder->mark = survey->taking->mark;
-  IrOp *turn = ir_emit(builder, OP_TURN, 0);
-  turn->symbol = TURN;
-  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->alternate));
-  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->alternate, ids));
-  ir_remark(split->context, "tiles in turn: %d instances of the consumer, %u warps each",
-            (int)split->alternate, split->consumer_warps);
-}
-
 /* Does the copy engine fill a channel? */
 static bool engine_fills(const Survey *survey)
 {
@@ -735,7 +664,7 @@ static void split_kernel(Split *split, const Survey *survey)
     declare_map(split, &builder, survey->fills->pdata[i]);
   for (unsigned i = 0; i < survey->channels->len; i++)
     declare_channel(split, &builder, survey->channels->pdata[i], engine);
-  declare_turn(split, survey, &builder);
+  declare_turn(split, survey->tiles->len ? survey->tiles->pdata[0] : NULL, survey->taking, &builder);
   g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)

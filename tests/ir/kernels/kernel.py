@@ -1,0 +1,68 @@
+"""What the tests of this folder share: a kernel in TILE text through all passes and on the simulator."""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+
+
+def bf16(value):
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def number(bits):
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def close(bits, wanted):
+    return abs(number(bits) - wanted) <= 2 ** -8 * abs(wanted) + 1e-4
+
+
+def call(*words):
+    run = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"{' '.join(map(str, words))}: exit {run.returncode}\n{run.stdout}{run.stderr}")
+    return run.stdout
+
+
+class Kernel:
+    """NAME.tile.ir for a GPU. Its STAGED form has to hold each of the words."""
+
+    def __init__(self, adlgen, name, entry, gpu, words, folder, sms):
+        self.adlgen, self.gpu, self.folder = adlgen, gpu, pathlib.Path(folder)
+        call(adlgen, "compile", HERE / f"{name}.tile.ir", "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder,
+             "--print-after", "split_roles")
+        self.ptx = self.folder / gpu / f"{entry}.ptx"
+        self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
+        staged = next((self.folder / gpu).glob("*split_roles.ir")).read_text()
+        for word in words:
+            if word not in staged:
+                sys.exit(f"{gpu}: no `{word}` in the STAGED form")
+
+    def run(self, blocks, shared, buffers, dims, maps, output):
+        """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first. Gives the output."""
+        codes = {"bf16": "H", "s32": "i"}
+        launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={}, outputs={output: "out.bin"})
+        launch["buffers"] = {}
+        for name, (kind, values) in buffers.items():
+            launch["buffers"][name] = {"type": kind, "shape": [len(values)], "file": f"{name}.bin"}
+            (self.folder / f"{name}.bin").write_bytes(struct.pack(f"<{len(values)}{codes[kind]}", *values))
+        launch["args"] = [{"buffer": name} for name in buffers] + [{"s32": n} for n in dims]
+        for argument in self.template["args"]:
+            if "tensormap" not in argument:
+                continue
+            name = argument["tensormap"].rsplit("_", 1)[1]
+            extents, box = maps[name]
+            strides = [2]
+            for extent in extents[:-1]:
+                strides.append(strides[-1] * extent)
+            launch["tensormaps"][name] = {"buffer": name, "type": "bf16", "dims": extents, "strides": strides[1:],
+                                          "box": box, "swizzle": 2 * box[0], "oob": "zero"}
+            launch["args"].append({"tensormap": name})
+        (self.folder / "launch.json").write_text(json.dumps(launch))
+        call(self.adlgen, "sim", self.ptx, "--launch", self.folder / "launch.json", "--gpu", self.gpu, "--strict")
+        out = (self.folder / "out.bin").read_bytes()
+        return struct.unpack(f"<{len(out) // 2}H", out)

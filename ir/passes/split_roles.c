@@ -23,26 +23,6 @@ static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
 
 /* ---- Expressions and plain ops ---- */
 
-IrExpr *role_rewrite(Role *role, const IrExpr *expr)
-{
-  IrModule *module = role->split->module;
-  if (expr->kind == EXPR_VALUE) {
-    IrExpr *with = g_hash_table_lookup(role->map, expr->value);
-    return with ? with : (IrExpr *)expr;
-  }
-  if (expr->n == 0) return (IrExpr *)expr;
-  IrExpr *copy = arena_memdup(module->arena, expr, sizeof *expr);
-  copy->items = arena_new_array(module->arena, IrExpr *, expr->n);
-  for (unsigned i = 0; i < expr->n; i++)
-    copy->items[i] = role_rewrite(role, expr->items[i]);
-  if (copy->kind == EXPR_BINARY) return ir_binary(module, copy->operator_, copy->items[0], copy->items[1]);
-  if (copy->kind == EXPR_FIELD && copy->items[0]->kind == EXPR_SYMBOL && role->cursors) {
-    IrExpr *cursor = g_hash_table_lookup(role->cursors, copy->items[0]->name);
-    if (cursor) return ir_index(module, copy, 1, cursor);
-  }
-  return copy;
-}
-
 /* The op without its regions, operands rewritten, results entered into the map. */
 static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
 {
@@ -65,7 +45,7 @@ static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
   return copy;
 }
 
-void role_copy_control(Role *role, IrBuilder *builder, const IrOp *op)
+static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 {
   IrOp *copy = copy_op(role, builder, op);
   for (unsigned i = 0; i < op->n_regions; i++) {
@@ -363,13 +343,15 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
       break;
     }
     if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes_slots(op)) {
-      role_copy_loop_in_turn(role, builder, op);
+      turn_enter(role, builder, op);
+      copy_control(role, builder, op);
+      turn_leave(role, builder, op);
       break;
     }
     G_GNUC_FALLTHROUGH;
   case OP_IF:
   case OP_LOOP:
-    if (!producer || contains_fill(op)) role_copy_control(role, builder, op);
+    if (!producer || contains_fill(op)) copy_control(role, builder, op);
     break;
   default:
     if (!producer || producer_has(op, role->needed)) copy_op(role, builder, op);

@@ -28,11 +28,8 @@ typedef struct {
   GHashTable *needed;  /* of a producer: values_needed_by_fills() */
 } Role;
 
-/* An expression of the TILE form as the role has it. */
+/* role.c: an expression of the TILE form as the role has it. */
 IrExpr *role_rewrite(Role *role, const IrExpr *expr);
-/* An operation with its regions. */
-void role_copy_control(Role *role, IrBuilder *builder, const IrOp *op);
-
 /* Are the k steps of the last tiles divided among all blocks? */
 static inline bool tiles_are_streamed(const IrOp *tiles)
 {
@@ -46,6 +43,7 @@ static inline bool tiles_are_streamed(const IrOp *tiles)
 void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder *builder);
 /* Over the slots of so many tiles. */
 void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles);
-/* One instance multiplies while the others store: each waits for its turn, and steps over the slots of the tiles that
- * are theirs. */
-void role_copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop);
+/* Around a loop that takes slots. One instance multiplies while the others store: each waits for its turn, and steps
+ * over the slots of the tiles that are theirs. */
+void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop);
+void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop);

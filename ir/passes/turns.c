@@ -22,13 +22,16 @@ static void emit_turn(Role *role, IrBuilder *builder, IrOpcode code)
   ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
 }
 
-/* One instance multiplies while the others store: each waits for its turn, and steps over the slots of the
- * tiles that are theirs. */
-void role_copy_loop_in_turn(Role *role, IrBuilder *builder, const IrOp *loop)
+/* One instance multiplies while the others store: each waits for its turn, */
+void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop)
 {
   builder->mark = loop->mark;
   emit_turn(role, builder, OP_TURN_WAIT);
-  role_copy_control(role, builder, loop);
+}
+
+/* and steps over the slots of the tiles that are theirs. */
+void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop)
+{
   builder->mark = loop->mark;
   emit_turn(role, builder, OP_TURN_PASS);
   role_skip_tiles(role, builder, loop, ir_int(role->split->module, role->split->alternate - 1));

@@ -18,14 +18,6 @@ static Node *member(Node *map, const char *key)
   return map && map->kind == NODE_MAPPING ? node_get(map, key) : NULL;
 }
 
-static Node *row_of(Bounds *bounds, const Rule *rule)
-{
-  const Section *section = schema_section(rule->section);
-  Node *row = member(member(bounds->root, rule->section), rule->key);
-  if (!row && section && section->is_family) row = member(member(bounds->root, "family"), rule->key);
-  return row;
-}
-
 /* A number of the table: with a unit, or, as counts are, without one. */
 static double bound_number(Bounds *bounds, Node *node, const char *unit)
 {
@@ -167,9 +159,11 @@ static void check_share(Bounds *bounds, Node *row, const Entry *entry, const cha
   if (shown != entry) build_given(bounds->build, entry);
 }
 
-static void check_entry(Bounds *bounds, const Entry *entry)
+static void check_entry(Bounds *bounds, Entry *entry)
 {
-  Node *row = *entry->rule->section ? row_of(bounds, entry->rule) : NULL;
+  Node *row = bounds_row(bounds->root, entry->rule->section, entry->rule->key);
+  const char *what = NULL;
+  entry->effect = bounds_effect(row, &what);
   if (!row || entry->unknown) return;
   if (member(row, "is")) check_is(bounds, row, entry);
   if (member(row, "has")) check_has(bounds, row, entry);

@@ -18,6 +18,7 @@ typedef struct {
   const char **texts;
   const char *source;
   bool guess;
+  const char *effect; /* what it does: bounds_effect() */
   Mark mark;
 } Entry;
 
@@ -67,6 +68,11 @@ void build_model(Build *build, const char *name, const char *folder, const Mark 
 char *build_model_names(void);
 /* bounds.c: every value against adl/bounds.yaml: what no GPU has, and what adlgen could not honour. */
 void build_bounds(Build *build);
+/* rules.c: the row of a rule in adl/bounds.yaml; NULL if there is none. */
+Node *bounds_row(Node *root, const char *section, const char *key);
+/* What a rule does, and on what: "drives", ..., and "fixed" for a row with `is` or `has`, whose `why` is given. NULL if
+ * the row says nothing, or several things. *what lives as long as the row, the word for ever. */
+const char *bounds_effect(Node *row, const char **what);
 /* culprit.c: where a contradiction is shown. How far the file of a mark is from the one that was named: 0 is
  * that one; UINT_MAX: none of the chain. */
 unsigned build_distance(const Build *build, const Mark *mark);

@@ -55,7 +55,8 @@ typedef struct GpuFact {
   const char *path; /* "limits.shared_per_block" */
   double value;
   const char *unit, *source;
-  bool guess; /* marked "from memory" in the description */
+  bool guess;         /* marked "from memory" in the description */
+  const char *effect; /* what it does: "drives", "limits", "prices", ... (gpu_rules) */
 } GpuFact;
 
 typedef struct Gpu {
@@ -127,6 +128,9 @@ bool gpu_lists(const Gpu *gpu, const char *path, const char *item);
 bool gpu_check(const char *path, GError **error);
 /* As gpu_check, and gives what was read; an architecture's name is its arch. NULL: faults. */
 Gpu *gpu_load_description(const char *path, GError **error);
+
+/* Every rule of the schema: [{path, form, required, may_be_unknown, effect, what, values, meaning}]; caller owns. */
+json_t *gpu_rules(GError **error);
 
 /* Whole description for `gpus show --json`; caller owns. */
 json_t *gpu_to_json(const Gpu *gpu);

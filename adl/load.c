@@ -376,7 +376,7 @@ static void set_facts(Build *build)
   for (guint i = 0; i < build->private->entries->len; i++) {
     const Entry *entry = build->private->entries->pdata[i];
     if (entry->kind != RULE_NUMBER && entry->kind != RULE_FLAG && entry->kind != RULE_VERSION) continue;
-    GpuFact fact = {entry->path, entry->number, entry->unit, entry->source, entry->guess};
+    GpuFact fact = {entry->path, entry->number, entry->unit, entry->source, entry->guess, entry->effect};
     g_array_append_val(facts, fact);
   }
   build->gpu->n_facts = facts->len;

@@ -316,10 +316,9 @@ const char **schema_keys(const char *section)
   return (const char **)g_ptr_array_free(keys, FALSE);
 }
 
-/* ---- docs/adl.md ---- */
-
-static void append_form(GString *text, const Rule *rule)
+char *schema_form(const Rule *rule)
 {
+  GString *text = g_string_new(NULL);
   static const char *const forms[] = {
       [RULE_FLAG] = "true or false",
       [RULE_TYPE] = "number type",
@@ -339,29 +338,6 @@ static void append_form(GString *text, const Rule *rule)
     g_string_append_printf(text, "`%s`", list);
   } else if (rule->unit && rule->kind <= RULE_RANGES) {
     g_string_append(text, rule->unit);
-  }
-}
-
-char *schema_to_markdown(void)
-{
-  GString *text = g_string_new(NULL);
-  for (unsigned i = 0; i < schema_n_sections; i++) {
-    const Section *section = &schema_sections[i];
-    g_string_append_printf(
-        text, "\n#### %s%s%s\n\n%s%s.\n\n| key | value | needed | meaning |\n|---|---|---|---|\n",
-        section->is_family ? "families." : "", section->name, *section->name ? "" : "Top level", section->doc,
-        section->of_product ? " (of a product)" : "");
-    for (unsigned j = 0; j < schema_n_rules; j++) {
-      const Rule *rule = &schema_rules[j];
-      if (strcmp(rule->section, section->name)) continue;
-      g_string_append_printf(text, "| `%s` | ", rule->key);
-      append_form(text, rule);
-      g_string_append_printf(text, " | %s | %s |\n",
-                             !(rule->flags & RULE_REQUIRED)      ? "no"
-                             : rule->flags & RULE_MAY_BE_UNKNOWN ? "yes, or `unknown`"
-                                                                 : "yes",
-                             rule->doc);
-    }
   }
   return g_string_free(text, FALSE);
 }

@@ -53,7 +53,9 @@ extern const unsigned schema_n_sections;
 const Section *schema_section(const char *name);
 /* NULL-terminated keys of a section, or names of families (section "families"); caller frees the array. */
 const char **schema_keys(const char *section);
-/* The reference tables of docs/adl.md. Caller frees. */
-char *schema_to_markdown(void);
+/* What a value of the rule looks like: "cycles", "true or false", "one of ...". Caller frees. */
+char *schema_form(const Rule *rule);
+/* The reference tables of docs/adl.md, with what adl/bounds.yaml says. Caller frees. */
+char *schema_to_markdown(GError **error);
 /* The table of the cost model's constants there. Caller frees. */
 char *model_to_markdown(void);

@@ -35,10 +35,10 @@ static json_t *facts_to_json(const Gpu *gpu)
   json_t *facts = json_array();
   for (guint i = 0; i < entries->len; i++) {
     const Entry *entry = entries->pdata[i];
-    json_array_append_new(facts,
-                          json_pack("{s:s, s:o, s:o, s:o, s:b}", "path", entry->path, "value",
-                                    fact_value(entry), "unit", json_string_or_null(entry->unit), "source",
-                                    json_string_or_null(entry->source), "guess", (int)entry->guess));
+    json_array_append_new(facts, json_pack("{s:s, s:o, s:o, s:o, s:b, s:o}", "path", entry->path, "value",
+                                           fact_value(entry), "unit", json_string_or_null(entry->unit),
+                                           "source", json_string_or_null(entry->source), "guess",
+                                           (int)entry->guess, "effect", json_string_or_null(entry->effect)));
   }
   return facts;
 }

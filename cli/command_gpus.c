@@ -102,7 +102,8 @@ static void print_facts(const Gpu *gpu, const Cli *cli)
     g_autofree char *value = number_text(fact->value, 1, "%.10g");
     g_autofree char *source =
         g_strdup_printf("%s%s", fact->source ? fact->source : "", fact->guess ? " (a guess)" : "");
-    table_row(table, fact->path, value, fact->unit ? fact->unit : "", source, NULL);
+    table_row(table, fact->path, value, fact->unit ? fact->unit : "", fact->effect ? fact->effect : "",
+              source, NULL);
   }
   putchar('\n');
   table_print(table, cli);
@@ -165,6 +166,38 @@ static bool show_gpu(const Cli *cli, const Arguments *arguments, GError **error)
     cli_print_json(with_version(gpu_to_json(gpu)));
   else
     print_gpu(gpu, cli);
+  return true;
+}
+
+/* ---- rules ---- */
+
+static const char *text_of(json_t *rule, const char *key)
+{
+  const char *text = json_string_value(json_object_get(rule, key));
+  return text ? text : "";
+}
+
+static bool print_rules(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  if (argument_count(arguments)) {
+    error_set(error, ERROR_USAGE, NULL, "unexpected-argument", NULL, "adlgen gpus rules takes no arguments");
+    return false;
+  }
+  json_t *rules = gpu_rules(error);
+  if (!rules) return false;
+  if (cli->json) {
+    cli_print_json(json_pack("{s:i, s:o}", "version", 1, "rules", rules));
+    return true;
+  }
+  g_autoptr(Table) table = table_new((const char *[]){"rule", "may be", "does", "on what, or why", NULL});
+  for (size_t i = 0; i < json_array_size(rules); i++) {
+    json_t *rule = json_array_get(rules, i);
+    const char *values = text_of(rule, "values");
+    table_row(table, text_of(rule, "path"), *values ? values : text_of(rule, "form"), text_of(rule, "effect"),
+              text_of(rule, "what"), NULL);
+  }
+  table_print(table, cli);
+  json_decref(rules);
   return true;
 }
 
@@ -255,5 +288,6 @@ bool command_gpus(const Cli *cli, const Arguments *arguments, GError **error)
   const char *action = argument_action(arguments);
   if (!action) return list_gpus(cli, error);
   if (!strcmp(action, "text")) return print_text(cli, arguments, error);
+  if (!strcmp(action, "rules")) return print_rules(cli, arguments, error);
   return !strcmp(action, "show") ? show_gpu(cli, arguments, error) : check_files(cli, arguments, error);
 }

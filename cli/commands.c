@@ -26,6 +26,7 @@ static const Action gpus_actions[] = {
     {"check", "FILE.yaml...", "reads descriptions strictly and reports every fault"},
     {"text", "NAME",
      "the file of a GPU or an architecture as it is written, or of targets, bounds, instructions"},
+    {"rules", "", "every key that a description has, what it may be, and what it does"},
     {NULL},
 };
 static const Action templates_actions[] = {
@@ -138,7 +139,7 @@ static const Option catalog_options[] = {
 
 const Command commands[] = {
     {.name = "gpus",
-     .arguments = "[show NAME|FILE.yaml | check FILE.yaml... | text NAME]",
+     .arguments = "[show NAME|FILE.yaml | check FILE.yaml... | text NAME | rules]",
      .actions = gpus_actions,
      .options = no_options,
      .run = command_gpus,

@@ -13,6 +13,8 @@
 #define NAMED_BARRIER_FIRST 1 /* of those that passes give out; 0 is the one at which the whole block meets */
 #define FRAGMENT_ROWS                                                                                        \
   16 /* of a product that a warp keeps in its registers, its own or its share of a group's */
+#define OVERLAY_BARRIERS                                                                                     \
+  1 /* at which a role meets before results take the place of its ring (stage_stores) */
 #define SWIZZLE_ROWS         8 /* after which a swizzle repeats */
 #define MECHANISM_NOT_LISTED "the description lists none"
 #define MECHANISM_SIZES_MOST 16 /* bytes, of one access of a thread */

@@ -74,6 +74,12 @@ unsigned consumer_registers(const Gpu *gpu, unsigned left)
   return MIN(round_down(left, step), MIN(most, handover_most(gpu)));
 }
 
+unsigned resident_blocks(const Gpu *gpu, unsigned threads)
+{
+  unsigned warps = MAX(1, (threads + gpu->warp_size - 1) / gpu->warp_size);
+  return MIN(gpu->blocks_per_sm, gpu->warps_per_sm / warps);
+}
+
 unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
 {
   unsigned registers = MIN(gpu->registers_per_sm / (threads * blocks), gpu->registers_per_thread);

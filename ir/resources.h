@@ -32,6 +32,9 @@ unsigned consumer_registers(const Gpu *gpu, unsigned left);
 /* Can threads that have so many at entry come down to a producer's? */
 bool may_hand_over(const Gpu *gpu, unsigned entry);
 
+/* Blocks of so many threads that an SM takes at once, registers and shared memory apart. */
+unsigned resident_blocks(const Gpu *gpu, unsigned threads);
+
 /* Registers of a thread at entry, of blocks of so many of which `blocks` share an SM. */
 unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks);
 /* Then of each of `receivers` threads of a block whose others only start copies and give back what they do

@@ -1,11 +1,13 @@
 /* Elementwise: a variant of 16-byte accesses where shapes and addresses allow it, and one of single elements.
  */
 #include "generator/choose/choose.h"
+#include "ir/resources.h"
 
-#define BLOCK_THREADS    256
-#define VECTORS_A_THREAD 2 /* in flight at once: enough loads to cover memory latency at full occupancy */
-#define VECTOR_BYTES     16
-#define ACCESSES_A_COPY  8 /* of narrower ones that are only copied: they take few registers */
+#define BLOCK_THREADS   256
+#define IN_FLIGHT       65536 /* bytes that an SM loads at once: enough to cover memory latency */
+#define VECTOR_BYTES    16
+#define MOST_VECTORS    8
+#define ACCESSES_A_COPY 8 /* of narrower ones that are only copied: they take few registers */
 
 static unsigned widest_element(const FusedOperator *op)
 {
@@ -95,13 +97,25 @@ static bool fits_registers(const FusedOperator *op, unsigned elements)
 
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
 #define LONE_BLOCK_THREADS 512
+#define LONE_BLOCK_VECTORS 2
+
+/* Vectors of a thread, all loaded at once: the more, the fewer threads an SM has. A power of two. */
+static unsigned vectors_a_thread(const Gpu *gpu)
+{
+  unsigned threads = resident_blocks(gpu, BLOCK_THREADS) * BLOCK_THREADS, vectors = 1;
+  while (vectors < MOST_VECTORS && 2 * vectors * threads * VECTOR_BYTES <= IN_FLIGHT)
+    vectors *= 2;
+  return vectors;
+}
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
   bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
   unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
   bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
-  unsigned accesses = narrow && copies ? ACCESSES_A_COPY : VECTORS_A_THREAD;
+  unsigned accesses = narrow && copies ? ACCESSES_A_COPY
+                      : alone          ? LONE_BLOCK_VECTORS
+                                       : vectors_a_thread(chooser->gpu);
   while (accesses > 1 && !fits_registers(chooser->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;

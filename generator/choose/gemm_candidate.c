@@ -7,8 +7,9 @@
 #include "ir/staging.h"
 #include <math.h>
 
-#define MANY_BANDS   6  /* of rows of tiles, so that the last one, which may be lower, is little of them */
-#define LARGE_STEPS  10 /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
+#define MANY_BANDS   6    /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define LARGE_STEPS  10   /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
+#define WARP_AREA    4096 /* outputs of a warp that multiplies alone, of four to eight (choose_layouts) */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
 #define SECTOR_BYTES 32
 #define FEW_WAVES    2
@@ -94,9 +95,13 @@ static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candid
 static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  unsigned rows = candidate->bm * (candidate->swapped ? products(chooser) : 1); /* of the weights of each */
-  return (rows * number_bytes(gemm->a_type) + candidate->bn * number_bytes(gemm->b_type)) * candidate->bk +
-         padding_bytes(gemm, candidate);
+  unsigned alignment = candidate->group ? shared_alignment(chooser->gpu, true) : 1;
+  unsigned a = candidate->bm * candidate->bk * number_bytes(gemm->a_type),
+           b = candidate->bn * candidate->bk * number_bytes(gemm->b_type);
+  a = (a + alignment - 1) / alignment * alignment *
+      (candidate->swapped ? products(chooser) : 1); /* weights of each */
+  b = (b + alignment - 1) / alignment * alignment;
+  return a + b + padding_bytes(gemm, candidate);
 }
 
 unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate)
@@ -461,11 +466,20 @@ static bool pair_legal(const GemmCandidate *candidate)
   return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
 }
 
+/* Takes an SM so many blocks at once? */
+static bool blocks_fit(const Gpu *gpu, const GemmCandidate *candidate)
+{
+  unsigned parts = candidate->bm * candidate->bn / WARP_AREA; /* of a tile that warps multiply */
+  unsigned warps = candidate->group ? 4 * (1 + consumer_groups(candidate)) : CLAMP(parts, 4, 8);
+  return candidate->blocks <= 1 || candidate->blocks <= resident_blocks(gpu, warps * gpu->warp_size);
+}
+
 bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
   uint64_t ring =
       (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + reserved_shared_bytes(chooser->gpu);
   if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
+  if (!blocks_fit(chooser->gpu, candidate)) return false;
   if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
   if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);

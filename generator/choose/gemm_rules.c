@@ -76,7 +76,7 @@ bool gemm_barriers_count(const Chooser *chooser, const GemmCandidate *candidate,
 bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged)
 {
   unsigned turns = candidate->alternate > 1 ? candidate->alternate : 0;
-  return NAMED_BARRIER_FIRST + turns + (staged ? warpgroups : 0) <= gpu->named_barriers;
+  return NAMED_BARRIER_FIRST + turns + (staged ? warpgroups + OVERLAY_BARRIERS : 0) <= gpu->named_barriers;
 }
 
 bool gemm_shares_copies(const Gpu *gpu)

@@ -54,6 +54,19 @@ static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget
   return true;
 }
 
+/* An SM that cannot take the blocks would run them one after another, and the assembler would not say so. */
+static bool check_blocks(const IrFunction *kernel, const Gpu *gpu, int64_t blocks, int64_t threads,
+                         GError **error)
+{
+  unsigned most = resident_blocks(gpu, (unsigned)threads);
+  if (blocks <= 1 || blocks <= most) return true;
+  error_set(
+      error, ERROR_UNSUPPORTED, &kernel->mark, "blocks", "fewer blocks, or a smaller tile",
+      "%d blocks of %d threads are to share an SM, but one of %s takes %u: it has %u warps and %u blocks",
+      (int)blocks, (int)threads, gpu->name, most, gpu->warps_per_sm, gpu->blocks_per_sm);
+  return false;
+}
+
 bool pass_budget_registers(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -70,6 +83,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   }
   int64_t blocks = 1; /* of an SM at once */
   if (ir_launch_get(kernel, ATTR_MIN_BLOCKS)) ir_expr_is_int(ir_launch_get(kernel, ATTR_MIN_BLOCKS), &blocks);
+  if (!check_blocks(kernel, gpu, blocks, threads, error)) return false;
   unsigned entry = entry_registers(gpu, threads, (unsigned)MAX(1, blocks));
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers > gpu->registers_per_thread) {

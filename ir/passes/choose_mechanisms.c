@@ -437,7 +437,8 @@ static const char *tensor_store_refusal(const Choice *choice, const IrType *tens
   return NULL;
 }
 
-/* Threads of an instance meet at a named barrier of theirs, behind the block's and those of the turns. */
+/* Threads of an instance meet at a named barrier of theirs, behind the block's and those of the turns; where results take
+ * the place of the ring, all of them before. */
 static const char *barriers_refusal(const Choice *choice)
 {
   unsigned instances = choice->alternate;
@@ -447,7 +448,8 @@ static const char *barriers_refusal(const Choice *choice)
     if (choice->alternate <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), beside_of(mma)));
   }
   unsigned turns = choice->alternate > 1 ? choice->alternate : 0,
-           needed = NAMED_BARRIER_FIRST + turns + instances, most = choice->context->gpu->named_barriers;
+           needed = NAMED_BARRIER_FIRST + turns + instances + OVERLAY_BARRIERS,
+           most = choice->context->gpu->named_barriers;
   if (needed <= most) return NULL;
   return refusal(choice, "it takes %u named barriers, a block has %u", needed, most);
 }

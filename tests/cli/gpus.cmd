@@ -97,3 +97,23 @@ combine                 1920  cycles          short 2026-11-22 (a guess here)   
 
 $ adlgen gpus show slower.yaml --json | python3 -c 'import json, sys; print([c["value"] for c in json.load(sys.stdin)["model"]["constants"] if c["name"] in ("fill", "turn")])'
 [3000.0, 1.0]
+
+$ adlgen gpus rules | grep -E '^(rule|target|limits.warp_size|limits.shared_per_block|chip.power|families.product_fma) '
+rule                             may be                                                                          does           on what, or why
+target                           text                                                                            drives         the line .target
+limits.warp_size                 32                                                                              fixed          layouts, shuffles and masks are those of 32 lanes
+limits.shared_per_block          48 KiB .. 256 KiB                                                               limits         tiles and the slots of their rings
+chip.power                       5 W .. 10000 W                                                                  documentation  nothing is planned by it; chip.clock_tensor says what it costs
+families.product_fma             true                                                                            fixed          products of types that no other family takes are made of it
+
+$ adlgen gpus rules --json | validate gpus-rules
+valid
+
+$ adlgen gpus rules h100
+error: adlgen gpus rules takes no arguments
+[exit 2]
+
+$ adlgen gpus show a100 | grep -E '^(fact|limits.blocks_per_sm|chip.power) '
+fact                                              value  unit         source
+limits.blocks_per_sm                                 32  blocks       drives
+chip.power                                          400  W            documentation

@@ -72,7 +72,7 @@ $ adlgen --version --json
 }
 
 $ adlgen gpus --help
-usage: adlgen gpus [show NAME|FILE.yaml | check FILE.yaml... | text NAME] [OPTION]...
+usage: adlgen gpus [show NAME|FILE.yaml | check FILE.yaml... | text NAME | rules] [OPTION]...
 
 adlgen gpus lists the GPUs that are described, shows one, checks a file, prints one's text.
 
@@ -83,6 +83,7 @@ actions:
   show NAME|FILE.yaml     everything known about one GPU, each fact with unit and source
   check FILE.yaml...      reads descriptions strictly and reports every fault
   text NAME               the file of a GPU or an architecture as it is written, or of targets, bounds, instructions
+  rules                   every key that a description has, what it may be, and what it does
 
 options:
   --json                  prints one JSON object on standard output; errors too

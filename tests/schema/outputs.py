@@ -19,6 +19,7 @@ CALLS = {
     "--version": ["--version"],
     "gpus": ["gpus"],
     "gpus show": ["gpus", "show", "{gpu}"],
+    "gpus rules": ["gpus", "rules"],
     "gpus check": ["gpus", "check", str(root / "adl/gpu/{gpu}.yaml")],
     "ops": ["ops"],
     "doctor": ["doctor", "--ptxas", "no/such/file"],

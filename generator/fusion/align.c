@@ -95,6 +95,32 @@ static bool is_intermediate(const Fuser *fuser, const GPtrArray *live, const Gra
          !fuser_is_viewed(fuser, live, tensor);
 }
 
+/* A row operator that reads or gives `old` could not with `by`: its rows would not be evenly spaced. */
+static bool breaks_rows(Fuser *fuser, const GraphNode *node, const GraphTensor *old, const GraphTensor *by)
+{
+  bool touched = false, reduced = !graph_same_shape(node->outputs[0], node->inputs[0]);
+  if (node->op->class_ != OPERATOR_ROW) return false;
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    touched = touched || node->inputs[i] == old;
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    bool given = node->outputs[i] == old;
+    if (given && (i || reduced)) return true;
+    touched = touched || given;
+  }
+  return touched && !fuser_walks_rows(fuser, by, node);
+}
+
+/* Who computes the tensor may do so in padded rows, which nobody but kernels of the graph sees. Row operators
+ * that come later are given copies where they need them. */
+static bool may_be_padded(Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor,
+                          const GraphTensor *by)
+{
+  if (!is_intermediate(fuser, live, tensor)) return false;
+  for (unsigned i = 0; i < fuser->nodes->len; i++)
+    if (breaks_rows(fuser, fuser->nodes->pdata[i], tensor, by)) return false;
+  return true;
+}
+
 static void replace(GraphTensor **list, unsigned n, const GraphTensor *old, GraphTensor *by)
 {
   for (unsigned i = 0; i < n; i++)
@@ -128,7 +154,7 @@ static GraphTensor *aligned_operand(Fuser *fuser, const GPtrArray *live, const G
   GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
                                          PADDED_BYTES / number_bytes(tensor->type));
   *made = false;
-  if (is_intermediate(fuser, live, tensor)) {
+  if (may_be_padded(fuser, live, tensor, aligned)) {
     aligned->name = tensor->name;
     aligned->producer = tensor->producer;
     return aligned;
@@ -142,7 +168,7 @@ static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, u
                          GraphTensor *aligned, bool made)
 {
   GraphTensor *tensor = node->inputs[operand];
-  bool padded = is_intermediate(fuser, live, tensor);
+  bool padded = may_be_padded(fuser, live, tensor, aligned);
   if (made || padded) aligned->index = fuser->tensors->len;
   if (padded) {
     g_ptr_array_add(fuser->tensors, aligned);

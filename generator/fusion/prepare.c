@@ -127,8 +127,7 @@ static bool has_unit_stride(const GraphTensor *tensor)
   return unit;
 }
 
-/* The reduced dims of a tensor merge into one, and so do the others. */
-static bool walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
+bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
 {
   const GraphTensor *input = node->inputs[0];
   const Symbolic *strides[GRAPH_MAX_RANK];
@@ -175,7 +174,7 @@ static void copy_row_operands(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *input = node->inputs[0];
   bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
-  if (!walks_rows(fuser, input, node)) {
+  if (!fuser_walks_rows(fuser, input, node)) {
     GraphTensor *copy = fuser_make_copy(fuser, node, input, input->shape, input->rank, input->rank - 1, 1);
     lay_out_rows(fuser->arena, copy, node->axes);
     fuser_insert_copy(fuser, node, input, copy, "its rows are not evenly spaced");
@@ -183,7 +182,7 @@ static void copy_row_operands(Fuser *fuser, GraphNode *node)
   }
   for (unsigned i = 1; norm && i < node->n_inputs; i++) {
     GraphTensor *tensor = node->inputs[i];
-    if (!tensor || walks_rows(fuser, tensor, node)) continue;
+    if (!tensor || fuser_walks_rows(fuser, tensor, node)) continue;
     /* A scale becomes one row, unless it varies along the rows as well. */
     unsigned columns = (unsigned)__builtin_popcount(node->axes);
     unsigned rank = !reaches_rows(tensor, node) ? columns : input->rank;
@@ -198,7 +197,7 @@ static GraphNode *move_row_result(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *result = node->outputs[0];
   Arena *arena = fuser->arena;
-  if (node->op->shape_rule == SHAPE_RULE_REDUCE || walks_rows(fuser, result, node)) return NULL;
+  if (node->op->shape_rule == SHAPE_RULE_REDUCE || fuser_walks_rows(fuser, result, node)) return NULL;
   GraphTensor *rows = fuser_make_copy(fuser, node, result, result->shape, result->rank, result->rank - 1, 1);
   lay_out_rows(arena, rows, node->axes);
   rows->producer = node;

@@ -38,6 +38,10 @@ void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
  * place. Refuses what no kernel exists for. */
 bool fuser_prepare(Fuser *fuser, GError **error);
 
+/* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do
+ * the others. */
+bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
+
 /* A tensor for a copy of `source`, whose elements lie side by side along dimension `inner`, in rows of a
  * multiple of so many elements, at addresses of as many; not inserted yet. */
 GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,

@@ -66,3 +66,10 @@ kernel                                               GPU   template    tile     
 # Not where only the launch tells how rows start: variants with wide copies come first.
 $ sed 's/333/"K"/g; s/777/"N"/g' few.json | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E 'sums along|variant 1:'
   variant 1: template gemm, tile 8x64x128, guard: K % 8 == 0 && align(b) >= 16 && align(y) >= 16 && K >= 1 && M <= 8
+
+# A normalisation over two axes writes its rows densely: in padded rows they would not be evenly spaced.
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": [64, 64, 1001]}, "s": {"type": "bf16", "shape": [64, 1001]}, "w": {"type": "bf16", "shape": [1001, 4096]}}, "nodes": [{"op": "RMSNormalization", "inputs": ["x", "s"], "outputs": ["t"], "attributes": {"axis": 1}}, {"op": "MatMul", "inputs": ["t", "w"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E '^`t|^ *family'
+`t` is copied for MatMul: its rows start at no multiples of 16 bytes
+  family row
+  family elementwise
+  family gemm

@@ -5,18 +5,47 @@
 
 /* Functions of more than one operation: brief, narrow, full forms. */
 static const StepOperations counted[] = {
-    {ONNX_Gelu, "gelu", {12, 12, 45}},         {ONNX_Gelu, "gelu_tanh", {13, 13, 30}},
-    {ONNX_Tanh, "tanh", {14, 24, 38}},         {ONNX_Erf, "erf", {14, 14, 46}},
-    {ONNX_Swish, "silu", {16, 19, 27}},        {ONNX_Swish, "swish", {18, 21, 28}},
-    {ONNX_Sigmoid, "sigmoid", {16, 19, 26}},   {ONNX_Exp, "exp", {22, 22, 22}},
-    {ONNX_Log, "log", {28, 28, 28}},           {ONNX_LeakyRelu, "leaky_relu", {3, 3, 3}},
-    {ONNX_PRelu, "prelu", {3, 3, 3}},          {ONNX_ThresholdedRelu, "thresholded_relu", {2, 2, 2}},
-    {ONNX_Elu, "elu", {29, 29, 29}},           {ONNX_Selu, "selu", {30, 30, 30}},
-    {ONNX_Celu, "celu", {31, 31, 31}},         {ONNX_HardSigmoid, "hard_sigmoid", {3, 3, 3}},
-    {ONNX_HardSwish, "hard_swish", {4, 4, 4}}, {ONNX_Mish, "mish", {28, 28, 28}},
-    {ONNX_Softplus, "softplus", {57, 57, 57}}, {ONNX_Softsign, "softsign", {2, 2, 2}},
-    {ONNX_Pow, "pow", {112, 112, 112}},        {ONNX_Sin, "sin", {88, 88, 88}},
-    {ONNX_Cos, "cos", {87, 87, 87}},           {ONNX_Tan, "tan", {87, 87, 87}},
+    {ONNX_Gelu, "gelu", {12, 12, 45}},
+    {ONNX_Gelu, "gelu_tanh", {13, 13, 30}},
+    {ONNX_Tanh, "tanh", {14, 24, 38}},
+    {ONNX_Erf, "erf", {14, 14, 46}},
+    {ONNX_Swish, "silu", {16, 19, 27}},
+    {ONNX_Swish, "swish", {18, 21, 28}},
+    {ONNX_Sigmoid, "sigmoid", {16, 19, 26}},
+    {ONNX_Exp, "exp", {22, 22, 22}},
+    {ONNX_Log, "log", {28, 28, 28}},
+    {ONNX_LeakyRelu, "leaky_relu", {3, 3, 3}},
+    {ONNX_PRelu, "prelu", {3, 3, 3}},
+    {ONNX_ThresholdedRelu, "thresholded_relu", {2, 2, 2}},
+    {ONNX_Elu, "elu", {29, 29, 29}},
+    {ONNX_Selu, "selu", {30, 30, 30}},
+    {ONNX_Celu, "celu", {31, 31, 31}},
+    {ONNX_HardSigmoid, "hard_sigmoid", {3, 3, 3}},
+    {ONNX_HardSwish, "hard_swish", {4, 4, 4}},
+    {ONNX_Mish, "mish", {28, 28, 28}},
+    {ONNX_Softplus, "softplus", {57, 57, 57}},
+    {ONNX_Softsign, "softsign", {2, 2, 2}},
+    {ONNX_Pow, "pow", {112, 112, 112}},
+    {ONNX_Sin, "sin", {88, 88, 88}},
+    {ONNX_Cos, "cos", {87, 87, 87}},
+    {ONNX_Tan, "tan", {87, 87, 87}},
+    {ONNX_Asin, "asin", {18, 18, 18}},
+    {ONNX_Acos, "acos", {23, 23, 23}},
+    {ONNX_Atan, "atan", {20, 20, 20}},
+    {ONNX_Sinh, "sinh", {54, 54, 54}},
+    {ONNX_Cosh, "cosh", {25, 25, 25}},
+    {ONNX_Asinh, "asinh", {72, 72, 72}},
+    {ONNX_Acosh, "acosh", {71, 71, 71}},
+    {ONNX_Atanh, "atanh", {40, 40, 40}},
+    {ONNX_Mod, "mod", {34, 34, 34}},
+    {ONNX_Mod, "mod_integer", {11, 11, 11}},
+    {ONNX_Mod, "fmod", {30, 30, 30}},
+    {ONNX_Mod, "fmod_integer", {5, 5, 5}},
+    {ONNX_Div, "div_integer", {7, 7, 7}},
+    {ONNX_Shrink, "shrink", {6, 6, 6}},
+    {ONNX_Sign, "sign", {4, 4, 4}},
+    {ONNX_Sign, "sign_integer", {2, 2, 2}},
+    {ONNX_IsInf, "is_inf", {7, 7, 7}},
 };
 
 StepPrecision step_precision(NumberType result)
@@ -31,19 +60,25 @@ const StepOperations *steps_operations_table(unsigned *n)
   return counted;
 }
 
-/* Which of its operator's functions a step calls, as step_write() chooses. */
+/* Which of its operator's functions a step calls, as step_write() chooses: those of integers, and by an attribute. */
 static bool calls(const FusedStep *step, const StepOperations *entry)
 {
-  if (step->op != ONNX_Gelu && step->op != ONNX_Swish) return true;
-  const GraphAttribute *first = step->attributes; /* of these two only: others may have none */
-  bool tanh = first && first->text && !strcmp(first->text, "tanh"), one = first && first->number == 1;
-  if (step->op == ONNX_Gelu) return tanh == !strcmp(entry->name, "gelu_tanh");
-  return one == !strcmp(entry->name, "silu");
+  bool integer = number_class(step->compute) != NUMBER_FLOAT;
+  const GraphAttribute *first = step->attributes; /* of these operators only: others may have none */
+  bool of_integers = g_str_has_suffix(entry->name, "_integer");
+  if (step->op == ONNX_Gelu)
+    return (first && first->text && !strcmp(first->text, "tanh")) == !strcmp(entry->name, "gelu_tanh");
+  if (step->op == ONNX_Swish) return (first && first->number == 1) == !strcmp(entry->name, "silu");
+  if (step->op == ONNX_Mod && (first && first->integer) != g_str_has_prefix(entry->name, "fmod"))
+    return false;
+  if (step->op == ONNX_Mod || step->op == ONNX_Div || step->op == ONNX_Sign) return integer == of_integers;
+  return true;
 }
 
 unsigned step_operations_of(const GraphNode *node)
 {
-  const FusedStep step = {.op = node->op->id, .attributes = node->attributes};
+  const NumberType compute = node->n_inputs && node->inputs[0] ? node->inputs[0]->type : NUMBER_F32;
+  const FusedStep step = {.op = node->op->id, .attributes = node->attributes, .compute = compute};
   if (node->op->class_ != OPERATOR_ELEMENTWISE) return 0;
   unsigned operations = MAX(node->n_inputs, 2) - 1;
   for (unsigned j = 0; j < G_N_ELEMENTS(counted); j++)

@@ -538,6 +538,22 @@ static bool check_threads(Placement *placement, const IrOp *mma)
   return false;
 }
 
+/* A product's operand that stays in registers has fragments of its own, to which a conversion brings it: of 16-bit
+ * numbers that come from a sum of the same rows it moves nothing. */
+static void place_register_operand(Placement *placement, IrOp *mma)
+{
+  if (mma->operands[1]->kind != EXPR_VALUE || mma->operands[1]->value->type.kind != TYPE_TILE) return;
+  IrModule *module = placement->module;
+  IrType type = mma->operands[1]->value->type;
+  unsigned m = (unsigned)ir_tile_extent(&type, 0), k = (unsigned)ir_tile_extent(&type, 1);
+  type.layout = layout_group_a(module->arena, type.element, m, k, warpgroups_of_rows(m));
+  IrBuilder builder = ir_builder_before(mma);
+  builder.mark = mma->mark;
+  IrOp *convert = ir_emit(&builder, OP_CONVERT, 1, mma->operands[1]);
+  ir_mechanism_set(convert, ir_mechanism_issued(module, MECHANISM_CONVERT, ISSUE_THREAD));
+  mma->operands[1] = ir_value(module, ir_result(convert, "fragments", type));
+}
+
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
@@ -567,6 +583,8 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
   for (unsigned i = 0; i < ops->len; i++)
     place_parts(&placement, ops->pdata[i]);
   if (!place_registers(&placement)) return false;
+  for (unsigned i = 0; i < ops->len; i++)
+    if (((IrOp *)ops->pdata[i])->code == OP_MMA) place_register_operand(&placement, ops->pdata[i]);
   place_sums(module, ops);
   place_accesses(&placement);
   for (unsigned i = 0; i < ops->len; i++)

@@ -29,6 +29,8 @@ typedef struct {
   unsigned n;
   const IrType *tensor; /* of the first; the others have its element type and contiguous dimension */
   int inner;            /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
+  const IrType
+      *registers; /* the operand is such a tile of registers instead, and nothing fills it; or NULL */
 } Operand;
 
 typedef struct {
@@ -72,8 +74,12 @@ static int inner_of(const IrType *tensor)
 /* The fills of a slot and the orientation they bring. */
 static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
 {
-  operand->slot = ir_slot_of(choice->kernel, access, NULL);
-  operand->n = 0;
+  *operand = (Operand){.slot = ir_slot_of(choice->kernel, access, NULL)};
+  if (access->kind == EXPR_VALUE && access->value->type.kind == TYPE_TILE) {
+    operand->registers = &access->value->type;
+    operand->inner = 1; /* as fragments have them: along k */
+    return true;
+  }
   if (!operand->slot) return false;
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
@@ -88,6 +94,11 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
   if (!operand->n) return false;
   operand->inner = inner_of(operand->tensor);
   return true;
+}
+
+static NumberType operand_element(const Operand *operand)
+{
+  return operand->registers ? operand->registers->element : operand->tensor->element;
 }
 
 static unsigned tile_extent(const IrOp *slot, unsigned dim)
@@ -164,6 +175,7 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
 static const char *engine_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine,
                                   const Mechanism *product)
 {
+  if (operand->registers) return NULL;
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
   for (unsigned i = 0; i < operand->n; i++) {
     const char *against = fill_refusal(choice, operand, operand->fill[i], engine, product);
@@ -211,7 +223,7 @@ static const char *shape_refusal(const Choice *choice, const IrOp *mma, const Op
 {
   const IrType *acc = &mma->operands[0]->value->type;
   unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1),
-           k = tile_extent(a->slot, 1);
+           k = a->registers ? (unsigned)ir_tile_extent(a->registers, 1) : tile_extent(a->slot, 1);
   bool legal_n = false;
   for (unsigned i = 0; i < shape->n_count; i++)
     legal_n |= mechanism->b & IN_SHARED ? shape->n[i] == n : n % shape->n[i] == 0;
@@ -227,15 +239,19 @@ static const char *product_refusal(const Choice *choice, const IrOp *mma, const 
 {
   const IrType *acc = &mma->operands[0]->value->type;
   if (mechanism->missing) return missing(choice, mechanism);
+  if (a->registers && !mechanism_is_asynchronous(mechanism))
+    return "an operand that stays in registers has fragments of other warps";
   if (mechanism->accumulator == ACCUMULATOR_THREAD) return NULL; /* any shape of any type */
   const GpuProduct *shape =
-      mechanism_product(mechanism, a->tensor->element, b->tensor->element, acc->element);
+      mechanism_product(mechanism, operand_element(a), operand_element(b), acc->element);
   if (!shape)
     return mechanism->b & IN_SHARED ? refusal(choice, "no %.*s takes these types",
                                               (int)strlen(mechanism->label) - 1, mechanism->label)
                                     : "none takes these types";
   const char *against = shape_refusal(choice, mma, a, mechanism, shape);
   if (against || !(mechanism->b & IN_SHARED)) return against;
+  if (a->registers && !shape->a_from_registers)
+    return refusal(choice, "%s of this type take no operand from registers", mechanism->label);
   if (a->inner != 1 && !shape->a_transposed && !across_registers(shape))
     return refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
   if (b->inner != 0 && !shape->b_transposed)
@@ -316,7 +332,7 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
       !engine ? "the description lists no tensor copies" : product_refusal(choice, mma, a, b, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
-  if (!against) against = barrier_refusal(choice, a, mma, product);
+  if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
   if (against) {
     ir_remark(choice->context, "products: tensor copies + %s rejected: %s", product->label, against);
     return false;
@@ -325,7 +341,7 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
   fill_via(choice, a, engine);
   fill_via(choice, b, engine);
   ir_remark(choice->context, "products: %s, from shared memory filled by %s", product->name, engine->label);
-  const GpuProduct *shape = mechanism_product(product, a->tensor->element, b->tensor->element,
+  const GpuProduct *shape = mechanism_product(product, operand_element(a), operand_element(b),
                                               mma->operands[0]->value->type.element);
   if (a->inner != 1 && !shape->a_transposed)
     ir_remark(choice->context, "products: A lies across k and passes through registers");
@@ -350,9 +366,11 @@ static bool take_from_threads(Choice *choice, IrOp *mma, Operand *a, Operand *b,
 static void choose_product(Choice *choice, IrOp *mma)
 {
   Operand a, b;
-  if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b)) {
+  if (!operand_find(choice, mma->operands[1], &a) || !operand_find(choice, mma->operands[2], &b) ||
+      b.registers) {
     error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
-              "both must be tiles of a channel that a fill of the kernel fills",
+              "the first may be a tile of registers, else both are tiles of a channel that a fill of the "
+              "kernel fills",
               "an operand of this product is not filled from a tensor");
     choice->failed = true;
     return;

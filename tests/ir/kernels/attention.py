@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""attention.py ADLGEN: attention from TILE text, whose probabilities stay in registers, on the simulator, against double
+precision."""
+import math
+import random
+import sys
+import tempfile
+
+from kernel import Kernel, bf16, number
+
+S, D = 150, 128
+LIMIT = 4e-3  # of a bf16 result, whose probabilities are of bf16 too
+
+
+def reference(q, k, v):
+    for r in range(S):
+        scores = [sum(x * y for x, y in zip(q[r], k[c])) / math.sqrt(D) for c in range(r + 1)]
+        peak = max(scores)
+        weights = [math.exp(s - peak) for s in scores]
+        total = sum(weights)
+        yield [sum(w * v[c][d] for c, w in enumerate(weights)) / total for d in range(D)]
+
+
+random.seed(3)
+q, k, v = [[bf16(random.gauss(0, 1)) for _ in range(S * D)] for _ in range(3)]
+gpu, words = "h100", ["via tensor", "via group", "role @producer", "in group.a(2)"]
+with tempfile.TemporaryDirectory() as folder:
+    kernel = Kernel(sys.argv[1], "attention", "attention", gpu, words, folder, 132)
+    buffers = {"Q": ("bf16", q), "K": ("bf16", k), "V": ("bf16", v), "O": ("bf16", [0] * (S * D))}
+    box = ([D, S, 1], [64, 128, 1])
+    maps = {"Q": box, "K": box, "V": box, "O": box}
+    out = kernel.run(2, 200000, buffers, [1, S], maps, "O")
+rows = [[[number(x) for x in t[r * D:(r + 1) * D]] for r in range(S)] for t in (q, k, v)]
+error = size = 0.0
+for r, wanted in enumerate(reference(*rows)):
+    for d in range(D):
+        error += (number(out[r * D + d]) - wanted[d]) ** 2
+        size += wanted[d] ** 2
+if math.sqrt(error / size) > LIMIT:
+    sys.exit(f"{gpu}: error {math.sqrt(error / size):.2e}, limit {LIMIT}")
+print(f"{gpu}: error {math.sqrt(error / size):.2e}, limit {LIMIT}")

@@ -64,8 +64,8 @@ const unsigned schema_n_sections = G_N_ELEMENTS(schema_sections);
 
 #define SCOPES      "thread lane warp warpgroup block cluster grid"
 #define COMPLETIONS "result thread_group warpgroup_group barrier_bytes barrier_phase immediate kernel_end"
-#define PLACES      "registers shared shared_peer global"
-#define LAYOUTS     "mma.a mma.b mma.c group.a group.d shared blocked fma.c"
+#define PLACES      "registers shared shared_peer global accumulators"
+#define LAYOUTS     "mma.a mma.b mma.c group.a group.d shared blocked fma.c cells"
 
 /* What every family says. */
 #define FAMILY(name, throughput_unit)                                                                        \

@@ -58,13 +58,13 @@ uint64_t layout_byte_offset(const Layout *layout, NumberType type, const unsigne
     stride *= mode->size + (first ? layout->row_pad : 0);
     first = false;
   }
-  return swizzled(layout, offset * number_bytes(type));
+  return swizzled(layout, number_bytes_of(type, offset));
 }
 
 uint64_t layout_bytes(const Layout *layout, NumberType type)
 {
   uint64_t size = layout_size(layout, PLACE_OFFSET), row = first_offset_size(layout);
-  return (size + size / row * layout->row_pad) * number_bytes(type);
+  return number_bytes_of(type, size + size / row * layout->row_pad);
 }
 
 /* One mode where neighbours of a place go on along the same dimension; modes of one digit are nothing. The

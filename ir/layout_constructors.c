@@ -296,7 +296,7 @@ const Layout *layout_shared(Arena *arena, unsigned rank, const unsigned *extents
   if (rank < 1 || rank > LAYOUT_MAX_DIMS || inner >= rank || (swizzle_bytes && row_pad) || row_pad > 4096)
     return NULL;
   if (swizzle_bytes != 0 && swizzle_bytes != 32 && swizzle_bytes != 64 && swizzle_bytes != 128) return NULL;
-  unsigned row = swizzle_bytes ? swizzle_bytes / number_bytes(type) : extents[inner];
+  unsigned row = swizzle_bytes ? number_elements(type, swizzle_bytes) : extents[inner];
   if (!divides(row, extents[inner])) return NULL;
   Layout *layout = layout_new(arena, rank, extents);
   /* The first mode stays even with a single digit where padding follows it. */

@@ -34,7 +34,7 @@ static void share(Lower *lower, const LowerShared *shared, unsigned bytes, Chunk
 {
   chunks->inner = lower_shared_inner(shared);
   chunks->outer = shared->rank == 2 ? 1 - chunks->inner : 0;
-  chunks->elements = MAX(1, bytes / number_bytes(shared->element));
+  chunks->elements = MAX(1, number_elements(shared->element, bytes));
   chunks->wide = shared->extent[chunks->inner] / chunks->elements;
   chunks->high = shared->rank == 2 ? shared->extent[chunks->outer] : 1;
   unsigned threads = power_below(lower->role->instance_warps * 32);

@@ -25,7 +25,7 @@ static bool is_apart(const Lower *lower)
 static Operand operand_of(const Lower *lower, const LowerShared *shared, const LowerMap *warps,
                           unsigned k_dim)
 {
-  Operand operand = {*shared, warps, k_dim, 4 / number_bytes(shared->element)};
+  Operand operand = {*shared, warps, k_dim, number_elements(shared->element, 4)};
   operand.shared.apart = is_apart(lower);
   return operand;
 }
@@ -236,7 +236,7 @@ bool lower_is_fragment(NumberType element, const Layout *layout)
 
 LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared)
 {
-  unsigned per = 4 / number_bytes(element), k_step = 8 * per;
+  unsigned per = number_elements(element, 4), k_step = 8 * per;
   LowerTile *tile = lower_tile_new(lower, element, layout);
   LowerMap warps = lower_map_of_warps(layout);
   const unsigned *at = lower_registers(lower, layout);

@@ -342,7 +342,7 @@ typedef struct Groups {
 static Groups make_column_groups(Lower *lower, const Layout *layout, NumberType element, unsigned width)
 {
   unsigned n = layout_registers(layout), count = 0;
-  width = MIN(width, MIN(layout_side_by_side(layout, 0), 16 / number_bytes(element)));
+  width = MIN(width, MIN(layout_side_by_side(layout, 0), number_elements(element, 16)));
   unsigned *reg = arena_new_array(lower->arena, unsigned, n);
   Groups groups = {arena_new_array(lower->arena, Group, n / width), n / width, width};
   const unsigned *at = lower_registers(lower, layout);
@@ -365,7 +365,7 @@ static Groups make_groups(Lower *lower, const Layout *layout, NumberType element
 {
   if (columns && width > 1) return make_column_groups(lower, layout, element, width);
   unsigned n = layout_registers(layout), last = layout->rank ? layout->rank - 1 : 0;
-  width = MIN(width, MIN(layout_vector(layout, last), 16 / number_bytes(element)));
+  width = MIN(width, MIN(layout_vector(layout, last), number_elements(element, 16)));
   while (n % width)
     width /= 2;
   unsigned *reg = arena_new_array(lower->arena, unsigned, n);

@@ -40,7 +40,7 @@ static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, 
     return false;
   }
   int64_t start = offset_at(operand, 0, 0), stride, leading = 0;
-  unsigned panel = operand->swizzle / number_bytes(type);
+  unsigned panel = number_elements(type, operand->swizzle);
   if (operand->mn_major) {
     stride = k > 8 ? offset_at(operand, 8, 0) - start : 8 * (int64_t)operand->swizzle;
     leading = other > panel ? offset_at(operand, 0, panel) - start : stride;
@@ -107,7 +107,7 @@ static unsigned second_row(const LowerProduct *product)
 
 static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned row, unsigned k)
 {
-  unsigned per = 4 / number_bytes(product->a_type);
+  unsigned per = number_elements(product->a_type, 4);
   IrExpr *word[4];
   for (unsigned w = 0; w < 4; w++) {
     unsigned at[2] = {row + w % 2 * second_row(product), k + w / 2 * 4 * per};
@@ -172,7 +172,7 @@ static bool check(Lower *lower, const LowerProduct *product)
 void lower_mma_group(Lower *lower, const LowerProduct *product)
 {
   Operand a = {0}, b;
-  unsigned rows, k_step = 32 / number_bytes(product->a_type);
+  unsigned rows, k_step = number_elements(product->a_type, 32);
   if (!check(lower, product) || !describe(lower, &b, &product->b, 0, product->b_type)) return;
   if (product->a_shared) {
     if (!describe(lower, &a, &product->a, 1, product->a_type)) return;

@@ -36,7 +36,7 @@ LowerTile *lower_tile_new(Lower *lower, NumberType element, const Layout *layout
 
 unsigned lower_tile_words(const LowerTile *tile)
 {
-  return tile->n * number_bytes(tile->element) / 4;
+  return (unsigned)number_bytes_of(tile->element, tile->n) / 4;
 }
 
 static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsigned index);

@@ -48,7 +48,7 @@ static unsigned run_width(Lower *lower, const LowerTile *tile, const LowerShared
   while (tile->n % width)
     width /= 2;
   width = MAX(1, width);
-  for (unsigned wider = 16 / number_bytes(tile->element); wider > width; wider /= 2)
+  for (unsigned wider = number_elements(tile->element, 16); wider > width; wider /= 2)
     if (runs_on(lower, tile, shared, map, wider)) return wider;
   return width;
 }

@@ -278,7 +278,7 @@ static unsigned access_vector(Placement *placement, const IrOp *op)
   if (base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR) tensor = &base->value->type;
   if (!tensor) return 1;
   if (op->code == OP_GATHER || op->code == OP_SCATTER) {
-    unsigned widest = 16 / number_bytes(tensor->element);
+    unsigned widest = number_elements(tensor->element, 16);
     return (unsigned)CLAMP(ir_attribute_int(op, ATTR_ALIGNED, 1), 1, widest);
   }
   IrExpr *corner[IR_MAX_RANK];
@@ -377,7 +377,7 @@ static unsigned patch_vector(Placement *placement, const IrType *shape, unsigned
       continue;
     int along = ir_contiguous_dim(&base->value->type) - ((int)base->value->type.rank - 2);
     if (along >= 0) *along_dims |= 1u << along;
-    vector = MIN(vector, 16 / number_bytes(tile->element));
+    vector = MIN(vector, number_elements(tile->element, 16));
   }
   return vector;
 }
@@ -391,7 +391,7 @@ static const Layout *place_along_rows(Placement *placement, const IrType *type, 
 {
   Arena *arena = placement->module->arena;
   unsigned turned[2] = {(unsigned)ir_tile_extent(type, 1), (unsigned)ir_tile_extent(type, 0)};
-  if (turned[1] * number_bytes(type->element) < LEAST_RUN) return NULL;
+  if (number_bytes_of(type->element, turned[1]) < LEAST_RUN) return NULL;
   for (; vector; vector /= 2) {
     if (turned[1] % vector) continue;
     const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps);

@@ -153,7 +153,8 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
 {
   const IrType *tensor = tensor_of(fill->operands[1]);
   unsigned swizzles = mechanism_swizzles(engine, product, operand->tensor->element);
-  unsigned width = filled_extent(choice, fill, operand->inner) * number_bytes(operand->tensor->element);
+  unsigned width =
+      (unsigned)number_bytes_of(operand->tensor->element, filled_extent(choice, fill, operand->inner));
   unsigned rows = filled_extent(choice, fill, 1 - operand->inner), swizzle = swizzle_widest(swizzles, width);
   if (tensor->rank > engine->rank_max)
     return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
@@ -417,7 +418,7 @@ static uint64_t bytes_taken(const Choice *choice)
     const IrOp *op = choice->combinations->pdata[i];
     const IrType *part = &op->results[0]->type;
     uint64_t all =
-        (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)) * number_bytes(part->element);
+        number_bytes_of(part->element, (uint64_t)((sharing_blocks(op) - 1) * ir_tile_elements(part)));
     *(ir_attribute_int(op, ATTR_REUSE, 0) > 0 ? &overlaid : &parts) += all;
   }
   return parts + MAX(ring_bytes(choice), overlaid);
@@ -449,7 +450,7 @@ static const char *tensor_store_refusal(const Choice *choice, const IrType *tens
     return refusal(choice, "base or strides are not known to be multiples of %u bytes",
                    MAX(engine->stride_multiple, engine->address_multiple));
   /* the engine writes whole pieces of 16 bytes: what lies behind the last element is not always its row's */
-  unsigned piece = 16 / number_bytes(tensor->element);
+  unsigned piece = number_elements(tensor->element, 16);
   if (ir_known_multiple(choice->kernel, tensor->dims[ir_contiguous_dim(tensor)], piece) < piece)
     return "rows are not known to end with 16 bytes";
   return NULL;

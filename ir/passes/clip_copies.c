@@ -185,7 +185,7 @@ static void stay_inside(const Clip *clip, IrOp *copy, Free *found)
 /* Of the slot's tile, for each element along the free dimension. */
 static int64_t row_bytes(const Free *found)
 {
-  return ir_tile_extent(found->tile, 1 - found->d) * number_bytes(found->tile->element);
+  return (int64_t)number_bytes_of(found->tile->element, (uint64_t)ir_tile_extent(found->tile, 1 - found->d));
 }
 
 /* The edge of what a copy brings in one box, as along all but the contiguous dimension, whose panels stay

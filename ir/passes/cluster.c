@@ -75,7 +75,7 @@ int cluster_shared_dim(const Cluster *cluster, const IrOp *fill, ClusterSharers 
   const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
   int inner = ir_contiguous_dim(tensor) - (int)(tensor->rank - slot->declared->rank);
   if (inner < 0 || slot->declared->rank != 2 || !slot->declared->layout->swizzle_bits) return -1;
-  int64_t panel = (16 << slot->declared->layout->swizzle_bits) / (int64_t)number_bytes(tensor->element);
+  int64_t panel = number_elements(tensor->element, 16u << slot->declared->layout->swizzle_bits);
   if (ir_tile_extent(slot->declared, (unsigned)inner) % (panel * sharers->count) == 0) return inner;
   if (ir_tile_extent(slot->declared, (unsigned)(1 - inner)) % (8 * sharers->count) == 0) return 1 - inner;
   return -1;

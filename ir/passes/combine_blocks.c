@@ -92,7 +92,8 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   barrier->symbol = combine->arrived = ir_symbol_unique(kernel, "arrived");
   ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, combine->instances));
   ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, 1));
-  combine->bytes = (combine->blocks - 1) * combine->rows * combine->columns * number_bytes(own->element);
+  combine->bytes = (int64_t)number_bytes_of(
+      own->element, (uint64_t)((combine->blocks - 1) * combine->rows * combine->columns));
   return true;
 }
 

@@ -82,7 +82,7 @@ static void load_product(const Loads *loads, IrOp *product)
   IrType a = ir_expr_type(loads->kernel, product->operands[1]),
          b = ir_expr_type(loads->kernel, product->operands[2]);
   int64_t m = ir_tile_extent(&a, 0), n = ir_tile_extent(&b, 1);
-  int64_t step = STEP_BYTES / number_bytes(a.element), extent[2] = {m, step};
+  int64_t step = number_elements(a.element, STEP_BYTES), extent[2] = {m, step};
   unsigned instances = (unsigned)ir_attribute_int(loads->role, ATTR_INSTANCES, 1),
            warpgroups = MAX(1, ir_role_warps(loads->role) / WARPGROUP_WARPS / instances);
   const Layout *layout =

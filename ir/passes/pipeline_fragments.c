@@ -84,7 +84,7 @@ static bool find_fragments(Pipeline *pipeline)
   pipeline->m = ir_tile_extent(acc, 0);
   pipeline->n = ir_tile_extent(acc, 1);
   pipeline->depth = ir_tile_extent(&a, 1);
-  pipeline->step = 32 / number_bytes(a.element);
+  pipeline->step = number_elements(a.element, 32);
   if (pipeline->depth % pipeline->step || pipeline->depth < 2 * pipeline->step) return false;
   Arena *arena = pipeline->module->arena;
   pipeline->a_layout = layout_mma_a(arena, a.element, (unsigned)pipeline->m, (unsigned)pipeline->step,

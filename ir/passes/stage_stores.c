@@ -114,7 +114,7 @@ static void declare_channel(Store *store, IrBuilder *builder, NumberType element
   int64_t extent[2] = {parts->rows * parts->instances, parts->width};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
   const StagingRules *rules = &parts->staging->rules;
-  unsigned row_bytes = (unsigned)parts->width * number_bytes(element);
+  unsigned row_bytes = (unsigned)number_bytes_of(element, (uint64_t)parts->width);
   unsigned swizzle = parts->across ? rules->panel : staging_swizzle(rules, row_bytes);
   IrOp *channel = ir_emit(builder, OP_CHANNEL, 0);
   channel->symbol = ir_symbol_unique(parts->staging->kernel, "out");
@@ -140,9 +140,9 @@ static void declare_map(Store *store, IrBuilder *builder, const IrValue *tensor)
   IrExpr *box[IR_MAX_RANK];
   const StagingRules *rules = &parts->staging->rules;
   const Mechanism *engine = ir_mechanism_of(store->store);
-  int64_t rows = parts->across ? (int64_t)(rules->panel / number_bytes(type->element))
+  int64_t rows = parts->across ? (int64_t)number_elements(type->element, rules->panel)
                                : (int64_t)tensor_box_side((unsigned)parts->rows, engine->box_max);
-  unsigned row_bytes = (unsigned)parts->width * number_bytes(type->element);
+  unsigned row_bytes = (unsigned)number_bytes_of(type->element, (uint64_t)parts->width);
   for (unsigned d = 0; d < type->rank; d++)
     box[d] = ir_int(module, d + 2 == type->rank ? rows : d + 1 == type->rank ? parts->width : 1);
   IrOp *map = ir_emit(builder, OP_MAP, 1, ir_value(module, (IrValue *)tensor));
@@ -380,8 +380,8 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
   IrModule *module = parts->staging->module;
   IrExpr *access = moved_corner(parts, store->store->operands[0], column);
   const IrType *tensor = &ir_access_base(access)->value->type;
-  unsigned vector =
-      ir_access_vector(parts->staging->kernel, tensor, access->items + 1, 16 / number_bytes(tensor->element));
+  unsigned vector = ir_access_vector(parts->staging->kernel, tensor, access->items + 1,
+                                     number_elements(tensor->element, 16));
   while (parts->width % vector)
     vector /= 2;
   int64_t extent[2] = {parts->rows, parts->width};
@@ -657,7 +657,7 @@ static void add_shared(IrOp *op, void *data)
   const Layout *layout = op->declared->layout;
   unsigned long bytes =
       slots * (layout ? layout_bytes(layout, op->declared->element)
-                      : (unsigned long)ir_tile_elements(op->declared) * number_bytes(op->declared->element));
+                      : number_bytes_of(op->declared->element, (uint64_t)ir_tile_elements(op->declared)));
   *(op->code == OP_SLOT              ? &use->ring
     : ir_attribute(op, ATTR_OVERLAY) ? &use->overlay
                                      : &use->others) += bytes;

@@ -151,7 +151,7 @@ static void count_operation(IrOp *op, void *data)
 static unsigned tile_registers(const IrType *type)
 {
   if (type->kind != TYPE_TILE || !type->layout) return 0;
-  return layout_registers(type->layout) * number_bytes(type->element) / 4;
+  return (unsigned)number_bytes_of(type->element, layout_registers(type->layout)) / 4;
 }
 
 /* Of the largest accumulator: what is stored may be a part of it, as of two products in one. */

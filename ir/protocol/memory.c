@@ -31,7 +31,7 @@ int64_t region_bytes(const Region *region)
   int64_t elements = 1;
   for (unsigned d = 0; d < PROTOCOL_MAX_RANK; d++)
     elements *= region->high[d] - region->low[d];
-  return elements * number_bytes(region->tile->type->element);
+  return (int64_t)number_bytes_of(region->tile->type->element, (uint64_t)elements);
 }
 
 static bool overlaps(const Record *record, const Region *region)

@@ -37,7 +37,7 @@ static Family *family_new(Program *program, const IrOp *op, const char *name, un
 static int64_t tile_bytes(const IrType *type)
 {
   if (type->layout) return (int64_t)layout_bytes(type->layout, type->element);
-  return ir_tile_elements(type) * number_bytes(type->element);
+  return (int64_t)number_bytes_of(type->element, (uint64_t)ir_tile_elements(type));
 }
 
 static void tile_new(Program *program, const IrOp *op, const char *name, unsigned slots, bool channel)

@@ -14,6 +14,8 @@ static void test_names(void **state)
     assert_true(number_parse(number_name(i), &type));
     assert_int_equal(type, i);
     assert_int_equal(number_bytes(i) * 8, number_bits(i));
+    assert_int_equal(number_bytes_of(i, 7), 7 * number_bytes(i));
+    assert_int_equal(number_elements(i, 32) * number_bytes(i), 32);
   }
   static const struct {
     const char *name;

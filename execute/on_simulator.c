@@ -89,6 +89,11 @@ static bool describe_map(Description *d, const ResolvedArgument *resolved, GErro
 {
   const PlanArgument *argument = resolved->argument;
   const PlanTensorMap *map = &argument->map;
+  if (map->mode != PLAN_MAP_TILED) {
+    error_set(error, ERROR_UNSUPPORTED, NULL, "im2col", NULL,
+              "the simulator has no im2col tensor maps, which %s needs", argument->name);
+    return false;
+  }
   if (map->interleave != PLAN_INTERLEAVE_NONE) {
     error_set(error, ERROR_UNSUPPORTED, NULL, "interleave", NULL,
               "the simulator has no interleaved tensor maps, which %s needs", argument->name);

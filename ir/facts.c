@@ -212,3 +212,8 @@ int64_t ir_slot_bytes(const IrOp *channel)
     bytes += number_bytes_of(slot->declared->element, (uint64_t)ir_tile_elements(slot->declared));
   return (int64_t)bytes;
 }
+
+bool ir_map_is_tiled(const IrOp *map)
+{
+  return !ir_attribute(map, ATTR_MODE) || ir_attribute_is(map, ATTR_MODE, "tiled");
+}

@@ -26,6 +26,8 @@ const IrExpr *ir_access_base(const IrExpr *access);
 /* Does a group product's A lie across k in its slot although it is not of 16 bits, so that it has to pass
  * through registers? The slot has its layout. */
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
+/* Are a tensor map's boxes rectangles of the tensor? Else they are pixels and channels that a convolution reads. */
+bool ir_map_is_tiled(const IrOp *map);
 /* Bytes of a channel's slot: of all its tiles. */
 int64_t ir_slot_bytes(const IrOp *channel);
 /* Threads of the launch; of a kernel that nobody has asked yet, one warpgroup. */

@@ -1,5 +1,6 @@
 /* The verifier's rules for single operations: shapes, element types, variables, control. */
 #include "ir/calls.h"
+#include "ir/facts.h"
 #include "ir/verifier.h"
 #include <string.h>
 
@@ -453,6 +454,9 @@ static void check_map(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "operand", "a tensor map is of a tensor");
   else if (!box->n || box->n > 5)
     fault(verifier, op, "rank", "a tensor map has one to five dimensions");
+  else if (!ir_map_is_tiled(op) && tensor.rank < 3)
+    fault(verifier, op, "rank",
+          "an im2col map is of a tensor with channels, one to three spatial dimensions and batches");
 }
 
 /* A register, a constant, a list or range of registers; `register + constant` where an address stands. */

@@ -6,6 +6,7 @@
 
 const char *const plan_tensor_kinds[] = {"input", "constant", "output", "workspace", NULL};
 const char *const plan_argument_kinds[] = {"pointer", "scalar", "tensormap", "divisor", NULL};
+const char *const plan_map_modes[] = {"tiled", "im2col", NULL};
 const char *const plan_interleaves[] = {"none", "16b", "32b", NULL};
 const char *const plan_fills[] = {"zero", "nan", NULL};
 

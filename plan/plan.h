@@ -56,10 +56,14 @@ typedef enum {
 
 typedef enum { PLAN_INTERLEAVE_NONE, PLAN_INTERLEAVE_16B, PLAN_INTERLEAVE_32B } PlanInterleave;
 typedef enum { PLAN_FILL_ZERO, PLAN_FILL_NAN } PlanFill;
+/* What a map's boxes are of: rectangles of the tensor (cuTensorMapEncodeTiled), or the pixels and channels that a
+ * convolution reads (cuTensorMapEncodeIm2col), which nothing emits or launches yet and everything refuses by name. */
+typedef enum { PLAN_MAP_TILED, PLAN_MAP_IM2COL } PlanMapMode;
 
 /* As cuTensorMapEncodeTiled takes them: innermost dimension first, strides in bytes and without the
  * innermost. */
 typedef struct PlanTensorMap {
+  PlanMapMode mode;
   unsigned rank; /* 1..5 */
   NumberType element;
   const Symbolic *dims[5];

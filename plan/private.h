@@ -4,6 +4,7 @@
 
 extern const char *const plan_tensor_kinds[];   /* by PlanTensorKind, NULL-terminated */
 extern const char *const plan_argument_kinds[]; /* by PlanArgumentKind, NULL-terminated */
+extern const char *const plan_map_modes[];      /* by PlanMapMode, NULL-terminated */
 extern const char *const plan_interleaves[];    /* by PlanInterleave, NULL-terminated */
 extern const char *const plan_fills[];          /* by PlanFill, NULL-terminated */
 

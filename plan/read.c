@@ -194,8 +194,9 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
 
 static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)
 {
-  unsigned interleave, fill, n;
-  if (!get_type(reader, node, "element", &map->element) ||
+  unsigned interleave, fill, n, mode = PLAN_MAP_TILED; /* older plans have no other */
+  if ((node_get(node, "mode") && !get_choice(reader, node, "mode", plan_map_modes, &mode)) ||
+      !get_type(reader, node, "element", &map->element) ||
       !get_expressions(reader, node, "dims", 1, 5, map->dims, &map->rank) ||
       !get_expressions(reader, node, "strides", map->rank - 1, map->rank - 1, map->strides, &n) ||
       !get_expressions(reader, node, "box", map->rank, map->rank, map->box, &n) ||
@@ -205,6 +206,7 @@ static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)
       !get_choice(reader, node, "fill", plan_fills, &fill) ||
       !get_unsigned(reader, node, "l2_promotion", &map->l2_promotion))
     return false;
+  map->mode = (PlanMapMode)mode;
   map->interleave = (PlanInterleave)interleave;
   map->fill = (PlanFill)fill;
   return true;
@@ -253,8 +255,8 @@ static bool read_argument(Reader *reader, Node *node, void *data)
     return get_tensor(reader, node, &argument->tensor) &&
            get_expression(reader, node, "offset", false, &argument->offset) &&
            read_map(reader, node, &argument->map) &&
-           FINISH(reader, node, "kind", "name", "tensor", "offset", "element", "dims", "strides", "box",
-                  "element_strides", "swizzle", "interleave", "fill", "l2_promotion");
+           FINISH(reader, node, "kind", "name", "tensor", "offset", "mode", "element", "dims", "strides",
+                  "box", "element_strides", "swizzle", "interleave", "fill", "l2_promotion");
   }
   return false;
 }

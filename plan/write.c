@@ -57,6 +57,7 @@ static json_t *tensor_json(const PlanTensor *tensor)
 
 static void set_map(json_t *object, const PlanTensorMap *map)
 {
+  set_text(object, "mode", plan_map_modes[map->mode]);
   set_text(object, "element", number_name(map->element));
   json_object_set_new(object, "dims", expressions_json(map->dims, map->rank));
   json_object_set_new(object, "strides", expressions_json(map->strides, map->rank - 1));

@@ -218,6 +218,12 @@ static bool fill_map(const Filling *f, const PlanArgument *argument, uint64_t ad
 {
   const Driver *driver = &f->x->context->driver;
   DeviceBox box;
+  if (argument->map.mode != PLAN_MAP_TILED) {
+    error_set(error, ERROR_UNSUPPORTED, NULL, "im2col", NULL,
+              "im2col tensor maps, which %s needs, cannot be launched",
+              argument->name ? argument->name : argument->tensor->name);
+    return false;
+  }
   if (!make_box(f, argument, address, &box)) return false;
   uint64_t encoded = last->address;
   last->address = address;

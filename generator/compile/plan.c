@@ -1,5 +1,6 @@
 /* A launch's part of the plan: what its variants' kernels are given, as expressions over the graph's symbols. */
 #include "generator/compile/plan.h"
+#include "ir/facts.h"
 #include <string.h>
 
 static const char *file_name(Plan *plan, const char *kernel, const char *suffix)
@@ -47,6 +48,7 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
   const IrExpr *box = ir_attribute_value(op, ATTR_BOX);
   unsigned order[IR_MAX_RANK], bytes = number_bytes(tensor->element);
   map->rank = engine_order(tensor, order);
+  map->mode = ir_map_is_tiled(op) ? PLAN_MAP_TILED : PLAN_MAP_IM2COL;
   map->element = tensor->element;
   map->swizzle = (unsigned)ir_attribute_int(op, ATTR_SWIZZLE, 0);
   for (unsigned i = 0; i < map->rank; i++) {

@@ -2,6 +2,7 @@
  *
  * Per thread, the tile is cut into chunks of `size` bytes along its contiguous dimension; consecutive threads
  * take consecutive chunks of a row, then of the next rows. Chunks outside the tensor become zeros. */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 
 /* ---- How threads share a tile ---- */
@@ -158,6 +159,11 @@ static bool open_boxes(Lower *lower, IrOp *op, const IrExpr *corner, unsigned ti
   if (!boxes->map || boxes->map->code != OP_MAP || corner->kind != EXPR_INDEX) {
     lower_fail(lower, ERROR_INPUT, "tensor-copy", NULL,
                "a tensor copy needs a map and a corner of its tensor");
+    return false;
+  }
+  if (!ir_map_is_tiled(boxes->map)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "im2col", NULL,
+               "copies by an im2col map, as @%s is, have no lowering", boxes->map->symbol);
     return false;
   }
   boxes->corner = corner;

@@ -120,6 +120,7 @@ static IrOp *edge_map(Clip *clip, IrOp *map, unsigned dim, IrExpr *rows)
     sides[d] = d == dim ? rows : box->items[d];
   ir_attribute_set(edge, ATTR_BOX, ir_list(clip->module, box->n, sides));
   ir_attribute_set(edge, ATTR_SWIZZLE, ir_attribute_value(map, ATTR_SWIZZLE));
+  if (ir_attribute(map, ATTR_MODE)) ir_attribute_set(edge, ATTR_MODE, ir_attribute_value(map, ATTR_MODE));
   g_hash_table_insert(clip->edges, map, edge);
   return edge;
 }

@@ -344,6 +344,45 @@ bool node_is_null(const Node *node)
          (!strcmp(node->text, "null") || !strcmp(node->text, "~"));
 }
 
+/* Where the brace at p is closed; the text has been read as JSON. */
+static const char *end_of_object(const char *p)
+{
+  unsigned depth = 0;
+  bool quoted = false;
+  for (; *p; p++) {
+    if (quoted && *p == '\\' && p[1])
+      p++;
+    else if (*p == '"')
+      quoted = !quoted;
+    else if (!quoted && *p == '{')
+      depth++;
+    else if (!quoted && *p == '}' && !--depth)
+      return p + 1;
+  }
+  return p;
+}
+
+Source *node_object_source(const Node *node)
+{
+  const Source *whole = node->mark.source;
+  const char *start = whole->text;
+  for (unsigned line = 1; line < node->mark.line; line++) {
+    const char *end = strchr(start, '\n');
+    if (!end) return NULL;
+    start = end + 1;
+  }
+  for (unsigned column = 1; column < node->mark.column && *start; column++)
+    start = g_utf8_next_char(start);
+  if (node->kind != NODE_MAPPING || *start != '{') return NULL;
+  GString *text = g_string_sized_new(whole->length);
+  for (const char *p = whole->text; p < start; p = g_utf8_next_char(p))
+    g_string_append_c(text, *p == '\n' ? '\n' : ' ');
+  g_string_append_len(text, start, end_of_object(start) - start);
+  Source *source = source_new(whole->name, text->str, text->len);
+  g_string_free(text, TRUE);
+  return source;
+}
+
 /* true if the unquoted text is one decimal number as JSON and YAML write it; *is_integer if it has no point.
  */
 static bool looks_like_number(const char *text, bool *is_integer)

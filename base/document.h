@@ -50,3 +50,6 @@ bool node_integer(Node *node, int64_t *value, GError **error); /* decimal or 0x;
 bool node_number(Node *node, double *value, GError **error);
 bool node_boolean(Node *node, bool *value, GError **error); /* true / false only */
 bool node_is_null(const Node *node);                        /* unquoted null or ~ */
+/* An object of JSON inside of another text, as a source of its own in which everything keeps its line and column: what
+ * stands around it is blank. NULL for a node that is written without braces. */
+Source *node_object_source(const Node *node);

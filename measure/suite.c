@@ -1,118 +1,125 @@
 #include "measure/suite.h"
 #include "base/data.h"
+#include "base/document.h"
 #include <string.h>
+
+#define HINT "docs/bench.md describes suites"
 
 typedef struct Suite {
   const char *name; /* for messages */
   char *folder;     /* graphs named by file are relative to it */
   GRegex *only;
   GPtrArray *cases;
-  unsigned entry; /* being read, from 1 */
 } Suite;
 
-static bool refuse(const Suite *suite, const char *what, GError **error)
+static bool refuse(const Node *node, const char *what, GError **error)
 {
-  error_set(error, ERROR_INPUT, NULL, "bad-suite", "docs/bench.md describes suites", "%s: case %u: %s",
-            suite->name, suite->entry, what);
+  error_set(error, ERROR_INPUT, &node->mark, "bad-suite", HINT, "%s", what);
   return false;
 }
 
 /* ---- one entry ---- */
 
-static Source *graph_of(const Suite *suite, const json_t *entry, GError **error)
+/* An object's messages point into the suite. */
+static Source *graph_of(const Suite *suite, Node *entry, GError **error)
 {
-  const json_t *graph = json_object_get(entry, "graph");
-  if (json_is_string(graph)) {
-    const char *file = json_string_value(graph);
-    g_autofree char *path =
-        g_path_is_absolute(file) ? g_strdup(file) : g_build_filename(suite->folder, file, NULL);
+  Node *graph = node_require(entry, "graph", error);
+  if (!graph) return NULL;
+  if (graph->kind == NODE_SCALAR && graph->quoted) {
+    g_autofree char *path = g_path_is_absolute(graph->text)
+                                ? g_strdup(graph->text)
+                                : g_build_filename(suite->folder, graph->text, NULL);
     return source_load(path, error);
   }
-  if (!json_is_object(graph)) {
-    refuse(suite, "`graph` is to be an object or the name of a file", error);
-    return NULL;
-  }
-  g_autofree char *name = g_strdup_printf("%s, case %u", suite->name, suite->entry);
-  char *text = json_dumps(graph, JSON_INDENT(1));
-  Source *source = source_new(name, text, strlen(text));
-  free(text);
+  Source *source = graph->kind == NODE_MAPPING ? node_object_source(graph) : NULL;
+  if (!source) refuse(graph, "`graph` is to be an object or the name of a file", error);
   return source;
 }
 
-static bool add_case(Suite *suite, Source *source, const json_t *entry, GStrvBuilder *bindings,
-                     GError **error)
+static bool read_constants(GStrvBuilder *names, Node *list, GError **error)
+{
+  if (!list) return true;
+  if (!node_kind_is(list, NODE_SEQUENCE, "constants", error)) return false;
+  for (unsigned i = 0; i < list->n; i++) {
+    const char *name = NULL;
+    if (!node_string(list->items[i], &name, error)) return false;
+    g_strv_builder_add(names, name);
+  }
+  return true;
+}
+
+static bool add_case(Suite *suite, Source *source, Node *entry, GStrvBuilder *bindings, GError **error)
 {
   g_auto(GStrv) list = g_strv_builder_end(bindings);
   g_autoptr(GStrvBuilder) names = g_strv_builder_new();
-  size_t i;
-  json_t *constant;
-  json_array_foreach(json_object_get(entry, "constants"), i, constant)
-  {
-    if (!json_is_string(constant)) return refuse(suite, "`constants` is to be a list of names", error);
-    g_strv_builder_add(names, json_string_value(constant));
-  }
+  Node *class_ = node_get(entry, "class");
+  const char *title = NULL;
+  if (class_ && !node_string(class_, &title, error)) return false;
+  if (!read_constants(names, node_get(entry, "constants"), error)) return false;
   g_auto(GStrv) constants = g_strv_builder_end(names);
-  g_autoptr(BenchCase) c = bench_case_new(source, json_string_value(json_object_get(entry, "class")),
-                                          (const char *const *)list, (const char *const *)constants, error);
+  g_autoptr(BenchCase) c =
+      bench_case_new(source, title, (const char *const *)list, (const char *const *)constants, error);
   if (!c) return false;
   if (!suite->only || g_regex_match(suite->only, c->name, 0, NULL))
     g_ptr_array_add(suite->cases, g_steal_pointer(&c));
   return true;
 }
 
-static bool add_dims(const Suite *suite, GStrvBuilder *bindings, const json_t *dims, GError **error)
+static bool add_dims(GStrvBuilder *bindings, Node *dims, GError **error)
 {
-  const char *name;
-  json_t *value;
-  if (!json_is_object(dims)) return refuse(suite, "`dims` is to be a list of lists of objects", error);
-  json_object_foreach((json_t *)dims, name, value)
-  {
-    if (!json_is_integer(value)) return refuse(suite, "a dimension is to be a whole number", error);
-    g_autofree char *text = g_strdup_printf("%s=%" JSON_INTEGER_FORMAT, name, json_integer_value(value));
+  for (unsigned i = 0; i < dims->n; i++) {
+    int64_t value = 0;
+    if (!node_integer(dims->items[i], &value, error)) return false;
+    g_autofree char *text = g_strdup_printf("%s=%" G_GINT64_FORMAT, dims->keys[i], value);
     g_strv_builder_add(bindings, text);
   }
   return true;
 }
 
-/* Every choice of one object out of each list: the number of the choice, digit by digit. */
-static bool add_cases(Suite *suite, Source *source, const json_t *entry, GError **error)
+/* Lists of objects, none of them empty. */
+static bool check_dims(const Node *lists, GError **error)
 {
-  const json_t *lists = json_object_get(entry, "dims");
-  size_t n = 1, i;
-  json_t *list;
-  if (lists && !json_is_array(lists))
-    return refuse(suite, "`dims` is to be a list of lists of objects", error);
-  json_array_foreach(lists, i, list)
-  {
-    if (!json_array_size(list)) return refuse(suite, "`dims` is to be a list of lists of objects", error);
-    n *= json_array_size(list);
+  static const char what[] = "`dims` is to be a list of lists of objects";
+  if (lists->kind != NODE_SEQUENCE) return refuse(lists, what, error);
+  for (unsigned i = 0; i < lists->n; i++) {
+    const Node *list = lists->items[i];
+    if (list->kind != NODE_SEQUENCE || !list->n) return refuse(list, what, error);
+    for (unsigned k = 0; k < list->n; k++)
+      if (list->items[k]->kind != NODE_MAPPING) return refuse(list->items[k], what, error);
   }
+  return true;
+}
+
+/* Every choice of one object out of each list: the number of the choice, digit by digit. */
+static bool add_cases(Suite *suite, Source *source, Node *entry, GError **error)
+{
+  const Node *lists = node_get(entry, "dims");
+  if (lists && !check_dims(lists, error)) return false;
+  size_t n = 1;
+  for (unsigned i = 0; lists && i < lists->n; i++)
+    n *= lists->items[i]->n;
   for (size_t choice = 0; choice < n; choice++) {
     g_autoptr(GStrvBuilder) bindings = g_strv_builder_new();
     size_t rest = choice;
-    for (i = json_array_size(lists); i > 0; i--) {
-      list = json_array_get(lists, i - 1);
-      if (!add_dims(suite, bindings, json_array_get(list, rest % json_array_size(list)), error)) return false;
-      rest /= json_array_size(list);
+    for (unsigned i = lists ? lists->n : 0; i > 0; i--) {
+      const Node *list = lists->items[i - 1];
+      if (!add_dims(bindings, list->items[rest % list->n], error)) return false;
+      rest /= list->n;
     }
     if (!add_case(suite, source, entry, bindings, error)) return false;
   }
   return true;
 }
 
-static bool check_keys(const Suite *suite, const json_t *entry, GError **error)
+static bool read_entry(Suite *suite, Node *entry, GError **error)
 {
   static const char *const known[] = {"class", "graph", "constants", "dims", NULL};
-  const char *key;
-  json_t *value;
-  if (!json_is_object(entry)) return refuse(suite, "it is to be an object", error);
-  json_object_foreach((json_t *)entry, key, value)
-  {
-    if (g_strv_contains(known, key)) continue;
-    g_autofree char *what = g_strdup_printf("unknown key `%s`; known: class, graph, constants, dims", key);
-    return refuse(suite, what, error);
-  }
-  return true;
+  if (entry->kind != NODE_MAPPING) return refuse(entry, "a case is to be an object", error);
+  for (const char *const *key = known; *key; key++)
+    node_get(entry, *key);
+  if (!node_finish(entry, known, error)) return false;
+  g_autoptr(Source) source = graph_of(suite, entry, error);
+  return source && add_cases(suite, source, entry, error);
 }
 
 /* ---- the file ---- */
@@ -133,23 +140,17 @@ static Source *find_suite(const char *name_or_path, char **folder, GError **erro
   return NULL;
 }
 
-static bool read_entries(Suite *suite, const json_t *root, GError **error)
+static bool read_entries(Suite *suite, Node *root, GError **error)
 {
-  const json_t *cases = json_object_get(root, "cases");
-  size_t i;
-  json_t *entry;
-  if (json_integer_value(json_object_get(root, "version")) != 1 || !json_is_array(cases)) {
-    error_set(error, ERROR_INPUT, NULL, "bad-suite", "docs/bench.md describes suites",
-              "%s: a suite is an object with \"version\": 1 and a list of cases", suite->name);
-    return false;
-  }
-  json_array_foreach(cases, i, entry)
-  {
-    suite->entry = (unsigned)i + 1;
-    if (!check_keys(suite, entry, error)) return false;
-    g_autoptr(Source) source = graph_of(suite, entry, error);
-    if (!source || !add_cases(suite, source, entry, error)) return false;
-  }
+  static const char *const known[] = {"version", "cases", NULL};
+  int64_t version = 0;
+  Node *number = root->kind == NODE_MAPPING ? node_get(root, "version") : NULL,
+       *cases = number ? node_get(root, "cases") : NULL;
+  if (!cases || cases->kind != NODE_SEQUENCE || !node_integer(number, &version, NULL) || version != 1)
+    return refuse(root, "a suite is an object with \"version\": 1 and a list of cases", error);
+  if (!node_finish(root, known, error)) return false;
+  for (unsigned i = 0; i < cases->n; i++)
+    if (!read_entry(suite, cases->items[i], error)) return false;
   if (suite->cases->len) return true;
   error_set(error, ERROR_INPUT, NULL, "no-case", NULL, "%s: no case matches", suite->name);
   return false;
@@ -168,17 +169,9 @@ GPtrArray *bench_suite_load(const char *name_or_path, const char *only, GError *
     g_error_free(cause);
     return NULL;
   }
-  json_error_t fault;
-  json_t *root = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &fault);
-  bool ok = false;
+  g_autoptr(Document) document = document_parse(source, error);
   suite.cases = g_ptr_array_new_with_free_func((GDestroyNotify)bench_case_free);
-  if (root) {
-    ok = read_entries(&suite, root, error);
-  } else {
-    const Mark mark = {source, (unsigned)MAX(fault.line, 0), (unsigned)MAX(fault.column, 0)};
-    error_set(error, ERROR_INPUT, &mark, "syntax", NULL, "%s", fault.text);
-  }
-  json_decref(root);
+  bool ok = document && read_entries(&suite, document_root(document), error);
   g_clear_pointer(&suite.only, g_regex_unref);
   if (!ok) g_clear_pointer(&suite.cases, g_ptr_array_unref);
   return suite.cases;

@@ -76,26 +76,55 @@ error: --seconds takes a positive number, not `-1`
 $ printf '{"version": 1, "cases": [{"graph": 1}]}' >bad.json
 
 $ adlgen bench --suite bad.json --gpu h100
-error: bad.json: case 1: `graph` is to be an object or the name of a file
+bad.json:1:36: error: `graph` is to be an object or the name of a file
+  {"version": 1, "cases": [{"graph": 1}]}
+                                     ^
 hint: docs/bench.md describes suites
 [exit 1]
 
 $ printf '{"version": 1, "cases": [{"graph": {}, "dim": []}]}' >key.json
 
 $ adlgen bench --suite key.json --gpu h100
-error: key.json: case 1: unknown key `dim`; known: class, graph, constants, dims
+key.json:1:40: error: unknown key `dim`
+  {"version": 1, "cases": [{"graph": {}, "dim": []}]}
+                                         ^
+hint: did you mean `dims`? Known keys: class, graph, constants, dims
+[exit 1]
+
+# What is wrong in a case's own graph, and in what it binds, is shown where the suite has it.
+$ printf '%s\n' '{"version": 1, "cases": [' '{"graph": {"name": "x", "inputs": {"A": {"type": "bf15", "shape": ["M"]}},' '"nodes": [{"op": "Relu", "inputs": ["A"], "outputs": ["D"]}], "outputs": ["D"]},' '"dims": [[{"M": 1}]]}]}' >typo.json
+
+$ adlgen bench --suite typo.json --gpu h100
+typo.json:2:50: error: unknown type `bf15`
+            {"name": "x", "inputs": {"A": {"type": "bf15", "shape": ["M"]}},
+                                                   ^
+hint: did you mean `bf16`?
+[exit 1]
+
+$ sed 's/bf15/bf16/; s/"M": 1/"M": "a"/' typo.json >text.json; adlgen bench --suite text.json --gpu h100
+text.json:4:17: error: expected an integer, found the string "a"
+  "dims": [[{"M": "a"}]]}]}
+                  ^
+[exit 1]
+
+$ sed 's/bf15/bf16/; s/\[\[{"M": 1}\]\]/[{"M": 1}]/' typo.json >flat.json; adlgen bench --suite flat.json --gpu h100
+flat.json:4:10: error: `dims` is to be a list of lists of objects
+  "dims": [{"M": 1}]}]}
+           ^
 hint: docs/bench.md describes suites
 [exit 1]
 
 $ printf '{"version": 1,\n "cases": [' >cut.json
 
 $ adlgen bench --suite cut.json --gpu h100
-cut.json:2:11: error: ']' expected near end of file
+cut.json:2:12: error: the file ends where a value is expected
    "cases": [
-            ^
+             ^
 [exit 1]
 
 $ adlgen bench --suite $SRC/examples/gemm.json --gpu h100
-error: $SRC/examples/gemm.json: a suite is an object with "version": 1 and a list of cases
+$SRC/examples/gemm.json:1:1: error: a suite is an object with "version": 1 and a list of cases
+  {
+  ^
 hint: docs/bench.md describes suites
 [exit 1]

@@ -1,5 +1,6 @@
 /* Two products of one A: one kernel or two? */
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_rules.h"
 
 /* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
 #define NEXT_KERNEL 3500.0
@@ -84,7 +85,8 @@ static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned
   if (number_bytes(a) == 2) return true;
   NumberType acc = number_class(a) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
   const GpuProduct *product = gpu_product(gpu, "product_group", a, b, acc);
-  if (product && product->a_from_registers && gpu_has(gpu, "copy_tensor")) return across != 3;
+  if (product && product->a_from_registers && gpu_has(gpu, "copy_tensor") && gemm_passes_registers(gpu, a))
+    return across != 3;
   return !number_is_small_float(a);
 }
 

@@ -315,7 +315,9 @@ GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candid
 bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
 {
   const GpuProduct *product = group_product(chooser->gpu, gemm);
-  return product && (!gemm->a_m_major || product->a_transposed || product->a_from_registers) &&
+  return product &&
+         (!gemm->a_m_major || product->a_transposed ||
+          (product->a_from_registers && gemm_passes_registers(chooser->gpu, gemm->a_type))) &&
          (!gemm->b_n_major || product->b_transposed) && gemm_engine_brings(chooser, gemm);
 }
 

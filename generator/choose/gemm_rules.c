@@ -55,6 +55,12 @@ bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm)
   return multiples;
 }
 
+bool gemm_passes_registers(const Gpu *gpu, NumberType type)
+{
+  bool matrices = gpu_fact(gpu, "matrix_load.transpose") == 1 && listed(gpu, "matrix_load.matrices") & 4;
+  return number_bits(type) == 32 || (number_bits(type) == 8 && matrices);
+}
+
 bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type)
 {
   unsigned some = swizzles(gpu, type), bytes = (unsigned)number_bytes_of(type, extent);

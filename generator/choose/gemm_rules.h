@@ -8,6 +8,8 @@ unsigned gemm_map_multiple(const Gpu *gpu);
 /* Can tiles of both operands be boxes of tensor maps that group products read: is there a swizzle that both have,
  * are the tensors' dimensions few enough, and may strides be the multiples asked for? */
 bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm);
+/* Can elements of a type that lie across k pass through registers? */
+bool gemm_passes_registers(const Gpu *gpu, NumberType type);
 /* Panels of an operand that does not lie along k: whole ones of the widest swizzle, or one of a narrower one. */
 bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type);
 /* Do mbarriers count the bytes of a slot and the arrivals that free it? */

@@ -210,11 +210,14 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
   return NULL;
 }
 
-/* Can A pass through registers (load_operands), in which its elements change places on the way? */
-static bool across_registers(const GpuProduct *product)
+/* Can A pass through registers (load_operands), in which its elements change places on the way: words by loads of
+ * their own, bytes by four matrices that are transposed at once? */
+static bool across_registers(const Choice *choice, const GpuProduct *product)
 {
-  unsigned bytes = number_bytes(product->a);
-  return product->a_from_registers && (bytes == 1 || bytes == 4);
+  const Mechanism *loads = ir_mechanism_issued(choice->module, MECHANISM_GET, ISSUE_WARP);
+  bool matrices = loads && !loads->missing && loads->transposes && mechanism_matrices(loads, 4) == 4;
+  unsigned bits = number_bits(product->a);
+  return product->a_from_registers && (bits == 32 || (bits == 8 && matrices));
 }
 
 /* Why a product's instruction does not take a tile, or NULL if it does. One that reads shared memory is as
@@ -253,7 +256,7 @@ static const char *product_refusal(const Choice *choice, const IrOp *mma, const 
   if (against || !(mechanism->b & IN_SHARED)) return against;
   if (a->registers && !shape->a_from_registers)
     return refusal(choice, "%s of this type take no operand from registers", mechanism->label);
-  if (a->inner != 1 && !shape->a_transposed && !across_registers(shape))
+  if (a->inner != 1 && !shape->a_transposed && !across_registers(choice, shape))
     return refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
   if (b->inner != 0 && !shape->b_transposed)
     return refusal(choice, "%s of this type need B contiguous along k", mechanism->label);

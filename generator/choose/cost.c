@@ -321,6 +321,15 @@ static bool drifts_far(const CostModel *model, const CostGemm *gemm, const CostT
          cost->memory > model->waits_for_memory * busy;
 }
 
+/* As long a step takes where clusters that are at different k fetch operands which L2 does not keep for all. */
+static double apart_in_k(const Gpu *gpu, const CostGemm *gemm)
+{
+  const CostModel *model = gpu->model;
+  double bytes = ((double)gemm->m * gemm->a_bytes + (double)gemm->n * gemm->b_bytes) * (double)gemm->k;
+  double part = bytes / (double)gpu->l2_bytes, width = fmax(model->split_far - model->split_near, 0.01);
+  return 1 + model->split_apart * fmax(0, fmin(1, (part - model->split_near) / width));
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
@@ -363,7 +372,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (!tile->clips_columns) cost.step += model->outside_row * beyond * busy / wide / split / cost.waves;
   if (tile->streamed && tall > model->stream_rows) cost.step *= model->stream_apart;
   if (tile->across > 1 && cost.waves > 1) cost.step *= model->across_waves;
-  if (tile->across > 1 && tile->cluster > 1) cost.step += model->two_ways;
+  if (tile->across > 1 && tile->cluster > 1 && !tile->sliced) cost.step += model->two_ways;
   if (cost.waves > 1 || tile->stages <= model->few_stages) {
     double quiet = model->quiet_latency / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) *
@@ -374,6 +383,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->cluster > 1 || tile->across > 1) cost.memory *= model->pair_memory;
   bool apart = drifts(gemm, tile, model->drifting_work);
   if (apart) cost.memory *= model->read_again;
+  if (split > 1 && !tile->sliced && !tile->streamed) cost.step *= apart_in_k(gpu, gemm);
   double steps = cost.waves * deep;
   if (stores > 0 && deep <= model->few_steps) cost.memory += steps * engine;
   double combine =
@@ -415,6 +425,11 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
   double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(model, gemm, tile, rate, 1);
+  if (!tile->threads_copy &&
+      gemm->n > tile->bn) { /* then A does not stream past once: it is a tile as others */
+    double lines = lines_clocks(model, gemm, tile, rate, busy / gpu->sm_count, cost.waves);
+    copies = overlapped(fmax(copies, lines), l2_clocks(gpu, gemm, tile, busy));
+  }
   cost.copy =
       together * (bn <= model->thin_few_columns && blocks <= gemm->sms ? (whole + copies) / 2 : copies);
   double latency = tile->threads_copy ? model->thin_threads_latency : model->thin_latency;

@@ -73,7 +73,7 @@ typedef struct CostDots {
   bool rows_across, columns_across; /* elements along k are as far apart as the operand has rows */
 } CostDots;
 /* Steps whose loads such a thread has on their way together. */
-unsigned cost_dots_deep(const CostDots *dots);
+unsigned cost_dots_deep(const CostModel *model, const CostDots *dots);
 double cost_dots(const Gpu *gpu, const CostDots *dots);
 /* Rows of tiles that are best walked together, so that the fewest bytes of operands come from device memory.
  */

@@ -9,8 +9,7 @@
 static const unsigned thread_counts[] = {128, 256, 512}, splits[] = {1, 2, 4, 8}, heights[] = {1, 2, 4};
 static const int64_t row_limits[] = {1, 4, 16, 64};
 #define MOST_RESULTS 1024
-#define MOST_ACROSS  16  /* rows of an operand that lies across k */
-#define WORTH        0.8 /* of the others' time: both are known within a fifth */
+#define MOST_ACROSS  64 /* rows of an operand that lies across k */
 
 /* How a kernel shares the work. `wide`: the sums' rows are the result's columns (operands exchanged). */
 typedef struct Dots {
@@ -55,7 +54,7 @@ static bool best_dots(const Chooser *chooser, const FusedGemm *gemm, int64_t m, 
         if (dots.split > 1 && (!gpu_has(gpu, "cluster") || dots.split > gpu->cluster_portable)) continue;
         if (dots.bm > (dots.wide ? n : m) || dots.threads > gpu->threads_per_block) continue;
         CostDots shape = shape_of(chooser, gemm, m, &dots);
-        dots.deep = cost_dots_deep(&shape);
+        dots.deep = cost_dots_deep(gpu->model, &shape);
         dots.clocks = cost_dots(gpu, &shape);
         if (best->clocks < 0 || dots.clocks < best->clocks) *best = dots;
       }
@@ -126,7 +125,7 @@ void choose_dots(Chooser *chooser)
     if (warps >= 0 && (others < 0 || warps < others)) others = warps;
     choose_note(chooser, "M = %-6d a sum for each result: %.0f clocks, else %.0f", (int)rows, dots.clocks,
                 others);
-    if (others >= 0 && WORTH * others < dots.clocks) return;
+    if (others >= 0 && chooser->gpu->model->dots_worth * others < dots.clocks) return;
     if (!add_dots(chooser, direct, odd, row_limits[i], &dots) || rows == most) return;
   }
 }

@@ -112,19 +112,26 @@ static bool suits_cluster(const Chooser *chooser, const GemmCandidate *candidate
          columns > (int64_t)candidate->bn * (candidate->across - 1);
 }
 
+/* Do rows begin inside of sectors, so that an SM's copies take longer than their bytes? */
+static bool straddles(const FusedGemm *gemm)
+{
+  return gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
+}
+
 /* The first of `clusters` that none is tried of. */
 static unsigned clusters_tried(const Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   if (!gemm_shares_copies(chooser->gpu)) return 0;
-  if (gemm_a_straddles(gemm) || gemm_b_straddles(gemm)) return G_N_ELEMENTS(clusters);
+  if (straddles(gemm)) return G_N_ELEMENTS(clusters);
   bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
   return lines ? LINE_CLUSTERS : 0;
 }
 
 /* Blocks in clusters, which share copies, where copies are what the kernel waits for; elsewhere they gain
- * nothing (docs/performance-log.md). Operands change places where only so their layout suits the product, and
- * may where results can leave `across` (stores_across). */
+ * nothing, and exchanged ones neither where rows begin inside of lines only, nor tiles of few columns
+ * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may where
+ * results can leave `across` (stores_across). */
 static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
                          bool across, int64_t m)
 {
@@ -135,6 +142,7 @@ static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsi
   append_walks(chooser, list, candidate, m);
   bool exchanges = split == 1 && !candidate.swapped && across;
   if (exchanges) append_exchanged(chooser, list, candidate, m);
+  exchanges &= bn > MOST_THIN && straddles(&chooser->op->gemm);
   if (split > 1 || candidate.swapped) return;
   for (unsigned i = 0; i < clusters_tried(chooser); i++) {
     candidate.cluster = clusters[i][0];

@@ -36,14 +36,17 @@ static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 204
 #define NOT_THIN 0.2
 /* What a tile loses at least where another was measured to be the best, whatever the cell's width: more than
  * the kernel that a range of its own may cost. */
-#define UNTUNED 0.05
-#define NO_TILE 1e9
+#define UNTUNED     0.05
+#define NO_TILE     1e9
+#define FIRST_PART  8   /* of a cell, whose last row stands for its first rows */
+#define MAY_BE_BEST 1.3 /* times the cheapest's clocks, for the last rows */
 /* People take powers of two: a cell that ends with one counts as if it were wider by so many octaves. */
 #define ROUND_ROWS 0.5
 #define MOST_BEST  (2 * MOST_CELLS)
 
 typedef struct Cell {
-  int64_t rows;    /* the last of them, which it is priced for */
+  int64_t before;  /* the last rows of the cell in front */
+  int64_t rows;    /* the last of its own */
   double weight;   /* octaves */
   bool bounded;    /* rows are the most that there can be */
   GArray *list;    /* PricedCandidate */
@@ -83,9 +86,33 @@ static unsigned tile_index(Ranges *ranges, const GemmCandidate *tile)
   return ranges->n_tiles++;
 }
 
-static void add_cell(Ranges *ranges, int64_t rows, double weight, bool bounded)
+static double octaves(int64_t before, int64_t rows)
 {
-  ranges->cells[ranges->n_cells++] = (Cell){.rows = rows, .weight = weight, .bounded = bounded};
+  bool whole = rows > THIN_ROWS && (rows & (rows - 1)) == 0;
+  return fmax(0, log2((double)rows / (double)before)) + (whole ? ROUND_ROWS : 0);
+}
+
+static void add_cell(Ranges *ranges, int64_t before, int64_t rows, bool bounded)
+{
+  ranges->cells[ranges->n_cells++] =
+      (Cell){.before = before, .rows = rows, .weight = octaves(before, rows), .bounded = bounded};
+}
+
+/* What fills its tiles with a cell's last rows may leave the last ones nearly empty with its first: what may be
+ * the best is priced for both. */
+static void price_first_rows(const Chooser *chooser, const Cell *cell)
+{
+  int64_t first = cell->before + (cell->rows - cell->before) / FIRST_PART;
+  double least = INFINITY;
+  if (!cell->bounded || cell->before < THIN_ROWS || first == cell->before) return;
+  for (unsigned i = 0; i < cell->list->len; i++)
+    least = fmin(least, g_array_index(cell->list, PricedCandidate, i).cost.total);
+  for (unsigned i = 0; i < cell->list->len; i++) {
+    PricedCandidate *priced = &g_array_index(cell->list, PricedCandidate, i);
+    if (priced->cost.total > MAY_BE_BEST * least) continue;
+    priced->cost.total =
+        (priced->cost.total + gemm_candidate_cost(chooser, &priced->candidate, first).total) / 2;
+  }
 }
 
 /* On any thread: pricing only reads the chooser. */
@@ -94,6 +121,7 @@ static void price_cell(unsigned i, void *data)
   Ranges *ranges = data;
   Cell *cell = &ranges->cells[i];
   cell->list = gemm_candidates(ranges->chooser, ranges->group, cell->rows, cell->bounded);
+  if (ranges->group) price_first_rows(ranges->chooser, cell);
 }
 
 /* What was measured for the cell, or the cheapest of its list; notes which. */
@@ -103,7 +131,8 @@ static void choose_tile(Ranges *ranges, unsigned i)
   Cell *cell = &ranges->cells[i];
   GemmCandidate tile;
   const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->group, cell->list, cell->rows);
-  cell->best = gemm_candidate_cost(chooser, &cheapest, cell->rows).total;
+  const PricedCandidate *priced = find(cell->list, &cheapest);
+  cell->best = priced ? priced->cost.total : gemm_candidate_cost(chooser, &cheapest, cell->rows).total;
   cell->tuned = tuned_gemm_find(chooser, ranges->group, cell->rows, cell->bounded, &tile);
   if (cell->tuned)
     cell->raster = tile.raster;
@@ -111,12 +140,6 @@ static void choose_tile(Ranges *ranges, unsigned i)
     tile = cheapest;
   cell->own = tile_index(ranges, &tile);
   ranges->first[cell->own] = MIN(ranges->first[cell->own], i);
-}
-
-static double octaves(int64_t before, int64_t rows)
-{
-  bool whole = rows > THIN_ROWS && (rows & (rows - 1)) == 0;
-  return fmax(0, log2((double)rows / (double)before)) + (whole ? ROUND_ROWS : 0);
 }
 
 static void add_cells(Ranges *ranges, int64_t longest)
@@ -129,22 +152,23 @@ static void add_cells(Ranges *ranges, int64_t longest)
   unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
-    add_cell(ranges, ends[i], octaves(before, ends[i]), true);
+    add_cell(ranges, before, ends[i], true);
   int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
   int64_t rows =
       MIN(longest, (group || known) && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
-  add_cell(ranges, rows, octaves(before, rows), longest <= rows);
+  add_cell(ranges, before, rows, longest <= rows);
 }
 
 /* ---- the path ---- */
 
-static double loss(Ranges *ranges, unsigned c, unsigned t)
+static double loss(const Ranges *ranges, unsigned c, unsigned t)
 {
   const Cell *cell = &ranges->cells[c];
   const GemmCandidate *tile = &ranges->tiles[t], *own = &ranges->tiles[cell->own];
   if (t == cell->own) return 0;
-  if (!find(cell->list, tile)) return NO_TILE;
-  double worse = fmax(0, log(gemm_candidate_cost(ranges->chooser, tile, cell->rows).total / cell->best));
+  const PricedCandidate *priced = find(cell->list, tile);
+  if (!priced) return NO_TILE;
+  double worse = fmax(0, log(priced->cost.total / cell->best));
   if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += NOT_THIN;
   return fmax(cell->weight * worse, cell->tuned ? UNTUNED : 0);
 }

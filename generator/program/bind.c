@@ -47,9 +47,20 @@ static const char *refuse_node(const Program *program, const ProgramNode *node)
   return NULL;
 }
 
+unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
+{
+  unsigned n = 0;
+  *first = PROGRAM_NONE;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == kind && !n++) *first = (int)i;
+  return n;
+}
+
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
+  int first;
   *binding = (Binding){.program = program, .fused = fused};
+  if (!bind_count(program, NODE_WRITE, &first)) binding->why = "nothing is written";
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
@@ -68,15 +79,6 @@ void bind_close(Binding *binding)
   g_free(binding->anchors);
   g_free(binding->anchor_outputs);
   g_free(binding->places);
-}
-
-unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
-{
-  unsigned n = 0;
-  *first = PROGRAM_NONE;
-  for (unsigned i = 0; i < program->n_nodes; i++)
-    if (program->nodes[i].kind == kind && !n++) *first = (int)i;
-  return n;
 }
 
 bool bind_same_value(ProgramValue a, ProgramValue b)

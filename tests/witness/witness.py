@@ -12,6 +12,7 @@ witnesses.tsv says it, a witness a line, columns apart by tabs:
               plan       another plan.json: launch, guards, shared memory
               choice     other kernels or other guards
               clocks     other predicted clocks
+              steady     the same, of ten times the value or a tenth, and no other choice: too little depends on it
               results    of a run on the simulator
               nothing    of these: what documents, and what is ignored
               refused CODE TEXT    by `gpus check`, or by `compile` where a graph is given: at a place of the changed file
@@ -31,13 +32,14 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-FOLLOWS = ("ptx", "plan", "choice", "clocks", "results", "nothing")
+FOLLOWS = ("ptx", "plan", "choice", "clocks", "results", "steady", "nothing")
+PARTS = FOLLOWS[:5] # of an outcome
 # effect: the kinds of witnesses it needs, one of each group; and those that it may have besides.
 EFFECTS = {
     "fixed": ([{"refused"}], set()),
     "drives": ([{"ptx", "plan", "choice"}], {"refused", "clocks", "results"}),
     "limits": ([{"ptx", "plan", "choice"}], {"refused"}),
-    "prices": ([{"clocks"}, {"choice"}], {"refused", "ptx", "plan"}),
+    "prices": ([{"clocks"}, {"choice", "steady"}], {"refused", "ptx", "plan"}),
     "checks": ([{"refused"}], {"clocks"}),
     "simulates": ([{"results"}], set()),
     "documentation": ([{"nothing"}], set()),
@@ -185,11 +187,14 @@ def refusal_fault(witness, errors):
 def change_fault(witness, before, after):
     if before.fault or after.fault:
         return "does not compile: " + (before.fault or after.fault).strip()
+    if witness.follows == "steady":
+        moved = before.clocks != after.clocks
+        return None if moved and before.choice == after.choice else "changes the choice" if moved else "changes no clocks"
     if witness.follows != "nothing":
         return None if before.of(witness.follows) != after.of(witness.follows) else f"changes no {witness.follows}"
     if before.everything() == after.everything():
         return None
-    differing = [kind for kind in FOLLOWS[:-1] if before.of(kind) != after.of(kind)]
+    differing = [kind for kind in PARTS if before.of(kind) != after.of(kind)]
     return "is said to do nothing, but changes " + ", ".join(differing)
 
 
@@ -284,6 +289,8 @@ def main():
                 faults.append(f"witnesses.tsv:{w.line}: {w.rule}, {w.change.split(' & ')[0]} on {w.gpu}: {fault}")
     ignored = [f"{path} ({rule['what']})" for path, rule in rules.items() if rule["effect"] == "ignored"]
     print(f"ignored, {len(ignored)}: " + "; ".join(ignored))
+    steady = [w.rule for w in witnesses if w.follows == "steady"]
+    print(f"priced, but too little to move a choice, {len(steady)}: " + ", ".join(steady))
     print("\n".join(faults))
     print(f"{len(rules)} rules, {len(chosen)} of {len(witnesses)} witnesses tried, {len(faults)} faults")
     return bool(faults)

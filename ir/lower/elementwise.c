@@ -43,8 +43,8 @@ static LowerTile *spread_tile(Lower *lower, const IrExpr *operand, LowerTile *fr
                               const Layout *layout)
 {
   LowerTile *tile = lower_tile_new(lower, from->element, layout);
-  unsigned *map = operand->kind == EXPR_VALUE ? lower_correspondence(lower, from->layout, layout)
-                                              : lower_part_of(lower, from->layout, layout, corner);
+  const unsigned *map = operand->kind == EXPR_VALUE ? lower_correspondence(lower, from->layout, layout)
+                                                    : lower_part_of(lower, from->layout, layout, corner);
   if (!map)
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
                "'%s' in %s does not fit the layout %s", ir_expr_text(lower->module, operand),

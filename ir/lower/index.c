@@ -190,9 +190,8 @@ static bool threads_agree(const Layout *from, const Layout *to)
   return true;
 }
 
-unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner)
+static const unsigned *find_part(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner)
 {
-  if (from->rank != to->rank || !threads_agree(from, to)) return NULL;
   unsigned n = layout_registers(to), n_from = layout_registers(from);
   unsigned *map = arena_new_array(lower->arena, unsigned, n);
   const unsigned *at = lower_registers(lower, to), *from_at = lower_registers(lower, from);
@@ -214,7 +213,31 @@ unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, cons
   return map;
 }
 
-unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to)
+/* A chain of operations on a tile asks for the same again and again. */
+struct LowerPart {
+  LowerPart *next;
+  const Layout *from, *to;
+  unsigned corner[LAYOUT_MAX_DIMS];
+  const unsigned *map;
+};
+
+const unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner)
+{
+  size_t bytes = from->rank * sizeof *corner;
+  if (from->rank != to->rank) return NULL;
+  for (const LowerPart *part = lower->parts; part; part = part->next)
+    if (!memcmp(part->corner, corner, bytes) && layout_equal(part->from, from) && layout_equal(part->to, to))
+      return part->map;
+  const unsigned *map = threads_agree(from, to) ? find_part(lower, from, to, corner) : NULL;
+  if (!map) return NULL;
+  LowerPart *part = arena_new_object(lower->arena, LowerPart);
+  *part = (LowerPart){.next = lower->parts, .from = from, .to = to, .map = map};
+  memcpy(part->corner, corner, bytes);
+  lower->parts = part;
+  return map;
+}
+
+const unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to)
 {
   static const unsigned zero[LAYOUT_MAX_DIMS] = {0};
   if (from != to) return lower_part_of(lower, from, to, zero);

@@ -50,6 +50,8 @@ typedef struct LowerTile {
                   (the variable's array is these), registers come from lower_tile_read() */
 } LowerTile;
 
+typedef struct LowerPart LowerPart;
+
 typedef struct Lower {
   IrModule *module;
   Arena *arena;
@@ -69,6 +71,7 @@ typedef struct Lower {
   GHashTable *cursors;          /* STAGED cursor value -> LowerCursor* */
   GHashTable *variables;        /* THREAD variable -> LowerVariable* */
   GHashTable *registers;        /* Layout* -> coordinates of its registers */
+  LowerPart *parts;             /* lower_part_of(): what was found, newest first */
   unsigned clock;               /* counts changes of variables */
   unsigned exchanges;           /* reductions through shared memory so far */
 } Lower;
@@ -173,9 +176,9 @@ unsigned lower_register_at(Lower *lower, const Layout *layout, unsigned row, uns
 IrExpr *lower_map_owner(Lower *lower, const Layout *layout);
 /* For each register of `to`, the register of `from` with the same element (an extent of 1 in `from` stands
  * for all); NULL if the layouts do not agree on the threads. */
-unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to);
+const unsigned *lower_correspondence(Lower *lower, const Layout *from, const Layout *to);
 /* The same where `to` is the part of `from` that starts at a coordinate. */
-unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner);
+const unsigned *lower_part_of(Lower *lower, const Layout *from, const Layout *to, const unsigned *corner);
 
 /* ---- shared.c: tiles in shared memory ---- */
 

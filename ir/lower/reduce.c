@@ -28,7 +28,7 @@ static IrExpr *combine_all(Lower *lower, const Reduction *reduction, IrExpr **x,
 static void within_thread(Lower *lower, const Reduction *reduction)
 {
   LowerTile *from = reduction->from, *to = reduction->to;
-  unsigned *map = lower_correspondence(lower, to->layout, from->layout);
+  const unsigned *map = lower_correspondence(lower, to->layout, from->layout);
   if (!map) {
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", NULL,
                "the result of reduce must have the slice of its operand's layout");

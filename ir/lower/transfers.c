@@ -273,7 +273,7 @@ void lower_get(Lower *lower, IrOp *op)
 /* The same registers of the same threads in another order. */
 static LowerTile *rename_registers(Lower *lower, LowerTile *from, const Layout *layout)
 {
-  unsigned *map =
+  const unsigned *map =
       layout_registers(layout) == from->n ? lower_correspondence(lower, from->layout, layout) : NULL;
   if (!map) return NULL;
   LowerTile *tile = lower_tile_new(lower, from->element, layout);

@@ -30,11 +30,19 @@ static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
          symbolic_is_constant(gemm->k, &k) && k <= most;
 }
 
+/* What is asked of the operator and the GPU once, not for each tile of an enumeration; of group products. */
+typedef struct Space {
+  bool reads;        /* they read the operands as they lie (gemm_group_reads) */
+  bool across;       /* results can leave with operands exchanged (stores_across) */
+  unsigned clusters; /* shapes of clusters that are tried (clusters_tried) */
+} Space;
+
 /* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
  * change places anyway also in several tiles: they spread the work over more blocks. */
-static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+static void append_swapped(const Chooser *chooser, GArray *list, const Space *space, GemmCandidate tile,
+                           int64_t m)
 {
-  unsigned most = tile.group && !gemm_group_reads(chooser, &chooser->op->gemm) ? MOST_THIN_TILES : 1;
+  unsigned most = tile.group && !space->reads ? MOST_THIN_TILES : 1;
   tile.swapped = 1;
   for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
     for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
@@ -44,17 +52,18 @@ static void append_swapped(const Chooser *chooser, GArray *list, GemmCandidate t
     }
 }
 
-static void append_all_swapped(const Chooser *chooser, GArray *list, bool group, int64_t m)
+static void append_all_swapped(const Chooser *chooser, GArray *list, const Space *space, bool group,
+                               int64_t m)
 {
   GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
   for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
     tile.split = splits[s];
-    append_swapped(chooser, list, tile, m);
+    append_swapped(chooser, list, space, tile, m);
   }
   for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
     tile.split = 1;
     tile.bm = swapped_warp_rows[r];
-    append_swapped(chooser, list, tile, m);
+    append_swapped(chooser, list, space, tile, m);
   }
 }
 
@@ -132,19 +141,19 @@ static unsigned clusters_tried(const Chooser *chooser)
  * nothing, and exchanged ones neither where rows begin inside of lines only, nor tiles of few columns
  * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may where
  * results can leave `across` (stores_across). */
-static void append_group(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, unsigned split,
-                         bool across, int64_t m)
+static void append_group(const Chooser *chooser, GArray *list, const Space *space, unsigned bm, unsigned bn,
+                         unsigned split, int64_t m)
 {
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
-  candidate.swapped = chooser->turned && !gemm_group_reads(chooser, &chooser->op->gemm);
+  candidate.swapped = chooser->turned && !space->reads;
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append_walks(chooser, list, candidate, m);
-  bool exchanges = split == 1 && !candidate.swapped && across;
+  bool exchanges = split == 1 && !candidate.swapped && space->across;
   if (exchanges) append_exchanged(chooser, list, candidate, m);
   exchanges &= bn > MOST_THIN && straddles(&chooser->op->gemm);
   if (split > 1 || candidate.swapped) return;
-  for (unsigned i = 0; i < clusters_tried(chooser); i++) {
+  for (unsigned i = 0; i < space->clusters; i++) {
     candidate.cluster = clusters[i][0];
     candidate.across = clusters[i][1];
     candidate.swapped = 0;
@@ -173,12 +182,16 @@ static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
 GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
-  bool across = group && chooser->turned && stores_across(chooser);
+  Space space = {0};
+  if (group)
+    space = (Space){.reads = gemm_group_reads(chooser, &chooser->op->gemm),
+                    .across = chooser->turned && stores_across(chooser),
+                    .clusters = clusters_tried(chooser)};
   if (!group) append_warp_tiles(chooser, list, m);
   for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
       for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-        append_group(chooser, list, group_rows[r], bn, splits[s], across, m);
+        append_group(chooser, list, &space, group_rows[r], bn, splits[s], m);
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
       gemm_append_streams(chooser, list, true, group_rows[r], bn, m);
@@ -190,7 +203,7 @@ GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool boun
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
       gemm_append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
-  if (bounded && chooser->turned) append_all_swapped(chooser, list, group, m);
+  if (bounded && chooser->turned) append_all_swapped(chooser, list, &space, group, m);
   if (bounded && group) gemm_append_slices(chooser, list, m);
   return list;
 }

@@ -118,17 +118,94 @@ static void take_run(ModelLoader *loader, Node *runs, Node *name, CostConstant *
   build_error(build, &name->mark, "unknown-run", hint, "unknown run `%.80s`", constant->run);
 }
 
+/* ---- facts that a constant follows ---- */
+
+static const Rule *fact_rule(const char *path)
+{
+  const char *dot = strchr(path, '.');
+  for (unsigned i = 0; dot && i < schema_n_rules; i++) {
+    const Rule *rule = &schema_rules[i];
+    size_t length = strlen(rule->section);
+    if (rule->kind == RULE_NUMBER && length == (size_t)(dot - path) &&
+        !strncmp(path, rule->section, length) && !strcmp(rule->key, dot + 1) &&
+        strcmp(rule->section, "shape"))
+      return rule;
+  }
+  return NULL;
+}
+
+static void refuse_fact(Build *build, const char *path, const Mark *mark)
+{
+  g_autoptr(GPtrArray) paths = g_ptr_array_new_with_free_func(g_free);
+  for (unsigned i = 0; i < schema_n_rules; i++)
+    if (schema_rules[i].kind == RULE_NUMBER && strcmp(schema_rules[i].section, "shape"))
+      g_ptr_array_add(paths, g_strdup_printf("%s.%s", schema_rules[i].section, schema_rules[i].key));
+  g_ptr_array_add(paths, NULL);
+  const char *near = nearest_name(path, (const char *const *)paths->pdata);
+  g_autofree char *hint = near ? g_strdup_printf("did you mean `%s`?", near)
+                               : g_strdup("a number of a description, such as latency.shared_load");
+  build_error(build, mark, "unknown-fact", hint, "`%.80s` is no number of a description", path);
+}
+
+/* `grows_with: {copy_tensor.latency: 367 cycles}`. */
+static void read_facts(Build *build, const ConstantRule *rule, Node *node, CostFacts *facts)
+{
+  if (!node_kind_is(node, NODE_MAPPING, "facts and their values", &build->error)) return;
+  if (node->n && (rule->kind == CONSTANT_PART || rule->kind == CONSTANT_COUNT)) {
+    build_error(build, &node->mark, "contradiction", "times, rates and factors follow facts",
+                "`%s` is a %s, which follows nothing", rule->name, kind_names[rule->kind]);
+    return;
+  }
+  CostFact *list = arena_new_array(build->arena, CostFact, node->n);
+  bool rates = false;
+  for (unsigned i = 0; i < node->n; i++) {
+    const Rule *fact = fact_rule(node->keys[i]);
+    node->taken[i] = true;
+    list[i].path = node->keys[i];
+    if (!fact)
+      refuse_fact(build, node->keys[i], &node->key_marks[i]);
+    else if (quantity_read(node->items[i], fact->unit, &list[i].at, &build->error) && !(list[i].at > 0))
+      out_of_range(build, rule, &node->items[i]->mark, "fitted at more than 0");
+    if (!fact) continue;
+    bool rate = strchr(fact->unit, '/');
+    if (i && rate != rates)
+      build_error(build, &node->key_marks[i], "contradiction", NULL, "times and rates cannot be added up");
+    rates = rate;
+  }
+  *facts = (CostFacts){list, node->n, rates};
+}
+
+/* How much more the facts are than where the constant was fitted, exactly 1 where they are the same. Rates are
+ * added up as the times that one operation of each takes. */
+static double facts_ratio(const Build *build, const CostFacts *facts)
+{
+  double now = 0, then = 0;
+  if (!facts->n) return 1;
+  for (unsigned i = 0; i < facts->n; i++) {
+    const Entry *entry = build_entry(build, facts->facts[i].path);
+    double at = facts->facts[i].at, own = entry && fact_known(entry->number) ? entry->number : at;
+    now += facts->rates ? 1 / own : own;
+    then += facts->rates ? 1 / at : at;
+  }
+  return facts->rates ? then / now : now / then;
+}
+
+/* ---- one file's constants ---- */
+
 /* Lays an entry of `constants` upon what a base gave. */
 static void read_constant(ModelLoader *loader, unsigned i, Node *runs, Node *node)
 {
-  static const char *const known[] = {"value", "run", "meaning", NULL};
+  static const char *const known[] = {"value", "run", "meaning", "grows_with", "shrinks_with", NULL};
   const ConstantRule *rule = &constant_rules[i];
   Build *build = loader->build;
   CostConstant *constant = &loader->constants[i];
   if (!node_kind_is(node, NODE_MAPPING, rule->name, &build->error)) return;
   Node *value = node_require(node, "value", &build->error), *run = node_get(node, "run");
-  Node *meaning = node_get(node, "meaning");
-  if (value) read_value(build, rule, value, &constant->value);
+  Node *meaning = node_get(node, "meaning"), *grows = node_get(node, "grows_with"),
+       *shrinks = node_get(node, "shrinks_with");
+  if (value) read_value(build, rule, value, &constant->fitted);
+  if (grows) read_facts(build, rule, grows, &constant->grows);
+  if (shrinks) read_facts(build, rule, shrinks, &constant->shrinks);
   constant->run = constant->date = constant->source = NULL;
   if (run) take_run(loader, runs, run, constant);
   if (meaning) node_string(meaning, &constant->meaning, &build->error);
@@ -306,6 +383,8 @@ static void finish_model(ModelLoader *loader)
       n_missing++;
       continue;
     }
+    constant->value = constant->fitted * (facts_ratio(loader->build, &constant->grows) /
+                                          facts_ratio(loader->build, &constant->shrinks));
     if (rule->kind == CONSTANT_COUNT)
       *(unsigned *)(void *)member = (unsigned)constant->value;
     else

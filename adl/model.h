@@ -3,11 +3,27 @@
 #pragma once
 #include <stdbool.h>
 
+/* A fact of the description that a constant follows, and its value where the constant was fitted. */
+typedef struct CostFact {
+  const char *path; /* "copy_tensor.latency" */
+  double at;        /* also what is assumed where the description does not say */
+} CostFact;
+
+/* Facts that a constant follows together: by their sum over the sum of the values that they were fitted at; rates
+ * as the times that they mean. */
+typedef struct CostFacts {
+  const CostFact *facts;
+  unsigned n;
+  bool rates;
+} CostFacts;
+
 /* One constant with its provenance, for people. */
 typedef struct CostConstant {
   const char *name; /* "least_step" */
   const char *kind; /* "cycles", "rate", "times", "part", "count" (model.def) */
-  double value;
+  double fitted;    /* as the file gives it */
+  double value;     /* what counts: for the facts of this GPU */
+  CostFacts grows, shrinks;
   const char *unit, *meaning;
   const char *run, *date, *source; /* the run it was fitted in; NULL: nobody fitted it */
   bool guess;                      /* not fitted on the GPU for which the model stands */

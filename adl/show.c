@@ -43,17 +43,29 @@ static json_t *facts_to_json(const Gpu *gpu)
   return facts;
 }
 
+static json_t *facts_followed(const CostFacts *facts)
+{
+  json_t *object = json_object();
+  for (unsigned i = 0; i < facts->n; i++)
+    json_object_set_new(object, facts->facts[i].path, json_real(facts->facts[i].at));
+  return object;
+}
+
 static json_t *model_to_json(const CostModel *model)
 {
   json_t *constants = json_array();
   for (unsigned i = 0; i < model->n_constants; i++) {
     const CostConstant *constant = &model->constants[i];
-    json_array_append_new(constants,
-                          json_pack("{s:s, s:s, s:f, s:s, s:s, s:o, s:o, s:o, s:b}", "name", constant->name,
-                                    "kind", constant->kind, "value", constant->value, "unit", constant->unit,
-                                    "meaning", constant->meaning, "run", json_string_or_null(constant->run),
-                                    "date", json_string_or_null(constant->date), "source",
-                                    json_string_or_null(constant->source), "guess", (int)constant->guess));
+    json_t *object = json_pack("{s:s, s:s, s:f, s:f, s:s, s:s}", "name", constant->name, "kind",
+                               constant->kind, "value", constant->value, "fitted", constant->fitted, "unit",
+                               constant->unit, "meaning", constant->meaning);
+    json_object_set_new(object, "grows_with", facts_followed(&constant->grows));
+    json_object_set_new(object, "shrinks_with", facts_followed(&constant->shrinks));
+    json_object_set_new(object, "run", json_string_or_null(constant->run));
+    json_object_set_new(object, "date", json_string_or_null(constant->date));
+    json_object_set_new(object, "source", json_string_or_null(constant->source));
+    json_object_set_new(object, "guess", json_boolean(constant->guess));
+    json_array_append_new(constants, object);
   }
   return json_pack("{s:s, s:s, s:o, s:o, s:s, s:o}", "name", model->name, "file", model->file, "gpu",
                    json_string_or_null(model->gpu), "guess", json_string_or_null(model->guess), "hash",

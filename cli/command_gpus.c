@@ -109,6 +109,19 @@ static void print_facts(const Gpu *gpu, const Cli *cli)
   table_print(table, cli);
 }
 
+/* "latency.global_load, 1/throughput.l1": facts of the description that a constant follows. */
+static char *facts_text(const CostConstant *constant)
+{
+  GString *text = g_string_new(NULL);
+  for (unsigned i = 0; i < constant->grows.n + constant->shrinks.n; i++) {
+    bool grows = i < constant->grows.n;
+    const CostFact *fact =
+        grows ? &constant->grows.facts[i] : &constant->shrinks.facts[i - constant->grows.n];
+    g_string_append_printf(text, "%s%s%s", i ? ", " : "", grows ? "" : "1/", fact->path);
+  }
+  return g_string_free(text, FALSE);
+}
+
 /* A model that was fitted on another GPU is a guess for this one, whatever it says of itself. */
 static void print_model(const Gpu *gpu, const Cli *cli)
 {
@@ -119,14 +132,16 @@ static void print_model(const Gpu *gpu, const Cli *cli)
   else
     printf("fitted on %s%s%s\n", model->gpu, strcmp(model->gpu, gpu->name) ? ", so a guess for " : "",
            strcmp(model->gpu, gpu->name) ? gpu->name : "");
-  g_autoptr(Table) table = table_new((const char *[]){"constant", ">value", "unit", "run", "meaning", NULL});
+  g_autoptr(Table) table =
+      table_new((const char *[]){"constant", ">value", "unit", "run", "follows", "meaning", NULL});
   for (unsigned i = 0; i < model->n_constants; i++) {
     const CostConstant *constant = &model->constants[i];
     g_autofree char *value = number_text(constant->value, 1, "%.10g");
     g_autofree char *run = constant->run ? g_strdup_printf("%s %s%s", constant->run, constant->date,
                                                            constant->guess ? " (a guess here)" : "")
                                          : g_strdup("a guess");
-    table_row(table, constant->name, value, constant->unit, run, constant->meaning, NULL);
+    g_autofree char *follows = facts_text(constant);
+    table_row(table, constant->name, value, constant->unit, run, follows, constant->meaning, NULL);
   }
   table_print(table, cli);
 }

@@ -373,14 +373,12 @@ static void finish_model(ModelLoader *loader)
   CostModel *model = loader->model;
   g_autoptr(GChecksum) sum = g_checksum_new(G_CHECKSUM_SHA256);
   const char *first_missing = NULL;
-  unsigned n_missing = 0;
   for (unsigned i = 0; i < N_CONSTANTS; i++) {
     const ConstantRule *rule = &constant_rules[i];
     CostConstant *constant = &loader->constants[i];
     char *member = (char *)model + rule->offset, number[G_ASCII_DTOSTR_BUF_SIZE];
     if (!constant->name) {
       first_missing = first_missing ? first_missing : rule->name;
-      n_missing++;
       continue;
     }
     constant->value = constant->fitted * (facts_ratio(loader->build, &constant->grows) /
@@ -393,10 +391,10 @@ static void finish_model(ModelLoader *loader)
     g_checksum_update(sum, (const guchar *)rule->name, -1);
     g_checksum_update(sum, (const guchar *)number, -1);
   }
-  if (n_missing)
+  if (first_missing)
     build_error(loader->build, &loader->root->mark, "missing-key",
-                "`extends: NAME` takes over another model's",
-                "%u constants are missing, `%s` the first of them", n_missing, first_missing);
+                "`extends: NAME` takes over another model's", "constants are missing, `%s` the first of them",
+                first_missing);
   g_strlcpy(model->hash, g_checksum_get_string(sum), sizeof model->hash);
   model->constants = loader->constants;
   model->n_constants = N_CONSTANTS;

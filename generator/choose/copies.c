@@ -9,11 +9,6 @@
 #include "generator/choose/gemm_candidate.h"
 #include <math.h>
 
-/* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
-#define NEXT_KERNEL 3500.0
-/* Of the speed of device memory, what a kernel reaches that reads element by element and stores vectors. */
-#define COPY_EFFICIENCY 0.7
-
 /* The cheapest tile's clocks for m rows, `bounded`: known to be no more; or a negative number if there is
  * none. In place, tiles are as those of a variant that assumes nothing. */
 static double best_clocks(const Chooser *chooser, bool in_place, int64_t m, bool bounded)
@@ -45,6 +40,7 @@ static double copy_clocks(const Chooser *chooser, const FusedCopies *copies, int
 {
   const FusedGemm *gemm = &chooser->op->gemm;
   const Gpu *gpu = chooser->gpu;
+  const CostModel *model = gpu->model;
   double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6, sum = 0;
   const unsigned operands[] = {gemm->a, gemm->b};
   const bool copied[] = {copies->a, copies->b};
@@ -53,7 +49,7 @@ static double copy_clocks(const Chooser *chooser, const FusedCopies *copies, int
     if (!copied[i]) continue;
     double bytes = 2 * elements(chooser, tensor) * number_bytes(tensor->type);
     if (i == 0) bytes *= (double)m / (double)MAX(1, choose_typical(chooser, gemm->m));
-    sum += NEXT_KERNEL + bytes / (COPY_EFFICIENCY * gpu->memory_bandwidth) * clock;
+    sum += model->next_kernel + bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock;
   }
   return sum;
 }
@@ -166,7 +162,7 @@ static unsigned sums_share(const Chooser *chooser, int64_t m)
 {
   int64_t n = choose_typical(chooser, chooser->op->gemm.n);
   unsigned share = m > 1 ? MOST_SHARE : 2;
-  double blocks = m > 4 ? 1 : 1.5; /* an SM */
+  double blocks = m > 4 ? 1 : chooser->gpu->model->sums_one_row; /* an SM */
   while (share > 1 && (double)n < blocks * share * SUMS_WARPS * chooser->gpu->sm_count)
     share /= 2;
   return share;

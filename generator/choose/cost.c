@@ -526,7 +526,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
   cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
-  cost.shared = (filled + read) / ((double)gpu->shared_banks * gpu->shared_bank_bytes);
+  cost.shared = filled / model->warp_shared + read / model->warp_fragments;
   cost.copy = filled / model->warp_copy;
   cost.latency = warp_latency(model, tile);
   cost.memory = memory_clocks(gpu, gemm, NULL);

@@ -41,7 +41,7 @@ double cost_dots(const Gpu *gpu, const CostDots *dots)
                          fmax(model->dots_load, one / model->dots_copy));
   double memory = (double)(dots->rows + dots->columns) * k * dots->bytes, read = gpu->memory_bandwidth_read;
   double hertz = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6;
-  if (!(read > 0)) read = 0.9 * gpu->memory_bandwidth;
+  if (!(read > 0)) read = model->read_share * gpu->memory_bandwidth;
   double moved = read > 0 ? memory / read / model->dots_memory * hertz : 0;
   busy = fmax(busy, loaded / model->dots_l2);
   return model->dots_start + model->dots_together * sqrt(busy * busy + moved * moved) +

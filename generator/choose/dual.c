@@ -2,12 +2,6 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_rules.h"
 
-/* Clocks between the end of one kernel and the first products of the next in its stream, about 2 us. */
-#define NEXT_KERNEL 3500.0
-/* Two kernels must be this much better: what one wrote and the other reads, and the second pass over A, are
- * in no kernel's own price. Where the model saw a tie, one took 1 / 1.05 to 1 / 1.14 of the time of two. */
-#define WORTH_TWO 1.05
-
 /* The cheapest tile's clocks for m rows, or a negative number if there is none. */
 static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bounded)
 {
@@ -39,7 +33,7 @@ static bool dual_pays(const Chooser *chooser, const char **why)
   single->turned = fused_gemm_transposed(chooser->arena, &one_product);
   bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
   double together = best_clocks(both, group, m, bounded);
-  double apart = 2 * best_clocks(single, group, m, bounded) + NEXT_KERNEL;
+  double apart = 2 * best_clocks(single, group, m, bounded) + chooser->gpu->model->next_kernel;
   g_free(single);
   g_free(both);
   if (together < 0) {
@@ -47,7 +41,8 @@ static bool dual_pays(const Chooser *chooser, const char **why)
     return false;
   }
   *why = arena_printf(chooser->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
-  return together <= apart * WORTH_TWO;
+  /* Where the model saw a tie, one took 1 / 1.05 to 1 / 1.14 of the time of two. */
+  return together <= apart * chooser->gpu->model->worth_two;
 }
 
 typedef struct {

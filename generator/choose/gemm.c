@@ -100,8 +100,6 @@ int64_t choose_rows_taken(const Chooser *chooser)
   return chooser->n ? most_rows(chooser, &chooser->variants[chooser->n - 1]) : 0;
 }
 
-#define KEPT_PART 8 /* of L2, which what is kept there may take */
-
 /* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they
  * are kept. Measured at M = 16 to 256: 0 to 2 % (docs/performance-log.md). Where both operands are read
  * often, no policy gains; asking to drop B first gains as often as it loses. */
@@ -111,7 +109,7 @@ static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmC
   int64_t rows = most_rows(chooser, choice);
   double bytes = (double)rows * (double)choose_typical(chooser, gemm->k) * number_bytes(gemm->a_type);
   bool again = choose_typical(chooser, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
-  bool fits = bytes * KEPT_PART <= chooser->gpu->l2_bytes;
+  bool fits = bytes <= chooser->gpu->model->kept_share * chooser->gpu->l2_bytes;
   return tile->group && again && once && fits;
 }
 

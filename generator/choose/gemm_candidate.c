@@ -134,16 +134,13 @@ static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidat
   return room - reserved_shared_bytes(chooser->gpu);
 }
 
-#define WASTE                                                                                                \
-  1.15 /* more steps of k than there are, in halves of a row: what deep steps gain (docs/performance-log.md) */
-
 /* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
 static bool wants_whole_rows(const Chooser *chooser, int64_t depth)
 {
   int64_t k, half = depth / 2;
   if (!symbolic_is_constant(chooser->op->gemm.k, &k)) return false;
   int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
-  return (double)whole <= WASTE * (double)halves;
+  return (double)whole <= chooser->gpu->model->deep_waste * (double)halves;
 }
 
 /* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
@@ -599,15 +596,12 @@ static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidat
   return priced;
 }
 
-/* Measured with 128x256 at 4096^3 and 8192^3: what exchanged operands cost where nothing else differs. */
-#define EXCHANGED 1.015
-
 static CostReport price(const Chooser *chooser, const GemmCandidate *candidate, const Priced *priced)
 {
   if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced->shape, &priced->tile);
   CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced->shape, &priced->tile)
                                      : cost_warp_gemm(chooser->gpu, &priced->shape, &priced->tile);
-  if (candidate->swapped) cost.total *= EXCHANGED;
+  if (candidate->swapped) cost.total *= chooser->gpu->model->exchanged;
   return cost;
 }
 
@@ -618,12 +612,10 @@ CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *cand
   return price(chooser, candidate, &priced);
 }
 
-#define MANY_ROWS 8192 /* for more nothing changes */
-
 unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
 {
   if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
-  Priced priced = priced_shape(chooser, candidate, MIN(m, MANY_ROWS));
+  Priced priced = priced_shape(chooser, candidate, MIN(m, (int64_t)chooser->gpu->model->many_rows));
   return MIN(candidate->stages, cost_slots(chooser->gpu, &priced.shape, &priced.tile));
 }
 

@@ -23,26 +23,11 @@ static const int64_t group_ends[] = {
 static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 4096};
 #define OPEN_WARP_ENDS 8 /* where N or K is open, nobody knows how many tiles there are */
 #define MOST_CELLS     (G_N_ELEMENTS(group_ends) + 1)
-#define MANY_ROWS      8192 /* what is beyond the cells is priced for so many, unless M is known to be less */
-/* A kernel pays where it takes so much of the time over an octave of rows, or for few rows, which decoding
- * meets in every step; a further range of a kernel that is there anyway costs a guard. */
-#define WORTH_A_KERNEL 0.02
-#define WORTH_A_THIN   0.005
-#define WORTH_A_RANGE  0.0005
 #define MOST_KERNELS   19
 #define THIN_ROWS      64
-/* Where memory decides, the model sees less of what rows outside of a tensor cost than was measured: a tile
- * of exchanged operands is left only for another. */
-#define NOT_THIN 0.2
-/* What a tile loses at least where another was measured to be the best, whatever the cell's width: more than
- * the kernel that a range of its own may cost. */
-#define UNTUNED     0.05
-#define NO_TILE     1e9
-#define FIRST_PART  8   /* of a cell, whose last row stands for its first rows */
-#define MAY_BE_BEST 1.3 /* times the cheapest's clocks, for the last rows */
-/* People take powers of two: a cell that ends with one counts as if it were wider by so many octaves. */
-#define ROUND_ROWS 0.5
-#define MOST_BEST  (2 * MOST_CELLS)
+#define NO_TILE        1e9
+#define FIRST_PART     8 /* of a cell, whose last row stands for its first rows */
+#define MOST_BEST      (2 * MOST_CELLS)
 
 typedef struct Cell {
   int64_t before;  /* the last rows of the cell in front */
@@ -86,16 +71,19 @@ static unsigned tile_index(Ranges *ranges, const GemmCandidate *tile)
   return ranges->n_tiles++;
 }
 
-static double octaves(int64_t before, int64_t rows)
+/* People take powers of two: a cell that ends with one counts as if it were wider. */
+static double octaves(const CostModel *model, int64_t before, int64_t rows)
 {
   bool whole = rows > THIN_ROWS && (rows & (rows - 1)) == 0;
-  return fmax(0, log2((double)rows / (double)before)) + (whole ? ROUND_ROWS : 0);
+  return fmax(0, log2((double)rows / (double)before)) + (whole ? model->round_rows : 0);
 }
 
 static void add_cell(Ranges *ranges, int64_t before, int64_t rows, bool bounded)
 {
-  ranges->cells[ranges->n_cells++] =
-      (Cell){.before = before, .rows = rows, .weight = octaves(before, rows), .bounded = bounded};
+  ranges->cells[ranges->n_cells++] = (Cell){.before = before,
+                                            .rows = rows,
+                                            .weight = octaves(ranges->chooser->gpu->model, before, rows),
+                                            .bounded = bounded};
 }
 
 /* What fills its tiles with a cell's last rows may leave the last ones nearly empty with its first: what may be
@@ -109,7 +97,7 @@ static void price_first_rows(const Chooser *chooser, const Cell *cell)
     least = fmin(least, g_array_index(cell->list, PricedCandidate, i).cost.total);
   for (unsigned i = 0; i < cell->list->len; i++) {
     PricedCandidate *priced = &g_array_index(cell->list, PricedCandidate, i);
-    if (priced->cost.total > MAY_BE_BEST * least) continue;
+    if (priced->cost.total > chooser->gpu->model->may_be_best * least) continue;
     priced->cost.total =
         (priced->cost.total + gemm_candidate_cost(chooser, &priced->candidate, first).total) / 2;
   }
@@ -155,7 +143,8 @@ static void add_cells(Ranges *ranges, int64_t longest)
     add_cell(ranges, before, ends[i], true);
   int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
   int64_t rows =
-      MIN(longest, (group || known) && before == ends[n - 1] ? MANY_ROWS : MAX(typical, before + 1));
+      MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)chooser->gpu->model->many_rows
+                                                             : MAX(typical, before + 1));
   add_cell(ranges, before, rows, longest <= rows);
 }
 
@@ -163,14 +152,15 @@ static void add_cells(Ranges *ranges, int64_t longest)
 
 static double loss(const Ranges *ranges, unsigned c, unsigned t)
 {
+  const CostModel *model = ranges->chooser->gpu->model;
   const Cell *cell = &ranges->cells[c];
   const GemmCandidate *tile = &ranges->tiles[t], *own = &ranges->tiles[cell->own];
   if (t == cell->own) return 0;
   const PricedCandidate *priced = find(cell->list, tile);
   if (!priced) return NO_TILE;
   double worse = fmax(0, log(priced->cost.total / cell->best));
-  if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += NOT_THIN;
-  return fmax(cell->weight * worse, cell->tuned ? UNTUNED : 0);
+  if (gemm_candidate_is_thin(own) && !gemm_candidate_is_thin(tile)) worse += model->not_thin;
+  return fmax(cell->weight * worse, cell->tuned ? model->untuned : 0);
 }
 
 /* What the cells lose if each takes the best of the tiles that are in. */
@@ -189,7 +179,9 @@ static double total_loss(const Ranges *ranges, const double *losses, const bool 
 /* What a kernel for the tile has to be worth. */
 static double price(const Ranges *ranges, unsigned t, double worth)
 {
-  return worth * (ranges->cells[ranges->first[t]].rows <= THIN_ROWS ? WORTH_A_THIN : WORTH_A_KERNEL);
+  const CostModel *model = ranges->chooser->gpu->model;
+  bool few = ranges->cells[ranges->first[t]].rows <= THIN_ROWS;
+  return worth * (few ? model->worth_a_thin : model->worth_a_kernel);
 }
 
 /* Takes in or leaves out the tile that gains most by it; false if none gains. */
@@ -298,7 +290,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
     for (unsigned c = 0; c < ranges->n_cells; c++)
       losses[c * ranges->n_tiles + t] = loss(ranges, c, t);
   g_autofree bool *in = g_new0(bool, ranges->n_tiles);
-  double worth = 1, range = WORTH_A_RANGE;
+  double worth = 1, range = chooser->gpu->model->worth_a_range;
   while (choose_kernels(ranges, losses, worth, in) > MIN(most, MOST_KERNELS))
     worth *= 1.25;
   while (give_tiles(ranges, losses, in, range, path) > most)

@@ -2,12 +2,8 @@
 #include "generator/choose/gemm_rules.h"
 #include <string.h>
 
-/* A candidate in clusters costs at least this much more than alone, as far as the model knows: it orders the
- * proposals, no more. */
-#define CLUSTER_HANDICAP 1.02
-/* And what the model does not price of few rows: warpgroups that take tiles of twice the rows in turn, and
+/* What the model does not price of few rows: warpgroups that take tiles of twice the rows in turn, and
  * three blocks an SM. Where k is short they were up to a tenth faster (docs/performance-log.md). */
-#define THIN_HANDICAP 1.02
 #define TURN_ROWS     128
 #define TURN_GROUPS   2
 #define MOST_RESIDENT 3
@@ -129,7 +125,7 @@ static void append_thin(const Chooser *chooser, GArray *list, GemmCandidate cand
   PricedCandidate priced = {.candidate = gemm_candidate(chooser, candidate, true)};
   if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
   priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
-  priced.cost.total *= THIN_HANDICAP;
+  priced.cost.total *= chooser->gpu->model->thin_handicap;
   if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
 }
 
@@ -227,7 +223,7 @@ GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bou
     pair.candidate.cluster = 2;
     if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;
     pair.cost = gemm_candidate_cost(chooser, &pair.candidate, m); /* an odd row of tiles costs a whole one */
-    pair.cost.total *= CLUSTER_HANDICAP;
+    pair.cost.total *= chooser->gpu->model->cluster_handicap;
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }
   g_array_sort(list, compare_cost);

@@ -124,11 +124,12 @@ static void test_models(void **state)
       const CostConstant *constant = &model->constants[i];
       assert_true(constant->guess == (model->guess != NULL));
       static const char prefix[] = "docs/performance-log.md: ";
-      if (!g_str_has_prefix(constant->source, prefix)) continue;
-      g_autofree char *heading =
-          g_strdup_printf("\n## %s: %s\n", constant->date, constant->source + strlen(prefix));
-      if (!strstr(log, heading))
-        fail_msg("run %s of %s: the log has no%s", constant->run, model->name, heading);
+      if (!constant->source || !g_str_has_prefix(constant->source, prefix)) continue;
+      g_autofree char *heading = g_strdup_printf(": %s\n", constant->source + strlen(prefix));
+      g_autofree char *line = g_strdup_printf("\n## %s", constant->date);
+      const char *end = strstr(log, heading), *start = end ? g_strrstr_len(log, end - log, "\n## ") : NULL;
+      if (!start || !g_str_has_prefix(start, line))
+        fail_msg("run %s: the log has no section of %s%s", constant->run, constant->date, heading);
     }
   }
 }

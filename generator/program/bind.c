@@ -58,9 +58,7 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
 
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
-  int first;
   *binding = (Binding){.program = program, .fused = fused};
-  if (!bind_count(program, NODE_WRITE, &first)) binding->why = "nothing is written";
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)

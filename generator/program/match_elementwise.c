@@ -26,6 +26,10 @@ static bool bind(Binding *binding)
     binding->why = "there is a reduction";
     return false;
   }
+  if (!bind_count(program, NODE_WRITE, &first)) {
+    binding->why = "nothing is written";
+    return false;
+  }
   Space space;
   for (unsigned i = 0; i < program->n_axes; i++)
     axes[i] = (int)i;

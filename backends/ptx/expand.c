@@ -3,6 +3,17 @@
 #include "backends/ptx/internal.h"
 #include <string.h>
 
+bool attribute_key_parse(const char *name, size_t length, IrAttributeKey *key)
+{
+  for (unsigned i = 0; i < IR_ATTRIBUTE_COUNT; i++) {
+    const char *candidate = ir_attribute_name(i);
+    if (strlen(candidate) != length || strncmp(candidate, name, length) != 0) continue;
+    *key = i;
+    return true;
+  }
+  return false;
+}
+
 typedef enum {
   PIECE_TEXT,      /* as it is */
   PIECE_LINE,      /* end of an instruction or label */

@@ -77,17 +77,6 @@ static const struct {
 };
 #undef BIT
 
-bool attribute_key_parse(const char *name, size_t length, IrAttributeKey *key)
-{
-  for (unsigned i = 0; i < IR_ATTRIBUTE_COUNT; i++) {
-    const char *candidate = ir_attribute_name(i);
-    if (strlen(candidate) != length || strncmp(candidate, name, length) != 0) continue;
-    *key = i;
-    return true;
-  }
-  return false;
-}
-
 static Token token_parse(const char *text)
 {
   static const char *const kinds[] = {"", "global", "shared", "map", "list", "tensor", "dim"};

@@ -6,7 +6,7 @@
 /* One resolved key. Numbers are facts; the others are text or lists. */
 typedef struct {
   const Rule *rule;
-  const char *path; /* "limits.warp_size", "copy_async.scope", "product_warp.shapes.NAME.k" */
+  const char *path; /* "limits.warp_size", "copy_async.scope", "warp_mma.shapes.NAME.k" */
   RuleKind kind;
   const char *unit;
   double number; /* RULE_NUMBER, RULE_FLAG (0, 1), RULE_VERSION; FACT_UNKNOWN */

@@ -50,9 +50,9 @@ static const struct {
     {"measured.memory_read", AT_MOST, "measured.l2_read", NULL, NULL, 0, "memory is read through L2"},
     {"chip.l2", AT_MOST, "chip.memory", NULL, NULL, 0, "L2 holds a part of the memory"},
     {"measured.clock_sustained", AT_MOST, "chip.clock_boost", NULL, NULL, 0, "boost is the highest clock"},
-    {"register_handover.min", AT_MOST, "register_handover.max", NULL, NULL, 0, ""},
-    {"register_handover.max", MULTIPLE_OF, "register_handover.step", NULL, NULL, 0, ""},
-    {"copy_tensor.box_row_multiple", AT_MOST, "copy_tensor.shared_alignment", NULL, NULL, 0, ""},
+    {"register_reallocation.min", AT_MOST, "register_reallocation.max", NULL, NULL, 0, ""},
+    {"register_reallocation.max", MULTIPLE_OF, "register_reallocation.step", NULL, NULL, 0, ""},
+    {"tma.box_row_multiple", AT_MOST, "tma.shared_alignment", NULL, NULL, 0, ""},
     {"latency.l1_load", AT_MOST, "latency.l2_load", NULL, NULL, 0, "a farther memory is not nearer"},
     {"latency.l2_load", AT_MOST, "latency.l2_far_load", NULL, NULL, 0, "a farther memory is not nearer"},
     {"latency.l2_far_load", AT_MOST, "latency.global_load", NULL, NULL, 0, "a farther memory is not nearer"},
@@ -111,9 +111,9 @@ static void check_relation(Build *build, unsigned i)
 static const struct {
   const char *family, *needs, *why;
 } dependencies[] = {
-    {"product_group", "product_warp", "types and shapes that it cannot take are left to warps"},
-    {"copy_tensor", "memory_barrier", "its loads complete on one"},
-    {"register_handover", "product_group", "registers move between the warpgroups that it serves"},
+    {"warpgroup_mma", "warp_mma", "types and shapes that it cannot take are left to warps"},
+    {"tma", "mbarrier", "its loads complete on one"},
+    {"register_reallocation", "warpgroup_mma", "registers move between the warpgroups that it serves"},
     {"matrix_store", "matrix_load", "it is the mirror of the other"},
 };
 
@@ -229,7 +229,7 @@ void build_checks(Build *build)
   check_families(build);
   check_clusters(build);
   check_cluster_counts(build);
-  check_family_rate(build, "product_warp");
-  check_family_rate(build, "product_group");
+  check_family_rate(build, "warp_mma");
+  check_family_rate(build, "warpgroup_mma");
   build_peaks(build);
 }

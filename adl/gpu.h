@@ -17,14 +17,14 @@
 /* An instruction family: a mechanism the hardware offers. Names are ours, not PTX's:
  *   copy_plain         ordinary loads and stores through registers
  *   copy_async         global -> shared copies of 4/8/16 bytes per thread, completed by group
- *   copy_tensor        box copies by a tensor map; loads complete by bytes on a barrier, stores by group
- *   product_fma        scalar fused multiply-add
- *   product_warp       matrix product of one warp, operands in registers
- *   product_group      matrix product of four warps, B (and A) in shared memory, asynchronous
+ *   tma        box copies by a tensor map; loads complete by bytes on a barrier, stores by group
+ *   thread_fma        scalar fused multiply-add
+ *   warp_mma       matrix product of one warp, operands in registers
+ *   warpgroup_mma      matrix product of four warps, B (and A) in shared memory, asynchronous
  *   matrix_load        8x8 matrices shared -> registers (with a transposing form)
  *   matrix_store       8x8 matrices registers -> shared
- *   memory_barrier     barrier in shared memory with arrival and byte counts and parity waits
- *   register_handover  registers move between warpgroups at run time
+ *   mbarrier     barrier in shared memory with arrival and byte counts and parity waits
+ *   register_reallocation  registers move between warpgroups at run time
  *   cluster            blocks of one cluster are co-resident and reach each other's shared memory
  *   elect              one lane elected per warp
  *   dependent_launch   a kernel may start before its predecessor has ended
@@ -35,7 +35,7 @@ typedef struct GpuFamily GpuFamily;
 
 /* One matrix-product shape set of a product family. */
 typedef struct GpuProduct {
-  const char *family;   /* "product_warp" | "product_group" */
+  const char *family;   /* "warp_mma" | "warpgroup_mma" */
   NumberType a, b, acc; /* operand and accumulator types */
   unsigned m, k;        /* tile of one instruction */
   const unsigned *n;    /* legal n, ascending */
@@ -116,7 +116,7 @@ const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, 
 double gpu_peak(const Gpu *gpu, NumberType type);
 /* A property that is a word, such as "copy_async.scope"; NULL if absent. */
 const char *gpu_text(const Gpu *gpu, const char *path);
-/* A property that is a list of numbers, in base units, such as "copy_tensor.swizzles"; NULL and 0 if absent.
+/* A property that is a list of numbers, in base units, such as "tma.swizzles"; NULL and 0 if absent.
  */
 const double *gpu_numbers(const Gpu *gpu, const char *path, unsigned *n);
 /* true if a property that is a list of words holds the item: gpu_lists(gpu, "cache_hint.policies",

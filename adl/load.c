@@ -181,6 +181,22 @@ static void read_identity(Loader *loader, File *file)
     }
 }
 
+/* Families by what they are called now. Both names in one file are one family twice. */
+static void rename_former_families(Loader *loader, Node *families)
+{
+  if (!families || families->kind != NODE_MAPPING) return;
+  for (unsigned i = 0; i < families->n; i++)
+    for (unsigned j = 0; j < schema_n_sections; j++) {
+      const Section *section = &schema_sections[j];
+      if (!section->former || strcmp(families->keys[i], section->former)) continue;
+      for (unsigned k = 0; k < families->n; k++)
+        if (!strcmp(families->keys[k], section->name))
+          build_error(&loader->build, &families->key_marks[i], "duplicate-key", NULL,
+                      "`%s` is the former name of `%s`, which is given too", section->former, section->name);
+      families->keys[i] = section->name;
+    }
+}
+
 /* Adds a file to the chain. false if it cannot be read at all. id, folder: arena. */
 static bool add_file(Loader *loader, Source *source, const char *id, const char *folder)
 {
@@ -190,6 +206,7 @@ static bool add_file(Loader *loader, Source *source, const char *id, const char 
   File file = {.document = document, .root = document_root(document), .id = id, .folder = folder};
   if (!node_kind_is(file.root, NODE_MAPPING, "a description", &loader->build.error)) return false;
   read_identity(loader, &file);
+  rename_former_families(loader, node_get(file.root, "families"));
   g_array_append_val(loader->files, file);
   return true;
 }

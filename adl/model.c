@@ -147,7 +147,7 @@ static void refuse_fact(Build *build, const char *path, const Mark *mark)
   build_error(build, mark, "unknown-fact", hint, "`%.80s` is no number of a description", path);
 }
 
-/* `grows_with: {copy_tensor.latency: 367 cycles}`. */
+/* `grows_with: {tma.latency: 367 cycles}`. */
 static void read_facts(Build *build, const ConstantRule *rule, Node *node, CostFacts *facts)
 {
   if (!node_kind_is(node, NODE_MAPPING, "facts and their values", &build->error)) return;

@@ -5,7 +5,7 @@
 
 /* A fact of the description that a constant follows, and its value where the constant was fitted. */
 typedef struct CostFact {
-  const char *path; /* "copy_tensor.latency" */
+  const char *path; /* "tma.latency" */
   double at;        /* also what is assumed where the description does not say */
 } CostFact;
 

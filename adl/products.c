@@ -2,7 +2,7 @@
 #include "adl/build.h"
 #include <string.h>
 
-static const char *const product_families[] = {"product_warp", "product_group"};
+static const char *const product_families[] = {"warp_mma", "warpgroup_mma"};
 
 static NumberType type_of(const char *name)
 {

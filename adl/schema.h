@@ -43,6 +43,7 @@ typedef struct {
   bool of_product; /* stands in a product's file: not required of an architecture */
   bool required;   /* the section itself must be there */
   const char *doc;
+  const char *former; /* what an earlier version called the family, which files may still say; or NULL */
 } Section;
 
 extern const Rule schema_rules[];

@@ -369,7 +369,7 @@ static bool check_pair(Table *table, Node *rows, const char *shape, const char *
   return admitted && ptx->number >= first;
 }
 
-/* shape: "product_warp.shapes.NAME" */
+/* shape: "warp_mma.shapes.NAME" */
 static void check_shape(Table *table, const char *shape)
 {
   g_autofree char *family = g_strndup(shape, strcspn(shape, "."));

@@ -232,7 +232,7 @@ static void print_note(const char *text, void *data)
 static void print_ceilings(const json_t *result)
 {
   const json_t *ceilings = json_object_get(result, "ceilings");
-  static const char *const families[] = {"product_warp", "product_group"};
+  static const char *const families[] = {"warp_mma", "warpgroup_mma"};
   printf("ceilings: read %.0f GB/s, copy %.0f GB/s",
          json_number_value(json_object_get(ceilings, "read")) * 1e-9,
          json_number_value(json_object_get(ceilings, "copy")) * 1e-9);

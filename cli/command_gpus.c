@@ -4,10 +4,21 @@
 #include <string.h>
 
 /* Every family name that adl/gpu.h documents, in its order. */
-static const char *const families[] = {"copy_plain",       "copy_async",        "copy_tensor", "product_fma",
-                                       "product_warp",     "product_group",     "matrix_load", "matrix_store",
-                                       "memory_barrier",   "register_handover", "cluster",     "elect",
-                                       "dependent_launch", "lane_reduce",       "cache_hint"};
+static const char *const families[] = {"copy_plain",
+                                       "copy_async",
+                                       "tma",
+                                       "thread_fma",
+                                       "warp_mma",
+                                       "warpgroup_mma",
+                                       "matrix_load",
+                                       "matrix_store",
+                                       "mbarrier",
+                                       "register_reallocation",
+                                       "cluster",
+                                       "elect",
+                                       "dependent_launch",
+                                       "lane_reduce",
+                                       "cache_hint"};
 
 static char *number_text(double value, double unit, const char *format)
 {

@@ -17,13 +17,13 @@ int ir_contiguous_dim(const IrType *tensor);
 unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrExpr *const *corner,
                           unsigned step);
 /* true if a tensor map of this engine can describe the tensor: base and strides of the multiples it asks for, a
- * contiguous dimension, no more dimensions than it has. (Bounds may be anything: the copy engine clips.) */
+ * contiguous dimension, no more dimensions than it has. (Bounds may be anything: TMA clips.) */
 bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, const struct Mechanism *engine);
 #define TENSOR_MAP_RANK 5 /* dimensions of a tensor map in the text, the plan and the driver */
 /* `%x` behind an operand that names a tile of a channel or a tensor: the base of EXPR_INDEX / EXPR_FIELD /
  * transposed. */
 const IrExpr *ir_access_base(const IrExpr *access);
-/* Does a group product's A lie across k in its slot although it is not of 16 bits, so that it has to pass
+/* Does a warpgroup MMA's A lie across k in its slot although it is not of 16 bits, so that it has to pass
  * through registers? The slot has its layout. */
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
 /* Are a tensor map's boxes rectangles of the tensor? Else they are pixels and channels that a convolution reads. */

@@ -49,11 +49,11 @@ typedef struct Layout {
 } Layout;
 
 /* Constructors, a closed set named by instruction families. `warps_m`/`warps_n` split the tile over the warps
- * of the role (groups of four warps for the group product); each warp has one block of consecutive rows and
+ * of the role (groups of four warps for the warpgroup MMA); each warp has one block of consecutive rows and
  * columns, and warp = row of warps + warps_m * column of warps. All return NULL if the extents do not fit the
  * constructor. Names:
- *   "mma.a" "mma.b" "mma.c"   warp product operands and accumulator; k of one instruction x 1
- *   "group.d" "group.a"       group product accumulator, register operand
+ *   "mma.a" "mma.b" "mma.c"   warp MMA operands and accumulator; k of one instruction x 1
+ *   "group.d" "group.a"       warpgroup MMA accumulator, register operand
  *   "blocked"                 contiguous vectors: register vec, lanes, warps along the last dimension first */
 const Layout *layout_mma_a(Arena *arena, NumberType type, unsigned m, unsigned k, unsigned warps_m,
                            unsigned warps_n);

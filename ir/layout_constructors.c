@@ -24,7 +24,7 @@ static bool divides(unsigned divisor, unsigned value)
   return divisor && value && value % divisor == 0;
 }
 
-/* Elements of a type in a 32-bit register, or 0 if warp products do not take the type. */
+/* Elements of a type in a 32-bit register, or 0 if warp MMAs do not take the type. */
 static unsigned elements_per_register(NumberType type)
 {
   unsigned bytes = number_bytes(type);

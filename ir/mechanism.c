@@ -123,7 +123,7 @@ static const char *missing(Reader *reader, const Mechanism *row)
   if (!*row->family) return NULL;
   bool barrier = row->completion == COMPLETES_BARRIER_BYTES || row->completion == COMPLETES_BARRIER_PHASE;
   if (!gpu_has(reader->gpu, row->family)) return MECHANISM_NOT_LISTED;
-  if (barrier && !gpu_has(reader->gpu, "memory_barrier")) return "the description lists no memory barriers";
+  if (barrier && !gpu_has(reader->gpu, "mbarrier")) return "the description lists no mbarriers";
   const char *key = row->kind == MECHANISM_DRAIN && gpu_text(reader->gpu, path_to(reader, "store_completion"))
                         ? "store_completion"
                         : "completion";

@@ -27,9 +27,9 @@ static unsigned at_least(const Gpu *gpu, const char *path, unsigned least)
 
 unsigned shared_alignment(const Gpu *gpu, bool swizzled)
 {
-  unsigned bytes = at_least(gpu, "copy_tensor.shared_alignment", swizzled ? PATTERN : LINE);
-  bytes = at_least(gpu, "product_group.alignment", bytes);
-  return swizzled ? at_least(gpu, "product_group.swizzle_alignment", bytes) : bytes;
+  unsigned bytes = at_least(gpu, "tma.shared_alignment", swizzled ? PATTERN : LINE);
+  bytes = at_least(gpu, "warpgroup_mma.alignment", bytes);
+  return swizzled ? at_least(gpu, "warpgroup_mma.swizzle_alignment", bytes) : bytes;
 }
 
 /* A tile or a part of one that is no whole piece of what it is aligned to leaves room behind it. */
@@ -48,7 +48,7 @@ static unsigned handover_fact(const Gpu *gpu, const char *path, unsigned otherwi
 
 unsigned handover_step(const Gpu *gpu)
 {
-  return handover_fact(gpu, "register_handover.step", gpu->register_unit / gpu->warp_size);
+  return handover_fact(gpu, "register_reallocation.step", gpu->register_unit / gpu->warp_size);
 }
 
 static unsigned round_down(unsigned registers, unsigned step)
@@ -58,13 +58,13 @@ static unsigned round_down(unsigned registers, unsigned step)
 
 unsigned handover_most(const Gpu *gpu)
 {
-  return round_down(handover_fact(gpu, "register_handover.max", gpu->registers_per_thread),
+  return round_down(handover_fact(gpu, "register_reallocation.max", gpu->registers_per_thread),
                     handover_step(gpu));
 }
 
 unsigned producer_registers(const Gpu *gpu)
 {
-  unsigned step = handover_step(gpu), least = handover_fact(gpu, "register_handover.min", 0);
+  unsigned step = handover_step(gpu), least = handover_fact(gpu, "register_reallocation.min", 0);
   return (MAX(PRODUCER_REGISTERS, least) + step - 1) / step * step;
 }
 
@@ -88,7 +88,7 @@ unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
 
 bool may_hand_over(const Gpu *gpu, unsigned entry)
 {
-  return gpu_has(gpu, "register_handover") && producer_registers(gpu) <= entry;
+  return gpu_has(gpu, "register_reallocation") && producer_registers(gpu) <= entry;
 }
 
 unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)

@@ -6,7 +6,7 @@
 
 typedef struct Schedule {
   int64_t group;   /* rows of the last dimension but one that are walked together, so that the tiles which run
-                      at the same time share operands in the second-level cache */
+                      at the same time share operands in the L2 cache */
   bool persistent; /* the block steps through tile indices by the number of blocks; else it has the one tile
                       of its index */
   int64_t cluster; /* so many rows of tiles that the blocks of a cluster take together, */

@@ -22,7 +22,7 @@ const StagingRules staging_usual = {.swizzles = SWIZZLES_ALL, .sector = 32, .pan
 StagingRules staging_rules(const Gpu *gpu)
 {
   unsigned n, swizzles = 0; /* where only threads write and read the parts, any will do */
-  const double *listed = gpu_numbers(gpu, "copy_tensor.swizzles", &n);
+  const double *listed = gpu_numbers(gpu, "tma.swizzles", &n);
   for (unsigned i = 0; i < n; i++)
     swizzles |= (unsigned)listed[i];
   if (!listed) swizzles = SWIZZLES_ALL;

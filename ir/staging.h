@@ -4,11 +4,11 @@
 #pragma once
 #include "adl/gpu.h"
 
-#define STAGING_SLOTS 2 /* parts of a tile: one is read by the copy engine while the next is written */
+#define STAGING_SLOTS 2 /* parts of a tile: one is read by TMA while the next is written */
 
 /* What a GPU's description says about it: ir/mechanism.h. */
 typedef struct {
-  unsigned swizzles; /* widths in bytes that the copy engine has: the sum of these powers of two */
+  unsigned swizzles; /* widths in bytes that TMA has: the sum of these powers of two */
   unsigned sector;   /* bytes that an access to global memory moves at least */
   unsigned panel;    /* bytes of a panel of what is stored across, the widest swizzle; 0: nothing is */
 } StagingRules;
@@ -29,14 +29,14 @@ unsigned staging_swizzle(const StagingRules *rules, unsigned row_bytes);
 /* Shared memory for one store of the tile. */
 unsigned staging_bytes(const StagingRules *rules, unsigned rows, unsigned columns, unsigned element_bytes);
 
-/* The least that stores by the copy engine can do with, for a ring that gains a slot: rows of two sectors,
+/* The least that stores by TMA can do with, for a ring that gains a slot: rows of two sectors,
  * and one part instead of STAGING_SLOTS, which has been read before the next is written. Only where instances
  * take turns, so that one's products hide the other's waits. 0 if the tile divides into no such parts. */
 unsigned staging_width_least(const StagingRules *rules, unsigned columns, unsigned element_bytes);
 unsigned staging_bytes_least(const StagingRules *rules, unsigned rows, unsigned columns,
                              unsigned element_bytes);
 
-/* The same of tensors that are contiguous along the tile's rows (exchanged operands): a part is some columns,
+/* The same of tensors that are contiguous along the tile's rows (swapped operands (swap-AB)): a part is some columns,
  * each a row of panels as wide as the swizzle. 0: such a tile goes straight from registers, since it has few
  * columns, or its rows are no whole panels. */
 unsigned staging_width_across(const StagingRules *rules, unsigned rows, unsigned columns,

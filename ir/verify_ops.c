@@ -425,11 +425,10 @@ static void check_barrier(Verifier *verifier, const IrOp *op)
   const IrOp *declaration =
       base->kind == EXPR_SYMBOL ? g_hash_table_lookup(verifier->symbols, base->name) : NULL;
   if (declaration && declaration->code == OP_BARRIER) return;
-  fault(verifier, op, "operand", "`%s` needs a memory barrier, such as @ab.full[%%r]",
-        ir_op_info(op->code)->name);
+  fault(verifier, op, "operand", "`%s` needs an mbarrier, such as @ab.full[%%r]", ir_op_info(op->code)->name);
 }
 
-/* `edge [condition, @map]` of a tensor copy. */
+/* `edge [condition, @map]` of a TMA copy. */
 static void check_edge(Verifier *verifier, const IrOp *op)
 {
   const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE);

@@ -232,9 +232,9 @@ void bench_check_clear(BenchCheck *check);
 /* ---- ceilings ---- */
 
 typedef struct BenchCeilings {
-  double read, copy;                      /* bytes per second; copy: read + written */
-  double product_warp[NUMBER_TYPE_COUNT]; /* FLOP per second, 3 s sustained; 0: not measured */
-  double product_group[NUMBER_TYPE_COUNT];
+  double read, copy;                  /* bytes per second; copy: read + written */
+  double warp_mma[NUMBER_TYPE_COUNT]; /* FLOP per second, 3 s sustained; 0: not measured */
+  double warpgroup_mma[NUMBER_TYPE_COUNT];
 } BenchCeilings;
 
 /* types: bit per NumberType whose product loops are wanted. seconds: of each loop. */

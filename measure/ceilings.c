@@ -82,8 +82,8 @@ typedef struct LoopShape {
 
 /* As scripts/update-bench-kernels writes them; k is 32 bytes of elements. */
 static const LoopShape loop_shapes[] = {
-    {"product_warp.ptx", "product_warp", 512, 2, 16 * 8 * 2.0 * 16 * 8},
-    {"product_group.ptx", "product_group", 256, 1, 8 * 2.0 * 64 * 256},
+    {"warp_mma.ptx", "warp_mma", 512, 2, 16 * 8 * 2.0 * 16 * 8},
+    {"warpgroup_mma.ptx", "warpgroup_mma", 256, 1, 8 * 2.0 * 64 * 256},
 };
 
 static bool measure_loop(BenchGpu *gpu, const LoopShape *shape, NumberType type, double seconds, double *rate,
@@ -110,7 +110,7 @@ bool bench_ceilings(BenchGpu *gpu, const Gpu *description, uint64_t types, doubl
   if (!measure_memory(gpu, ceilings, error)) return false;
   for (unsigned type = 0; type < NUMBER_TYPE_COUNT; type++)
     for (unsigned i = 0; (types >> type & 1) && i < G_N_ELEMENTS(loop_shapes); i++) {
-      double *rate = i ? &ceilings->product_group[type] : &ceilings->product_warp[type];
+      double *rate = i ? &ceilings->warpgroup_mma[type] : &ceilings->warp_mma[type];
       NumberType sum = number_class(type) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
       if (gpu_product(description, loop_shapes[i].family, type, type, sum) &&
           !measure_loop(gpu, &loop_shapes[i], type, seconds, rate, error))
@@ -121,7 +121,7 @@ bool bench_ceilings(BenchGpu *gpu, const Gpu *description, uint64_t types, doubl
 
 double bench_roof(const BenchCeilings *ceilings, const BenchCase *c)
 {
-  double peak = MAX(ceilings->product_warp[c->operand], ceilings->product_group[c->operand]);
+  double peak = MAX(ceilings->warp_mma[c->operand], ceilings->warpgroup_mma[c->operand]);
   double memory = c->bytes / ceilings->read, compute = c->flops > 0 && peak > 0 ? c->flops / peak : 0;
   return MAX(memory, compute) * 1e6 + ROOF_OVERHEAD_US;
 }

@@ -174,7 +174,7 @@ static void draw_axes(GString *svg, const Axes *axes)
 /* One roof for each family and type. */
 static void draw_ceilings(GString *svg, const Axes *axes, const json_t *ceilings)
 {
-  static const char *const families[] = {"product_warp", "product_group"};
+  static const char *const families[] = {"warp_mma", "warpgroup_mma"};
   double read = number_of(ceilings, "read"), highest = 0;
   for (unsigned i = 0; i < G_N_ELEMENTS(families); i++) {
     const char *type;

@@ -48,7 +48,7 @@ static void add_machine(GString *page, const char *name, const json_t *result)
 {
   const json_t *machine = json_object_get(result, "machine"), *versions = json_object_get(result, "versions");
   const json_t *ceilings = json_object_get(result, "ceilings"), *method = json_object_get(result, "method");
-  static const char *const families[] = {"product_warp", "product_group"};
+  static const char *const families[] = {"warp_mma", "warpgroup_mma"};
   g_string_append_printf(page, "\n## %s\n\n", name);
   g_string_append_printf(page, "%s on one %s (%d SMs, driver %s), for `%s`; ptxas %s",
                          text_of(result, "date"), text_of(machine, "name"), (int)number_of(machine, "sms"),

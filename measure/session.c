@@ -288,13 +288,13 @@ static json_t *ceilings_json(const BenchCeilings *ceilings)
 {
   json_t *warp = json_object(), *group = json_object();
   for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++) {
-    if (ceilings->product_warp[i] > 0)
-      json_object_set_new(warp, number_name(i), json_real(ceilings->product_warp[i]));
-    if (ceilings->product_group[i] > 0)
-      json_object_set_new(group, number_name(i), json_real(ceilings->product_group[i]));
+    if (ceilings->warp_mma[i] > 0)
+      json_object_set_new(warp, number_name(i), json_real(ceilings->warp_mma[i]));
+    if (ceilings->warpgroup_mma[i] > 0)
+      json_object_set_new(group, number_name(i), json_real(ceilings->warpgroup_mma[i]));
   }
-  return json_pack("{s:f, s:f, s:o, s:o}", "read", ceilings->read, "copy", ceilings->copy, "product_warp",
-                   warp, "product_group", group);
+  return json_pack("{s:f, s:f, s:o, s:o}", "read", ceilings->read, "copy", ceilings->copy, "warp_mma", warp,
+                   "warpgroup_mma", group);
 }
 
 static json_t *plugins_json(const BenchSession *session)

@@ -68,7 +68,7 @@ typedef struct PlanTensorMap {
   NumberType element;
   const Symbolic *dims[5];
   const Symbolic *strides[4];  /* bytes */
-  const Symbolic *box[5];      /* 1..256 elements each, as the copy engine takes them */
+  const Symbolic *box[5];      /* 1..256 elements each, as TMA takes them */
   unsigned element_strides[5]; /* 0 counts as 1 */
   unsigned swizzle;            /* bytes: 0, 32, 64, 128 */
   PlanInterleave interleave;

@@ -308,7 +308,7 @@ static bool reduction_fits(NumberType type, int operation)
   }
 }
 
-/* Limits of tensor copies observed on the hardware, which ends as an illegal instruction beyond them: the
+/* Limits of TMA copies observed on the hardware, which ends as an illegal instruction beyond them: the
  * first coordinate, the coordinates of a store, the types of a reduction. */
 static bool tensor_fits(Warp *w, const Inst *in, unsigned l, const BulkOperation *op, uint64_t map)
 {

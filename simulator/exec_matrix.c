@@ -181,7 +181,7 @@ typedef struct WarpProduct {
   unsigned na, nb, nc; /* registers */
   Accumulation mode;
   ProductModel model;
-  bool expanded; /* FP8 on a GPU that has no such warp product, see run_expanded */
+  bool expanded; /* FP8 on a GPU that has no such warp MMA, see run_expanded */
 } WarpProduct;
 
 /* Operands already spread out. Instructions in a row share them, so they are kept and found by what the
@@ -504,9 +504,9 @@ void product_bind(Inst *in, const Gpu *gpu)
 {
   if (in->run != run_mma) return;
   WarpProduct *s = in->data;
-  s->model = product_model(gpu, "product_warp", s->a, s->b, s->result);
+  s->model = product_model(gpu, "warp_mma", s->a, s->b, s->result);
   if (s->model.bits || ptx_type_bytes(s->a) != 1 || s->result != TYPE_F32) return;
-  ProductModel wide = product_model(gpu, "product_warp", TYPE_F16, TYPE_F16, TYPE_F32);
+  ProductModel wide = product_model(gpu, "warp_mma", TYPE_F16, TYPE_F16, TYPE_F32);
   s->expanded = wide.bits != 0;
   if (s->expanded) s->model = product_model_of(wide.bits, wide.step, TYPE_F16, TYPE_F16, TYPE_F32);
 }

@@ -258,7 +258,7 @@ void product_bind_general(Inst *in, const Gpu *gpu)
 {
   if (in->run != run_general) return;
   GeneralProduct *s = in->data;
-  if (s->a != TYPE_F64) s->model = product_model(gpu, "product_warp", s->a, s->b, s->d);
+  if (s->a != TYPE_F64) s->model = product_model(gpu, "warp_mma", s->a, s->b, s->d);
 }
 
 /* --- decoding --- */

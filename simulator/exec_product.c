@@ -517,7 +517,7 @@ void product_bind_group(Inst *in, const Gpu *gpu)
 {
   if (in->run != run_group_product) return;
   GroupProduct *s = in->data;
-  s->model = product_model(gpu, "product_group", s->a, s->b, s->d);
+  s->model = product_model(gpu, "warpgroup_mma", s->a, s->b, s->d);
 }
 
 /* --- setmaxnreg --- */

@@ -295,7 +295,7 @@ void product_bind_wmma(Inst *in, const Gpu *gpu)
 {
   if (in->run != run_wmma) return;
   WmmaData *x = in->data;
-  x->model = product_model(gpu, "product_warp", x->a.type, x->b.type, x->d.type);
+  x->model = product_model(gpu, "warp_mma", x->a.type, x->b.type, x->d.type);
   /* ptxas makes two products of k 4 of the one of 8 */
   if (x->a.type == TYPE_TF32) x->model.step = 4;
 }

@@ -100,7 +100,7 @@ typedef struct SimStep {
   X(PROXY, "proxy")             /* ordered, but without the fence between generic and async proxy */         \
   X(PROXY_WAR, "proxy-war")     /* generic read, then an async refill, without a proxy fence */              \
   X(WGMMA, "wgmma")             /* operands or accumulators of a product in flight touched */                \
-  X(MBARRIER, "mbarrier")       /* misuse of a memory barrier */                                             \
+  X(MBARRIER, "mbarrier")       /* misuse of an mbarrier */                                                  \
   X(BULK, "bulk")               /* misuse of bulk copies and their groups */                                 \
   X(CLUSTER, "cluster")         /* a peer's shared memory touched before it lives or after it died */        \
   X(BARRIER, "barrier")         /* barrier reached by the wrong number of threads */                         \

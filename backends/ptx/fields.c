@@ -418,7 +418,7 @@ static const char *bit_b(Emitter *e, RowMatch *match)
 /* Shape and types of a product must be one of the description's. */
 bool products_check(Emitter *e, const IrOp *op)
 {
-  const char *family = op->code == OP_PRODUCT_WARP ? "product_warp" : "product_group";
+  const char *family = op->code == OP_PRODUCT_WARP ? "warp_mma" : "warpgroup_mma";
   int64_t size[3];
   NumberType types[3];
   for (unsigned i = 0; i < 3; i++) {

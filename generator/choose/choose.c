@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two products have a template of their own for exchanged operands: a tile that is asked for with these is
+/* Two products have a template of their own for swapped operands (swap-AB): a tile that is asked for with these is
  * not meant for the other one. */
 static bool means_another(const Chooser *chooser, const Choice *choice)
 {

@@ -1,7 +1,7 @@
 /* Operands whose rows start at no multiples of 16 bytes: read where they lie, or copied to padded rows first?
  *
- * Read where they lie, threads copy a few bytes at a time and warps multiply; copied, the copy engine and
- * group products work as usual, behind a kernel that reads and writes the operand once. Very few rows are a
+ * Read where they lie, threads copy a few bytes at a time and warps multiply; copied, TMA and
+ * warpgroup MMAs work as usual, behind a kernel that reads and writes the operand once. Very few rows are a
  * third case: sums along k read B once, as it lies, each lane a few bytes and enough of them on their way.
  * Where the number of rows is known at launch only they are variants in front of those that take the copies,
  * and the copies have one in front that launches nothing. */

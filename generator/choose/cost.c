@@ -1,7 +1,7 @@
 /* The cost model of matrix products.
  *
  * A k step of a tile takes as long as the slowest of: the tensor cores on its products, shared memory on what
- * is written into it by copies and read by products, the copies on their way from the second-level cache, and
+ * is written into it by copies and read by products, the copies on their way from the L2 cache, and
  * the latency that the stages in flight do not hide. All tiles of the busiest SM follow one another (waves);
  * against that stands the time in which device memory delivers every operand once. The two overlap
  * imperfectly, which the norm of fourth powers says. Constants (gpu->model) stand in adl/model/ with their
@@ -65,7 +65,7 @@ CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts
   return (CostReport){.tiles = tiles, .waves = ceil(tiles * parts / (gemm->sms * (double)resident))};
 }
 
-/* Clocks that an SM's copy engine takes for a block's part of a step's copies. `busy`: the part of all SMs that
+/* Clocks that an SM's TMA takes for a block's part of a step's copies. `busy`: the part of all SMs that
  * copy. */
 static double issue_clocks(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double rate,
                            double busy)
@@ -125,7 +125,7 @@ static double copy_clocks(const CostModel *model, const CostGemm *gemm, const Co
   return fmax(whole, issue_clocks(model, gemm, tile, rate, busy));
 }
 
-/* Clocks that the copy engine takes for a tile's results, if they straddle. */
+/* Clocks that TMA takes for a tile's results, if they straddle. */
 static double straddling_stores(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
 {
   double rows = tile->exchanged ? tile->bn : tile->bm, columns = tile->exchanged ? tile->bm : tile->bn;
@@ -140,7 +140,7 @@ static double overlapped(double a, double b)
   return larger * sqrt(sqrt(1 + ratio * ratio * ratio * ratio));
 }
 
-/* Products that need nearly all that the second-level cache delivers wait for it now and then. */
+/* Products that need nearly all that the L2 cache delivers wait for it now and then. */
 static double near_limit(double step, double copy)
 {
   return step * pow(1 + pow(fmin(1, copy / step), 8), 0.125);
@@ -275,7 +275,7 @@ static bool walks_row_by_row(const Gpu *gpu, const CostGemm *gemm, const CostTil
          raster_traffic(gpu, gemm, tile, 1) <= raster_traffic(gpu, gemm, tile, model->usual_raster);
 }
 
-/* Clocks in which the second-level cache delivers what all SMs ask for in a step. */
+/* Clocks in which the L2 cache delivers what all SMs ask for in a step. */
 static double l2_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile, double busy)
 {
   const CostModel *model = gpu->model;
@@ -341,7 +341,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   /* each warpgroup reads all of B, those beside one another all of A */
   double read = bm / 64 * (64 * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
-  double rate = gpu_fact(gpu, "copy_tensor.throughput");
+  double rate = gpu_fact(gpu, "tma.throughput");
   if (!(rate > 0)) rate = model->default_copy;
   double busy = fmin(cost.tiles * split, gemm->sms);
   double all =
@@ -419,7 +419,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double blocks = cost.tiles * split, busy = fmin(blocks, gemm->sms);
   double together = fmin(resident, ceil(blocks / gemm->sms)); /* blocks of the busiest SM that run at once */
-  double rate = gpu_fact(gpu, "copy_tensor.throughput");
+  double rate = gpu_fact(gpu, "tma.throughput");
   if (!(rate > 0)) rate = model->default_copy;
   double all = tile->threads_copy ? model->thin_threads_copy : model->all_copy;
   rate = fmin(rate, all * gpu->sm_count / busy);
@@ -456,10 +456,10 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   return cost;
 }
 
-/* FLOP a clock and SM of warp products: stated for 16-bit operands, others by their width. */
+/* FLOP a clock and SM of warp MMAs: stated for 16-bit operands, others by their width. */
 static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
 {
-  double rate = gpu_fact(gpu, "product_warp.throughput");
+  double rate = gpu_fact(gpu, "warp_mma.throughput");
   return rate > 0 ? rate * 2 / gemm->a_bytes : product_rate(gpu, gemm->type);
 }
 
@@ -488,7 +488,7 @@ static double warp_latency(const CostModel *model, const CostTile *tile)
   return tile->stages > 2 ? each / ((double)tile->stages - 1) : each;
 }
 
-/* What a warp product's tile costs beside its k steps, of which the next one's begin sooner. */
+/* What a warp MMA's tile costs beside its k steps, of which the next one's begin sooner. */
 typedef struct WarpTurn {
   double whole; /* clocks from nothing to its first products, and from its last to its results */
   double next;  /* of a tile behind another */

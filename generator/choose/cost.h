@@ -24,8 +24,8 @@ typedef struct CostTile {
   unsigned cluster; /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
   unsigned across;  /* and beside one another, which share copies of A */
   unsigned blocks;  /* that share an SM; 0 and 1: each has one for itself */
-  bool walks;       /* each block takes tiles one after the other; so far only asked of warp products */
-  bool threads_copy;      /* and warps multiply; else the copy engine and group products */
+  bool walks;       /* each block takes tiles one after the other; so far only asked of warp MMAs */
+  bool threads_copy;      /* and warps multiply; else TMA and warpgroup MMAs */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
@@ -46,7 +46,7 @@ typedef struct CostReport {             /* clocks */
 /* Tiles and waves alone, as the functions below count them: `parts` blocks take a tile, `resident` share an SM.
  * What is given up for these need not be priced. */
 CostReport cost_waves(const CostGemm *gemm, const CostTile *tile, unsigned parts, unsigned resident);
-/* A kernel of tensor copies and group products, persistent, its stores by the copy engine. */
+/* A kernel of TMA copies and warpgroup MMAs, persistent, its stores by TMA. */
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Has the epilogue enough operations that the assembler would interleave those of many results? */
 bool cost_has_arithmetic(const CostModel *model, const CostGemm *gemm);
@@ -57,7 +57,7 @@ bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* The same with few columns (bn), its results straight from registers: it lives from streaming A. */
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
-/* A kernel of per-thread copies and warp products; only the order of totals means something. */
+/* A kernel of per-thread copies and warp MMAs; only the order of totals means something. */
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile);
 /* Sums along k: a lane loads `vector` elements at a time; a block has so many columns of the result, a warp
  * so many rows of B. All of A passes for each warp, so it is for few rows. */

@@ -1,6 +1,6 @@
 /* Few results of a long k: each is a sum of its own, to which all threads of a cluster's blocks add.
  *
- * A tile of group products has 64 rows. Of 1 x 4 results it would be mostly zeros, in too few blocks to ask
+ * A tile of warpgroup MMAs has 64 rows. Of 1 x 4 results it would be mostly zeros, in too few blocks to ask
  * for what memory can deliver; and what the blocks have of it has to be added up. Sums of threads instead
  * (template gemv_split) are added across lanes, warps and the blocks of a cluster. */
 #include "generator/choose/dots.h"
@@ -11,7 +11,7 @@ static const int64_t row_limits[] = {1, 4, 16, 64};
 #define MOST_RESULTS 1024
 #define MOST_ACROSS  64 /* rows of an operand that lies across k */
 
-/* How a kernel shares the work. `wide`: the sums' rows are the result's columns (operands exchanged). */
+/* How a kernel shares the work. `wide`: the sums' rows are the result's columns (operands swapped (swap-AB)). */
 typedef struct Dots {
   unsigned threads, split, bm, deep, vector;
   bool wide;

@@ -72,15 +72,15 @@ static bool accept_copies(const FusedOperator *product, const FusedCopies *copie
   return choose_copies_pay(chooser, copies, why);
 }
 
-/* FusionOptions.reads_across: 16-bit operands may lie as they like; of others group products take one through
- * registers; warp products gather what is no small float. */
+/* FusionOptions.reads_across: 16-bit operands may lie as they like; of others warpgroup MMAs take one through
+ * registers; warp MMAs gather what is no small float. */
 static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned across, void *data)
 {
   const Gpu *gpu = ((const Target *)data)->gpu;
   if (number_bytes(a) == 2) return true;
   NumberType acc = number_class(a) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
-  const GpuProduct *product = gpu_product(gpu, "product_group", a, b, acc);
-  if (product && product->a_from_registers && gpu_has(gpu, "copy_tensor") && gemm_passes_registers(gpu, a))
+  const GpuProduct *product = gpu_product(gpu, "warpgroup_mma", a, b, acc);
+  if (product && product->a_from_registers && gpu_has(gpu, "tma") && gemm_passes_registers(gpu, a))
     return across != 3;
   return !number_is_small_float(a);
 }
@@ -90,7 +90,7 @@ static bool reads_across(NumberType a, NumberType b, NumberType result, unsigned
 static bool has_row_blocks(NumberType a, NumberType b, void *data)
 {
   const Gpu *gpu = ((const Target *)data)->gpu;
-  return number_bytes(a) == 2 && number_bytes(b) == 2 && gpu_product(gpu, "product_warp", a, b, NUMBER_F32);
+  return number_bytes(a) == 2 && number_bytes(b) == 2 && gpu_product(gpu, "warp_mma", a, b, NUMBER_F32);
 }
 
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)

@@ -19,7 +19,7 @@ static const char *template_of(const FusedGemm *gemm)
   return gemm->dual ? "gemm_dual" : "gemm";
 }
 
-/* Two products with exchanged operands: a tile of each, which blocks may share. */
+/* Two products with swap-AB: a tile of each, which blocks may share. */
 static void set_dual(Choice *choice, const GemmCandidate *tile)
 {
   choice->template_name = "gemm_dual_swapped";
@@ -49,7 +49,7 @@ static bool is_single(const FusedInput *input, unsigned rank)
   return true;
 }
 
-/* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, tensor copies
+/* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
  * some K. */
 static bool require_fast(Chooser *chooser, Choice *choice, bool group)
 {
@@ -150,7 +150,7 @@ static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
 }
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
- * tile. Whoever gives rows or columns and does not ask for exchanged operands means the tile as it stands. */
+ * tile. Whoever gives rows or columns and does not ask for swapped operands (swap-AB) means the tile as it stands. */
 static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
 {
   bool asked = choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL);
@@ -196,11 +196,11 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
  * have it too, for more rows, and are to share its kernel, whose blocks walk then. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
-  /* two products have another template where operands change places, with group and with warp products */
+  /* two products have another template where operands change places, with group and with warp MMAs */
   if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
   const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
   tile = gemm_candidate(chooser, tile, fast);
-  /* operands may be aligned although results are not: then group products add up here too */
+  /* operands may be aligned although results are not: then warpgroup MMAs add up here too */
   if (!fast) tile.promote = gemm_promotes(chooser, tile.group || gemm_group_possible(chooser));
   if (fast && !comes_back) tile = gemm_candidate_within(chooser, tile, most_rows(chooser, choice));
   if (fast) tile.stages = gemm_candidate_slots(chooser, &tile, most_rows(chooser, choice));
@@ -216,7 +216,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "group", tile.raster ? tile.raster : chooser->gpu->model->usual_raster);
   if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
-  /* blocks of warp products fit in pairs by what the ring and the tile take: a bound on registers would only
+  /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
   choice_set_own(choice, "pace", gemm_candidate_pace(chooser, &tile, most_rows(chooser, choice)));

@@ -14,7 +14,7 @@
 #define SECTOR_BYTES 32
 #define FEW_WAVES    2
 #define MOST_STAGES  10
-#define GROUP_ROWS   64 /* of a group product */
+#define GROUP_ROWS   64 /* of a warpgroup MMA */
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
 #define ENOUGH_STAGES    4
 #define ENOUGH_IN_TURN   5    /* of warpgroups that take turns */
@@ -36,7 +36,7 @@ bool gemm_candidate_is_thin(const GemmCandidate *candidate)
 
 static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return gpu_product(gpu, "product_group", gemm->a_type, gemm->b_type, gemm->acc_type);
+  return gpu_product(gpu, "warpgroup_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
 }
 
 /* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
@@ -163,7 +163,7 @@ static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast
   }
 }
 
-/* Does the copy engine write the output, whose address is a multiple of 16 bytes? */
+/* Does TMA write the output, whose address is a multiple of 16 bytes? */
 static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
 {
   const FusedOperator *op = chooser->op;
@@ -321,7 +321,7 @@ bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
 bool gemm_group_possible(const Chooser *chooser)
 {
   const Gpu *gpu = chooser->gpu;
-  if (!gpu_has(gpu, "copy_tensor") || !gpu_has(gpu, "product_group")) return false;
+  if (!gpu_has(gpu, "tma") || !gpu_has(gpu, "warpgroup_mma")) return false;
   bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
   return gemm_group_reads(chooser, &chooser->op->gemm) ||
          (either_way && gemm_group_reads(chooser, &chooser->turned->gemm));
@@ -330,7 +330,7 @@ bool gemm_group_possible(const Chooser *chooser)
 bool gemm_warp_possible(const Chooser *chooser)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  return gpu_product(chooser->gpu, "product_warp", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
+  return gpu_product(chooser->gpu, "warp_mma", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
@@ -428,7 +428,7 @@ static bool gathers_elements(const Chooser *chooser)
   return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
 }
 
-/* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp products
+/* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp MMAs
  * would have more rows of fragments than registers hold. */
 static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
 {
@@ -454,7 +454,7 @@ static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candid
          chooser->op->n_outputs == 1;
 }
 
-/* Two products share a tile's columns, or, of few rows with exchanged operands, each has an accumulator, and
+/* Two products share a tile's columns, or, of few rows with swap-AB, each has an accumulator, and
  * blocks may take parts of k of both. */
 static bool pair_legal(const GemmCandidate *candidate)
 {

@@ -6,14 +6,14 @@
 #include "generator/choose/choose.h"
 #include "generator/choose/cost.h"
 
-#define MOST_THIN    64          /* columns of a tile of exchanged operands that streams A past them */
-#define SWAPPED_ROWS 64          /* of such a tile: 128 are no faster, and fewer blocks */
+#define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
+#define SWAPPED_ROWS 64 /* of such a tile: 128 are no faster, and fewer blocks */
 #define SHARED_AREA  (128 * 128) /* outputs of the largest tile of which two may share an SM */
 /* Outputs of the tile whose warps have registers left for the next tile's copies; no smaller one has them. */
 #define WALKED_AREA (128 * 256)
 
 typedef struct GemmCandidate {
-  bool group;          /* tensor copies and group products; else threads copy and warps multiply */
+  bool group;          /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
   unsigned bm, bn, bk; /* elements */
   unsigned stages;     /* slots of the ring */
   unsigned alternate;  /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
@@ -41,19 +41,19 @@ typedef struct PricedCandidate {
 /* The operator whose A, B and D the candidate's tile speaks of: the chooser's, or its transpose. */
 const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate);
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
- * (fragments or, where the copy engine stores them, sectors). 0: they have none. */
+ * (fragments or, where TMA stores them, sectors). 0: they have none. */
 unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate);
-/* Can group products read the operands as they lie: A from shared memory or through registers, B from shared
+/* Can warpgroup MMAs read the operands as they lie: A from shared memory or through registers, B from shared
  * memory? */
 bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm);
-/* Can the GPU multiply the operands as they lie, with group products, with warp products? */
+/* Can the GPU multiply the operands as they lie, with warpgroup MMAs, with warp MMAs? */
 bool gemm_group_possible(const Chooser *chooser);
 bool gemm_warp_possible(const Chooser *chooser);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
 bool gemm_sums_exactly(const Chooser *chooser);
 /* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */
 bool gemm_promotes(const Chooser *chooser, bool group);
-/* A tile for few rows: operands exchanged, D's rows in at most 32 columns. */
+/* A tile for few rows: operands swapped (swap-AB), D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Is it worth a ring of its own if rows start at no multiples of 16 bytes? Measured for batches of 16-bit elements;
  * single products are copied instead. */

@@ -30,10 +30,10 @@ static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
          symbolic_is_constant(gemm->k, &k) && k <= most;
 }
 
-/* What is asked of the operator and the GPU once, not for each tile of an enumeration; of group products. */
+/* What is asked of the operator and the GPU once, not for each tile of an enumeration; of warpgroup MMAs. */
 typedef struct Space {
   bool reads;        /* they read the operands as they lie (gemm_group_reads) */
-  bool across;       /* results can leave with operands exchanged (stores_across) */
+  bool across;       /* results can leave with operands swapped (swap-AB) (stores_across) */
   unsigned clusters; /* shapes of clusters that are tried (clusters_tried) */
 } Space;
 
@@ -76,7 +76,7 @@ static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate can
     gemm_candidate_append(chooser, list, candidate, m);
 }
 
-/* Would a tile with exchanged operands write whole lines, and read nothing else that lies along D's rows? */
+/* Would a tile with swap-AB write whole lines, and read nothing else that lies along D's rows? */
 static bool stores_across(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->turned;

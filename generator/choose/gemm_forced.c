@@ -6,7 +6,7 @@
 #define LEAST_STEP_BYTES 32 /* of k: one product instruction's, whatever the type */
 #define LEAST_SIDE       32
 #define MOST_AREA        (128 * 256) /* outputs of a tile of which accumulators take half of the registers */
-#define GROUP_ROWS       64          /* of a group product */
+#define GROUP_ROWS       64          /* of a warpgroup MMA */
 #define MOST_SLOTS       8
 
 typedef struct {

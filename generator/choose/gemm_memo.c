@@ -9,7 +9,7 @@ typedef struct Completed {
 } Completed;
 
 struct GemmMemo {
-  CostGemm shapes[2]; /* the operator's, and with operands exchanged, where it can be turned */
+  CostGemm shapes[2]; /* the operator's, and with operands swapped (swap-AB), where it can be turned */
   unsigned clusters[MOST_BLOCKS + 1]; /* that run at once, by the blocks of one */
   GMutex mutex;
   GHashTable *known; /* Completed *, by its tile */

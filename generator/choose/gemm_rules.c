@@ -11,7 +11,7 @@ static unsigned fact(const Gpu *gpu, const char *path, unsigned otherwise)
 
 unsigned gemm_map_multiple(const Gpu *gpu)
 {
-  return MAX(fact(gpu, "copy_tensor.stride_multiple", 1), fact(gpu, "copy_tensor.alignment", 1));
+  return MAX(fact(gpu, "tma.stride_multiple", 1), fact(gpu, "tma.alignment", 1));
 }
 
 static unsigned listed(const Gpu *gpu, const char *path)
@@ -26,9 +26,8 @@ static unsigned listed(const Gpu *gpu, const char *path)
 /* Swizzles that boxes of elements of a type may have. */
 static unsigned swizzles(const Gpu *gpu, NumberType type)
 {
-  unsigned both = listed(gpu, "copy_tensor.swizzles") & listed(gpu, "product_group.swizzles"), some = 0;
-  unsigned most = fact(gpu, "copy_tensor.box_max", G_MAXUINT),
-           row = fact(gpu, "copy_tensor.box_row_multiple", 1);
+  unsigned both = listed(gpu, "tma.swizzles") & listed(gpu, "warpgroup_mma.swizzles"), some = 0;
+  unsigned most = fact(gpu, "tma.box_max", G_MAXUINT), row = fact(gpu, "tma.box_row_multiple", 1);
   for (unsigned width = 32; width <= 128; width *= 2)
     if (both & width && number_elements(type, width) <= most && width % row == 0) some |= width;
   return some;
@@ -46,7 +45,7 @@ bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm)
   const Gpu *gpu = chooser->gpu;
   unsigned multiple = gemm_map_multiple(gpu);
   if (!swizzles(gpu, gemm->a_type) || !swizzles(gpu, gemm->b_type)) return false;
-  if (PRODUCT_RANK > fact(gpu, "copy_tensor.rank_max", G_MAXUINT)) return false;
+  if (PRODUCT_RANK > fact(gpu, "tma.rank_max", G_MAXUINT)) return false;
   bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type, multiple) &&
                    may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type, multiple);
   for (unsigned i = 0; i < gemm->n_batch; i++)
@@ -75,8 +74,8 @@ bool gemm_barriers_count(const Chooser *chooser, const GemmCandidate *candidate,
   unsigned lines = MAX(1, candidate->cluster) + MAX(1, candidate->across) - 1;
   unsigned groups = candidate->alternate > 1 ? 1 : warpgroups;
   unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;
-  return slot_bytes <= fact(gpu, "memory_barrier.bytes_max", G_MAXUINT) &&
-         arrivals <= fact(gpu, "memory_barrier.arrivals_max", G_MAXUINT);
+  return slot_bytes <= fact(gpu, "mbarrier.bytes_max", G_MAXUINT) &&
+         arrivals <= fact(gpu, "mbarrier.arrivals_max", G_MAXUINT);
 }
 
 bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged)
@@ -87,5 +86,5 @@ bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigne
 
 bool gemm_shares_copies(const Gpu *gpu)
 {
-  return gpu_has(gpu, "cluster") && gpu_fact(gpu, "copy_tensor.multicast") == 1;
+  return gpu_has(gpu, "cluster") && gpu_fact(gpu, "tma.multicast") == 1;
 }

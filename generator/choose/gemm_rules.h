@@ -1,11 +1,11 @@
-/* What the description rules out of products whose operands the copy engine brings, asked before there is a kernel
+/* What the description rules out of products whose operands TMA brings, asked before there is a kernel
  * (pass choose_mechanisms refuses the same, with the reason). Pure; thread-safe. */
 #pragma once
 #include "generator/choose/gemm_candidate.h"
 
-/* Bytes that addresses and strides of tensors are multiples of where the copy engine reads or writes them. */
+/* Bytes that addresses and strides of tensors are multiples of where TMA reads or writes them. */
 unsigned gemm_map_multiple(const Gpu *gpu);
-/* Can tiles of both operands be boxes of tensor maps that group products read: is there a swizzle that both have,
+/* Can tiles of both operands be boxes of tensor maps that warpgroup MMAs read: is there a swizzle that both have,
  * are the tensors' dimensions few enough, and may strides be the multiples asked for? */
 bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm);
 /* Can elements of a type that lie across k pass through registers? */
@@ -17,5 +17,5 @@ bool gemm_barriers_count(const Chooser *chooser, const GemmCandidate *candidate,
                          unsigned warpgroups);
 /* Are there named barriers for warpgroups that take turns, and, `staged`, for results in shared memory too? */
 bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged);
-/* Can blocks of a cluster share what the copy engine brings? */
+/* Can blocks of a cluster share what TMA brings? */
 bool gemm_shares_copies(const Gpu *gpu);

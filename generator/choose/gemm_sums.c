@@ -24,7 +24,7 @@ bool gemm_sums_exactly(const Chooser *chooser)
 bool gemm_promotes(const Chooser *chooser, bool group)
 {
   const FusedGemm *gemm = &chooser->op->gemm;
-  const GpuProduct *product = gpu_product(chooser->gpu, group ? "product_group" : "product_warp",
-                                          gemm->a_type, gemm->b_type, gemm->acc_type);
+  const GpuProduct *product = gpu_product(chooser->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
+                                          gemm->b_type, gemm->acc_type);
   return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(chooser);
 }

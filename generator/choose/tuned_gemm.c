@@ -188,7 +188,7 @@ static void append_beside(const Chooser *chooser, GArray *list, int64_t m)
   }
 }
 
-/* Rows for two tiles with exchanged operands, which blocks share: 128 x 576 x 7168 takes 6.6 us with four
+/* Rows for two tiles with swap-AB, which blocks share: 128 x 576 x 7168 takes 6.6 us with four
  * blocks a tile, 7.1 with the best of the other tiles. */
 static void append_thin_pairs(const Chooser *chooser, GArray *list, bool group, int64_t m)
 {

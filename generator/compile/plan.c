@@ -8,7 +8,7 @@ static const char *file_name(Plan *plan, const char *kernel, const char *suffix)
   return arena_printf(plan->arena, "%s.%s", kernel, suffix);
 }
 
-/* Order in which the copy engine counts a tensor's dimensions: the contiguous one, then the others from last
+/* Order in which TMA counts a tensor's dimensions: the contiguous one, then the others from last
  * to first. */
 static unsigned engine_order(const IrType *tensor, unsigned *order)
 {
@@ -24,7 +24,7 @@ static unsigned engine_order(const IrType *tensor, unsigned *order)
 
 #define MAP_STRIDE 16 /* bytes: strides of tensor maps are multiples of it */
 
-/* What the second-level cache fetches when a box misses. Boxes whose rows begin beside multiples of a sector
+/* What the L2 cache fetches when a box misses. Boxes whose rows begin beside multiples of a sector
  * are loaded a sixth slower with more than a line (docs/performance-log.md). */
 static unsigned promotion_of(const PlanTensorMap *map)
 {
@@ -34,7 +34,7 @@ static unsigned promotion_of(const PlanTensorMap *map)
   return 256;
 }
 
-/* The stride or, if it may be no multiple of what the copy engine steps in, the next one. */
+/* The stride or, if it may be no multiple of what TMA steps in, the next one. */
 static const Symbolic *legal_stride(const KernelBuild *build, Arena *arena, const Symbolic *bytes)
 {
   if (symbolic_divisible(bytes, MAP_STRIDE, &build->graph->facts)) return bytes;

@@ -1,6 +1,6 @@
 /* Products of operands whose rows start anywhere.
  *
- * The copy engine and wide copies of threads need rows that start at multiples of 16 bytes. Where the strides
+ * TMA and wide copies of threads need rows that start at multiples of 16 bytes. Where the strides
  * are known not to be such multiples (K or N odd, a slice of an odd matrix) every copy would go element by
  * element; a copy of the operand in padded rows, made once by a kernel of its own, costs its bytes three
  * times and lets the product run as usual. Strides that are symbols are left to the variants' guards. */
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define WIDE_BYTES 16
-/* What rows of a copy begin at multiples of: the copy engine is less than half as fast where they begin
+/* What rows of a copy begin at multiples of: TMA is less than half as fast where they begin
  * inside of a sector (docs/performance-log.md). */
 #define PADDED_BYTES 128
 

@@ -38,7 +38,7 @@ typedef struct Choice {
   const FusedOperator *direct; /* GEMM: it reads operands as they lie, which others read copies of; NULL: the
                                   fused operator itself */
   unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
-  bool group;                  /* GEMM: by tensor copies and group products */
+  bool group;                  /* GEMM: by TMA copies and warpgroup MMAs */
   bool keep_a;                 /* GEMM: A is to stay in L2 while B streams through it */
   bool alone;                  /* it gains nothing from starting while the launch before it runs */
   bool overlap;                /* other launches of the plan may run beside it */

@@ -157,7 +157,7 @@ static void init_declared(IrOp *op, void *data)
     init(lower, ir_attribute_int(op, ATTR_EMPTY_AT, -1), slots, ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 1));
 }
 
-/* One thread initialises; the fence makes it known to the copy engine and the cluster. */
+/* One thread initialises; the fence makes it known to TMA and the cluster. */
 void lower_init_barriers(Lower *lower, IrOp *op)
 {
   lower_shared_start(lower);

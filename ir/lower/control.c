@@ -149,7 +149,7 @@ static bool role_warps(const IrOp *op, unsigned *first, unsigned *last)
 static void hand_over(Lower *lower, const IrOp *op)
 {
   int64_t wanted = ir_attribute_int(op, ATTR_REGISTERS, 0), entry = 0;
-  if (!wanted || !gpu_has(lower->context->gpu, "register_handover")) return;
+  if (!wanted || !gpu_has(lower->context->gpu, "register_reallocation")) return;
   const IrExpr *launch = ir_launch_get(lower->kernel, ATTR_ENTRY_REGISTERS);
   if (!launch || !ir_expr_is_int(launch, &entry)) {
     unsigned share = lower->context->gpu->registers_per_sm / (lower->block_warps * 32) / 8 * 8;

@@ -1,4 +1,4 @@
-/* Copies between tensors and shared tiles: per thread (async or through registers) and by the copy engine.
+/* Copies between tensors and shared tiles: per thread (async or through registers) and by TMA.
  *
  * Per thread, the tile is cut into chunks of `size` bytes along its contiguous dimension; consecutive threads
  * take consecutive chunks of a row, then of the next rows. Chunks outside the tensor become zeros. */
@@ -140,7 +140,7 @@ static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsign
   }
 }
 
-/* ---- The copy engine ---- */
+/* ---- TMA ---- */
 
 typedef struct Boxes {
   const IrOp *map;
@@ -157,8 +157,7 @@ static bool open_boxes(Lower *lower, IrOp *op, const IrExpr *corner, unsigned ti
   const IrExpr *symbol = ir_attribute_value(op, ATTR_MAP);
   boxes->map = symbol && symbol->kind == EXPR_SYMBOL ? ir_symbol_find(lower->kernel, symbol->name) : NULL;
   if (!boxes->map || boxes->map->code != OP_MAP || corner->kind != EXPR_INDEX) {
-    lower_fail(lower, ERROR_INPUT, "tensor-copy", NULL,
-               "a tensor copy needs a map and a corner of its tensor");
+    lower_fail(lower, ERROR_INPUT, "tensor-copy", NULL, "a TMA copy needs a map and a corner of its tensor");
     return false;
   }
   if (!ir_map_is_tiled(boxes->map)) {
@@ -305,7 +304,7 @@ void lower_copy(Lower *lower, IrOp *op)
     bytes /= 2;
   if (store) {
     lower_fail(lower, ERROR_UNSUPPORTED, "copy", "get the tile and store it",
-               "only the copy engine copies shared memory out");
+               "only TMA copies shared memory out");
   } else if (ir_is_grouped_copy(op) && mechanism_size(ir_mechanism_of(op), bytes) == bytes && bytes >= 4) {
     copy_async(lower, op, &shared, bytes);
   } else {

@@ -1,4 +1,4 @@
-/* Fragments: what a warp product takes of a tile in shared memory, as 32-bit registers.
+/* Fragments: what a warp MMA takes of a tile in shared memory, as 32-bit registers.
  *
  * They come by 8x8 matrices of 16-bit cells: rows of 16 bytes. An operand of any element size that is
  * contiguous along k fits as it is; a 16-bit one that is contiguous along m or n is transposed on the way;

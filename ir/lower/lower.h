@@ -219,7 +219,7 @@ unsigned lower_shared_vector(const LowerShared *shared, unsigned dim);
 unsigned lower_shared_inner(const LowerShared *shared);
 unsigned lower_swizzle_bytes(const Layout *layout);
 
-/* ---- fragments.c: operands of warp products ---- */
+/* ---- fragments.c: operands of warp MMAs ---- */
 
 /* The four registers of A at (row, k), rows 0 and 8 at k, then at k + half an instruction's k; the two, or
  * with two neighbouring `pieces` of eight columns four, registers of B at (k, column). b32, or of the
@@ -228,11 +228,11 @@ void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *w
                       unsigned k, IrExpr **out);
 void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *warps, unsigned k,
                       unsigned column, unsigned pieces, IrExpr **out);
-/* Is it the layout of a warp product's operand (mma.a, mma.b)? */
+/* Is it the layout of a warp MMA's operand (mma.a, mma.b)? */
 bool lower_is_fragment(NumberType element, const Layout *layout);
 /* A tile in such a layout. */
 LowerTile *lower_fragments(Lower *lower, NumberType element, const Layout *layout, const LowerShared *shared);
-/* Is it that of a group product's bytes that lie across k (group.a_across), whose registers take bytes of two
+/* Is it that of a warpgroup MMA's bytes that lie across k (group.a_across), whose registers take bytes of two
  * matrices? */
 bool lower_is_crossed(NumberType element, const Layout *layout);
 /* A tile in it; NULL where the shared tile is not contiguous along its rows, or nothing loads matrices. */

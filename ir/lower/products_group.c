@@ -1,4 +1,4 @@
-/* Group products: four warps multiply 64 rows by N columns straight from shared memory, asynchronously.
+/* warpgroup MMAs: four warps multiply 64 rows by N columns straight from shared memory, asynchronously.
  *
  * A shared operand is named by two words: its start and the distance of its panels, the distance of its rows and
  * its swizzle. How they are encoded is the back end's business (operand_reach() ... operand_rows() in the text); here
@@ -36,7 +36,7 @@ static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, 
   unsigned other = shared->extent[1 - k_dim], k = shared->extent[k_dim];
   if (!operand->swizzle || (operand->mn_major && number_bytes(type) != 2)) {
     lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
-               "a group product reads swizzled tiles, contiguous along k unless of 16 bits");
+               "a warpgroup MMA reads swizzled tiles, contiguous along k unless of 16 bits");
     return false;
   }
   int64_t start = offset_at(operand, 0, 0), stride, leading = 0;
@@ -144,7 +144,7 @@ static IrExpr *accumulator(Lower *lower, const LowerProduct *product, unsigned r
     if (first + i >= product->acc->n || at[0] != row + (i / 2 % 2) * second_row(product) ||
         at[1] != i / 4 * 8 + i % 2)
       return lower_fail(lower, ERROR_INPUT, "mma", NULL,
-                        "the accumulator of a group product must be in group.d");
+                        "the accumulator of a warpgroup MMA must be in group.d");
   }
   IrExpr *array = ir_value(module, product->acc->array);
   if (n == product->acc->n) return array;
@@ -162,9 +162,9 @@ static bool check(Lower *lower, const LowerProduct *product)
   const GpuProduct *found = NULL;
   bool tf32 = number_bytes(product->a_type) == 4;
   NumberType a = tf32 ? NUMBER_TF32 : product->a_type, b = tf32 ? NUMBER_TF32 : product->b_type;
-  found = gpu_product(lower->context->gpu, "product_group", a, b, product->acc_type);
+  found = gpu_product(lower->context->gpu, "warpgroup_mma", a, b, product->acc_type);
   if (found && product->k % found->k == 0 && product->b_shared) return true;
-  lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "no group product of %s and %s into %s over k = %u",
+  lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "no warpgroup MMA of %s and %s into %s over k = %u",
              number_name(a), number_name(b), number_name(product->acc_type), product->k);
   return false;
 }

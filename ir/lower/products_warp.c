@@ -1,4 +1,4 @@
-/* Warp products: fragments of A and B are loaded from shared memory (or are registers already), then one
+/* warp MMAs: fragments of A and B are loaded from shared memory (or are registers already), then one
  * instruction a 16 x 8 piece of the accumulator and step of k. The fragments of step k + 1 are loaded before
  * the products of step k. */
 #include "ir/lower/lower.h"
@@ -147,14 +147,14 @@ static bool takes_types(Lower *lower, const Warp *warp)
   const LowerProduct *product = warp->product;
   NumberType a = warp->bytes == 4 ? NUMBER_TF32 : product->a_type,
              b = warp->bytes == 4 ? NUMBER_TF32 : product->b_type;
-  return gpu_product(lower->context->gpu, "product_warp", a, b, product->acc_type) != NULL;
+  return gpu_product(lower->context->gpu, "warp_mma", a, b, product->acc_type) != NULL;
 }
 
 void lower_mma_warp(Lower *lower, const LowerProduct *product)
 {
   Warp warp = {.product = product, .bytes = number_bytes(product->a_type)};
   if (warp.bytes > 4 || number_bytes(product->b_type) != warp.bytes || product->k % (32 / warp.bytes)) {
-    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "no warp product of %s and %s over k = %u",
+    lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL, "no warp MMA of %s and %s over k = %u",
                number_name(product->a_type), number_name(product->b_type), product->k);
     return;
   }
@@ -162,7 +162,7 @@ void lower_mma_warp(Lower *lower, const LowerProduct *product)
   warp.k = 8 * warp.per;
   if (!takes_types(lower, &warp)) {
     lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
-               "the description of the GPU lists no warp product of %s and %s into %s",
+               "the description of the GPU lists no warp MMA of %s and %s into %s",
                number_name(product->a_type), number_name(product->b_type), number_name(product->acc_type));
     return;
   }

@@ -5,7 +5,7 @@
  * breaks nothing; refuses a kernel that needs more than a block may have, and says by how much
  *
  * Tiles start where every mechanism of the GPU that reads or writes shared memory wants them: swizzled ones at
- * the repetition of the widest pattern at least, from which descriptors and the copy engine count. The slots of one tile follow one another. A tile that overlays a channel
+ * the repetition of the widest pattern at least, from which descriptors and TMA count. The slots of one tile follow one another. A tile that overlays a channel
  * starts where its slots do (check_protocol sees to it that these are empty by then). Barriers, 8 bytes each,
  * come last.
  */
@@ -157,15 +157,14 @@ static int64_t highest_id(const IrExpr *id, const IrOp *op)
 static void check_limits(IrOp *op, void *data)
 {
   Limits *limits = data;
-  double arrivals = gpu_fact(limits->gpu, "memory_barrier.arrivals_max"),
-         bytes = gpu_fact(limits->gpu, "memory_barrier.bytes_max"), named = limits->gpu->named_barriers;
+  double arrivals = gpu_fact(limits->gpu, "mbarrier.arrivals_max"),
+         bytes = gpu_fact(limits->gpu, "mbarrier.bytes_max"), named = limits->gpu->named_barriers;
   const IrExpr *id = ir_attribute_value(op, ATTR_ID), *ids = ir_attribute_value(op, ATTR_IDS);
-  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0),
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0), arrivals);
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
         arrivals);
-  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
-        arrivals);
-  limit(limits, op, "arrivals on a memory barrier", (double)ir_attribute_int(op, ATTR_ARRIVALS, 0), arrivals);
-  limit(limits, op, "bytes on a memory barrier", (double)ir_attribute_int(op, ATTR_FULL_BYTES, 0), bytes);
+  limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_ARRIVALS, 0), arrivals);
+  limit(limits, op, "bytes on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_BYTES, 0), bytes);
   if (id) limit(limits, op, "named barriers", (double)highest_id(id, op) + 1, named);
   for (unsigned i = 0; ids && i < ids->n; i++)
     limit(limits, op, "named barriers", (double)highest_id(ids->items[i], op) + 1, named);

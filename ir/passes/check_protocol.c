@@ -5,7 +5,7 @@
  * breaks nothing
  *
  * The kernel runs with small dims, chosen so that every ring turns more than three times over several tiles,
- * in a few orders of its roles, with tensor copies that land at once and as late as can be; then with the
+ * in a few orders of its roles, with TMA copies that land at once and as late as can be; then with the
  * smallest dims, where loops run once or not at all. Kernels whose blocks leave sums for each other run as
  * whole grids too, block by block. See docs/protocol.md. */
 #include "ir/pass.h"

@@ -2,7 +2,7 @@
  *
  * needs  TILE with mechanisms chosen
  * gives  a layout on each tile of a channel (rows as wide as the swizzle) and on each register tile;
- *        `warps` on warp products; `vector` on loads, stores, gathers and scatters; the exchange tiles of
+ *        `warps` on warp MMAs; `vector` on loads, stores, gathers and scatters; the exchange tiles of
  *        reductions that cross warps; threads of the launch where a product decides them
  * breaks nothing
  *
@@ -48,7 +48,7 @@ static int inner_dim_of_fill(const IrOp *fill)
 }
 
 typedef enum {
-  READ_SWIZZLED,  /* by matrices, or by a group product */
+  READ_SWIZZLED,  /* by matrices, or by a warpgroup MMA */
   READ_COLUMNS,   /* by scalar products: down columns, element by element */
   READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
@@ -135,7 +135,7 @@ static bool is_cut(const Placement *placement, const IrValue *tile)
   return false;
 }
 
-/* Warps of a warp product: each takes about 64 x 64 outputs, at least four warps a block; the split that
+/* Warps of a warp MMA: each takes about 64 x 64 outputs, at least four warps a block; the split that
  * reads the fewest operand bytes from shared memory. `rows_only`: each warp has all columns, so that parts of
  * them meet in its registers. */
 static void split_warps(unsigned m, unsigned n, bool rows_only, unsigned *warps_m, unsigned *warps_n)
@@ -160,7 +160,7 @@ static void set_threads(Placement *placement, unsigned threads)
 }
 
 /* Instances that take tiles in turn have rings of slots in common and meet nowhere else, so only tiles that a
- * copy engine fills and a group of warps multiplies can be taken so, and nothing may cross the block. */
+ * TMA fills and a group of warps multiplies can be taken so, and nothing may cross the block. */
 static bool takes_turns(Placement *placement)
 {
   IrOp *tiles = NULL;

@@ -2,15 +2,15 @@
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
- *        fills; on stores of a group product's results `via tensor` where the copy engine may take them, else
+ *        fills; on stores of a warpgroup MMA's results `via tma` where TMA may take them, else
  *        `via shared` where threads may write rows of them out of shared memory; `overlay` on those whose
  *        staging has only room in the slots of the kernel's channel
  * breaks nothing
  *
  * Only what the description lists is considered, best first:
- *   tensor copies + group products   four warps multiply straight from shared memory
- *   async copies + warp products     each thread copies 4, 8 or 16 bytes; fragments are loaded
- *   plain copies + warp products     when no 4 bytes of the tensor are known to be aligned
+ *   TMA copies + warpgroup MMAs   four warps multiply straight from shared memory
+ *   async copies + warp MMAs     each thread copies 4, 8 or 16 bytes; fragments are loaded
+ *   plain copies + warp MMAs     when no 4 bytes of the tensor are known to be aligned
  *   ... + scalar products            when no matrix product takes the types
  * A rejected mechanism leaves a remark that says why. */
 #include "ir/facts.h"
@@ -192,11 +192,10 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
   const Gpu *gpu = choice->context->gpu;
   const IrOp *channel = operand->slot->parent->owner, *tiles = choice->tiles;
   uint64_t bytes = (uint64_t)ir_slot_bytes(channel);
-  double bytes_max = gpu_fact(gpu, "memory_barrier.bytes_max"),
-         arrivals_max = gpu_fact(gpu, "memory_barrier.arrivals_max");
+  double bytes_max = gpu_fact(gpu, "mbarrier.bytes_max"),
+         arrivals_max = gpu_fact(gpu, "mbarrier.arrivals_max");
   if ((double)bytes > bytes_max)
-    return refusal(choice,
-                   "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f a memory barrier counts",
+    return refusal(choice, "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
                    bytes, bytes_max);
   unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
   unsigned groups = choice->alternate > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
@@ -205,8 +204,8 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
     lines = ir_attribute_int(tiles, ATTR_CLUSTER, 1) + ir_attribute_int(tiles, ATTR_ACROSS, 1) - 1;
   int64_t arrivals = lines > 1 ? groups * lines : groups * product->warps;
   if ((double)arrivals > arrivals_max)
-    return refusal(choice, "%d arrivals free a slot, more than the %.0f a memory barrier counts",
-                   (int)arrivals, arrivals_max);
+    return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
+                   arrivals_max);
   return NULL;
 }
 
@@ -333,12 +332,12 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
 {
   const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
   const char *against =
-      !engine ? "the description lists no tensor copies" : product_refusal(choice, mma, a, b, product);
+      !engine ? "the description lists no TMA copies" : product_refusal(choice, mma, a, b, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
   if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
   if (against) {
-    ir_remark(choice->context, "products: tensor copies + %s rejected: %s", product->label, against);
+    ir_remark(choice->context, "products: TMA copies + %s rejected: %s", product->label, against);
     return false;
   }
   ir_mechanism_set(mma, product);
@@ -444,11 +443,11 @@ typedef struct {
   uint64_t used, overlaid;
 } Staged;
 
-/* Why the copy engine cannot write a tensor, or NULL. */
+/* Why TMA cannot write a tensor, or NULL. */
 static const char *tensor_store_refusal(const Choice *choice, const IrType *tensor)
 {
   const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_DRAIN, COMPLETES_THREAD_GROUP);
-  if (!engine) return "the description lists no tensor copies";
+  if (!engine) return "the description lists no TMA copies";
   if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
     return refusal(choice, "base or strides are not known to be multiples of %u bytes",
                    MAX(engine->stride_multiple, engine->address_multiple));
@@ -561,8 +560,8 @@ static void choose_stores(Choice *choice)
     if (staged)
       ir_mechanism_set(store, ir_mechanism_usable(choice->module, MECHANISM_DRAIN,
                                                   against ? COMPLETES_RESULT : COMPLETES_THREAD_GROUP));
-    ir_remark(choice->context, "stores of %s: %s%s", name,
-              against ? "tensor copies rejected: " : "tensor copies", against ? against : "");
+    ir_remark(choice->context, "stores of %s: %s%s", name, against ? "TMA copies rejected: " : "TMA copies",
+              against ? against : "");
   }
 }
 

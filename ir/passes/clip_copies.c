@@ -1,4 +1,4 @@
-/* clip_copies: at the edge of a tensor the copy engine fetches only the rows that exist.
+/* clip_copies: at the edge of a tensor TMA fetches only the rows that exist.
  *
  * needs  STAGED, roles and copies final; `undefined D` on copies whose tile may hold anything where dimension
  *        D lies outside of the tensor
@@ -9,7 +9,7 @@
  * breaks nothing; a copy whose tiles all lie inside stays, and so do boxes of rows that a cluster's blocks
  *        divide
  *
- * Rows outside of the tensor are zeros, but the copy engine still asks the second-level cache for them, as
+ * Rows outside of the tensor are zeros, but TMA still asks the L2 cache for them, as
  * often as for rows that exist, and such requests are not joined with the neighbours': a column of tiles of
  * which a fifth existed took 1.6 times as long as a whole one (docs/performance-log.md). Since the tensor's
  * size is known at launch, so is the height of its last tile: the map's box is an expression over the
@@ -17,7 +17,7 @@
  * columns that no store writes.
  *
  * A cluster's blocks begin and end together, so some may have tiles wholly outside. What they fetch nobody
- * uses, but it passes through the second-level cache row by row as well. They fetch the tensor's last rows
+ * uses, but it passes through the L2 cache row by row as well. They fetch the tensor's last rows
  * instead, which a neighbour asks for at the same time (1 to 2 % of such kernels). */
 #include "ir/facts.h"
 #include "ir/pass.h"

@@ -1,7 +1,7 @@
 /* defer_stores: a tile's results leave while the next tile's products run.
  *
  * needs  STAGED from stage_stores: a tile loop whose k loop keeps one group of products in flight, and behind
- *        it parts that go through shared memory to the copy engine
+ *        it parts that go through shared memory to TMA
  * gives  variables that hold the parts' values and where they belong; the first step of the k loop written
  *        out and the next few in a loop of their own, with the parts of the tile before behind them; behind
  *        the tile loop the parts of the last tile
@@ -84,7 +84,7 @@ static bool match_part(IrOp *op, Part *part)
   return is_code(part->last, OP_ADVANCE);
 }
 
-/* The k loop: known steps from 0, group products of which one group stays in flight. */
+/* The k loop: known steps from 0, warpgroup MMAs of which one group stays in flight. */
 static bool match_steps(Defer *defer, IrOp *loop)
 {
   int64_t low, high;

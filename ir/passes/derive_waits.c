@@ -89,7 +89,7 @@ static void wait_copies(Waits *waits, IrRegion *region)
   }
 }
 
-/* ---- Group products ---- */
+/* ---- warpgroup MMAs ---- */
 
 static bool mentions(const IrExpr *expr, const IrValue *value)
 {

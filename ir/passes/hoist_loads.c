@@ -189,7 +189,7 @@ static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const I
   if (!launch || !ir_expr_is_int(launch, &threads) || mine < 1 || threads < mine) return 0;
   if (resident) ir_expr_is_int(resident, &blocks);
   int64_t each = gpu->registers_per_sm / (threads * MAX(1, blocks));
-  if (gpu_has(gpu, "register_handover"))
+  if (gpu_has(gpu, "register_reallocation"))
     each = (each * threads - producer_registers(gpu) * (threads - mine)) / mine;
   each = MIN(each, (int64_t)gpu->registers_per_thread);
   ir_region_visit(role->regions[0], add_accumulator, &accumulators);

@@ -1,4 +1,4 @@
-/* load_operands: an operand that a group product cannot read where it lies passes through registers.
+/* load_operands: an operand that a warpgroup MMA cannot read where it lies passes through registers.
  *
  * needs  STAGED with instances split; a slot of A that lies across k although its elements are not of 16 bits
  * gives  for each step of k a `get` of A's rows in the product's register layout and a product of what it
@@ -53,7 +53,7 @@ static IrExpr *k_range(const Steps *steps, int64_t at)
   return ir_range(module, ir_int(module, at), ir_int(module, at + steps->step));
 }
 
-/* NULL behind the last step. The copy engine fills the slot again once it is released, so the last load is
+/* NULL behind the last step. TMA fills the slot again once it is released, so the last load is
  * followed by a fence. */
 static IrExpr *load_step(const Steps *steps, IrBuilder *builder, int64_t at)
 {

@@ -1,6 +1,6 @@
 /* overlap_sums: a step's sum is added while the next one is multiplied.
  *
- * needs  STAGED with waits derived: a k loop of known length whose group product goes to a tile of its own,
+ * needs  STAGED with waits derived: a k loop of known length whose warpgroup MMA goes to a tile of its own,
  *        is waited for, releases its slot and is added by ordinary instructions
  * gives  two such tiles in turn: the next step's product is issued before this one's is waited for, and the
  *        slot is released by a cursor that trails the reader's

@@ -1,4 +1,4 @@
-/* pipeline_fragments: operands of warp products are loaded a step of k ahead of their product.
+/* pipeline_fragments: operands of warp MMAs are loaded a step of k ahead of their product.
  *
  * needs  STAGED from derive_waits: a loop that waits for its slot, meets, copies ahead and multiplies
  * gives  the loop turned round: fragments are `get`s of their own, those of step k + 1 in front of the

@@ -2,7 +2,7 @@
  * 64 rows, columns.
  *
  * needs  STAGED from split_roles, layouts chosen
- * gives  `instances` on roles whose group products several warpgroups share; their tiles have the rows (or
+ * gives  `instances` on roles whose warpgroup MMAs several warpgroups share; their tiles have the rows (or
  *        columns) of one instance, and what they read and write of tensors and slots starts at the instance's
  *        first one
  * breaks nothing; a role with a tile or an op that is not cut so stays as it is

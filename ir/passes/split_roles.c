@@ -4,7 +4,7 @@
  * gives  STAGED: roles, cursors, barriers' awaits and arrives, tensor maps, the grid of the launch
  * breaks nothing; waits for groups and fences are derive_waits', offsets allocate_resources'
  *
- * A channel that the copy engine fills splits the kernel: a producer role that keeps the loops around the
+ * A channel that TMA fills splits the kernel: a producer role that keeps the loops around the
  * fills and nothing else, and a consumer role that keeps everything but the fills. A channel that threads
  * fill becomes a software pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one
  * block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
@@ -556,7 +556,7 @@ static bool check_cluster(Split *split, const IrOp *tiles, int64_t blocks, bool 
   return false;
 }
 
-/* Clusters pay where the blocks have a fill in common and the copy engine can give it to all of them. */
+/* Clusters pay where the blocks have a fill in common and TMA can give it to all of them. */
 static void form_clusters(Split *split, const Survey *survey, bool engine)
 {
   split->cluster = (Cluster){.module = split->module, .kernel = split->kernel, .blocks = 1, .across = 1};
@@ -606,7 +606,7 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   ir_launch_set(split->kernel, ATTR_CLUSTER, ir_int(split->module, split->cluster.blocks));
 }
 
-/* Does the copy engine fill a channel? */
+/* Does TMA fill a channel? */
 static bool engine_fills(const Survey *survey)
 {
   bool engine = false;
@@ -666,7 +666,7 @@ static void split_kernel(Split *split, const Survey *survey)
   split->kernel->body = body;
 }
 
-/* Blocks that share a tile send each other columns of what a group product leaves in registers, or sums of
+/* Blocks that share a tile send each other columns of what a warpgroup MMA leaves in registers, or sums of
  * threads, and count them on barriers: what threads copy and warps multiply has neither. */
 static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
 {
@@ -675,7 +675,7 @@ static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
   bool sums = !survey->fills->len;
   if (sharing <= 1 || engine_fills(survey) || (sums && gpu_has(gpu, "cluster"))) return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
-            "split 1, or a tile and operands that tensor copies and group products take: --explain says what "
+            "split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
             "was rejected, --set swapped=1 exchanges the operands",
             "%d blocks would share a tile, but %s", (int)sharing,
             sums ? "the description lists no clusters" : "threads copy its operands");

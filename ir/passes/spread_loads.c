@@ -1,7 +1,7 @@
 /* spread_loads: loads of fragments and copies stand among the products that they run ahead of.
  *
  * needs  THREAD, operations in their last order
- * gives  the same operations; where many warp products follow loads that none of them needs, the loads lie
+ * gives  the same operations; where many warp MMAs follow loads that none of them needs, the loads lie
  *        evenly among the products
  * breaks nothing; loads that a product of the run needs stay in front of it, and so does the whole run where
  *        an order would change what memory or a variable shows

@@ -1,8 +1,8 @@
-/* stage_stores: results leave through shared memory, by the copy engine or row by row.
+/* stage_stores: results leave through shared memory, by TMA or row by row.
  *
- * needs  STAGED with instances split and waits derived; `via tensor` or `via shared` on the stores that may
+ * needs  STAGED with instances split and waits derived; `via tma` or `via shared` on the stores that may
  *        go this way
- * gives  for each store `via tensor` a channel of two small tiles (of one, narrower, where the ring of a
+ * gives  for each store `via tma` a channel of two small tiles (of one, narrower, where the ring of a
  *        kernel whose instances take turns leaves no more; of as many as a tile has parts where they share
  *        it and there is room: then only the first part waits), a tensor map, and in the role, part by part:
  *        what the part's value is computed from, wait until the tile written before last has been read, put
@@ -72,7 +72,7 @@ typedef struct {
   Stage *stage; /* of the part at hand */
 } Store;
 
-/* The instance's threads write the rows; else the copy engine does. */
+/* The instance's threads write the rows; else TMA does. */
 static bool by_threads(const IrOp *store)
 {
   const Mechanism *mechanism = ir_mechanism_of(store);
@@ -194,8 +194,7 @@ static void declare_stages(Store *store)
   if (rest) declare_stage(store, &store->stages->rest, rest);
   parts->width = width;
   ir_remark(parts->staging->context, "stores of %s: through shared memory, %d x %d at a time, by the %s",
-            name, (int)parts->rows, (int)width,
-            by_threads(store->store) ? "threads, row by row" : "copy engine");
+            name, (int)parts->rows, (int)width, by_threads(store->store) ? "threads, row by row" : "TMA");
 }
 
 /* ---- What a part is computed from ---- */

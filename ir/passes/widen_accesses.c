@@ -8,7 +8,7 @@
  *
  * The four lanes of a row hold columns 2 q and 2 q + 1 of each piece of 8: memory would see 16 bytes at a
  * time, half a sector, in four accesses of which each begins anew. Where the lanes exchange what they have of
- * four pieces, each has all of one: four lanes then write 64 bytes of a row. Stores that a copy engine takes
+ * four pieces, each has all of one: four lanes then write 64 bytes of a row. Stores that TMA takes
  * out of shared memory need none of this. Many long chains in front of the exchange are paced (pace_results). */
 #include "ir/facts.h"
 #include "ir/mechanism.h"

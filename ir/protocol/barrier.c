@@ -16,7 +16,7 @@ void remote_note(Machine *m, Agent *agent, const Step *step, unsigned block)
       (Remote){agent->clock[agent->index], step->index, agent->rounds[step->index]};
 }
 
-/* ---- Memory barriers ---- */
+/* ---- Mbarriers ---- */
 
 Barrier *barrier_at(Machine *m, Agent *agent, const BarrierReference *reference, unsigned block,
                     const Step *step)

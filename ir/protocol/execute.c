@@ -315,7 +315,7 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
 
 /* ---- Groups ---- */
 
-/* Four warps take a group product together: it is not over before all of them have started it. */
+/* Four warps take a warpgroup MMA together: it is not over before all of them have started it. */
 static bool warpgroup_issued(Machine *m, Agent *agent, unsigned group)
 {
   for (unsigned i = 0; i < m->n_agents; i++) {
@@ -342,7 +342,7 @@ static bool execute_wait_group(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
-/* ---- Memory barriers ---- */
+/* ---- Mbarriers ---- */
 
 static bool execute_arrive(Machine *m, Agent *agent, const Step *step)
 {

@@ -134,7 +134,7 @@ static void report_read(Machine *m, const Agent *agent, const Step *step, const 
   note_other(m, agent, record);
 }
 
-/* The copy engine and group products do not see threads' writes unless the writer fenced them. */
+/* TMA and warpgroup MMAs do not see threads' writes unless the writer fenced them. */
 static bool check_proxy(Machine *m, const Agent *agent, const Step *step, const Region *region,
                         const Record *record, How how)
 {
@@ -148,7 +148,7 @@ static bool check_proxy(Machine *m, const Agent *agent, const Step *step, const 
   machine_fault(m, agent, step, "missing-fence",
                 "the writers need `fence async_shared`, then a barrier, before this",
                 "%s lets %s read %s[%u], which threads wrote without a fence", mine,
-                how == HOW_PRODUCT ? "a product" : "the copy engine", region->tile->name, region->slot);
+                how == HOW_PRODUCT ? "a product" : "TMA", region->tile->name, region->slot);
   note_other(m, agent, record);
   return false;
 }
@@ -259,7 +259,7 @@ void memory_complete(Machine *m, Agent *agent, How how, unsigned group)
   }
 }
 
-/* A tensor copy has landed: readers know when they have seen that phase of its barrier. */
+/* A TMA copy has landed: readers know when they have seen that phase of its barrier. */
 void memory_land(Machine *m, const Flight *flight, unsigned component, Tick tick)
 {
   GArray *records = m->places[flight->place].records;

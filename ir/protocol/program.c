@@ -215,11 +215,11 @@ static By by_of(const IrOp *op)
 static void want_barrier(Program *program, Step *step, const IrExpr *expr)
 {
   if (!expr || !barrier_reference(program, expr, &step->barrier))
-    refuse(program, expr ? &expr->mark : &step->op->mark, "no-barrier", "%s takes a memory barrier",
+    refuse(program, expr ? &expr->mark : &step->op->mark, "no-barrier", "%s takes an mbarrier",
            ir_op_info(step->op->code)->name);
 }
 
-/* A tensor copy moves whole boxes: what it counts is recomputed from the tile, never taken from an attribute.
+/* A TMA copy moves whole boxes: what it counts is recomputed from the tile, never taken from an attribute.
  */
 static void check_box(Program *program, const IrOp *op, const Reference *place)
 {
@@ -227,7 +227,7 @@ static void check_box(Program *program, const IrOp *op, const Reference *place)
   const IrOp *map = name && name->kind == EXPR_SYMBOL ? ir_symbol_find(program->kernel, name->name) : NULL;
   const IrExpr *box = map ? ir_attribute_value(map, ATTR_BOX) : NULL;
   if (!box) {
-    refuse(program, &op->mark, "no-map", "a tensor copy needs a tensor map");
+    refuse(program, &op->mark, "no-map", "a TMA copy needs a tensor map");
     return;
   }
   const IrType *type = place->tile->type;

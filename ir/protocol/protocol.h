@@ -5,7 +5,7 @@
  *   program.c   kernel -> flat list of steps, with all names resolved; nothing that passes derived is believed
  *   evaluate.c  scalars: dims, loop variables, which threads take a branch
  *   memory.c    who may read or write a tile: records of accesses ordered by vector clocks
- *   barrier.c   memory barriers, named barriers, the cluster's barrier, turns
+ *   barrier.c   mbarriers, named barriers, the cluster's barrier, turns
  *   execute.c   what one step does
  *   machine.c   agents, schedules, deadlock, what must hold at exit
  *
@@ -124,7 +124,7 @@ typedef struct Step {
   BarrierReference barrier;
   Reference *places; /* tiles it reads (generic ops), or destination and source */
   unsigned n_places;
-  int *reads; /* register tiles that matter (operands of group products), read by this op */
+  int *reads; /* register tiles that matter (operands of warpgroup MMAs), read by this op */
   unsigned n_reads;
   By by;
   How how;         /* a copy writes, a product reads its tiles */
@@ -157,7 +157,7 @@ typedef struct Program {
   GArray *roles;                       /* Role */
   GHashTable *lets, *symbols;
   unsigned n_values, n_barriers, n_places, threads, blocks;
-  bool *registers;  /* by value id: operands and accumulators of group products */
+  bool *registers;  /* by value id: operands and accumulators of warpgroup MMAs */
   int64_t *granule; /* by dim: tile extent along it, 1 if not seen */
   bool *inner;      /* by dim: the bound of a counted loop from 0 */
   bool **alias;     /* [place][place] share bytes; NULL if none do */
@@ -272,7 +272,7 @@ typedef struct Agent {
   unsigned cluster_generation;
 } Agent;
 
-typedef struct Flight { /* a tensor copy on its way to a block */
+typedef struct Flight { /* a TMA copy on its way to a block */
   unsigned barrier, place, copy;
   int64_t bytes;
   Tick *clock;
@@ -289,7 +289,7 @@ typedef enum { ORDER_PRODUCER_FIRST, ORDER_CONSUMER_FIRST, ORDER_ROUND_ROBIN } O
 typedef struct Scenario {
   const int64_t *dims;
   Order order;
-  bool late; /* tensor copies land as late as possible */
+  bool late; /* TMA copies land as late as possible */
   unsigned step_limit;
   unsigned clusters;         /* of the grid; one of them runs: */
   unsigned tiles;            /* that it may walk; if there are more the run stops. 0: any number */
@@ -360,7 +360,7 @@ typedef struct Region {
 } Region;
 Region region_of(Machine *m, Agent *agent, const Reference *reference, unsigned block);
 int64_t region_bytes(const Region *region);
-/* Checks an access against all earlier ones and records it; async_proxy: by the copy engine or a product. */
+/* Checks an access against all earlier ones and records it; async_proxy: by TMA or a product. */
 bool memory_access(Machine *m, Agent *agent, const Step *step, const Region *region, AccessKind kind, How how,
                    bool record);
 void memory_complete(Machine *m, Agent *agent, How how, unsigned group);

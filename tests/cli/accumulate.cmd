@@ -19,7 +19,7 @@ $ adlgen run exact.json --gpu h100 --on sim --dim M=5 --check --accumulate fast 
 output  type     error   max abs  limit  
 d       f32   9.04e-05  7.09e-03  2e-03  ok
 
-# A result that starts anywhere, of operands that do not: group products too, so exact sums are added in f32 there as well.
+# A result that starts anywhere, of operands that do not: warpgroup MMAs too, so exact sums are added in f32 there as well.
 $ sed 's/640\]}/640], "align": 16}/; s/\[1, 640\]}/[1, 640], "align": 16}/' exact.json >aligned.json
 
 $ sed 's/48/256/' aligned.json >beside.json

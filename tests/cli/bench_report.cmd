@@ -6,7 +6,7 @@ error: ./bench/results holds no results
 hint: adlgen bench --out FILE writes one
 [exit 1]
 
-$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": null}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "product_warp": {"bf16": 5e14}, "product_group": {}}, "classes": [{"class": "c <1>", "mode": "cold", "cases": 1, "roof_fraction": 0.5, "peer_ratio": 0.8, "worst_ratio": 0.8, "worst_case": "p M=1"}, {"class": "rows", "mode": "cold", "cases": 1, "roof_fraction": 0.9}], "cases": [{"name": "p M=1 <a>", "bytes": 1e6, "flops": 1e9, "failures": [{"candidate": "bm=3", "message": "no"}], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}]}}}, {"name": "row R=9", "bytes": 1e6, "flops": 0, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 5, "spread": 0.02, "ratio": 1, "roof_fraction": 0.9}]}}}]}' >bench/results/one.json
+$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": null}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "warp_mma": {"bf16": 5e14}, "warpgroup_mma": {}}, "classes": [{"class": "c <1>", "mode": "cold", "cases": 1, "roof_fraction": 0.5, "peer_ratio": 0.8, "worst_ratio": 0.8, "worst_case": "p M=1"}, {"class": "rows", "mode": "cold", "cases": 1, "roof_fraction": 0.9}], "cases": [{"name": "p M=1 <a>", "bytes": 1e6, "flops": 1e9, "failures": [{"candidate": "bm=3", "message": "no"}], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}]}}}, {"name": "row R=9", "bytes": 1e6, "flops": 0, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 5, "spread": 0.02, "ratio": 1, "roof_fraction": 0.9}]}}}]}' >bench/results/one.json
 
 $ adlgen bench report
 
@@ -24,7 +24,7 @@ $ sed 's/^/  /' docs/performance.md
   
   2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0; 3 rounds. From `bench/results/one.json`.
   
-  Ceilings of that run: read 2000 GB/s, copy 1000 GB/s, product_warp bf16 500 TFLOP/s.
+  Ceilings of that run: read 2000 GB/s, copy 1000 GB/s, warp_mma bf16 500 TFLOP/s.
   
   | class | mode | cases | roof / time | best peer / ours | worst | worst case |
   |---|---|---|---|---|---|---|
@@ -58,7 +58,7 @@ p M=1 &lt;a&gt;: 125.0 TFLOP/s
 p M=1 &lt;a&gt;: 100.0 TFLOP/s
 
 # Peers of libraries stand beside each other in a table of their own.
-$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": "1.2.3", "plugins": [{"name": "peer", "library": "Peers 1.0"}, {"name": "none", "library": "None"}]}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "product_warp": {}, "product_group": {}}, "classes": [], "cases": [{"name": "p M=1", "bytes": 1e6, "flops": 1e9, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}, {"name": "cublaslt#4", "kind": "cublaslt"}, {"name": "peer:fast", "kind": "plugin"}, {"name": "copy", "kind": "floor"}], "modes": {"dirty": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}, {"candidate": "cublaslt#4", "us": 7.5, "ratio": 0.75}, {"candidate": "peer:fast", "us": 7, "ratio": 0.7}, {"candidate": "copy", "us": 1, "ratio": 0.1}]}}}]}' >bench/results/one.json
+$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": "1.2.3", "plugins": [{"name": "peer", "library": "Peers 1.0"}, {"name": "none", "library": "None"}]}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "warp_mma": {}, "warpgroup_mma": {}}, "classes": [], "cases": [{"name": "p M=1", "bytes": 1e6, "flops": 1e9, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}, {"name": "cublaslt#4", "kind": "cublaslt"}, {"name": "peer:fast", "kind": "plugin"}, {"name": "copy", "kind": "floor"}], "modes": {"dirty": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}, {"candidate": "cublaslt#4", "us": 7.5, "ratio": 0.75}, {"candidate": "peer:fast", "us": 7, "ratio": 0.7}, {"candidate": "copy", "us": 1, "ratio": 0.1}]}}}]}' >bench/results/one.json
 
 $ adlgen bench report
 

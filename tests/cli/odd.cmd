@@ -2,9 +2,9 @@
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 333]}, "w": {"type": "bf16", "shape": [333, 777]}, "v": {"type": "bf16", "shape": [777, 520]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"]}, {"op": "MatMul", "inputs": ["h", "v"], "outputs": ["y"]}], "outputs": ["y"]}' > odd.json
 
 $ adlgen compile odd.json --gpu h100 --explain --emit ptx --out out | grep -E '`.* (is copied|are padded)|^ *products:' | sort -u
-    products: group, from shared memory filled by tensor copies
-    products: tensor copies + group products rejected: base or strides are not known to be multiples of 16 bytes
+    products: TMA copies + warpgroup MMAs rejected: base or strides are not known to be multiples of 16 bytes
     products: warp, from fragments
+    products: warpgroup, from shared memory filled by TMA copies
 `w` is copied for MatMul: its rows start at no multiples of 16 bytes
 `x` is copied for MatMul: its rows start at no multiples of 16 bytes
 rows of `h` are padded to 128 bytes for MatMul

@@ -49,14 +49,14 @@ $ adlgen compile product.json --gpu h100 --set bm=64 --set bn=64 --emit ptx --ou
   bm = 64 by --set
   bn = 64 by --set
 
-# Blocks share a tile only of what the copy engine brings: bytes of B lie across k here, and rows of 48 fit no group product.
+# Blocks share a tile only of what TMA brings: bytes of B lie across k here, and rows of 48 fit no warpgroup MMA.
 $ sed 's/bf16/s8/g; s/MatMul/MatMulInteger/' product.json > bytes.json
 
 $ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split=4 --emit ptx --out out
 <embedded>/templates/gemm.ir:49:3: error: 4 blocks would share a tile, but threads copy its operands
     tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
     ^
-hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
@@ -64,7 +64,7 @@ $ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64
 <embedded>/templates/gemm.ir:49:3: error: 2 blocks would share a tile, but threads copy its operands
     tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
     ^
-hint: split 1, or a tile and operands that tensor copies and group products take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 

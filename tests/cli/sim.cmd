@@ -282,7 +282,7 @@ examples:
   adlgen sim kernel.ptx --launch launch.json --break kernel.ptx:120 --watch %r5 \
       --watch fragment:m16n8:f32:%f0..%f3 --watch shared:0x400:64x64:bf16:swizzle128
 
-# A tile that the copy engine has swizzled reads as the tensor does; an accumulator of wgmma, while it is written and after.
+# A tile that TMA has swizzled reads as the tensor does; an accumulator of wgmma, while it is written and after.
 $ cp $SRC/tests/simulator/group.ptx $SRC/tests/simulator/group.launch.json .; at() { grep -n "$1" group.ptx | head -1 | cut -d: -f1; }; adlgen sim group.ptx --launch group.launch.json --break $(at commit_group) --break $(at 'add.u32 %r14') --warp 0:1 --watch shared:%r12:64x64:bf16:swizzle128 --watch shared:%r12+8192:16x64:bf16:swizzle128 --watch global:a:50x64:bf16:pitch640 --watch fragment:m16n16:f32:%d0..%d7 --json >group.json; validate sim <group.json
 valid
 

@@ -8,7 +8,7 @@ $ adlgen compile thin.json --gpu h100 --no-tuned --dim N=28672 --dim K=4096 --ex
 $ ls out/h100 | grep -E '_(8|32)x[^_]*_swapped.ptx$'
 gemm_bf16_n28672k4096_32x64x128_swapped.ptx
 
-# With warp products too.
+# With warp MMAs too.
 $ adlgen compile thin.json --gpu a100 --dim N=4096 --dim K=4096 --explain --emit ptx --out out | grep -E 'variant.*M <= (8|16|32)$'
   variant 1: template gemm, tile 8x32x128, guard: align(y) >= 16 && M <= 8
   variant 2: template gemm, tile 16x32x128, guard: align(y) >= 16 && M <= 16

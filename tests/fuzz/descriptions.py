@@ -18,10 +18,10 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASES = {"h100": [("product_group", "bf16"), ("product_warp", "s8"), ("product_group", "fp8")],
-         "a100": [("product_warp", "f16")], "rtx4090": [("product_warp", "fp8")]}
-REMOVABLE = ("copy_async copy_tensor product_warp product_group matrix_load matrix_store memory_barrier "
-             "register_handover cluster elect dependent_launch lane_reduce cache_hint").split()
+BASES = {"h100": [("warpgroup_mma", "bf16"), ("warp_mma", "s8"), ("warpgroup_mma", "fp8")],
+         "a100": [("warp_mma", "f16")], "rtx4090": [("warp_mma", "fp8")]}
+REMOVABLE = ("copy_async tma warp_mma warpgroup_mma matrix_load matrix_store mbarrier "
+             "register_reallocation cluster elect dependent_launch lane_reduce cache_hint").split()
 NUMBERS = ["0", "1", "2", "3", "7", "31", "64", "100", "1000", "65537", "4294967295"]
 SPELLED = {"B": ["0 B", "1 B", "3 B", "16 B", "128 B", "6 KiB", "64 KiB", "100 KiB", "1 MiB", "3 GiB", "4000 GB"],
            "B/s": ["0 B/s", "1 B/s", "936 MB/s", "400 GB/s", "900 TB/s"],

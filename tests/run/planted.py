@@ -35,8 +35,8 @@ sources:
   planted: "a fault, to be noticed"
 families:
 {families}"""
-CORES = {"h100": {"product_warp": ["f16", "bf16", "tf32"], "product_group": ["f16", "bf16", "tf32", "fp8"]},
-         "a100": {"product_warp": ["f16", "bf16", "tf32"]}}
+CORES = {"h100": {"warp_mma": ["f16", "bf16", "tf32"], "warpgroup_mma": ["f16", "bf16", "tf32", "fp8"]},
+         "a100": {"warp_mma": ["f16", "bf16", "tf32"]}}
 
 
 # ---- graphs ----

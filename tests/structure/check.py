@@ -47,7 +47,7 @@ ALLOWED = {
 
 GPU_NAMES = re.compile(r"(?<![a-z0-9])(a100|a800|h100|h800|h200|h20|l40s?|b200|gb200|rtx ?\d+|hopper|ampere|lovelace|"
                        r"blackwell|volta|turing|sm_?\d\d+a?|compute_\d+)(?![a-z0-9])", re.IGNORECASE)
-MNEMONICS = re.compile(r"\b(cp\.async|mma\.sync|wgmma|ldmatrix|stmatrix|mbarrier|setmaxnreg|bar\.sync|barrier\.sync|"
+MNEMONICS = re.compile(r"\b(cp\.async|mma\.sync|wgmma|ldmatrix|stmatrix|mbarrier\.(init|inval|arrive|expect_tx|complete_tx|test_wait|try_wait)|setmaxnreg|bar\.sync|barrier\.sync|"
                        r"griddepcontrol|elect\.sync|shfl\.sync|redux\.sync|vote\.sync|prefetch\.tensormap|mapa|"
                        r"(ld|st|atom|red)\.(global|shared|param|local)|fma\.r[nz]|cvt\.r[nzmp]|cvta\.|setp\.|selp\.|"
                        r"mov\.[bus]\d+|mul\.(lo|wide|hi)|mad\.lo|ex2\.approx|lg2\.approx|rcp\.approx|fence\.proxy)")

@@ -50,7 +50,7 @@ static void test_limits_and_facts(void **state)
   assert_true(gpu->memory_bandwidth == 3.35e12);
   assert_true(gpu_fact(gpu, "limits.shared_per_block") == 232448);
   assert_true(gpu_fact(gpu, "latency.shared_load") == 29);
-  assert_true(gpu_fact(gpu, "latency.copy_tensor") == gpu_fact(gpu, "copy_tensor.latency"));
+  assert_true(gpu_fact(gpu, "latency.tma") == gpu_fact(gpu, "tma.latency"));
   assert_true(gpu_fact(gpu, "copy_async.alignment") == 16);
   assert_true(gpu_fact(gpu, "peaks.bf16") == 989.4e12);
   assert_false(fact_known(gpu_fact(gpu, "latency.vote")));
@@ -59,7 +59,7 @@ static void test_limits_and_facts(void **state)
   assert_true(gpu_lists(gpu, "cache_hint.policies", "evict_first"));
   assert_false(gpu_lists(gpu, "cache_hint.policies", "evict_second"));
   unsigned n;
-  const double *swizzles = gpu_numbers(gpu, "copy_tensor.swizzles", &n);
+  const double *swizzles = gpu_numbers(gpu, "tma.swizzles", &n);
   assert_int_equal(n, 3);
   assert_true(swizzles[2] == 128);
 }
@@ -68,11 +68,11 @@ static void test_families(void **state)
 {
   g_autoptr(Gpu) older = load("a100");
   g_autoptr(Gpu) newer = load("h800");
-  static const char *const both[] = {"copy_plain",  "copy_async",  "product_fma", "product_warp",
+  static const char *const both[] = {"copy_plain",  "copy_async",  "thread_fma", "warp_mma",
                                      "matrix_load", "lane_reduce", "cache_hint"};
-  static const char *const only_newer[] = {"copy_tensor",       "product_group",   "matrix_store",
-                                           "memory_barrier",    "cluster",         "elect",
-                                           "register_handover", "dependent_launch"};
+  static const char *const only_newer[] = {
+      "tma",     "warpgroup_mma", "matrix_store",          "mbarrier",
+      "cluster", "elect",         "register_reallocation", "dependent_launch"};
   for (unsigned i = 0; i < G_N_ELEMENTS(both); i++)
     assert_true(gpu_has(older, both[i]) && gpu_has(newer, both[i]));
   for (unsigned i = 0; i < G_N_ELEMENTS(only_newer); i++)
@@ -86,7 +86,7 @@ static void test_families(void **state)
 static void test_products(void **state)
 {
   g_autoptr(Gpu) gpu = load("h100");
-  const GpuProduct *product = gpu_product(gpu, "product_group", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
+  const GpuProduct *product = gpu_product(gpu, "warpgroup_mma", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
   assert_int_equal(product->m, 64);
   assert_int_equal(product->k, 16);
   assert_int_equal(product->n_count, 32);
@@ -97,15 +97,15 @@ static void test_products(void **state)
   assert_true(product->a_transposed && product->b_transposed);
   assert_string_equal(product->layout_acc, "group.d");
   assert_true(product->flop_per_clock_per_sm == 4096);
-  product = gpu_product(gpu, "product_group", NUMBER_S8, NUMBER_S8, NUMBER_S32);
+  product = gpu_product(gpu, "warpgroup_mma", NUMBER_S8, NUMBER_S8, NUMBER_S32);
   assert_int_equal(product->n_count, 3 + 15);
   assert_int_equal(product->n[3], 32);
   assert_int_equal(product->n[4], 48);
   assert_false(product->a_transposed);
-  assert_non_null(gpu_product(gpu, "product_group", NUMBER_E4M3, NUMBER_E5M2, NUMBER_F32));
-  assert_null(gpu_product(gpu, "product_group", NUMBER_S8, NUMBER_U8, NUMBER_S32));
-  assert_null(gpu_product(gpu, "product_warp", NUMBER_E4M3, NUMBER_E4M3, NUMBER_F32));
-  product = gpu_product(gpu, "product_warp", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
+  assert_non_null(gpu_product(gpu, "warpgroup_mma", NUMBER_E4M3, NUMBER_E5M2, NUMBER_F32));
+  assert_null(gpu_product(gpu, "warpgroup_mma", NUMBER_S8, NUMBER_U8, NUMBER_S32));
+  assert_null(gpu_product(gpu, "warp_mma", NUMBER_E4M3, NUMBER_E4M3, NUMBER_F32));
+  product = gpu_product(gpu, "warp_mma", NUMBER_BF16, NUMBER_BF16, NUMBER_F32);
   assert_true(product->a_from_registers && !product->a_from_shared);
   assert_true(product->accumulator_bits == 25);
   assert_string_equal(product->accumulator_rounding, "truncate");
@@ -140,16 +140,16 @@ static void test_overlay(void **state)
             "limits: {cluster_max: 1, cluster_portable: 1}\npeaks: null\n"
             "chip: {sm_count: 100, clusters_of_2: null, clusters_of_3: null, clusters_of_4: null,\n"
             "       clusters_of_5: null, clusters_of_6: null, clusters_of_7: null, clusters_of_8: null}\n"
-            "families: {product_group: null, copy_tensor: null, register_handover: null,\n"
-            "           cluster: null, memory_barrier: null, matrix_store: null, elect: null,\n"
+            "families: {warpgroup_mma: null, tma: null, register_reallocation: null,\n"
+            "           cluster: null, mbarrier: null, matrix_store: null, elect: null,\n"
             "           dependent_launch: null}\n",
             &error);
   assert_null(error);
   assert_int_equal(gpu->sm_count, 100);
-  assert_false(gpu_has(gpu, "product_group"));
-  assert_true(gpu_has(gpu, "product_warp"));
+  assert_false(gpu_has(gpu, "warpgroup_mma"));
+  assert_true(gpu_has(gpu, "warp_mma"));
   assert_string_equal(gpu->product, "H100 SXM5 80 GB"); /* unless it says otherwise */
-  assert_null(gpu_product(gpu, "product_group", NUMBER_BF16, NUMBER_BF16, NUMBER_F32));
+  assert_null(gpu_product(gpu, "warpgroup_mma", NUMBER_BF16, NUMBER_BF16, NUMBER_F32));
 }
 
 /* The hash is over what is so: not over sources, comments, the order of keys or the name. */

@@ -145,7 +145,7 @@ static void test_bounded(void **state)
   product_clear(&p);
 }
 
-/* Few rows keep exchanged operands, which read the large one once. */
+/* Few rows keep swapped operands (swap-AB), which read the large one once. */
 static void test_few_rows(void **state)
 {
   Product p = product(65536, 4096, 4096);

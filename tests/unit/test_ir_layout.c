@@ -51,7 +51,7 @@ static void expect_cover(const Layout *layout, unsigned copies)
     assert_int_equal(seen[i], copies);
 }
 
-/* ---- Group products ---- */
+/* ---- warpgroup MMAs ---- */
 
 static void test_group_d(void **state)
 {
@@ -178,7 +178,7 @@ static void test_group_d_packs_to_a(void **state)
       layout_equal(layout_group_d(arena, 64, 128, 1), layout_group_a(arena, NUMBER_E4M3, 64, 128, 1)));
 }
 
-/* ---- Warp products ---- */
+/* ---- warp MMAs ---- */
 
 static void check_mma_a(Arena *arena, unsigned bytes, unsigned atoms, unsigned steps, unsigned wm,
                         unsigned wn)

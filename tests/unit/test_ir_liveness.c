@@ -85,7 +85,7 @@ static void test_loops(void **state)
          "for %i in 0 .. %n {\n"
          "  %v: f32 = load_global %x\n"
          "  store_global %x + 4 <- %v\n"
-         "  product_group %s += %d * %d shape [64, 64, 16] types [bf16, bf16, f32] accumulate 0\n"
+         "  warpgroup_mma %s += %d * %d shape [64, 64, 16] types [bf16, bf16, f32] accumulate 0\n"
          "  store_global %x <- %s[31]\n"
          "}\n",
          35, 0);

@@ -107,7 +107,7 @@ static char *staged_text(const Gpu *gpu, const Mechanism *rows)
     fail_msg("%s\n%s", message, now);
   }
   assert_int_equal(module->level, IR_STAGED);
-  assert_has(remarks->str, "products: pair, from shared memory filled by tensor copies");
+  assert_has(remarks->str, "products: pair, from shared memory filled by TMA copies");
   return ir_print(module);
 }
 
@@ -163,7 +163,7 @@ static void test_refusals(void **state)
   (void)state;
   g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
   g_autofree Mechanism *rows = rows_with_pair(gpu);
-  static const char *const expected[] = {"tensor copies and pair products have no swizzle in common",
+  static const char *const expected[] = {"TMA copies and pair products have no swizzle in common",
                                          "the description lists no pair products",
                                          "need B contiguous along k", "no pair product takes these types"};
   GpuProduct other = pair_shape;
@@ -194,8 +194,8 @@ static void test_description_fills_rows(void **state)
   assert_int_equal(rows[MECHANISM_PRODUCT_GROUP].warps, 4);
   assert_int_equal(rows[MECHANISM_PRODUCT_GROUP].b, IN_SHARED);
   assert_int_equal(rows[MECHANISM_PRODUCT_GROUP].swizzle_alignment,
-                   gpu_fact(gpu, "product_group.swizzle_alignment"));
-  assert_int_equal(rows[MECHANISM_FILL_TENSOR].box_max, gpu_fact(gpu, "copy_tensor.box_max"));
+                   gpu_fact(gpu, "warpgroup_mma.swizzle_alignment"));
+  assert_int_equal(rows[MECHANISM_FILL_TENSOR].box_max, gpu_fact(gpu, "tma.box_max"));
   assert_int_equal(rows[MECHANISM_FILL_ASYNC].sizes, 4 | 8 | 16);
   assert_int_equal(mechanism_size(&rows[MECHANISM_FILL_ASYNC], 2), 0);
   mechanisms_read(older, rows);

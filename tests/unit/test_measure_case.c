@@ -162,11 +162,11 @@ static void finds_roofs(void **state)
   g_autoptr(BenchCase) c = make_case(product, product_dims, NULL);
   BenchCeilings ceilings = {.read = 334e6}; /* its 334 bytes take a microsecond */
   assert_true(fabs(bench_roof(&ceilings, c) - 4) < 1e-9);
-  ceilings.product_warp[NUMBER_BF16] = 770e6;
+  ceilings.warp_mma[NUMBER_BF16] = 770e6;
   assert_true(fabs(bench_roof(&ceilings, c) - 4) < 1e-9);
-  ceilings.product_warp[NUMBER_BF16] = 77e6;
+  ceilings.warp_mma[NUMBER_BF16] = 77e6;
   assert_true(fabs(bench_roof(&ceilings, c) - 13) < 1e-9);
-  ceilings.product_group[NUMBER_BF16] = 154e6;
+  ceilings.warpgroup_mma[NUMBER_BF16] = 154e6;
   assert_true(fabs(bench_roof(&ceilings, c) - 8) < 1e-9);
 }
 

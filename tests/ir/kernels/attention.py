@@ -23,7 +23,7 @@ def reference(q, k, v):
 
 random.seed(3)
 q, k, v = [[bf16(random.gauss(0, 1)) for _ in range(S * D)] for _ in range(3)]
-gpu, words = "h100", ["via tensor", "via group", "role @producer", "in group.a(2)"]
+gpu, words = "h100", ["via tma", "via warpgroup", "role @producer", "in group.a(2)"]
 with tempfile.TemporaryDirectory() as folder:
     kernel = Kernel(sys.argv[1], "attention", "attention", gpu, words, folder, 132)
     buffers = {"Q": ("bf16", q), "K": ("bf16", k), "V": ("bf16", v), "O": ("bf16", [0] * (S * D))}

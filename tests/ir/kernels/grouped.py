@@ -8,7 +8,7 @@ import tempfile
 from kernel import Kernel, bf16, close, number
 
 G, R, N, K, COUNTS, SENTINEL = 3, 160, 136, 72, [129, 0, 5], 0x4242
-WORDS = {"h100": ["via tensor", "via group", "role @producer"], "a100": ["via async", "via warp"]}
+WORDS = {"h100": ["via tma", "via warpgroup", "role @producer"], "a100": ["via async", "via warp"]}
 
 
 def compare(gpu, out, a, b):

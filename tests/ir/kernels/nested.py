@@ -22,7 +22,7 @@ def compare(gpu, out, q, k):
 
 random.seed(11)
 q, k = [[bf16(random.gauss(0, 1)) for _ in range(S * D)] for _ in range(2)]
-gpu, words = "h100", ["via tensor", "via group", "role @producer", "cursor @q", "cursor @k"]
+gpu, words = "h100", ["via tma", "via warpgroup", "role @producer", "cursor @q", "cursor @k"]
 with tempfile.TemporaryDirectory() as folder:
     kernel = Kernel(sys.argv[1], "nested", "qk", gpu, words, folder, 132)
     buffers = {"Q": ("bf16", q), "K": ("bf16", k), "O": ("bf16", [0] * (S * D))}

@@ -1,4 +1,4 @@
-// Asynchronous copies of CUDA C++: barriers, pipelines, bulk tensor copies, clusters; tensor maps made by the kernel.
+// Asynchronous copies of CUDA C++: barriers, pipelines, bulk TMA copies, clusters; tensor maps made by the kernel.
 // nvcc -ptx -arch=sm_90a -std=c++17 -o copies.ptx copies.cu       (13.0)
 #include <cooperative_groups.h>
 #include <cuda.h>

@@ -15,21 +15,21 @@
 #define fact_known(x) (!isnan(x))
 
 /* An instruction family: a mechanism the hardware offers. Names are ours, not PTX's:
- *   copy_plain         ordinary loads and stores through registers
- *   copy_async         global -> shared copies of 4/8/16 bytes per thread, completed by group
- *   tma        box copies by a tensor map; loads complete by bytes on a barrier, stores by group
- *   thread_fma        scalar fused multiply-add
- *   warp_mma       matrix product of one warp, operands in registers
- *   warpgroup_mma      matrix product of four warps, B (and A) in shared memory, asynchronous
- *   matrix_load        8x8 matrices shared -> registers (with a transposing form)
- *   matrix_store       8x8 matrices registers -> shared
- *   mbarrier     barrier in shared memory with arrival and byte counts and parity waits
+ *   copy_plain             ordinary loads and stores through registers
+ *   copy_async             global -> shared copies of 4/8/16 bytes per thread, completed by group
+ *   tma                    box copies by a tensor map; loads complete by bytes on a barrier, stores by group
+ *   thread_fma             scalar fused multiply-add
+ *   warp_mma               matrix product of one warp, operands in registers
+ *   warpgroup_mma          matrix product of four warps, B (and A) in shared memory, asynchronous
+ *   matrix_load            8x8 matrices shared -> registers (with a transposing form)
+ *   matrix_store           8x8 matrices registers -> shared
+ *   mbarrier               barrier in shared memory with arrival and byte counts and parity waits
  *   register_reallocation  registers move between warpgroups at run time
- *   cluster            blocks of one cluster are co-resident and reach each other's shared memory
- *   elect              one lane elected per warp
- *   dependent_launch   a kernel may start before its predecessor has ended
- *   lane_reduce        integer reduction across a warp in one instruction
- *   cache_hint         L2 eviction policies on memory instructions
+ *   cluster                blocks of one cluster are co-resident and reach each other's shared memory
+ *   elect                  one lane elected per warp
+ *   dependent_launch       a kernel may start before its predecessor has ended
+ *   lane_reduce            integer reduction across a warp in one instruction
+ *   cache_hint             L2 eviction policies on memory instructions
  * A family is available if the description lists it. */
 typedef struct GpuFamily GpuFamily;
 

@@ -180,7 +180,7 @@ static void test_refusals(void **state)
     g_autoptr(IrModule) module = read_text(tile_text);
     assert_true(run_to(module, gpu, rows, "choose_mechanisms", remarks, &error));
     assert_has(remarks->str, expected[i]);
-    assert_has(remarks->str, "products: group, from shared memory"); /* the next row */
+    assert_has(remarks->str, "products: warpgroup, from shared memory"); /* the next row */
   }
 }
 

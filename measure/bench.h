@@ -231,6 +231,9 @@ void bench_check_clear(BenchCheck *check);
 
 /* ---- ceilings ---- */
 
+/* Are the kernels that rates of products are measured with there? For tests: a bench needs a GPU. */
+bool bench_ceilings_have_kernels(GError **error);
+
 typedef struct BenchCeilings {
   double read, copy;                  /* bytes per second; copy: read + written */
   double warp_mma[NUMBER_TYPE_COUNT]; /* FLOP per second, 3 s sustained; 0: not measured */

@@ -1,4 +1,5 @@
 /* What the machine can do at most, measured in the same run. */
+#include "base/data.h"
 #include "measure/bench.h"
 #include <string.h>
 
@@ -85,6 +86,16 @@ static const LoopShape loop_shapes[] = {
     {"warp_mma.ptx", "warp_mma", 512, 2, 16 * 8 * 2.0 * 16 * 8},
     {"warpgroup_mma.ptx", "warpgroup_mma", 256, 1, 8 * 2.0 * 64 * 256},
 };
+
+bool bench_ceilings_have_kernels(GError **error)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(loop_shapes); i++) {
+    g_autofree char *path = g_build_filename("bench", "kernels", loop_shapes[i].file, NULL);
+    g_autoptr(Source) source = data_load(path, error);
+    if (!source) return false;
+  }
+  return true;
+}
 
 static bool measure_loop(BenchGpu *gpu, const LoopShape *shape, NumberType type, double seconds, double *rate,
                          GError **error)

@@ -217,7 +217,7 @@ static const GraphValueFormat format = {value_integer, value_number,    value_st
 /* ---- nodes ---- */
 
 /* Names of tensors; NULL after a fault. */
-static const GraphNameSpec *read_names(GraphBuilder *b, Node *list, unsigned *n, Mark *mark)
+static GraphNameSpec *read_names(GraphBuilder *b, Node *list, unsigned *n, Mark *mark)
 {
   if (!list || !text_is(b, list, NODE_SEQUENCE, "names of tensors")) return NULL;
   *mark = list->mark;
@@ -230,7 +230,7 @@ static const GraphNameSpec *read_names(GraphBuilder *b, Node *list, unsigned *n,
   return names;
 }
 
-static const GraphAttributeSpec *read_attributes(GraphBuilder *b, Node *mapping, GraphNodeSpec *spec)
+static GraphAttributeSpec *read_attributes(GraphBuilder *b, Node *mapping, GraphNodeSpec *spec)
 {
   spec->attributes_faulty = mapping && !text_is(b, mapping, NODE_MAPPING, "name: value");
   if (!mapping || spec->attributes_faulty) return NULL;
@@ -251,13 +251,15 @@ static void read_node(GraphBuilder *b, Node *node)
   if (op && text_string(b, op, &spec.op)) spec.op_mark = op->mark;
   if (domain && !text_string(b, domain, &spec.domain)) spec.op = NULL;
   if (name) text_string(b, name, &spec.name);
-  g_autofree const GraphNameSpec *inputs = spec.inputs =
+  g_autofree GraphNameSpec *inputs =
       read_names(b, require(b, node, "inputs"), &spec.n_inputs, &spec.inputs_mark);
-  g_autofree const GraphAttributeSpec *attributes = spec.attributes =
-      read_attributes(b, node_get(node, "attributes"), &spec);
-  g_autofree const GraphNameSpec *outputs = spec.outputs =
+  g_autofree GraphAttributeSpec *attributes = read_attributes(b, node_get(node, "attributes"), &spec);
+  g_autofree GraphNameSpec *outputs =
       read_names(b, require(b, node, "outputs"), &spec.n_outputs, &spec.outputs_mark);
   text_finish(b, node, known);
+  spec.inputs = inputs;
+  spec.attributes = attributes;
+  spec.outputs = outputs;
   graph_builder_close_node(b, &spec);
 }
 

@@ -417,9 +417,9 @@ bool kernel_write_gemm(KernelBuild *build)
   if (gemm->n_batch > 1) expand_batches(build);
   /* sums along k take the operand that they step along by vectors with k as the other one has it */
   const char *template = build->choice->template_name;
-  bool a_by_k = g_str_equal(template, "gemv_columns"),
-       b_by_n = g_str_equal(template, "gemv_rows") || g_str_equal(template, "gemv_few") ||
-                g_str_equal(template, "gemv_split");
+  bool a_by_k = g_str_equal(template, "gemv_columns"), b_by_n = g_str_equal(template, "gemv_rows") ||
+                                                                g_str_equal(template, "gemv_few") ||
+                                                                g_str_equal(template, "gemv_split");
   describe_operand(build, 0, op->inputs[gemm->a].tensor, gemm->a_batch, a_by_k ? gemm->a_k : gemm->a_m,
                    a_by_k ? gemm->a_m : gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,

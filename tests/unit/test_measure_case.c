@@ -198,6 +198,12 @@ static void judges_classes(void **state)
   json_decref(cases);
 }
 
+static void has_ceilings(void **state)
+{
+  GError *error = NULL;
+  if (!bench_ceilings_have_kernels(&error)) fail_msg("%s", error->message);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -210,6 +216,7 @@ int main(void)
       cmocka_unit_test(takes_medians_and_ratios),
       cmocka_unit_test(finds_roofs),
       cmocka_unit_test(judges_classes),
+      cmocka_unit_test(has_ceilings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

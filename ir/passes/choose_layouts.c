@@ -554,6 +554,21 @@ static void place_register_operand(Placement *placement, IrOp *mma)
   mma->operands[1] = ir_value(module, ir_result(convert, "fragments", type));
 }
 
+/* Arithmetic takes tiles of registers; what lies in a slot has no layout of theirs. */
+static bool check_operands(Placement *placement, const IrOp *op)
+{
+  for (unsigned i = 0; ir_op_is_elementwise(op->code) && i < op->n_operands; i++) {
+    const IrExpr *operand = op->operands[i];
+    if (operand->kind == EXPR_TRANSPOSED) operand = operand->items[0];
+    if (!ir_slot_of(placement->kernel, operand, NULL)) continue;
+    error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "slot-operand",
+              "load it in front of the product instead", "`%s` cannot read a slot yet: only products do",
+              ir_op_info(op->code)->name);
+    return false;
+  }
+  return true;
+}
+
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
@@ -566,6 +581,8 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
                          .error = error};
   if (!placement.kernel) return true;
   ir_region_visit(placement.kernel->body, collect, ops);
+  for (unsigned i = 0; i < ops->len; i++)
+    if (!check_operands(&placement, ops->pdata[i])) return false;
   place_channels(&placement);
   placement.alternate = takes_turns(&placement);
   for (unsigned i = 0; i < ops->len; i++) {

@@ -13,5 +13,4 @@ typedef struct Backend {
   char *(*emit)(const IrModule *module, const Gpu *gpu, GError **error);
 } Backend;
 
-extern const Backend backends[];               /* ended by a NULL name; the first is the default */
-const Backend *backend_find(const char *name); /* NULL if there is none of that name */
+extern const Backend backends[]; /* ended by a NULL name; the first is the default */

@@ -1,4 +1,5 @@
 #include "runtime/cuda.h"
+#include "plan/tensor_map.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -133,36 +134,6 @@ char *figures_target(const DeviceFigures *figures, const char *target, GError **
 
 /* ---- launches ---- */
 
-/* The driver's code of an element type; what has none of its own is moved as bits of its size. */
-static int map_type(NumberType type)
-{
-  switch (type) {
-  case NUMBER_F64: return 8;
-  case NUMBER_F32: return 7;
-  case NUMBER_TF32: return 11;
-  case NUMBER_F16: return 6;
-  case NUMBER_BF16: return 9;
-  case NUMBER_S32: return 3;
-  case NUMBER_S64: return 5;
-  default: break;
-  }
-  switch (number_bits(type)) {
-  case 8: return 0;
-  case 16: return 1;
-  case 32: return 2;
-  default: return 4;
-  }
-}
-
-/* Position among the powers of two that a field of the map takes: 0 for none. */
-static int map_code(unsigned bytes, unsigned first)
-{
-  int code = 0;
-  for (; bytes >= first; bytes /= 2)
-    code++;
-  return code;
-}
-
 bool driver_encode(const Driver *driver, const char *name, const DeviceBox *box, DeviceTensorMap *map,
                    GError **error)
 {
@@ -174,9 +145,10 @@ bool driver_encode(const Driver *driver, const char *name, const DeviceBox *box,
               "the CUDA driver has no cuTensorMapEncodeTiled");
     return false;
   }
-  int status = driver->encode(map, map_type(box->element), box->rank, (void *)(uintptr_t)box->address,
-                              box->dims, box->strides, box->box, steps, map_code(box->interleave, 16),
-                              map_code(box->swizzle, 32), map_code(box->l2_promotion, 64), box->fill_nan);
+  int status =
+      driver->encode(map, plan_map_type(box->element), box->rank, (void *)(uintptr_t)box->address, box->dims,
+                     box->strides, box->box, steps, plan_map_code(box->interleave, 16),
+                     plan_map_code(box->swizzle, 32), plan_map_code(box->l2_promotion, 64), box->fill_nan);
   if (status == DRIVER_SUCCESS) return true;
   g_autoptr(GString) text = g_string_new(NULL);
   g_string_append_printf(text, "the driver refuses tensor map %s: %s, address %#" G_GINT64_MODIFIER "x", name,

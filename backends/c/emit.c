@@ -1,5 +1,6 @@
 #include "backends/c/emit.h"
 #include "base/version.h"
+#include "plan/tensor_map.h"
 #include <string.h>
 
 /* ---- names ---- */
@@ -382,36 +383,6 @@ static void put_cubin(Emitter *emitter, unsigned index, GBytes *cubin)
 
 /* ---- source: one launch ---- */
 
-/* CUtensorMapDataType by number type; what has no entry of its own is moved as bits of its size. */
-static int map_type(NumberType type)
-{
-  switch (type) {
-  case NUMBER_F64: return 8;
-  case NUMBER_F32: return 7;
-  case NUMBER_TF32: return 11;
-  case NUMBER_F16: return 6;
-  case NUMBER_BF16: return 9;
-  case NUMBER_S32: return 3;
-  case NUMBER_S64: return 5;
-  default: break;
-  }
-  switch (number_bits(type)) {
-  case 8: return 0;
-  case 16: return 1;
-  case 32: return 2;
-  default: return 4;
-  }
-}
-
-/* Position among the powers of two that a field of the map takes: 0 for none. */
-static int map_code(unsigned bytes, unsigned first)
-{
-  int code = 0;
-  for (; bytes >= first; bytes /= 2)
-    code++;
-  return code;
-}
-
 static void put_list(Emitter *emitter, const char *declaration, unsigned n, const Symbolic *const *values,
                      const char *cast)
 {
@@ -441,8 +412,8 @@ static void put_tensor_map(Emitter *emitter, unsigned i, const PlanArgument *arg
       "(void *)(uintptr_t)(%s),\n                                  dims_%u, strides_%u, box_%u, steps_%u, "
       "%d, %d, %d, %d);\n"
       "  if (status) return status;\n",
-      i, i, map_type(map->element), map->rank, base, i, i, i, i, (int)map->interleave,
-      map_code(map->swizzle, 32), map_code(map->l2_promotion, 64), (int)map->fill);
+      i, i, plan_map_type(map->element), map->rank, base, i, i, i, i, (int)map->interleave,
+      plan_map_code(map->swizzle, 32), plan_map_code(map->l2_promotion, 64), (int)map->fill);
 }
 
 static const char *scalar_type(NumberType type)

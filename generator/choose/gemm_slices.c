@@ -54,7 +54,9 @@ static const unsigned numbers[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 22, 33, 44, 
 #define LEAST      4
 #define LEAST_THIN 9
 /* k steps of a slice: leaving and finding the sums takes as long as a dozen. */
-#define LEAST_STEPS      16
+#define LEAST_STEPS 16
+/* A thread with 128 sums has no registers for parts of other slices beside another tensor's tile (found with ptxas). */
+#define SLICED_AREA      (256 * 128)
 #define LEAST_THIN_STEPS 4
 /* Tiles, (rows, columns, clusters below one another, beside one another) */
 static const unsigned rows[] = {64, 128, 192, 256}, thin_columns[] = {8, 16, 32};
@@ -77,6 +79,7 @@ static void append_numbers(const Chooser *chooser, GArray *list, GemmCandidate t
 {
   bool thin = gemm_candidate_is_thin(&tile);
   unsigned tried = 0, least = thin ? LEAST_THIN : LEAST;
+  if (tile.bm * tile.bn >= SLICED_AREA && chooser->op->n_inputs > 2) return;
   double tiles = gemm_candidate_tiles(chooser, &tile, m);
   if (tiles * least > chooser->gpu->sm_count) return;
   int64_t steps = choose_typical(chooser, chooser->op->gemm.k) / gemm_candidate(chooser, tile, true).bk;

@@ -96,9 +96,11 @@ void decode_fence(Decoder *d, int argument);
 void decode_copy(Decoder *d, int argument);
 void decode_copy_group(Decoder *d, int operation);
 void decode_copy_arrive(Decoder *d, int argument);
+/* exec_bulk.c */
 void decode_bulk(Decoder *d, int is_reduction);
 void decode_bulk_tensor(Decoder *d, int is_reduction);
 void decode_bulk_group(Decoder *d, int operation);
+/* exec_store_async.c */
 void decode_store_async(Decoder *d, int is_reduction);
 
 /* exec_video.c */

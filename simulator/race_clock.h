@@ -81,6 +81,30 @@ static inline unsigned global_fence(const Clocks *k, unsigned warp)
   return 2 * k->n + warp;
 }
 
+static inline unsigned mbarrier_agent(const Clocks *k, const Block *b, const Mbarrier *m)
+{
+  return 4 * k->warps + b->rank * BLOCK_OBJECTS + m->index % BLOCK_OBJECTS;
+}
+
+static inline Clock *barrier_clock(Clocks *k, const Block *block, unsigned id)
+{
+  return (Clock *)(k->barrier + ((size_t)block->rank * 16 + id) * k->stride);
+}
+
+/* m->check: clock being gathered, then the clock of the phase completed last */
+static inline Clock *mbarrier_clock(const Clocks *k, const Mbarrier *m, bool completed)
+{
+  return (Clock *)((uint8_t *)m->check + (completed ? k->stride : 0));
+}
+
+/* The end of block `b` must come after what `agent` did at `clock`. */
+static inline void note_remote(Clocks *k, const Block *b, unsigned agent, uint32_t clock, uint16_t pc)
+{
+  size_t i = (size_t)b->rank * k->n + agent;
+  k->remote[i] = MAX(k->remote[i], clock);
+  k->remote_pc[i] = pc;
+}
+
 /* race.c */
 void clock_join(const Clocks *k, Clock *into, const Clock *from);
 Clock *clock_new(const Clocks *k);

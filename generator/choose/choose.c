@@ -5,11 +5,11 @@
 
 /* Two products have a template of their own for swapped operands (swap-AB): a tile that is asked for with these is
  * not meant for the other one. */
-static bool means_another(const Chooser *chooser, const Choice *choice)
+static bool means_another(const Problem *problem, const Choice *choice)
 {
   unsigned swapped = 0;
-  choose_forced(chooser, "swapped", &swapped);
-  bool dual = chooser->op->kind == FUSED_GEMM && chooser->op->gemm.dual;
+  choose_forced(problem, "swapped", &swapped);
+  bool dual = problem->op->kind == FUSED_GEMM && problem->op->gemm.dual;
   return dual && swapped && !choice_int(choice, "swapped", 0);
 }
 
@@ -17,15 +17,16 @@ static bool means_another(const Chooser *chooser, const Choice *choice)
 static void note_forced(Chooser *chooser, const Choice *choice, const char *name, const char *value)
 {
   for (const Choice *other = chooser->variants; other < choice; other++)
-    if (!means_another(chooser, other) && choice_parameter(other, name)) return;
+    if (!means_another(chooser->problem, other) && choice_parameter(other, name)) return;
   choose_note(chooser, "%s = %s by --set", name, value);
 }
 
 /* --set name=value: overrides a template parameter in every variant that has it. */
 static void apply_sets(Chooser *chooser, Choice *choice)
 {
-  if (means_another(chooser, choice)) return;
-  for (const char *const *set = chooser->options ? chooser->options->sets : NULL; set && *set; set++) {
+  if (means_another(chooser->problem, choice)) return;
+  for (const char *const *set = chooser->problem->options ? chooser->problem->options->sets : NULL;
+       set && *set; set++) {
     const char *equals = strchr(*set, '=');
     if (!equals) continue;
     for (unsigned i = 0; i < choice->n_parameters; i++) {
@@ -35,33 +36,34 @@ static void apply_sets(Chooser *chooser, Choice *choice)
         continue;
       parameter->integer = strtoll(equals + 1, NULL, 10);
       parameter->number = strtod(equals + 1, NULL);
-      parameter->text = arena_strdup(chooser->arena, equals + 1);
-      if (chooser->options->set_used) chooser->options->set_used[set - chooser->options->sets] = true;
+      parameter->text = arena_strdup(chooser->problem->arena, equals + 1);
+      if (chooser->problem->options->set_used)
+        chooser->problem->options->set_used[set - chooser->problem->options->sets] = true;
       note_forced(chooser, choice, parameter->name, equals + 1);
     }
   }
 }
 
 /* Whoever asks for streams need not know what excludes them; who asks for both is told by the passes. */
-static void make_room_for_streams(Chooser *chooser, Choice *choice)
+static void make_room_for_streams(const Problem *problem, Choice *choice)
 {
   static const char *const others[] = {"alternate", "cluster", "across", "split"};
   const ChoiceParameter *stream = choice_parameter(choice, "stream");
   if (!stream || stream->integer <= 1) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
     ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);
-    if (other && !choose_forced(chooser, others[i], NULL)) other->integer = 1;
+    if (other && !choose_forced(problem, others[i], NULL)) other->integer = 1;
   }
 }
 
 /* What people are shown is what is generated. */
-static void describe_forced(Chooser *chooser, Choice *choice)
+static void describe_forced(const Problem *problem, Choice *choice)
 {
   const ChoiceParameter *bm = choice_parameter(choice, "bm"), *bn = choice_parameter(choice, "bn"),
                         *bk = choice_parameter(choice, "bk"), *stages = choice_parameter(choice, "stages");
-  if (!chooser->options || !chooser->options->sets || !*chooser->options->sets || !bm || !bn || !bk) return;
+  if (!problem->options || !problem->options->sets || !*problem->options->sets || !bm || !bn || !bk) return;
   bool swapped = choice_int(choice, "swapped", 0) != 0;
-  choice->tile_text = arena_printf(chooser->arena, "%dx%dx%d", (int)(swapped ? bn : bm)->integer,
+  choice->tile_text = arena_printf(problem->arena, "%dx%dx%d", (int)(swapped ? bn : bm)->integer,
                                    (int)(swapped ? bm : bn)->integer, (int)bk->integer);
   choice->suffix = choice->tile_text;
   if (stages) choice->stages = (unsigned)stages->integer;
@@ -78,9 +80,9 @@ static bool converts_small_floats(const Gpu *gpu)
 /* Copies of 8-bit floats need nothing; all else converts them. */
 static bool check_small_floats(Chooser *chooser)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = chooser->problem->op;
   bool copies = op->kind == FUSED_ELEMENTWISE && !op->n_steps, small = false;
-  if (copies || converts_small_floats(chooser->gpu)) return true;
+  if (copies || converts_small_floats(chooser->problem->gpu)) return true;
   const GraphTensor *culprit = NULL;
   for (unsigned i = 0; i < op->n_inputs + op->n_outputs && !small; i++) {
     culprit = i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
@@ -94,8 +96,8 @@ static bool check_small_floats(Chooser *chooser)
       chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
       "conversions come with products of 8-bit floats: if the GPU has them, list their shapes; else convert "
       "to f16 or bf16 beforehand, or use s8",
-      "%s's description lists no conversion of %s, the type of `%s` (%s)", chooser->gpu->name,
-      number_name(culprit->type), culprit->name, chooser->gpu->file);
+      "%s's description lists no conversion of %s, the type of `%s` (%s)", chooser->problem->gpu->name,
+      number_name(culprit->type), culprit->name, chooser->problem->gpu->file);
   return false;
 }
 
@@ -109,16 +111,14 @@ bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
   if (!check_small_floats(chooser)) return false;
-  if (chooser->op->kind == FUSED_GEMM && !fused_is_reduced(chooser->op))
-    chooser->turned = fused_gemm_transposed(chooser->arena, chooser->op);
-  if (!choosers[chooser->op->kind](chooser)) return false;
+  if (!choosers[chooser->problem->op->kind](chooser)) return false;
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
-    g_assert(family_has_template(family_of(chooser->op->kind), choice->template_name));
+    g_assert(family_has_template(family_of(chooser->problem->op->kind), choice->template_name));
     apply_sets(chooser, choice);
-    make_room_for_streams(chooser, choice);
-    if (chooser->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;
-    describe_forced(chooser, choice);
+    make_room_for_streams(chooser->problem, choice);
+    if (chooser->problem->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;
+    describe_forced(chooser->problem, choice);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */
   }
   choose_shared_kernels(chooser);

@@ -18,12 +18,12 @@ typedef struct Dots {
   double clocks;
 } Dots;
 
-static CostDots shape_of(const Chooser *chooser, const FusedGemm *gemm, int64_t m, const Dots *dots)
+static CostDots shape_of(const Problem *problem, const FusedGemm *gemm, int64_t m, const Dots *dots)
 {
-  int64_t n = MAX(1, choose_typical(chooser, gemm->n));
+  int64_t n = MAX(1, choose_typical(problem, gemm->n));
   return (CostDots){.rows = dots->wide ? n : m,
                     .columns = dots->wide ? m : n,
-                    .k = MAX(1, choose_typical(chooser, gemm->k)),
+                    .k = MAX(1, choose_typical(problem, gemm->k)),
                     .bytes = number_bytes(gemm->a_type),
                     .vector = dots->vector,
                     .threads = dots->threads,
@@ -35,9 +35,9 @@ static CostDots shape_of(const Chooser *chooser, const FusedGemm *gemm, int64_t 
 
 /* The cheapest; false: there are too many results, rows of an operand across k that other blocks would read
  * all of, or k is not known. */
-static bool best_dots(const Chooser *chooser, const FusedGemm *gemm, int64_t m, unsigned vector, Dots *best)
+static bool best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m, unsigned vector, Dots *best)
 {
-  const Gpu *gpu = chooser->gpu;
+  const Gpu *gpu = problem->gpu;
   int64_t n, k;
   if (!symbolic_is_constant(gemm->n, &n) || !symbolic_is_constant(gemm->k, &k) || n < 1 || k < 1)
     return false;
@@ -53,7 +53,7 @@ static bool best_dots(const Chooser *chooser, const FusedGemm *gemm, int64_t m, 
         dots.bm = heights[h];
         if (dots.split > 1 && (!gpu_has(gpu, "cluster") || dots.split > gpu->cluster_portable)) continue;
         if (dots.bm > (dots.wide ? n : m) || dots.threads > gpu->threads_per_block) continue;
-        CostDots shape = shape_of(chooser, gemm, m, &dots);
+        CostDots shape = shape_of(problem, gemm, m, &dots);
         dots.deep = cost_dots_deep(gpu->model, &shape);
         dots.clocks = cost_dots(gpu, &shape);
         if (best->clocks < 0 || dots.clocks < best->clocks) *best = dots;
@@ -61,29 +61,29 @@ static bool best_dots(const Chooser *chooser, const FusedGemm *gemm, int64_t m, 
   return best->clocks >= 0;
 }
 
-double choose_dots_clocks(const Chooser *chooser, int64_t m, unsigned vector)
+double choose_dots_clocks(const Problem *problem, int64_t m, unsigned vector)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   Dots best;
   if (gemm->a_m_major || gemm->b_n_major) vector = 1;
-  return best_dots(chooser, gemm, m, vector, &best) ? best.clocks : -1;
+  return best_dots(problem, gemm, m, vector, &best) ? best.clocks : -1;
 }
 
 /* Vectors of 16 bytes where strides allow it and a guard can ask for the rest. */
-static bool require_vector(Chooser *chooser, Choice *choice, const FusedOperator *op, unsigned vector)
+static bool require_vector(const Problem *problem, Choice *choice, const FusedOperator *op, unsigned vector)
 {
   const FusedGemm *gemm = &op->gemm;
   unsigned bytes = vector * number_bytes(gemm->a_type);
-  return choose_require_align(chooser, choice, op->inputs[gemm->a].tensor, bytes) &&
-         choose_require_align(chooser, choice, op->inputs[gemm->b].tensor, bytes);
+  return choose_require_align(problem, choice, op->inputs[gemm->a].tensor, bytes) &&
+         choose_require_align(problem, choice, op->inputs[gemm->b].tensor, bytes);
 }
 
 static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, int64_t rows, const Dots *dots)
 {
   const FusedGemm *gemm = &direct->gemm;
   Choice *choice = choose_open(chooser, "gemv_split");
-  if (!choose_require_at_most(chooser, choice, gemm->m, rows)) return false;
-  if (!odd && !require_vector(chooser, choice, direct, dots->vector)) return false;
+  if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return false;
+  if (!odd && !require_vector(chooser->problem, choice, direct, dots->vector)) return false;
   unsigned depth = dots->threads * dots->vector;
   if (odd) choice->direct = direct;
   choice_set_name(choice, "ta", number_name(dots->wide ? gemm->b_type : gemm->a_type));
@@ -98,9 +98,9 @@ static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, in
   choice_set_own(choice, "swapped", dots->wide);
   choice->alone = true;
   choice->stages = 1;
-  choice->tile_text =
-      arena_printf(chooser->arena, "%ux%ux%u", dots->wide ? 1 : dots->bm, dots->wide ? dots->bm : 1, depth);
-  choice->suffix = arena_printf(chooser->arena, "%s_split%u_sums", choice->tile_text, dots->split);
+  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", dots->wide ? 1 : dots->bm,
+                                   dots->wide ? dots->bm : 1, depth);
+  choice->suffix = arena_printf(chooser->problem->arena, "%s_split%u_sums", choice->tile_text, dots->split);
   chooser->n++;
   return true;
 }
@@ -108,24 +108,24 @@ static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, in
 void choose_dots(Chooser *chooser)
 {
   bool odd = false;
-  const FusedOperator *direct = choose_direct(chooser, &odd);
+  const FusedOperator *direct = choose_direct(chooser->problem, &odd);
   if (!direct) return;
   const FusedGemm *gemm = &direct->gemm;
-  int64_t most = choose_maximum(chooser, gemm->m);
+  int64_t most = choose_maximum(chooser->problem, gemm->m);
   bool across = gemm->a_m_major || gemm->b_n_major;
   unsigned element = number_bytes(gemm->a_type),
-           vector = odd || across ? choose_direct_vector(chooser, direct) : 16 / element;
+           vector = odd || across ? choose_direct_vector(chooser->problem, direct) : 16 / element;
   for (unsigned i = 0; i < G_N_ELEMENTS(row_limits); i++) {
     int64_t rows = MIN(most, row_limits[i]);
     Dots dots;
     if (symbolic_is_constant(gemm->m, NULL) && rows < most) continue;
-    if (!best_dots(chooser, gemm, rows, vector, &dots)) return;
-    double others = choose_others_clocks(chooser, rows, odd, vector * element);
-    double warps = odd ? choose_sums_clocks(chooser, direct, rows) : -1;
+    if (!best_dots(chooser->problem, gemm, rows, vector, &dots)) return;
+    double others = choose_others_clocks(chooser->problem, rows, odd, vector * element);
+    double warps = odd ? choose_sums_clocks(chooser->problem, direct, rows) : -1;
     if (warps >= 0 && (others < 0 || warps < others)) others = warps;
     choose_note(chooser, "M = %-6d a sum for each result: %.0f clocks, else %.0f", (int)rows, dots.clocks,
                 others);
-    if (others >= 0 && chooser->gpu->model->dots_worth * others < dots.clocks) return;
+    if (others >= 0 && chooser->problem->gpu->model->dots_worth * others < dots.clocks) return;
     if (!add_dots(chooser, direct, odd, row_limits[i], &dots) || rows == most) return;
   }
 }

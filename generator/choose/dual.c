@@ -1,11 +1,12 @@
 /* Two products of one A: one kernel or two? */
+#include "generator/choose/choose.h"
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_rules.h"
 
 /* The cheapest tile's clocks for m rows, or a negative number if there is none. */
-static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bounded)
+static double best_clocks(const Problem *problem, bool group, int64_t m, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  g_autoptr(GArray) list = gemm_candidates(problem, group, m, bounded);
   double best = -1;
   for (unsigned i = 0; i < list->len; i++) {
     double total = g_array_index(list, PricedCandidate, i).cost.total;
@@ -15,34 +16,32 @@ static double best_clocks(const Chooser *chooser, bool group, int64_t m, bool bo
 }
 
 /* true if one kernel is better; false too where no matrix product of the GPU takes the types. */
-static bool dual_pays(const Chooser *chooser, const char **why)
+static bool dual_pays(const Problem *problem, const char **why)
 {
-  const FusedOperator *op = chooser->op;
-  bool group = gemm_group_possible(chooser);
-  if (!group && !gemm_warp_possible(chooser)) {
+  const FusedOperator *op = problem->op;
+  bool group = gemm_group_possible(problem);
+  if (!group && !gemm_warp_possible(problem)) {
     *why = "no matrix product that the description lists takes their types";
     return false;
   }
-  Chooser *both = g_memdup2(chooser, sizeof *chooser);
-  both->turned = fused_is_reduced(op) ? NULL : fused_gemm_transposed(chooser->arena, op);
-  int64_t m = MIN(choose_typical(chooser, op->gemm.m), choose_maximum(chooser, op->gemm.m));
+  Problem both = *problem;
+  both.turned = fused_is_reduced(op) ? NULL : fused_gemm_transposed(problem->arena, op);
+  int64_t m = MIN(choose_typical(problem, op->gemm.m), choose_maximum(problem, op->gemm.m));
   FusedOperator one_product = *op;
   one_product.gemm.dual = false;
-  Chooser *single = g_memdup2(chooser, sizeof *chooser);
-  single->op = &one_product;
-  single->turned = fused_gemm_transposed(chooser->arena, &one_product);
-  bool bounded = choose_maximum(chooser, op->gemm.m) <= m;
-  double together = best_clocks(both, group, m, bounded);
-  double apart = 2 * best_clocks(single, group, m, bounded) + chooser->gpu->model->next_kernel;
-  g_free(single);
-  g_free(both);
+  Problem single = *problem;
+  single.op = &one_product;
+  single.turned = fused_gemm_transposed(problem->arena, &one_product);
+  bool bounded = choose_maximum(problem, op->gemm.m) <= m;
+  double together = best_clocks(&both, group, m, bounded);
+  double apart = 2 * best_clocks(&single, group, m, bounded) + problem->gpu->model->next_kernel;
   if (together < 0) {
     *why = "no tile holds a half of each";
     return false;
   }
-  *why = arena_printf(chooser->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
+  *why = arena_printf(problem->arena, "at M = %d about %.0f clocks, as two %.0f", (int)m, together, apart);
   /* Where the model saw a tie, one took 1 / 1.05 to 1 / 1.14 of the time of two. */
-  return together <= apart * chooser->gpu->model->worth_two;
+  return together <= apart * problem->gpu->model->worth_two;
 }
 
 typedef struct {
@@ -51,14 +50,19 @@ typedef struct {
   const CompileOptions *options;
 } Target;
 
+/* The problem of an operator whose transpose nobody has asked for. */
+static Problem as_it_lies(const FusedOperator *op, const Target *target, Arena *arena)
+{
+  return (Problem){
+      .op = op, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
+}
+
 /* FusionOptions.accept_dual */
 static bool accept_dual(const FusedOperator *fused, Arena *arena, const char **why, void *data)
 {
   const Target *target = data;
-  g_autofree Chooser *chooser = g_new0(Chooser, 1);
-  *chooser = (Chooser){
-      .op = fused, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
-  return dual_pays(chooser, why);
+  const Problem problem = as_it_lies(fused, target, arena);
+  return dual_pays(&problem, why);
 }
 
 /* FusionOptions.accept_copies */
@@ -66,10 +70,8 @@ static bool accept_copies(const FusedOperator *product, const FusedCopies *copie
                           const char **why, void *data)
 {
   const Target *target = data;
-  g_autofree Chooser *chooser = g_new0(Chooser, 1);
-  *chooser = (Chooser){
-      .op = product, .graph = target->graph, .gpu = target->gpu, .options = target->options, .arena = arena};
-  return choose_copies_pay(chooser, copies, why);
+  const Problem problem = as_it_lies(product, target, arena);
+  return choose_copies_pay(&problem, copies, why);
 }
 
 /* FusionOptions.reads_across: 16-bit operands may lie as they like; of others warpgroup MMAs take one through

@@ -20,28 +20,28 @@ static unsigned widest_element(const FusedOperator *op)
   return bytes;
 }
 
-static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
+static bool require_operand(const Problem *problem, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *const *strides, unsigned vector, unsigned bytes)
 {
-  unsigned rank = chooser->op->rank;
+  unsigned rank = problem->op->rank;
   if (symbolic_equals(strides[rank - 1], 0)) return true;
   if (!symbolic_equals(strides[rank - 1], 1)) return false;
   for (unsigned d = 0; d + 1 < rank; d++)
-    if (!choose_require_multiple(chooser, choice, strides[d], vector)) return false;
-  return choose_require_align(chooser, choice, tensor, bytes);
+    if (!choose_require_multiple(problem, choice, strides[d], vector)) return false;
+  return choose_require_align(problem, choice, tensor, bytes);
 }
 
 /* Accesses of so many bytes by the widest operand. */
-static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
+static bool require_vectors(const Problem *problem, Choice *choice, unsigned bytes)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   unsigned vector = bytes / widest_element(op);
-  if (!choose_require_multiple(chooser, choice, op->dims[op->rank - 1], vector)) return false;
+  if (!choose_require_multiple(problem, choice, op->dims[op->rank - 1], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!require_operand(chooser, choice, op->inputs[i].tensor, op->inputs[i].strides, vector, bytes))
+    if (!require_operand(problem, choice, op->inputs[i].tensor, op->inputs[i].strides, vector, bytes))
       return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!require_operand(chooser, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
+    if (!require_operand(problem, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
       return false;
   return true;
 }
@@ -49,9 +49,9 @@ static bool require_vectors(Chooser *chooser, Choice *choice, unsigned bytes)
 /* A copy into rows that start at multiples of 16 bytes, of rows that start anywhere: the outputs of a vector
  * are read one by one from neighbouring addresses, which the first-level cache brings together, and stored at
  * once. What is known of N and K decides, so that there are no guards but for addresses. */
-static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
+static bool require_ragged(const Problem *problem, Choice *choice, unsigned vector)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   bool copies = !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
   if (!copies || op->rank < 2 || !symbolic_is_constant(op->dims[op->rank - 1], NULL)) return false;
   const FusedOutput *output = &op->outputs[0];
@@ -59,8 +59,8 @@ static bool require_ragged(Chooser *chooser, Choice *choice, unsigned vector)
       !symbolic_equals(output->strides[op->rank - 1], 1))
     return false;
   for (unsigned d = 0; d + 1 < op->rank; d++)
-    if (!symbolic_divisible(output->strides[d], vector, &chooser->graph->facts)) return false;
-  return choose_require_align(chooser, choice, output->tensor, 16);
+    if (!symbolic_divisible(output->strides[d], vector, &problem->graph->facts)) return false;
+  return choose_require_align(problem, choice, output->tensor, 16);
 }
 
 /* Results of steps that are alive at once, at most: until the last step that reads them or, of what is stored, to
@@ -110,21 +110,22 @@ static unsigned vectors_a_thread(const Gpu *gpu)
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
-  bool alone = chooser->options && chooser->options->sm_budget, copies = !chooser->op->n_steps;
+  bool alone = chooser->problem->options && chooser->problem->options->sm_budget,
+       copies = !chooser->problem->op->n_steps;
   unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
-  bool narrow = vector * widest_element(chooser->op) < VECTOR_BYTES;
+  bool narrow = vector * widest_element(chooser->problem->op) < VECTOR_BYTES;
   unsigned accesses = narrow && copies ? ACCESSES_A_COPY
                       : alone          ? LONE_BLOCK_VECTORS
-                                       : vectors_a_thread(chooser->gpu);
-  while (accesses > 1 && !fits_registers(chooser->op, vector * accesses))
+                                       : vectors_a_thread(chooser->problem->gpu);
+  while (accesses > 1 && !fits_registers(chooser->problem->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;
   choice->vector = vector;
   choice_set_int(choice, "block", block);
   choice_set_int(choice, "vector", vector);
   choice_set_int(choice, "threads", threads);
-  choice->tile_text = arena_printf(chooser->arena, "%u", block);
-  choice->suffix = arena_printf(chooser->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
+  choice->tile_text = arena_printf(chooser->problem->arena, "%u", block);
+  choice->suffix = arena_printf(chooser->problem->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
   choice->stages = 1;
   chooser->n++;
 }
@@ -136,10 +137,11 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 #define TILE_THREADS 256
 
 /* Whole vectors along both dimensions. */
-static bool require_patches(Chooser *chooser, Choice *choice, const FusedOperator *turned, unsigned vector)
+static bool require_patches(const Problem *problem, Choice *choice, const FusedOperator *turned,
+                            unsigned vector)
 {
   for (unsigned d = turned->rank - 2; d < turned->rank; d++)
-    if (!choose_require_multiple(chooser, choice, turned->dims[d], vector)) return false;
+    if (!choose_require_multiple(problem, choice, turned->dims[d], vector)) return false;
   for (unsigned i = 0; i < turned->n_inputs + turned->n_outputs; i++) {
     bool input = i < turned->n_inputs;
     const GraphTensor *tensor =
@@ -147,9 +149,9 @@ static bool require_patches(Chooser *chooser, Choice *choice, const FusedOperato
     const Symbolic *const *strides =
         input ? turned->inputs[i].strides : turned->outputs[i - turned->n_inputs].strides;
     for (unsigned d = 0; d < turned->rank; d++)
-      if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(chooser, choice, strides[d], vector))
+      if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(problem, choice, strides[d], vector))
         return false;
-    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
+    if (!choose_require_align(problem, choice, tensor, 16)) return false;
   }
   return true;
 }
@@ -161,15 +163,15 @@ static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool
   choice_set_int(choice, "bm", edge);
   choice_set_int(choice, "bn", edge);
   choice_set_int(choice, "threads", TILE_THREADS);
-  choice->tile_text = arena_printf(chooser->arena, "%ux%u", edge, edge);
-  choice->suffix = arena_printf(chooser->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
+  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", edge, edge);
+  choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
   choice->stages = 1;
   chooser->n++;
 }
 
 static bool choose_turned(Chooser *chooser)
 {
-  const FusedOperator *turned = fused_elementwise_turned(chooser->arena, chooser->op);
+  const FusedOperator *turned = fused_elementwise_turned(chooser->problem->arena, chooser->problem->op);
   if (!turned) return false;
   unsigned bytes = 1;
   for (unsigned i = 0; i < turned->n_inputs; i++)
@@ -182,7 +184,7 @@ static bool choose_turned(Chooser *chooser)
   choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
               patch);
   Choice *choice = choose_open(chooser, "transpose");
-  if (require_patches(chooser, choice, turned, patch))
+  if (require_patches(chooser->problem, choice, turned, patch))
     finish_turned(chooser, choice, patch, true);
   else
     choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
@@ -194,26 +196,27 @@ static bool choose_turned(Chooser *chooser)
 bool choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return true;
-  unsigned element = widest_element(chooser->op), bytes = VECTOR_BYTES;
-  while (bytes > element && !fits_registers(chooser->op, bytes / element))
+  unsigned element = widest_element(chooser->problem->op), bytes = VECTOR_BYTES;
+  while (bytes > element && !fits_registers(chooser->problem->op, bytes / element))
     bytes /= 2;
   if (bytes < VECTOR_BYTES && element < bytes)
     choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
-                most_alive(chooser->op));
+                most_alive(chooser->problem->op));
   Choice *choice = choose_open(chooser, "elementwise");
-  if (element < bytes && require_vectors(chooser, choice, bytes))
+  if (element < bytes && require_vectors(chooser->problem, choice, bytes))
     finish(chooser, choice, bytes / element);
   else
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 bytes / element);
   if (chooser->n && !chooser->variants[0].guard) return true;
   choice = choose_open(chooser, "elementwise");
-  choice->ragged = require_ragged(chooser, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
+  choice->ragged =
+      require_ragged(chooser->problem, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
   if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
     choice = choose_open(chooser, "elementwise");
-    if (require_vectors(chooser, choice, bytes) && !choice->guard) break;
+    if (require_vectors(chooser->problem, choice, bytes) && !choice->guard) break;
   }
   finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
   return true;

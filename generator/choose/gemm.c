@@ -30,15 +30,15 @@ static void set_dual(Choice *choice, const GemmCandidate *tile)
 
 #define WIDEST_COPY 16 /* bytes, of a thread */
 
-static bool require_operand(Chooser *chooser, Choice *choice, const GraphTensor *tensor,
+static bool require_operand(const Problem *problem, Choice *choice, const GraphTensor *tensor,
                             const Symbolic *leading, const Symbolic *const *batches, const Symbolic *inner,
                             unsigned multiple)
 {
   unsigned vector = multiple / number_bytes(tensor->type);
-  if (!choose_require_multiple(chooser, choice, leading, vector)) return false;
-  for (unsigned i = 0; i < chooser->op->gemm.n_batch; i++)
-    if (!choose_require_multiple(chooser, choice, batches[i], vector)) return false;
-  return !inner || choose_require_multiple(chooser, choice, inner, vector);
+  if (!choose_require_multiple(problem, choice, leading, vector)) return false;
+  for (unsigned i = 0; i < problem->op->gemm.n_batch; i++)
+    if (!choose_require_multiple(problem, choice, batches[i], vector)) return false;
+  return !inner || choose_require_multiple(problem, choice, inner, vector);
 }
 
 /* One element for all of the result. */
@@ -51,19 +51,19 @@ static bool is_single(const FusedInput *input, unsigned rank)
 
 /* Wide copies of both operands; thread copies also need contiguous extents of whole vectors, TMA copies
  * some K. */
-static bool require_fast(Chooser *chooser, Choice *choice, bool group)
+static bool require_fast(const Problem *problem, Choice *choice, bool group)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   const FusedGemm *gemm = &op->gemm;
-  unsigned multiple = group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->gpu)) : WIDEST_COPY;
-  if (!require_operand(chooser, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
+  unsigned multiple = group ? MAX(WIDEST_COPY, gemm_map_multiple(problem->gpu)) : WIDEST_COPY;
+  if (!require_operand(problem, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
                        gemm->a_batch,
                        group             ? NULL
                        : gemm->a_m_major ? gemm->m
                                          : gemm->k,
                        multiple))
     return false;
-  if (!require_operand(chooser, choice, op->inputs[gemm->b].tensor, gemm->b_n_major ? gemm->b_k : gemm->b_n,
+  if (!require_operand(problem, choice, op->inputs[gemm->b].tensor, gemm->b_n_major ? gemm->b_k : gemm->b_n,
                        gemm->b_batch,
                        group             ? NULL
                        : gemm->b_n_major ? gemm->n
@@ -73,20 +73,20 @@ static bool require_fast(Chooser *chooser, Choice *choice, bool group)
   /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
-    if (!single && !choose_require_align(chooser, choice, op->inputs[i].tensor,
+    if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
                                          i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
       return false;
   }
   for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!choose_require_align(chooser, choice, op->outputs[i].tensor, 16)) return false;
-  return !group || choose_require_at_least(chooser, choice, gemm->k, 1);
+    if (!choose_require_align(problem, choice, op->outputs[i].tensor, 16)) return false;
+  return !group || choose_require_at_least(problem, choice, gemm->k, 1);
 }
 
 /* The most rows that the variant's guard admits. */
-static int64_t most_rows(const Chooser *chooser, const Choice *choice)
+static int64_t most_rows(const Problem *problem, const Choice *choice)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t most = choose_maximum((Chooser *)chooser, gemm->m);
+  const FusedGemm *gemm = &problem->op->gemm;
+  int64_t most = choose_maximum(problem, gemm->m);
   for (unsigned i = 0; i < choice->n_assumptions; i++) {
     const Assumption *assumption = &choice->assumptions[i];
     if (assumption->maximum > 0 && symbolic_same(assumption->expression, gemm->m))
@@ -97,19 +97,19 @@ static int64_t most_rows(const Chooser *chooser, const Choice *choice)
 
 int64_t choose_rows_taken(const Chooser *chooser)
 {
-  return chooser->n ? most_rows(chooser, &chooser->variants[chooser->n - 1]) : 0;
+  return chooser->n ? most_rows(chooser->problem, &chooser->variants[chooser->n - 1]) : 0;
 }
 
 /* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they
  * are kept. Measured at M = 16 to 256: 0 to 2 % (docs/performance-log.md). Where both operands are read
  * often, no policy gains; asking to drop B first gains as often as it loses. */
-static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+static bool keeps_rows(const Problem *problem, const Choice *choice, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  int64_t rows = most_rows(chooser, choice);
-  double bytes = (double)rows * (double)choose_typical(chooser, gemm->k) * number_bytes(gemm->a_type);
-  bool again = choose_typical(chooser, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
-  bool fits = bytes <= chooser->gpu->model->kept_share * chooser->gpu->l2_bytes;
+  const FusedGemm *gemm = &problem->op->gemm;
+  int64_t rows = most_rows(problem, choice);
+  double bytes = (double)rows * (double)choose_typical(problem, gemm->k) * number_bytes(gemm->a_type);
+  bool again = choose_typical(problem, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
+  bool fits = bytes <= problem->gpu->model->kept_share * problem->gpu->l2_bytes;
   return tile->group && again && once && fits;
 }
 
@@ -117,32 +117,32 @@ static bool keeps_rows(const Chooser *chooser, const Choice *choice, const GemmC
  * both operands, which neighbours then no longer ask for together: 3 to 20 % of a kernel; one row of tiles
  * gains 0 to 10 % of a plan, on few SMs too (measured at up to 256 rows, docs/performance-log.md). A block of
  * streams may have no step at all, and then must not have begun to copy. */
-static bool starts_alone(const Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+static bool starts_alone(const Problem *problem, const Choice *choice, const GemmCandidate *tile)
 {
   if (tile->stream > 1 || tile->slices > 1) return true;
   int64_t along = tile->swapped ? tile->bn : tile->bm;
-  return most_rows(chooser, choice) > along;
+  return most_rows(problem, choice) > along;
 }
 
 /* A parameter that is set to more than 1, by hand. */
-static bool forces_several(const Chooser *chooser, const char *name)
+static bool forces_several(const Problem *problem, const char *name)
 {
   unsigned value = 1;
-  return choose_forced(chooser, name, &value) && value > 1;
+  return choose_forced(problem, name, &value) && value > 1;
 }
 
 /* Blocks share tiles in one way: what is set by hand takes the place of what the plan chose, which would only
  * contradict it. Both set by hand stay, and are refused by name. A stream is for the tile it was chosen for.
  */
-static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
+static void drop_other_sharing(const Problem *problem, GemmCandidate *tile)
 {
   unsigned bm = tile->bm, bn = tile->bn;
-  choose_forced(chooser, "bm", &bm);
-  choose_forced(chooser, "bn", &bn);
+  choose_forced(problem, "bm", &bm);
+  choose_forced(problem, "bn", &bn);
   if (bm != tile->bm || bn != tile->bn) tile->stream = tile->slices = 1;
-  bool split = forces_several(chooser, "split"), stream = forces_several(chooser, "stream");
-  bool own_tiles = forces_several(chooser, "cluster") || forces_several(chooser, "alternate");
-  bool slices = forces_several(chooser, "slices");
+  bool split = forces_several(problem, "split"), stream = forces_several(problem, "stream");
+  bool own_tiles = forces_several(problem, "cluster") || forces_several(problem, "alternate");
+  bool slices = forces_several(problem, "slices");
   if (split || slices || own_tiles) tile->stream = 1;
   if (stream || slices || own_tiles) tile->split = 1;
   if (split || stream || own_tiles) tile->slices = 1;
@@ -151,12 +151,12 @@ static void drop_other_sharing(const Chooser *chooser, GemmCandidate *tile)
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
  * tile. Whoever gives rows or columns and does not ask for swapped operands (swap-AB) means the tile as it stands. */
-static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
+static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
 {
-  bool asked = choose_forced(chooser, "bm", NULL) || choose_forced(chooser, "bn", NULL);
+  bool asked = choose_forced(problem, "bm", NULL) || choose_forced(problem, "bn", NULL);
   unsigned swapped = tile.swapped && !asked;
-  choose_forced(chooser, "swapped", &swapped);
-  if (chooser->turned && tile.swapped != (swapped != 0))
+  choose_forced(problem, "swapped", &swapped);
+  if (problem->turned && tile.swapped != (swapped != 0))
     tile = (GemmCandidate){.group = tile.group,
                            .swapped = swapped != 0,
                            .bm = 64,
@@ -165,29 +165,29 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
                            .cluster = 1,
                            .across = 1,
                            .split = tile.split};
-  drop_other_sharing(chooser, &tile);
-  choose_forced(chooser, "bm", &tile.bm);
-  choose_forced(chooser, "bn", &tile.bn);
-  choose_forced(chooser, "alternate", &tile.alternate);
-  choose_forced(chooser, "cluster", &tile.cluster);
-  choose_forced(chooser, "across", &tile.across);
-  choose_forced(chooser, "split", &tile.split);
-  choose_forced(chooser, "blocks", &tile.blocks);
-  choose_forced(chooser, "stream", &tile.stream);
-  choose_forced(chooser, "slices", &tile.slices);
+  drop_other_sharing(problem, &tile);
+  choose_forced(problem, "bm", &tile.bm);
+  choose_forced(problem, "bn", &tile.bn);
+  choose_forced(problem, "alternate", &tile.alternate);
+  choose_forced(problem, "cluster", &tile.cluster);
+  choose_forced(problem, "across", &tile.across);
+  choose_forced(problem, "split", &tile.split);
+  choose_forced(problem, "blocks", &tile.blocks);
+  choose_forced(problem, "stream", &tile.stream);
+  choose_forced(problem, "slices", &tile.slices);
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
-  choose_forced(chooser, "persistent", &walks);
-  if (!walks && !choose_forced(chooser, "alternate", NULL)) tile.alternate = 1;
+  choose_forced(problem, "persistent", &walks);
+  if (!walks && !choose_forced(problem, "alternate", NULL)) tile.alternate = 1;
   /* a tile set by hand may be too large for the turns, or the blocks, that the plan wanted for another */
-  GemmCandidate whole = gemm_candidate(chooser, tile, true);
-  if (asked && tile.alternate > 1 && !choose_forced(chooser, "alternate", NULL) &&
-      !gemm_candidate_legal(chooser, &whole)) {
+  GemmCandidate whole = gemm_candidate(problem, tile, true);
+  if (asked && tile.alternate > 1 && !choose_forced(problem, "alternate", NULL) &&
+      !gemm_candidate_legal(problem, &whole)) {
     tile.alternate = 1;
-    whole = gemm_candidate(chooser, tile, true);
+    whole = gemm_candidate(problem, tile, true);
   }
-  if (asked && tile.split > 1 && !choose_forced(chooser, "split", NULL) &&
-      !gemm_candidate_legal(chooser, &whole))
+  if (asked && tile.split > 1 && !choose_forced(problem, "split", NULL) &&
+      !gemm_candidate_legal(problem, &whole))
     tile.split = 1;
   return tile;
 }
@@ -197,13 +197,15 @@ static GemmCandidate with_forced(const Chooser *chooser, GemmCandidate tile)
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with group and with warp MMAs */
-  if (fast && (tile.group || chooser->op->gemm.dual)) tile = with_forced(chooser, tile);
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, &tile)->gemm;
-  tile = gemm_candidate(chooser, tile, fast);
+  if (fast && (tile.group || chooser->problem->op->gemm.dual)) tile = with_forced(chooser->problem, tile);
+  const FusedGemm *gemm = &gemm_candidate_operator(chooser->problem, &tile)->gemm;
+  tile = gemm_candidate(chooser->problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */
-  if (!fast) tile.promote = gemm_promotes(chooser, tile.group || gemm_group_possible(chooser));
-  if (fast && !comes_back) tile = gemm_candidate_within(chooser, tile, most_rows(chooser, choice));
-  if (fast) tile.stages = gemm_candidate_slots(chooser, &tile, most_rows(chooser, choice));
+  if (!fast)
+    tile.promote = gemm_promotes(chooser->problem, tile.group || gemm_group_possible(chooser->problem));
+  if (fast && !comes_back)
+    tile = gemm_candidate_within(chooser->problem, tile, most_rows(chooser->problem, choice));
+  if (fast) tile.stages = gemm_candidate_slots(chooser->problem, &tile, most_rows(chooser->problem, choice));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -212,14 +214,15 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "bk", tile.bk);
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent",
-                 fast ? gemm_candidate_walks(chooser, &tile) && !tile.once : tile.group);
-  choice_set_int(choice, "group", tile.raster ? tile.raster : chooser->gpu->model->usual_raster);
-  if (chooser->turned) choice_set_own(choice, "swapped", tile.swapped);
+                 fast ? gemm_candidate_walks(chooser->problem, &tile) && !tile.once : tile.group);
+  choice_set_int(choice, "group", tile.raster ? tile.raster : chooser->problem->gpu->model->usual_raster);
+  if (chooser->problem->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
   /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
-  choice_set_own(choice, "pace", gemm_candidate_pace(chooser, &tile, most_rows(chooser, choice)));
+  choice_set_own(choice, "pace",
+                 gemm_candidate_pace(chooser->problem, &tile, most_rows(chooser->problem, choice)));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream", MAX(1, tile.stream));
     choice_set_int(choice, "grain", MAX(1, tile.grain));
@@ -238,36 +241,38 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     choice_set_int(choice, "reuse", tile.reuse);
   }
   choice->group = tile.group;
-  choice->alone = starts_alone(chooser, choice, &tile);
-  choice->keep_a = fast && !tile.swapped && keeps_rows(chooser, choice, &tile);
+  choice->alone = starts_alone(chooser->problem, choice, &tile);
+  choice->keep_a = fast && !tile.swapped && keeps_rows(chooser->problem, choice, &tile);
   choice->stages = tile.stages;
   /* rows and columns of D, whichever side of the product they are */
-  choice->tile_text = arena_printf(chooser->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
+  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *shared = tile.split > 1       ? arena_printf(chooser->arena, "_split%u", tile.split)
-                       : tile.stream > 1    ? arena_printf(chooser->arena, "_stream%u", tile.stream)
-                       : tile.slices > 1    ? arena_printf(chooser->arena, "_slices%u", tile.slices)
+  const char *shared = tile.split > 1       ? arena_printf(chooser->problem->arena, "_split%u", tile.split)
+                       : tile.stream > 1    ? arena_printf(chooser->problem->arena, "_stream%u", tile.stream)
+                       : tile.slices > 1    ? arena_printf(chooser->problem->arena, "_slices%u", tile.slices)
                        : tile.alternate > 1 ? "_turns"
                                             : "";
-  choice->suffix = arena_printf(chooser->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
-                                shared, fast ? "" : "_any");
+  choice->suffix = arena_printf(chooser->problem->arena, "%s%s%s%s", choice->tile_text,
+                                tile.swapped ? "_swapped" : "", shared, fast ? "" : "_any");
   chooser->n++;
 }
 
-static void replace_int(const Chooser *chooser, Choice *choice, const char *name, int64_t value)
+static void replace_int(const Problem *problem, Choice *choice, const char *name, int64_t value)
 {
   ChoiceParameter *parameter = (ChoiceParameter *)choice_parameter(choice, name);
-  if (parameter && !choose_forced(chooser, name, NULL)) parameter->integer = value;
+  if (parameter && !choose_forced(problem, name, NULL)) parameter->integer = value;
 }
 
 /* Blocks that share a tile do not walk: each part of every tile has its block. */
 static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  int64_t budget = chooser->options ? chooser->options->sm_budget : 0, rows = most_rows(chooser, choice);
+  int64_t budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
+          rows = most_rows(chooser->problem, choice);
   if (!budget || tile->split <= 1) return true;
-  double blocks = gemm_candidate_tiles(chooser, tile, rows) * tile->split;
+  double blocks = gemm_candidate_tiles(chooser->problem, tile, rows) * tile->split;
   if (blocks <= (double)budget) return true;
-  const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
+  const GraphNode *node =
+      chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",
             "leave out split, or fix the number of rows (--dim) so that fewer blocks are needed",
             "%u blocks for each tile of up to %" G_GINT64_FORMAT " rows are up to %.0f blocks at once, more "
@@ -280,8 +285,10 @@ static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandid
 static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
   static const char *const others[] = {"split", "stream", "alternate"};
-  const GraphNode *node = chooser->op->anchor ? chooser->op->anchor : chooser->op->nodes[0];
-  unsigned budget = chooser->options ? chooser->options->sm_budget : 0, sms = chooser->gpu->sm_count;
+  const GraphNode *node =
+      chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
+  unsigned budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
+           sms = chooser->problem->gpu->sm_count;
   if (tile->slices <= 1) return true;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
     if (choice_int(choice, others[i], 1) <= 1) continue;
@@ -290,12 +297,13 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
               others[i], (int)choice_int(choice, others[i], 1));
     return false;
   }
-  if (chooser->op->gemm.n_batch) {
+  if (chooser->problem->op->gemm.n_batch) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
               "tiles of several batches are not cut into slices");
     return false;
   }
-  double blocks = gemm_candidate_tiles(chooser, tile, most_rows(chooser, choice)) * tile->slices;
+  double blocks =
+      gemm_candidate_tiles(chooser->problem, tile, most_rows(chooser->problem, choice)) * tile->slices;
   if (budget && budget < sms) sms = budget;
   if (blocks <= sms) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices",
@@ -308,8 +316,8 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
-  int64_t least, most = most_rows(chooser, choice);
-  symbolic_range(chooser->op->gemm.m, &chooser->graph->facts, &least, &(int64_t){0});
+  int64_t least, most = most_rows(chooser->problem, choice);
+  symbolic_range(chooser->problem->op->gemm.m, &chooser->problem->graph->facts, &least, &(int64_t){0});
   GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
                         .bn = (unsigned)choice_int(choice, "bn", 0),
                         .split = (unsigned)choice_int(choice, "split", 1),
@@ -317,10 +325,10 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
                         .across = (unsigned)choice_int(choice, "across", 1),
                         .slices = (unsigned)choice_int(choice, "slices", 1),
                         .swapped = (unsigned)choice_int(choice, "swapped", 0)};
-  replace_int(chooser, choice, "owners", MAX(1, gemm_candidate_owners(chooser, &tile)));
+  replace_int(chooser->problem, choice, "owners", MAX(1, gemm_candidate_owners(chooser->problem, &tile)));
   /* no rows at all are no tile */
-  replace_int(chooser, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
-  replace_int(chooser, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
+  replace_int(chooser->problem, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
+  replace_int(chooser->problem, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
   return keep_slices(chooser, choice, &tile) && keep_budget(chooser, choice, &tile);
 }
 
@@ -346,8 +354,8 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
 /* Ranges of M, each with the tile that is best there. */
 static GArray *choose_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  GemmRange whole = {.most = choose_typical(chooser, gemm->m)};
+  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  GemmRange whole = {.most = choose_typical(chooser->problem, gemm->m)};
   bool tuned;
   if (!symbolic_is_constant(gemm->m, NULL)) return gemm_ranges(chooser, group, longest, most);
   whole.tile = pick(chooser, group, whole.most, true, &tuned);
@@ -375,12 +383,12 @@ static const struct {
 #define FEW_BATCHES_RANGES 5 /* of M, for each */
 
 /* Of the product, NULL if it is known, or there are none. */
-static const Symbolic *open_batches(const Chooser *chooser)
+static const Symbolic *open_batches(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   const Symbolic *all = NULL;
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    all = all ? symbolic_mul(chooser->arena, all, chooser->op->dims[i]) : chooser->op->dims[i];
+    all = all ? symbolic_mul(problem->arena, all, problem->op->dims[i]) : problem->op->dims[i];
   return all && !symbolic_is_constant(all, NULL) ? all : NULL;
 }
 
@@ -404,16 +412,16 @@ static bool tile_comes_back(const GArray *ranges, unsigned i)
 /* Variants for ranges of M; if for any number of batches, all but the last range's. */
 static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &chooser->problem->op->gemm;
   for (unsigned i = 0; i + (wanted->batches ? 0 : 1) < wanted->ranges->len; i++) {
     const GemmRange *range = &g_array_index(wanted->ranges, GemmRange, i);
     bool last = i + 1 == wanted->ranges->len;
     if (!last && range->most <= wanted->taken) continue;
     Choice *choice = choose_open(chooser, template_of(gemm));
-    bool fits = require_fast(chooser, choice, group);
+    bool fits = require_fast(chooser->problem, choice, group);
     if (wanted->batches)
-      fits = fits && choose_require_at_most(chooser, choice, wanted->batches, wanted->most);
-    if (!last) fits = fits && choose_require_at_most(chooser, choice, gemm->m, range->most);
+      fits = fits && choose_require_at_most(chooser->problem, choice, wanted->batches, wanted->most);
+    if (!last) fits = fits && choose_require_at_most(chooser->problem, choice, gemm->m, range->most);
     if (fits) finish(chooser, choice, range->tile, true, tile_comes_back(wanted->ranges, i));
   }
 }
@@ -421,24 +429,30 @@ static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted
 /* All variants with wide copies but the last, whose tile is returned. */
 static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
 {
-  const Symbolic *batches = open_batches(chooser);
-  int64_t most = batches ? choose_maximum(chooser, batches) : 0;
+  const Symbolic *batches = open_batches(chooser->problem);
+  int64_t most = batches ? choose_maximum(chooser->problem, batches) : 0;
   unsigned n = 0, room = PLAN_MAX_VARIANTS - 1 - chooser->n; /* behind them comes one for every address */
   GArray *few[G_N_ELEMENTS(few_batches)];
+  const Problem *typical = chooser->problem;
+  Problem scenario[G_N_ELEMENTS(few_batches)];
+  for (unsigned i = 0; i < G_N_ELEMENTS(few_batches); i++) {
+    scenario[i] = *typical;
+    scenario[i].batches = few_batches[i].priced;
+  }
   while (n < G_N_ELEMENTS(few_batches) && few_batches[n].most < most) {
-    chooser->batches = few_batches[n].priced;
+    chooser->problem = &scenario[n];
     few[n++] = choose_ranges(chooser, group, longest, FEW_BATCHES_RANGES);
   }
-  chooser->batches = 0;
+  chooser->problem = typical;
   g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * FEW_BATCHES_RANGES);
   RangeVariants any = {.ranges = ranges};
   any.taken = choose_rows_taken(chooser);
   for (unsigned i = 0; i < n; i++) {
     RangeVariants own = {few[i], batches, few_batches[i].most, any.taken};
-    chooser->batches = few_batches[i].priced;
+    chooser->problem = &scenario[i];
     if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, group, &own);
   }
-  chooser->batches = 0;
+  chooser->problem = typical;
   for (unsigned i = 0; i < n; i++)
     g_array_unref(few[i]);
   add_ranges(chooser, group, &any);
@@ -454,15 +468,16 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
 /* Very few rows of types that no product instruction takes. */
 static void choose_vector(Chooser *chooser)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &chooser->problem->op->gemm;
   bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
   unsigned bytes = number_bytes(gemm->b_type);
   if (rows && gemm->a_m_major) return;
   Choice *choice = choose_open(chooser, rows ? "gemv_rows" : "gemv_columns");
-  if (!require_fast(chooser, choice, false) || !choose_require_at_most(chooser, choice, gemm->m, VECTOR_ROWS))
+  if (!require_fast(chooser->problem, choice, false) ||
+      !choose_require_at_most(chooser->problem, choice, gemm->m, VECTOR_ROWS))
     return;
   unsigned columns = rows ? VECTOR_COLUMNS : 128 / bytes, depth = rows ? VECTOR_DEPTH : VECTOR_STEPS;
-  const FusedGemm *read = rows ? &chooser->turned->gemm : gemm;
+  const FusedGemm *read = rows ? &chooser->problem->turned->gemm : gemm;
   choice_set_name(choice, "ta", number_name(read->a_type));
   choice_set_name(choice, "tb", number_name(read->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -471,8 +486,8 @@ static void choose_vector(Chooser *chooser)
   choice_set_int(choice, "bk", depth);
   choice_set_int(choice, "threads", VECTOR_THREADS);
   choice_set_own(choice, "swapped", rows);
-  choice->tile_text = arena_printf(chooser->arena, "1x%ux%u", columns, depth);
-  choice->suffix = arena_printf(chooser->arena, "%s_sums", choice->tile_text);
+  choice->tile_text = arena_printf(chooser->problem->arena, "1x%ux%u", columns, depth);
+  choice->suffix = arena_printf(chooser->problem->arena, "%s_sums", choice->tile_text);
   choose_note(chooser, "M <= %d: sums along k, since no product instruction takes the types", VECTOR_ROWS);
   chooser->n++;
 }
@@ -482,9 +497,9 @@ static void choose_vector(Chooser *chooser)
 
 /* Operands that threads copy a few bytes at a time: of few columns small tiles are better than the model says,
  * which several blocks of an SM hide from each other. */
-static GemmCandidate askew_tile(const Chooser *chooser, GemmCandidate tile)
+static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
 {
-  if (choose_maximum(chooser, chooser->op->gemm.n) <= ASKEW_COLUMNS && tile.bm > ASKEW_COLUMNS)
+  if (choose_maximum(problem, problem->op->gemm.n) <= ASKEW_COLUMNS && tile.bm > ASKEW_COLUMNS)
     tile.bm = tile.bn = ASKEW_COLUMNS;
   tile.bm = MIN(tile.bm, ASKEW_MOST);
   tile.bn = MIN(tile.bn, ASKEW_MOST);
@@ -495,33 +510,36 @@ static GemmCandidate askew_tile(const Chooser *chooser, GemmCandidate tile)
 
 bool choose_gemm(Chooser *chooser)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  bool group = gemm_group_possible(chooser), warp = gemm_warp_possible(chooser), priced = group || warp;
-  int64_t longest = choose_maximum(chooser, gemm->m), typical = choose_typical(chooser, gemm->m);
-  bool reduced = fused_is_reduced(chooser->op), wide = gemm->dual && reduced; /* each has whole parts */
+  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  bool group = gemm_group_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
+       priced = group || warp;
+  int64_t longest = choose_maximum(chooser->problem, gemm->m),
+          typical = choose_typical(chooser->problem, gemm->m);
+  bool reduced = fused_is_reduced(chooser->problem->op),
+       wide = gemm->dual && reduced; /* each has whole parts */
   GemmCandidate scalar =
                     {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
                 tile = scalar;
-  if (!priced && !gemm->dual && !reduced && !choose_tile_forced(chooser)) choose_vector(chooser);
+  if (!priced && !gemm->dual && !reduced && !choose_tile_forced(chooser->problem)) choose_vector(chooser);
   if (priced) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) choose_few_rows(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, template_of(gemm));
-  bool aligned = require_fast(chooser, choice, group);
+  bool aligned = require_fast(chooser->problem, choice, group);
   if (aligned)
     finish(chooser, choice, tile, true, false);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
-                group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->gpu)) : WIDEST_COPY);
+                group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->problem->gpu)) : WIDEST_COPY);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
   if (tile.bm * tile.bn > MOST_GUARDED) tile.bm = 128, tile.bn = 128; /* guards take registers */
-  tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser);
-  if (tile.askew) tile = askew_tile(chooser, tile);
+  tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
+  if (tile.askew) tile = askew_tile(chooser->problem, tile);
   finish(chooser, choose_open(chooser, template_of(gemm)), tile, false, false);
   return true;
 }

@@ -24,9 +24,9 @@
 #define MOST_SWAPPED_STAGES      8
 #define MOST_SWAPPED_WARP_STAGES 6
 
-const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate)
+const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
 {
-  return candidate->swapped ? chooser->turned : chooser->op;
+  return candidate->swapped ? problem->turned : problem->op;
 }
 
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)
@@ -40,11 +40,11 @@ static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 }
 
 /* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
-static bool through_registers(const Chooser *chooser, const GemmCandidate *candidate)
+static bool through_registers(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
+  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
   if (!gemm->a_m_major || !candidate->group) return false;
-  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  const GpuProduct *product = group_product(problem->gpu, gemm);
   return product && !product->a_transposed;
 }
 
@@ -56,9 +56,9 @@ static unsigned out_bytes(const FusedOperator *op)
 }
 
 /* Products that a tile's columns are divided among. */
-static unsigned products(const Chooser *chooser)
+static unsigned products(const Problem *problem)
 {
-  return chooser->op->gemm.dual ? 2 : 1;
+  return problem->op->gemm.dual ? 2 : 1;
 }
 
 static unsigned consumer_groups(const GemmCandidate *candidate)
@@ -68,15 +68,15 @@ static unsigned consumer_groups(const GemmCandidate *candidate)
 }
 
 /* What stage_stores takes for the outputs. */
-static unsigned output_staging(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned output_staging(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   unsigned beside = MAX(1, candidate->beside);
   unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
-  StagingRules rules = staging_rules(chooser->gpu);
+  StagingRules rules = staging_rules(problem->gpu);
   unsigned columns =
-      candidate->bn / MAX(1, gemm_candidate_owners(chooser, candidate)) / products(chooser) / beside;
-  if (!gemm_named_barriers(chooser->gpu, candidate, consumer_groups(candidate), true)) return 0;
+      candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / products(problem) / beside;
+  if (!gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), true)) return 0;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!op->outputs[i].reduced)
@@ -92,82 +92,82 @@ static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candid
   return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
 }
 
-static unsigned stage_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  unsigned alignment = candidate->group ? shared_alignment(chooser->gpu, true) : 1;
+  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  unsigned alignment = candidate->group ? shared_alignment(problem->gpu, true) : 1;
   unsigned a = candidate->bm * candidate->bk * number_bytes(gemm->a_type),
            b = candidate->bn * candidate->bk * number_bytes(gemm->b_type);
   a = (a + alignment - 1) / alignment * alignment *
-      (candidate->swapped ? products(chooser) : 1); /* weights of each */
+      (candidate->swapped ? products(problem) : 1); /* weights of each */
   b = (b + alignment - 1) / alignment * alignment;
   return a + b + padding_bytes(gemm, candidate);
 }
 
-unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate)
+unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
 {
   for (unsigned owners = MAX(1, candidate->split); owners >= 1; owners--) {
     unsigned columns = candidate->bn / owners;
     bool pieces = candidate->swapped
                       ? columns % 8 == 0
-                      : columns % 16 == 0 && columns * out_bytes(chooser->op) % SECTOR_BYTES == 0;
+                      : columns % 16 == 0 && columns * out_bytes(problem->op) % SECTOR_BYTES == 0;
     if (candidate->bn % owners == 0 && pieces) return owners;
   }
   return 0;
 }
 
 /* Where a block gets the other blocks' parts of its columns (combine_blocks). */
-static unsigned exchange_bytes(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned exchange_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned owners = gemm_candidate_owners(chooser, candidate);
+  unsigned owners = gemm_candidate_owners(problem, candidate);
   if (candidate->split <= 1 || !owners) return 0;
-  unsigned sums = candidate->swapped ? products(chooser) : 1;
+  unsigned sums = candidate->swapped ? products(problem) : 1;
   return sums * candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */
-static unsigned block_room(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned block_room(const Problem *problem, const GemmCandidate *candidate)
 {
-  const Gpu *gpu = chooser->gpu;
+  const Gpu *gpu = problem->gpu;
   unsigned room = gpu->shared_per_block;
   if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
-  return room - reserved_shared_bytes(chooser->gpu);
+  return room - reserved_shared_bytes(problem->gpu);
 }
 
 /* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
-static bool wants_whole_rows(const Chooser *chooser, int64_t depth)
+static bool wants_whole_rows(const Problem *problem, int64_t depth)
 {
   int64_t k, half = depth / 2;
-  if (!symbolic_is_constant(chooser->op->gemm.k, &k)) return false;
+  if (!symbolic_is_constant(problem->op->gemm.k, &k)) return false;
   int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
-  return (double)whole <= chooser->gpu->model->deep_waste * (double)halves;
+  return (double)whole <= problem->gpu->model->deep_waste * (double)halves;
 }
 
 /* A row of the widest swizzle along k; two where the tile has few outputs, so that a step is worth its
  * barriers; half of one where threads copy and that leaves too few stages, or nothing is known of the
  * alignment. */
-static unsigned tile_depth(const Chooser *chooser, GemmCandidate tile, bool fast)
+static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast)
 {
-  unsigned bytes = number_bytes(gemm_candidate_operator(chooser, &tile)->gemm.a_type), row = 128;
+  unsigned bytes = number_bytes(gemm_candidate_operator(problem, &tile)->gemm.a_type), row = 128;
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
-  if (!fast && tile.askew && wants_whole_rows(chooser, row / bytes)) return row / bytes;
-  if (!fast || thin || !gemm_warp_possible(chooser)) return row / 2 / bytes;
+  if (!fast && tile.askew && wants_whole_rows(problem, row / bytes)) return row / bytes;
+  if (!fast || thin || !gemm_warp_possible(problem)) return row / 2 / bytes;
   if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
   /* sixteen copies a thread, and fragments that are rounded: registers are short */
   if (bytes == 4 && tile.bm * tile.bn == SHARED_AREA) row /= 2;
   for (;; row /= 2) {
     tile.bk = row / bytes;
-    if (row <= 64 || 3 * stage_bytes(chooser, &tile) <= block_room(chooser, &tile)) return tile.bk;
+    if (row <= 64 || 3 * stage_bytes(problem, &tile) <= block_room(problem, &tile)) return tile.bk;
   }
 }
 
 /* Does TMA write the output, whose address is a multiple of 16 bytes? */
-static bool engine_stores(const Chooser *chooser, const FusedOutput *output)
+static bool engine_stores(const Problem *problem, const FusedOutput *output)
 {
-  const FusedOperator *op = chooser->op;
-  const SymbolicFacts *facts = &chooser->graph->facts;
+  const FusedOperator *op = problem->op;
+  const SymbolicFacts *facts = &problem->graph->facts;
   unsigned column = op->rank - 1, piece = 16 / number_bytes(output->tensor->type);
   if (!output->strides[column] || !symbolic_equals(output->strides[column], 1)) return false;
   for (unsigned d = 0; d < column; d++)
@@ -191,161 +191,161 @@ static bool reads_a_tile(const FusedOperator *op)
 /* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
  * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
  * tile to read take longer. */
-static bool leaves_narrowly(const Chooser *chooser, const GemmCandidate *candidate)
+static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   int64_t k = 0;
   if (candidate->alternate <= 1 || candidate->swapped || op->gemm.dual) return false;
   return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
          steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
-         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(chooser, &op->outputs[0]);
+         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(problem, &op->outputs[0]);
 }
 
 /* Shared memory for results, where it gains the ring a slot that it needs: the least. */
-static unsigned least_staging(const Chooser *chooser, const GemmCandidate *candidate, unsigned staging)
+static unsigned least_staging(const Problem *problem, const GemmCandidate *candidate, unsigned staging)
 {
-  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
-  if (!leaves_narrowly(chooser, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
+  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
+  if (!leaves_narrowly(problem, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
     return staging;
-  StagingRules rules = staging_rules(chooser->gpu);
+  StagingRules rules = staging_rules(problem->gpu);
   unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->alternate, candidate->bn,
-                                       out_bytes(chooser->op));
+                                       out_bytes(problem->op));
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
 #define ASKEW_DEPTH 128 /* elements of k on their way: more take room that another block of the SM has */
 
 /* Slots of a ring whose copies are a few bytes each, which take long. */
-static unsigned askew_slots(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
 {
-  int64_t k = choose_typical(chooser, chooser->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
+  int64_t k = choose_typical(problem, problem->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
   return (unsigned)CLAMP(steps, 2, 1 + ASKEW_DEPTH / candidate->bk);
 }
 
-static unsigned stage_count(const Chooser *chooser, const GemmCandidate *candidate, bool fast)
+static unsigned stage_count(const Problem *problem, const GemmCandidate *candidate, bool fast)
 {
-  unsigned stage = stage_bytes(chooser, candidate), room = block_room(chooser, candidate);
-  if (!fast) return candidate->askew ? askew_slots(chooser, candidate) : 2;
+  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
+  if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
-  unsigned staging = candidate->once ? 0 : output_staging(chooser, candidate);
-  if (!candidate->reuse) room -= exchange_bytes(chooser, candidate);
-  staging = least_staging(chooser, candidate, staging);
+  unsigned staging = candidate->once ? 0 : output_staging(problem, candidate);
+  if (!candidate->reuse) room -= exchange_bytes(problem, candidate);
+  staging = least_staging(problem, candidate, staging);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,
                gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
 }
 
-bool gemm_candidate_may_be_askew(const Chooser *chooser)
+bool gemm_candidate_may_be_askew(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
 }
 
-bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate)
+bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(chooser, candidate);
-  return candidate->stages * stage_bytes(chooser, candidate) + exchange <= block_room(chooser, candidate);
+  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(problem, candidate);
+  return candidate->stages * stage_bytes(problem, candidate) + exchange <= block_room(problem, candidate);
 }
 
 #define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
  * multiplies. */
-static unsigned warpgroups_beside(const Chooser *chooser, const GemmCandidate *tile)
+static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *tile)
 {
   bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->slices > 1 ||
                 tile->bm != GROUP_ROWS;
-  bool plain = !chooser->op->gemm.dual && !fused_is_reduced(chooser->op) && !through_registers(chooser, tile);
+  bool plain = !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !through_registers(problem, tile);
   unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
-  choose_forced(chooser, "beside", &asked);
+  choose_forced(problem, "beside", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
   return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
 }
 
-GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast)
+GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
-  tile.promote = gemm_promotes(chooser, tile.group);
-  tile.beside = warpgroups_beside(chooser, &tile);
-  tile.bk = tile_depth(chooser, tile, fast);
+  tile.promote = gemm_promotes(problem, tile.group);
+  tile.beside = warpgroups_beside(problem, &tile);
+  tile.bk = tile_depth(problem, tile, fast);
   tile.reuse = tile.once = 0;
-  tile.stages = stage_count(chooser, &tile, fast);
+  tile.stages = stage_count(problem, &tile, fast);
   if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
-    reusing.stages = stage_count(chooser, &reusing, fast);
-    bool fits = reusing.stages * stage_bytes(chooser, &tile) >= exchange_bytes(chooser, &tile);
+    reusing.stages = stage_count(problem, &reusing, fast);
+    bool fits = reusing.stages * stage_bytes(problem, &tile) >= exchange_bytes(problem, &tile);
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
   return tile;
 }
 
 /* Has each block one tile of so many rows? Then it need not walk, unless it is told to. */
-static bool has_one_tile(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+static bool has_one_tile(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
 {
   unsigned walks = 0; /* set by hand: blocks walk */
-  choose_forced(chooser, "persistent", &walks);
-  bool budget = chooser->options && chooser->options->sm_budget; /* then all blocks walk */
+  choose_forced(problem, "persistent", &walks);
+  bool budget = problem->options && problem->options->sm_budget; /* then all blocks walk */
   bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
-                  candidate->stream <= 1 && !fused_is_reduced(chooser->op);
+                  candidate->stream <= 1 && !fused_is_reduced(problem->op);
   bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
-  if (!possible || (!sliced && !gemm_candidate_walks(chooser, candidate))) return false;
-  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = chooser->gpu->sm_count;
-  if (blocks > 1) sms = blocks * resident_clusters(chooser->gpu, blocks, sms);
-  return gemm_candidate_tiles(chooser, candidate, rows) <= sms;
+  if (!possible || (!sliced && !gemm_candidate_walks(problem, candidate))) return false;
+  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = problem->gpu->sm_count;
+  if (blocks > 1) sms = blocks * resident_clusters(problem->gpu, blocks, sms);
+  return gemm_candidate_tiles(problem, candidate, rows) <= sms;
 }
 
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows)
+GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candidate, int64_t rows)
 {
-  if (!has_one_tile(chooser, &candidate, rows)) return candidate;
+  if (!has_one_tile(problem, &candidate, rows)) return candidate;
   GemmCandidate once = candidate;
   once.once = 1;
-  once.stages = stage_count(chooser, &once, true);
-  bool staged = once.stages * stage_bytes(chooser, &once) >= output_staging(chooser, &once);
+  once.stages = stage_count(problem, &once, true);
+  bool staged = once.stages * stage_bytes(problem, &once) >= output_staging(problem, &once);
   return staged && once.stages > candidate.stages ? once : candidate;
 }
 
 /* ---- What is legal ---- */
 
-bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm)
+bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
 {
-  const GpuProduct *product = group_product(chooser->gpu, gemm);
+  const GpuProduct *product = group_product(problem->gpu, gemm);
   return product &&
          (!gemm->a_m_major || product->a_transposed ||
-          (product->a_from_registers && gemm_passes_registers(chooser->gpu, gemm->a_type))) &&
-         (!gemm->b_n_major || product->b_transposed) && gemm_engine_brings(chooser, gemm);
+          (product->a_from_registers && gemm_passes_registers(problem->gpu, gemm->a_type))) &&
+         (!gemm->b_n_major || product->b_transposed) && gemm_engine_brings(problem, gemm);
 }
 
-bool gemm_group_possible(const Chooser *chooser)
+bool gemm_group_possible(const Problem *problem)
 {
-  const Gpu *gpu = chooser->gpu;
+  const Gpu *gpu = problem->gpu;
   if (!gpu_has(gpu, "tma") || !gpu_has(gpu, "warpgroup_mma")) return false;
-  bool either_way = chooser->turned && !chooser->op->gemm.dual; /* two products: few rows only */
-  return gemm_group_reads(chooser, &chooser->op->gemm) ||
-         (either_way && gemm_group_reads(chooser, &chooser->turned->gemm));
+  bool either_way = problem->turned && !problem->op->gemm.dual; /* two products: few rows only */
+  return gemm_group_reads(problem, &problem->op->gemm) ||
+         (either_way && gemm_group_reads(problem, &problem->turned->gemm));
 }
 
-bool gemm_warp_possible(const Chooser *chooser)
+bool gemm_warp_possible(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  return gpu_product(chooser->gpu, "warp_mma", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
+  const FusedGemm *gemm = &problem->op->gemm;
+  return gpu_product(problem->gpu, "warp_mma", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
-static bool split_legal(const Chooser *chooser, const GemmCandidate *candidate)
+static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  const Gpu *gpu = chooser->gpu;
+  const FusedGemm *gemm = &problem->op->gemm;
+  const Gpu *gpu = problem->gpu;
   if (candidate->split <= 1) return true;
-  bool pieces = gemm_candidate_owners(chooser, candidate) > 0;
+  bool pieces = gemm_candidate_owners(problem, candidate) > 0;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    known &= symbolic_is_constant(chooser->op->dims[i], NULL);
+    known &= symbolic_is_constant(problem->op->dims[i], NULL);
   return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
-         MAX(exchange_bytes(chooser, candidate), 3 * stage_bytes(chooser, candidate)) <
-             block_room(chooser, candidate);
+         MAX(exchange_bytes(problem, candidate), 3 * stage_bytes(problem, candidate)) <
+             block_room(problem, candidate);
 }
 
 /* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
@@ -374,47 +374,47 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
 
 /* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
  * tile (overlap_tiles), which takes whole slots of a known number, and registers. */
-static bool ring_runs_on(const Chooser *chooser, const GemmCandidate *candidate)
+static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split <= 1 && candidate->stream <= 1 && !candidate->swapped;
-  if (!alone || gemm->dual || fused_is_reduced(chooser->op)) return false;
+  if (!alone || gemm->dual || fused_is_reduced(problem->op)) return false;
   if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
   int64_t steps = depth / candidate->bk;
   return depth % candidate->bk == 0 && steps >= candidate->stages;
 }
 
-bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate)
+bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate)
 {
   bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
   if (candidate->slices > 1) return false;
   if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
-  return ring_runs_on(chooser, candidate);
+  return ring_runs_on(problem, candidate);
 }
 
-static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
+static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  const GpuProduct *product = group_product(chooser->gpu, gemm);
-  bool legal = false, loads = through_registers(chooser, candidate);
-  if (!gemm_group_reads(chooser, gemm)) return false;
+  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const GpuProduct *product = group_product(problem->gpu, gemm);
+  bool legal = false, loads = through_registers(problem, candidate);
+  if (!gemm_group_reads(problem, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
   if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(chooser->gpu, candidate, candidate->swapped ? products(chooser) : 1, loads);
+  legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? products(problem) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(chooser->op) > 2)
+  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(problem->op) > 2)
     return false;
-  if (!gemm_barriers_count(chooser, candidate, stage_bytes(chooser, candidate), consumer_groups(candidate)) ||
-      !gemm_named_barriers(chooser->gpu, candidate, consumer_groups(candidate), false))
+  if (!gemm_barriers_count(problem, candidate, stage_bytes(problem, candidate), consumer_groups(candidate)) ||
+      !gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), false))
     return false;
   bool shares = candidate->cluster > 1 || candidate->across > 1;
-  if (shares && !gemm_shares_copies(chooser->gpu) && !choose_is_forced(chooser)) return false;
-  if (gemm->a_m_major && !gemm_is_panel(chooser->gpu, candidate->bm, gemm->a_type)) return false;
-  if (!legal || (gemm->b_n_major && !gemm_is_panel(chooser->gpu, candidate->bn, gemm->b_type))) return false;
+  if (shares && !gemm_shares_copies(problem->gpu) && !choose_is_forced(problem)) return false;
+  if (gemm->a_m_major && !gemm_is_panel(problem->gpu, candidate->bm, gemm->a_type)) return false;
+  if (!legal || (gemm->b_n_major && !gemm_is_panel(problem->gpu, candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
   unsigned half = candidate->bn / 2;
@@ -422,36 +422,36 @@ static bool group_tile_legal(const Chooser *chooser, const GemmCandidate *candid
 }
 
 /* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
-static bool gathers_elements(const Chooser *chooser)
+static bool gathers_elements(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
 }
 
 /* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp MMAs
  * would have more rows of fragments than registers hold. */
-static bool parts_legal(const Chooser *chooser, const GemmCandidate *candidate)
+static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned columns = candidate->bn / products(chooser);
+  unsigned columns = candidate->bn / products(problem);
   if (candidate->split > 1 || candidate->swapped || candidate->stream > 1 || candidate->slices > 1)
     return false;
   if (candidate->group) return columns % REDUCED_COLUMNS == 0;
-  return columns == REDUCED_COLUMNS && candidate->bm * products(chooser) <= 128;
+  return columns == REDUCED_COLUMNS && candidate->bm * products(problem) <= 128;
 }
 
 /* Tiles whose accumulators leave a warp so few registers that addresses must be simple, copies wide and the
  * result narrow (found with ptxas). */
-static bool large_tile_legal(const Chooser *chooser, const GemmCandidate *candidate)
+static bool large_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
-  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(chooser->op);
+  bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(problem->op);
   int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
   if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
-  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(chooser->op) == 2 &&
-         chooser->op->n_outputs == 1;
+  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(problem->op) == 2 &&
+         problem->op->n_outputs == 1;
 }
 
 /* Two products share a tile's columns, or, of few rows with swap-AB, each has an accumulator, and
@@ -473,28 +473,28 @@ static bool blocks_fit(const Gpu *gpu, const GemmCandidate *candidate)
   return candidate->blocks <= 1 || candidate->blocks <= resident_blocks(gpu, warps * gpu->warp_size);
 }
 
-bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate)
+bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   uint64_t ring =
-      (uint64_t)candidate->stages * stage_bytes(chooser, candidate) + reserved_shared_bytes(chooser->gpu);
-  if (ring > chooser->gpu->shared_per_block && !choose_is_forced(chooser)) return false;
-  if (!blocks_fit(chooser->gpu, candidate)) return false;
-  if (chooser->op->gemm.dual && !pair_legal(candidate)) return false;
-  if (fused_is_reduced(chooser->op) && !parts_legal(chooser, candidate)) return false;
-  if (candidate->group) return group_tile_legal(chooser, candidate) && split_legal(chooser, candidate);
+      (uint64_t)candidate->stages * stage_bytes(problem, candidate) + reserved_shared_bytes(problem->gpu);
+  if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
+  if (!blocks_fit(problem->gpu, candidate)) return false;
+  if (problem->op->gemm.dual && !pair_legal(candidate)) return false;
+  if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
+  if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
   unsigned area = candidate->bm * candidate->bn;
-  if (area > WALKED_AREA && !large_tile_legal(chooser, candidate)) return false;
+  if (area > WALKED_AREA && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == WALKED_AREA && chooser->op->gemm.dual) return false;
-  return !gathers_elements(chooser) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
+  if (area == WALKED_AREA && problem->op->gemm.dual) return false;
+  return !gathers_elements(problem) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
 }
 
 /* ---- What it costs ---- */
 
-unsigned gemm_candidate_sms(const Chooser *chooser)
+unsigned gemm_candidate_sms(const Problem *problem)
 {
-  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
-  return budget ? budget : chooser->gpu->sm_count;
+  unsigned budget = problem->options ? problem->options->sm_budget : 0;
+  return budget ? budget : problem->gpu->sm_count;
 }
 
 /* The candidate and its product as the cost model sees them. */
@@ -521,44 +521,44 @@ static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharer
   return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
 }
 
-CostGemm gemm_operator_shape(const Chooser *chooser, bool swapped)
+CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
 {
-  const FusedOperator *op = swapped ? chooser->turned : chooser->op;
+  const FusedOperator *op = swapped ? problem->turned : problem->op;
   const FusedGemm *gemm = &op->gemm;
-  int64_t columns = MAX(1, choose_typical(chooser, chooser->op->gemm.n)) * products(chooser);
-  CostGemm shape = {.batches = MAX(1, chooser->batches),
-                    .k = MAX(1, choose_typical(chooser, gemm->k)),
+  int64_t columns = MAX(1, choose_typical(problem, problem->op->gemm.n)) * products(problem);
+  CostGemm shape = {.batches = MAX(1, problem->batches),
+                    .k = MAX(1, choose_typical(problem, gemm->k)),
                     .a_bytes = number_bytes(gemm->a_type),
                     .b_bytes = number_bytes(gemm->b_type),
-                    .out_bytes = MAX(1, out_bytes(op) / products(chooser)),
+                    .out_bytes = MAX(1, out_bytes(op) / products(problem)),
                     .type = gemm->a_type,
-                    .sms = gemm_candidate_sms(chooser),
+                    .sms = gemm_candidate_sms(problem),
                     .a_straddles = gemm_a_straddles(gemm),
                     .b_straddles = gemm_b_straddles(gemm),
-                    .out_straddles = gemm_out_straddles(chooser->op),
+                    .out_straddles = gemm_out_straddles(problem->op),
                     .a_lines = gemm_a_lines(gemm),
                     .b_lines = gemm_b_lines(gemm),
-                    .operations = epilogue_operations(op) / products(chooser)};
+                    .operations = epilogue_operations(op) / products(problem)};
   *(swapped ? &shape.m : &shape.n) = columns;
-  for (unsigned i = 0; i < gemm->n_batch && !chooser->batches; i++)
-    shape.batches *= MAX(1, choose_typical(chooser, chooser->op->dims[i]));
+  for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
+    shape.batches *= MAX(1, choose_typical(problem, problem->op->dims[i]));
   return shape;
 }
 
 /* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
-static CostGemm shape_for(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+static CostGemm shape_for(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  CostGemm shape = gemm_memo_shape(chooser, candidate->swapped);
+  CostGemm shape = gemm_memo_shape(problem, candidate->swapped);
   *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
   unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
-  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(chooser, blocks));
+  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(problem, blocks));
   return shape;
 }
 
 /* Columns of a tile's A: of the weights of each product where these are exchanged. */
-static unsigned priced_rows(const Chooser *chooser, const GemmCandidate *candidate)
+static unsigned priced_rows(const Problem *problem, const GemmCandidate *candidate)
 {
-  return candidate->bm * (candidate->swapped ? products(chooser) : 1);
+  return candidate->bm * (candidate->swapped ? products(problem) : 1);
 }
 
 /* Blocks that take parts of one tile's k, in whichever way. */
@@ -567,86 +567,86 @@ static unsigned sharers(const GemmCandidate *candidate)
   return MAX(MAX(candidate->split, candidate->stream), candidate->slices);
 }
 
-static Priced priced_shape(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+static Priced priced_shape(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser, candidate)->gemm;
-  Priced priced = {.shape = shape_for(chooser, candidate, m),
-                   .tile = {.bm = priced_rows(chooser, candidate),
+  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  Priced priced = {.shape = shape_for(problem, candidate, m),
+                   .tile = {.bm = priced_rows(problem, candidate),
                             .bn = candidate->bn,
                             .bk = candidate->bk,
                             .stages = candidate->stages,
                             .alternate = candidate->alternate,
                             .split = sharers(candidate),
-                            .owners = gemm_candidate_owners(chooser, candidate),
+                            .owners = gemm_candidate_owners(problem, candidate),
                             .streamed = candidate->stream > 1,
                             .sliced = candidate->slices > 1,
                             .grain = candidate->grain,
                             .cluster = candidate->cluster,
                             .across = candidate->across,
                             .blocks = candidate->blocks,
-                            .walks = gemm_candidate_walks(chooser, candidate),
+                            .walks = gemm_candidate_walks(problem, candidate),
                             .threads_copy = !candidate->group,
-                            .copy_bytes = chooser->copy_bytes,
+                            .copy_bytes = problem->copy_bytes,
                             .promote = candidate->promote,
                             .beside = candidate->beside,
                             .exchanged = candidate->swapped,
                             .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
                             .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
-                            .through_registers = through_registers(chooser, candidate)}};
+                            .through_registers = through_registers(problem, candidate)}};
   return priced;
 }
 
-static CostReport price(const Chooser *chooser, const GemmCandidate *candidate, const Priced *priced)
+static CostReport price(const Problem *problem, const GemmCandidate *candidate, const Priced *priced)
 {
-  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(chooser->gpu, &priced->shape, &priced->tile);
-  CostReport cost = candidate->group ? cost_group_gemm(chooser->gpu, &priced->shape, &priced->tile)
-                                     : cost_warp_gemm(chooser->gpu, &priced->shape, &priced->tile);
-  if (candidate->swapped) cost.total *= chooser->gpu->model->exchanged;
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(problem->gpu, &priced->shape, &priced->tile);
+  CostReport cost = candidate->group ? cost_group_gemm(problem->gpu, &priced->shape, &priced->tile)
+                                     : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
+  if (candidate->swapped) cost.total *= problem->gpu->model->exchanged;
   return cost;
 }
 
-CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  GemmCandidate within = gemm_candidate_within(chooser, *candidate, m);
-  Priced priced = priced_shape(chooser, &within, m);
-  return price(chooser, candidate, &priced);
+  GemmCandidate within = gemm_candidate_within(problem, *candidate, m);
+  Priced priced = priced_shape(problem, &within, m);
+  return price(problem, candidate, &priced);
 }
 
-unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
   if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
-  Priced priced = priced_shape(chooser, candidate, MIN(m, (int64_t)chooser->gpu->model->many_rows));
-  return MIN(candidate->stages, cost_slots(chooser->gpu, &priced.shape, &priced.tile));
+  Priced priced = priced_shape(problem, candidate, MIN(m, (int64_t)problem->gpu->model->many_rows));
+  return MIN(candidate->stages, cost_slots(problem->gpu, &priced.shape, &priced.tile));
 }
 
 #define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
 #define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
 
-unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  Priced priced = priced_shape(chooser, candidate, m);
+  Priced priced = priced_shape(problem, candidate, m);
   bool turns = candidate->group && candidate->alternate > 1;
   if (!turns) return 0;
-  if (cost_paces(chooser->gpu, &priced.shape, &priced.tile)) return PACE;
-  return cost_has_arithmetic(chooser->gpu->model, &priced.shape) ? BOUNDED : 0;
+  if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return PACE;
+  return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? BOUNDED : 0;
 }
 
-unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  Priced priced = priced_shape(chooser, candidate, m);
-  if (candidate->group) return cost_raster_group(chooser->gpu, &priced.shape, &priced.tile);
+  Priced priced = priced_shape(problem, candidate, m);
+  if (candidate->group) return cost_raster_group(problem->gpu, &priced.shape, &priced.tile);
   /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
-  unsigned usual = chooser->gpu->model->usual_raster;
+  unsigned usual = problem->gpu->model->usual_raster;
   bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * usual * candidate->bm;
   return wide && many ? 2 * usual : usual;
 }
 
 /* Does how often a tile comes rule it out, whatever its stages are and its price? */
-static bool comes_too_often(const Chooser *chooser, const GemmCandidate *tile, int64_t m)
+static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, int64_t m)
 {
-  const CostGemm shape = shape_for(chooser, tile, m);
+  const CostGemm shape = shape_for(problem, tile, m);
   const CostTile counted = {
-      .bm = priced_rows(chooser, tile), .bn = tile->bn, .cluster = tile->cluster, .across = tile->across};
+      .bm = priced_rows(problem, tile), .bn = tile->bn, .cluster = tile->cluster, .across = tile->across};
   bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream > 1;
   CostReport count =
       cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
@@ -658,19 +658,19 @@ static bool comes_too_often(const Chooser *chooser, const GemmCandidate *tile, i
   if (tile->cluster > 2 && count.waves > FEW_WAVES) return true;
   /* a split kernel starts anew for each wave */
   return tile->split > 1 &&
-         count.tiles > (double)gemm_memo_clusters(chooser, tile->split) * MAX(1, tile->blocks);
+         count.tiles > (double)gemm_memo_clusters(problem, tile->split) * MAX(1, tile->blocks);
 }
 
-void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
   PricedCandidate priced;
-  if (comes_too_often(chooser, &tile, m)) return;
-  if (!gemm_memo_complete(chooser, tile, &priced.candidate)) return;
+  if (comes_too_often(problem, &tile, m)) return;
+  if (!gemm_memo_complete(problem, tile, &priced.candidate)) return;
   if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
   /* a budget of SMs is kept by launching no more blocks than that */
-  if (tile.blocks > 1 && chooser->options && chooser->options->sm_budget) return;
-  GemmCandidate within = gemm_candidate_within(chooser, priced.candidate, m);
-  Priced shape = priced_shape(chooser, &within, m);
-  priced.cost = price(chooser, &priced.candidate, &shape);
+  if (tile.blocks > 1 && problem->options && problem->options->sm_budget) return;
+  GemmCandidate within = gemm_candidate_within(problem, priced.candidate, m);
+  Priced shape = priced_shape(problem, &within, m);
+  priced.cost = price(problem, &priced.candidate, &shape);
   g_array_append_val(list, priced);
 }

@@ -1,10 +1,10 @@
 /* Ways to compute a matrix product: mechanism, tile, and how blocks share the work; which are legal, and what
  * the cost model says of them. Everything comes from the fused operator and the GPU's description.
  *
- * A Chooser is used by one thread at a time; these functions only read it. */
+ * Functions of a Problem only read it: threads may share one. */
 #pragma once
-#include "generator/choose/choose.h"
 #include "generator/choose/cost.h"
+#include "generator/choose/problem.h"
 
 #define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
 #define SWAPPED_ROWS 64 /* of such a tile: 128 are no faster, and fewer blocks */
@@ -38,57 +38,57 @@ typedef struct PricedCandidate {
   CostReport cost;
 } PricedCandidate;
 
-/* The operator whose A, B and D the candidate's tile speaks of: the chooser's, or its transpose. */
-const FusedOperator *gemm_candidate_operator(const Chooser *chooser, const GemmCandidate *candidate);
+/* The operator whose A, B and D the candidate's tile speaks of: the problem's, or its transpose. */
+const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate);
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
  * (fragments or, where TMA stores them, sectors). 0: they have none. */
-unsigned gemm_candidate_owners(const Chooser *chooser, const GemmCandidate *candidate);
+unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate);
 /* Can warpgroup MMAs read the operands as they lie: A from shared memory or through registers, B from shared
  * memory? */
-bool gemm_group_reads(const Chooser *chooser, const FusedGemm *gemm);
+bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm);
 /* Can the GPU multiply the operands as they lie, with warpgroup MMAs, with warp MMAs? */
-bool gemm_group_possible(const Chooser *chooser);
-bool gemm_warp_possible(const Chooser *chooser);
+bool gemm_group_possible(const Problem *problem);
+bool gemm_warp_possible(const Problem *problem);
 /* Products of 8-bit floats whose sums are to be kept in f32, by the graph or the options. */
-bool gemm_sums_exactly(const Chooser *chooser);
+bool gemm_sums_exactly(const Problem *problem);
 /* Is each step's sum added by ordinary instructions (GemmCandidate.promote)? */
-bool gemm_promotes(const Chooser *chooser, bool group);
+bool gemm_promotes(const Problem *problem, bool group);
 /* A tile for few rows: operands swapped (swap-AB), D's rows in at most 32 columns. */
 bool gemm_candidate_is_thin(const GemmCandidate *candidate);
 /* Is it worth a ring of its own if rows start at no multiples of 16 bytes? Measured for batches of 16-bit elements;
  * single products are copied instead. */
-bool gemm_candidate_may_be_askew(const Chooser *chooser);
+bool gemm_candidate_may_be_askew(const Problem *problem);
 /* Completes depth and stages. `fast`: with copies that need guards. */
-GemmCandidate gemm_candidate(const Chooser *chooser, GemmCandidate tile, bool fast);
+GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
-bool gemm_candidate_walks(const Chooser *chooser, const GemmCandidate *candidate);
+bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate);
 /* Tiles of the product with so many rows, all of its batches. */
-double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows);
+double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows);
 /* The same tile where there are so many rows at most: if each block then has one of its own, and that leaves
  * room for more slots, `once` and the stages say so. */
-GemmCandidate gemm_candidate_within(const Chooser *chooser, GemmCandidate candidate, int64_t rows);
-bool gemm_candidate_legal(const Chooser *chooser, const GemmCandidate *candidate);
+GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candidate, int64_t rows);
+bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate);
 /* Do its ring and what its blocks exchange fit into shared memory? */
-bool gemm_candidate_fits(const Chooser *chooser, const GemmCandidate *candidate);
+bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate);
 /* generator/choose/gemm_forced.c: what --set left open in a choice of a tile is made to fit what it set. */
 void gemm_fit_forced(Chooser *chooser, Choice *choice);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
-unsigned gemm_candidate_raster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m);
 /* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can.
  */
 /* Slots of its ring for up to m rows: those there is room for, or fewer where they are faster. */
-unsigned gemm_candidate_slots(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
-unsigned gemm_candidate_pace(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m);
+unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m);
 /* The product as the cost model sees it, but for the rows: its m, or n where operands are exchanged, is 0. */
-CostGemm gemm_operator_shape(const Chooser *chooser, bool swapped);
-CostReport gemm_candidate_cost(const Chooser *chooser, const GemmCandidate *candidate, int64_t m);
+CostGemm gemm_operator_shape(const Problem *problem, bool swapped);
+CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
-GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded);
+GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded);
 /* SMs that the kernel may use. */
-unsigned gemm_candidate_sms(const Chooser *chooser);
+unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */
-void gemm_candidate_append(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m);
+void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
 /* What tells candidates apart (generator/choose/gemm_fields.c): names as in files of measured choices, and the value
  * in an entry that does not name it, as in one older than the field. `field` counts from 0. */
 unsigned gemm_fields(void);

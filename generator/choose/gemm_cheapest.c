@@ -2,16 +2,16 @@
 #include "generator/choose/gemm_candidate.h"
 #include <math.h>
 
-double gemm_candidate_tiles(const Chooser *chooser, const GemmCandidate *candidate, int64_t rows)
+double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   double down = MAX(1, candidate->cluster), across = MAX(1, candidate->across); /* clusters begin whole */
-  double columns = (double)choose_maximum(chooser, gemm->n),
+  double columns = (double)choose_maximum(problem, gemm->n),
          high = candidate->swapped ? columns : (double)rows,
          wide = candidate->swapped ? (double)rows : columns;
   double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    tiles *= (double)choose_maximum(chooser, chooser->op->dims[i]);
+    tiles *= (double)choose_maximum(problem, problem->op->dims[i]);
   return tiles;
 }
 
@@ -49,7 +49,7 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, in
   }
   if (best) return best->candidate;
   return gemm_candidate(
-      chooser,
+      chooser->problem,
       (GemmCandidate){
           .group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
       true);
@@ -57,8 +57,8 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, in
 
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(chooser, group, m, bounded);
+  g_autoptr(GArray) list = gemm_candidates(chooser->problem, group, m, bounded);
   GemmCandidate chosen = gemm_cheapest(chooser, group, list, m);
-  chosen.raster = list->len ? gemm_candidate_raster(chooser, &chosen, m) : 0;
+  chosen.raster = list->len ? gemm_candidate_raster(chooser->problem, &chosen, m) : 0;
   return chosen;
 }

@@ -22,9 +22,9 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 
 /* Batches whose tiles end after a step or two: a block copies little while it starts and ends, so that of two
  * an SM hardly one has copies on their way. */
-static bool is_short(const Chooser *chooser, const GemmCandidate *tile)
+static bool is_short(const Problem *problem, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
   return tile->group && tile->split == 1 && gemm->n_batch && !gemm->dual &&
          symbolic_is_constant(gemm->k, &k) && k <= most;
@@ -39,7 +39,7 @@ typedef struct Space {
 
 /* For few rows, known to be no more, all in one tile: the other operand passes once. Where operands have to
  * change places anyway also in several tiles: they spread the work over more blocks. */
-static void append_swapped(const Chooser *chooser, GArray *list, const Space *space, GemmCandidate tile,
+static void append_swapped(const Problem *problem, GArray *list, const Space *space, GemmCandidate tile,
                            int64_t m)
 {
   unsigned most = tile.group && !space->reads ? MOST_THIN_TILES : 1;
@@ -47,39 +47,39 @@ static void append_swapped(const Chooser *chooser, GArray *list, const Space *sp
   for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
     for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
       tile.bn = swapped_columns[c];
-      tile.blocks = resident[b] > 1 && is_short(chooser, &tile) ? SHORT_RESIDENT : resident[b];
-      gemm_candidate_append(chooser, list, tile, m);
+      tile.blocks = resident[b] > 1 && is_short(problem, &tile) ? SHORT_RESIDENT : resident[b];
+      gemm_candidate_append(problem, list, tile, m);
     }
 }
 
-static void append_all_swapped(const Chooser *chooser, GArray *list, const Space *space, bool group,
+static void append_all_swapped(const Problem *problem, GArray *list, const Space *space, bool group,
                                int64_t m)
 {
   GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
   for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
     tile.split = splits[s];
-    append_swapped(chooser, list, space, tile, m);
+    append_swapped(problem, list, space, tile, m);
   }
   for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
     tile.split = 1;
     tile.bm = swapped_warp_rows[r];
-    append_swapped(chooser, list, space, tile, m);
+    append_swapped(problem, list, space, tile, m);
   }
 }
 
-static void append_walks(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+static void append_walks(const Problem *problem, GArray *list, GemmCandidate candidate, int64_t m)
 {
-  gemm_candidate_append(chooser, list, candidate, m);
+  gemm_candidate_append(problem, list, candidate, m);
   candidate.alternate = 2;
   if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
-  if (candidate.split == 1 && candidate.bm <= 128 && !chooser->op->gemm.dual)
-    gemm_candidate_append(chooser, list, candidate, m);
+  if (candidate.split == 1 && candidate.bm <= 128 && !problem->op->gemm.dual)
+    gemm_candidate_append(problem, list, candidate, m);
 }
 
 /* Would a tile with swap-AB write whole lines, and read nothing else that lies along D's rows? */
-static bool stores_across(const Chooser *chooser)
+static bool stores_across(const Problem *problem)
 {
-  const FusedOperator *op = chooser->turned;
+  const FusedOperator *op = problem->turned;
   unsigned column = op->rank - 1, row = op->rank - 2;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (!symbolic_equals(op->inputs[i].strides[row], 0) && !symbolic_equals(op->inputs[i].strides[column], 0))
@@ -87,7 +87,7 @@ static bool stores_across(const Chooser *chooser)
   for (unsigned i = 0; i < op->n_outputs; i++) {
     unsigned bytes = number_bytes(op->outputs[i].tensor->type);
     if (!op->outputs[i].strides[row]) return false; /* an operator that is weighed before it is fused */
-    bool whole = symbolic_multiple(op->dims[row], &chooser->graph->facts) * bytes % 16 == 0;
+    bool whole = symbolic_multiple(op->dims[row], &problem->graph->facts) * bytes % 16 == 0;
     if (op->outputs[i].reduced || !symbolic_equals(op->outputs[i].strides[row], 1) || bytes < 2 || !whole)
       return false;
   }
@@ -96,12 +96,12 @@ static bool stores_across(const Chooser *chooser)
 
 /* Few columns of D and many of its rows: B reads less of shared memory than A, which each 64 rows of a
  * product read anew, so the longer side of a tile had better be columns, whichever of D's sides it is. */
-static void append_exchanged(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+static void append_exchanged(const Problem *problem, GArray *list, GemmCandidate candidate, int64_t m)
 {
   candidate.swapped = 1;
   bool tall = candidate.bm > 128 && candidate.bn > MOST_THIN;
   if (tall || (candidate.bn >= candidate.bm && candidate.bm <= 128))
-    append_walks(chooser, list, candidate, m);
+    append_walks(problem, list, candidate, m);
 }
 
 /* Clusters of so many blocks below and beside one another, where rows begin inside of sectors; where they begin
@@ -111,9 +111,9 @@ static const unsigned clusters[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}, {
 #define SWIZZLE_ROWS  8 /* that a pattern of the widest swizzle has */
 
 /* Are a block's parts of the copies whole patterns of the swizzle, and are there so many tiles? */
-static bool suits_cluster(const Chooser *chooser, const GemmCandidate *candidate, int64_t m)
+static bool suits_cluster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  int64_t n = choose_typical(chooser, chooser->op->gemm.n);
+  int64_t n = choose_typical(problem, problem->op->gemm.n);
   int64_t rows = candidate->swapped ? n : m, columns = candidate->swapped ? m : n;
   bool whole = candidate->bn % (SWIZZLE_ROWS * candidate->cluster) == 0 &&
                candidate->bm % (SWIZZLE_ROWS * candidate->across) == 0;
@@ -128,10 +128,10 @@ static bool straddles(const FusedGemm *gemm)
 }
 
 /* The first of `clusters` that none is tried of. */
-static unsigned clusters_tried(const Chooser *chooser)
+static unsigned clusters_tried(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  if (!gemm_shares_copies(chooser->gpu)) return 0;
+  const FusedGemm *gemm = &problem->op->gemm;
+  if (!gemm_shares_copies(problem->gpu)) return 0;
   if (straddles(gemm)) return G_N_ELEMENTS(clusters);
   bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
   return lines ? LINE_CLUSTERS : 0;
@@ -141,30 +141,30 @@ static unsigned clusters_tried(const Chooser *chooser)
  * nothing, and exchanged ones neither where rows begin inside of lines only, nor tiles of few columns
  * (docs/performance-log.md). Operands change places where only so their layout suits the product, and may where
  * results can leave `across` (stores_across). */
-static void append_group(const Chooser *chooser, GArray *list, const Space *space, unsigned bm, unsigned bn,
+static void append_group(const Problem *problem, GArray *list, const Space *space, unsigned bm, unsigned bn,
                          unsigned split, int64_t m)
 {
   GemmCandidate candidate = {
       .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
-  candidate.swapped = chooser->turned && !space->reads;
+  candidate.swapped = problem->turned && !space->reads;
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
-  append_walks(chooser, list, candidate, m);
+  append_walks(problem, list, candidate, m);
   bool exchanges = split == 1 && !candidate.swapped && space->across;
-  if (exchanges) append_exchanged(chooser, list, candidate, m);
-  exchanges &= bn > MOST_THIN && straddles(&chooser->op->gemm);
+  if (exchanges) append_exchanged(problem, list, candidate, m);
+  exchanges &= bn > MOST_THIN && straddles(&problem->op->gemm);
   if (split > 1 || candidate.swapped) return;
   for (unsigned i = 0; i < space->clusters; i++) {
     candidate.cluster = clusters[i][0];
     candidate.across = clusters[i][1];
     candidate.swapped = 0;
-    if (suits_cluster(chooser, &candidate, m)) append_walks(chooser, list, candidate, m);
+    if (suits_cluster(problem, &candidate, m)) append_walks(problem, list, candidate, m);
     candidate.swapped = 1;
-    if (exchanges && suits_cluster(chooser, &candidate, m)) append_exchanged(chooser, list, candidate, m);
+    if (exchanges && suits_cluster(problem, &candidate, m)) append_exchanged(problem, list, candidate, m);
   }
 }
 
 /* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */
-static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
+static void append_warp_tiles(const Problem *problem, GArray *list, int64_t m)
 {
   for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
     for (unsigned blocks = 2; blocks >= 1; blocks--) {
@@ -175,35 +175,35 @@ static void append_warp_tiles(const Chooser *chooser, GArray *list, int64_t m)
                             .across = 1,
                             .split = 1};
       tile.blocks = blocks;
-      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(chooser, list, tile, m);
+      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(problem, list, tile, m);
     }
 }
 
-GArray *gemm_candidates(const Chooser *chooser, bool group, int64_t m, bool bounded)
+GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
   Space space = {0};
   if (group)
-    space = (Space){.reads = gemm_group_reads(chooser, &chooser->op->gemm),
-                    .across = chooser->turned && stores_across(chooser),
-                    .clusters = clusters_tried(chooser)};
-  if (!group) append_warp_tiles(chooser, list, m);
+    space = (Space){.reads = gemm_group_reads(problem, &problem->op->gemm),
+                    .across = problem->turned && stores_across(problem),
+                    .clusters = clusters_tried(problem)};
+  if (!group) append_warp_tiles(problem, list, m);
   for (unsigned s = 0; group && s < (bounded ? G_N_ELEMENTS(splits) : 1); s++)
     for (unsigned r = 0; r < G_N_ELEMENTS(group_rows); r++)
       for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-        append_group(chooser, list, &space, group_rows[r], bn, splits[s], m);
+        append_group(problem, list, &space, group_rows[r], bn, splits[s], m);
   for (unsigned r = 0; group && bounded && r < G_N_ELEMENTS(group_rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
-      gemm_append_streams(chooser, list, true, group_rows[r], bn, m);
+      gemm_append_streams(problem, list, true, group_rows[r], bn, m);
   /* fragments that are rounded take registers of their own */
-  unsigned streamed = number_bytes(chooser->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
+  unsigned streamed = number_bytes(problem->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
-      gemm_append_streams(chooser, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
+      gemm_append_streams(problem, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
-      gemm_append_even(chooser, list, warp_tiles[i][0], warp_tiles[i][1], m);
-  if (bounded && chooser->turned) append_all_swapped(chooser, list, &space, group, m);
-  if (bounded && group) gemm_append_slices(chooser, list, m);
+      gemm_append_even(problem, list, warp_tiles[i][0], warp_tiles[i][1], m);
+  if (bounded && problem->turned) append_all_swapped(problem, list, &space, group, m);
+  if (bounded && group) gemm_append_slices(problem, list, m);
   return list;
 }

@@ -1,6 +1,7 @@
 /* --set gives parts of a tile; the plan's values of the others were chosen for another tile, and may not fit. Then
  * these are searched: the depth of a step and the number of slots first, turns, at last the side of the tile that was
  * left open. If nothing fits, the least stays, so that the message says by how much even that is too large. */
+#include "generator/choose/choose.h"
 #include "generator/choose/gemm_candidate.h"
 
 #define LEAST_STEP_BYTES 32 /* of k: one product instruction's, whatever the type */
@@ -15,20 +16,20 @@ typedef struct {
   bool bm, bn, bk, stages, alternate;
 } Forced;
 
-static bool is_forced(const Chooser *chooser, const char *name)
+static bool is_forced(const Problem *problem, const char *name)
 {
-  return choose_forced(chooser, name, NULL);
+  return choose_forced(problem, name, NULL);
 }
 
 /* Where a side is left open the tile must also be one that the plan would take, and leave each block its registers. */
 static bool works(const Forced *at, const GemmCandidate *tile)
 {
-  if (!gemm_candidate_fits(at->chooser, tile)) return false;
+  if (!gemm_candidate_fits(at->chooser->problem, tile)) return false;
   if (at->bm && at->bn) return true;
   bool planned = !at->bm && !at->bn && tile->bm == at->plan.bm && tile->bn == at->plan.bn;
   unsigned most = MOST_AREA / MAX(1, tile->blocks);
   bool small = (planned && tile->blocks <= 1) || tile->bm * tile->bn <= most;
-  return small && gemm_candidate_legal(at->chooser, tile);
+  return small && gemm_candidate_legal(at->chooser->problem, tile);
 }
 
 /* Slots for a step of this depth, at least so many. */
@@ -45,7 +46,7 @@ static bool take_slots(const Forced *at, GemmCandidate *tile, unsigned least)
 
 static unsigned least_depth(const Forced *at)
 {
-  unsigned bytes = number_bytes(gemm_candidate_operator(at->chooser, &at->plan)->gemm.a_type);
+  unsigned bytes = number_bytes(gemm_candidate_operator(at->chooser->problem, &at->plan)->gemm.a_type);
   return MAX(1, LEAST_STEP_BYTES / bytes);
 }
 
@@ -89,7 +90,7 @@ static bool take_sides(const Forced *at, GemmCandidate *tile)
 static void put(const Forced *at, Choice *choice, const char *name, unsigned value)
 {
   ChoiceParameter *parameter = (ChoiceParameter *)choice_parameter(choice, name);
-  if (!parameter || parameter->integer == value || is_forced(at->chooser, name)) return;
+  if (!parameter || parameter->integer == value || is_forced(at->chooser->problem, name)) return;
   parameter->integer = value;
   choose_note(at->chooser, "%s = %u, to fit what --set asks for", name, value);
 }
@@ -118,17 +119,17 @@ static Forced forced(Chooser *chooser, const Choice *choice)
                            .slices = number(choice, "slices", 1),
                            .beside = number(choice, "beside", 1),
                            .promote = number(choice, "promote", 0) != 0},
-                  .bm = is_forced(chooser, "bm"),
-                  .bn = is_forced(chooser, "bn"),
-                  .bk = is_forced(chooser, "bk"),
-                  .stages = is_forced(chooser, "stages"),
-                  .alternate = is_forced(chooser, "alternate")};
+                  .bm = is_forced(chooser->problem, "bm"),
+                  .bn = is_forced(chooser->problem, "bn"),
+                  .bk = is_forced(chooser->problem, "bk"),
+                  .stages = is_forced(chooser->problem, "stages"),
+                  .alternate = is_forced(chooser->problem, "alternate")};
 }
 
 void gemm_fit_forced(Chooser *chooser, Choice *choice)
 {
-  bool blocks = is_forced(chooser, "blocks");
-  if (!(blocks || choose_tile_forced(chooser)) || !choice_parameter(choice, "stages")) return;
+  bool blocks = is_forced(chooser->problem, "blocks");
+  if (!(blocks || choose_tile_forced(chooser->problem)) || !choice_parameter(choice, "stages")) return;
   Forced at = forced(chooser, choice);
   if (!at.plan.bm || !at.plan.bn || !at.plan.bk || !at.plan.stages || works(&at, &at.plan)) return;
   if (!blocks) at.plan.blocks = 1; /* more were wanted for another tile */

@@ -30,13 +30,13 @@ static gboolean same_tile(gconstpointer a, gconstpointer b)
   return gemm_candidate_same(a, b);
 }
 
-GemmMemo *gemm_memo_new(const Chooser *chooser)
+GemmMemo *gemm_memo_new(const Problem *problem)
 {
   GemmMemo *memo = g_new0(GemmMemo, 1);
-  for (unsigned swapped = 0; swapped <= (chooser->turned != NULL); swapped++)
-    memo->shapes[swapped] = gemm_operator_shape(chooser, swapped);
+  for (unsigned swapped = 0; swapped <= (problem->turned != NULL); swapped++)
+    memo->shapes[swapped] = gemm_operator_shape(problem, swapped);
   for (unsigned blocks = 1; blocks <= MOST_BLOCKS; blocks++)
-    memo->clusters[blocks] = resident_clusters(chooser->gpu, blocks, gemm_candidate_sms(chooser));
+    memo->clusters[blocks] = resident_clusters(problem->gpu, blocks, gemm_candidate_sms(problem));
   g_mutex_init(&memo->mutex);
   memo->known = g_hash_table_new_full(hash_tile, same_tile, NULL, g_free);
   return memo;
@@ -50,28 +50,28 @@ void gemm_memo_free(GemmMemo *memo)
   g_free(memo);
 }
 
-CostGemm gemm_memo_shape(const Chooser *chooser, bool swapped)
+CostGemm gemm_memo_shape(const Problem *problem, bool swapped)
 {
-  return chooser->memo ? chooser->memo->shapes[swapped] : gemm_operator_shape(chooser, swapped);
+  return problem->memo ? problem->memo->shapes[swapped] : gemm_operator_shape(problem, swapped);
 }
 
-unsigned gemm_memo_clusters(const Chooser *chooser, unsigned blocks)
+unsigned gemm_memo_clusters(const Problem *problem, unsigned blocks)
 {
-  bool known = chooser->memo && blocks <= MOST_BLOCKS;
-  return known ? chooser->memo->clusters[blocks]
-               : resident_clusters(chooser->gpu, blocks, gemm_candidate_sms(chooser));
+  bool known = problem->memo && blocks <= MOST_BLOCKS;
+  return known ? problem->memo->clusters[blocks]
+               : resident_clusters(problem->gpu, blocks, gemm_candidate_sms(problem));
 }
 
-bool gemm_memo_complete(const Chooser *chooser, GemmCandidate tile, GemmCandidate *completed)
+bool gemm_memo_complete(const Problem *problem, GemmCandidate tile, GemmCandidate *completed)
 {
-  GemmMemo *memo = chooser->memo;
+  GemmMemo *memo = problem->memo;
   if (memo) g_mutex_lock(&memo->mutex);
   Completed *known = memo ? g_hash_table_lookup(memo->known, &tile) : NULL;
   bool legal = known && known->legal;
   if (known) *completed = known->completed;
   if (!known) {
-    *completed = gemm_candidate(chooser, tile, true);
-    legal = gemm_candidate_legal(chooser, completed);
+    *completed = gemm_candidate(problem, tile, true);
+    legal = gemm_candidate_legal(problem, completed);
   }
   if (memo && !known) {
     known = g_new(Completed, 1);

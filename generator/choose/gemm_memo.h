@@ -4,11 +4,11 @@
 #pragma once
 #include "generator/choose/gemm_candidate.h"
 
-GemmMemo *gemm_memo_new(const Chooser *chooser);
+GemmMemo *gemm_memo_new(const Problem *problem);
 void gemm_memo_free(GemmMemo *memo);
 /* gemm_operator_shape(), from any thread too. */
-CostGemm gemm_memo_shape(const Chooser *chooser, bool swapped);
+CostGemm gemm_memo_shape(const Problem *problem, bool swapped);
 /* Clusters of so many blocks that run at once on the SMs that the kernel may use (resident_clusters). */
-unsigned gemm_memo_clusters(const Chooser *chooser, unsigned blocks);
-/* gemm_candidate(), fast, and whether that is legal. From any thread where the chooser has a memo. */
-bool gemm_memo_complete(const Chooser *chooser, GemmCandidate tile, GemmCandidate *completed);
+unsigned gemm_memo_clusters(const Problem *problem, unsigned blocks);
+/* gemm_candidate(), fast, and whether that is legal. From any thread where the problem has a memo. */
+bool gemm_memo_complete(const Problem *problem, GemmCandidate tile, GemmCandidate *completed);

@@ -80,15 +80,16 @@ static double octaves(const CostModel *model, int64_t before, int64_t rows)
 
 static void add_cell(Ranges *ranges, int64_t before, int64_t rows, bool bounded)
 {
-  ranges->cells[ranges->n_cells++] = (Cell){.before = before,
-                                            .rows = rows,
-                                            .weight = octaves(ranges->chooser->gpu->model, before, rows),
-                                            .bounded = bounded};
+  ranges->cells[ranges->n_cells++] =
+      (Cell){.before = before,
+             .rows = rows,
+             .weight = octaves(ranges->chooser->problem->gpu->model, before, rows),
+             .bounded = bounded};
 }
 
 /* What fills its tiles with a cell's last rows may leave the last ones nearly empty with its first: what may be
  * the best is priced for both. */
-static void price_first_rows(const Chooser *chooser, const Cell *cell)
+static void price_first_rows(const Problem *problem, const Cell *cell)
 {
   int64_t first = cell->before + (cell->rows - cell->before) / FIRST_PART;
   double least = INFINITY;
@@ -97,19 +98,19 @@ static void price_first_rows(const Chooser *chooser, const Cell *cell)
     least = fmin(least, g_array_index(cell->list, PricedCandidate, i).cost.total);
   for (unsigned i = 0; i < cell->list->len; i++) {
     PricedCandidate *priced = &g_array_index(cell->list, PricedCandidate, i);
-    if (priced->cost.total > chooser->gpu->model->may_be_best * least) continue;
+    if (priced->cost.total > problem->gpu->model->may_be_best * least) continue;
     priced->cost.total =
-        (priced->cost.total + gemm_candidate_cost(chooser, &priced->candidate, first).total) / 2;
+        (priced->cost.total + gemm_candidate_cost(problem, &priced->candidate, first).total) / 2;
   }
 }
 
-/* On any thread: pricing only reads the chooser. */
+/* On any thread: pricing only reads the problem. */
 static void price_cell(unsigned i, void *data)
 {
   Ranges *ranges = data;
   Cell *cell = &ranges->cells[i];
-  cell->list = gemm_candidates(ranges->chooser, ranges->group, cell->rows, cell->bounded);
-  if (ranges->group) price_first_rows(ranges->chooser, cell);
+  cell->list = gemm_candidates(ranges->chooser->problem, ranges->group, cell->rows, cell->bounded);
+  if (ranges->group) price_first_rows(ranges->chooser->problem, cell);
 }
 
 /* What was measured for the cell, or the cheapest of its list; notes which. */
@@ -120,7 +121,8 @@ static void choose_tile(Ranges *ranges, unsigned i)
   GemmCandidate tile;
   const GemmCandidate cheapest = gemm_cheapest(chooser, ranges->group, cell->list, cell->rows);
   const PricedCandidate *priced = find(cell->list, &cheapest);
-  cell->best = priced ? priced->cost.total : gemm_candidate_cost(chooser, &cheapest, cell->rows).total;
+  cell->best =
+      priced ? priced->cost.total : gemm_candidate_cost(chooser->problem, &cheapest, cell->rows).total;
   cell->tuned = tuned_gemm_find(chooser, ranges->group, cell->rows, cell->bounded, &tile);
   if (cell->tuned)
     cell->raster = tile.raster;
@@ -133,17 +135,17 @@ static void choose_tile(Ranges *ranges, unsigned i)
 static void add_cells(Ranges *ranges, int64_t longest)
 {
   bool group = ranges->group;
-  const Chooser *chooser = ranges->chooser;
+  const Problem *problem = ranges->chooser->problem;
   const int64_t *ends = group ? group_ends : warp_ends;
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
   int64_t before = ends[0] / 2;
   for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
     add_cell(ranges, before, ends[i], true);
-  int64_t typical = choose_typical(chooser, chooser->op->gemm.m);
+  int64_t typical = choose_typical(problem, problem->op->gemm.m);
   int64_t rows =
-      MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)chooser->gpu->model->many_rows
+      MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)problem->gpu->model->many_rows
                                                              : MAX(typical, before + 1));
   add_cell(ranges, before, rows, longest <= rows);
 }
@@ -152,7 +154,7 @@ static void add_cells(Ranges *ranges, int64_t longest)
 
 static double loss(const Ranges *ranges, unsigned c, unsigned t)
 {
-  const CostModel *model = ranges->chooser->gpu->model;
+  const CostModel *model = ranges->chooser->problem->gpu->model;
   const Cell *cell = &ranges->cells[c];
   const GemmCandidate *tile = &ranges->tiles[t], *own = &ranges->tiles[cell->own];
   if (t == cell->own) return 0;
@@ -179,7 +181,7 @@ static double total_loss(const Ranges *ranges, const double *losses, const bool 
 /* What a kernel for the tile has to be worth. */
 static double price(const Ranges *ranges, unsigned t, double worth)
 {
-  const CostModel *model = ranges->chooser->gpu->model;
+  const CostModel *model = ranges->chooser->problem->gpu->model;
   bool few = ranges->cells[ranges->first[t]].rows <= THIN_ROWS;
   return worth * (few ? model->worth_a_thin : model->worth_a_kernel);
 }
@@ -264,9 +266,9 @@ static GArray *ranges_of(const Ranges *ranges, const unsigned *path)
     GemmRange range = {.most = cell->rows, .tile = ranges->tiles[path[c]]};
     if (cell->tuned && cell->own == path[c]) measured = cell->raster;
     if (c + 1 < ranges->n_cells && path[c] == path[c + 1]) continue;
-    range.tile.raster =
-        measured ? measured
-                 : gemm_candidate_raster(ranges->chooser, &range.tile, most_of(ranges, path, path[c]));
+    range.tile.raster = measured ? measured
+                                 : gemm_candidate_raster(ranges->chooser->problem, &range.tile,
+                                                         most_of(ranges, path, path[c]));
     measured = 0;
     g_array_append_val(list, range);
   }
@@ -277,10 +279,13 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
 {
   g_autofree Ranges *ranges = g_new0(Ranges, 1);
   unsigned path[MOST_CELLS];
-  const CompileOptions *options = chooser->options;
+  const CompileOptions *options = chooser->problem->options;
+  const Problem *problem = chooser->problem;
+  Problem remembering = *problem;
+  remembering.memo = gemm_memo_new(problem);
+  chooser->problem = &remembering;
   ranges->chooser = chooser;
   ranges->group = group;
-  chooser->memo = gemm_memo_new(chooser);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)
@@ -290,13 +295,14 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
     for (unsigned c = 0; c < ranges->n_cells; c++)
       losses[c * ranges->n_tiles + t] = loss(ranges, c, t);
   g_autofree bool *in = g_new0(bool, ranges->n_tiles);
-  double worth = 1, range = chooser->gpu->model->worth_a_range;
+  double worth = 1, range = problem->gpu->model->worth_a_range;
   while (choose_kernels(ranges, losses, worth, in) > MIN(most, MOST_KERNELS))
     worth *= 1.25;
   while (give_tiles(ranges, losses, in, range, path) > most)
     range *= 1.5;
   for (unsigned c = 0; c < ranges->n_cells; c++)
     g_array_unref(ranges->cells[c].list);
-  gemm_memo_free(g_steal_pointer(&chooser->memo));
+  chooser->problem = problem;
+  gemm_memo_free(remembering.memo);
   return ranges_of(ranges, path);
 }

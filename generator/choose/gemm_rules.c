@@ -40,9 +40,9 @@ static bool may_be_multiple(const Symbolic *stride, NumberType type, unsigned by
   return bytes <= 16 || !symbolic_is_constant(stride, &known) || known * number_bits(type) % (8 * bytes) == 0;
 }
 
-bool gemm_engine_brings(const Chooser *chooser, const FusedGemm *gemm)
+bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
 {
-  const Gpu *gpu = chooser->gpu;
+  const Gpu *gpu = problem->gpu;
   unsigned multiple = gemm_map_multiple(gpu);
   if (!swizzles(gpu, gemm->a_type) || !swizzles(gpu, gemm->b_type)) return false;
   if (PRODUCT_RANK > fact(gpu, "tma.rank_max", G_MAXUINT)) return false;
@@ -67,10 +67,10 @@ bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type)
   return widest && (bytes % widest == 0 || (bytes < widest && some & bytes));
 }
 
-bool gemm_barriers_count(const Chooser *chooser, const GemmCandidate *candidate, unsigned slot_bytes,
+bool gemm_barriers_count(const Problem *problem, const GemmCandidate *candidate, unsigned slot_bytes,
                          unsigned warpgroups)
 {
-  const Gpu *gpu = chooser->gpu;
+  const Gpu *gpu = problem->gpu;
   unsigned lines = MAX(1, candidate->cluster) + MAX(1, candidate->across) - 1;
   unsigned groups = candidate->alternate > 1 ? 1 : warpgroups;
   unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;

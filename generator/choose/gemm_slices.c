@@ -7,42 +7,42 @@ static const unsigned streams[] = {2, 3, 4}; /* ascending */
 
 /* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
  * those of one portion walk k in step (docs/gemm.md, "Streams"). */
-void gemm_append_streams(const Chooser *chooser, GArray *list, bool group, unsigned bm, unsigned bn,
+void gemm_append_streams(const Problem *problem, GArray *list, bool group, unsigned bm, unsigned bn,
                          int64_t m)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch;
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
-  int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), sms = gemm_candidate_sms(chooser);
+  int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), sms = gemm_candidate_sms(problem);
   if (tiles * streams[0] > sms) return;
   GemmCandidate tile = {
       .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
-  tile = gemm_candidate(chooser, tile, true);
+  tile = gemm_candidate(problem, tile, true);
   for (unsigned i = 0; i < G_N_ELEMENTS(streams) && tiles * streams[i] <= sms; i++) {
     tile.stream = streams[i];
     tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
-    gemm_candidate_append(chooser, list, tile, m);
+    gemm_candidate_append(problem, list, tile, m);
   }
 }
 
 /* Tiles that follow one another, of which the last wave and what is beyond it are divided evenly: threads
  * that copy do not mind where their neighbours stand in k. */
-void gemm_append_even(const Chooser *chooser, GArray *list, unsigned bm, unsigned bn, int64_t m)
+void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigned bn, int64_t m)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
+  const FusedGemm *gemm = &problem->op->gemm;
   int64_t columns, depth;
-  bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(chooser->op);
+  bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(problem->op);
   plain &= gemm->b_n_major; /* measured: rows along k are fetched a line at a time, and lose out of step */
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
   GemmCandidate tile = {
       .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1, .blocks = 1};
-  tile = gemm_candidate(chooser, tile, true);
+  tile = gemm_candidate(problem, tile, true);
   int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
   tile.stream = 2;
   tile.grain = EVEN_GRAIN;
-  if (tiles * tile.stream > gemm_candidate_sms(chooser) && steps >= 2 * EVEN_GRAIN)
-    gemm_candidate_append(chooser, list, tile, m);
+  if (tiles * tile.stream > gemm_candidate_sms(problem) && steps >= 2 * EVEN_GRAIN)
+    gemm_candidate_append(problem, list, tile, m);
 }
 
 /* ---- Slices ---- */
@@ -67,60 +67,60 @@ static const unsigned clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
 
 /* Are all tiles of one product, of which it is known how many there are? Under a budget of SMs all blocks
  * walk, and none waits for another one's slice. */
-static bool may_slice(const Chooser *chooser)
+static bool may_slice(const Problem *problem)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  bool budget = chooser->options && chooser->options->sm_budget;
-  return !budget && !gemm->dual && !gemm->n_batch && !fused_is_reduced(chooser->op) &&
+  const FusedGemm *gemm = &problem->op->gemm;
+  bool budget = problem->options && problem->options->sm_budget;
+  return !budget && !gemm->dual && !gemm->n_batch && !fused_is_reduced(problem->op) &&
          symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
 }
 
-static void append_numbers(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+static void append_numbers(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
   bool thin = gemm_candidate_is_thin(&tile);
   unsigned tried = 0, least = thin ? LEAST_THIN : LEAST;
-  if (tile.bm * tile.bn >= SLICED_AREA && chooser->op->n_inputs > 2) return;
-  double tiles = gemm_candidate_tiles(chooser, &tile, m);
-  if (tiles * least > chooser->gpu->sm_count) return;
-  int64_t steps = choose_typical(chooser, chooser->op->gemm.k) / gemm_candidate(chooser, tile, true).bk;
+  if (tile.bm * tile.bn >= SLICED_AREA && problem->op->n_inputs > 2) return;
+  double tiles = gemm_candidate_tiles(problem, &tile, m);
+  if (tiles * least > problem->gpu->sm_count) return;
+  int64_t steps = choose_typical(problem, problem->op->gemm.k) / gemm_candidate(problem, tile, true).bk;
   for (unsigned i = G_N_ELEMENTS(numbers); i-- > 0 && tried < TRIED;) {
     tile.slices = numbers[i];
     if (tile.slices < least) return;
-    if (tiles * tile.slices > chooser->gpu->sm_count) continue;
+    if (tiles * tile.slices > problem->gpu->sm_count) continue;
     if (steps < (int64_t)(thin ? LEAST_THIN_STEPS : LEAST_STEPS) * tile.slices) continue;
     tried++;
-    gemm_candidate_append(chooser, list, tile, m);
+    gemm_candidate_append(problem, list, tile, m);
   }
 }
 
 /* Blocks that are at the same k may share copies. */
-static void append_clusters(const Chooser *chooser, GArray *list, GemmCandidate tile, int64_t m)
+static void append_clusters(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
-  int64_t columns = choose_typical(chooser, chooser->op->gemm.n);
+  int64_t columns = choose_typical(problem, problem->op->gemm.n);
   for (unsigned i = 0; i < G_N_ELEMENTS(clusters); i++) {
     tile.cluster = clusters[i][0];
     tile.across = clusters[i][1];
     bool several =
         m > (int64_t)tile.bm * (tile.cluster - 1) && columns > (int64_t)tile.bn * (tile.across - 1);
-    if (several) append_numbers(chooser, list, tile, m);
+    if (several) append_numbers(problem, list, tile, m);
   }
 }
 
-void gemm_append_slices(const Chooser *chooser, GArray *list, int64_t m)
+void gemm_append_slices(const Problem *problem, GArray *list, int64_t m)
 {
   GemmCandidate tile = {.group = true, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
-  if (!may_slice(chooser)) return;
+  if (!may_slice(problem)) return;
   for (unsigned r = 0; r < G_N_ELEMENTS(rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP) {
       tile.bm = rows[r];
       tile.bn = bn;
-      append_clusters(chooser, list, tile, m);
+      append_clusters(problem, list, tile, m);
     }
   tile.swapped = 1;
   tile.bm = THIN_ROWS;
   tile.blocks = 1;
-  for (unsigned c = 0; chooser->turned && c < G_N_ELEMENTS(thin_columns); c++) {
+  for (unsigned c = 0; problem->turned && c < G_N_ELEMENTS(thin_columns); c++) {
     tile.bn = thin_columns[c];
-    if (m <= thin_columns[c]) append_numbers(chooser, list, tile, m);
+    if (m <= thin_columns[c]) append_numbers(problem, list, tile, m);
   }
 }

@@ -5,26 +5,26 @@
 
 #define F32_BITS 24 /* significant bits */
 
-static Accumulate accumulation(const Chooser *chooser)
+static Accumulate accumulation(const Problem *problem)
 {
-  const CompileOptions *options = chooser->options;
-  const GraphAttribute *own = graph_attribute_find(chooser->op->anchor, "accumulate");
+  const CompileOptions *options = problem->options;
+  const GraphAttribute *own = graph_attribute_find(problem->op->anchor, "accumulate");
   Accumulate asked = own ? accumulate_parse(own->text) : ACCUMULATE_DEFAULT;
   if (asked == ACCUMULATE_DEFAULT && options) asked = options->accumulate;
   if (asked == ACCUMULATE_DEFAULT) asked = options && options->fast_math ? ACCUMULATE_FAST : ACCUMULATE_EXACT;
   return asked;
 }
 
-bool gemm_sums_exactly(const Chooser *chooser)
+bool gemm_sums_exactly(const Problem *problem)
 {
-  return number_is_small_float(chooser->op->gemm.a_type) && accumulation(chooser) == ACCUMULATE_EXACT;
+  return number_is_small_float(problem->op->gemm.a_type) && accumulation(problem) == ACCUMULATE_EXACT;
 }
 
 /* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
-bool gemm_promotes(const Chooser *chooser, bool group)
+bool gemm_promotes(const Problem *problem, bool group)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  const GpuProduct *product = gpu_product(chooser->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
+  const FusedGemm *gemm = &problem->op->gemm;
+  const GpuProduct *product = gpu_product(problem->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
                                           gemm->b_type, gemm->acc_type);
-  return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(chooser);
+  return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(problem);
 }

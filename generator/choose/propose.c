@@ -1,4 +1,5 @@
 #include "generator/choose/propose.h"
+#include "generator/choose/choose.h"
 #include "generator/choose/tuned_gemm.h"
 #include <string.h>
 
@@ -43,21 +44,22 @@ static bool same_key(const TunedEntry *a, const TunedEntry *b)
 
 static void add_product(Proposals *all, Chooser *chooser)
 {
-  ProductProposals product = {.name = arena_strdup(all->arena, chooser->op->name)};
-  if (!tuned_gemm_key(chooser, &product.key) || !symbolic_is_constant(chooser->op->gemm.m, &product.key.m) ||
-      product.key.m < 1 || product.key.n < 1 || product.key.k < 1 || product.key.batches < 1)
+  ProductProposals product = {.name = arena_strdup(all->arena, chooser->problem->op->name)};
+  if (!tuned_gemm_key(chooser->problem, &product.key) ||
+      !symbolic_is_constant(chooser->problem->op->gemm.m, &product.key.m) || product.key.m < 1 ||
+      product.key.n < 1 || product.key.k < 1 || product.key.batches < 1)
     return;
   for (unsigned i = 0; i < all->products->len; i++)
     if (same_key(&((ProductProposals *)all->products->pdata[i])->key, &product.key)) return;
-  bool group = gemm_group_possible(chooser);
-  if (!group && !gemm_warp_possible(chooser)) return;
+  bool group = gemm_group_possible(chooser->problem);
+  if (!group && !gemm_warp_possible(chooser->problem)) return;
   gemm_range(product.key.m, &product.key.least, &product.key.most);
   product.proposals = g_array_new(FALSE, FALSE, sizeof(Proposal));
   PricedCandidate first = {.candidate = gemm_best_candidate(chooser, group, product.key.m, true)};
-  first.cost = gemm_candidate_cost(chooser, &first.candidate, product.key.m);
+  first.cost = gemm_candidate_cost(chooser->problem, &first.candidate, product.key.m);
   Proposal chosen = proposal_of(&first);
   g_array_append_val(product.proposals, chosen);
-  g_autoptr(GArray) space = tuned_gemm_space(chooser, group, product.key.m, true);
+  g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, product.key.m, true);
   for (unsigned i = 0; i < space->len; i++) {
     Proposal proposal = proposal_of(&g_array_index(space, PricedCandidate, i));
     if (!same_parameters(&proposal, &chosen)) g_array_append_val(product.proposals, proposal);
@@ -75,10 +77,10 @@ Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOp
   all->products = g_ptr_array_new_with_free_func(product_free);
   for (unsigned i = 0; i < fusion->n; i++) {
     if (fusion->operators[i]->kind != FUSED_GEMM) continue;
+    Problem problem = problem_of(fusion->operators[i], graph, gpu, options, all->arena);
+    if (!problem.turned) problem.turned = fused_gemm_transposed(all->arena, problem.op);
     g_autofree Chooser *chooser = g_new0(Chooser, 1);
-    *chooser = (Chooser){
-        .op = fusion->operators[i], .graph = graph, .gpu = gpu, .options = options, .arena = all->arena};
-    chooser->turned = fused_gemm_transposed(all->arena, chooser->op);
+    chooser->problem = &problem;
     add_product(all, chooser);
   }
   return all;

@@ -45,35 +45,35 @@ static void set_reduction(Choice *choice, const FusedRow *row)
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
  * threads that are enough where blocks share an SM. */
 #define LONE_BLOCK_ELEMENTS 8192
-static unsigned lone_block(const Chooser *chooser)
+static unsigned lone_block(const Problem *problem)
 {
-  return chooser->options && chooser->options->sm_budget ? 4 : 1;
+  return problem->options && problem->options->sm_budget ? 4 : 1;
 }
 
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
 {
-  const FusedRow *row = &chooser->op->row;
+  const FusedRow *row = &chooser->problem->op->row;
   choice_set_int(choice, "rows", rows);
   choice_set_int(choice, "cols", columns);
   choice_set_int(choice, "threads", threads);
   if (row->kind == ROW_SOFTMAX || row->kind == ROW_LOG_SOFTMAX) {
-    const GraphTensor *result = chooser->op->anchor->outputs[0];
+    const GraphTensor *result = chooser->problem->op->anchor->outputs[0];
     choice_set_int(choice, "log", row->kind == ROW_LOG_SOFTMAX);
     choice_set_name(choice, "power", number_bits(result->type) <= 16 ? "exp_negative_narrow" : "exp");
   }
   if (row->kind == ROW_LAYER_NORM || row->kind == ROW_RMS_NORM)
     choice_set_float(choice, "epsilon", row->epsilon);
   if (row->reduction) set_reduction(choice, row);
-  choice->tile_text = arena_printf(chooser->arena, "%ux%u", rows, columns);
-  choice->suffix = arena_printf(chooser->arena, "%ux%u", rows, columns);
+  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
+  choice->suffix = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
   choice->stages = 1;
   chooser->n++;
 }
 
 /* 16-byte accesses: rows start aligned, and a vector never straddles a row's end. */
-static bool require_vectors(Chooser *chooser, Choice *choice)
+static bool require_vectors(const Problem *problem, Choice *choice)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   unsigned narrowest = 4;
   for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
     bool input = i < op->n_inputs;
@@ -84,10 +84,10 @@ static bool require_vectors(Chooser *chooser, Choice *choice)
     if (!symbolic_equals(strides[1], 1)) return false;
     unsigned vector = 16 / number_bytes(tensor->type);
     narrowest = MIN(narrowest, number_bytes(tensor->type));
-    if (!choose_require_multiple(chooser, choice, strides[0], vector)) return false;
-    if (!choose_require_align(chooser, choice, tensor, 16)) return false;
+    if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
+    if (!choose_require_align(problem, choice, tensor, 16)) return false;
   }
-  return choose_require_multiple(chooser, choice, op->row.columns, 16 / narrowest);
+  return choose_require_multiple(problem, choice, op->row.columns, 16 / narrowest);
 }
 
 static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
@@ -117,40 +117,41 @@ static bool lies_across(const FusedOperator *op)
 }
 
 /* Accesses of 16 bytes along the rows. */
-static bool require_runs(Chooser *chooser, Choice *choice)
+static bool require_runs(const Problem *problem, Choice *choice)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
     if (symbolic_equals(input->strides[0], 0)) continue;
-    if (!choose_require_multiple(chooser, choice, input->strides[1], 16 / number_bytes(input->tensor->type)))
+    if (!choose_require_multiple(problem, choice, input->strides[1], 16 / number_bytes(input->tensor->type)))
       return false;
-    choose_require_align(chooser, choice, input->tensor, 16);
+    choose_require_align(problem, choice, input->tensor, 16);
   }
   return true;
 }
 
 static void add_across(Chooser *chooser, bool aligned)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = chooser->problem->op;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   Choice *choice = choose_open(chooser, "row_reduce");
-  if (aligned && !require_runs(chooser, choice)) return;
+  if (aligned && !require_runs(chooser->problem, choice)) return;
   unsigned rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
-  unsigned columns = power_of_two(choose_maximum(chooser, op->row.columns), 32, ACROSS_CHUNK * 32 / rows);
+  unsigned columns =
+      power_of_two(choose_maximum(chooser->problem, op->row.columns), 32, ACROSS_CHUNK * 32 / rows);
   finish(chooser, choice, rows, columns, ACROSS_THREADS);
 }
 
 /* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */
 static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 {
-  const FusedRow *row = &chooser->op->row;
+  const FusedRow *row = &chooser->problem->op->row;
   if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
   Choice *choice = choose_open(chooser, template_of(row, columns == 0));
-  int64_t longest = choose_maximum(chooser, row->columns);
-  unsigned more = lone_block(chooser);
-  if (aligned && !require_vectors(chooser, choice)) return;
-  if (columns && !choose_require_at_most(chooser, choice, row->columns, columns)) return;
+  int64_t longest = choose_maximum(chooser->problem, row->columns);
+  unsigned more = lone_block(chooser->problem);
+  if (aligned && !require_vectors(chooser->problem, choice)) return;
+  if (columns && !choose_require_at_most(chooser->problem, choice, row->columns, columns)) return;
   if (columns == 0) {
     unsigned chunk = power_of_two(longest, 128, ONLINE_CHUNK);
     unsigned width = power_of_two(longest, 32, SHORT_ROW);
@@ -172,14 +173,14 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 
 bool choose_row(Chooser *chooser)
 {
-  const FusedRow *row = &chooser->op->row;
-  if (lies_across(chooser->op)) {
+  const FusedRow *row = &chooser->problem->op->row;
+  if (lies_across(chooser->problem->op)) {
     add_across(chooser, true);
     add_across(chooser, false);
     return true;
   }
   if (!online_only(row)) {
-    int64_t longest = choose_maximum(chooser, row->columns);
+    int64_t longest = choose_maximum(chooser->problem, row->columns);
     static const int64_t widths[2] = {SHORT_ROW, 8192};
     if (symbolic_is_constant(row->columns, NULL)) {
       if (longest <= LONGEST_ROW) {

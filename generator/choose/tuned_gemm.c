@@ -73,9 +73,9 @@ static const char *type_text(NumberType type)
 
 /* "bf16 mk x bf16 kn + f32 -> bf16": of two letters the second lies contiguously. Sums of 8-bit floats that
  * are kept in f32 take other tiles than those that are not. */
-static char *describe_product(const Chooser *chooser, Epilogue epilogue)
+static char *describe_product(const Problem *problem, Epilogue epilogue)
 {
-  const FusedOperator *op = chooser->op;
+  const FusedOperator *op = problem->op;
   const FusedGemm *gemm = &op->gemm;
   g_autoptr(GString) text = g_string_new(NULL);
   g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm->a_type), gemm->a_m_major ? "km" : "mk",
@@ -86,22 +86,22 @@ static char *describe_product(const Chooser *chooser, Epilogue epilogue)
   if (epilogue.tile) g_string_append(text, ", reads a tile");
   if (epilogue.vector) g_string_append(text, ", reads a vector");
   if (epilogue.function) g_string_append(text, ", functions");
-  if (gemm_sums_exactly(chooser)) g_string_append(text, ", exact sums");
-  return arena_strdup(chooser->arena, text->str);
+  if (gemm_sums_exactly(problem)) g_string_append(text, ", exact sums");
+  return arena_strdup(problem->arena, text->str);
 }
 
-bool tuned_gemm_key(const Chooser *chooser, TunedEntry *key)
+bool tuned_gemm_key(const Problem *problem, TunedEntry *key)
 {
-  const FusedGemm *gemm = &chooser->op->gemm;
-  unsigned budget = chooser->options ? chooser->options->sm_budget : 0;
-  *key = (TunedEntry){.batches = 1, .sms = budget ? budget : chooser->gpu->sm_count};
+  const FusedGemm *gemm = &problem->op->gemm;
+  unsigned budget = problem->options ? problem->options->sm_budget : 0;
+  *key = (TunedEntry){.batches = 1, .sms = budget ? budget : problem->gpu->sm_count};
   if (!symbolic_is_constant(gemm->n, &key->n) || !symbolic_is_constant(gemm->k, &key->k)) return false;
   for (unsigned i = 0; i < gemm->n_batch; i++) {
     int64_t extent;
-    if (!symbolic_is_constant(chooser->op->dims[i], &extent)) return false;
+    if (!symbolic_is_constant(problem->op->dims[i], &extent)) return false;
     key->batches *= extent;
   }
-  key->product = describe_product(chooser, epilogue_of(chooser->op));
+  key->product = describe_product(problem, epilogue_of(problem->op));
   return true;
 }
 
@@ -120,18 +120,18 @@ static bool listed(const GArray *list, const GemmCandidate *candidate)
   return false;
 }
 
-static void append_thin(const Chooser *chooser, GArray *list, GemmCandidate candidate, int64_t m)
+static void append_thin(const Problem *problem, GArray *list, GemmCandidate candidate, int64_t m)
 {
-  PricedCandidate priced = {.candidate = gemm_candidate(chooser, candidate, true)};
-  if (!gemm_candidate_legal(chooser, &priced.candidate)) return;
-  priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
-  priced.cost.total *= chooser->gpu->model->thin_handicap;
+  PricedCandidate priced = {.candidate = gemm_candidate(problem, candidate, true)};
+  if (!gemm_candidate_legal(problem, &priced.candidate)) return;
+  priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
+  priced.cost.total *= problem->gpu->model->thin_handicap;
   if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
 }
 
-static void append_thin_tiles(const Chooser *chooser, GArray *list, int64_t m)
+static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
 {
-  bool budgeted = chooser->options && chooser->options->sm_budget;
+  bool budgeted = problem->options && problem->options->sm_budget;
   unsigned n = list->len;
   for (unsigned i = 0; i < n; i++) {
     GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
@@ -141,9 +141,9 @@ static void append_thin_tiles(const Chooser *chooser, GArray *list, int64_t m)
     GemmCandidate turns = candidate, resident = candidate;
     turns.bm = TURN_ROWS;
     turns.alternate = TURN_GROUPS;
-    append_thin(chooser, list, turns, m);
+    append_thin(problem, list, turns, m);
     resident.blocks = MOST_RESIDENT;
-    if (!budgeted) append_thin(chooser, list, resident, m); /* a budget is kept by launching fewer blocks */
+    if (!budgeted) append_thin(problem, list, resident, m); /* a budget is kept by launching fewer blocks */
   }
 }
 
@@ -153,22 +153,22 @@ static void append_thin_tiles(const Chooser *chooser, GArray *list, int64_t m)
 
 /* Odd multiples of 8 columns, where whole tiles of them make up N: the model does not try those. 1024 x 576 x
  * 7168 of e4m3 took 10.0 us on 64x72 where 64x96 took 10.5 (docs/performance-log.md). */
-static void append_narrow_steps(const Chooser *chooser, GArray *list, int64_t m)
+static void append_narrow_steps(const Problem *problem, GArray *list, int64_t m)
 {
   int64_t columns;
-  if (!symbolic_is_constant(chooser->op->gemm.n, &columns) || chooser->op->gemm.dual) return;
+  if (!symbolic_is_constant(problem->op->gemm.n, &columns) || problem->op->gemm.dual) return;
   for (unsigned bn = NARROW_LEAST; bn <= NARROW_MOST; bn += 16) {
     const GemmCandidate tile = {
         .group = true, .bm = NARROW_ROWS, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
-    PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
-    if (columns % bn || !gemm_candidate_legal(chooser, &priced.candidate)) continue;
-    priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+    PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
+    if (columns % bn || !gemm_candidate_legal(problem, &priced.candidate)) continue;
+    priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
     g_array_append_val(list, priced);
   }
 }
 
 /* 64 rows by so many columns that two warpgroups have them beside one another: exact sums of 8-bit floats. */
-static void append_beside(const Chooser *chooser, GArray *list, int64_t m)
+static void append_beside(const Problem *problem, GArray *list, int64_t m)
 {
   static const unsigned columns[] = {192, 224, 256};
   for (unsigned i = 0; i < 2 * G_N_ELEMENTS(columns); i++) {
@@ -180,20 +180,20 @@ static void append_beside(const Chooser *chooser, GArray *list, int64_t m)
                           .across = 1,
                           .split = 1};
     tile.swapped = i % 2;
-    if (tile.swapped && !chooser->turned) continue;
-    PricedCandidate priced = {.candidate = gemm_candidate(chooser, tile, true)};
-    if (priced.candidate.beside <= 1 || !gemm_candidate_legal(chooser, &priced.candidate)) continue;
-    priced.cost = gemm_candidate_cost(chooser, &priced.candidate, m);
+    if (tile.swapped && !problem->turned) continue;
+    PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
+    if (priced.candidate.beside <= 1 || !gemm_candidate_legal(problem, &priced.candidate)) continue;
+    priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
     g_array_append_val(list, priced);
   }
 }
 
 /* Rows for two tiles with swap-AB, which blocks share: 128 x 576 x 7168 takes 6.6 us with four
  * blocks a tile, 7.1 with the best of the other tiles. */
-static void append_thin_pairs(const Chooser *chooser, GArray *list, bool group, int64_t m)
+static void append_thin_pairs(const Problem *problem, GArray *list, bool group, int64_t m)
 {
   if (!group || m <= THIN_ROWS || m > 2 * THIN_ROWS) return;
-  for (unsigned split = 2; split <= chooser->gpu->cluster_portable; split++) {
+  for (unsigned split = 2; split <= problem->gpu->cluster_portable; split++) {
     GemmCandidate tile = {.group = true,
                           .bm = THIN_ROWS,
                           .bn = THIN_ROWS,
@@ -202,28 +202,28 @@ static void append_thin_pairs(const Chooser *chooser, GArray *list, bool group, 
                           .across = 1,
                           .split = split,
                           .swapped = 1};
-    append_thin(chooser, list, tile, m);
+    append_thin(problem, list, tile, m);
   }
 }
 
-GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded)
+GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bounded)
 {
-  GArray *list = gemm_candidates(chooser, group, m, bounded);
-  append_thin_tiles(chooser, list, m);
-  if (group) append_narrow_steps(chooser, list, m);
-  if (group) append_beside(chooser, list, m);
-  append_thin_pairs(chooser, list, group, m);
+  GArray *list = gemm_candidates(problem, group, m, bounded);
+  append_thin_tiles(problem, list, m);
+  if (group) append_narrow_steps(problem, list, m);
+  if (group) append_beside(problem, list, m);
+  append_thin_pairs(problem, list, group, m);
   unsigned n = list->len;
-  for (unsigned i = 0; group && gemm_shares_copies(chooser->gpu) && i < n; i++) {
+  for (unsigned i = 0; group && gemm_shares_copies(problem->gpu) && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
     if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||
         pair.candidate.slices > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm)
       continue;
     pair.candidate.cluster = 2;
-    if (!gemm_candidate_legal(chooser, &pair.candidate)) continue;
-    pair.cost = gemm_candidate_cost(chooser, &pair.candidate, m); /* an odd row of tiles costs a whole one */
-    pair.cost.total *= chooser->gpu->model->cluster_handicap;
+    if (!gemm_candidate_legal(problem, &pair.candidate)) continue;
+    pair.cost = gemm_candidate_cost(problem, &pair.candidate, m); /* an odd row of tiles costs a whole one */
+    pair.cost.total *= problem->gpu->model->cluster_handicap;
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }
   g_array_sort(list, compare_cost);
@@ -255,15 +255,15 @@ static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
 
 /* What was measured of this product, else of one whose epilogue reads no vector: that costs less than tiles
  * differ (docs/performance-log.md). `lighter`: it is another's. */
-static const TunedEntry *find_measured(const Chooser *chooser, TunedEntry *key, bool *lighter)
+static const TunedEntry *find_measured(const Problem *problem, TunedEntry *key, bool *lighter)
 {
-  const TunedDatabase *database = chooser->options->tuned;
-  Epilogue epilogue = epilogue_of(chooser->op);
+  const TunedDatabase *database = problem->options->tuned;
+  Epilogue epilogue = epilogue_of(problem->op);
   const TunedEntry *entry = tuned_database_find(database, key);
   *lighter = !entry && epilogue.vector;
   if (!*lighter) return entry;
   epilogue.vector = false;
-  key->product = describe_product(chooser, epilogue);
+  key->product = describe_product(problem, epilogue);
   return tuned_database_find(database, key);
 }
 
@@ -272,20 +272,23 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
   TunedEntry key;
   bool lighter;
   /* parameters that are forced are forced upon the model's choice */
-  if (chooser->options && chooser->options->sets && *chooser->options->sets) return false;
-  if (!chooser->options || !chooser->options->tuned || !tuned_gemm_key(chooser, &key)) return false;
+  if (chooser->problem->options && chooser->problem->options->sets && *chooser->problem->options->sets)
+    return false;
+  if (!chooser->problem->options || !chooser->problem->options->tuned ||
+      !tuned_gemm_key(chooser->problem, &key))
+    return false;
   key.m = m;
-  const TunedEntry *entry = find_measured(chooser, &key, &lighter);
+  const TunedEntry *entry = find_measured(chooser->problem, &key, &lighter);
   if (!entry) return false;
   g_autofree char *text = tuned_parameters_text(entry);
-  g_autoptr(GArray) space = tuned_gemm_space(chooser, group, m, bounded);
+  g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, m, bounded);
   GemmCandidate wanted = {.group = group};
   if (!read_candidate(entry, &wanted) || !listed(space, &wanted)) {
     choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
     return false;
   }
-  *candidate = gemm_candidate(chooser, wanted, true);
-  if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser, candidate, m);
+  *candidate = gemm_candidate(chooser->problem, wanted, true);
+  if (!candidate->raster) candidate->raster = gemm_candidate_raster(chooser->problem, candidate, m);
   choose_note(chooser, "M = %-6d tuned: %s, measured at M = %d%s: %.3f times as fast as the model's choice",
               (int)m, text, (int)entry->m, lighter ? " without vectors" : "", entry->first_us / entry->us);
   return true;

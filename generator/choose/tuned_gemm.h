@@ -4,12 +4,12 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/tuned.h"
 
-/* Fills in product, batches, n, k and sms; the text lives in the chooser's arena. false: one of them is
+/* Fills in product, batches, n, k and sms; the text lives in the problem's arena. false: one of them is
  * known only at launch, so nothing is filed under it. */
-bool tuned_gemm_key(const Chooser *chooser, TunedEntry *key);
+bool tuned_gemm_key(const Problem *problem, TunedEntry *key);
 /* Every candidate worth measuring for m rows, PricedCandidate, cheapest first: what gemm_candidates()
  * enumerates, and that in clusters where the GPU has them. The caller owns the array. */
-GArray *tuned_gemm_space(const Chooser *chooser, bool group, int64_t m, bool bounded);
+GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bounded);
 /* The measured choice for m rows, if the options bring a database that has one and it is legal; notes what
  * was found. */
 bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate);

@@ -286,13 +286,9 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
 {
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   bool silent = compilation->options && compilation->options->drop_notes;
-  *chooser = (Chooser){.op = opened->op,
-                       .graph = compilation->graph,
-                       .gpu = compilation->gpu,
-                       .options = compilation->options,
-                       .arena = compilation->result->plan->arena,
-                       .explain = silent ? NULL : opened->explain,
-                       .error = error};
+  const Problem problem = problem_of(opened->op, compilation->graph, compilation->gpu, compilation->options,
+                                     compilation->result->plan->arena);
+  *chooser = (Chooser){.problem = &problem, .explain = silent ? NULL : opened->explain, .error = error};
   if (!choose_variants(chooser)) return false;
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
   for (unsigned i = 0; i < chooser->n; i++) {

@@ -1,5 +1,6 @@
 /* Ranges of rows that have a tile of their own: each tile is legal where it serves, few ranges suffice, and
  * the common numbers of rows have nearly the best tile of the cost model. */
+#include "generator/choose/choose.h"
 #include "generator/choose/gemm_ranges.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,9 +32,8 @@ static Product product(int64_t longest, unsigned n, unsigned k)
   if (!p.graph) fail_msg("%s", error->message);
   p.fusion = choose_fusion(p.graph, p.gpu, NULL, &error);
   if (!p.fusion) fail_msg("%s", error->message);
-  *p.chooser = (Chooser){
-      .op = p.fusion->operators[0], .graph = p.graph, .gpu = p.gpu, .arena = p.arena, .error = &error};
-  p.chooser->turned = fused_gemm_transposed(p.arena, p.chooser->op);
+  Problem problem = problem_of(p.fusion->operators[0], p.graph, p.gpu, NULL, p.arena);
+  *p.chooser = (Chooser){.problem = arena_memdup(p.arena, &problem, sizeof problem), .error = &error};
   return p;
 }
 
@@ -55,7 +55,7 @@ static const GemmRange *range_of(const GArray *ranges, int64_t rows)
 
 static bool is_listed(const Product *p, const GemmCandidate *tile, int64_t rows, bool bounded)
 {
-  g_autoptr(GArray) list = gemm_candidates(p->chooser, true, rows, bounded);
+  g_autoptr(GArray) list = gemm_candidates(p->chooser->problem, true, rows, bounded);
   for (unsigned i = 0; i < list->len; i++)
     if (gemm_candidate_same(&g_array_index(list, PricedCandidate, i).candidate, tile)) return true;
   return false;
@@ -77,8 +77,8 @@ static void check_ranges(const Product *p, const GArray *ranges, unsigned most)
 static double loss(const Product *p, const GArray *ranges, int64_t rows)
 {
   const GemmCandidate best = gemm_best_candidate(p->chooser, true, rows, true);
-  return gemm_candidate_cost(p->chooser, &range_of(ranges, rows)->tile, rows).total /
-         gemm_candidate_cost(p->chooser, &best, rows).total;
+  return gemm_candidate_cost(p->chooser->problem, &range_of(ranges, rows)->tile, rows).total /
+         gemm_candidate_cost(p->chooser->problem, &best, rows).total;
 }
 
 static unsigned kernels(const GArray *ranges)

@@ -1,0 +1,58 @@
+/* Problem and Chooser: what a choice is made for, and what becomes of it.
+ *
+ * A Problem is never changed once it is made: pricing reads it from several threads. A question about other
+ * facts (other operands, another number of batches) is asked of a changed copy. A Chooser collects variants
+ * and reasons, for one thread at a time. */
+#pragma once
+#include "adl/gpu.h"
+#include "generator/kernel/kernel.h"
+#include "generator/options.h"
+#include "plan/plan.h"
+
+typedef struct GemmMemo GemmMemo; /* generator/choose/gemm_memo.h */
+
+typedef struct Problem {
+  const FusedOperator *op;
+  const FusedOperator *turned; /* GEMM: the operator as its transpose; NULL: it must stay as it is */
+  const Graph *graph;
+  const Gpu *gpu;
+  const CompileOptions *options; /* may be NULL */
+  Arena *arena;                  /* of guards and names */
+  unsigned copy_bytes;           /* GEMM: what threads are priced to copy at a time; 0: 16 */
+  int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
+  GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
+} Problem;
+
+typedef struct Chooser {
+  const Problem *problem;
+  GString *explain; /* may be NULL */
+  Choice variants[PLAN_MAX_VARIANTS];
+  unsigned n;
+  GError **error;
+} Chooser;
+
+/* ---- questions about the problem ---- */
+/* A product with what its transpose is, unless its results are reduced, which are rows either way. */
+Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                   Arena *arena);
+/* Does --set name the parameter? Then *value (may be NULL) gets its number. */
+bool choose_forced(const Problem *problem, const char *name, unsigned *value);
+/* Does --set name any? What cannot fit then is not left out, but told by how much. */
+bool choose_is_forced(const Problem *problem);
+/* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
+ * as 4096). */
+int64_t choose_maximum(const Problem *problem, const Symbolic *expression);
+int64_t choose_typical(const Problem *problem, const Symbolic *expression);
+
+/* ---- variants and their guards ---- */
+void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);
+Choice *choose_open(Chooser *chooser, const char *template_name);
+/* The variant requires: expression is a multiple of `multiple`. Adds to guard and assumptions what is not
+ * known. false if it is known to be false. */
+bool choose_require_multiple(const Problem *problem, Choice *choice, const Symbolic *expression,
+                             int64_t multiple);
+bool choose_require_at_most(const Problem *problem, Choice *choice, const Symbolic *expression,
+                            int64_t maximum);
+bool choose_require_at_least(const Problem *problem, Choice *choice, const Symbolic *expression,
+                             int64_t minimum);
+bool choose_require_align(const Problem *problem, Choice *choice, const GraphTensor *tensor, unsigned align);

@@ -1,5 +1,6 @@
 /* The reader: statements, functions, the module. Generic over the opcode table: no opcode has code of its own
  * here. */
+#include "ir/former.h"
 #include "ir/reader.h"
 #include <stdarg.h>
 #include <string.h>
@@ -250,13 +251,21 @@ static bool unknown_attribute(Reader *reader, const char *name, const Mark *mark
   return read_fail(reader, mark, "unknown-attribute", hint, "`%s` has no attribute `%s`", owner, name);
 }
 
+/* The attribute of a name, or of what had it before. */
+static bool find_attribute(const char *name, const bool *takes, IrAttributeKey *key)
+{
+  if (attribute_parse(name, key) && takes[*key]) return true;
+  const char *today = ir_former_name(name);
+  return today && attribute_parse(today, key) && takes[*key];
+}
+
 /* One `key value`; the caller stands on a word. */
 static bool read_attribute(Reader *reader, const char *owner, const bool *takes,
                            const char *const *const *values, IrAttribute *attribute)
 {
   Mark mark = reader->lexer.token.mark;
   const char *name = read_text(reader);
-  if (!attribute_parse(name, &attribute->key) || !takes[attribute->key])
+  if (!find_attribute(name, takes, &attribute->key))
     return unknown_attribute(reader, name, &mark, owner, takes);
   read_next(reader);
   attribute->value = NULL;

@@ -179,10 +179,10 @@ static IrBuilder walk(IrBuilder *builder, const Schedule *schedule, IrExpr *cons
   if (schedule->persistent) {
     IrExpr *total = count_tiles(builder, extents, n);
     IrExpr *stride = in_clusters(module, "blocks", blocks);
-    if (schedule->alternate > 1) {
+    if (schedule->pingpong > 1) {
       index = binary(builder, OPERATOR_ADD, index,
                      binary(builder, OPERATOR_MUL, ir_call(module, "instance", 0), stride));
-      stride = binary(builder, OPERATOR_MUL, stride, ir_int(module, schedule->alternate));
+      stride = binary(builder, OPERATOR_MUL, stride, ir_int(module, schedule->pingpong));
     }
     inner = open_loop(builder, index, total, stride, "tile", &index);
   } else {
@@ -274,7 +274,7 @@ IrBuilder schedule_open_streamed(IrBuilder *builder, const Schedule *schedule, I
   range[1] = let(&inner, "to", ir_select(module, whole, s.steps, to));
   IrExpr *all = binary(&inner, OPERATOR_EQ, range[0], zero);
   range[2] = let(&inner, "begun", ir_select(module, all, s.block, block_of(&inner, &s, begin)));
-  find_tile(&inner, tile, extents, n, schedule->group, coordinates);
+  find_tile(&inner, tile, extents, n, schedule->raster, coordinates);
   return inner;
 }
 
@@ -293,11 +293,11 @@ IrBuilder schedule_open(IrBuilder *builder, const Schedule *schedule, IrExpr *co
   IrModule *module = builder->module;
   int64_t rows = schedule->cluster, columns = schedule->across;
   if (rows * columns <= 1 || n < 2 || schedule->shared)
-    return walk(builder, schedule, extents, n, schedule->group, coordinates);
+    return walk(builder, schedule, extents, n, schedule->raster, coordinates);
   IrExpr *walked[SCHEDULE_MAX_DIMS];
   for (unsigned d = 0; d < n; d++)
     walked[d] = schedule_in_clusters(module, extents[d], d + 2 == n ? rows : d + 1 == n ? columns : 1);
-  IrBuilder inner = walk(builder, schedule, walked, n, MAX(1, schedule->group / rows), coordinates);
+  IrBuilder inner = walk(builder, schedule, walked, n, MAX(1, schedule->raster / rows), coordinates);
   IrExpr *rank = ir_call(module, "cluster_rank", 0), *across = ir_int(module, columns);
   IrExpr *row = columns > 1 ? binary(&inner, OPERATOR_DIV, rank, across) : rank;
   IrExpr *column = rows > 1 ? binary(&inner, OPERATOR_MOD, rank, across) : rank;

@@ -5,7 +5,7 @@
 #define SCHEDULE_MAX_DIMS IR_MAX_RANK
 
 typedef struct Schedule {
-  int64_t group;   /* rows of the last dimension but one that are walked together, so that the tiles which run
+  int64_t raster;  /* rows of the last dimension but one that are walked together, so that the tiles which run
                       at the same time share operands in the L2 cache */
   bool persistent; /* the block steps through tile indices by the number of blocks; else it has the one tile
                       of its index */
@@ -13,7 +13,7 @@ typedef struct Schedule {
   int64_t across;  /* and so many columns: the block of rank r has row r / across, column r % across of them;
                       the last may lie outside the grid */
   bool shared;     /* all blocks of a cluster (so many as `cluster`) take the same tile instead */
-  int64_t alternate; /* instances of the role that take the block's tiles in turn; 1: it takes all */
+  int64_t pingpong; /* instances of the role that take the block's tiles in turn; 1: it takes all */
 } Schedule;
 
 /* Opens the walk over a grid of tiles and returns a builder inside it; `coordinates` gets one expression per

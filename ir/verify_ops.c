@@ -502,8 +502,8 @@ static void check_thread(Verifier *verifier, const IrOp *op)
 /* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
 static void check_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
 {
-  static const IrAttributeKey others[] = {ATTR_GROUP,  ATTR_CLUSTER, ATTR_ACROSS,   ATTR_SPLIT,
-                                          ATTR_STREAM, ATTR_STEPS,   ATTR_ALTERNATE};
+  static const IrAttributeKey others[] = {ATTR_RASTER,   ATTR_CLUSTER_M, ATTR_CLUSTER_N, ATTR_SPLIT_K,
+                                          ATTR_STREAM_K, ATTR_STEPS,     ATTR_PINGPONG};
   unsigned coordinates = op->regions[0]->n_arguments;
   if (scheduler->n_parameters != op->n_operands)
     fault(verifier, op, "scheduler",

@@ -77,7 +77,7 @@ BenchBuild **tune_build(const TuneSession *session, const BenchCase *c, const Pr
 /* ---- one product ---- */
 
 /* Parameters of which any two values make tiles of one kind, if both are more than 1. */
-static const char *const within_kind[] = {"bn", "split", "stream", "grain", "slices"};
+static const char *const within_kind[] = {"bn", "split_k", "stream_k", "stream_steps", "slices"};
 
 static unsigned kind_value(const Proposal *proposal, const char *name, bool within)
 {

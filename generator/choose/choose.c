@@ -47,8 +47,8 @@ static void apply_sets(Chooser *chooser, Choice *choice)
 /* Whoever asks for streams need not know what excludes them; who asks for both is told by the passes. */
 static void make_room_for_streams(const Problem *problem, Choice *choice)
 {
-  static const char *const others[] = {"alternate", "cluster", "across", "split"};
-  const ChoiceParameter *stream = choice_parameter(choice, "stream");
+  static const char *const others[] = {"pingpong", "cluster_m", "cluster_n", "split_k"};
+  const ChoiceParameter *stream = choice_parameter(choice, "stream_k");
   if (!stream || stream->integer <= 1) return;
   for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
     ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);

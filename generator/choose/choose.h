@@ -31,3 +31,5 @@ void choose_shared_kernels(Chooser *chooser);
 /* Is every --set of the options a parameter that may be forced, with a value that it can have? Names that no
  * template has pass: CompileOptions.set_used tells of those. */
 bool choose_check_sets(const CompileOptions *options, GError **error);
+/* The options' sets with the names that parameters have today (ir/former.h); g_strfreev. */
+GStrv choose_sets_today(const CompileOptions *options);

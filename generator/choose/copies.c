@@ -90,8 +90,8 @@ static bool take_source(const Problem *problem, FusedInput *input, const Symboli
 
 bool choose_tile_forced(const Problem *problem)
 {
-  static const char *const names[] = {"bm",     "bn",     "bk",      "stages", "swapped",  "split",
-                                      "stream", "slices", "cluster", "across", "alternate"};
+  static const char *const names[] = {"bm",       "bn",     "bk",        "stages",    "swapped", "split_k",
+                                      "stream_k", "slices", "cluster_m", "cluster_n", "pingpong"};
   bool forced = false, sums = choose_forced(problem, "deep", NULL);
   for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
     forced |= choose_forced(problem, names[i], NULL);

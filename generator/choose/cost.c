@@ -54,7 +54,7 @@ static double memory_clocks(const Gpu *gpu, const CostGemm *gemm, const CostTile
 /* Blocks of a cluster begin and end together, those outside of the result too. */
 static double tile_count(const CostGemm *gemm, const CostTile *tile)
 {
-  int64_t down = MAX(1, tile->cluster), across = MAX(1, tile->across);
+  int64_t down = MAX(1, tile->cluster_m), across = MAX(1, tile->cluster_n);
   return (double)gemm->batches * (double)(down * across) * divide_up(gemm->m, tile->bm * down) *
          divide_up(gemm->n, tile->bn * across);
 }
@@ -71,20 +71,20 @@ static double issue_clocks(const CostModel *model, const CostGemm *gemm, const C
                            double busy)
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
-  double slow = (tile->split > 1 ? fmax(128 / rate, model->straddling_parts * busy)
-                                 : fmax(model->straddling_few, model->straddling_copy * busy)) /
+  double slow = (tile->split_k > 1 ? fmax(128 / rate, model->straddling_parts * busy)
+                                   : fmax(model->straddling_few, model->straddling_copy * busy)) /
                 128;
-  a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->across);
-  return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster);
+  a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->cluster_n);
+  return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster_m);
 }
 
 /* Clocks in which slices leave their sums and the last of them adds up. */
 static double slices_clocks(const Gpu *gpu, const CostTile *tile, bool thin)
 {
   const CostModel *model = gpu->model;
-  unsigned further = (tile->split - 2) / gpu->warp_size;
+  unsigned further = (tile->split_k - 2) / gpu->warp_size;
   return model->slice_fix + (thin ? model->slice_thin : 0) + model->slice_flags * further +
-         model->slice_output * tile->bm * tile->bn * tile->split;
+         model->slice_output * tile->bm * tile->bn * tile->split_k;
 }
 
 /* Clocks for 128 bytes of rows that begin at multiples of so many, where `busy` of the SMs copy. */
@@ -93,8 +93,8 @@ static double line_clocks(const CostModel *model, const CostTile *tile, unsigned
 {
   if (begins >= LINE || begins < LINE / 4) return LINE / rate; /* inside of sectors: priced apart */
   double clocks = (begins < LINE / 2 ? model->quarter_line : model->half_line) *
-                  (tile->alternate > 1 ? model->line_in_turn : 1);
-  if (waves >= model->few_waves || tile->split > 1) clocks *= model->line_apart;
+                  (tile->pingpong > 1 ? model->line_in_turn : 1);
+  if (waves >= model->few_waves || tile->split_k > 1) clocks *= model->line_apart;
   return fmax(LINE / rate, busy * clocks);
 }
 
@@ -104,11 +104,11 @@ static double lines_clocks(const CostModel *model, const CostGemm *gemm, const C
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes / LINE,
          b = (double)tile->bn * tile->bk * gemm->b_bytes / LINE;
-  double alone = a * line_clocks(model, tile, gemm->a_lines, rate, busy, waves) / MAX(1, tile->across) +
-                 b * line_clocks(model, tile, gemm->b_lines, rate, busy, waves) / MAX(1, tile->cluster);
+  double alone = a * line_clocks(model, tile, gemm->a_lines, rate, busy, waves) / MAX(1, tile->cluster_n) +
+                 b * line_clocks(model, tile, gemm->b_lines, rate, busy, waves) / MAX(1, tile->cluster_m);
   bool cut = gemm->a_lines < LINE || gemm->b_lines < LINE;
-  return MAX(1, tile->across) * MAX(1, tile->cluster) > 1 && cut
-             ? fmax(alone, (a + b) * model->line_share * busy * (tile->split > 1 ? model->line_apart : 1))
+  return MAX(1, tile->cluster_n) * MAX(1, tile->cluster_m) > 1 && cut
+             ? fmax(alone, (a + b) * model->line_share * busy * (tile->split_k > 1 ? model->line_apart : 1))
              : alone;
 }
 
@@ -118,9 +118,9 @@ static double copy_clocks(const CostModel *model, const CostGemm *gemm, const Co
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
   double whole = (a + b) / rate;
-  unsigned sharers = MAX(1, tile->across) * MAX(1, tile->cluster);
+  unsigned sharers = MAX(1, tile->cluster_n) * MAX(1, tile->cluster_m);
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
-  double share = tile->alternate > 1 ? model->share_in_turn : model->straddling_share;
+  double share = tile->pingpong > 1 ? model->share_in_turn : model->straddling_share;
   if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
   return fmax(whole, issue_clocks(model, gemm, tile, rate, busy));
 }
@@ -149,7 +149,7 @@ static double near_limit(double step, double copy)
 /* Parts in which results leave (stage_stores), narrow ones counted as the wide ones that take as long. */
 static double store_parts(const CostModel *model, const CostTile *tile, unsigned bytes)
 {
-  unsigned rows = tile->bm * MAX(1, tile->alternate), columns = tile->bn / MAX(1, tile->owners);
+  unsigned rows = tile->bm * MAX(1, tile->pingpong), columns = tile->bn / MAX(1, tile->reducers);
   unsigned width = staging_width(&staging_usual, rows, columns, bytes, bytes);
   double parts = width ? divide_up(columns, width) : columns / 8.0;
   return width * bytes < model->narrow_row ? model->narrow_part * parts : parts;
@@ -168,7 +168,8 @@ static double wave_bytes(const CostModel *model, const CostGemm *gemm, const Cos
  * all but every fourth step add while the next one is multiplied (pass overlap_sums). */
 static double promotion(const CostModel *model, const CostTile *tile)
 {
-  unsigned beside = MAX(1, tile->beside), groups = tile->alternate > 1 ? 1 : warpgroups_of_rows(tile->bm);
+  unsigned beside = MAX(1, tile->warpgroups_n),
+           groups = tile->pingpong > 1 ? 1 : warpgroups_of_rows(tile->bm);
   double rows = (double)tile->bm / groups, sums = rows / 64 * tile->bn / beside / 2;
   groups = MAX(groups, beside);
   double overlapped = sums <= model->overlapped_sums ? 1.0 / model->overlapped_steps : 1;
@@ -184,14 +185,14 @@ typedef struct {
 static TileEnd tile_end(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double main,
                         bool paced)
 {
-  double outputs = (double)tile->bm * tile->bn / MAX(1, tile->owners);
+  double outputs = (double)tile->bm * tile->bn / MAX(1, tile->reducers);
   double stored = outputs / model->epilogue_speed,
          arithmetic = gemm->operations * outputs / model->scheduler_lanes;
-  stored = fmax(stored, straddling_stores(model, gemm, tile) / MAX(1, tile->owners));
+  stored = fmax(stored, straddling_stores(model, gemm, tile) / MAX(1, tile->reducers));
   double parts = store_parts(model, tile, gemm->out_bytes), turn = model->turn + model->store_part * parts;
   TileEnd end = {.last = stored + arithmetic * (paced ? model->paced_alone : 1)};
   end.turn = turn + stored * (tile->bm > 64 ? model->exposed_two_groups : 1) + arithmetic;
-  if (tile->alternate <= 1) return end;
+  if (tile->pingpong <= 1) return end;
   /* one stores while another multiplies, unless storing takes longer */
   double busy = end.turn - arithmetic + stored + (paced ? model->paced : 1) * arithmetic;
   end.turn = fmax(model->turn_part * parts, (busy - main) / 2) + (paced ? 0 : model->stolen * arithmetic);
@@ -215,7 +216,7 @@ bool cost_has_arithmetic(const CostModel *model, const CostGemm *gemm)
 static bool may_pace(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
 {
   bool scaled = gemm->a_bytes == 1 && gemm->operations > 0 && !tile->exchanged;
-  return tile->alternate > 1 && (scaled || cost_has_arithmetic(model, gemm));
+  return tile->pingpong > 1 && (scaled || cost_has_arithmetic(model, gemm));
 }
 
 static bool paces(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double waves,
@@ -254,7 +255,7 @@ static double raster_traffic(const Gpu *gpu, const CostGemm *gemm, const CostTil
 static double neighbour_bytes(const CostModel *model, const CostGemm *gemm, const CostTile *tile,
                               unsigned group)
 {
-  unsigned down = MAX(1, tile->cluster), across = MAX(1, tile->across), share = down * across;
+  unsigned down = MAX(1, tile->cluster_m), across = MAX(1, tile->cluster_n), share = down * across;
   unsigned bands_high = MAX(1, group / down);
   double rows = divide_up(gemm->m, tile->bm * down), columns = divide_up(gemm->n, tile->bn * across);
   double tiles = fmin(fmax(1, model->neighbours / share), rows * columns);
@@ -269,7 +270,7 @@ static double neighbour_bytes(const CostModel *model, const CostGemm *gemm, cons
 static bool walks_row_by_row(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  if (tile->cluster > 1 || tile->across > 1 || tile->split > 1 || gemm->batches > 1) return false;
+  if (tile->cluster_m > 1 || tile->cluster_n > 1 || tile->split_k > 1 || gemm->batches > 1) return false;
   return neighbour_bytes(model, gemm, tile, 1) <=
              model->worth_one_row * neighbour_bytes(model, gemm, tile, model->usual_raster) &&
          raster_traffic(gpu, gemm, tile, 1) <= raster_traffic(gpu, gemm, tile, model->usual_raster);
@@ -291,7 +292,7 @@ static bool wants_few_slots(const CostModel *model, const CostGemm *gemm, const 
                             const CostReport *cost)
 {
   double m = (double)gemm->m, n = (double)gemm->n, k = (double)gemm->k, steps = ceil(k / tile->bk);
-  bool turns = tile->alternate > 1 && tile->cluster * tile->across <= 1;
+  bool turns = tile->pingpong > 1 && tile->cluster_m * tile->cluster_n <= 1;
   bool fills = tile->bm * tile->bn == model->few_slots_area && m >= tile->bm && n >= tile->bn;
   bool results =
       m * n * gemm->out_bytes >= model->mostly_results * (m * k * gemm->a_bytes + k * n * gemm->b_bytes);
@@ -316,8 +317,8 @@ static bool drifts_far(const CostModel *model, const CostGemm *gemm, const CostT
                        const CostReport *cost)
 {
   double busy = cost->waves * ceil((double)gemm->k / tile->bk) * cost->step;
-  return drifts(gemm, tile, model->far_apart_work) && tile->alternate > 1 &&
-         tile->cluster * tile->across <= 1 && tile->bm * tile->bn == model->few_slots_area &&
+  return drifts(gemm, tile, model->far_apart_work) && tile->pingpong > 1 &&
+         tile->cluster_m * tile->cluster_n <= 1 && tile->bm * tile->bn == model->few_slots_area &&
          cost->memory > model->waits_for_memory * busy;
 }
 
@@ -333,11 +334,11 @@ static double apart_in_k(const Gpu *gpu, const CostGemm *gemm)
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  unsigned split = tile->split > 1 ? tile->split : 1;
+  unsigned split = tile->split_k > 1 ? tile->split_k : 1;
   CostReport cost = cost_waves(gemm, tile, split, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
-  unsigned beside = MAX(1, tile->beside);
+  unsigned beside = MAX(1, tile->warpgroups_n);
   /* each warpgroup reads all of B, those beside one another all of A */
   double read = bm / 64 * (64 * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
@@ -367,12 +368,12 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double tall = divide_up(gemm->m, tile->bm), outside = tall * bm - (double)gemm->m;
   /* those that share a tile read other k, those beside one another in a cluster copy once */
   if (!tile->clips_rows)
-    cost.step += model->outside_row * outside * busy / tall / split / MAX(1, tile->across);
+    cost.step += model->outside_row * outside * busy / tall / split / MAX(1, tile->cluster_n);
   double wide = divide_up(gemm->n, tile->bn), beyond = wide * bn - (double)gemm->n;
   if (!tile->clips_columns) cost.step += model->outside_row * beyond * busy / wide / split / cost.waves;
   if (tile->streamed && tall > model->stream_rows) cost.step *= model->stream_apart;
-  if (tile->across > 1 && cost.waves > 1) cost.step *= model->across_waves;
-  if (tile->across > 1 && tile->cluster > 1 && !tile->sliced) cost.step += model->two_ways;
+  if (tile->cluster_n > 1 && cost.waves > 1) cost.step *= model->across_waves;
+  if (tile->cluster_n > 1 && tile->cluster_m > 1 && !tile->sliced) cost.step += model->two_ways;
   if (cost.waves > 1 || tile->stages <= model->few_stages) {
     double quiet = model->quiet_latency / fmax(0.5, (double)tile->stages - 2);
     cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) *
@@ -380,7 +381,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   }
   cost.memory =
       memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? model->partly_outside : 1);
-  if (tile->cluster > 1 || tile->across > 1) cost.memory *= model->pair_memory;
+  if (tile->cluster_m > 1 || tile->cluster_n > 1) cost.memory *= model->pair_memory;
   bool apart = drifts(gemm, tile, model->drifting_work);
   if (apart) cost.memory *= model->read_again;
   if (split > 1 && !tile->sliced && !tile->streamed) cost.step *= apart_in_k(gpu, gemm);
@@ -394,10 +395,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double main = steps / cost.waves * cost.step;
   TileEnd end = tile_end(model, gemm, tile, main, paces(model, gemm, tile, cost.waves, main));
   double exposed = (cost.waves - 1) * end.turn;
-  double fill = model->fill + (tile->cluster > 1 || tile->across > 1 ? model->fill_pair : 0);
+  double fill = model->fill + (tile->cluster_m > 1 || tile->cluster_n > 1 ? model->fill_pair : 0);
   cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
   if (wants_few_slots(model, gemm, tile, &cost)) cost.total -= model->few_slots_gain * cost.memory;
-  if (apart && tile->alternate <= 1 && gemm->m > tile->bm) cost.total *= model->drift_shared;
+  if (apart && tile->pingpong <= 1 && gemm->m > tile->bm) cost.total *= model->drift_shared;
   if (apart && beyond > 0) cost.total *= model->partly_outside;
   return cost;
 }
@@ -413,7 +414,7 @@ unsigned cost_slots(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  unsigned split = tile->split > 1 ? tile->split : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
+  unsigned split = tile->split_k > 1 ? tile->split_k : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
   CostReport cost = cost_waves(gemm, tile, split, resident);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / 128;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
@@ -441,7 +442,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
   if (!tile->clips_columns) cost.step += model->outside_row * outside * busy / split * deep;
   cost.memory = memory_clocks(gpu, gemm, NULL);
-  double outputs = bm * bn / MAX(1, tile->owners), deep_steps = ceil(divide_up(gemm->k, tile->bk) / split);
+  double outputs = bm * bn / MAX(1, tile->reducers), deep_steps = ceil(divide_up(gemm->k, tile->bk) / split);
   /* blocks that follow one another on an SM: their products, or their results, whatever takes longer */
   double wave = fmax(deep_steps * cost.step, cost.waves > 1 ? together * output * outputs : 0);
   double combine =
@@ -507,7 +508,7 @@ static double warp_even(const CostModel *model, CostReport *cost, const CostGemm
 {
   WarpTurn turn = warp_turn(model, gemm, tile);
   double deep = divide_up(gemm->k, tile->bk), outputs = (double)tile->bm * tile->bn;
-  double most = ceil(cost->tiles * ceil(deep / tile->grain) / gemm->sms) * tile->grain;
+  double most = ceil(cost->tiles * ceil(deep / tile->stream_steps) / gemm->sms) * tile->stream_steps;
   cost->waves = most / deep;
   cost->step = warp_step(model, cost, tile, 1);
   double busy = most * cost->step + floor(cost->waves) * turn.next;
@@ -518,7 +519,7 @@ static double warp_even(const CostModel *model, CostReport *cost, const CostGemm
 CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
-  unsigned parts = tile->streamed ? tile->split : 1;
+  unsigned parts = tile->streamed ? tile->split_k : 1;
   CostReport cost = cost_waves(gemm, tile, parts, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
@@ -530,7 +531,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   cost.copy = filled / model->warp_copy;
   cost.latency = warp_latency(model, tile);
   cost.memory = memory_clocks(gpu, gemm, NULL);
-  if (tile->streamed && cost.waves > 1 && tile->grain) {
+  if (tile->streamed && cost.waves > 1 && tile->stream_steps) {
     cost.total = model->fill + warp_even(model, &cost, gemm, tile);
     return cost;
   }

@@ -15,21 +15,21 @@ typedef struct CostGemm { /* extents; batches merge into one number */
 
 typedef struct CostTile {
   unsigned bm, bn, bk, stages;
-  unsigned alternate; /* warpgroups that take tiles in turn; 0 and 1: they share each */
-  unsigned split;     /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
-  unsigned owners;    /* of these, those that finish a part of its columns */
-  bool streamed;      /* the `split` blocks are no cluster: they add up through device memory */
-  unsigned grain;     /* then k steps of a portion; 0: a part of `split` */
-  bool sliced;      /* so are these; those of one part of k are neighbours, and all parts are added at once */
-  unsigned cluster; /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
-  unsigned across;  /* and beside one another, which share copies of A */
-  unsigned blocks;  /* that share an SM; 0 and 1: each has one for itself */
-  bool walks;       /* each block takes tiles one after the other; so far only asked of warp MMAs */
+  unsigned pingpong;     /* warpgroups that take tiles in turn; 0 and 1: they share each */
+  unsigned split_k;      /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
+  unsigned reducers;     /* of these, those that finish a part of its columns */
+  bool streamed;         /* the `split` blocks are no cluster: they add up through device memory */
+  unsigned stream_steps; /* then k steps of a portion; 0: a part of `split` */
+  bool sliced; /* so are these; those of one part of k are neighbours, and all parts are added at once */
+  unsigned cluster_m;     /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
+  unsigned cluster_n;     /* and beside one another, which share copies of A */
+  unsigned blocks;        /* that share an SM; 0 and 1: each has one for itself */
+  bool walks;             /* each block takes tiles one after the other; so far only asked of warp MMAs */
   bool threads_copy;      /* and warps multiply; else TMA and warpgroup MMAs */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
-  unsigned beside;        /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
+  unsigned warpgroups_n;  /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */
   bool clips_rows, clips_columns; /* copies of A, of B end with the tensor (clip_copies) */
 } CostTile;
@@ -69,7 +69,7 @@ typedef struct CostDots {
   int64_t rows, columns, k; /* of the result; a block takes `bm` rows and one column */
   unsigned bytes;           /* of an element */
   unsigned vector;          /* elements that a thread loads at a time */
-  unsigned threads, split, bm;
+  unsigned threads, split_k, bm;
   bool rows_across, columns_across; /* elements along k are as far apart as the operand has rows */
 } CostDots;
 /* Steps whose loads such a thread has on their way together. */

@@ -11,7 +11,7 @@ static unsigned load_registers(const CostDots *dots)
 /* As many as registers hold, in groups of one size. */
 unsigned cost_dots_deep(const CostModel *model, const CostDots *dots)
 {
-  double steps = ceil((double)dots->k / ((double)dots->threads * dots->vector * dots->split));
+  double steps = ceil((double)dots->k / ((double)dots->threads * dots->vector * dots->split_k));
   double most = CLAMP(model->dots_registers / load_registers(dots), 1u, model->dots_deep);
   return (unsigned)fmax(1, ceil(steps / ceil(steps / most)));
 }
@@ -28,14 +28,14 @@ double cost_dots(const Gpu *gpu, const CostDots *dots)
   const CostModel *model = gpu->model;
   unsigned deep = cost_dots_deep(model, dots);
   double group = (double)dots->threads * dots->vector * deep, k = (double)dots->k;
-  double groups = ceil(ceil(k / group) / dots->split);
-  double blocks = ceil((double)dots->rows / dots->bm) * (double)dots->columns * dots->split;
+  double groups = ceil(ceil(k / group) / dots->split_k);
+  double blocks = ceil((double)dots->rows / dots->bm) * (double)dots->columns * dots->split_k;
   double each = ceil(blocks / gpu->sm_count); /* of the busiest SM */
   double resident = fmax(1, floor(gpu->threads_per_sm / (double)dots->threads));
   double down = touched(gpu, dots, dots->rows_across, dots->rows),
          one = touched(gpu, dots, dots->columns_across, dots->columns);
   double loads = each * groups * deep * dots->threads / gpu->warp_size;
-  double loaded = blocks * k / dots->split / (gpu->warp_size * dots->vector) * (dots->bm * down + one);
+  double loaded = blocks * k / dots->split_k / (gpu->warp_size * dots->vector) * (dots->bm * down + one);
   double busy = ceil(each / resident) * groups * model->dots_latency +
                 loads * (dots->bm * fmax(model->dots_load, down / model->dots_copy) +
                          fmax(model->dots_load, one / model->dots_copy));
@@ -45,5 +45,5 @@ double cost_dots(const Gpu *gpu, const CostDots *dots)
   double moved = read > 0 ? memory / read / model->dots_memory * hertz : 0;
   busy = fmax(busy, loaded / model->dots_l2);
   return model->dots_start + model->dots_together * sqrt(busy * busy + moved * moved) +
-         (each - 1) * model->dots_block + (dots->split > 1 ? model->dots_cluster : 0);
+         (each - 1) * model->dots_block + (dots->split_k > 1 ? model->dots_cluster : 0);
 }

@@ -13,7 +13,7 @@ static const int64_t row_limits[] = {1, 4, 16, 64};
 
 /* How a kernel shares the work. `wide`: the sums' rows are the result's columns (operands swapped (swap-AB)). */
 typedef struct Dots {
-  unsigned threads, split, bm, deep, vector;
+  unsigned threads, split_k, bm, deep, vector;
   bool wide;
   double clocks;
 } Dots;
@@ -27,7 +27,7 @@ static CostDots shape_of(const Problem *problem, const FusedGemm *gemm, int64_t 
                     .bytes = number_bytes(gemm->a_type),
                     .vector = dots->vector,
                     .threads = dots->threads,
-                    .split = dots->split,
+                    .split_k = dots->split_k,
                     .bm = dots->bm,
                     .rows_across = dots->wide ? gemm->b_n_major : gemm->a_m_major,
                     .columns_across = dots->wide ? gemm->a_m_major : gemm->b_n_major};
@@ -49,9 +49,9 @@ static bool best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m, 
     for (unsigned s = 0; s < G_N_ELEMENTS(splits); s++)
       for (unsigned h = 0; h < G_N_ELEMENTS(heights); h++) {
         dots.threads = thread_counts[t];
-        dots.split = splits[s];
+        dots.split_k = splits[s];
         dots.bm = heights[h];
-        if (dots.split > 1 && (!gpu_has(gpu, "cluster") || dots.split > gpu->cluster_portable)) continue;
+        if (dots.split_k > 1 && (!gpu_has(gpu, "cluster") || dots.split_k > gpu->cluster_portable)) continue;
         if (dots.bm > (dots.wide ? n : m) || dots.threads > gpu->threads_per_block) continue;
         CostDots shape = shape_of(problem, gemm, m, &dots);
         dots.deep = cost_dots_deep(gpu->model, &shape);
@@ -93,14 +93,14 @@ static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, in
   choice_set_int(choice, "bn", 1);
   choice_set_int(choice, "bk", depth);
   choice_set_int(choice, "deep", dots->deep);
-  choice_set_int(choice, "split", dots->split);
+  choice_set_int(choice, "split_k", dots->split_k);
   choice_set_int(choice, "threads", dots->threads);
   choice_set_own(choice, "swapped", dots->wide);
   choice->alone = true;
   choice->stages = 1;
   choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", dots->wide ? 1 : dots->bm,
                                    dots->wide ? dots->bm : 1, depth);
-  choice->suffix = arena_printf(chooser->problem->arena, "%s_split%u_sums", choice->tile_text, dots->split);
+  choice->suffix = arena_printf(chooser->problem->arena, "%s_split%u_sums", choice->tile_text, dots->split_k);
   chooser->n++;
   return true;
 }

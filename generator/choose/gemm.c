@@ -23,8 +23,8 @@ static const char *template_of(const FusedGemm *gemm)
 static void set_dual(Choice *choice, const GemmCandidate *tile)
 {
   choice->template_name = "gemm_dual_swapped";
-  choice_set_int(choice, "split", tile->split);
-  choice_set_int(choice, "owners", 1);
+  choice_set_int(choice, "split_k", tile->split_k);
+  choice_set_int(choice, "reducers", 1);
   choice_set_int(choice, "one_column", 0);
 }
 
@@ -119,7 +119,7 @@ static bool keeps_rows(const Problem *problem, const Choice *choice, const GemmC
  * streams may have no step at all, and then must not have begun to copy. */
 static bool starts_alone(const Problem *problem, const Choice *choice, const GemmCandidate *tile)
 {
-  if (tile->stream > 1 || tile->slices > 1) return true;
+  if (tile->stream_k > 1 || tile->slices > 1) return true;
   int64_t along = tile->swapped ? tile->bn : tile->bm;
   return most_rows(problem, choice) > along;
 }
@@ -139,14 +139,14 @@ static void drop_other_sharing(const Problem *problem, GemmCandidate *tile)
   unsigned bm = tile->bm, bn = tile->bn;
   choose_forced(problem, "bm", &bm);
   choose_forced(problem, "bn", &bn);
-  if (bm != tile->bm || bn != tile->bn) tile->stream = tile->slices = 1;
-  bool split = forces_several(problem, "split"), stream = forces_several(problem, "stream");
-  bool own_tiles = forces_several(problem, "cluster") || forces_several(problem, "alternate");
+  if (bm != tile->bm || bn != tile->bn) tile->stream_k = tile->slices = 1;
+  bool split = forces_several(problem, "split_k"), stream = forces_several(problem, "stream_k");
+  bool own_tiles = forces_several(problem, "cluster_m") || forces_several(problem, "pingpong");
   bool slices = forces_several(problem, "slices");
-  if (split || slices || own_tiles) tile->stream = 1;
-  if (stream || slices || own_tiles) tile->split = 1;
+  if (split || slices || own_tiles) tile->stream_k = 1;
+  if (stream || slices || own_tiles) tile->split_k = 1;
   if (split || stream || own_tiles) tile->slices = 1;
-  if (split || stream || slices) tile->cluster = tile->across = tile->alternate = 1;
+  if (split || stream || slices) tile->cluster_m = tile->cluster_n = tile->pingpong = 1;
 }
 
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
@@ -161,34 +161,34 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
                            .swapped = swapped != 0,
                            .bm = 64,
                            .bn = swapped ? 8 : 64,
-                           .alternate = 1,
-                           .cluster = 1,
-                           .across = 1,
-                           .split = tile.split};
+                           .pingpong = 1,
+                           .cluster_m = 1,
+                           .cluster_n = 1,
+                           .split_k = tile.split_k};
   drop_other_sharing(problem, &tile);
   choose_forced(problem, "bm", &tile.bm);
   choose_forced(problem, "bn", &tile.bn);
-  choose_forced(problem, "alternate", &tile.alternate);
-  choose_forced(problem, "cluster", &tile.cluster);
-  choose_forced(problem, "across", &tile.across);
-  choose_forced(problem, "split", &tile.split);
+  choose_forced(problem, "pingpong", &tile.pingpong);
+  choose_forced(problem, "cluster_m", &tile.cluster_m);
+  choose_forced(problem, "cluster_n", &tile.cluster_n);
+  choose_forced(problem, "split_k", &tile.split_k);
   choose_forced(problem, "blocks", &tile.blocks);
-  choose_forced(problem, "stream", &tile.stream);
+  choose_forced(problem, "stream_k", &tile.stream_k);
   choose_forced(problem, "slices", &tile.slices);
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
   choose_forced(problem, "persistent", &walks);
-  if (!walks && !choose_forced(problem, "alternate", NULL)) tile.alternate = 1;
+  if (!walks && !choose_forced(problem, "pingpong", NULL)) tile.pingpong = 1;
   /* a tile set by hand may be too large for the turns, or the blocks, that the plan wanted for another */
   GemmCandidate whole = gemm_candidate(problem, tile, true);
-  if (asked && tile.alternate > 1 && !choose_forced(problem, "alternate", NULL) &&
+  if (asked && tile.pingpong > 1 && !choose_forced(problem, "pingpong", NULL) &&
       !gemm_candidate_legal(problem, &whole)) {
-    tile.alternate = 1;
+    tile.pingpong = 1;
     whole = gemm_candidate(problem, tile, true);
   }
-  if (asked && tile.split > 1 && !choose_forced(problem, "split", NULL) &&
+  if (asked && tile.split_k > 1 && !choose_forced(problem, "split_k", NULL) &&
       !gemm_candidate_legal(problem, &whole))
-    tile.split = 1;
+    tile.split_k = 1;
   return tile;
 }
 
@@ -215,7 +215,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_int(choice, "stages", tile.stages);
   choice_set_int(choice, "persistent",
                  fast ? gemm_candidate_walks(chooser->problem, &tile) && !tile.once : tile.group);
-  choice_set_int(choice, "group", tile.raster ? tile.raster : chooser->problem->gpu->model->usual_raster);
+  choice_set_int(choice, "raster", tile.raster ? tile.raster : chooser->problem->gpu->model->usual_raster);
   if (chooser->problem->turned) choice_set_own(choice, "swapped", tile.swapped);
   if (gemm->dual && tile.swapped) set_dual(choice, &tile);
   /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
@@ -224,20 +224,20 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   choice_set_own(choice, "pace",
                  gemm_candidate_pace(chooser->problem, &tile, most_rows(chooser->problem, choice)));
   if (fast && !gemm->dual) {
-    choice_set_int(choice, "stream", MAX(1, tile.stream));
-    choice_set_int(choice, "grain", MAX(1, tile.grain));
+    choice_set_int(choice, "stream_k", MAX(1, tile.stream_k));
+    choice_set_int(choice, "stream_steps", MAX(1, tile.stream_steps));
     choice_set_int(choice, "slices", MAX(1, tile.slices));
     choice_set_int(choice, "one_row", 0);
     choice_set_int(choice, "one_column", 0);
   }
   if (tile.promote) choice_set_int(choice, "promote", 1);
-  if (tile.beside > 1) choice_set_int(choice, "beside", tile.beside);
+  if (tile.warpgroups_n > 1) choice_set_int(choice, "warpgroups_n", tile.warpgroups_n);
   if (tile.group && fast && !gemm->dual) {
-    choice_set_int(choice, "alternate", tile.alternate);
-    choice_set_int(choice, "cluster", tile.cluster);
-    choice_set_int(choice, "across", MAX(1, tile.across));
-    choice_set_int(choice, "split", tile.split);
-    choice_set_int(choice, "owners", 1);
+    choice_set_int(choice, "pingpong", tile.pingpong);
+    choice_set_int(choice, "cluster_m", tile.cluster_m);
+    choice_set_int(choice, "cluster_n", MAX(1, tile.cluster_n));
+    choice_set_int(choice, "split_k", tile.split_k);
+    choice_set_int(choice, "reducers", 1);
     choice_set_int(choice, "reuse", tile.reuse);
   }
   choice->group = tile.group;
@@ -247,11 +247,11 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *shared = tile.split > 1       ? arena_printf(chooser->problem->arena, "_split%u", tile.split)
-                       : tile.stream > 1    ? arena_printf(chooser->problem->arena, "_stream%u", tile.stream)
-                       : tile.slices > 1    ? arena_printf(chooser->problem->arena, "_slices%u", tile.slices)
-                       : tile.alternate > 1 ? "_turns"
-                                            : "";
+  const char *shared = tile.split_k > 1    ? arena_printf(chooser->problem->arena, "_split%u", tile.split_k)
+                       : tile.stream_k > 1 ? arena_printf(chooser->problem->arena, "_stream%u", tile.stream_k)
+                       : tile.slices > 1   ? arena_printf(chooser->problem->arena, "_slices%u", tile.slices)
+                       : tile.pingpong > 1 ? "_turns"
+                                           : "";
   choice->suffix = arena_printf(chooser->problem->arena, "%s%s%s%s", choice->tile_text,
                                 tile.swapped ? "_swapped" : "", shared, fast ? "" : "_any");
   chooser->n++;
@@ -268,23 +268,23 @@ static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandid
 {
   int64_t budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
           rows = most_rows(chooser->problem, choice);
-  if (!budget || tile->split <= 1) return true;
-  double blocks = gemm_candidate_tiles(chooser->problem, tile, rows) * tile->split;
+  if (!budget || tile->split_k <= 1) return true;
+  double blocks = gemm_candidate_tiles(chooser->problem, tile, rows) * tile->split_k;
   if (blocks <= (double)budget) return true;
   const GraphNode *node =
       chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",
-            "leave out split, or fix the number of rows (--dim) so that fewer blocks are needed",
+            "leave out split_k, or fix the number of rows (--dim) so that fewer blocks are needed",
             "%u blocks for each tile of up to %" G_GINT64_FORMAT " rows are up to %.0f blocks at once, more "
             "than the %" G_GINT64_FORMAT " SMs of --sms",
-            tile->split, rows, blocks, budget);
+            tile->split_k, rows, blocks, budget);
   return false;
 }
 
 /* Slices leave their sums in places of the workspace, one for each block that runs at once. */
 static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  static const char *const others[] = {"split", "stream", "alternate"};
+  static const char *const others[] = {"split_k", "stream_k", "pingpong"};
   const GraphNode *node =
       chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
   unsigned budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
@@ -320,12 +320,12 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   symbolic_range(chooser->problem->op->gemm.m, &chooser->problem->graph->facts, &least, &(int64_t){0});
   GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
                         .bn = (unsigned)choice_int(choice, "bn", 0),
-                        .split = (unsigned)choice_int(choice, "split", 1),
-                        .cluster = (unsigned)choice_int(choice, "cluster", 1),
-                        .across = (unsigned)choice_int(choice, "across", 1),
+                        .split_k = (unsigned)choice_int(choice, "split_k", 1),
+                        .cluster_m = (unsigned)choice_int(choice, "cluster_m", 1),
+                        .cluster_n = (unsigned)choice_int(choice, "cluster_n", 1),
                         .slices = (unsigned)choice_int(choice, "slices", 1),
                         .swapped = (unsigned)choice_int(choice, "swapped", 0)};
-  replace_int(chooser->problem, choice, "owners", MAX(1, gemm_candidate_owners(chooser->problem, &tile)));
+  replace_int(chooser->problem, choice, "reducers", MAX(1, gemm_candidate_owners(chooser->problem, &tile)));
   /* no rows at all are no tile */
   replace_int(chooser->problem, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
   replace_int(chooser->problem, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
@@ -517,8 +517,12 @@ bool choose_gemm(Chooser *chooser)
           typical = choose_typical(chooser->problem, gemm->m);
   bool reduced = fused_is_reduced(chooser->problem->op),
        wide = gemm->dual && reduced; /* each has whole parts */
-  GemmCandidate scalar =
-                    {.bm = 64, .bn = wide ? 128 : 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
+  GemmCandidate scalar = {.bm = 64,
+                          .bn = wide ? 128 : 64,
+                          .pingpong = 1,
+                          .cluster_m = 1,
+                          .cluster_n = 1,
+                          .split_k = 1},
                 tile = scalar;
   if (!priced && !gemm->dual && !reduced && !choose_tile_forced(chooser->problem)) choose_vector(chooser);
   if (priced) choose_dots(chooser);

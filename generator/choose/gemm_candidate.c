@@ -63,16 +63,16 @@ static unsigned products(const Problem *problem)
 
 static unsigned consumer_groups(const GemmCandidate *candidate)
 {
-  if (candidate->alternate > 1) return candidate->alternate;
-  return MAX(warpgroups_of_rows(candidate->bm), candidate->beside);
+  if (candidate->pingpong > 1) return candidate->pingpong;
+  return MAX(warpgroups_of_rows(candidate->bm), candidate->warpgroups_n);
 }
 
 /* What stage_stores takes for the outputs. */
 static unsigned output_staging(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedOperator *op = problem->op;
-  unsigned beside = MAX(1, candidate->beside);
-  unsigned bytes = 0, rows = candidate->bm * candidate->alternate * beside;
+  unsigned beside = MAX(1, candidate->warpgroups_n);
+  unsigned bytes = 0, rows = candidate->bm * candidate->pingpong * beside;
   StagingRules rules = staging_rules(problem->gpu);
   unsigned columns =
       candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / products(problem) / beside;
@@ -106,7 +106,7 @@ static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candida
 
 unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
 {
-  for (unsigned owners = MAX(1, candidate->split); owners >= 1; owners--) {
+  for (unsigned owners = MAX(1, candidate->split_k); owners >= 1; owners--) {
     unsigned columns = candidate->bn / owners;
     bool pieces = candidate->swapped
                       ? columns % 8 == 0
@@ -120,9 +120,9 @@ unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *cand
 static unsigned exchange_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned owners = gemm_candidate_owners(problem, candidate);
-  if (candidate->split <= 1 || !owners) return 0;
+  if (candidate->split_k <= 1 || !owners) return 0;
   unsigned sums = candidate->swapped ? products(problem) : 1;
-  return sums * candidate->bm * (candidate->split - 1) * (candidate->bn / owners) * 4;
+  return sums * candidate->bm * (candidate->split_k - 1) * (candidate->bn / owners) * 4;
 }
 
 /* Bytes of shared memory that a block may have, less barriers and alignment. */
@@ -195,7 +195,7 @@ static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candida
 {
   const FusedOperator *op = problem->op;
   int64_t k = 0;
-  if (candidate->alternate <= 1 || candidate->swapped || op->gemm.dual) return false;
+  if (candidate->pingpong <= 1 || candidate->swapped || op->gemm.dual) return false;
   return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
          steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
          k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(problem, &op->outputs[0]);
@@ -208,8 +208,8 @@ static unsigned least_staging(const Problem *problem, const GemmCandidate *candi
   if (!leaves_narrowly(problem, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
     return staging;
   StagingRules rules = staging_rules(problem->gpu);
-  unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->alternate, candidate->bn,
-                                       out_bytes(problem->op));
+  unsigned least =
+      staging_bytes_least(&rules, candidate->bm * candidate->pingpong, candidate->bn, out_bytes(problem->op));
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
@@ -256,11 +256,11 @@ bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
  * multiplies. */
 static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *tile)
 {
-  bool shared = tile->alternate > 1 || tile->split > 1 || tile->stream > 1 || tile->slices > 1 ||
+  bool shared = tile->pingpong > 1 || tile->split_k > 1 || tile->stream_k > 1 || tile->slices > 1 ||
                 tile->bm != GROUP_ROWS;
   bool plain = !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !through_registers(problem, tile);
   unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
-  choose_forced(problem, "beside", &asked);
+  choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
   return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
 }
@@ -268,11 +268,11 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
   tile.promote = gemm_promotes(problem, tile.group);
-  tile.beside = warpgroups_beside(problem, &tile);
+  tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
-  if (fast && tile.group && tile.split > 1 && tile.stages < ENOUGH_STAGES) {
+  if (fast && tile.group && tile.split_k > 1 && tile.stages < ENOUGH_STAGES) {
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
     reusing.stages = stage_count(problem, &reusing, fast);
@@ -288,11 +288,11 @@ static bool has_one_tile(const Problem *problem, const GemmCandidate *candidate,
   unsigned walks = 0; /* set by hand: blocks walk */
   choose_forced(problem, "persistent", &walks);
   bool budget = problem->options && problem->options->sm_budget; /* then all blocks walk */
-  bool possible = !walks && !budget && candidate->group && candidate->alternate <= 1 &&
-                  candidate->stream <= 1 && !fused_is_reduced(problem->op);
+  bool possible = !walks && !budget && candidate->group && candidate->pingpong <= 1 &&
+                  candidate->stream_k <= 1 && !fused_is_reduced(problem->op);
   bool sliced = candidate->slices > 1 && !gemm_candidate_is_thin(candidate);
   if (!possible || (!sliced && !gemm_candidate_walks(problem, candidate))) return false;
-  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across), sms = problem->gpu->sm_count;
+  unsigned blocks = MAX(1, candidate->cluster_m) * MAX(1, candidate->cluster_n), sms = problem->gpu->sm_count;
   if (blocks > 1) sms = blocks * resident_clusters(problem->gpu, blocks, sms);
   return gemm_candidate_tiles(problem, candidate, rows) <= sms;
 }
@@ -338,12 +338,12 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &problem->op->gemm;
   const Gpu *gpu = problem->gpu;
-  if (candidate->split <= 1) return true;
+  if (candidate->split_k <= 1) return true;
   bool pieces = gemm_candidate_owners(problem, candidate) > 0;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(problem->op->dims[i], NULL);
-  return known && pieces && gpu_has(gpu, "cluster") && candidate->split <= gpu->cluster_portable &&
+  return known && pieces && gpu_has(gpu, "cluster") && candidate->split_k <= gpu->cluster_portable &&
          MAX(exchange_bytes(problem, candidate), 3 * stage_bytes(problem, candidate)) <
              block_room(problem, candidate);
 }
@@ -361,8 +361,8 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
 static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
 {
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
-  unsigned beside = MAX(1, candidate->beside), columns = candidate->bn / beside;
-  unsigned rows = candidate->alternate > 1 ? candidate->bm : candidate->bm * beside / groups;
+  unsigned beside = MAX(1, candidate->warpgroups_n), columns = candidate->bn / beside;
+  unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / groups;
   unsigned entry = entry_registers(gpu, threads, 1), step = handover_step(gpu);
   unsigned granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
   granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
@@ -379,7 +379,7 @@ static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
   const FusedGemm *gemm = &problem->op->gemm;
   int64_t depth;
   bool alone =
-      candidate->blocks <= 1 && candidate->split <= 1 && candidate->stream <= 1 && !candidate->swapped;
+      candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
   if (!alone || gemm->dual || fused_is_reduced(problem->op)) return false;
   if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
   int64_t steps = depth / candidate->bk;
@@ -388,9 +388,9 @@ static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
 
 bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate)
 {
-  bool turns = candidate->alternate > 1; /* warpgroups of one tile would have nobody to take turns with */
+  bool turns = candidate->pingpong > 1; /* warpgroups of one tile would have nobody to take turns with */
   if (candidate->slices > 1) return false;
-  if (candidate->group) return candidate->split == 1 && (turns || !gemm_candidate_is_thin(candidate));
+  if (candidate->group) return candidate->split_k == 1 && (turns || !gemm_candidate_is_thin(candidate));
   return ring_runs_on(problem, candidate);
 }
 
@@ -401,17 +401,18 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
   bool legal = false, loads = through_registers(problem, candidate);
   if (!gemm_group_reads(problem, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
-  if (loads && (candidate->alternate > 1 || candidate->cluster > 1 || candidate->across > 1)) return false;
+  if (loads && (candidate->pingpong > 1 || candidate->cluster_m > 1 || candidate->cluster_n > 1))
+    return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
   legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? products(problem) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->beside <= 1 && candidate->bn > 176 && out_bytes(problem->op) > 2)
+  if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > 176 && out_bytes(problem->op) > 2)
     return false;
   if (!gemm_barriers_count(problem, candidate, stage_bytes(problem, candidate), consumer_groups(candidate)) ||
       !gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), false))
     return false;
-  bool shares = candidate->cluster > 1 || candidate->across > 1;
+  bool shares = candidate->cluster_m > 1 || candidate->cluster_n > 1;
   if (shares && !gemm_shares_copies(problem->gpu) && !choose_is_forced(problem)) return false;
   if (gemm->a_m_major && !gemm_is_panel(problem->gpu, candidate->bm, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !gemm_is_panel(problem->gpu, candidate->bn, gemm->b_type))) return false;
@@ -433,7 +434,7 @@ static bool gathers_elements(const Problem *problem)
 static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   unsigned columns = candidate->bn / products(problem);
-  if (candidate->split > 1 || candidate->swapped || candidate->stream > 1 || candidate->slices > 1)
+  if (candidate->split_k > 1 || candidate->swapped || candidate->stream_k > 1 || candidate->slices > 1)
     return false;
   if (candidate->group) return columns % REDUCED_COLUMNS == 0;
   return columns == REDUCED_COLUMNS && candidate->bm * products(problem) <= 128;
@@ -458,10 +459,10 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
  * blocks may take parts of k of both. */
 static bool pair_legal(const GemmCandidate *candidate)
 {
-  bool alone =
-      candidate->cluster <= 1 && candidate->across <= 1 && candidate->stream <= 1 && candidate->slices <= 1;
-  if (!alone || candidate->alternate > 1) return false;
-  if (!candidate->swapped) return candidate->split <= 1;
+  bool alone = candidate->cluster_m <= 1 && candidate->cluster_n <= 1 && candidate->stream_k <= 1 &&
+               candidate->slices <= 1;
+  if (!alone || candidate->pingpong > 1) return false;
+  if (!candidate->swapped) return candidate->split_k <= 1;
   return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
 }
 
@@ -518,7 +519,7 @@ static double epilogue_operations(const FusedOperator *op)
  * less than a block's part then lies outside. */
 static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
 {
-  return candidate->group && candidate->stream <= 1 && (!across_k || sharers <= 1);
+  return candidate->group && candidate->stream_k <= 1 && (!across_k || sharers <= 1);
 }
 
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
@@ -550,7 +551,7 @@ static CostGemm shape_for(const Problem *problem, const GemmCandidate *candidate
 {
   CostGemm shape = gemm_memo_shape(problem, candidate->swapped);
   *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
-  unsigned blocks = MAX(1, candidate->cluster) * MAX(1, candidate->across);
+  unsigned blocks = MAX(1, candidate->cluster_m) * MAX(1, candidate->cluster_n);
   if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(problem, blocks));
   return shape;
 }
@@ -564,7 +565,7 @@ static unsigned priced_rows(const Problem *problem, const GemmCandidate *candida
 /* Blocks that take parts of one tile's k, in whichever way. */
 static unsigned sharers(const GemmCandidate *candidate)
 {
-  return MAX(MAX(candidate->split, candidate->stream), candidate->slices);
+  return MAX(MAX(candidate->split_k, candidate->stream_k), candidate->slices);
 }
 
 static Priced priced_shape(const Problem *problem, const GemmCandidate *candidate, int64_t m)
@@ -575,23 +576,23 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .bn = candidate->bn,
                             .bk = candidate->bk,
                             .stages = candidate->stages,
-                            .alternate = candidate->alternate,
-                            .split = sharers(candidate),
-                            .owners = gemm_candidate_owners(problem, candidate),
-                            .streamed = candidate->stream > 1,
+                            .pingpong = candidate->pingpong,
+                            .split_k = sharers(candidate),
+                            .reducers = gemm_candidate_owners(problem, candidate),
+                            .streamed = candidate->stream_k > 1,
                             .sliced = candidate->slices > 1,
-                            .grain = candidate->grain,
-                            .cluster = candidate->cluster,
-                            .across = candidate->across,
+                            .stream_steps = candidate->stream_steps,
+                            .cluster_m = candidate->cluster_m,
+                            .cluster_n = candidate->cluster_n,
                             .blocks = candidate->blocks,
                             .walks = gemm_candidate_walks(problem, candidate),
                             .threads_copy = !candidate->group,
                             .copy_bytes = problem->copy_bytes,
                             .promote = candidate->promote,
-                            .beside = candidate->beside,
+                            .warpgroups_n = candidate->warpgroups_n,
                             .exchanged = candidate->swapped,
-                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->across),
-                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster),
+                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->cluster_n),
+                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster_m),
                             .through_registers = through_registers(problem, candidate)}};
   return priced;
 }
@@ -625,7 +626,7 @@ unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candi
 unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
   Priced priced = priced_shape(problem, candidate, m);
-  bool turns = candidate->group && candidate->alternate > 1;
+  bool turns = candidate->group && candidate->pingpong > 1;
   if (!turns) return 0;
   if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return PACE;
   return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? BOUNDED : 0;
@@ -645,20 +646,22 @@ unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *cand
 static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, int64_t m)
 {
   const CostGemm shape = shape_for(problem, tile, m);
-  const CostTile counted = {
-      .bm = priced_rows(problem, tile), .bn = tile->bn, .cluster = tile->cluster, .across = tile->across};
-  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream > 1;
+  const CostTile counted = {.bm = priced_rows(problem, tile),
+                            .bn = tile->bn,
+                            .cluster_m = tile->cluster_m,
+                            .cluster_n = tile->cluster_n};
+  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream_k > 1;
   CostReport count =
       cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
-  if (tile->alternate > 1 && count.waves <= 1) return true; /* nobody to take turns with */
+  if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */
   /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
    */
-  if (tile->across > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
+  if (tile->cluster_n > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
   /* of four also where few tiles follow one another */
-  if (tile->cluster > 2 && count.waves > FEW_WAVES) return true;
+  if (tile->cluster_m > 2 && count.waves > FEW_WAVES) return true;
   /* a split kernel starts anew for each wave */
-  return tile->split > 1 &&
-         count.tiles > (double)gemm_memo_clusters(problem, tile->split) * MAX(1, tile->blocks);
+  return tile->split_k > 1 &&
+         count.tiles > (double)gemm_memo_clusters(problem, tile->split_k) * MAX(1, tile->blocks);
 }
 
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
@@ -666,7 +669,8 @@ void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate t
   PricedCandidate priced;
   if (comes_too_often(problem, &tile, m)) return;
   if (!gemm_memo_complete(problem, tile, &priced.candidate)) return;
-  if (priced.candidate.beside > 1) return; /* for those who measure: nothing is known of its price yet */
+  if (priced.candidate.warpgroups_n > 1)
+    return; /* for those who measure: nothing is known of its price yet */
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && problem->options && problem->options->sm_budget) return;
   GemmCandidate within = gemm_candidate_within(problem, priced.candidate, m);

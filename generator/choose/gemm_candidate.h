@@ -13,24 +13,24 @@
 #define WALKED_AREA (128 * 256)
 
 typedef struct GemmCandidate {
-  bool group;          /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
-  unsigned bm, bn, bk; /* elements */
-  unsigned stages;     /* slots of the ring */
-  unsigned alternate;  /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
-  unsigned cluster;    /* blocks that take tiles below one another and share copies; 1: none */
-  unsigned across;     /* and beside one another; 1: none */
-  unsigned split;      /* blocks of a cluster that take parts of k of one tile; 1: none */
-  unsigned reuse;      /* 1: what blocks of a split tile send comes to lie in the ring */
-  unsigned once;       /* 1: a block has one tile, so its results may be staged in the ring's slots */
-  unsigned blocks;     /* that share an SM; 0 and 1: each has one for itself */
-  unsigned swapped;    /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
-  unsigned raster;     /* rows of tiles that are walked together; 0: as many as usual */
-  unsigned stream;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
-  unsigned grain;      /* k steps of a portion that streaming does not divide */
-  unsigned slices;     /* blocks, no cluster, that take parts of k of each tile; 0 and 1: none */
-  bool askew;          /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
-  bool promote;        /* each step's sum is added to the accumulator by ordinary instructions */
-  unsigned beside;     /* warpgroups that share 64 rows, each with columns of its own; 1: none */
+  bool group;            /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
+  unsigned bm, bn, bk;   /* elements */
+  unsigned stages;       /* slots of the ring */
+  unsigned pingpong;     /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
+  unsigned cluster_m;    /* blocks that take tiles below one another and share copies; 1: none */
+  unsigned cluster_n;    /* and beside one another; 1: none */
+  unsigned split_k;      /* blocks of a cluster that take parts of k of one tile; 1: none */
+  unsigned reuse;        /* 1: what blocks of a split tile send comes to lie in the ring */
+  unsigned once;         /* 1: a block has one tile, so its results may be staged in the ring's slots */
+  unsigned blocks;       /* that share an SM; 0 and 1: each has one for itself */
+  unsigned swapped;      /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
+  unsigned raster;       /* rows of tiles that are walked together; 0: as many as usual */
+  unsigned stream_k;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
+  unsigned stream_steps; /* k steps of a portion that streaming does not divide */
+  unsigned slices;       /* blocks, no cluster, that take parts of k of each tile; 0 and 1: none */
+  bool askew;            /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
+  bool promote;          /* each step's sum is added to the accumulator by ordinary instructions */
+  unsigned warpgroups_n; /* warpgroups that share 64 rows, each with columns of its own; 1: none */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

@@ -5,7 +5,8 @@
 double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
 {
   const FusedGemm *gemm = &problem->op->gemm;
-  double down = MAX(1, candidate->cluster), across = MAX(1, candidate->across); /* clusters begin whole */
+  double down = MAX(1, candidate->cluster_m),
+         across = MAX(1, candidate->cluster_n); /* clusters begin whole */
   double columns = (double)choose_maximum(problem, gemm->n),
          high = candidate->swapped ? columns : (double)rows,
          wide = candidate->swapped ? (double)rows : columns;
@@ -22,13 +23,13 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
   bool swapped = candidate->swapped; /* of D the rows come first, whichever side of the product they are */
   choose_note(
       chooser,
-      "M = %-6d tile %3ux%-3u%s split %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
+      "M = %-6d tile %3ux%-3u%s split_k %u  step %5.0f (tensor %5.0f shared %5.0f copy %5.0f)  waves %3.0f"
       "  memory %8.0f  total %8.0f clocks",
       (int)m, swapped ? candidate->bn : candidate->bm, swapped ? candidate->bm : candidate->bn,
-      swapped                    ? " swapped"
-      : candidate->alternate > 1 ? " in turn"
-                                 : "",
-      MAX(MAX(candidate->split, candidate->stream), candidate->slices), cost->step, cost->tensor,
+      swapped                   ? " swapped"
+      : candidate->pingpong > 1 ? " in turn"
+                                : "",
+      MAX(MAX(candidate->split_k, candidate->stream_k), candidate->slices), cost->step, cost->tensor,
       cost->shared, cost->copy, cost->waves, cost->memory, cost->total);
 }
 
@@ -51,7 +52,7 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, in
   return gemm_candidate(
       chooser->problem,
       (GemmCandidate){
-          .group = group, .bm = 64, .bn = 64, .alternate = 1, .cluster = 1, .across = 1, .split = 1},
+          .group = group, .bm = 64, .bn = 64, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1},
       true);
 }
 

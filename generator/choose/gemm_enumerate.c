@@ -26,7 +26,7 @@ static bool is_short(const Problem *problem, const GemmCandidate *tile)
 {
   const FusedGemm *gemm = &problem->op->gemm;
   int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
-  return tile->group && tile->split == 1 && gemm->n_batch && !gemm->dual &&
+  return tile->group && tile->split_k == 1 && gemm->n_batch && !gemm->dual &&
          symbolic_is_constant(gemm->k, &k) && k <= most;
 }
 
@@ -55,13 +55,13 @@ static void append_swapped(const Problem *problem, GArray *list, const Space *sp
 static void append_all_swapped(const Problem *problem, GArray *list, const Space *space, bool group,
                                int64_t m)
 {
-  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .alternate = 1, .cluster = 1, .across = 1};
+  GemmCandidate tile = {.group = group, .bm = SWAPPED_ROWS, .pingpong = 1, .cluster_m = 1, .cluster_n = 1};
   for (unsigned s = 0; group && s < G_N_ELEMENTS(splits); s++) {
-    tile.split = splits[s];
+    tile.split_k = splits[s];
     append_swapped(problem, list, space, tile, m);
   }
   for (unsigned r = 0; !group && r < G_N_ELEMENTS(swapped_warp_rows); r++) {
-    tile.split = 1;
+    tile.split_k = 1;
     tile.bm = swapped_warp_rows[r];
     append_swapped(problem, list, space, tile, m);
   }
@@ -70,9 +70,9 @@ static void append_all_swapped(const Problem *problem, GArray *list, const Space
 static void append_walks(const Problem *problem, GArray *list, GemmCandidate candidate, int64_t m)
 {
   gemm_candidate_append(problem, list, candidate, m);
-  candidate.alternate = 2;
+  candidate.pingpong = 2;
   if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
-  if (candidate.split == 1 && candidate.bm <= 128 && !problem->op->gemm.dual)
+  if (candidate.split_k == 1 && candidate.bm <= 128 && !problem->op->gemm.dual)
     gemm_candidate_append(problem, list, candidate, m);
 }
 
@@ -115,10 +115,10 @@ static bool suits_cluster(const Problem *problem, const GemmCandidate *candidate
 {
   int64_t n = choose_typical(problem, problem->op->gemm.n);
   int64_t rows = candidate->swapped ? n : m, columns = candidate->swapped ? m : n;
-  bool whole = candidate->bn % (SWIZZLE_ROWS * candidate->cluster) == 0 &&
-               candidate->bm % (SWIZZLE_ROWS * candidate->across) == 0;
-  return whole && rows > (int64_t)candidate->bm * (candidate->cluster - 1) &&
-         columns > (int64_t)candidate->bn * (candidate->across - 1);
+  bool whole = candidate->bn % (SWIZZLE_ROWS * candidate->cluster_m) == 0 &&
+               candidate->bm % (SWIZZLE_ROWS * candidate->cluster_n) == 0;
+  return whole && rows > (int64_t)candidate->bm * (candidate->cluster_m - 1) &&
+         columns > (int64_t)candidate->bn * (candidate->cluster_n - 1);
 }
 
 /* Do rows begin inside of sectors, so that an SM's copies take longer than their bytes? */
@@ -145,7 +145,7 @@ static void append_group(const Problem *problem, GArray *list, const Space *spac
                          unsigned split, int64_t m)
 {
   GemmCandidate candidate = {
-      .group = true, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = split};
+      .group = true, .bm = bm, .bn = bn, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = split};
   candidate.swapped = problem->turned && !space->reads;
   if (gemm_candidate_is_thin(&candidate)) return; /* those are enumerated apart */
   append_walks(problem, list, candidate, m);
@@ -154,8 +154,8 @@ static void append_group(const Problem *problem, GArray *list, const Space *spac
   exchanges &= bn > MOST_THIN && straddles(&problem->op->gemm);
   if (split > 1 || candidate.swapped) return;
   for (unsigned i = 0; i < space->clusters; i++) {
-    candidate.cluster = clusters[i][0];
-    candidate.across = clusters[i][1];
+    candidate.cluster_m = clusters[i][0];
+    candidate.cluster_n = clusters[i][1];
     candidate.swapped = 0;
     if (suits_cluster(problem, &candidate, m)) append_walks(problem, list, candidate, m);
     candidate.swapped = 1;
@@ -170,10 +170,10 @@ static void append_warp_tiles(const Problem *problem, GArray *list, int64_t m)
     for (unsigned blocks = 2; blocks >= 1; blocks--) {
       GemmCandidate tile = {.bm = warp_tiles[i][0],
                             .bn = warp_tiles[i][1],
-                            .alternate = 1,
-                            .cluster = 1,
-                            .across = 1,
-                            .split = 1};
+                            .pingpong = 1,
+                            .cluster_m = 1,
+                            .cluster_n = 1,
+                            .split_k = 1};
       tile.blocks = blocks;
       if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(problem, list, tile, m);
     }

@@ -12,14 +12,14 @@ static const struct {
 } fields[] = {
     {"bm", offsetof(GemmCandidate, bm), 0},
     {"bn", offsetof(GemmCandidate, bn), 0},
-    {"alternate", offsetof(GemmCandidate, alternate), 1},
-    {"cluster", offsetof(GemmCandidate, cluster), 1},
-    {"across", offsetof(GemmCandidate, across), 1},
-    {"split", offsetof(GemmCandidate, split), 1},
+    {"pingpong", offsetof(GemmCandidate, pingpong), 1},
+    {"cluster_m", offsetof(GemmCandidate, cluster_m), 1},
+    {"cluster_n", offsetof(GemmCandidate, cluster_n), 1},
+    {"split_k", offsetof(GemmCandidate, split_k), 1},
     {"swapped", offsetof(GemmCandidate, swapped), 0},
     {"blocks", offsetof(GemmCandidate, blocks), 0},
-    {"stream", offsetof(GemmCandidate, stream), 0},
-    {"grain", offsetof(GemmCandidate, grain), 0},
+    {"stream_k", offsetof(GemmCandidate, stream_k), 0},
+    {"stream_steps", offsetof(GemmCandidate, stream_steps), 0},
     {"slices", offsetof(GemmCandidate, slices), 0},
 };
 G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS); /* an entry names them all */

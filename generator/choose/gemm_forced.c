@@ -13,7 +13,7 @@
 typedef struct {
   Chooser *chooser;
   GemmCandidate plan; /* with what is set */
-  bool bm, bn, bk, stages, alternate;
+  bool bm, bn, bk, stages, pingpong;
 } Forced;
 
 static bool is_forced(const Problem *problem, const char *name)
@@ -108,22 +108,22 @@ static Forced forced(Chooser *chooser, const Choice *choice)
                            .bn = number(choice, "bn", 0),
                            .bk = number(choice, "bk", 0),
                            .stages = number(choice, "stages", 0),
-                           .alternate = number(choice, "alternate", 1),
-                           .cluster = number(choice, "cluster", 1),
-                           .across = number(choice, "across", 1),
-                           .split = number(choice, "split", 1),
+                           .pingpong = number(choice, "pingpong", 1),
+                           .cluster_m = number(choice, "cluster_m", 1),
+                           .cluster_n = number(choice, "cluster_n", 1),
+                           .split_k = number(choice, "split_k", 1),
                            .reuse = number(choice, "reuse", 0),
                            .blocks = number(choice, "blocks", 1),
                            .swapped = number(choice, "swapped", 0),
-                           .stream = number(choice, "stream", 1),
+                           .stream_k = number(choice, "stream_k", 1),
                            .slices = number(choice, "slices", 1),
-                           .beside = number(choice, "beside", 1),
+                           .warpgroups_n = number(choice, "warpgroups_n", 1),
                            .promote = number(choice, "promote", 0) != 0},
                   .bm = is_forced(chooser->problem, "bm"),
                   .bn = is_forced(chooser->problem, "bn"),
                   .bk = is_forced(chooser->problem, "bk"),
                   .stages = is_forced(chooser->problem, "stages"),
-                  .alternate = is_forced(chooser->problem, "alternate")};
+                  .pingpong = is_forced(chooser->problem, "pingpong")};
 }
 
 void gemm_fit_forced(Chooser *chooser, Choice *choice)
@@ -135,9 +135,9 @@ void gemm_fit_forced(Chooser *chooser, Choice *choice)
   if (!blocks) at.plan.blocks = 1; /* more were wanted for another tile */
   GemmCandidate tile = at.plan;
   bool found = works(&at, &tile) || take_sides(&at, &tile);
-  if (!found && at.plan.alternate > 1 && !at.alternate) {
+  if (!found && at.plan.pingpong > 1 && !at.pingpong) {
     tile = at.plan;
-    tile.alternate = 1;
+    tile.pingpong = 1;
     found = take_sides(&at, &tile);
   }
   if (!found) {
@@ -151,6 +151,6 @@ void gemm_fit_forced(Chooser *chooser, Choice *choice)
   put(&at, choice, "bn", tile.bn);
   put(&at, choice, "bk", tile.bk);
   put(&at, choice, "stages", tile.stages);
-  put(&at, choice, "alternate", tile.alternate);
+  put(&at, choice, "pingpong", tile.pingpong);
   put(&at, choice, "blocks", tile.blocks);
 }

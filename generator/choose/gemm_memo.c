@@ -20,8 +20,8 @@ static guint hash_tile(gconstpointer memory)
 {
   const GemmCandidate *tile = memory;
   guint shape = tile->bm * 257 + tile->bn,
-        sharing = tile->cluster * 31 + tile->across * 7 + tile->stream + tile->slices * 61;
-  return ((shape * 31 + sharing) * 31 + tile->split * 16 + tile->blocks) * 4 + tile->alternate * 2 +
+        sharing = tile->cluster_m * 31 + tile->cluster_n * 7 + tile->stream_k + tile->slices * 61;
+  return ((shape * 31 + sharing) * 31 + tile->split_k * 16 + tile->blocks) * 4 + tile->pingpong * 2 +
          tile->swapped;
 }
 

@@ -71,8 +71,8 @@ bool gemm_barriers_count(const Problem *problem, const GemmCandidate *candidate,
                          unsigned warpgroups)
 {
   const Gpu *gpu = problem->gpu;
-  unsigned lines = MAX(1, candidate->cluster) + MAX(1, candidate->across) - 1;
-  unsigned groups = candidate->alternate > 1 ? 1 : warpgroups;
+  unsigned lines = MAX(1, candidate->cluster_m) + MAX(1, candidate->cluster_n) - 1;
+  unsigned groups = candidate->pingpong > 1 ? 1 : warpgroups;
   unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;
   return slot_bytes <= fact(gpu, "mbarrier.bytes_max", G_MAXUINT) &&
          arrivals <= fact(gpu, "mbarrier.arrivals_max", G_MAXUINT);
@@ -80,7 +80,7 @@ bool gemm_barriers_count(const Problem *problem, const GemmCandidate *candidate,
 
 bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged)
 {
-  unsigned turns = candidate->alternate > 1 ? candidate->alternate : 0;
+  unsigned turns = candidate->pingpong > 1 ? candidate->pingpong : 0;
   return NAMED_BARRIER_FIRST + turns + (staged ? warpgroups + OVERLAY_BARRIERS : 0) <= gpu->named_barriers;
 }
 

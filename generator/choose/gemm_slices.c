@@ -17,11 +17,12 @@ void gemm_append_streams(const Problem *problem, GArray *list, bool group, unsig
   int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), sms = gemm_candidate_sms(problem);
   if (tiles * streams[0] > sms) return;
   GemmCandidate tile = {
-      .group = group, .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+      .group = group, .bm = bm, .bn = bn, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1};
   tile = gemm_candidate(problem, tile, true);
   for (unsigned i = 0; i < G_N_ELEMENTS(streams) && tiles * streams[i] <= sms; i++) {
-    tile.stream = streams[i];
-    tile.grain = (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
+    tile.stream_k = streams[i];
+    tile.stream_steps =
+        (unsigned)((depth + (int64_t)tile.bk * streams[i] - 1) / ((int64_t)tile.bk * streams[i]));
     gemm_candidate_append(problem, list, tile, m);
   }
 }
@@ -36,12 +37,12 @@ void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigne
   plain &= gemm->b_n_major; /* measured: rows along k are fetched a line at a time, and lose out of step */
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
   GemmCandidate tile = {
-      .bm = bm, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1, .blocks = 1};
+      .bm = bm, .bn = bn, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1, .blocks = 1};
   tile = gemm_candidate(problem, tile, true);
   int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
-  tile.stream = 2;
-  tile.grain = EVEN_GRAIN;
-  if (tiles * tile.stream > gemm_candidate_sms(problem) && steps >= 2 * EVEN_GRAIN)
+  tile.stream_k = 2;
+  tile.stream_steps = EVEN_GRAIN;
+  if (tiles * tile.stream_k > gemm_candidate_sms(problem) && steps >= 2 * EVEN_GRAIN)
     gemm_candidate_append(problem, list, tile, m);
 }
 
@@ -98,17 +99,17 @@ static void append_clusters(const Problem *problem, GArray *list, GemmCandidate 
 {
   int64_t columns = choose_typical(problem, problem->op->gemm.n);
   for (unsigned i = 0; i < G_N_ELEMENTS(clusters); i++) {
-    tile.cluster = clusters[i][0];
-    tile.across = clusters[i][1];
+    tile.cluster_m = clusters[i][0];
+    tile.cluster_n = clusters[i][1];
     bool several =
-        m > (int64_t)tile.bm * (tile.cluster - 1) && columns > (int64_t)tile.bn * (tile.across - 1);
+        m > (int64_t)tile.bm * (tile.cluster_m - 1) && columns > (int64_t)tile.bn * (tile.cluster_n - 1);
     if (several) append_numbers(problem, list, tile, m);
   }
 }
 
 void gemm_append_slices(const Problem *problem, GArray *list, int64_t m)
 {
-  GemmCandidate tile = {.group = true, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+  GemmCandidate tile = {.group = true, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1};
   if (!may_slice(problem)) return;
   for (unsigned r = 0; r < G_N_ELEMENTS(rows); r++)
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP) {

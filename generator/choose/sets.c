@@ -5,6 +5,7 @@
  * forced at all: a kernel told that all rows are one tile computes one tile. What is legal together is
  * checked where it is used: by the passes, with how much is missing. */
 #include "generator/choose/choose.h"
+#include "ir/former.h"
 #include <string.h>
 
 #define MOST 65535 /* choose_forced's range */
@@ -13,11 +14,13 @@ static const struct {
   const char *name;
   int64_t least, most;
 } ranges[] = {
-    {"bm", 1, MOST},      {"bn", 1, MOST},     {"bk", 1, MOST},    {"stages", 2, 64},     {"group", 1, 1024},
-    {"alternate", 1, 8},  {"beside", 1, 2},    {"cluster", 1, 16}, {"across", 1, 16},     {"split", 1, 16},
-    {"owners", 1, 16},    {"stream", 1, MOST}, {"grain", 1, MOST}, {"blocks", 1, 32},     {"pace", 0, MOST},
-    {"persistent", 0, 1}, {"reuse", 0, 1},     {"swapped", 0, 1},  {"threads", 32, 1024}, {"rows", 1, MOST},
-    {"cols", 1, MOST},    {"block", 1, MOST},  {"vector", 1, 64},  {"deep", 1, MOST},     {"slices", 1, MOST},
+    {"bm", 1, MOST},           {"bn", 1, MOST},    {"bk", 1, MOST},        {"stages", 2, 64},
+    {"raster", 1, 1024},       {"pingpong", 1, 8}, {"warpgroups_n", 1, 2}, {"cluster_m", 1, 16},
+    {"cluster_n", 1, 16},      {"split_k", 1, 16}, {"reducers", 1, 16},    {"stream_k", 1, MOST},
+    {"stream_steps", 1, MOST}, {"blocks", 1, 32},  {"pace", 0, MOST},      {"persistent", 0, 1},
+    {"reuse", 0, 1},           {"swapped", 0, 1},  {"threads", 32, 1024},  {"rows", 1, MOST},
+    {"cols", 1, MOST},         {"block", 1, MOST}, {"vector", 1, 64},      {"deep", 1, MOST},
+    {"slices", 1, MOST},
 };
 
 static const struct {
@@ -35,10 +38,20 @@ static const struct {
     {"log", "the operator", NULL},
 };
 
+/* The parameter that NAME=VALUE sets, by today's name; g_free. */
+static char *name_of(const char *set)
+{
+  char *name = g_strndup(set, strcspn(set, "="));
+  const char *today = ir_former_name(name);
+  if (!today) return name;
+  g_free(name);
+  return g_strdup(today);
+}
+
 static bool check_set(const char *set, GError **error)
 {
   const char *equals = strchr(set, '=');
-  g_autofree char *name = g_strndup(set, equals ? (gsize)(equals - set) : strlen(set));
+  g_autofree char *name = name_of(set);
   for (unsigned i = 0; i < G_N_ELEMENTS(derived); i++) {
     if (strcmp(derived[i].name, name)) continue;
     error_set(error, ERROR_INPUT, NULL, "derived-parameter", derived[i].hint,
@@ -64,14 +77,27 @@ static bool check_set(const char *set, GError **error)
 /* Who asks for two values at once would get one of them here and the other there. */
 static bool check_once(const char *const *sets, const char *const *set, GError **error)
 {
-  gsize length = strcspn(*set, "=");
+  g_autofree char *name = name_of(*set);
   for (; sets < set; sets++) {
-    if (strncmp(*sets, *set, length) || (*sets)[length] != '=') continue;
-    error_set(error, ERROR_INPUT, NULL, "parameter-twice", NULL, "--set %s: %.*s is set already, by --set %s",
-              *set, (int)length, *set, *sets);
+    g_autofree char *other = name_of(*sets);
+    if (strcmp(other, name)) continue;
+    error_set(error, ERROR_INPUT, NULL, "parameter-twice", NULL, "--set %s: %s is set already, by --set %s",
+              *set, name, *sets);
     return false;
   }
   return true;
+}
+
+GStrv choose_sets_today(const CompileOptions *options)
+{
+  GStrvBuilder *builder = g_strv_builder_new();
+  for (const char *const *set = options ? options->sets : NULL; set && *set; set++) {
+    g_autofree char *name = name_of(*set), *today = g_strconcat(name, *set + strcspn(*set, "="), NULL);
+    g_strv_builder_add(builder, today);
+  }
+  GStrv sets = g_strv_builder_end(builder);
+  g_strv_builder_unref(builder);
+  return sets;
 }
 
 bool choose_check_sets(const CompileOptions *options, GError **error)

@@ -1,6 +1,7 @@
 #include "generator/choose/tuned.h"
 #include "base/data.h"
 #include "base/document.h"
+#include "ir/former.h"
 #include <string.h>
 
 struct TunedFile {
@@ -189,7 +190,8 @@ static bool read_parameters(TunedEntry *entry, Node *mapping, TunedParameter *pa
   for (unsigned i = 0; i < node->n; i++) {
     TunedParameter *parameter = &parameters[entry->n_parameters++];
     node->taken[i] = true;
-    parameter->name = node->keys[i];
+    const char *today = ir_former_name(node->keys[i]);
+    parameter->name = today ? today : node->keys[i];
     if (!node_integer(node->items[i], &parameter->value, error)) return false;
   }
   return true;

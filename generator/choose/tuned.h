@@ -30,7 +30,7 @@ typedef struct TunedEntry {
   unsigned n_parameters;
 } TunedEntry;
 
-/* "bm=128 bn=256 cluster=2"; g_free. */
+/* "bm=128 bn=256 cluster_m=2"; g_free. */
 char *tuned_parameters_text(const TunedEntry *entry);
 
 typedef struct TunedFile TunedFile;

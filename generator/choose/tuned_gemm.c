@@ -135,12 +135,12 @@ static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
   unsigned n = list->len;
   for (unsigned i = 0; i < n; i++) {
     GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
-    if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split > 1 ||
+    if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split_k > 1 ||
         candidate.blocks > 1)
       continue;
     GemmCandidate turns = candidate, resident = candidate;
     turns.bm = TURN_ROWS;
-    turns.alternate = TURN_GROUPS;
+    turns.pingpong = TURN_GROUPS;
     append_thin(problem, list, turns, m);
     resident.blocks = MOST_RESIDENT;
     if (!budgeted) append_thin(problem, list, resident, m); /* a budget is kept by launching fewer blocks */
@@ -158,8 +158,13 @@ static void append_narrow_steps(const Problem *problem, GArray *list, int64_t m)
   int64_t columns;
   if (!symbolic_is_constant(problem->op->gemm.n, &columns) || problem->op->gemm.dual) return;
   for (unsigned bn = NARROW_LEAST; bn <= NARROW_MOST; bn += 16) {
-    const GemmCandidate tile = {
-        .group = true, .bm = NARROW_ROWS, .bn = bn, .alternate = 1, .cluster = 1, .across = 1, .split = 1};
+    const GemmCandidate tile = {.group = true,
+                                .bm = NARROW_ROWS,
+                                .bn = bn,
+                                .pingpong = 1,
+                                .cluster_m = 1,
+                                .cluster_n = 1,
+                                .split_k = 1};
     PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
     if (columns % bn || !gemm_candidate_legal(problem, &priced.candidate)) continue;
     priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
@@ -175,14 +180,14 @@ static void append_beside(const Problem *problem, GArray *list, int64_t m)
     GemmCandidate tile = {.group = true,
                           .bm = NARROW_ROWS,
                           .bn = columns[i / 2],
-                          .alternate = 1,
-                          .cluster = 1,
-                          .across = 1,
-                          .split = 1};
+                          .pingpong = 1,
+                          .cluster_m = 1,
+                          .cluster_n = 1,
+                          .split_k = 1};
     tile.swapped = i % 2;
     if (tile.swapped && !problem->turned) continue;
     PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
-    if (priced.candidate.beside <= 1 || !gemm_candidate_legal(problem, &priced.candidate)) continue;
+    if (priced.candidate.warpgroups_n <= 1 || !gemm_candidate_legal(problem, &priced.candidate)) continue;
     priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
     g_array_append_val(list, priced);
   }
@@ -197,10 +202,10 @@ static void append_thin_pairs(const Problem *problem, GArray *list, bool group, 
     GemmCandidate tile = {.group = true,
                           .bm = THIN_ROWS,
                           .bn = THIN_ROWS,
-                          .alternate = 1,
-                          .cluster = 1,
-                          .across = 1,
-                          .split = split,
+                          .pingpong = 1,
+                          .cluster_m = 1,
+                          .cluster_n = 1,
+                          .split_k = split,
                           .swapped = 1};
     append_thin(problem, list, tile, m);
   }
@@ -217,10 +222,10 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
   for (unsigned i = 0; group && gemm_shares_copies(problem->gpu) && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);
     /* blocks of a pair take tiles below one another: there must be two */
-    if (pair.candidate.swapped || pair.candidate.split > 1 || pair.candidate.stream > 1 ||
-        pair.candidate.slices > 1 || pair.candidate.cluster > 1 || m <= pair.candidate.bm)
+    if (pair.candidate.swapped || pair.candidate.split_k > 1 || pair.candidate.stream_k > 1 ||
+        pair.candidate.slices > 1 || pair.candidate.cluster_m > 1 || m <= pair.candidate.bm)
       continue;
-    pair.candidate.cluster = 2;
+    pair.candidate.cluster_m = 2;
     if (!gemm_candidate_legal(problem, &pair.candidate)) continue;
     pair.cost = gemm_candidate_cost(problem, &pair.candidate, m); /* an odd row of tiles costs a whole one */
     pair.cost.total *= problem->gpu->model->cluster_handicap;
@@ -245,7 +250,7 @@ static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
     /* the walk is no candidate's: every one may have another than the model would choose */
     if (i < gemm_fields())
       gemm_field_set(candidate, i, (unsigned)parameter->value);
-    else if (!strcmp(parameter->name, "group"))
+    else if (!strcmp(parameter->name, "raster"))
       candidate->raster = (unsigned)parameter->value;
     else
       return false;

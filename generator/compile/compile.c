@@ -528,10 +528,14 @@ static bool check_budget(const Gpu *gpu, const CompileOptions *options, GError *
   return false;
 }
 
-CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
                                  GError **error)
 {
-  if (!choose_check_sets(options, error) || !check_budget(gpu, options, error)) return NULL;
+  if (!choose_check_sets(asked, error) || !check_budget(gpu, asked, error)) return NULL;
+  g_auto(GStrv) sets = choose_sets_today(asked);
+  CompileOptions today = asked ? *asked : (CompileOptions){0};
+  today.sets = (const char *const *)sets;
+  const CompileOptions *options = &today;
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);

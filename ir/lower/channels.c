@@ -227,7 +227,7 @@ static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
     return;
   }
   IrExpr *when = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, blocks));
-  int64_t across = ir_attribute_int(op, ATTR_ACROSS, 0);
+  int64_t across = ir_attribute_int(op, ATTR_CLUSTER_N, 0);
   if (across) when = lower_and(lower, when, in_line(lower, across));
   IrExpr *warp = lower->role->warp;
   if (!strcmp(by->name, "warpgroup")) warp = lower_bits(lower, OP_AND, NUMBER_S32, warp, lower_int(lower, 3));

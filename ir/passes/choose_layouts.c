@@ -22,7 +22,7 @@ typedef struct {
   IrFunction *kernel;
   GPtrArray *anchors; /* const Layout*: layouts of whole shapes */
   GPtrArray *ops;     /* IrOp*, all of the kernel in order */
-  bool alternate;     /* instances take tiles in turn: layouts are those of one */
+  bool pingpong;      /* instances take tiles in turn: layouts are those of one */
   unsigned exchanges;
   GError **error;
 } Placement;
@@ -174,12 +174,12 @@ static bool takes_turns(Placement *placement)
         (op->code == OP_REDUCE && ir_attribute_int(op, ATTR_DIM, 0) == 0))
       against = "the whole block works together on a tile";
   }
-  if (!tiles || ir_attribute_int(tiles, ATTR_ALTERNATE, 1) <= 1) return false;
+  if (!tiles || ir_attribute_int(tiles, ATTR_PINGPONG, 1) <= 1) return false;
   if (!ir_attribute_int(tiles, ATTR_PERSISTENT, 0)) against = "a block has one tile";
-  unsigned ids = NAMED_BARRIER_FIRST + (unsigned)ir_attribute_int(tiles, ATTR_ALTERNATE, 1);
+  unsigned ids = NAMED_BARRIER_FIRST + (unsigned)ir_attribute_int(tiles, ATTR_PINGPONG, 1);
   if (ids > placement->context->gpu->named_barriers) against = "a block has too few named barriers";
   if (!against) return true;
-  ir_attribute_set(tiles, ATTR_ALTERNATE, ir_int(placement->module, 1));
+  ir_attribute_set(tiles, ATTR_PINGPONG, ir_int(placement->module, 1));
   ir_remark(placement->context, "tiles in turn rejected: %s", against);
   return false;
 }
@@ -194,11 +194,11 @@ static unsigned operand_bytes(Placement *placement, const IrOp *mma)
 static const Layout *place_warpgroups(Placement *placement, IrOp *mma, unsigned m, unsigned n)
 {
   Arena *arena = placement->module->arena;
-  unsigned warpgroups = placement->alternate ? 1 : warpgroups_of_rows(m);
-  unsigned beside = placement->alternate ? 1 : (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
+  unsigned warpgroups = placement->pingpong ? 1 : warpgroups_of_rows(m);
+  unsigned beside = placement->pingpong ? 1 : (unsigned)ir_attribute_int(mma, ATTR_WARPGROUPS_N, 1);
   unsigned threads = ir_mechanism_of(mma)->warps * WARP_LANES;
   bool passes_registers = ir_passes_registers(placement->kernel, mma);
-  ir_attribute_remove(mma, ATTR_BESIDE);
+  ir_attribute_remove(mma, ATTR_WARPGROUPS_N);
   if (beside > 1 && warpgroups == 1 && !passes_registers) {
     set_threads(placement, beside * threads);
     return layout_group_d_beside(arena, m, n, beside);
@@ -584,7 +584,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
   for (unsigned i = 0; i < ops->len; i++)
     if (!check_operands(&placement, ops->pdata[i])) return false;
   place_channels(&placement);
-  placement.alternate = takes_turns(&placement);
+  placement.pingpong = takes_turns(&placement);
   for (unsigned i = 0; i < ops->len; i++) {
     IrOp *op = ops->pdata[i];
     if (op->code != OP_MMA || layout_for(&placement, &op->operands[0]->value->type)) continue;

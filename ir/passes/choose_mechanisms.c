@@ -38,8 +38,8 @@ typedef struct {
   IrModule *module;
   IrFunction *kernel;
   GPtrArray *fills, *products, *stores, *channels, *combinations;
-  unsigned alternate; /* instances that take tiles in turn, each with staging of its own */
-  const IrOp *tiles;  /* the walk, if there is one */
+  unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
+  const IrOp *tiles; /* the walk, if there is one */
   GError **error;
   bool failed;
 } Choice;
@@ -52,7 +52,7 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
   if (op->code == OP_CHANNEL) g_ptr_array_add(choice->channels, op);
   if (op->code == OP_TILES) {
-    choice->alternate = (unsigned)ir_attribute_int(op, ATTR_ALTERNATE, 1);
+    choice->pingpong = (unsigned)ir_attribute_int(op, ATTR_PINGPONG, 1);
     choice->tiles = op;
   }
   if (op->code == OP_COMBINE) g_ptr_array_add(choice->combinations, op);
@@ -109,7 +109,7 @@ static unsigned tile_extent(const IrOp *slot, unsigned dim)
 /* Warpgroups that `beside` asks for. */
 static unsigned beside_of(const IrOp *mma)
 {
-  return (unsigned)ir_attribute_int(mma, ATTR_BESIDE, 1);
+  return (unsigned)ir_attribute_int(mma, ATTR_WARPGROUPS_N, 1);
 }
 
 /* Extent of what a fill brings: the tile, or a part of it. */
@@ -198,10 +198,10 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
     return refusal(choice, "a slot of %" G_GUINT64_FORMAT " bytes is more than the %.0f an mbarrier counts",
                    bytes, bytes_max);
   unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-  unsigned groups = choice->alternate > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
+  unsigned groups = choice->pingpong > 1 ? 1 : MAX(warpgroups_of_rows(rows), beside_of(mma));
   int64_t lines = 1;
-  if (tiles && ir_attribute_int(tiles, ATTR_SPLIT, 1) <= 1)
-    lines = ir_attribute_int(tiles, ATTR_CLUSTER, 1) + ir_attribute_int(tiles, ATTR_ACROSS, 1) - 1;
+  if (tiles && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1)
+    lines = ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) + ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) - 1;
   int64_t arrivals = lines > 1 ? groups * lines : groups * product->warps;
   if ((double)arrivals > arrivals_max)
     return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
@@ -399,7 +399,7 @@ static int64_t sharing_blocks(const IrOp *op)
 {
   while (op && op->code != OP_TILES)
     op = op->parent ? op->parent->owner : NULL;
-  return op ? ir_attribute_int(op, ATTR_SPLIT, 1) : 1;
+  return op ? ir_attribute_int(op, ATTR_SPLIT_K, 1) : 1;
 }
 
 static uint64_t ring_bytes(const Choice *choice)
@@ -432,8 +432,8 @@ static bool may_overlay(const Choice *choice, uint64_t overlaid, uint64_t stagin
 {
   const IrOp *tiles = choice->tiles;
   bool walks = choice->context->sm_budget || !tiles || ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
-  bool once = !walks && choice->alternate <= 1 && ir_attribute_int(tiles, ATTR_SPLIT, 1) <= 1 &&
-              ir_attribute_int(tiles, ATTR_STREAM, 1) <= 1;
+  bool once = !walks && choice->pingpong <= 1 && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1 &&
+              ir_attribute_int(tiles, ATTR_STREAM_K, 1) <= 1;
   return once && choice->channels->len == 1 && !choice->combinations->len &&
          overlaid + staging <= ring_bytes(choice);
 }
@@ -462,13 +462,13 @@ static const char *tensor_store_refusal(const Choice *choice, const IrType *tens
  * the place of the ring, all of them before. */
 static const char *barriers_refusal(const Choice *choice)
 {
-  unsigned instances = choice->alternate;
+  unsigned instances = choice->pingpong;
   for (unsigned i = 0; i < choice->products->len; i++) {
     const IrOp *mma = choice->products->pdata[i];
     unsigned rows = (unsigned)ir_tile_extent(&mma->operands[0]->value->type, 0);
-    if (choice->alternate <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), beside_of(mma)));
+    if (choice->pingpong <= 1) instances = MAX(instances, MAX(warpgroups_of_rows(rows), beside_of(mma)));
   }
-  unsigned turns = choice->alternate > 1 ? choice->alternate : 0,
+  unsigned turns = choice->pingpong > 1 ? choice->pingpong : 0,
            needed = NAMED_BARRIER_FIRST + turns + instances + OVERLAY_BARRIERS,
            most = choice->context->gpu->named_barriers;
   if (needed <= most) return NULL;
@@ -494,7 +494,7 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
     return "a copy has no such rows";
   const char *against = barriers_refusal(choice);
   if (against) return against;
-  unsigned bytes = number_bytes(tensor->element), all = rows * choice->alternate;
+  unsigned bytes = number_bytes(tensor->element), all = rows * choice->pingpong;
   StagingRules rules = staging_rules(choice->context->gpu);
   uint64_t staging =
       across ? staging_bytes_across(&rules, all, columns, bytes) : staging_bytes(&rules, all, columns, bytes);
@@ -503,7 +503,7 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
   /* threads write rows of a tile, none of its columns */
   if (across && tensor_store_refusal(choice, tensor)) return tensor_store_refusal(choice, tensor);
   uint64_t most = choice->context->gpu->shared_per_block - reserved_shared_bytes(choice->context->gpu);
-  bool narrow = choice->alternate > 1 && !across && !tensor_store_refusal(choice, tensor);
+  bool narrow = choice->pingpong > 1 && !across && !tensor_store_refusal(choice, tensor);
   if (staged->used + staging > most && narrow) {
     uint64_t least = staging_bytes_least(&rules, all, columns, bytes);
     if (least) staging = least;
@@ -580,7 +580,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .stores = stores,
                    .channels = channels,
                    .combinations = combinations,
-                   .alternate = 1,
+                   .pingpong = 1,
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);

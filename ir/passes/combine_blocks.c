@@ -247,7 +247,7 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
     return false;
   }
   if (!declare_exchange(&combine, combination->kernel, to)) {
-    error_set(error, ERROR_UNSUPPORTED, &op->mark, "combine", "split 1",
+    error_set(error, ERROR_UNSUPPORTED, &op->mark, "combine", "split_k 1",
               "threads hold no vectors of %d elements of a part of %d columns", VECTOR, (int)combine.columns);
     return false;
   }

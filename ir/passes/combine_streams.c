@@ -75,7 +75,7 @@ bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError
   if (!ops->len || ir_launch_get(kernel, ATTR_PARTS)) return true;
   if (streams.unfit || (ir_launch_get(kernel, ATTR_CLUSTER) && !streams.sliced)) {
     const IrOp *op = streams.unfit ? streams.unfit : ops->pdata[0];
-    error_set(error, ERROR_UNSUPPORTED, &op->mark, "stream", "stream 1",
+    error_set(error, ERROR_UNSUPPORTED, &op->mark, "stream", "stream_k 1",
               streams.unfit ? "only sums of 32 bits are left for other blocks"
                             : "blocks of a cluster do not divide tiles by k steps");
     return false;

@@ -167,7 +167,7 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
   if (cluster_shares_slots(&split->cluster)) {
     ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
     if (cluster_in_two_dimensions(&split->cluster))
-      ir_attribute_set(arrive, ATTR_ACROSS, ir_int(split->module, split->cluster.across));
+      ir_attribute_set(arrive, ATTR_CLUSTER_N, ir_int(split->module, split->cluster.across));
     /* products have read the slot and nobody has written it */
     if (!split->loads) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   }
@@ -301,12 +301,12 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
        i++) /* operand 0 names the scheduler */
     extents[n++] = role_rewrite(role, tiles->operands[i]);
   const Split *split = role->split;
-  Schedule schedule = {.group = ir_attribute_int(tiles, ATTR_GROUP, 1),
+  Schedule schedule = {.raster = ir_attribute_int(tiles, ATTR_RASTER, 1),
                        .persistent = is_persistent(split, tiles),
                        .cluster = split->cluster.blocks / split->cluster.across,
                        .across = split->cluster.across,
                        .shared = split->cluster.shared_tile,
-                       .alternate = role->kind == ROLE_CONSUMER ? split->alternate : 1};
+                       .pingpong = role->kind == ROLE_CONSUMER ? split->pingpong : 1};
   IrExpr *steps = ir_attribute_value(tiles, ATTR_STEPS);
   IrExpr *range[3] = {ir_int(split->module, 0), steps ? role_rewrite(role, steps) : NULL,
                       ir_call(split->module, "block", 1, ir_int(split->module, 0))};
@@ -342,7 +342,7 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
       copy_pipelined_loop(role, builder, op, channel);
       break;
     }
-    if (role->kind == ROLE_CONSUMER && role->split->alternate > 1 && takes_slots(op)) {
+    if (role->kind == ROLE_CONSUMER && role->split->pingpong > 1 && takes_slots(op)) {
       turn_enter(role, builder, op);
       copy_control(role, builder, op);
       turn_leave(role, builder, op);
@@ -494,8 +494,8 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
     g_hash_table_insert(cursors, (gpointer)channel->symbol,
                         cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
-  if (kind == ROLE_CONSUMER && split->alternate > 1) {
-    ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->alternate));
+  if (kind == ROLE_CONSUMER && split->pingpong > 1) {
+    ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong));
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
@@ -525,7 +525,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
     sms = resident_clusters(split->context->gpu, (unsigned)split->cluster.blocks, sms) *
           (unsigned)split->cluster.blocks;
     if (tiles_are_streamed(op)) /* a tile has few parts: adding them up takes time */
-      blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM));
+      blocks = ir_binary(module, OPERATOR_MUL, blocks, ir_attribute_value(op, ATTR_STREAM_K));
     if (scheduled) /* how many tiles there are is known on the device only */
       blocks = ir_int(module, sms);
     else if (is_persistent(split, op))
@@ -550,8 +550,9 @@ static bool check_cluster(Split *split, const IrOp *tiles, int64_t blocks, bool 
 {
   const Gpu *gpu = split->context->gpu;
   if (!engine || !gpu_has(gpu, "cluster") || blocks <= gpu->cluster_portable) return true;
-  error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer of split, cluster or across",
-            "a cluster of %d blocks, but %s has at most %u", (int)blocks, gpu->name, gpu->cluster_portable);
+  error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster",
+            "fewer of split_k, cluster_m or cluster_n", "a cluster of %d blocks, but %s has at most %u",
+            (int)blocks, gpu->name, gpu->cluster_portable);
   split->failed = true;
   return false;
 }
@@ -562,11 +563,11 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
   split->cluster = (Cluster){.module = split->module, .kernel = split->kernel, .blocks = 1, .across = 1};
   if (!survey->tiles->len) return;
   const IrOp *tiles = survey->tiles->pdata[0];
-  int64_t rows = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER, 1);
-  int64_t columns = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_ACROSS, 1);
+  int64_t rows = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER_M, 1);
+  int64_t columns = tiles_are_streamed(tiles) ? 1 : ir_attribute_int(tiles, ATTR_CLUSTER_N, 1);
   /* coordinates; what of k the block takes may follow them */
   unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
-  int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT, 1);
+  int64_t sharing = ir_attribute_int(tiles, ATTR_SPLIT_K, 1);
   if (!check_cluster(split, tiles, sharing > 1 ? sharing : rows * columns, engine)) return;
   if (sharing > 1) {
     if (rows * columns > 1)
@@ -654,7 +655,7 @@ static void split_kernel(Split *split, const Survey *survey)
   set_grid(split, survey->tiles);
   if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {
-    warps *= (unsigned)split->alternate;
+    warps *= (unsigned)split->pingpong;
     unsigned first = producer_warps(split);
     write_role(split, &builder, ROLE_PRODUCER, "producer", 0, first, old, survey);
     write_role(split, &builder, ROLE_CONSUMER, "consumer", first, first + warps, old, survey);
@@ -671,11 +672,11 @@ static void split_kernel(Split *split, const Survey *survey)
 static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
 {
   const IrOp *tiles = survey->tiles->len ? survey->tiles->pdata[0] : NULL;
-  int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT, 1) : 1;
+  int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : 1;
   bool sums = !survey->fills->len;
   if (sharing <= 1 || engine_fills(survey) || (sums && gpu_has(gpu, "cluster"))) return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
-            "split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
+            "split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
             "was rejected, --set swapped=1 exchanges the operands",
             "%d blocks would share a tile, but %s", (int)sharing,
             sums ? "the description lists no clusters" : "threads copy its operands");

@@ -14,7 +14,7 @@ typedef struct {
   unsigned consumer_warps;
   bool loads; /* an operand of a product passes through registers (load_operands) */
   Cluster cluster;
-  int64_t alternate; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
+  int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   GError **error;
   bool failed;
 } Split;
@@ -33,12 +33,12 @@ IrExpr *role_rewrite(Role *role, const IrExpr *expr);
 /* Are the k steps of the last tiles divided among all blocks? */
 static inline bool tiles_are_streamed(const IrOp *tiles)
 {
-  return ir_attribute_int(tiles, ATTR_STREAM, 1) > 1;
+  return ir_attribute_int(tiles, ATTR_STREAM_K, 1) > 1;
 }
 
 /* ---- turns.c ---- */
 
-/* Declares the turn if `tiles`, whose loop `taking` takes slots, asks for one; sets split->alternate. Either may be
+/* Declares the turn if `tiles`, whose loop `taking` takes slots, asks for one; sets split->pingpong. Either may be
  * NULL. choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
 void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder *builder);
 /* Over the slots of so many tiles. */

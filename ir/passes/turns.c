@@ -34,32 +34,32 @@ void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop)
 {
   builder->mark = loop->mark;
   emit_turn(role, builder, OP_TURN_PASS);
-  role_skip_tiles(role, builder, loop, ir_int(role->split->module, role->split->alternate - 1));
+  role_skip_tiles(role, builder, loop, ir_int(role->split->module, role->split->pingpong - 1));
 }
 
 /* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
 void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder *builder)
 {
   IrModule *module = split->module;
-  split->alternate = 1;
+  split->pingpong = 1;
   if (!tiles || !taking) return;
-  split->alternate = ir_attribute_int(tiles, ATTR_ALTERNATE, 1);
-  if (split->alternate <= 1) return;
+  split->pingpong = ir_attribute_int(tiles, ATTR_PINGPONG, 1);
+  if (split->pingpong <= 1) return;
   if (tiles_are_streamed(tiles)) { /* the slots of another instance's tile could not be counted */
-    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "alternate 1, or stream 1",
+    error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "pingpong 1, or stream_k 1",
               "tiles whose k steps are divided among blocks cannot be taken in turn");
     split->failed = true;
-    split->alternate = 1;
+    split->pingpong = 1;
     return;
   }
-  IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->alternate);
-  for (int64_t i = 0; i < split->alternate; i++)
+  IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->pingpong);
+  for (int64_t i = 0; i < split->pingpong; i++)
     ids[i] = ir_int(module, i + 1); /* 0 is the block's */
   builder->mark = taking->mark;
   IrOp *turn = ir_emit(builder, OP_TURN, 0);
   turn->symbol = TURN;
-  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->alternate));
-  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->alternate, ids));
+  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->pingpong));
+  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->pingpong, ids));
   ir_remark(split->context, "tiles in turn: %d instances of the consumer, %u warps each",
-            (int)split->alternate, split->consumer_warps);
+            (int)split->pingpong, split->consumer_warps);
 }

@@ -380,7 +380,7 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     want_barrier(program, step, op->operands[0]);
     step->scalar[0] = attribute_scalar(program, op, ATTR_COUNT);
     step->flag = ir_attribute_is(op, ATTR_PEER, "all");
-    step->across = (unsigned)ir_attribute_int(op, ATTR_ACROSS, 0);
+    step->across = (unsigned)ir_attribute_int(op, ATTR_CLUSTER_N, 0);
     if (!step->flag) step->scalar[1] = attribute_scalar(program, op, ATTR_PEER);
     return true;
   case OP_EXPECT:

@@ -307,7 +307,7 @@ static void test_slots(void **state)
  * workspace. */
 static void test_flags(void **state)
 {
-  static const char *const sets[] = {"stream=2", "bm=64", "bn=64", "stages=3", NULL};
+  static const char *const sets[] = {"stream_k=2", "bm=64", "bn=64", "stages=3", NULL};
   enum { WORKSPACES = 6, AT_START = 4 };
   adlgen_options options = {.size = sizeof options, .sets = sets};
   adlgen_error error = {0};

@@ -1,14 +1,14 @@
 # Template parameters that are forced: values they cannot have, and what follows from other things, are refused by name.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 192], "align": 16}, "w": {"type": "bf16", "shape": [192, 384], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]}' > product.json
 
-$ for set in bm=0 split=0 alternate=0 cluster=99 stages=65 persistent=2 bm=99999999999 bm=wide bm =3 ; do adlgen compile product.json --gpu h100 --set $set --emit ptx --out out || echo exit $?; done
+$ for set in bm=0 split_k=0 pingpong=0 cluster_m=99 stages=65 persistent=2 bm=99999999999 bm=wide bm =3 ; do adlgen compile product.json --gpu h100 --set $set --emit ptx --out out || echo exit $?; done
 error: --set bm=0: bm is from 1 to 65535
 exit 1
-error: --set split=0: split is from 1 to 16
+error: --set split_k=0: split_k is from 1 to 16
 exit 1
-error: --set alternate=0: alternate is from 1 to 8
+error: --set pingpong=0: pingpong is from 1 to 8
 exit 1
-error: --set cluster=99: cluster is from 1 to 16
+error: --set cluster_m=99: cluster_m is from 1 to 16
 exit 1
 error: --set stages=65: stages is from 2 to 64
 exit 1
@@ -39,8 +39,8 @@ error: --set log=1: log follows from the operator and cannot be set
 [exit 1]
 
 # `run` too says that a parameter is no kernel's.
-$ adlgen run product.json --gpu a100 --on sim --dim M=2 --set cluster=2
-error: --set cluster=2: no kernel of this graph has such a parameter
+$ adlgen run product.json --gpu a100 --on sim --dim M=2 --set cluster_m=2
+error: --set cluster_m=2: no kernel of this graph has such a parameter
 hint: adlgen compile --explain names the templates
 [exit 1]
 
@@ -52,19 +52,19 @@ $ adlgen compile product.json --gpu h100 --set bm=64 --set bn=64 --emit ptx --ou
 # Blocks share a tile only of what TMA brings: bytes of B lie across k here, and rows of 48 fit no warpgroup MMA.
 $ sed 's/bf16/s8/g; s/MatMul/MatMulInteger/' product.json > bytes.json
 
-$ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split=4 --emit ptx --out out
-<embedded>/templates/gemm.ir:49:3: error: 4 blocks would share a tile, but threads copy its operands
+$ adlgen compile bytes.json --gpu h100 --set bm=64 --set bn=64 --set split_k=4 --emit ptx --out out
+<embedded>/templates/gemm.ir:51:3: error: 4 blocks would share a tile, but threads copy its operands
     tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
     ^
-hint: split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
-$ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64 --set split=2 --emit ptx --out out
-<embedded>/templates/gemm.ir:49:3: error: 2 blocks would share a tile, but threads copy its operands
+$ adlgen compile product.json --gpu h100 --set swapped=0 --set bm=48 --set bn=64 --set split_k=2 --emit ptx --out out
+<embedded>/templates/gemm.ir:51:3: error: 2 blocks would share a tile, but threads copy its operands
     tiles %g, %m, %n, %from, %to, %begun in raster($slices > 1 ? $slices : G, $one_row == 1 ? 1 : ceil_div(M, $bm), $one_column == 1 ? 1 : ceil_div(N, $...
     ^
-hint: split 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
 <embedded>/templates/gemm.ir: `adlgen templates show gemm` prints it
 [exit 3]
 
@@ -79,8 +79,8 @@ $ sed 's/192, 384/1536, 24576/; s/192\]/1536]/' product.json > short.json
 $ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --emit ptx --out out | awk '/128x256x64/ {print $1, $6, $7, $8, $9, $10}'
 matmul_bf16_m4096n24576k1536_128x256x64 4 producer + 8 consumer
 
-$ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --set alternate=2 --emit ptx --out out
-<embedded>/templates/gemm.ir:48:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
+$ adlgen compile short.json --gpu h100 --dim M=4096 --set bm=128 --set bn=256 --set pingpong=2 --emit ptx --out out
+<embedded>/templates/gemm.ir:50:8: error: an accumulator of role 'consumer' takes 256 registers a thread, 1 more than the 255 a thread may have
   kernel gemm(A: tensor<$ta>[G, M, K], B: tensor<$tb>[G, K, N]) dims G: s32, M: s32, N: s32, K: s32 {
          ^
 hint: a smaller tile, or more warps
@@ -97,5 +97,5 @@ error: dimension `M` is given two values
 [exit 1]
 
 # Blocks that have one tile take no turns, which the plan wanted for its own: results have the shared memory of one tile.
-$ echo '{"name": "once", "inputs": {"a": {"type": "bf16", "shape": ["M", 328], "align": 16}, "b": {"type": "bf16", "shape": [328, 456], "align": 16, "strides": [1, 328]}, "bias": {"type": "bf16", "shape": [456], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["p"]}, {"op": "Add", "inputs": ["p", "bias"], "outputs": ["y"]}], "outputs": ["y"]}' > turns.json; adlgen compile turns.json --gpu h100 --no-tuned --dim M=9000 --set split=1 --set stream=1 --set persistent=0 --set bm=128 --set bn=112 --emit ptx --out out | sed -n '2s/  *-  *-$//p'
+$ echo '{"name": "once", "inputs": {"a": {"type": "bf16", "shape": ["M", 328], "align": 16}, "b": {"type": "bf16", "shape": [328, 456], "align": 16, "strides": [1, 328]}, "bias": {"type": "bf16", "shape": [456], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["p"]}, {"op": "Add", "inputs": ["p", "bias"], "outputs": ["y"]}], "outputs": ["y"]}' > turns.json; adlgen compile turns.json --gpu h100 --no-tuned --dim M=9000 --set split_k=1 --set stream_k=1 --set persistent=0 --set bm=128 --set bn=112 --emit ptx --out out | sed -n '2s/  *-  *-$//p'
 matmul_add_bf16_m9000n456k328_128x112x64  h100  gemm      128x112x64       5  4 producer + 8 consumer      384          -  211024

@@ -11,7 +11,7 @@ $ sed 's/M, K/2, 5128/; s/K, N/5128, 3/; s/1, K/1, 5128/' slices > tiny.json; ad
 grid 37
 ok
 
-$ sed 's/M, K/130, 1032/; s/K, N/1032, 200/; s/1, K/1, 1032/' slices > clusters.json; adlgen run clusters.json --gpu h100 --on sim --set bm=64 --set bn=64 --set slices=3 --set cluster=2 --set across=2 --check | sed -n 's/.*\(grid .*\) x 1 x 1.*/\1/p; s/^D.* //p'
+$ sed 's/M, K/130, 1032/; s/K, N/1032, 200/; s/1, K/1, 1032/' slices > clusters.json; adlgen run clusters.json --gpu h100 --on sim --set bm=64 --set bn=64 --set slices=3 --set cluster_m=2 --set cluster_n=2 --check | sed -n 's/.*\(grid .*\) x 1 x 1.*/\1/p; s/^D.* //p'
 grid 48
 ok
 
@@ -21,8 +21,8 @@ $ sed 's/M, K/512, 16384/; s/K, N/16384, 512/; s/1, K/1, 16384/' slices > long.j
     blocks of several parts of k share each tile; workspace: 132 x 32768 bytes
 
 # What excludes slices is named.
-$ adlgen compile long.json --gpu h100 --set slices=4 --set split=2 --emit ptx --out out 2>&1 | grep 'error\|hint'
-long.json:1:183: error: blocks share a tile in one way: slices 4 and split 2 exclude each other
+$ adlgen compile long.json --gpu h100 --set slices=4 --set split_k=2 --emit ptx --out out 2>&1 | grep 'error\|hint'
+long.json:1:183: error: blocks share a tile in one way: slices 4 and split_k 2 exclude each other
 
 $ adlgen compile long.json --gpu h100 --set bm=64 --set bn=64 --set slices=3 --emit ptx --out out 2>&1 | grep 'error\|hint'
 long.json:1:183: error: 3 slices of each tile are up to 192 blocks, more than the 132 that run at once

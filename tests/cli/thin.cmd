@@ -19,7 +19,7 @@ $ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=576 --dim K=7168 --expla
     8 blocks share a tile: parts of 8 columns are added up in 1 of them
 
 # By hand; two blocks an SM enter with half of its registers each.
-$ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=4096 --dim K=4096 --set swapped=1 --set bm=64 --set bn=16 --set bk=64 --set split=2 --set stages=4 --set blocks=2 --set persistent=0 --emit ptx --out out | sed -n '2s/ *$//p'
+$ adlgen compile thin.json --gpu h100 --dim M=8 --dim N=4096 --dim K=4096 --set swapped=1 --set bm=64 --set bn=16 --set bk=64 --set split_k=2 --set stages=4 --set blocks=2 --set persistent=0 --emit ptx --out out | sed -n '2s/ *$//p'
 gemm_bf16_m8n4096k4096_16x64x64    h100  gemm      16x64x64       4  4 producer + 4 consumer      256          -   43080       -     -
 
 $ grep -h -E 'maxnreg|minnctapersm' out/h100/gemm_*_16x64x64.ptx
@@ -38,7 +38,7 @@ gemm_f32_n4096k4096_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      
 # Two products with a gate in one kernel take no tiles in turn.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json
 
-$ adlgen compile gated.json --gpu h100 --dim M=4096 --set alternate=2 --emit ptx --out out
-error: --set alternate=2: no kernel of this graph has such a parameter
+$ adlgen compile gated.json --gpu h100 --dim M=4096 --set pingpong=2 --emit ptx --out out
+error: --set pingpong=2: no kernel of this graph has such a parameter
 hint: adlgen compile --explain names the templates
 [exit 1]

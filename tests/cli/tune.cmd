@@ -158,14 +158,14 @@ hint: adlgen tune --result writes such files
 [exit 1]
 
 # An entry may name the walk, which no proposal varies.
-$ sed 's/"bn": 128/"bn": 128, "group": 2/' choices.json >walk.json; adlgen compile p.json --gpu h100 --out walk --emit ir --dim M=64 --tuned walk.json --explain | grep -o 'tuned: bm.*128 group=2'; grep -h 'bound group' walk/h100/*128x64.ir
-tuned: bm=64 bn=128 group=2
-bound group: int = 2
+$ sed 's/"bn": 128/"bn": 128, "group": 2/' choices.json >walk.json; adlgen compile p.json --gpu h100 --out walk --emit ir --dim M=64 --tuned walk.json --explain | grep -o 'tuned: bm.*128 raster=2'; grep -h 'bound raster' walk/h100/*128x64.ir
+tuned: bm=64 bn=128 raster=2
+bound raster: int = 2
 
-$ adlgen compile p.json --gpu h100 --out usual --emit ir --dim M=64 --tuned choices.json >/dev/null; grep -h 'bound group' usual/h100/*128x64.ir
-bound group: int = 8
+$ adlgen compile p.json --gpu h100 --out usual --emit ir --dim M=64 --tuned choices.json >/dev/null; grep -h 'bound raster' usual/h100/*128x64.ir
+bound raster: int = 8
 
 # With M open the rows that were measured have a range of their own, walked as it says.
-$ adlgen compile p.json --gpu h100 --out open --emit ir --tuned walk.json --explain | grep -o 'tile 64x128x64, guard.*M <= 64'; grep -h 'bound group' open/h100/*64x128x64.ir
+$ adlgen compile p.json --gpu h100 --out open --emit ir --tuned walk.json --explain | grep -o 'tile 64x128x64, guard.*M <= 64'; grep -h 'bound raster' open/h100/*64x128x64.ir
 tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
-bound group: int = 2
+bound raster: int = 2

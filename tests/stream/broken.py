@@ -14,7 +14,7 @@ import tempfile
 
 GRAPH = {"name": "stream", "inputs": {"a": {"type": "bf16", "shape": [100, 320]}, "b": {"type": "bf16", "shape": [320, 64]}},
          "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["c"]}], "outputs": ["c"]}
-SETS = ["bm=64", "bn=64", "stages=3", "stream=3"]
+SETS = ["bm=64", "bn=64", "stages=3", "stream_k=3"]
 # what is broken, the line (a regular expression, its last match is taken), what it becomes, what must be reported
 RULES = [
     ("the flag is set without release", r"st\.release\.gpu\.global\.u32", "st.relaxed.gpu.global.u32", "race"),

@@ -141,7 +141,7 @@ static void test_bounded(void **state)
   g_autoptr(GArray) ranges = gemm_ranges(p.chooser, true, 100, 18);
   const GemmRange *last = range_of(ranges, 100);
   assert_int_equal(last->most, 100);
-  assert_true(last->tile.split > 1 || last->tile.stream > 1);
+  assert_true(last->tile.split_k > 1 || last->tile.stream_k > 1);
   product_clear(&p);
 }
 

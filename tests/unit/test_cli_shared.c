@@ -83,9 +83,9 @@ static void ranges(void **state)
 /* One tile for all: what is left are its forms for few rows and for many. */
 static void one_tile(void **state)
 {
-  const char *const sets[] = {"bm=128",   "bn=128",   "bk=64",       "stages=4", "cluster=1",
-                              "across=1", "split=1",  "alternate=1", "stream=1", "grain=1",
-                              "group=8",  "blocks=1", "swapped=0",   NULL};
+  const char *const sets[] = {"bm=128",      "bn=128",    "bk=64",      "stages=4",   "cluster_m=1",
+                              "cluster_n=1", "split_k=1", "pingpong=1", "stream_k=1", "stream_steps=1",
+                              "raster=8",    "blocks=1",  "swapped=0",  NULL};
   g_autoptr(CompileResult) result = compile("{\"min\": 1, \"max\": 65536}", sets);
   const PlanLaunch *launch = result->plan->launches[0];
   unsigned with_guard = launch->n_variants - 1, kernels = result->kernels->len - 1;

@@ -216,7 +216,7 @@ static void takes_one_of_each_kind(void **state)
                                        "proposals"),
                *whole =
                    json_object_get(json_array_get(json_object_get(all.result, "products"), 0), "proposals");
-  static const char *const of_kind[] = {"bm", "swapped", "alternate", "cluster", "across", "blocks"};
+  static const char *const of_kind[] = {"bm", "swapped", "pingpong", "cluster_m", "cluster_n", "blocks"};
   bool shared = false;
   assert_true(json_array_size(some) > 4 && json_array_size(some) < json_array_size(whole) / 2);
   assert_true(json_equal(json_array_get(some, 0), json_array_get(whole, 0)));
@@ -226,10 +226,10 @@ static void takes_one_of_each_kind(void **state)
       bool differs = false;
       for (unsigned p = 0; p < G_N_ELEMENTS(of_kind); p++)
         differs |= parameter(a, of_kind[p]) != parameter(b, of_kind[p]);
-      bool split = parameter(a, "split") > 1 || parameter(b, "split") > 1 || parameter(a, "slices") > 1 ||
+      bool split = parameter(a, "split_k") > 1 || parameter(b, "split_k") > 1 || parameter(a, "slices") > 1 ||
                    parameter(b, "slices") > 1;
       shared |= split;
-      assert_true(differs || split || parameter(a, "stream") > 1 || parameter(b, "stream") > 1);
+      assert_true(differs || split || parameter(a, "stream_k") > 1 || parameter(b, "stream_k") > 1);
     }
   assert_true(shared);
   outcome_clear(&outcome, NULL);

@@ -47,7 +47,7 @@ def add_row(kind, n):
 # name, GPU, graph, M, forced parameters (few slots, so that rings go round)
 COMPILED = [("gemm", "h100", gemm("bf16", 136, 328), 70, "bm=64 bn=64 stages=3"),
             ("gemm_two", "h100", gemm("bf16", 136, 328), 130, "bm=128 bn=64 stages=3"),
-            ("gemm_cluster", "h100", gemm("f16", 136, 392), 70, "bm=64 bn=64 stages=3 cluster=2"),
+            ("gemm_cluster", "h100", gemm("f16", 136, 392), 70, "bm=64 bn=64 stages=3 cluster_m=2"),
             ("gemm_split", "h100", gemm("bf16", 40, 1664), 3, ""), ("gemm_sm80", "a100", gemm("bf16", 72, 160), 70, ""),
             ("gemm_sm80_f16", "a100", gemm("f16", 40, 136), 3, ""), ("softmax", "h100", unary("Softmax", "f32", 333), 3, ""),
             ("softmax_bf16", "a100", unary("Softmax", "bf16", 1024), 2, ""), ("rms_norm", "h100", norm("bf16", 520), 3, ""),

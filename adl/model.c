@@ -195,26 +195,31 @@ static double facts_ratio(const Build *build, const CostFacts *facts)
 /* Lays an entry of `constants` upon what a base gave. */
 static void read_constant(ModelLoader *loader, unsigned i, Node *runs, Node *node)
 {
-  static const char *const known[] = {"value", "run", "meaning", "grows_with", "shrinks_with", NULL};
+  static const char *const known[] = {"value", "run", "guess", "meaning", "grows_with", "shrinks_with", NULL};
   const ConstantRule *rule = &constant_rules[i];
   Build *build = loader->build;
   CostConstant *constant = &loader->constants[i];
   if (!node_kind_is(node, NODE_MAPPING, rule->name, &build->error)) return;
   Node *value = node_require(node, "value", &build->error), *run = node_get(node, "run");
-  Node *meaning = node_get(node, "meaning"), *grows = node_get(node, "grows_with"),
-       *shrinks = node_get(node, "shrinks_with");
+  Node *guess = node_get(node, "guess"), *meaning = node_get(node, "meaning"),
+       *grows = node_get(node, "grows_with"), *shrinks = node_get(node, "shrinks_with");
   if (value) read_value(build, rule, value, &constant->fitted);
   if (grows) read_facts(build, rule, grows, &constant->grows);
   if (shrinks) read_facts(build, rule, shrinks, &constant->shrinks);
   constant->run = constant->date = constant->source = NULL;
   if (run) take_run(loader, runs, run, constant);
+  if (guess) node_string(guess, &constant->source, &build->error);
+  if (run && guess)
+    build_error(build, &guess->mark, "contradiction",
+                "a constant was fitted in a run, or says why it may hold", "`%s` has `run` and `guess`",
+                rule->name);
   if (meaning) node_string(meaning, &constant->meaning, &build->error);
   if (!constant->meaning)
     build_error(build, &node->mark, "missing-key", "what it stands for, in its unit", "`%s` has no `meaning`",
                 rule->name);
-  if (!run && !loader->model->guess)
+  if (!run && !guess && !loader->model->guess)
     build_error(build, &node->mark, "missing-source",
-                "`run: NAME` of an entry of `runs`, or `guess: REASON` for the whole file",
+                "`run: NAME` of an entry of `runs`, or `guess: REASON` for it or for the whole file",
                 "`%s` has no `run` that it was fitted in", rule->name);
   constant->name = rule->name;
   constant->kind = kind_names[rule->kind];

@@ -25,8 +25,9 @@ typedef struct CostConstant {
   double value;     /* what counts: for the facts of this GPU */
   CostFacts grows, shrinks;
   const char *unit, *meaning;
-  const char *run, *date, *source; /* the run it was fitted in; NULL: nobody fitted it */
-  bool guess;                      /* not fitted on the GPU for which the model stands */
+  const char *run, *date; /* of the run it was fitted in; NULL: nobody fitted it */
+  const char *source; /* of the run, or why the value may hold without; NULL: the model's `guess` says it */
+  bool guess;         /* not fitted on the GPU for which the model stands */
 } CostConstant;
 
 typedef struct CostModel {

@@ -19,12 +19,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Beside the accumulator and what is held: addresses, descriptors, counters. The assembler needs 28 for the
- * largest kernels that have none of theirs to spare. */
-#define OTHER_REGISTERS 32
-/* Steps for a part. Measured with one and with two: two are 0.2 to 0.4 % of the kernel better. */
-#define SPREAD 2
-
 /* One part: perhaps the wait for its slot and a barrier; put, fence, barrier, copy, and the step of the ring.
  */
 typedef struct {
@@ -146,9 +140,9 @@ static bool has_one_tile(const IrFunction *kernel, const IrOp *tiles)
 }
 
 /* Leaves the last parts that a thread has registers for; the others stay where they are. */
-static void keep_what_fits(Defer *defer, unsigned registers)
+static void keep_what_fits(Defer *defer, const CostModel *model, unsigned registers)
 {
-  unsigned used = defer->accumulator + OTHER_REGISTERS, first = defer->parts->len;
+  unsigned used = defer->accumulator + model->defer_registers, first = defer->parts->len;
   while (first > 0) {
     const IrExpr *value = g_array_index(defer->parts, Part, first - 1).put->operands[1];
     if (value->kind != EXPR_VALUE) break;
@@ -333,11 +327,12 @@ static void start_at_zero(const Defer *defer, IrOp *product)
       ir_binary(defer->module, OPERATOR_EQ, ir_value(defer->module, (IrValue *)k), ir_int(defer->module, 0)));
 }
 
-static void defer_parts(Defer *defer)
+/* `spread`: k steps for a part. */
+static void defer_parts(Defer *defer, unsigned spread)
 {
   for (IrOp *op = defer->steps->regions[0]->first; op; op = op->next)
     if (op->code == OP_MMA) start_at_zero(defer, op);
-  unsigned n = defer->parts->len, steps = (unsigned)MIN(defer->trips, (int64_t)n * SPREAD);
+  unsigned n = defer->parts->len, steps = (unsigned)MIN(defer->trips, (int64_t)n * spread);
   for (unsigned i = 0; i < n; i++)
     hold_for(defer, &g_array_index(defer->parts, Part, i));
   emit_first(defer, steps);
@@ -361,10 +356,10 @@ static void visit_role(IrFunction *kernel, const IrPassContext *context, IrOp *r
     Defer defer = {.module = kernel->module, .parts = parts, .held = held};
     if (!match_tiles(&defer, op) || has_one_tile(kernel, op)) continue;
     unsigned all = parts->len;
-    keep_what_fits(&defer, role_registers(kernel, context->gpu, role));
+    keep_what_fits(&defer, context->gpu->model, role_registers(kernel, context->gpu, role));
     if (!parts->len) continue;
     ir_remark(context, "stores: %u of %u parts leave beside the next tile's first products", parts->len, all);
-    defer_parts(&defer);
+    defer_parts(&defer, context->gpu->model->defer_steps);
   }
 }
 

@@ -22,13 +22,9 @@
 #include "ir/pass.h"
 #include "ir/passes/trailing.h"
 
-#define LONG_PRODUCT (64 * 128) /* sums; its four steps of 16 take 256 clocks */
-#define FEW_STEPS    4          /* of an epilogue that needs few registers beside the sum's */
-#define MORE_STEPS   24         /* of one that has registers enough beside sums of */
-#define SMALLER_SUMS 176        /* registers of a thread */
-
 typedef struct {
   IrModule *module;
+  const CostModel *model;
   const char *barrier; /* at which products arrive, or NULL */
   IrExpr *phase;       /* that the role at hand waits for, or NULL */
 } Waits;
@@ -195,11 +191,11 @@ static bool waits_for_loop(IrOp *op, const IrOp *loop)
 
 /* Where a tile lies is computed while its last products run, not in front of its first: where blocks take
  * several tiles, and the products are long enough to hide it. */
-static void compute_behind(IrOp *loop, const IrOp *product)
+static void compute_behind(const CostModel *model, IrOp *loop, const IrOp *product)
 {
   const IrOp *tiles = loop->parent->owner;
   bool repeats = tiles && tiles->code == OP_FOR;
-  if (!repeats || ir_tile_elements(&product->operands[0]->value->type) < LONG_PRODUCT) return;
+  if (!repeats || ir_tile_elements(&product->operands[0]->value->type) < model->long_product) return;
   for (IrOp *op = loop->previous, *previous; op; op = previous) {
     previous = op->previous;
     if (!waits_for_loop(op, loop)) continue;
@@ -242,10 +238,10 @@ static IrOp *cleared_before(const IrOp *loop, const IrOp *product)
 /* A sum that is never cleared keeps its registers from tile to tile, so an epilogue that needs many, such as
  * Gelu's or another tensor's tile, cannot have those of results that have left: 128x192 in turn spilled.
  * (Found with ptxas; narrower sums do not, but where that tile is of f32.) */
-static bool leaves_registers(const IrOp *loop, const IrOp *product)
+static bool leaves_registers(const CostModel *model, const IrOp *loop, const IrOp *product)
 {
   const IrType *sum = &product->operands[0]->value->type;
-  bool wide = !sum->layout || layout_registers(sum->layout) > SMALLER_SUMS;
+  bool wide = !sum->layout || layout_registers(sum->layout) > model->uncleared_sums;
   int64_t sums = ir_tile_elements(sum);
   unsigned steps = 0;
   for (const IrOp *op = loop->next; op; op = op->next) {
@@ -255,14 +251,14 @@ static bool leaves_registers(const IrOp *loop, const IrOp *product)
     if (whole && (wide || number_bytes(tile->element) >= 4)) return false;
     steps++;
   }
-  return steps <= (wide ? FEW_STEPS : MORE_STEPS);
+  return steps <= (wide ? model->uncleared_few_steps : model->uncleared_steps);
 }
 
 /* Only of a loop that surely runs: else the sum is what it was. */
 static void start_at_zero(Waits *waits, IrOp *loop, IrOp *product)
 {
   IrOp *declaration = cleared_before(loop, product);
-  if (!declaration || !leaves_registers(loop, product) || ir_trip_count(loop) == 0 ||
+  if (!declaration || !leaves_registers(waits->model, loop, product) || ir_trip_count(loop) == 0 ||
       ir_attribute(product, ATTR_FIRST))
     return;
   ir_attribute_set(product, ATTR_FIRST,
@@ -306,7 +302,7 @@ static void wait_products(Waits *waits, IrRegion *region)
     if (!chained && release && release->parent == region) release_early(wait, release);
     if (chained) wait_behind(waits, loop);
     if (chained) start_at_zero(waits, loop, op);
-    if (chained) compute_behind(loop, op);
+    if (chained) compute_behind(waits->model, loop, op);
     op = last;
   }
 }
@@ -374,7 +370,8 @@ static void visit_regions(Waits *waits, IrRegion *region)
   wait_products(waits, region);
   wait_phases(waits, region);
   for (IrOp *op = region->first; op; op = op->next) {
-    if (op->code == OP_ROLE) *waits = (Waits){.module = waits->module}; /* its own barrier and phase */
+    if (op->code == OP_ROLE)
+      *waits = (Waits){.module = waits->module, .model = waits->model}; /* its own barrier and phase */
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_regions(waits, op->regions[i]);
   }
@@ -383,7 +380,7 @@ static void visit_regions(Waits *waits, IrRegion *region)
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
-  Waits waits = {.module = module};
+  Waits waits = {.module = module, .model = context->gpu->model};
   if (kernel) visit_regions(&waits, kernel->body);
   return true;
 }

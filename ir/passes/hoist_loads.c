@@ -13,9 +13,6 @@
 #include "ir/pass.h"
 #include "ir/resources.h"
 
-#define MOST_LOADS 4  /* numbers: registers that a role can spare */
-#define ADDRESSES  56 /* registers of a role beside its accumulators and what is hoisted */
-
 typedef struct {
   GPtrArray *loads, *vectors;
   unsigned roles;
@@ -193,7 +190,7 @@ static int64_t spare_registers(const IrFunction *kernel, const Gpu *gpu, const I
     each = (each * threads - producer_registers(gpu) * (threads - mine)) / mine;
   each = MIN(each, (int64_t)gpu->registers_per_thread);
   ir_region_visit(role->regions[0], add_accumulator, &accumulators);
-  return each - (int64_t)accumulators.sum - ADDRESSES;
+  return each - (int64_t)accumulators.sum - gpu->model->hoist_registers;
 }
 
 static IrOp *role_of(const IrOp *op)
@@ -231,7 +228,7 @@ bool pass_hoist_loads(IrModule *module, const IrPassContext *context, GError **e
   for (unsigned i = 0; i < vectors->len; i++)
     rows += hoist_vector(function, context->gpu, vectors->pdata[i], &taken);
   if (rows) ir_remark(context, "loads: %u of rows or columns come before their tile's products", rows);
-  for (unsigned i = loads->len <= MOST_LOADS ? loads->len : 0; i-- > 0;) {
+  for (unsigned i = loads->len <= context->gpu->model->hoist_loads ? loads->len : 0; i-- > 0;) {
     IrOp *load = loads->pdata[i], *role = role_behind_loop(load);
     if (!role || !only_read(function, loaded_scalar(load))) continue;
     ir_op_move(load, role->regions[0], role->regions[0]->first);

@@ -12,8 +12,6 @@
  * alone: a 64-bit step costs two. */
 #include "ir/passes/thread.h"
 
-#define MAX_INDUCED 16 /* address registers a loop may get: each costs two */
-
 typedef enum { CHANGES, INVARIANT, AFFINE } Kind;
 
 typedef struct Form { /* how a value depends on the loop variable */
@@ -32,6 +30,7 @@ typedef struct Loop {
   GHashTable *forms;   /* IrValue* -> Form* */
   GHashTable *induced; /* IrValue*: a variable stands for it */
   unsigned count;
+  unsigned most; /* address registers that the loop may get: each costs two */
 } Loop;
 
 static Form form_of_value(Loop *loop, const IrValue *value);
@@ -279,7 +278,7 @@ static void induce_address(Loop *loop, const IrExpr *expr)
   if (base == NULL || base->variable || form_of_value(loop, base).kind != AFFINE) return;
   base = common_base(loop, base);
   Form form = form_of_value(loop, base);
-  if (base == loop->index || form.cost < 2 || loop->count == MAX_INDUCED) return;
+  if (base == loop->index || form.cost < 2 || loop->count == loop->most) return;
   if (g_hash_table_add(loop->induced, base)) induce(loop, base, form);
 }
 
@@ -294,15 +293,20 @@ static void collect_inside(IrOp *op, void *data)
   g_hash_table_add(data, op);
 }
 
-static void do_loop(IrModule *module, IrOp *op)
+static void do_loop(IrModule *module, IrOp *op, unsigned most)
 {
   g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) written = ir_written_variables(op->regions[0]);
   g_autoptr(GHashTable) forms = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) induced = g_hash_table_new(NULL, NULL);
   ir_region_visit(op->regions[0], collect_inside, inside);
-  Loop loop = {
-      .module = module, .op = op, .inside = inside, .written = written, .forms = forms, .induced = induced};
+  Loop loop = {.module = module,
+               .op = op,
+               .inside = inside,
+               .written = written,
+               .forms = forms,
+               .induced = induced,
+               .most = most};
   loop.index = op->code == OP_FOR ? op->regions[0]->arguments[0] : NULL;
   hoist(&loop, op->regions[0]);
   g_hash_table_remove_all(forms);
@@ -310,18 +314,18 @@ static void do_loop(IrModule *module, IrOp *op)
 }
 
 /* Inner loops first, so that what they leave in front of themselves can leave the outer loop too. */
-static void do_region(IrModule *module, IrRegion *region)
+static void do_region(IrModule *module, IrRegion *region, unsigned most)
 {
   for (IrOp *op = region->first; op != NULL; op = op->next) {
     for (unsigned i = 0; i < op->n_regions; i++)
-      do_region(module, op->regions[i]);
-    if (op->code == OP_FOR || op->code == OP_LOOP) do_loop(module, op);
+      do_region(module, op->regions[i], most);
+    if (op->code == OP_FOR || op->code == OP_LOOP) do_loop(module, op, most);
   }
 }
 
 bool pass_induce_addresses(IrModule *module, const IrPassContext *context, GError **error)
 {
   for (unsigned i = 0; i < module->n_functions; i++)
-    do_region(module, module->functions[i]->body);
+    do_region(module, module->functions[i]->body, context->gpu->model->induced_addresses);
   return true;
 }

@@ -18,8 +18,7 @@
 
 /* Steps of which the last one's product is waited for before the loop goes round: ptxas does not follow what
  * is in flight from one iteration to the next, and then serialises all products (C7514). */
-#define RUN             4
-#define OTHER_REGISTERS 40 /* of a thread, beside the sums: addresses, and what an epilogue takes */
+#define RUN 4
 
 typedef struct {
   IrModule *module;
@@ -79,7 +78,7 @@ static bool match(Sums *sums)
 static bool registers_fit(const Sums *sums)
 {
   const IrType *tile = &sums->part->results[0]->type;
-  return tile->layout && 3 * layout_registers(tile->layout) + OTHER_REGISTERS <=
+  return tile->layout && 3 * layout_registers(tile->layout) + sums->context->gpu->model->overlap_registers <=
                              role_registers(sums->kernel, sums->context->gpu, sums->role);
 }
 

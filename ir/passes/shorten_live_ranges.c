@@ -9,16 +9,13 @@
  * in the order of demand: operations with effects keep their places and pull their operand trees in front of
  * themselves, depth first (the order of Sethi and Ullman, "The generation of optimal code for arithmetic
  * expressions", 1970, without its register counts). Global loads move too, but in groups: those that the next
- * STORES_A_GROUP stores need are issued together, for their number in flight is what hides memory latency. (A
- * tensor may be updated in place, element by element: each chain reads its element before it writes it.)
+ * `stores_a_group` stores (of the cost model) need are issued together, for their number in flight is what
+ * hides memory latency. (A tensor may be updated in place, element by element: each chain reads its element before it writes it.)
  * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
  * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
  * there needs (what is put into shared memory behind a barrier, say). */
 #include "ir/pass.h"
 #include <string.h>
-
-#define STORES_A_GROUP                                                                                       \
-  16 /* a thread has this many chains in flight; more cost registers, fewer leave memory idle */
 
 #define FEW 2 /* values in front of a wall that have an order */
 
@@ -233,7 +230,8 @@ static void place_all(Stretch *stretch, IrRegion *region, IrOp *before)
   g_ptr_array_set_size(stretch->order, 0);
 }
 
-static void reorder(IrRegion *region, Ops ops)
+/* `group`: stores whose chains are in flight together. */
+static void reorder(IrRegion *region, Ops ops, unsigned group)
 {
   g_autoptr(GPtrArray) order = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
@@ -246,13 +244,13 @@ static void reorder(IrRegion *region, Ops ops)
     }
     bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
     if (store) g_ptr_array_add(stores, op);
-    if (!store || stores->len == STORES_A_GROUP) place_group(&stretch);
+    if (!store || stores->len == group) place_group(&stretch);
     if (is_wall(op))
       place_all(&stretch, region, op);
     else if (!store)
       place_operands(&stretch, op, op);
     for (unsigned i = 0; i < op->n_regions; i++) /* a wall: nothing waits */
-      reorder(op->regions[i], ops);
+      reorder(op->regions[i], ops, group);
   }
   place_group(&stretch);
   /* Nothing reads what is left here, but it may read what was moved. */
@@ -266,6 +264,6 @@ bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GE
   unsigned n = ir_give_ids(kernel);
   g_autofree unsigned char *states = g_new0(unsigned char, n);
   g_autofree unsigned *indices = g_new0(unsigned, n);
-  reorder(kernel->body, (Ops){states, indices});
+  reorder(kernel->body, (Ops){states, indices}, context->gpu->model->stores_a_group);
   return true;
 }

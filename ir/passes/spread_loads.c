@@ -14,14 +14,12 @@
  * nobody else's products hide: there only runs whose registers are short are changed. */
 #include "ir/passes/thread.h"
 
-#define LEAST_PRODUCTS 16 /* of a run worth the trouble */
-#define SHORT_PRODUCTS 32 /* of one whose accumulators leave few registers: 64 x 64 of a result a warp */
-#define LAST_PRODUCTS  4  /* behind the last load: it must arrive before the next run */
-
 typedef struct Run {
   GPtrArray *before; /* IrOp*: in front of the run, behind whatever nothing may pass */
   GPtrArray *ops;    /* IrOp*: products, and what is computed for them in between */
-  unsigned products, least;
+  unsigned products;
+  unsigned least;      /* products of a run worth the trouble */
+  unsigned last;       /* of these, behind its last load: it must arrive before the next run */
   GHashTable *needed;  /* IrValue* that the run reads, and what it reads is computed from */
   GHashTable *written; /* IrValue* of variables that it writes */
 } Run;
@@ -113,7 +111,7 @@ static bool divide(Run *run, GPtrArray *moving)
 /* The product in front of which the load goes. */
 static IrOp *place(const Run *run, unsigned load, unsigned loads)
 {
-  unsigned product = load * (run->products - LAST_PRODUCTS) / loads;
+  unsigned product = load * (run->products - run->last) / loads;
   for (unsigned i = 0; i < run->ops->len; i++) {
     IrOp *op = run->ops->pdata[i];
     if (op->code == OP_PRODUCT_WARP && product-- == 0) return op;
@@ -163,18 +161,18 @@ static unsigned finish(Run *run)
   return done;
 }
 
-static unsigned visit_region(IrRegion *region, unsigned least)
+static unsigned visit_region(IrRegion *region, unsigned least, unsigned last)
 {
   g_autoptr(GPtrArray) before = g_ptr_array_new();
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   g_autoptr(GHashTable) needed = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) written = g_hash_table_new(NULL, NULL);
-  Run run = {before, ops, 0, least, needed, written};
+  Run run = {before, ops, 0, least, last, needed, written};
   unsigned done = 0;
   for (IrOp *op = region->first, *next; op; op = next) {
     next = op->next;
     for (unsigned i = 0; i < op->n_regions; i++)
-      done += visit_region(op->regions[i], least);
+      done += visit_region(op->regions[i], least, last);
     bool product = op->code == OP_PRODUCT_WARP;
     if (product || (run.products && is_pure(op))) {
       g_ptr_array_add(ops, op);
@@ -205,8 +203,9 @@ bool pass_spread_loads(IrModule *module, const IrPassContext *context, GError **
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel || !context->gpu) return true;
-  unsigned least = has_company(kernel, context->gpu) ? LEAST_PRODUCTS : SHORT_PRODUCTS;
-  unsigned done = visit_region(kernel->body, least);
+  const CostModel *model = context->gpu->model;
+  unsigned least = has_company(kernel, context->gpu) ? model->spread_least : model->spread_lone;
+  unsigned done = visit_region(kernel->body, least, model->spread_last);
   if (done) ir_remark(context, "loads: spread among %u runs of products", done);
   return true;
 }

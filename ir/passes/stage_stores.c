@@ -470,9 +470,6 @@ static bool is_across(const IrOp *store)
   return ir_contiguous_dim(tensor) == (int)tensor->rank - 2;
 }
 
-#define NARROW         32  /* columns */
-#define MANY_REGISTERS 192 /* of a thread for its part of the tile */
-
 /* Is a tensor of the tile's shape read for it? `seen`: values that have been looked at. */
 static bool loads_tile(const Parts *parts, const IrExpr *operand, GHashTable *seen)
 {
@@ -490,12 +487,14 @@ static bool loads_tile(const Parts *parts, const IrExpr *operand, GHashTable *se
  * beside the accumulator, parts of half the columns keep them from memory. */
 static void narrow_parts(Parts *parts, IrOp *const *stores, unsigned n)
 {
-  bool many = parts->rows * parts->columns >= MANY_REGISTERS * parts->threads;
+  const CostModel *model = parts->staging->context->gpu->model;
+  unsigned narrow = model->narrow_columns;
+  bool many = parts->rows * parts->columns >= model->narrow_registers * parts->threads;
   bool paced = parts->staging->turns && ir_launch_get(parts->staging->kernel, ATTR_PACE);
-  if (!many || !paced || parts->kept || parts->width <= NARROW || parts->columns % NARROW) return;
+  if (!many || !paced || parts->kept || parts->width <= narrow || parts->columns % narrow) return;
   g_autoptr(GHashTable) seen = g_hash_table_new(NULL, NULL);
   for (unsigned i = 0; i < n; i++)
-    if (loads_tile(parts, stores[i]->operands[1], seen)) parts->width = NARROW;
+    if (loads_tile(parts, stores[i]->operands[1], seen)) parts->width = narrow;
 }
 
 static unsigned part_count(const Parts *parts)

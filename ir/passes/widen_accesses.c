@@ -17,20 +17,6 @@
 #define PIECES 4 /* of 8 columns, among the lanes of a row */
 #define PAIR   2 /* columns of a lane in a piece */
 #define WIDE   (PIECES * PAIR)
-/* Registers that the accumulator and what is loaded for it may take together: loads are issued before the
- * first exchange, so they live at once. What is left of 255 holds addresses, bounds and two groups of words.
- */
-#define MOST_REGISTERS 200
-/* Operations on whole tiles beside which an accumulator of FEW_LEFT registers leaves room: ptxas takes long
- * chains of several groups together while they wait for lanes, and spills (activations by
- * exponentials, 13.0.88). */
-#define MOST_OPERATIONS 10
-#define FEW_LEFT        128
-/* As many such chains as fill a thread's registers, three or four values each, if the assembler takes all of them
- * together: 64 of Swish took whatever .maxnreg allowed, and two registers more; the products alone take 162.
- * CHAINS_A_GROUP at a time they take 164, and still hide each other's latency. */
-#define MANY_CHAINS    64
-#define CHAINS_A_GROUP 16
 
 typedef struct {
   const IrPassContext *context;
@@ -163,12 +149,12 @@ static void note_accumulator(IrOp *op, void *data)
 }
 
 /* Does a thread compute many results for this store, which leave it wide? Each is a chain of its own. */
-static bool ends_many_chains(const IrOp *op)
+static bool ends_many_chains(const CostModel *model, const IrOp *op)
 {
   if (op->code != OP_STORE || ir_attribute_int(op, ATTR_VECTOR, 1) != WIDE) return false;
   const IrExpr *value = op->operands[1];
   return value->kind == EXPR_VALUE && value->value->type.layout &&
-         layout_registers(value->value->type.layout) >= MANY_CHAINS;
+         layout_registers(value->value->type.layout) >= model->many_chains;
 }
 
 /* The first operation of the straight line that leads to this one. */
@@ -184,19 +170,19 @@ static IrOp *stretch_start(IrOp *op)
 static void pace_chains(const Widening *widening, IrOp *store)
 {
   IrModule *module = widening->module;
+  unsigned group = widening->context->gpu->model->chains_a_group;
   IrOp *start = stretch_start(store);
   if (start->previous && start->previous->code == OP_FENCE) return; /* of another store */
   IrBuilder builder = ir_builder_before(start);
   builder.mark = store->mark;
   ir_emit(&builder, OP_FENCE, 1, ir_name(module, "schedule"));
-  ir_launch_set(widening->kernel, ATTR_PACE, ir_int(module, CHAINS_A_GROUP));
-  ir_remark(widening->context, "accesses: what the lanes exchange is computed %d results at a time",
-            CHAINS_A_GROUP);
+  ir_launch_set(widening->kernel, ATTR_PACE, ir_int(module, group));
+  ir_remark(widening->context, "accesses: what the lanes exchange is computed %u results at a time", group);
 }
 
-/* Loads of tiles and the largest accumulator, alive at once in the worst case, and what is computed of them.
- */
-static bool fits(const GPtrArray *accesses, unsigned operations, unsigned accumulator)
+/* Loads of tiles and the largest accumulator, alive at once in the worst case since loads are issued before the
+ * first exchange, and what is computed of them. */
+static bool fits(const CostModel *model, const GPtrArray *accesses, unsigned operations, unsigned accumulator)
 {
   unsigned loaded = 0;
   for (unsigned i = 0; i < accesses->len; i++) {
@@ -205,7 +191,8 @@ static bool fits(const GPtrArray *accesses, unsigned operations, unsigned accumu
     if (op->code == OP_STORE && op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value->type.layout)
       accumulator = MAX(accumulator, layout_registers(op->operands[1]->value->type.layout));
   }
-  return loaded + accumulator <= MOST_REGISTERS && (accumulator < FEW_LEFT || operations <= MOST_OPERATIONS);
+  return loaded + accumulator <= model->widen_registers &&
+         (accumulator < model->widen_sums || operations <= model->widen_operations);
 }
 
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error)
@@ -213,16 +200,17 @@ bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError 
   Widening widening = {.context = context, .module = module, .kernel = ir_kernel(module)};
   g_autoptr(GPtrArray) accesses = g_ptr_array_new();
   if (!widening.kernel) return true;
+  const CostModel *model = context->gpu->model;
   ir_region_visit(widening.kernel->body, collect, accesses);
   unsigned operations = 0, accumulator = 0;
   ir_region_visit(widening.kernel->body, count_operation, &operations);
   ir_region_visit(widening.kernel->body, note_accumulator, &accumulator);
-  if (!fits(accesses, operations, accumulator)) return true;
+  if (!fits(model, accesses, operations, accumulator)) return true;
   for (unsigned i = 0; i < accesses->len; i++)
     if (((IrOp *)accesses->pdata[i])->code == OP_STORE) widen_store(&widening, accesses->pdata[i]);
   bool stores = widening.widened; /* wide loads alone took registers of kernels whose stores stay narrow */
-  for (unsigned i = 0; i < accesses->len && operations > MOST_OPERATIONS; i++)
-    if (ends_many_chains(accesses->pdata[i])) pace_chains(&widening, accesses->pdata[i]);
+  for (unsigned i = 0; i < accesses->len && operations > model->widen_operations; i++)
+    if (ends_many_chains(model, accesses->pdata[i])) pace_chains(&widening, accesses->pdata[i]);
   for (unsigned i = 0; i < accesses->len && stores; i++) {
     IrOp *op = accesses->pdata[i];
     if (op->code == OP_LOAD && op->results[0]->type.kind == TYPE_TILE) widen_load(&widening, op);

@@ -49,6 +49,8 @@ static bool keep_buffers(Output *output, const char *name, const SimLaunch *laun
     const SimBuffer *b = &launch->buffers[i];
     json_t *object = json_pack("{s:I, s:I}", "bytes", (json_int_t)b->bytes, "offset", (json_int_t)b->offset);
     json_object_set_new(buffers, b->name, object);
+    if (b->undefined)
+      json_object_set_new(object, "written", json_string(b->written == SIM_WRITTEN_WHOLE ? "whole" : "part"));
     if (b->undefined) {
       g_autofree char *file = g_strdup_printf("%s.%s.out.bin", name, b->name);
       json_object_set_new(object, "fill", json_string("none"));

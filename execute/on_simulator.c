@@ -10,9 +10,39 @@ typedef struct Simulation {
   uint8_t *workspace;
   uint64_t *addresses; /* for guards, as plan->tensors */
   bool *written;       /* outputs and workspace tensors that a launch was given already */
+  uint64_t **defined; /* of tensors by their place: bits of the bytes that launches have written; NULL: all */
   GPtrArray *launched; /* const char *: kernels, in order */
   GHashTable *modules; /* kernel name -> SimModule */
 } Simulation;
+
+/* Bytes from .. up to below `to` count as written, or as not. */
+static void define(uint64_t *bits, uint64_t from, uint64_t to, bool defined)
+{
+  for (uint64_t i = from; i < to;) {
+    uint64_t n = MIN(64 - i % 64, to - i), mask = (n == 64 ? ~0ull : (1ull << n) - 1) << i % 64;
+    bits[i / 64] = defined ? bits[i / 64] | mask : bits[i / 64] & ~mask;
+    i += n;
+  }
+}
+
+/* No element has been written. What lies between elements is nobody's to write and counts as written. */
+static uint64_t *nothing_defined(const ResolvedTensor *r)
+{
+  uint64_t *bits = g_malloc0(SIM_DEFINED_BYTES(r->bytes));
+  const unsigned size = number_bytes(r->tensor->type), rank = r->tensor->rank;
+  int64_t index[PLAN_MAX_RANK] = {0};
+  if (r->elements * size == r->bytes) return bits;
+  define(bits, 0, r->bytes, true);
+  for (uint64_t n = 0; n < r->elements; n++) {
+    int64_t at = 0;
+    for (unsigned i = 0; i < rank; i++)
+      at += index[i] * r->strides[i];
+    define(bits, (uint64_t)at * size, ((uint64_t)at + 1) * size, false);
+    for (unsigned i = rank; i > 0 && ++index[i - 1] == r->shape[i - 1]; i--)
+      index[i - 1] = 0;
+  }
+  return bits;
+}
 
 static void simulation_init(Simulation *s, Execution *x, const SimOptions *options, ExecutionFaults *faults)
 {
@@ -22,6 +52,7 @@ static void simulation_init(Simulation *s, Execution *x, const SimOptions *optio
   memset(s->workspace, 0xff, x->workspace_bytes);
   s->addresses = g_new0(uint64_t, n + 1);
   s->written = g_new0(bool, n + 1);
+  s->defined = g_new0(uint64_t *, n + 1);
   s->launched = g_ptr_array_new();
   s->modules = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, (GDestroyNotify)sim_module_free);
   for (unsigned i = 0; i < n; i++) {
@@ -30,11 +61,15 @@ static void simulation_init(Simulation *s, Execution *x, const SimOptions *optio
     s->written[i] = tensor->kind == PLAN_INPUT || tensor->kind == PLAN_CONSTANT || tensor->zero;
     const ResolvedTensor *resolved = &x->tensors[i].resolved;
     if (tensor->zero) memset(s->workspace + resolved->offset, 0, resolved->bytes);
+    if (!s->written[i]) s->defined[i] = nothing_defined(&x->tensors[i].resolved);
   }
 }
 
 static void simulation_clear(Simulation *s)
 {
+  for (unsigned i = 0; i < s->x->plan->n_tensors; i++)
+    g_free(s->defined[i]);
+  g_free(s->defined);
   g_free(s->workspace);
   g_free(s->addresses);
   g_free(s->written);
@@ -67,6 +102,23 @@ typedef struct Description {
   Memory *memory;
 } Description;
 
+static bool takes(const PlanLaunch *launch, const PlanTensor *tensor)
+{
+  for (unsigned v = 0; v < launch->n_variants; v++)
+    for (unsigned i = 0; i < launch->variants[v]->n_arguments; i++)
+      if (launch->variants[v]->arguments[i].tensor == tensor) return true;
+  return false;
+}
+
+/* A result of the graph that one launch alone is given: it writes all of it. */
+static bool whole_by_one(const Plan *plan, unsigned tensor)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < plan->n_launches; i++)
+    n += takes(plan->launches[i], plan->tensors[tensor]);
+  return plan->tensors[tensor]->kind == PLAN_OUTPUT && n == 1;
+}
+
 static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *tensor)
 {
   unsigned place = s->x->tensors[tensor->index].place;
@@ -80,6 +132,8 @@ static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *te
         .bytes = memory->resolved.bytes,
         .offset = memory->skew,
         .undefined = !s->written[place],
+        .written = whole_by_one(s->x->plan, place) ? SIM_WRITTEN_WHOLE : SIM_WRITTEN_PART,
+        .defined = s->defined[place],
     };
   }
   m->buffer_of[tensor->index] = m->buffer_of[place];
@@ -277,7 +331,7 @@ static bool simulate(Simulation *s, const ResolvedLaunch *const *launches, unsig
   return true;
 }
 
-/* What is cleared has a value: tensors that a region touches count as written. */
+/* What is cleared has a value. */
 static void note_cleared(Simulation *s, const ResolvedLaunch *resolved)
 {
   for (unsigned i = 0; i < resolved->launch->n_zero; i++)
@@ -285,8 +339,12 @@ static void note_cleared(Simulation *s, const ResolvedLaunch *resolved)
       const ResolvedTensor *tensor = &s->x->tensors[t].resolved;
       const ResolvedRegion *zero = &resolved->zero[i];
       if (tensor->tensor->kind == PLAN_WORKSPACE && zero->offset < tensor->offset + tensor->bytes &&
-          tensor->offset < zero->offset + zero->bytes)
+          tensor->offset < zero->offset + zero->bytes) {
+        uint64_t from = MAX(zero->offset, tensor->offset) - tensor->offset;
+        uint64_t to = MIN(zero->offset + zero->bytes, tensor->offset + tensor->bytes) - tensor->offset;
         s->written[t] = true;
+        if (s->defined[t]) define(s->defined[t], from, to, true);
+      }
     }
 }
 
@@ -318,6 +376,14 @@ static bool simulate_next(Simulation *s, unsigned *next, const PlanBindings *bin
   return head->empty || simulate(s, (const ResolvedLaunch *const *)group->pdata, group->len, arena, error);
 }
 
+static void report_tensor(Simulation *s, const char *kind, const char *text)
+{
+  g_string_append_printf(s->faults->text, "fault: %s: %s\n", kind, text);
+  json_array_append_new(s->faults->list,
+                        json_pack("{s:s, s:s, s:s}", "kind", kind, "severity", "error", "message", text));
+  s->faults->n_errors++;
+}
+
 /* What launches promise to leave zero. */
 static void check_zero(Simulation *s)
 {
@@ -331,10 +397,34 @@ static void check_zero(Simulation *s)
     if (!s->x->plan->tensors[i]->zero || at == resolved->bytes) continue;
     g_autofree char *text = g_strdup_printf(
         "byte %" G_GUINT64_FORMAT " of %s is not zero after the launches, as they found it", at, name);
-    g_string_append_printf(s->faults->text, "fault: workspace: %s\n", text);
-    json_array_append_new(s->faults->list, json_pack("{s:s, s:s, s:s}", "kind", "workspace", "severity",
-                                                     "error", "message", text));
-    s->faults->n_errors++;
+    report_tensor(s, "workspace", text);
+  }
+}
+
+/* Results that several launches write, or none: all of each must have been written. */
+static void check_outputs(Simulation *s)
+{
+  if (!(s->options->checkers >> SIM_FAULT_UNDEFINED & 1)) return;
+  for (unsigned i = 0; i < s->x->plan->n_tensors; i++) {
+    const ExecutionTensor *tensor = &s->x->tensors[i];
+    const uint64_t *bits = s->defined[i], bytes = tensor->resolved.bytes;
+    uint64_t first = bytes, n = 0;
+    if (s->x->plan->tensors[i]->kind != PLAN_OUTPUT || tensor->place != i || !bits) continue;
+    for (uint64_t at = 0; at < bytes; at++) {
+      if (!(at % 64) && bits[at / 64] == UINT64_MAX) {
+        at += 63;
+        continue;
+      }
+      if (bits[at / 64] >> at % 64 & 1) continue;
+      first = MIN(first, at);
+      n++;
+    }
+    if (!n) continue;
+    g_autofree char *text =
+        g_strdup_printf("%" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT
+                        " bytes of output '%s' are never written, the first is byte %" G_GUINT64_FORMAT,
+                        n, bytes, s->x->plan->tensors[i]->name, first);
+    report_tensor(s, "undefined", text);
   }
 }
 
@@ -348,6 +438,7 @@ bool execution_simulate(Execution *x, const SimOptions *options, ExecutionFaults
   for (unsigned next = 0; ok && next < x->plan->n_launches && !faults->n_errors;)
     ok = simulate_next(&s, &next, &bindings, error);
   if (ok && !faults->n_errors) check_zero(&s);
+  if (ok && !faults->n_errors) check_outputs(&s);
   ok = ok && (faults->n_errors || breaks_are_known(&s, error));
   simulation_clear(&s);
   return ok;

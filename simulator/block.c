@@ -1,5 +1,5 @@
 /* Clusters, blocks and warps: their memory and their first state. */
-#include "simulator/machine.h"
+#include "simulator/copy.h"
 #include "simulator/product.h"
 #include "simulator/race.h"
 #include <string.h>
@@ -179,5 +179,6 @@ void cluster_free(Cluster *c)
   g_queue_clear_full(&c->pending, g_free);
   g_free(c->blocks);
   g_aligned_free(c->operands);
+  store_edge_free(c);
   g_free(c);
 }

@@ -53,9 +53,12 @@ typedef void (*BoxPiece)(void *user, uint32_t shared_offset, uint64_t global, ui
 typedef bool (*BoxRow)(void *user, uint32_t shared_offset, uint64_t global, unsigned bytes);
 void tensormap_walk(const TensorMap *map, const int32_t coordinates[5], uint32_t shared_offset, BoxRow row,
                     BoxPiece piece, void *user);
-/* Of a store: does its box lie further outside of the tensor than that of any tile at its end? */
-bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5], unsigned blocks);
 uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address);
+
+/* store_edge.c: boxes of stores that lie outside of their tensor, and behind no other of their cluster */
+void store_edge_note(const BulkOperation *op); /* at its issue */
+void store_edge_check(Cluster *c);             /* when the cluster has ended */
+void store_edge_free(Cluster *c);
 
 void bulk_land(PendingOperation *p);
 void bulk_wait(Warp *w, uint32_t mask, uint32_t keep);

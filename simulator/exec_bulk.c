@@ -68,9 +68,6 @@ static bool tensor_fits(Warp *w, const Inst *in, unsigned l, const BulkOperation
             op->coordinates[i], i);
       return false;
     }
-  if (tensormap_is_astray(&op->map, op->coordinates, w->block->cluster->n_blocks))
-    fault_party(w, in, l, SIM_FAULT_BOUNDS, !w->block->cluster->run->ours, map, NULL,
-                "the box of a tensor store lies far outside of the tensor: nothing is stored");
   if (op->reduction >= 0 && !reduction_fits(type, op->reduction)) {
     fault(w, in, l, SIM_FAULT_OPERAND, map, "no such reduction into a tensor of type %s", number_name(type));
     return false;
@@ -178,6 +175,7 @@ static void issue_bulk(Warp *w, const Inst *in, unsigned l)
     async_submit(&op->base);
     return;
   }
+  if (op->tensor) store_edge_note(op);
   op->group = w->bulk_groups[l];
   SimLanding landing = c->run->landing;
   g_ptr_array_add(w->bulk, op);

@@ -118,10 +118,21 @@ static bool buffer_size(Node *node, SimBuffer *b, BufferShape *shape, GError **e
   return true;
 }
 
+static bool read_written(Node *node, SimWritten *written, GError **error)
+{
+  const char *how;
+  if (!node) return true;
+  if (!node_string(node, &how, error)) return false;
+  if (strcmp(how, "whole") && strcmp(how, "part"))
+    return fail(node, error, "'%s' is not known; known: whole, part", how);
+  *written = *how == 'w' ? SIM_WRITTEN_WHOLE : SIM_WRITTEN_PART;
+  return true;
+}
+
 static bool read_buffer(SimLaunchFile *f, Node *node, unsigned index, GError **error)
 {
-  static const char *const known[] = {"type", "shape", "bytes",  "file",      "tensor",
-                                      "fill", "seed",  "offset", "addresses", NULL};
+  static const char *const known[] = {"type", "shape",  "bytes",     "file",    "tensor", "fill",
+                                      "seed", "offset", "addresses", "written", NULL};
   SimBuffer *b = &f->launch.buffers[index];
   if (!node_kind_is(node, NODE_MAPPING, "a buffer", error) || !buffer_size(node, b, &f->shapes[index], error))
     return false;
@@ -129,6 +140,7 @@ static bool read_buffer(SimLaunchFile *f, Node *node, unsigned index, GError **e
   Node *offset = node_get(node, "offset"), *tensor = node_get(node, "tensor");
   int64_t value = 0;
   node_get(node, "addresses"); /* read_references() */
+  if (!read_written(node_get(node, "written"), &b->written, error)) return false;
   if (offset && !read_count(offset, 0, 1 << 20, &value, error)) return false;
   b->offset = (uint64_t)value;
   b->data = g_try_malloc0(b->bytes + 16);

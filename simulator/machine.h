@@ -297,6 +297,7 @@ struct Cluster {
   bool give_way; /* others should run now: they may have become able to start */
   unsigned spins, switches;
   GString *printed;              /* NULL: nothing yet */
+  GHashTable *edge_stores;       /* store_edge.c; NULL: none yet */
   struct OperandCache *operands; /* of products of one warp: exec_matrix.c; NULL: none yet */
   void *check;
 };
@@ -307,6 +308,8 @@ typedef struct Buffer {
   uint64_t bytes, address;
   uint64_t *defined; /* bit per byte, NULL: all defined */
   bool owned, variable, output;
+  bool borrowed; /* `defined` is the caller's */
+  SimWritten written;
   void *check;
 } Buffer;
 

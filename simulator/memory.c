@@ -164,11 +164,15 @@ void memory_define(const Place *p, unsigned bytes, bool defined)
   for (unsigned i = 0; i < bytes;) {
     uint64_t bit = p->offset + i;
     unsigned n = MIN(bytes - i, 64 - (unsigned)(bit & 63));
-    uint64_t mask = (n == 64 ? ~0ull : (1ull << n) - 1) << (bit & 63);
-    if (defined)
-      p->defined[bit >> 6] |= mask;
+    uint64_t mask = (n == 64 ? ~0ull : (1ull << n) - 1) << (bit & 63), *word = &p->defined[bit >> 6];
+    if (n == 64)
+      *word = defined ? mask : 0;
+    else if (!p->block && defined) /* another thread's cluster may write the word's other bytes */
+      __atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+    else if (!p->block)
+      __atomic_fetch_and(word, ~mask, __ATOMIC_RELAXED);
     else
-      p->defined[bit >> 6] &= ~mask;
+      *word = defined ? *word | mask : *word & ~mask;
     i += n;
   }
 }

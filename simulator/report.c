@@ -86,7 +86,7 @@ static void record(Warp *w, const Inst *in, const Inst *cause, unsigned lane, Si
   g_mutex_unlock(&run->session->lock);
 }
 
-/* Bytes of an output that are undefined, and the first of them. */
+/* Bytes that nobody has written, and the first of them. */
 static uint64_t count_unwritten(const Buffer *b, uint64_t *first)
 {
   uint64_t n = 0;
@@ -104,16 +104,21 @@ void report_outputs(const Run *run)
   Session *s = run->session;
   for (unsigned i = 0; i < s->n_buffers; i++) {
     const Buffer *b = &s->buffers[i];
-    uint64_t first = 0, n = b->output && b->defined ? count_unwritten(b, &first) : 0;
+    uint64_t first = 0, n = 0;
+    bool wanted = b->written == SIM_WRITTEN_WHOLE || (b->written == SIM_WRITTEN_UNSAID && b->output);
+    if (wanted && b->defined) n = count_unwritten(b, &first);
     g_autofree char *key = g_strdup_printf("output %u", i);
     if (!n || !(s->options->checkers >> SIM_FAULT_UNDEFINED & 1) || !g_hash_table_add(s->seen, g_strdup(key)))
       continue;
     SimResult *r = s->result;
+    /* the launch may be one of several that write the tensor */
+    bool is_finding = b->written == SIM_WRITTEN_UNSAID && !s->options->strict;
+    r->n_errors += !is_finding;
     r->faults = g_renew(SimFault, r->faults, r->n_faults + 1);
     const PtxInstruction *end = run->kernel->code[run->kernel->n_code - 1].source;
     r->faults[r->n_faults++] = (SimFault){
         .kind = SIM_FAULT_UNDEFINED,
-        .finding = true, /* the launch may be one of several that write the tensor */
+        .finding = is_finding,
         .message = g_strdup_printf(
             "%llu of %llu bytes of output '%s' are never written, the first is byte %llu",
             (unsigned long long)n, (unsigned long long)b->bytes, b->name, (unsigned long long)first),

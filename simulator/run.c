@@ -147,7 +147,7 @@ static bool target_runs_on(const char *target, const char *gpu)
 
 static uint64_t *nothing_defined(uint64_t bytes)
 {
-  return g_new0(uint64_t, bytes / 64 + 2);
+  return g_malloc0(SIM_DEFINED_BYTES(bytes));
 }
 
 #define HEAP_BYTES (8u << 20) /* the driver's default */
@@ -202,8 +202,13 @@ static bool make_buffers(Session *s, const PtxFunction *f, const SimLaunch *laun
     const SimBuffer *b = &launch->buffers[i];
     if (b->bytes > 1ull << 35) return refuse(f, error, "buffer '%s' is too large", b->name);
     s->buffers[i] = (Buffer){.name = b->name, .data = b->data, .bytes = b->bytes, .output = b->output};
+    s->buffers[i].written = b->written;
     s->buffers[i].address = ((uint64_t)(i + 1) << BUFFER_SHIFT) + (1 << 20) + b->offset;
-    if (track && b->undefined) s->buffers[i].defined = nothing_defined(b->bytes);
+    s->buffers[i].borrowed = track && b->defined;
+    if (s->buffers[i].borrowed)
+      s->buffers[i].defined = b->defined;
+    else if (track && b->undefined)
+      s->buffers[i].defined = nothing_defined(b->bytes);
     g_ptr_array_add(s->memory, &s->buffers[i]);
   }
   return true;
@@ -446,7 +451,7 @@ static void run_free(Run *run)
 static void session_free(Session *s, Run *runs, unsigned n)
 {
   for (unsigned i = 0; i < s->n_buffers && s->buffers; i++)
-    g_free(s->buffers[i].defined);
+    if (!s->buffers[i].borrowed) g_free(s->buffers[i].defined);
   g_free(s->buffers);
   for (unsigned i = n; i-- > 0;)
     run_free(&runs[i]);
@@ -457,7 +462,8 @@ static void session_free(Session *s, Run *runs, unsigned n)
 
 /* What the caller's buffers held before the first of several threads wrote to them. */
 typedef struct Before {
-  SparseCopy **data; /* NULL: one thread does it all */
+  SparseCopy **data;    /* NULL: one thread does it all */
+  SparseCopy **defined; /* of bits that are the caller's */
   unsigned n;
 } Before;
 
@@ -469,22 +475,31 @@ static void keep_buffers(Before *before, const Session *s, const Run *runs, unsi
     threads |= jobs > 1 && runs[i].clusters > 1 && !runs[i].kernel->global_order;
   if (!threads) return;
   before->data = g_new0(SparseCopy *, s->n_buffers + 1);
+  before->defined = g_new0(SparseCopy *, s->n_buffers + 1);
   before->n = s->n_buffers;
-  for (unsigned i = 0; i < s->n_buffers; i++)
-    before->data[i] = sparse_copy_new(s->buffers[i].data, s->buffers[i].bytes);
+  for (unsigned i = 0; i < s->n_buffers; i++) {
+    const Buffer *b = &s->buffers[i];
+    before->data[i] = sparse_copy_new(b->data, b->bytes);
+    if (b->borrowed) before->defined[i] = sparse_copy_new(b->defined, SIM_DEFINED_BYTES(b->bytes));
+  }
 }
 
 static void put_back(const Before *before, const SimLaunch *launch)
 {
-  for (unsigned i = 0; i < before->n; i++)
+  for (unsigned i = 0; i < before->n; i++) {
     sparse_copy_restore(before->data[i], launch->buffers[i].data);
+    if (before->defined[i]) sparse_copy_restore(before->defined[i], launch->buffers[i].defined);
+  }
 }
 
 static void forget_buffers(Before *before)
 {
-  for (unsigned i = 0; i < before->n; i++)
+  for (unsigned i = 0; i < before->n; i++) {
     sparse_copy_free(before->data[i]);
+    sparse_copy_free(before->defined[i]);
+  }
   g_free(before->data);
+  g_free(before->defined);
 }
 
 /* before: NULL for one thread */

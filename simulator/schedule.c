@@ -1,5 +1,6 @@
 /* Who runs next: groups of lanes within warps, warps within a cluster; and what happens when nobody can. */
 #include "simulator/check.h"
+#include "simulator/copy.h"
 #include "simulator/machine.h"
 #include <string.h>
 
@@ -334,5 +335,8 @@ ClusterState cluster_run(Cluster *c, uint64_t share)
     used += executed;
     if ((share && used > share) || c->give_way) break;
   }
-  return c->stopped ? CLUSTER_STOPPED : c->live_blocks ? CLUSTER_YIELD : CLUSTER_FINISHED;
+  if (c->stopped) return CLUSTER_STOPPED;
+  if (c->live_blocks) return CLUSTER_YIELD;
+  store_edge_check(c);
+  return CLUSTER_FINISHED;
 }

@@ -316,17 +316,12 @@ typedef struct MemorySnapshot {
   SparseCopy *data, *defined;
 } MemorySnapshot;
 
-static uint64_t defined_bytes(const Buffer *b)
-{
-  return (b->bytes / 64 + 2) * 8;
-}
-
 static void keep(const Session *s, MemorySnapshot *all)
 {
   for (unsigned i = 0; i < s->memory->len; i++) {
     const Buffer *b = s->memory->pdata[i];
     if (b->data) all[i].data = sparse_copy_new(b->data, b->bytes);
-    if (b->data && b->defined) all[i].defined = sparse_copy_new(b->defined, defined_bytes(b));
+    if (b->data && b->defined) all[i].defined = sparse_copy_new(b->defined, SIM_DEFINED_BYTES(b->bytes));
   }
 }
 

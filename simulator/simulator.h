@@ -29,6 +29,12 @@ typedef struct SimReference {
   uint64_t offset; /* added to the buffer's address */
 } SimReference;
 
+/* Which bytes of a buffer have a value at the end: those of an output that have none are a finding, with strict rules a
+ * fault, unless it is said that launches write a part, and a fault if it is said that they write it whole. */
+typedef enum { SIM_WRITTEN_UNSAID, SIM_WRITTEN_PART, SIM_WRITTEN_WHOLE } SimWritten;
+
+#define SIM_DEFINED_BYTES(bytes) (((bytes) / 64 + 2) * sizeof(uint64_t)) /* of SimBuffer.defined */
+
 /* Memory of the device. data is used in place: outputs appear in it. */
 typedef struct SimBuffer {
   const char *name;
@@ -36,7 +42,11 @@ typedef struct SimBuffer {
   uint64_t bytes;
   uint64_t offset; /* added to a 256-byte aligned address: for unaligned pointers */
   bool undefined;  /* nothing written yet: reading it and using the value is a fault */
-  bool output;     /* what it holds at the end is wanted: bytes that nobody has written are worth knowing */
+  bool output;     /* what it holds at the end is wanted */
+  SimWritten written;
+  /* A bit for each byte that has been written, SIM_DEFINED_BYTES in all: which they are before, and brought
+   * up to date. The caller's. NULL: all bytes, or with `undefined` none. */
+  uint64_t *defined;
   SimReference *references;
   unsigned n_references;
 } SimBuffer;

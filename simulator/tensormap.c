@@ -2,9 +2,6 @@
 #include "simulator/copy.h"
 #include <string.h>
 
-#define FURTHEST                                                                                             \
-  256 /* elements beyond the end, a block of the cluster, at which a store may begin: the largest box */
-
 bool tensormap_read(Warp *w, const Inst *in, unsigned lane, uint64_t address, unsigned rank, TensorMap *map)
 {
   if (address & 63) {
@@ -62,16 +59,6 @@ uint64_t tensormap_shared_bytes(const TensorMap *map)
   for (unsigned i = 1; i < map->rank; i++)
     n *= box_count(map, i);
   return n;
-}
-
-/* A tile at the end of a tensor is stored in part, and parts of a block's tile that lie beyond not at all: kernels rely on
- * both, and so do the blocks of a cluster that have no tile of their own left but copy for the others. What begins further
- * out than the tiles of a cluster's blocks reach has a wrong coordinate. */
-bool tensormap_is_astray(const TensorMap *map, const int32_t coordinates[5], unsigned blocks)
-{
-  for (unsigned i = 0; i < map->rank; i++)
-    if ((uint64_t)coordinates[i] > map->dims[i] + (uint64_t)FURTHEST * blocks) return true;
-  return false;
 }
 
 uint32_t tensormap_swizzle(const TensorMap *map, uint32_t address)

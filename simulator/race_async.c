@@ -164,10 +164,7 @@ void race_product_read(Warp *w, const Inst *in, const Product *p, uint32_t width
   a.proxy = PROXY_ASYNC;
   a.agent = 2 * k->warps + (agent_of(k, w) & ~3u);
   a.clock = p->group + 1;
-  for (unsigned i = 0; i < n; i++) {
-    a.offset = offsets[i];
-    cells_touch(k, &a, false);
-  }
+  cells_read_rows(k, &a, offsets, n);
 }
 
 void race_product_wait(Warp *w, uint32_t keep)

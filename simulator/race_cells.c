@@ -311,6 +311,51 @@ void cells_touch(const Clocks *k, const Access *a, bool atomic)
   }
 }
 
+/* The clock up to which what an agent did is ordered before what asynchronous agents of the warp do now. 0: only word by
+ * word, since lanes count. */
+static uint32_t ordered_up_to(const Clocks *k, const uint32_t *v, unsigned self, unsigned agent)
+{
+  if (agent < k->warps && agent != self && k->n_partial[agent]) return 0;
+  return agent >= 2 * k->warps ? v[agent] : MIN(v[agent], v[k->n + agent]);
+}
+
+/* As touch_row of each, with what is the same for all asked once: operands are what a kernel reads most. */
+void cells_read_rows(const Clocks *k, const Access *a, const uint32_t *offsets, unsigned n)
+{
+  CellPage **pages = a->block->check;
+  const unsigned self = agent_of(k, a->warp);
+  const uint32_t *v = clock_of(k, self)->v, collectives = COLLECTIVES(a);
+  const Reader reader = {(uint16_t)a->agent, index_of(a->warp, a->in), a->clock};
+  unsigned agent = UINT_MAX;
+  uint32_t known = 0;
+  for (unsigned i = 0; i < n; i++) {
+    CellPage *page = pages[offsets[i] / PAGE_BYTES];
+    unsigned at = offsets[i] % PAGE_BYTES / ROW;
+    Cell *row = page ? &page->rows[at] : NULL;
+    bool plain = row && !(page->split >> at & 1);
+    if (plain && row->bytes) {
+      if (row->agent != agent) known = ordered_up_to(k, v, self, agent = row->agent);
+      plain = row->clock <= known;
+    }
+    if (!plain) {
+      Access one = *a;
+      one.offset = offsets[i];
+      one.bytes = ROW;
+      cells_touch(k, &one, false);
+      continue;
+    }
+    row->read_lanes = 0;
+    row->read_bytes = 0;
+    row->read_at = collectives;
+    if (!row->n_readers || (row->n_readers == 1 && row->readers[0].agent == a->agent)) {
+      row->readers[0] = reader;
+      row->n_readers = 1;
+    } else {
+      note_reader(k, v, row, a);
+    }
+  }
+}
+
 const Inst *cells_writer(const Warp *w, const Block *b, uint32_t offset, unsigned *agent)
 {
   CellPage *const *pages = b->check;

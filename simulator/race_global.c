@@ -34,11 +34,9 @@ typedef struct Read {
   uint16_t tag, mask;
 } Read;
 
-/* shared: bytes that several clusters have read, of a kernel whose clusters nothing orders */
 typedef struct Reads {
   Read first, *more;
   uint32_t shared_pc;
-  uint16_t shared;
   uint8_t n_more;
 } Reads;
 
@@ -47,6 +45,8 @@ typedef struct Page {
   Write *writes; /* [PAGE_WORDS] */
   Reads *reads;  /* [PAGE_GRANULES] */
   Write **split; /* [PAGE_WORDS]: four records each */
+  /* bytes of each granule that several clusters have read, of a kernel whose clusters nothing orders */
+  uint16_t shared[PAGE_GRANULES];
 } Page;
 
 typedef struct Touch {
@@ -334,12 +334,14 @@ static Party reader(const Read *r)
 }
 
 /* A write ends what was read before: whoever is ordered after it is ordered after its readers. */
-static void check_reads(Touch *t, Reads *reads, uint16_t mask)
+static void check_reads(Touch *t, Page *page, unsigned granule, uint16_t mask)
 {
-  if (reads->shared & mask) {
+  Reads *reads = &page->reads[granule];
+  uint16_t *shared = &page->shared[granule];
+  if (*shared & mask) {
     const Party o = {.owner = t->owner == 1 ? 2 : 1, .pc = reads->shared_pc, .lane = SEVERAL_LANES};
     report(t, &o, SIM_FAULT_RACE, false, "nothing orders them");
-    reads->shared &= (uint16_t)~mask;
+    *shared &= (uint16_t)~mask;
   }
   for (unsigned i = 0; i <= reads->n_more; i++) {
     Read *r = i ? &reads->more[i - 1] : &reads->first;
@@ -359,17 +361,18 @@ static bool superseded(const Touch *t, const Read *r, uint16_t tag, uint16_t mas
   return s && (s == SNAPSHOT_ALL || r->clock <= s->v[r->tag & TAG_AGENT]);
 }
 
-static void note_read(const Touch *t, Reads *reads, uint16_t mask)
+static void note_read(const Touch *t, Page *page, unsigned granule, uint16_t mask)
 {
+  Reads *reads = &page->reads[granule];
   uint16_t tag = (uint16_t)(t->agent | (unsigned)t->scope << TAG_SCOPE | (t->read_only ? TAG_READ_ONLY : 0));
   bool ordered = t->warp->block->cluster->run->session->ordered;
   Read *room = NULL;
-  mask &= (uint16_t)~reads->shared;
+  mask &= (uint16_t)~page->shared[granule];
   for (unsigned i = 0; i <= reads->n_more && mask; i++) {
     Read *r = i ? &reads->more[i - 1] : &reads->first;
     if (r->mask && r->owner != t->owner && !ordered) {
       uint16_t both = r->mask & mask;
-      reads->shared |= both;
+      page->shared[granule] |= both;
       reads->shared_pc = t->pc;
       r->mask ^= both;
       mask ^= both;
@@ -398,8 +401,7 @@ static void note_read(const Touch *t, Reads *reads, uint16_t mask)
 static bool read_by_all(const Page *page, unsigned granule, uint16_t mask)
 {
   if (__atomic_load_n(&page->writes, __ATOMIC_ACQUIRE)) return false;
-  const Reads *reads = __atomic_load_n(&page->reads, __ATOMIC_ACQUIRE);
-  return reads && (__atomic_load_n(&reads[granule].shared, __ATOMIC_RELAXED) & mask) == mask;
+  return (__atomic_load_n(&page->shared[granule], __ATOMIC_RELAXED) & mask) == mask;
 }
 
 /* Bytes of one granule. */
@@ -427,9 +429,9 @@ static void touch_granule(Touch *t, unsigned bytes, unsigned lane_bytes)
   t->offset = first;
   t->lane = first_lane;
   if (writes && page->reads)
-    check_reads(t, &page->reads[granule], mask);
+    check_reads(t, page, granule, mask);
   else if (!writes)
-    note_read(t, &page->reads[granule], mask);
+    note_read(t, page, granule, mask);
   unlock_page(session, page);
 }
 

@@ -68,8 +68,10 @@ def by_hand(folder):
         yield Kernel(name, text, launch, folder), "h100" if ".target sm_90" in text else None
 
 
-def compiled(adlgen, scratch):
+def compiled(adlgen, scratch, wanted):
     for name, gpu, graph, m, forced in COMPILED:
+        if wanted not in "adlgen " + name:
+            continue
         folder = os.path.join(scratch, name)
         os.makedirs(folder)
         with open(os.path.join(folder, "graph.json"), "w") as f:
@@ -81,11 +83,14 @@ def compiled(adlgen, scratch):
         with open(path) as f, open(path[:-len(".launch.json")] + ".ptx") as ptx:
             launch = json.load(f)
             if forced:
-                launch["grid"] = launch["cluster"]  # its loop over tiles runs more than once
+                launch["grid"] = launch["cluster"]  # a loop over tiles runs more than once; where there is none, a part is written
+                for buffer in launch["buffers"].values():
+                    if "written" in buffer:
+                        buffer["written"] = "part"
             yield Kernel("adlgen " + name, ptx.read(), launch, folder), gpu
 
 
-def all_kernels(adlgen, scratch):
+def all_kernels(adlgen, scratch, wanted=""):
     for folder in ("kernels", "."):
-        yield from by_hand(os.path.join(HERE, "..", folder))
-    yield from compiled(adlgen, scratch)
+        yield from (k for k in by_hand(os.path.join(HERE, "..", folder)) if wanted in k[0].name)
+    yield from compiled(adlgen, scratch, wanted)

@@ -17,8 +17,6 @@ bool choose_copies_pay(const Problem *problem, const FusedCopies *copies, const 
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
  * no copies of them. They come first; the last may be for any number of rows that there can be. */
 void choose_few_rows(Chooser *chooser);
-/* --set names what tiles of products have, and kernels that sum along k have not, or mean otherwise. */
-bool choose_tile_forced(const Problem *problem);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);

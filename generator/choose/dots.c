@@ -5,6 +5,7 @@
  * (template gemv_split) are added across lanes, warps and the blocks of a cluster. */
 #include "generator/choose/dots.h"
 #include "generator/choose/cost.h"
+#include "generator/choose/direct.h"
 
 static const unsigned thread_counts[] = {128, 256, 512}, splits[] = {1, 2, 4, 8}, heights[] = {1, 2, 4};
 static const int64_t row_limits[] = {1, 4, 16, 64};
@@ -108,20 +109,20 @@ static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, in
 void choose_dots(Chooser *chooser)
 {
   bool odd = false;
-  const FusedOperator *direct = choose_direct(chooser->problem, &odd);
+  const FusedOperator *direct = direct_operator(chooser->problem, &odd);
   if (!direct) return;
   const FusedGemm *gemm = &direct->gemm;
   int64_t most = choose_maximum(chooser->problem, gemm->m);
   bool across = gemm->a_m_major || gemm->b_n_major;
   unsigned element = number_bytes(gemm->a_type),
-           vector = odd || across ? choose_direct_vector(chooser->problem, direct) : 16 / element;
+           vector = odd || across ? direct_vector(chooser->problem, direct) : 16 / element;
   for (unsigned i = 0; i < G_N_ELEMENTS(row_limits); i++) {
     int64_t rows = MIN(most, row_limits[i]);
     Dots dots;
     if (symbolic_is_constant(gemm->m, NULL) && rows < most) continue;
     if (!best_dots(chooser->problem, gemm, rows, vector, &dots)) return;
-    double others = choose_others_clocks(chooser->problem, rows, odd, vector * element);
-    double warps = odd ? choose_sums_clocks(chooser->problem, direct, rows) : -1;
+    double others = direct_others_clocks(chooser->problem, rows, odd, vector * element);
+    double warps = odd ? direct_sums_clocks_of(chooser->problem, direct, rows) : -1;
     if (warps >= 0 && (others < 0 || warps < others)) others = warps;
     choose_note(chooser, "M = %-6d a sum for each result: %.0f clocks, else %.0f", (int)rows, dots.clocks,
                 others);

@@ -82,31 +82,13 @@ static bool require_fast(const Problem *problem, Choice *choice, bool group)
   return !group || choose_require_at_least(problem, choice, gemm->k, 1);
 }
 
-/* The most rows that the variant's guard admits. */
-static int64_t most_rows(const Problem *problem, const Choice *choice)
-{
-  const FusedGemm *gemm = &problem->op->gemm;
-  int64_t most = choose_maximum(problem, gemm->m);
-  for (unsigned i = 0; i < choice->n_assumptions; i++) {
-    const Assumption *assumption = &choice->assumptions[i];
-    if (assumption->maximum > 0 && symbolic_same(assumption->expression, gemm->m))
-      most = MIN(most, assumption->maximum);
-  }
-  return most;
-}
-
-int64_t choose_rows_taken(const Chooser *chooser)
-{
-  return chooser->n ? most_rows(chooser->problem, &chooser->variants[chooser->n - 1]) : 0;
-}
-
 /* Few rows meet all of B, which streams through L2 once, and are read again for every column of tiles: they
  * are kept. Measured at M = 16 to 256: 0 to 2 % (docs/performance-log.md). Where both operands are read
  * often, no policy gains; asking to drop B first gains as often as it loses. */
 static bool keeps_rows(const Problem *problem, const Choice *choice, const GemmCandidate *tile)
 {
   const FusedGemm *gemm = &problem->op->gemm;
-  int64_t rows = most_rows(problem, choice);
+  int64_t rows = gemm_most_rows(problem, choice);
   double bytes = (double)rows * (double)choose_typical(problem, gemm->k) * number_bytes(gemm->a_type);
   bool again = choose_typical(problem, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
   bool fits = bytes <= problem->gpu->model->kept_share * problem->gpu->l2_bytes;
@@ -121,7 +103,7 @@ static bool starts_alone(const Problem *problem, const Choice *choice, const Gem
 {
   if (tile->stream_k > 1 || tile->slices > 1) return true;
   int64_t along = tile->swapped ? tile->bn : tile->bm;
-  return most_rows(problem, choice) > along;
+  return gemm_most_rows(problem, choice) > along;
 }
 
 /* A parameter that is set to more than 1, by hand. */
@@ -204,8 +186,9 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   if (!fast)
     tile.promote = gemm_promotes(chooser->problem, tile.group || gemm_group_possible(chooser->problem));
   if (fast && !comes_back)
-    tile = gemm_candidate_within(chooser->problem, tile, most_rows(chooser->problem, choice));
-  if (fast) tile.stages = gemm_candidate_slots(chooser->problem, &tile, most_rows(chooser->problem, choice));
+    tile = gemm_candidate_within(chooser->problem, tile, gemm_most_rows(chooser->problem, choice));
+  if (fast)
+    tile.stages = gemm_candidate_slots(chooser->problem, &tile, gemm_most_rows(chooser->problem, choice));
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -222,7 +205,7 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
    * hold for the chosen tile, not for one that is set by hand */
   choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
   choice_set_own(choice, "pace",
-                 gemm_candidate_pace(chooser->problem, &tile, most_rows(chooser->problem, choice)));
+                 gemm_candidate_pace(chooser->problem, &tile, gemm_most_rows(chooser->problem, choice)));
   if (fast && !gemm->dual) {
     choice_set_int(choice, "stream_k", MAX(1, tile.stream_k));
     choice_set_int(choice, "stream_steps", MAX(1, tile.stream_steps));
@@ -267,7 +250,7 @@ static void replace_int(const Problem *problem, Choice *choice, const char *name
 static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
   int64_t budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
-          rows = most_rows(chooser->problem, choice);
+          rows = gemm_most_rows(chooser->problem, choice);
   if (!budget || tile->split_k <= 1) return true;
   double blocks = gemm_candidate_tiles(chooser->problem, tile, rows) * tile->split_k;
   if (blocks <= (double)budget) return true;
@@ -303,7 +286,7 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
     return false;
   }
   double blocks =
-      gemm_candidate_tiles(chooser->problem, tile, most_rows(chooser->problem, choice)) * tile->slices;
+      gemm_candidate_tiles(chooser->problem, tile, gemm_most_rows(chooser->problem, choice)) * tile->slices;
   if (budget && budget < sms) sms = budget;
   if (blocks <= sms) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices",
@@ -316,7 +299,7 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
-  int64_t least, most = most_rows(chooser->problem, choice);
+  int64_t least, most = gemm_most_rows(chooser->problem, choice);
   symbolic_range(chooser->problem->op->gemm.m, &chooser->problem->graph->facts, &least, &(int64_t){0});
   GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
                         .bn = (unsigned)choice_int(choice, "bn", 0),
@@ -446,7 +429,7 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
   chooser->problem = typical;
   g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * FEW_BATCHES_RANGES);
   RangeVariants any = {.ranges = ranges};
-  any.taken = choose_rows_taken(chooser);
+  any.taken = gemm_rows_taken(chooser);
   for (unsigned i = 0; i < n; i++) {
     RangeVariants own = {few[i], batches, few_batches[i].most, any.taken};
     chooser->problem = &scenario[i];

@@ -1,18 +1,13 @@
 #include "generator/choose/gemm_candidate.h"
-#include "generator/choose/gemm_memo.h"
 #include "generator/choose/gemm_rules.h"
-#include "generator/choose/gemm_straddle.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
-#include <math.h>
 
-#define MANY_BANDS   6    /* of rows of tiles, so that the last one, which may be lower, is little of them */
 #define LARGE_STEPS  10   /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
 #define WARP_AREA    4096 /* outputs of a warp that multiplies alone, of four to eight (choose_layouts) */
 #define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
 #define SECTOR_BYTES 32
-#define FEW_WAVES    2
 #define MOST_STAGES  10
 #define GROUP_ROWS   64 /* of a warpgroup MMA */
 /* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
@@ -24,23 +19,12 @@
 #define MOST_SWAPPED_STAGES      8
 #define MOST_SWAPPED_WARP_STAGES 6
 
-const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
-{
-  return candidate->swapped ? problem->turned : problem->op;
-}
-
-bool gemm_candidate_is_thin(const GemmCandidate *candidate)
-{
-  return candidate->swapped && candidate->bn <= MOST_THIN;
-}
-
 static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 {
   return gpu_product(gpu, "warpgroup_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
 }
 
-/* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
-static bool through_registers(const Problem *problem, const GemmCandidate *candidate)
+bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
   if (!gemm->a_m_major || !candidate->group) return false;
@@ -49,17 +33,6 @@ static bool through_registers(const Problem *problem, const GemmCandidate *candi
 }
 
 /* ---- Shared memory ---- */
-
-static unsigned out_bytes(const FusedOperator *op)
-{
-  return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
-}
-
-/* Products that a tile's columns are divided among. */
-static unsigned products(const Problem *problem)
-{
-  return problem->op->gemm.dual ? 2 : 1;
-}
 
 static unsigned consumer_groups(const GemmCandidate *candidate)
 {
@@ -75,7 +48,7 @@ static unsigned output_staging(const Problem *problem, const GemmCandidate *cand
   unsigned bytes = 0, rows = candidate->bm * candidate->pingpong * beside;
   StagingRules rules = staging_rules(problem->gpu);
   unsigned columns =
-      candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / products(problem) / beside;
+      candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / gemm_products(problem) / beside;
   if (!gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), true)) return 0;
   if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
   for (unsigned i = 0; i < op->n_outputs; i++)
@@ -99,7 +72,7 @@ static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candida
   unsigned a = candidate->bm * candidate->bk * number_bytes(gemm->a_type),
            b = candidate->bn * candidate->bk * number_bytes(gemm->b_type);
   a = (a + alignment - 1) / alignment * alignment *
-      (candidate->swapped ? products(problem) : 1); /* weights of each */
+      (candidate->swapped ? gemm_products(problem) : 1); /* weights of each */
   b = (b + alignment - 1) / alignment * alignment;
   return a + b + padding_bytes(gemm, candidate);
 }
@@ -110,7 +83,7 @@ unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *cand
     unsigned columns = candidate->bn / owners;
     bool pieces = candidate->swapped
                       ? columns % 8 == 0
-                      : columns % 16 == 0 && columns * out_bytes(problem->op) % SECTOR_BYTES == 0;
+                      : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % SECTOR_BYTES == 0;
     if (candidate->bn % owners == 0 && pieces) return owners;
   }
   return 0;
@@ -121,7 +94,7 @@ static unsigned exchange_bytes(const Problem *problem, const GemmCandidate *cand
 {
   unsigned owners = gemm_candidate_owners(problem, candidate);
   if (candidate->split_k <= 1 || !owners) return 0;
-  unsigned sums = candidate->swapped ? products(problem) : 1;
+  unsigned sums = candidate->swapped ? gemm_products(problem) : 1;
   return sums * candidate->bm * (candidate->split_k - 1) * (candidate->bn / owners) * 4;
 }
 
@@ -196,7 +169,7 @@ static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candida
   const FusedOperator *op = problem->op;
   int64_t k = 0;
   if (candidate->pingpong <= 1 || candidate->swapped || op->gemm.dual) return false;
-  return op->n_outputs == 1 && !op->outputs[0].reduced && out_bytes(op) <= 2 && !reads_a_tile(op) &&
+  return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
          steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
          k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(problem, &op->outputs[0]);
 }
@@ -208,8 +181,8 @@ static unsigned least_staging(const Problem *problem, const GemmCandidate *candi
   if (!leaves_narrowly(problem, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
     return staging;
   StagingRules rules = staging_rules(problem->gpu);
-  unsigned least =
-      staging_bytes_least(&rules, candidate->bm * candidate->pingpong, candidate->bn, out_bytes(problem->op));
+  unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->pingpong, candidate->bn,
+                                       gemm_out_bytes(problem->op));
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
@@ -258,7 +231,8 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
 {
   bool shared = tile->pingpong > 1 || tile->split_k > 1 || tile->stream_k > 1 || tile->slices > 1 ||
                 tile->bm != GROUP_ROWS;
-  bool plain = !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !through_registers(problem, tile);
+  bool plain =
+      !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
   unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
   choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
@@ -398,16 +372,17 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
 {
   const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
   const GpuProduct *product = group_product(problem->gpu, gemm);
-  bool legal = false, loads = through_registers(problem, candidate);
+  bool legal = false, loads = gemm_through_registers(problem, candidate);
   if (!gemm_group_reads(problem, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
   if (loads && (candidate->pingpong > 1 || candidate->cluster_m > 1 || candidate->cluster_n > 1))
     return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? products(problem) : 1, loads);
+  legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? gemm_products(problem) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > 176 && out_bytes(problem->op) > 2)
+  if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > 176 &&
+      gemm_out_bytes(problem->op) > 2)
     return false;
   if (!gemm_barriers_count(problem, candidate, stage_bytes(problem, candidate), consumer_groups(candidate)) ||
       !gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), false))
@@ -433,11 +408,11 @@ static bool gathers_elements(const Problem *problem)
  * would have more rows of fragments than registers hold. */
 static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned columns = candidate->bn / products(problem);
+  unsigned columns = candidate->bn / gemm_products(problem);
   if (candidate->split_k > 1 || candidate->swapped || candidate->stream_k > 1 || candidate->slices > 1)
     return false;
   if (candidate->group) return columns % REDUCED_COLUMNS == 0;
-  return columns == REDUCED_COLUMNS && candidate->bm * products(problem) <= 128;
+  return columns == REDUCED_COLUMNS && candidate->bm * gemm_products(problem) <= 128;
 }
 
 /* Tiles whose accumulators leave a warp so few registers that addresses must be simple, copies wide and the
@@ -451,7 +426,7 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
   if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
   if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
-  return simple && number_bytes(gemm->a_type) == 2 && out_bytes(problem->op) == 2 &&
+  return simple && number_bytes(gemm->a_type) == 2 && gemm_out_bytes(problem->op) == 2 &&
          problem->op->n_outputs == 1;
 }
 
@@ -488,193 +463,4 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   /* the addresses of a second B do not fit beside them (found with ptxas) */
   if (area == WALKED_AREA && problem->op->gemm.dual) return false;
   return !gathers_elements(problem) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
-}
-
-/* ---- What it costs ---- */
-
-unsigned gemm_candidate_sms(const Problem *problem)
-{
-  unsigned budget = problem->options ? problem->options->sm_budget : 0;
-  return budget ? budget : problem->gpu->sm_count;
-}
-
-/* The candidate and its product as the cost model sees them. */
-typedef struct Priced {
-  CostGemm shape;
-  CostTile tile;
-} Priced;
-
-#define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
-
-static double epilogue_operations(const FusedOperator *op)
-{
-  double operations = steps_operations(op);
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (op->outputs[i].reduced) operations += REDUCED_OPERATIONS;
-  return operations;
-}
-
-/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k where the blocks of
- * a cluster divide it, and (gemm.ir) tiles whose sums blocks leave in memory; of rows that blocks divide,
- * less than a block's part then lies outside. */
-static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
-{
-  return candidate->group && candidate->stream_k <= 1 && (!across_k || sharers <= 1);
-}
-
-CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
-{
-  const FusedOperator *op = swapped ? problem->turned : problem->op;
-  const FusedGemm *gemm = &op->gemm;
-  int64_t columns = MAX(1, choose_typical(problem, problem->op->gemm.n)) * products(problem);
-  CostGemm shape = {.batches = MAX(1, problem->batches),
-                    .k = MAX(1, choose_typical(problem, gemm->k)),
-                    .a_bytes = number_bytes(gemm->a_type),
-                    .b_bytes = number_bytes(gemm->b_type),
-                    .out_bytes = MAX(1, out_bytes(op) / products(problem)),
-                    .type = gemm->a_type,
-                    .sms = gemm_candidate_sms(problem),
-                    .a_straddles = gemm_a_straddles(gemm),
-                    .b_straddles = gemm_b_straddles(gemm),
-                    .out_straddles = gemm_out_straddles(problem->op),
-                    .a_lines = gemm_a_lines(gemm),
-                    .b_lines = gemm_b_lines(gemm),
-                    .operations = epilogue_operations(op) / products(problem)};
-  *(swapped ? &shape.m : &shape.n) = columns;
-  for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
-    shape.batches *= MAX(1, choose_typical(problem, problem->op->dims[i]));
-  return shape;
-}
-
-/* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
-static CostGemm shape_for(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  CostGemm shape = gemm_memo_shape(problem, candidate->swapped);
-  *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
-  unsigned blocks = MAX(1, candidate->cluster_m) * MAX(1, candidate->cluster_n);
-  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(problem, blocks));
-  return shape;
-}
-
-/* Columns of a tile's A: of the weights of each product where these are exchanged. */
-static unsigned priced_rows(const Problem *problem, const GemmCandidate *candidate)
-{
-  return candidate->bm * (candidate->swapped ? products(problem) : 1);
-}
-
-/* Blocks that take parts of one tile's k, in whichever way. */
-static unsigned sharers(const GemmCandidate *candidate)
-{
-  return MAX(MAX(candidate->split_k, candidate->stream_k), candidate->slices);
-}
-
-static Priced priced_shape(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
-  Priced priced = {.shape = shape_for(problem, candidate, m),
-                   .tile = {.bm = priced_rows(problem, candidate),
-                            .bn = candidate->bn,
-                            .bk = candidate->bk,
-                            .stages = candidate->stages,
-                            .pingpong = candidate->pingpong,
-                            .split_k = sharers(candidate),
-                            .reducers = gemm_candidate_owners(problem, candidate),
-                            .streamed = candidate->stream_k > 1,
-                            .sliced = candidate->slices > 1,
-                            .stream_steps = candidate->stream_steps,
-                            .cluster_m = candidate->cluster_m,
-                            .cluster_n = candidate->cluster_n,
-                            .blocks = candidate->blocks,
-                            .walks = gemm_candidate_walks(problem, candidate),
-                            .threads_copy = !candidate->group,
-                            .copy_bytes = problem->copy_bytes,
-                            .promote = candidate->promote,
-                            .warpgroups_n = candidate->warpgroups_n,
-                            .exchanged = candidate->swapped,
-                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->cluster_n),
-                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster_m),
-                            .through_registers = through_registers(problem, candidate)}};
-  return priced;
-}
-
-static CostReport price(const Problem *problem, const GemmCandidate *candidate, const Priced *priced)
-{
-  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(problem->gpu, &priced->shape, &priced->tile);
-  CostReport cost = candidate->group ? cost_group_gemm(problem->gpu, &priced->shape, &priced->tile)
-                                     : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
-  if (candidate->swapped) cost.total *= problem->gpu->model->exchanged;
-  return cost;
-}
-
-CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  GemmCandidate within = gemm_candidate_within(problem, *candidate, m);
-  Priced priced = priced_shape(problem, &within, m);
-  return price(problem, candidate, &priced);
-}
-
-unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
-  Priced priced = priced_shape(problem, candidate, MIN(m, (int64_t)problem->gpu->model->many_rows));
-  return MIN(candidate->stages, cost_slots(problem->gpu, &priced.shape, &priced.tile));
-}
-
-#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
-#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
-
-unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  Priced priced = priced_shape(problem, candidate, m);
-  bool turns = candidate->group && candidate->pingpong > 1;
-  if (!turns) return 0;
-  if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return PACE;
-  return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? BOUNDED : 0;
-}
-
-unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
-{
-  Priced priced = priced_shape(problem, candidate, m);
-  if (candidate->group) return cost_raster_group(problem->gpu, &priced.shape, &priced.tile);
-  /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
-  unsigned usual = problem->gpu->model->usual_raster;
-  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * usual * candidate->bm;
-  return wide && many ? 2 * usual : usual;
-}
-
-/* Does how often a tile comes rule it out, whatever its stages are and its price? */
-static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, int64_t m)
-{
-  const CostGemm shape = shape_for(problem, tile, m);
-  const CostTile counted = {.bm = priced_rows(problem, tile),
-                            .bn = tile->bn,
-                            .cluster_m = tile->cluster_m,
-                            .cluster_n = tile->cluster_n};
-  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream_k > 1;
-  CostReport count =
-      cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
-  if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */
-  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
-   */
-  if (tile->cluster_n > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
-  /* of four also where few tiles follow one another */
-  if (tile->cluster_m > 2 && count.waves > FEW_WAVES) return true;
-  /* a split kernel starts anew for each wave */
-  return tile->split_k > 1 &&
-         count.tiles > (double)gemm_memo_clusters(problem, tile->split_k) * MAX(1, tile->blocks);
-}
-
-void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
-{
-  PricedCandidate priced;
-  if (comes_too_often(problem, &tile, m)) return;
-  if (!gemm_memo_complete(problem, tile, &priced.candidate)) return;
-  if (priced.candidate.warpgroups_n > 1)
-    return; /* for those who measure: nothing is known of its price yet */
-  /* a budget of SMs is kept by launching no more blocks than that */
-  if (tile.blocks > 1 && problem->options && problem->options->sm_budget) return;
-  GemmCandidate within = gemm_candidate_within(problem, priced.candidate, m);
-  Priced shape = priced_shape(problem, &within, m);
-  priced.cost = price(problem, &priced.candidate, &shape);
-  g_array_append_val(list, priced);
 }

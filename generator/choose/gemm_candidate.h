@@ -40,6 +40,11 @@ typedef struct PricedCandidate {
 
 /* The operator whose A, B and D the candidate's tile speaks of: the problem's, or its transpose. */
 const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate);
+/* Bytes of an element of the result; products that a tile's columns are divided among. */
+unsigned gemm_out_bytes(const FusedOperator *op);
+unsigned gemm_products(const Problem *problem);
+/* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
+bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate);
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
  * (fragments or, where TMA stores them, sectors). 0: they have none. */
 unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate);
@@ -62,6 +67,9 @@ bool gemm_candidate_may_be_askew(const Problem *problem);
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast);
 /* Does each block take tiles one after the other, as many blocks as SMs? */
 bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate);
+/* The most rows that the variant's guard admits; rows up to which the variants so far serve. */
+int64_t gemm_most_rows(const Problem *problem, const Choice *choice);
+int64_t gemm_rows_taken(const Chooser *chooser);
 /* Tiles of the product with so many rows, all of its batches. */
 double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows);
 /* The same tile where there are so many rows at most: if each block then has one of its own, and that leaves
@@ -74,10 +82,9 @@ bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
 void gemm_fit_forced(Chooser *chooser, Choice *choice);
 /* Rows of tiles that are walked together (GemmCandidate.raster). */
 unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m);
-/* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can.
- */
 /* Slots of its ring for up to m rows: those there is room for, or fewer where they are faster. */
 unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m);
+/* Results that a thread computes together where warpgroups take turns (pace_results); 0: as fast as it can. */
 unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m);
 /* The product as the cost model sees it, but for the rows: its m, or n where operands are exchanged, is 0. */
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped);

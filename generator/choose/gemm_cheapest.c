@@ -1,20 +1,5 @@
 /* Of the ways to compute a matrix product the cheapest, and what --explain shows of how it was found. */
 #include "generator/choose/gemm_candidate.h"
-#include <math.h>
-
-double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
-{
-  const FusedGemm *gemm = &problem->op->gemm;
-  double down = MAX(1, candidate->cluster_m),
-         across = MAX(1, candidate->cluster_n); /* clusters begin whole */
-  double columns = (double)choose_maximum(problem, gemm->n),
-         high = candidate->swapped ? columns : (double)rows,
-         wide = candidate->swapped ? (double)rows : columns;
-  double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
-  for (unsigned i = 0; i < gemm->n_batch; i++)
-    tiles *= (double)choose_maximum(problem, problem->op->dims[i]);
-  return tiles;
-}
 
 static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m)
 {

@@ -1,7 +1,6 @@
 /* --set gives parts of a tile; the plan's values of the others were chosen for another tile, and may not fit. Then
  * these are searched: the depth of a step and the number of slots first, turns, at last the side of the tile that was
  * left open. If nothing fits, the least stays, so that the message says by how much even that is too large. */
-#include "generator/choose/choose.h"
 #include "generator/choose/gemm_candidate.h"
 
 #define LEAST_STEP_BYTES 32 /* of k: one product instruction's, whatever the type */

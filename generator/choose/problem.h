@@ -39,6 +39,8 @@ Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, 
 bool choose_forced(const Problem *problem, const char *name, unsigned *value);
 /* Does --set name any? What cannot fit then is not left out, but told by how much. */
 bool choose_is_forced(const Problem *problem);
+/* Does --set name what tiles of products have, and kernels that sum along k have not, or mean otherwise? */
+bool choose_tile_forced(const Problem *problem);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(const Problem *problem, const Symbolic *expression);

@@ -1,0 +1,153 @@
+/* What a candidate costs: the product and its tile as the cost model sees them. */
+#include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_memo.h"
+
+#define MANY_BANDS 6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
+#define FEW_WAVES  2
+
+/* The candidate and its product as the cost model sees them. */
+typedef struct Priced {
+  CostGemm shape;
+  CostTile tile;
+} Priced;
+
+/* Do an operand's copies end with the tensor? clip_copies leaves alone what lies across k where the blocks of
+ * a cluster divide it, and (gemm.ir) tiles whose sums blocks leave in memory; of rows that blocks divide,
+ * less than a block's part then lies outside. */
+static bool clips(const GemmCandidate *candidate, bool across_k, unsigned sharers)
+{
+  return candidate->group && candidate->stream_k <= 1 && (!across_k || sharers <= 1);
+}
+
+/* With so many rows, and the SMs that find partners for the candidate's clusters: not every one has so many. */
+static CostGemm shape_for(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  CostGemm shape = gemm_memo_shape(problem, candidate->swapped);
+  *(candidate->swapped ? &shape.n : &shape.m) = MAX(1, m);
+  unsigned blocks = MAX(1, candidate->cluster_m) * MAX(1, candidate->cluster_n);
+  if (blocks > 1) shape.sms = MAX(1, blocks * gemm_memo_clusters(problem, blocks));
+  return shape;
+}
+
+/* Columns of a tile's A: of the weights of each product where these are exchanged. */
+static unsigned priced_rows(const Problem *problem, const GemmCandidate *candidate)
+{
+  return candidate->bm * (candidate->swapped ? gemm_products(problem) : 1);
+}
+
+/* Blocks that take parts of one tile's k, in whichever way. */
+static unsigned sharers(const GemmCandidate *candidate)
+{
+  return MAX(MAX(candidate->split_k, candidate->stream_k), candidate->slices);
+}
+
+static Priced priced_shape(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  Priced priced = {.shape = shape_for(problem, candidate, m),
+                   .tile = {.bm = priced_rows(problem, candidate),
+                            .bn = candidate->bn,
+                            .bk = candidate->bk,
+                            .stages = candidate->stages,
+                            .pingpong = candidate->pingpong,
+                            .split_k = sharers(candidate),
+                            .reducers = gemm_candidate_owners(problem, candidate),
+                            .streamed = candidate->stream_k > 1,
+                            .sliced = candidate->slices > 1,
+                            .stream_steps = candidate->stream_steps,
+                            .cluster_m = candidate->cluster_m,
+                            .cluster_n = candidate->cluster_n,
+                            .blocks = candidate->blocks,
+                            .walks = gemm_candidate_walks(problem, candidate),
+                            .threads_copy = !candidate->group,
+                            .copy_bytes = problem->copy_bytes,
+                            .promote = candidate->promote,
+                            .warpgroups_n = candidate->warpgroups_n,
+                            .exchanged = candidate->swapped,
+                            .clips_rows = clips(candidate, gemm->a_m_major, candidate->cluster_n),
+                            .clips_columns = clips(candidate, gemm->b_n_major, candidate->cluster_m),
+                            .through_registers = gemm_through_registers(problem, candidate)}};
+  return priced;
+}
+
+static CostReport price(const Problem *problem, const GemmCandidate *candidate, const Priced *priced)
+{
+  if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(problem->gpu, &priced->shape, &priced->tile);
+  CostReport cost = candidate->group ? cost_group_gemm(problem->gpu, &priced->shape, &priced->tile)
+                                     : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
+  if (candidate->swapped) cost.total *= problem->gpu->model->exchanged;
+  return cost;
+}
+
+CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  GemmCandidate within = gemm_candidate_within(problem, *candidate, m);
+  Priced priced = priced_shape(problem, &within, m);
+  return price(problem, candidate, &priced);
+}
+
+unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  if (!candidate->group || gemm_candidate_is_thin(candidate)) return candidate->stages;
+  Priced priced = priced_shape(problem, candidate, MIN(m, (int64_t)problem->gpu->model->many_rows));
+  return MIN(candidate->stages, cost_slots(problem->gpu, &priced.shape, &priced.tile));
+}
+
+#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
+#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
+
+unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(problem, candidate, m);
+  bool turns = candidate->group && candidate->pingpong > 1;
+  if (!turns) return 0;
+  if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return PACE;
+  return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? BOUNDED : 0;
+}
+
+unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
+{
+  Priced priced = priced_shape(problem, candidate, m);
+  if (candidate->group) return cost_raster_group(problem->gpu, &priced.shape, &priced.tile);
+  /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
+  unsigned usual = problem->gpu->model->usual_raster;
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * usual * candidate->bm;
+  return wide && many ? 2 * usual : usual;
+}
+
+/* Does how often a tile comes rule it out, whatever its stages are and its price? */
+static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, int64_t m)
+{
+  const CostGemm shape = shape_for(problem, tile, m);
+  const CostTile counted = {.bm = priced_rows(problem, tile),
+                            .bn = tile->bn,
+                            .cluster_m = tile->cluster_m,
+                            .cluster_n = tile->cluster_n};
+  bool thin = gemm_candidate_is_thin(tile), shared = tile->group || thin || tile->stream_k > 1;
+  CostReport count =
+      cost_waves(&shape, &counted, shared ? MAX(1, sharers(tile)) : 1, thin ? MAX(1, tile->blocks) : 1);
+  if (tile->pingpong > 1 && count.waves <= 1) return true; /* nobody to take turns with */
+  /* measured: blocks beside one another gain where all run at once, and lose where tiles follow one another
+   */
+  if (tile->cluster_n > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
+  /* of four also where few tiles follow one another */
+  if (tile->cluster_m > 2 && count.waves > FEW_WAVES) return true;
+  /* a split kernel starts anew for each wave */
+  return tile->split_k > 1 &&
+         count.tiles > (double)gemm_memo_clusters(problem, tile->split_k) * MAX(1, tile->blocks);
+}
+
+void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
+{
+  PricedCandidate priced;
+  if (comes_too_often(problem, &tile, m)) return;
+  if (!gemm_memo_complete(problem, tile, &priced.candidate)) return;
+  if (priced.candidate.warpgroups_n > 1)
+    return; /* for those who measure: nothing is known of its price yet */
+  /* a budget of SMs is kept by launching no more blocks than that */
+  if (tile.blocks > 1 && problem->options && problem->options->sm_budget) return;
+  GemmCandidate within = gemm_candidate_within(problem, priced.candidate, m);
+  Priced shape = priced_shape(problem, &within, m);
+  priced.cost = price(problem, &priced.candidate, &shape);
+  g_array_append_val(list, priced);
+}

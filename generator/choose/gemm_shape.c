@@ -1,0 +1,96 @@
+/* What a product and its tiles are, before anything is said of what is legal or what it costs. */
+#include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_straddle.h"
+#include "generator/kernel/steps.h"
+#include <math.h>
+
+const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
+{
+  return candidate->swapped ? problem->turned : problem->op;
+}
+
+bool gemm_candidate_is_thin(const GemmCandidate *candidate)
+{
+  return candidate->swapped && candidate->bn <= MOST_THIN;
+}
+
+unsigned gemm_out_bytes(const FusedOperator *op)
+{
+  return op->n_outputs ? number_bytes(op->outputs[0].tensor->type) : 0;
+}
+
+unsigned gemm_products(const Problem *problem)
+{
+  return problem->op->gemm.dual ? 2 : 1;
+}
+
+double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
+{
+  const FusedGemm *gemm = &problem->op->gemm;
+  double down = MAX(1, candidate->cluster_m),
+         across = MAX(1, candidate->cluster_n); /* clusters begin whole */
+  double columns = (double)choose_maximum(problem, gemm->n),
+         high = candidate->swapped ? columns : (double)rows,
+         wide = candidate->swapped ? (double)rows : columns;
+  double tiles = down * across * ceil(high / (candidate->bm * down)) * ceil(wide / (candidate->bn * across));
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    tiles *= (double)choose_maximum(problem, problem->op->dims[i]);
+  return tiles;
+}
+
+unsigned gemm_candidate_sms(const Problem *problem)
+{
+  unsigned budget = problem->options ? problem->options->sm_budget : 0;
+  return budget ? budget : problem->gpu->sm_count;
+}
+
+#define REDUCED_OPERATIONS 3 /* of an output whose parts are reduced: combined, exchanged, combined */
+
+static double epilogue_operations(const FusedOperator *op)
+{
+  double operations = steps_operations(op);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (op->outputs[i].reduced) operations += REDUCED_OPERATIONS;
+  return operations;
+}
+
+CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
+{
+  const FusedOperator *op = swapped ? problem->turned : problem->op;
+  const FusedGemm *gemm = &op->gemm;
+  int64_t columns = MAX(1, choose_typical(problem, problem->op->gemm.n)) * gemm_products(problem);
+  CostGemm shape = {.batches = MAX(1, problem->batches),
+                    .k = MAX(1, choose_typical(problem, gemm->k)),
+                    .a_bytes = number_bytes(gemm->a_type),
+                    .b_bytes = number_bytes(gemm->b_type),
+                    .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),
+                    .type = gemm->a_type,
+                    .sms = gemm_candidate_sms(problem),
+                    .a_straddles = gemm_a_straddles(gemm),
+                    .b_straddles = gemm_b_straddles(gemm),
+                    .out_straddles = gemm_out_straddles(problem->op),
+                    .a_lines = gemm_a_lines(gemm),
+                    .b_lines = gemm_b_lines(gemm),
+                    .operations = epilogue_operations(op) / gemm_products(problem)};
+  *(swapped ? &shape.m : &shape.n) = columns;
+  for (unsigned i = 0; i < gemm->n_batch && !problem->batches; i++)
+    shape.batches *= MAX(1, choose_typical(problem, problem->op->dims[i]));
+  return shape;
+}
+
+int64_t gemm_most_rows(const Problem *problem, const Choice *choice)
+{
+  const FusedGemm *gemm = &problem->op->gemm;
+  int64_t most = choose_maximum(problem, gemm->m);
+  for (unsigned i = 0; i < choice->n_assumptions; i++) {
+    const Assumption *assumption = &choice->assumptions[i];
+    if (assumption->maximum > 0 && symbolic_same(assumption->expression, gemm->m))
+      most = MIN(most, assumption->maximum);
+  }
+  return most;
+}
+
+int64_t gemm_rows_taken(const Chooser *chooser)
+{
+  return chooser->n ? gemm_most_rows(chooser->problem, &chooser->variants[chooser->n - 1]) : 0;
+}

@@ -51,6 +51,7 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
                    GError **error);
 
 /* The passes, each in ir/passes/NAME.c. */
+bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
@@ -62,6 +63,7 @@ bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GEr
 bool pass_overlap_tiles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_combine_streams(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_reduce_clusters(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_defer_stores(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_widen_accesses(IrModule *module, const IrPassContext *context, GError **error);

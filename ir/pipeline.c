@@ -1,8 +1,8 @@
 /* The pass list and the one door that runs every pass.
  *
- *   TILE    choose_mechanisms  choose_layouts  split_roles
+ *   TILE    divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  derive_waits  overlap_sums  pipeline_fragments  overlap_tiles
- *         combine_blocks  combine_streams  clip_copies  stage_stores  defer_stores  widen_accesses
+ *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses
  *         hoist_loads  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
@@ -14,6 +14,8 @@
 
 /* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
 static const IrPass passes[] = {
+    {"divide_reductions", IR_TILE, IR_TILE, false, pass_divide_reductions,
+     "blocks of a cluster that reduce a tile together get a part each"},
     {"choose_mechanisms", IR_TILE, IR_TILE, false, pass_choose_mechanisms,
      "which of the GPU's mechanisms moves each tile and takes each product"},
     {"choose_layouts", IR_TILE, IR_TILE, false, pass_choose_layouts,
@@ -36,6 +38,8 @@ static const IrPass passes[] = {
      "blocks that share a tile add up what each has of it"},
     {"combine_streams", IR_STAGED, IR_STAGED, false, pass_combine_streams,
      "where blocks leave and find the sums of parts of a tile"},
+    {"reduce_clusters", IR_STAGED, IR_STAGED, false, pass_reduce_clusters,
+     "what blocks of a cluster have reduced crosses to their peers"},
     {"clip_copies", IR_STAGED, IR_STAGED, true, pass_clip_copies,
      "at the edge of a tensor only rows that exist are fetched"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,

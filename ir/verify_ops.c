@@ -215,6 +215,43 @@ static void check_mma(Verifier *verifier, const IrOp *op)
   fault(verifier, op, "shape", "shapes do not multiply: %s += %s * %s", c, x, y);
 }
 
+/* Does a sub-kernel's value hold elements of a tile? */
+static bool holds_element(const IrType *value, const IrType *tile)
+{
+  if (open_element(value) || open_element(tile)) return true;
+  return value->kind == TYPE_SCALAR && same_element(value, tile);
+}
+
+/* A sub-kernel that combines n values with n others computes and does nothing else. */
+static void check_combiner(Verifier *verifier, const IrOp *op)
+{
+  const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
+  unsigned n = op->n_operands;
+  if (with->kind != EXPR_SYMBOL) {
+    if (n > 1)
+      fault(verifier, op, "combiner", "%u tiles are combined by a sub-kernel, such as `with @merge`", n);
+    return;
+  }
+  const IrFunction *combiner = ir_function_find(verifier->module, with->name);
+  if (!combiner || combiner->is_kernel) {
+    fault(verifier, op, "combiner", "there is no sub-kernel `@%s`", with->name);
+    return;
+  }
+  bool fits = combiner->n_parameters == 2 * n && combiner->n_results == n;
+  for (unsigned i = 0; fits && i < 2 * n; i++) {
+    IrType tile = type_of(verifier, op->operands[i % n]);
+    fits = holds_element(&combiner->parameters[i]->type, &tile) &&
+           (i >= n || holds_element(&combiner->results[i], &tile));
+  }
+  if (!fits)
+    fault(verifier, op, "combiner", "`@%s` has to take two elements of each of %u tiles and give one of each",
+          with->name, n);
+  for (const IrOp *step = combiner->body->first; fits && step; step = step->next)
+    if (step->code != OP_RETURN && step->code != OP_WHEN && (ir_op_effects(step->code) & ~EFFECT_UPDATE))
+      fault(verifier, op, "combiner", "`@%s` combines values, so it cannot `%s`", with->name,
+            ir_op_info(step->code)->name);
+}
+
 static void check_reduce(Verifier *verifier, const IrOp *op)
 {
   int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
@@ -224,6 +261,11 @@ static void check_reduce(Verifier *verifier, const IrOp *op)
   }
   for (unsigned i = 0; i < op->n_operands; i++) {
     IrType from = type_of(verifier, op->operands[i]), to = op->results[i]->type;
+    IrType first = type_of(verifier, op->operands[0]);
+    if (from.kind == TYPE_TILE && first.kind == TYPE_TILE && !same_shape(verifier, &first, &from)) {
+      fault(verifier, op, "shape", "tiles that are combined together have one shape");
+      return;
+    }
     if (from.kind != TYPE_TILE || to.kind != TYPE_TILE || from.rank != to.rank) {
       fault(verifier, op, "shape", "`reduce` takes tiles and gives tiles of the same rank");
       return;
@@ -240,6 +282,7 @@ static void check_reduce(Verifier *verifier, const IrOp *op)
     else
       expect_same_tile(verifier, op, &from, &to);
   }
+  check_combiner(verifier, op);
 }
 
 /* Rows that become one: as many as divide the tile's, and all or none of them may lie outside. */

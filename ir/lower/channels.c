@@ -213,6 +213,22 @@ static IrExpr *in_line(Lower *lower, int64_t across)
   return lower_value(lower, OP_OR, ir_predicate(), "in_line", 2, beside, below);
 }
 
+/* Each thread that is here, one block after the other. */
+static void arrive_one_by_one(Lower *lower, const IrOp *op, LowerAddress barrier, int64_t blocks)
+{
+  if (ir_attribute(op, ATTR_CLUSTER_N)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "arrive", NULL,
+               "arriving at the peers of a row and column is one warp's, warpgroup's or role's");
+    return;
+  }
+  IrExpr *address = lower_address_register(lower, barrier, NUMBER_U32);
+  for (int64_t block = 0; block < blocks; block++) {
+    IrOp *arrive = lower_emit(lower, OP_BARRIER_ARRIVE, 1, address);
+    ir_attribute_set(arrive, ATTR_PEER, lower_int(lower, block));
+    if (ir_attribute(op, ATTR_RELAXED)) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
+  }
+}
+
 /* At all blocks of the cluster, or of the own row and column: lane i of the performing warp arrives at block
  * i. */
 static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
@@ -222,8 +238,7 @@ static void arrive_at_all(Lower *lower, IrOp *op, LowerAddress barrier)
   const IrExpr *cluster = ir_launch_get(lower->kernel, ATTR_CLUSTER);
   if (cluster) ir_expr_is_int(cluster, &blocks);
   if (!by || by->kind != EXPR_NAME || !strcmp(by->name, "thread")) {
-    lower_fail(lower, ERROR_UNSUPPORTED, "arrive", NULL,
-               "arriving at all peers is one warp's, warpgroup's or role's");
+    arrive_one_by_one(lower, op, barrier, blocks);
     return;
   }
   IrExpr *when = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, blocks));

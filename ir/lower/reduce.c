@@ -7,61 +7,152 @@
 #include "ir/lower/lower.h"
 #include <string.h>
 
+#define MOST_PARTS 8 /* tiles that are combined together */
+
+/* One tile is combined by name, or several by a sub-kernel: `n` values of each side in, `n` out. */
 typedef struct Reduction {
   IrOp *op;
   const char *with;
-  unsigned dim;
-  LowerTile *from, *to;
+  const IrFunction *combiner; /* NULL: by name */
+  unsigned dim, n;
+  LowerTile *from[MOST_PARTS], *to[MOST_PARTS];
 } Reduction;
 
+typedef struct {
+  IrExpr *part[MOST_PARTS];
+} Tuple;
+
+static void bind_parameter(Lower *lower, const IrFunction *combiner, unsigned i, IrExpr *x)
+{
+  g_hash_table_insert(lower->scalars, combiner->parameters[i], x);
+}
+
+static void lower_step(Lower *lower, IrOp *op)
+{
+  switch (op->code) {
+  case OP_RETURN: break;
+  case OP_CAST:
+  case OP_BITCAST: lower_cast(lower, op); break;
+  case OP_LET: {
+    NumberType type =
+        op->results[0]->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : op->results[0]->type.element;
+    lower_scalar_bind(lower, op->results[0], lower_as(lower, lower_expr(lower, op->operands[0]), type));
+    break;
+  }
+  default:
+    if (lower_is_elementwise(op->code))
+      lower_elementwise(lower, op);
+    else
+      lower_fail(lower, ERROR_UNSUPPORTED, "combiner", "a sub-kernel of elementwise operations",
+                 "a sub-kernel that combines cannot `%s`", ir_op_info(op->code)->name);
+  }
+}
+
+/* The sub-kernel's body once more, for these registers. */
+static Tuple apply(Lower *lower, const Reduction *reduction, const Tuple *a, const Tuple *b)
+{
+  const IrFunction *combiner = reduction->combiner;
+  Tuple out = {{NULL}};
+  for (unsigned i = 0; i < reduction->n; i++) {
+    bind_parameter(lower, combiner, i, a->part[i]);
+    bind_parameter(lower, combiner, reduction->n + i, b->part[i]);
+  }
+  for (IrOp *op = combiner->body->first; op && !lower->failed; op = op->next)
+    lower_step(lower, op);
+  const IrOp *end = combiner->body->last;
+  for (unsigned i = 0; i < reduction->n && !lower->failed; i++) {
+    NumberType type = lower_register_type(reduction->from[i]->element);
+    out.part[i] = lower_as(lower, lower_expr(lower, end->operands[i]), type);
+  }
+  return out;
+}
+
+static Tuple combine(Lower *lower, const Reduction *reduction, const Tuple *a, const Tuple *b)
+{
+  if (reduction->combiner) return apply(lower, reduction, a, b);
+  return (Tuple){
+      {lower_combine(lower, reduction->with, reduction->from[0]->element, a->part[0], b->part[0])}};
+}
+
 /* Pairwise: ((a b) (c d)) ... */
-static IrExpr *combine_all(Lower *lower, const Reduction *reduction, IrExpr **x, unsigned n)
+static Tuple combine_all(Lower *lower, const Reduction *reduction, Tuple *x, unsigned n)
 {
   for (; n > 1 && !lower->failed; n = (n + 1) / 2)
     for (unsigned i = 0; i < (n + 1) / 2; i++)
-      x[i] = 2 * i + 1 < n
-                 ? lower_combine(lower, reduction->with, reduction->from->element, x[2 * i], x[2 * i + 1])
-                 : x[2 * i];
+      x[i] = 2 * i + 1 < n ? combine(lower, reduction, &x[2 * i], &x[2 * i + 1]) : x[2 * i];
   return x[0];
+}
+
+static bool is_literal(const IrExpr *x)
+{
+  return x->kind == EXPR_INT || x->kind == EXPR_FLOAT;
+}
+
+static Tuple registers_of(LowerTile *const *tiles, unsigned n, unsigned reg)
+{
+  Tuple tuple = {{NULL}};
+  for (unsigned i = 0; i < n; i++)
+    tuple.part[i] = tiles[i]->reg[reg];
+  return tuple;
+}
+
+static void keep(const Reduction *reduction, unsigned reg, const Tuple *tuple)
+{
+  for (unsigned i = 0; i < reduction->n; i++)
+    reduction->to[i]->reg[reg] = tuple->part[i];
 }
 
 static void within_thread(Lower *lower, const Reduction *reduction)
 {
-  LowerTile *from = reduction->from, *to = reduction->to;
+  LowerTile *from = reduction->from[0], *to = reduction->to[0];
   const unsigned *map = lower_correspondence(lower, to->layout, from->layout);
   if (!map) {
     lower_fail(lower, ERROR_INPUT, "layouts-disagree", NULL,
                "the result of reduce must have the slice of its operand's layout");
     return;
   }
-  IrExpr **x = arena_new_array(lower->arena, IrExpr *, from->n);
+  g_autofree Tuple *x = g_new(Tuple, from->n);
   for (unsigned r = 0; r < to->n; r++) {
     unsigned n = 0;
     for (unsigned i = 0; i < from->n; i++)
-      if (map[i] == r) x[n++] = from->reg[i];
-    if (n == 1 && (x[0]->kind == EXPR_INT || x[0]->kind == EXPR_FLOAT))
-      x[0] = lower_value(lower, OP_MOVE, ir_scalar(lower_register_type(from->element)), "constant", 1, x[0]);
-    to->reg[r] = combine_all(lower, reduction, x, n);
+      if (map[i] == r) x[n++] = registers_of(reduction->from, reduction->n, i);
+    for (unsigned i = 0; n == 1 && i < reduction->n; i++) {
+      IrType type = ir_scalar(lower_register_type(reduction->from[i]->element));
+      if (is_literal(x[0].part[i]))
+        x[0].part[i] = lower_value(lower, OP_MOVE, type, "constant", 1, x[0].part[i]);
+    }
+    Tuple all = combine_all(lower, reduction, x, n);
+    keep(reduction, r, &all);
   }
+}
+
+static Tuple shuffled(Lower *lower, const Reduction *reduction, unsigned reg, const char *mode, IrExpr *lane)
+{
+  Tuple other = {{NULL}};
+  for (unsigned i = 0; i < reduction->n; i++) {
+    LowerTile *to = reduction->to[i];
+    IrType type = ir_scalar(lower_register_type(to->element));
+    other.part[i] = lower_value(lower, OP_SHUFFLE, type, "other", 2, to->reg[reg], lane);
+    ir_attribute_set(other.part[i]->value->def, ATTR_MODE, ir_name(lower->module, mode));
+  }
+  return other;
 }
 
 /* Butterfly over the lane bits that move along the reduced dimension by less than `limit`. */
 static void across_lanes(Lower *lower, const Reduction *reduction, unsigned limit)
 {
-  const Layout *layout = reduction->from->layout;
-  LowerTile *to = reduction->to;
+  const Layout *layout = reduction->from[0]->layout;
   unsigned divisor = 1;
-  IrType type = ir_scalar(lower_register_type(to->element));
   for (unsigned i = 0; i < layout->n; i++) {
     const LayoutMode *mode = &layout->modes[i];
     if (mode->place != PLACE_LANE) continue;
     bool along = mode->dim == (int)reduction->dim && mode->step < limit;
     for (unsigned bit = 1; along && bit < mode->size; bit *= 2)
-      for (unsigned r = 0; r < to->n; r++) {
-        IrExpr *other = lower_value(lower, OP_SHUFFLE, type, "other", 2, to->reg[r],
-                                    lower_int(lower, (int64_t)divisor * bit));
-        ir_attribute_set(other->value->def, ATTR_MODE, ir_name(lower->module, "xor"));
-        to->reg[r] = lower_combine(lower, reduction->with, to->element, to->reg[r], other);
+      for (unsigned r = 0; r < reduction->to[0]->n && !lower->failed; r++) {
+        Tuple mine = registers_of(reduction->to, reduction->n, r);
+        Tuple other = shuffled(lower, reduction, r, "xor", lower_int(lower, (int64_t)divisor * bit));
+        mine = combine(lower, reduction, &mine, &other);
+        keep(reduction, r, &mine);
       }
     divisor *= mode->size;
   }
@@ -112,76 +203,154 @@ static IrExpr *lane_owner(Lower *lower, const Layout *layout, unsigned dim)
                    lower_compare(lower, OP_EQ, lower_weighted_sum(lower, &map, weight), lower_int(lower, 0)));
 }
 
-/* Exchange tile [warps, rows]: each warp writes its row of partial results, all read all and combine in
- * order. */
+/* A sub-kernel may round otherwise when its sides are exchanged, as they are in the other lane of a butterfly: all
+ * take what the first of them has. */
+static void agree(Lower *lower, const Reduction *reduction)
+{
+  LowerMap map = split_map(reduction->from[0]->layout, reduction->dim, true, PLACE_LANE);
+  unsigned weight[LOWER_MAX_DIGITS], lanes = 1;
+  for (unsigned i = 0; i < map.n; i++) {
+    weight[i] = map.digit[i].divisor;
+    lanes *= map.digit[i].size;
+  }
+  if (!reduction->combiner || lanes == 1) return;
+  IrExpr *first = lanes == WARP_LANES
+                      ? lower_int(lower, 0)
+                      : lower_sub(lower, NUMBER_S32, lower->lane, lower_weighted_sum(lower, &map, weight));
+  for (unsigned r = 0; r < reduction->to[0]->n && !lower->failed; r++) {
+    Tuple same = shuffled(lower, reduction, r, "index", first);
+    keep(reduction, r, &same);
+  }
+}
+
+/* What the warps of a row exchange: a row of the tile a warp, in it the rows of one part after those of the other. */
+typedef struct {
+  LowerShared tile;
+  unsigned warps, rows, bytes;
+  IrExpr *column; /* address of the thread's first row in the first warp's */
+  const unsigned *at;
+  bool tall; /* parts have rows */
+} Exchange;
+
+static bool open_exchange(Lower *lower, const Reduction *reduction, Exchange *exchange)
+{
+  const Layout *layout = reduction->from[0]->layout;
+  unsigned keep = 1 - reduction->dim;
+  const IrExpr *symbol = ir_attribute_value(reduction->op, ATTR_EXCHANGE);
+  if (!symbol || !lower_shared_operand(lower, symbol, &exchange->tile)) {
+    lower_fail(lower, ERROR_INPUT, "exchange", NULL, "a reduction across warps needs an exchange tile");
+    return false;
+  }
+  exchange->tall = layout->rank == 2;
+  exchange->rows = exchange->tall ? layout->extent[keep] : 1;
+  exchange->bytes = number_bytes(exchange->tile.element);
+  uint64_t all = (uint64_t)exchange->warps * exchange->rows * reduction->n * exchange->bytes;
+  bool narrow = false;
+  for (unsigned i = 0; i < reduction->n; i++)
+    narrow |= number_bytes(reduction->to[i]->element) > exchange->bytes;
+  if (narrow || all > layout_bytes(exchange->tile.layout, exchange->tile.element)) {
+    lower_fail(lower, ERROR_INPUT, "exchange", NULL, "the exchange tile is smaller than %u warps x %u rows",
+               exchange->warps, exchange->rows * reduction->n);
+    return false;
+  }
+  LowerMap map = lower_map_of(reduction->to[0]->layout);
+  IrExpr *row = exchange->tall ? lower_map_coordinate(lower, &map, keep) : lower_int(lower, 0);
+  exchange->column = lower_add(lower, NUMBER_U32, exchange->tile.base,
+                               lower_mul(lower, NUMBER_S32, row, lower_int(lower, exchange->bytes)));
+  exchange->at = lower_registers(lower, reduction->to[0]->layout);
+  return true;
+}
+
+/* Bytes from `column` to a register of a part, in the first warp's row. */
+static int64_t offset_of(const Reduction *reduction, const Exchange *exchange, unsigned reg, unsigned part)
+{
+  unsigned row = exchange->tall ? exchange->at[(size_t)reg * LAYOUT_MAX_DIMS + 1 - reduction->dim] : 0;
+  return exchange->tile.offset + (int64_t)(row + part * exchange->rows) * exchange->bytes;
+}
+
+static Tuple read_warp(Lower *lower, const Reduction *reduction, const Exchange *exchange, unsigned reg,
+                       unsigned warp)
+{
+  Tuple tuple = {{NULL}};
+  int64_t stride = (int64_t)exchange->rows * reduction->n * exchange->bytes;
+  for (unsigned i = 0; i < reduction->n; i++) {
+    LowerTile part = {.element = reduction->to[i]->element, .n = 1, .reg = &tuple.part[i]};
+    unsigned zero = 0;
+    LowerAddress address = {exchange->column, offset_of(reduction, exchange, reg, i) + warp * stride};
+    lower_load_vector(lower, OP_LOAD_SHARED, address, &part, &zero, 1, NULL, NULL, NULL);
+  }
+  return tuple;
+}
+
+/* Each warp writes its row of partial results, all read all and combine in order. */
 static void across_warps(Lower *lower, const Reduction *reduction)
 {
-  const Layout *layout = reduction->from->layout;
-  LowerTile *to = reduction->to;
-  unsigned warps = warps_along(layout, reduction->dim), keep = 1 - reduction->dim;
-  if (warps == 1) return;
-  LowerShared exchange;
-  const IrExpr *symbol = ir_attribute_value(reduction->op, ATTR_EXCHANGE);
-  if (!symbol || !lower_shared_operand(lower, symbol, &exchange)) {
-    lower_fail(lower, ERROR_INPUT, "exchange", NULL, "a reduction across warps needs an exchange tile");
-    return;
-  }
-  unsigned rows = layout->rank == 2 ? layout->extent[keep] : 1, bytes = number_bytes(exchange.element);
-  if ((uint64_t)warps * rows * bytes > layout_bytes(exchange.layout, exchange.element)) {
-    lower_fail(lower, ERROR_INPUT, "exchange", NULL, "the exchange tile is smaller than %u warps x %u rows",
-               warps, rows);
-    return;
-  }
-  LowerMap map = lower_map_of(to->layout);
-  IrExpr *row = layout->rank == 2 ? lower_map_coordinate(lower, &map, keep) : lower_int(lower, 0);
-  IrExpr *column =
-      lower_add(lower, NUMBER_U32, exchange.base, lower_mul(lower, NUMBER_S32, row, lower_int(lower, bytes)));
+  const Layout *layout = reduction->from[0]->layout;
+  Exchange exchange = {.warps = warps_along(layout, reduction->dim)};
+  if (exchange.warps == 1 || !open_exchange(lower, reduction, &exchange)) return;
   IrExpr *number = warp_number(lower, layout, reduction->dim);
-  IrExpr *mine = lower_add(lower, NUMBER_U32, column,
-                           lower_mul(lower, NUMBER_S32, number, lower_int(lower, (int64_t)rows * bytes)));
-  const unsigned *at = lower_registers(lower, to->layout);
+  int64_t stride = (int64_t)exchange.rows * reduction->n * exchange.bytes;
+  IrExpr *mine = lower_add(lower, NUMBER_U32, exchange.column,
+                           lower_mul(lower, NUMBER_S32, number, lower_int(lower, stride)));
   IrExpr *owner = lane_owner(lower, layout, reduction->dim);
+  unsigned n = reduction->to[0]->n;
   lower_block_barrier(lower, reduction->op); /* readers of the previous exchange are done */
-  for (unsigned r = 0; r < to->n; r++) {
-    unsigned offset = layout->rank == 2 ? at[(size_t)r * LAYOUT_MAX_DIMS + keep] * bytes : 0;
-    lower_store_vector(lower, OP_STORE_SHARED, (LowerAddress){mine, exchange.offset + offset}, to, &r, 1,
-                       owner, NULL);
-  }
+  for (unsigned r = 0; r < n; r++)
+    for (unsigned i = 0; i < reduction->n; i++)
+      lower_store_vector(lower, OP_STORE_SHARED, (LowerAddress){mine, offset_of(reduction, &exchange, r, i)},
+                         reduction->to[i], &r, 1, owner, NULL);
   lower_block_barrier(lower, reduction->op);
-  IrExpr **x = arena_new_array(lower->arena, IrExpr *, warps);
-  for (unsigned r = 0; r < to->n; r++) {
-    unsigned offset = layout->rank == 2 ? at[(size_t)r * LAYOUT_MAX_DIMS + keep] * bytes : 0;
-    LowerTile part = {.element = to->element, .n = 1};
-    for (unsigned w = 0; w < warps; w++) {
-      unsigned zero = 0;
-      part.reg = &x[w];
-      LowerAddress address = {column, exchange.offset + offset + (int64_t)w * rows * bytes};
-      lower_load_vector(lower, OP_LOAD_SHARED, address, &part, &zero, 1, NULL, NULL, NULL);
-    }
-    to->reg[r] = combine_all(lower, reduction, x, warps);
+  g_autofree Tuple *x = g_new(Tuple, exchange.warps);
+  for (unsigned r = 0; r < n && !lower->failed; r++) {
+    for (unsigned w = 0; w < exchange.warps; w++)
+      x[w] = read_warp(lower, reduction, &exchange, r, w);
+    Tuple all = combine_all(lower, reduction, x, exchange.warps);
+    keep(reduction, r, &all);
   }
+}
+
+/* Tiles of one layout, and what combines them. */
+static bool open_reduction(Lower *lower, Reduction *reduction)
+{
+  const IrOp *op = reduction->op;
+  const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
+  if (with->kind == EXPR_SYMBOL) reduction->combiner = ir_function_find(lower->module, with->name);
+  if (op->n_operands > MOST_PARTS ||
+      (!reduction->combiner && (with->kind != EXPR_NAME || op->n_operands > 1))) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "reduce", NULL, "%u tiles cannot be combined with %s",
+               op->n_operands, ir_expr_text(lower->module, with));
+    return false;
+  }
+  reduction->with = with->name;
+  reduction->n = op->n_operands;
+  for (unsigned i = 0; i < reduction->n; i++) {
+    const IrType *type = &op->results[i]->type;
+    reduction->from[i] = lower_tile(lower, op->operands[i]);
+    if (!reduction->from[i]) return false;
+    reduction->to[i] = lower_tile_new(lower, type->element, type->layout);
+    if (layout_equal(reduction->from[i]->layout, reduction->from[0]->layout)) continue;
+    lower_fail(lower, ERROR_INPUT, "layouts-disagree", "insert a convert",
+               "tiles that are combined together have the same layout");
+    return false;
+  }
+  return true;
 }
 
 void lower_reduce(Lower *lower, IrOp *op)
 {
-  const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
-  if (op->n_operands != 1 || op->n_results != 1 || !with || with->kind != EXPR_NAME) {
-    lower_fail(lower, ERROR_UNSUPPORTED, "reduce", NULL, "reduce of tuples is not supported");
-    return;
-  }
+  Reduction reduction = {.op = op, .dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0)};
   if (ir_attribute_is(op, ATTR_SCOPE, "cluster")) {
-    lower_fail(lower, ERROR_UNSUPPORTED, "reduce", NULL, "reduce across a cluster is not supported");
+    lower_fail(lower, ERROR_UNSUPPORTED, "reduce", "reduce_clusters writes these out",
+               "reduce across a cluster is not supported here");
     return;
   }
-  IrValue *result = op->results[0];
-  Reduction reduction = {.op = op, .with = with->name, .dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0)};
-  reduction.from = lower_tile(lower, op->operands[0]);
-  if (!reduction.from) return;
-  reduction.to = lower_tile_new(lower, result->type.element, result->type.layout);
+  if (!open_reduction(lower, &reduction)) return;
   within_thread(lower, &reduction);
   if (!lower->failed) across_lanes(lower, &reduction, G_MAXUINT);
+  if (!lower->failed) agree(lower, &reduction);
   if (!lower->failed) across_warps(lower, &reduction);
-  lower_tile_bind(lower, result, reduction.to);
+  for (unsigned i = 0; i < reduction.n && !lower->failed; i++)
+    lower_tile_bind(lower, op->results[i], reduction.to[i]);
 }
 
 /* ---- Rows that become one and are stored ---- */
@@ -208,9 +377,9 @@ static void replace_outside(Lower *lower, const IrOp *op, const IrExpr *corner, 
 
 static bool combine_rows(Lower *lower, const Reduction *reduction, unsigned every)
 {
-  LowerTile *from = reduction->from, *to = reduction->to;
+  LowerTile *from = reduction->from[0], *to = reduction->to[0];
   const unsigned *at = lower_registers(lower, from->layout);
-  IrExpr **x = arena_new_array(lower->arena, IrExpr *, from->n);
+  g_autofree Tuple *x = g_new(Tuple, from->n);
   unsigned *target = arena_new_array(lower->arena, unsigned, from->n);
   for (unsigned i = 0; i < from->n; i++) {
     const unsigned *here = at + (size_t)i * LAYOUT_MAX_DIMS;
@@ -220,9 +389,9 @@ static bool combine_rows(Lower *lower, const Reduction *reduction, unsigned ever
   for (unsigned r = 0; r < to->n; r++) {
     unsigned n = 0;
     for (unsigned i = 0; i < from->n; i++)
-      if (target[i] == r) x[n++] = from->reg[i];
+      if (target[i] == r) x[n++] = registers_of(reduction->from, 1, i);
     if (!n) return false;
-    to->reg[r] = combine_all(lower, reduction, x, n);
+    to->reg[r] = combine_all(lower, reduction, x, n).part[0];
   }
   across_lanes(lower, reduction, every);
   return true;
@@ -254,15 +423,15 @@ void lower_store_reduced(Lower *lower, IrOp *op)
   }
   LowerTile *from = lower_tile_new(lower, tile->element, tile->layout);
   memcpy(from->reg, tile->reg, tile->n * sizeof *tile->reg);
-  Reduction reduction = {.op = op, .with = with->name, .from = from};
-  reduction.to = lower_tile_new(lower, tile->element, layout);
+  Reduction reduction = {.op = op, .with = with->name, .n = 1, .from = {from}};
+  reduction.to[0] = lower_tile_new(lower, tile->element, layout);
   IrExpr *moved = arena_memdup(lower->arena, corner, sizeof *corner);
   moved->items = arena_memdup(lower->arena, corner->items, corner->n * sizeof *corner->items);
   IrExpr **row = &moved->items[corner->n - 2];
   replace_outside(lower, op, *row, from);
   *row = ir_binary(lower->module, OPERATOR_DIV, *row, ir_int(lower->module, every));
   if (!lower->failed && combine_rows(lower, &reduction, every))
-    lower_store_tile(lower, op, moved, reduction.to);
+    lower_store_tile(lower, op, moved, reduction.to[0]);
   else if (!lower->failed)
     lower_fail(lower, ERROR_INTERNAL, "reduction", NULL, "store_reduced: registers without a place");
 }

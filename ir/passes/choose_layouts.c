@@ -503,7 +503,19 @@ static bool crosses_warps(const Layout *layout, unsigned dim)
   return false;
 }
 
-/* A shared tile [warps, rows] through which the warps of a row meet. */
+/* The widest of the elements that are combined, in the form in which a register holds it. */
+static NumberType exchanged_element(const IrOp *reduce)
+{
+  NumberType widest = reduce->operands[0]->value->type.element;
+  for (unsigned i = 1; i < reduce->n_operands; i++) {
+    NumberType element = reduce->operands[i]->value->type.element;
+    if (number_bits(element) > number_bits(widest)) widest = element;
+  }
+  return widest == NUMBER_TF32 ? NUMBER_F32 : widest;
+}
+
+/* A shared tile [warps, rows] through which the warps of a row meet; of several tiles the rows of one lie behind those
+ * of the other. */
 static void place_exchange(Placement *placement, IrOp *reduce)
 {
   IrModule *module = placement->module;
@@ -511,10 +523,10 @@ static void place_exchange(Placement *placement, IrOp *reduce)
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
   if (!crosses_warps(type->layout, dim)) return;
   int64_t extent[2] = {layout_size(type->layout, PLACE_WARP),
-                       ir_tile_elements(type) / ir_tile_extent(type, dim)};
+                       ir_tile_elements(type) / ir_tile_extent(type, dim) * reduce->n_operands};
   unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
   IrType *tile = arena_new_object(module->arena, IrType);
-  NumberType element = type->element == NUMBER_TF32 ? NUMBER_F32 : type->element;
+  NumberType element = exchanged_element(reduce);
   *tile = ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, 0, 0));
   IrRegion *body = placement->kernel->body;
   IrBuilder builder = body->first ? ir_builder_before(body->first) : ir_builder_at_end(body);

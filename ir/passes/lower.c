@@ -189,6 +189,15 @@ static void lower_kernel(Lower *lower)
   if (!lower->failed) lower->kernel->body = body;
 }
 
+/* Combining sub-kernels have been written out at each use. */
+static void forget_functions(IrModule *module)
+{
+  unsigned kept = 0;
+  for (unsigned i = 0; i < module->n_functions; i++)
+    if (module->functions[i]->is_kernel) module->functions[kept++] = module->functions[i];
+  module->n_functions = kept;
+}
+
 bool pass_lower(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GHashTable) tiles = g_hash_table_new(NULL, NULL);
@@ -209,6 +218,7 @@ bool pass_lower(IrModule *module, const IrPassContext *context, GError **error)
   if (!lower.kernel) return true;
   lower_kernel(&lower);
   if (lower.failed) return false;
+  forget_functions(module);
   module->level = IR_THREAD;
   return true;
 }

@@ -262,10 +262,10 @@ static IrOp *channel_of_loop(Role *role, const IrOp *loop)
 /* ---- Regions ---- */
 
 /* Under a budget of SMs every walk is persistent, so that no more blocks than that are launched. Blocks that
- * share a tile cannot walk: the planner sees to it that they are few. */
+ * add up what they have of a tile cannot walk: the planner sees to it that they are few. */
 static bool is_persistent(const Split *split, const IrOp *tiles)
 {
-  if (split->cluster.shared_tile) return false;
+  if (split->cluster.shared_tile && split->combines) return false;
   return tiles_are_streamed(tiles) || split->context->sm_budget ||
          ir_attribute_int(tiles, ATTR_PERSISTENT, 0);
 }
@@ -372,9 +372,11 @@ typedef struct {
   const IrOp *taking; /* the last loop that takes slots */
 } Survey;
 
+/* Loads of products' operands, and sums over blocks. */
 static void find_load(IrOp *op, void *data)
 {
   Split *split = data;
+  split->combines |= op->code == OP_COMBINE;
   if (op->code == OP_MMA) split->loads |= ir_passes_registers(split->kernel, op);
 }
 

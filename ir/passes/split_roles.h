@@ -14,6 +14,7 @@ typedef struct {
   unsigned consumer_warps;
   bool loads; /* an operand of a product passes through registers (load_operands) */
   Cluster cluster;
+  bool combines;    /* blocks that share a tile add it up once (combine), so they cannot walk */
   int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
   GError **error;
   bool failed;

@@ -120,6 +120,16 @@ static void test_combine_blocks(void **state)
   check_pass("combine_blocks");
 }
 
+static void test_divide_reductions(void **state)
+{
+  check_pass("divide_reductions");
+}
+
+static void test_reduce_clusters(void **state)
+{
+  check_pass("reduce_clusters");
+}
+
 static void test_stage_stores(void **state)
 {
   check_pass("stage_stores");
@@ -225,6 +235,8 @@ int main(void)
       cmocka_unit_test(test_overlap_tiles),
       cmocka_unit_test(test_combine_blocks),
       cmocka_unit_test(test_combine_streams),
+      cmocka_unit_test(test_divide_reductions),
+      cmocka_unit_test(test_reduce_clusters),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_defer_stores),
       cmocka_unit_test(test_widen_accesses),

@@ -31,21 +31,23 @@ def call(*words):
 class Kernel:
     """NAME.tile.ir for a GPU. Its STAGED form has to hold each of the words."""
 
-    def __init__(self, adlgen, name, entry, gpu, words, folder, sms):
+    def __init__(self, adlgen, name, entry, gpu, words, folder, sms, after="split_roles"):
         self.adlgen, self.gpu, self.folder = adlgen, gpu, pathlib.Path(folder)
         call(adlgen, "compile", HERE / f"{name}.tile.ir", "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder,
-             "--print-after", "split_roles")
+             "--print-after", after)
         self.ptx = self.folder / gpu / f"{entry}.ptx"
         self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
-        staged = next((self.folder / gpu).glob("*split_roles.ir")).read_text()
+        staged = next((self.folder / gpu).glob(f"*{after}.ir")).read_text()
         for word in words:
             if word not in staged:
                 sys.exit(f"{gpu}: no `{word}` in the STAGED form")
 
-    def run(self, blocks, shared, buffers, dims, maps, output):
-        """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first. Gives the output."""
-        codes = {"bf16": "H", "s32": "i"}
-        launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={}, outputs={output: "out.bin"})
+    def run(self, blocks, shared, buffers, dims, maps, *outputs):
+        """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first. Gives the output, or
+        a list of several."""
+        codes = {"bf16": "H", "s32": "i", "f32": "f"}
+        launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={},
+                      outputs={name: f"{name}.out" for name in outputs})
         launch["buffers"] = {}
         for name, (kind, values) in buffers.items():
             launch["buffers"][name] = {"type": kind, "shape": [len(values)], "file": f"{name}.bin"}
@@ -64,5 +66,6 @@ class Kernel:
             launch["args"].append({"tensormap": name})
         (self.folder / "launch.json").write_text(json.dumps(launch))
         call(self.adlgen, "sim", self.ptx, "--launch", self.folder / "launch.json", "--gpu", self.gpu, "--strict")
-        out = (self.folder / "out.bin").read_bytes()
-        return struct.unpack(f"<{len(out) // 2}H", out)
+        results = [struct.unpack(f"<{len(buffers[name][1])}{codes[buffers[name][0]]}",
+                                 (self.folder / f"{name}.out").read_bytes()) for name in outputs]
+        return results[0] if len(results) == 1 else results

@@ -1,0 +1,246 @@
+/* divide_reductions: a tile that is reduced by a cluster is divided among the cluster's blocks.
+ *
+ * needs  TILE
+ * gives  where a `reduce` has the scope of a cluster: `split_k` on the tile loop, so many blocks to a tile; of every
+ *        tile with the reduced extent each block has its part, which its loads, stores and iotas begin at; other
+ *        reductions along that extent cross the cluster too, and what is no part is stored by the first block alone
+ * breaks nothing; where the GPU has no clusters, or one block suffices, the scope becomes the block's
+ *
+ * As many blocks as leave a thread few elements of a tile: a row stays in registers from its load to its store, so it
+ * is read once. `split_k` in the text says how many instead. What crosses the blocks is reduce_clusters'. */
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/pass.h"
+#include "ir/resources.h"
+
+#define FEW_ELEMENTS 32 /* of a tile a thread: four such tiles of 32 bits are live beside one another */
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  IrOp *tiles, *reduce; /* the first reduction by a cluster */
+  unsigned dim;
+  int64_t extent, blocks;
+  GError **error;
+  bool failed;
+} Division;
+
+static void find(IrOp *op, void *data)
+{
+  Division *division = data;
+  if (op->code == OP_TILES) division->tiles = op;
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster") && !division->reduce)
+    division->reduce = op;
+}
+
+static bool refuse(Division *division, const IrOp *op, const char *hint, const char *what)
+{
+  if (!division->failed)
+    error_set(division->error, ERROR_UNSUPPORTED, &op->mark, "cluster-reduction", hint,
+              "a reduction by a cluster cannot be divided among its blocks: %s", what);
+  division->failed = true;
+  return false;
+}
+
+static bool is_divided(const Division *division, const IrType *type)
+{
+  return type->kind == TYPE_TILE && type->rank > division->dim &&
+         ir_tile_extent(type, division->dim) == division->extent;
+}
+
+static bool is_known_op(IrOpcode code)
+{
+  switch (code) {
+  case OP_LOAD:
+  case OP_STORE:
+  case OP_REDUCE:
+  case OP_SPLAT:
+  case OP_IOTA:
+  case OP_VAR:
+  case OP_SET:
+  case OP_CAST:
+  case OP_BITCAST: return true;
+  default: return ir_op_is_elementwise(code);
+  }
+}
+
+static void check_op(IrOp *op, void *data)
+{
+  Division *division = data;
+  bool divided = false;
+  for (unsigned i = 0; i < op->n_results; i++)
+    divided |= is_divided(division, &op->results[i]->type);
+  for (unsigned i = 0; i < op->n_operands; i++) {
+    IrType type = ir_expr_type(division->kernel, op->operands[i]);
+    bool part = op->operands[i]->kind == EXPR_VALUE && is_divided(division, &type);
+    if (type.kind == TYPE_TILE && op->operands[i]->kind != EXPR_VALUE)
+      refuse(division, op, NULL, "only whole tiles of registers are");
+    divided |= part;
+  }
+  bool along = ir_attribute_int(op, ATTR_DIM, -1) == division->dim;
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster") && !(divided && along))
+    refuse(division, op, NULL, "another one has another extent");
+  if (divided && !is_known_op(op->code)) refuse(division, op, NULL, "one of its tiles is used otherwise");
+}
+
+/* ---- How many blocks ---- */
+
+static bool divides(const Division *division, int64_t blocks)
+{
+  return division->extent % (blocks * WARP_LANES) == 0;
+}
+
+/* Blocks that leave a thread few elements; fewer, where the extent cannot be divided further. */
+static int64_t wanted_blocks(const Division *division)
+{
+  int64_t threads = ir_launch_threads(division->kernel), blocks = 1,
+          elements = ir_tile_elements(&division->reduce->operands[0]->value->type);
+  if (!threads) threads = (int64_t)WARPGROUP_WARPS * WARP_LANES;
+  const Gpu *gpu = division->context->gpu;
+  int64_t most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1;
+  while (blocks * 2 <= most && elements > FEW_ELEMENTS * threads * blocks && divides(division, blocks * 2))
+    blocks *= 2;
+  return blocks;
+}
+
+static bool choose_blocks(Division *division)
+{
+  const Gpu *gpu = division->context->gpu;
+  const IrOp *tiles = division->tiles;
+  division->blocks =
+      ir_attribute(tiles, ATTR_SPLIT_K) ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : wanted_blocks(division);
+  unsigned most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1;
+  if (division->blocks > most) {
+    error_set(division->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer with `split_k`",
+              "a cluster of %d blocks, but %s has at most %u", (int)division->blocks, gpu->name, most);
+    return false;
+  }
+  if (division->blocks < 1 || !divides(division, division->blocks))
+    return refuse(division, tiles, "a `split_k` that divides it",
+                  "its extent is no multiple of their threads");
+  return true;
+}
+
+/* ---- The parts ---- */
+
+static IrExpr *first_own(const Division *division)
+{
+  IrModule *module = division->module;
+  return ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0),
+                   ir_int(module, division->extent / division->blocks));
+}
+
+/* The corner of a tensor, moved to the block's part. */
+static void move_corner(Division *division, IrOp *op, const IrType *tile)
+{
+  IrModule *module = division->module;
+  IrExpr *access = op->operands[0];
+  if (access->kind != EXPR_INDEX || access->n <= tile->rank) {
+    refuse(division, op, NULL, "an access names no corner");
+    return;
+  }
+  IrExpr **corner = arena_new_array(module->arena, IrExpr *, access->n);
+  for (unsigned i = 1; i < access->n; i++)
+    corner[i - 1] = access->items[i];
+  unsigned at = access->n - 1 - tile->rank + division->dim;
+  corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], first_own(division));
+  op->operands[0] = ir_index_array(module, access->items[0], access->n - 1, corner);
+}
+
+/* The same value in all blocks is stored by one. */
+static void store_once(Division *division, IrOp *store)
+{
+  IrModule *module = division->module;
+  IrBuilder builder = ir_builder_before(store);
+  builder.mark = store->mark;
+  IrExpr *first = ir_binary(module, OPERATOR_EQ, ir_call(module, "cluster_rank", 0), ir_int(module, 0));
+  IrOp *once = ir_emit(&builder, OP_IF, 1, first);
+  ir_op_move(store, ir_region_add(once), NULL);
+}
+
+static void count_from_part(Division *division, IrOp *iota)
+{
+  IrModule *module = division->module;
+  IrBuilder builder = ir_builder_after(iota);
+  builder.mark = iota->mark;
+  IrValue *whole = iota->results[0];
+  IrType type = whole->type;
+  type.dims[division->dim] = ir_int(module, division->extent / division->blocks);
+  IrExpr *own = ir_emit_value(&builder, OP_ADD, type, whole->name, 2, ir_int(module, 0), first_own(division));
+  IrOp *add = own->value->def;
+  ir_replace_uses(division->kernel->body, whole, own);
+  add->operands[0] = ir_value(module, whole);
+}
+
+static void collect(IrOp *op, void *data)
+{
+  g_ptr_array_add(data, op);
+}
+
+static void divide_op(Division *division, IrOp *op)
+{
+  if (op->code == OP_LOAD && is_divided(division, &op->results[0]->type))
+    move_corner(division, op, &op->results[0]->type);
+  if (op->code == OP_STORE) {
+    IrType stored = ir_expr_type(division->kernel, op->operands[1]);
+    if (is_divided(division, &stored))
+      move_corner(division, op, &stored);
+    else
+      store_once(division, op);
+  }
+  bool along = ir_attribute_int(op, ATTR_DIM, -1) == division->dim;
+  if (op->code == OP_IOTA && along && is_divided(division, &op->results[0]->type))
+    count_from_part(division, op);
+  if (op->code == OP_REDUCE && along && is_divided(division, &op->operands[0]->value->type))
+    ir_attribute_set(op, ATTR_SCOPE, ir_name(division->module, "cluster"));
+}
+
+static void divide(Division *division)
+{
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  ir_region_visit(division->kernel->body, collect, ops);
+  for (unsigned i = 0; i < ops->len && !division->failed; i++)
+    divide_op(division, ops->pdata[i]);
+  for (unsigned i = 0; i < ops->len; i++) {
+    const IrOp *op = ops->pdata[i];
+    for (unsigned r = 0; r < op->n_results; r++)
+      if (is_divided(division, &op->results[r]->type))
+        op->results[r]->type.dims[division->dim] =
+            ir_int(division->module, division->extent / division->blocks);
+  }
+  ir_attribute_set(division->tiles, ATTR_SPLIT_K, ir_int(division->module, division->blocks));
+}
+
+static void reduce_in_block(IrOp *op, void *data)
+{
+  (void)data;
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster"))
+    ir_attribute_remove(op, ATTR_SCOPE);
+}
+
+bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GError **error)
+{
+  Division division = {.context = context, .module = module, .kernel = ir_kernel(module), .error = error};
+  if (!division.kernel) return true;
+  ir_region_visit(division.kernel->body, find, &division);
+  if (!division.reduce) return true;
+  if (!division.tiles)
+    return refuse(&division, division.reduce, "`tiles %i in linear(n)`", "it stands in no loop over tiles");
+  const IrExpr *reduced = division.reduce->operands[0];
+  if (reduced->kind != EXPR_VALUE)
+    return refuse(&division, division.reduce, NULL, "only whole tiles of registers are");
+  division.dim = (unsigned)ir_attribute_int(division.reduce, ATTR_DIM, 0);
+  division.extent = ir_tile_extent(&reduced->value->type, division.dim);
+  if (!choose_blocks(&division)) return false;
+  if (division.blocks == 1) {
+    ir_region_visit(division.kernel->body, reduce_in_block, NULL);
+    return true;
+  }
+  ir_region_visit(division.kernel->body, check_op, &division);
+  if (!division.failed) divide(&division);
+  if (division.failed) return false;
+  ir_remark(context, "%d blocks share a row: each reduces %d of its %d elements", (int)division.blocks,
+            (int)(division.extent / division.blocks), (int)division.extent);
+  return true;
+}

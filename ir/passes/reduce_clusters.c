@@ -1,0 +1,227 @@
+/* reduce_clusters: what the blocks of a cluster have reduced, each its part, they tell each other.
+ *
+ * needs  STAGED
+ * gives  for each `reduce` with the scope of a cluster one with the scope of the block, and a channel with a slot for
+ *        its results: each block writes its own into its slot and arrives in all blocks; all read what the peers have,
+ *        combine it in the order of ranks, and arrive at the owners' empty barriers. Two slots, so that a fast block
+ *        may be one row ahead
+ * breaks nothing
+ *
+ * The order is the same in all blocks and all runs, so all have the same result. No block leaves before its peers have
+ * read its slots: the role ends by waiting for those. */
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/pass.h"
+#include "ir/passes/combiner.h"
+
+#define SLOTS 2
+
+typedef struct {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  int64_t blocks;
+  unsigned channels;
+  GError **error;
+} Clusters;
+
+typedef struct {
+  Clusters *clusters;
+  IrOp *role, *reduce;
+  const char *channel;
+  IrExpr *cursor;
+  bool single; /* one element each, which any thread has */
+} Meeting;
+
+static IrExpr *barrier(const Meeting *meeting, const char *which)
+{
+  IrModule *module = meeting->clusters->module;
+  return ir_index(module, ir_field(module, ir_symbol(module, meeting->channel), which), 1, meeting->cursor);
+}
+
+static const char *slot_name(const Meeting *meeting, unsigned part)
+{
+  return arena_printf(meeting->clusters->module->arena, "part%u", part);
+}
+
+static IrExpr *slot(const Meeting *meeting, unsigned part)
+{
+  IrModule *module = meeting->clusters->module;
+  return ir_index(module, ir_field(module, ir_symbol(module, meeting->channel), slot_name(meeting, part)), 1,
+                  meeting->cursor);
+}
+
+/* A slot holds each result's tile; one thread of each block fills it, each warp of each block empties it. */
+static void declare_channel(Meeting *meeting)
+{
+  Clusters *clusters = meeting->clusters;
+  IrModule *module = clusters->module;
+  IrBuilder builder = ir_builder_before(clusters->kernel->body->first);
+  builder.mark = meeting->reduce->mark;
+  IrOp *channel = ir_emit(&builder, OP_CHANNEL, 0);
+  channel->symbol = meeting->channel = ir_symbol_unique(clusters->kernel, "shares");
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, SLOTS));
+  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, clusters->blocks));
+  ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS,
+                   ir_int(module, clusters->blocks * ir_role_warps(meeting->role)));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
+  inner.mark = builder.mark;
+  for (unsigned i = 0; i < meeting->reduce->n_results; i++) {
+    const IrType *type = &meeting->reduce->results[i]->type;
+    IrType *tile = arena_new_object(module->arena, IrType);
+    int64_t extent[2];
+    unsigned shape[2];
+    for (unsigned d = 0; d < 2; d++)
+      shape[d] = (unsigned)(extent[d] = ir_tile_extent(type, d));
+    NumberType element = type->element == NUMBER_TF32 ? NUMBER_F32 : type->element;
+    unsigned inner_dim = shape[1] > 1 ? 1 : shape[0] > 1 ? 0 : 1;
+    *tile =
+        ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, inner_dim, element, 0, 0));
+    IrOp *part = ir_emit(&inner, OP_SLOT, 0);
+    part->symbol = slot_name(meeting, i);
+    part->declared = tile;
+  }
+}
+
+static void open_cursor(Meeting *meeting)
+{
+  IrModule *module = meeting->clusters->module;
+  IrBuilder builder = ir_builder_before(meeting->role->regions[0]->first);
+  builder.mark = meeting->reduce->mark;
+  IrOp *cursor = ir_emit(&builder, OP_CURSOR, 1, ir_symbol(module, meeting->channel));
+  IrType type = {.kind = TYPE_CURSOR, .count = 1};
+  IrValue *value = ir_result(cursor, "share", type);
+  value->variable = true;
+  meeting->cursor = ir_value(module, value);
+}
+
+static void emit_await(const Meeting *meeting, IrBuilder *builder, const char *which)
+{
+  IrModule *module = meeting->clusters->module;
+  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(meeting, which));
+  IrExpr *phase = ir_field(module, meeting->cursor, "phase");
+  bool empty = g_str_equal(which, "empty");
+  ir_attribute_set(await, ATTR_PARITY,
+                   empty ? ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)) : phase);
+}
+
+static IrOp *emit_arrive(const Meeting *meeting, IrBuilder *builder, const char *which)
+{
+  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(meeting, which));
+  ir_attribute_set(arrive, ATTR_PEER, ir_name(meeting->clusters->module, "all"));
+  return arrive;
+}
+
+/* One element is written by the thread that arrives; of several each is by a thread that has it, and all meet before
+ * one arrives for them. */
+static void tell(const Meeting *meeting, IrBuilder *builder, IrOp *local)
+{
+  IrModule *module = meeting->clusters->module;
+  emit_await(meeting, builder, "empty");
+  for (unsigned i = 0; !meeting->single && i < local->n_results; i++)
+    ir_emit(builder, OP_PUT, 2, slot(meeting, i), ir_value(module, local->results[i]));
+  if (!meeting->single) ir_emit(builder, OP_SYNC, 0);
+  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(module, "elected", 0));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
+  inner.mark = builder->mark;
+  for (unsigned i = 0; meeting->single && i < local->n_results; i++)
+    ir_emit(&inner, OP_PUT, 2, slot(meeting, i), ir_value(module, local->results[i]));
+  emit_arrive(meeting, &inner, "full");
+}
+
+/* What the peers have, in the order of ranks; false: the sub-kernel cannot be applied to tiles. */
+static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
+{
+  Clusters *clusters = meeting->clusters;
+  const IrOp *reduce = meeting->reduce;
+  emit_await(meeting, builder, "full");
+  for (int64_t peer = 0; peer < clusters->blocks; peer++) {
+    IrExpr *part[COMBINER_MAX];
+    for (unsigned i = 0; i < reduce->n_results; i++) {
+      part[i] = ir_emit_value(builder, OP_GET, reduce->results[i]->type, "peer", 1, slot(meeting, i));
+      ir_attribute_set(part[i]->value->def, ATTR_PEER, ir_int(clusters->module, peer));
+    }
+    if (peer && !combiner_apply(builder, reduce, sum, part, clusters->error)) return false;
+    for (unsigned i = 0; !peer && i < reduce->n_results; i++)
+      sum[i] = part[i];
+  }
+  ir_attribute_set(emit_arrive(meeting, builder, "empty"), ATTR_BY,
+                   ir_name(clusters->module, mechanism_issue_name(ISSUE_WARP)));
+  ir_emit(builder, OP_ADVANCE, 1, meeting->cursor);
+  return true;
+}
+
+static void drain(const Meeting *meeting)
+{
+  IrModule *module = meeting->clusters->module;
+  IrBuilder builder = ir_builder_at_end(meeting->role->regions[0]);
+  builder.mark = meeting->reduce->mark;
+  IrOp *loop = ir_emit(&builder, OP_FOR, 3, ir_int(module, 0), ir_int(module, SLOTS), ir_int(module, 1));
+  IrRegion *region = ir_region_add(loop);
+  ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
+  IrBuilder inner = ir_builder_at_end(region);
+  inner.mark = builder.mark;
+  emit_await(meeting, &inner, "empty");
+  ir_emit(&inner, OP_ADVANCE, 1, meeting->cursor);
+}
+
+static bool check(const Meeting *meeting)
+{
+  const IrOp *reduce = meeting->reduce;
+  bool fits = reduce->n_results <= COMBINER_MAX && meeting->clusters->blocks > 1;
+  for (unsigned i = 0; i < reduce->n_results; i++)
+    fits &= reduce->results[i]->type.rank == 2;
+  if (fits) return true;
+  error_set(meeting->clusters->error, ERROR_UNSUPPORTED, &reduce->mark, "cluster-reduction",
+            "at most " G_STRINGIFY(COMBINER_MAX) " tiles of two dimensions, `launch cluster`",
+            "this reduction cannot cross a cluster of %d blocks", (int)meeting->clusters->blocks);
+  return false;
+}
+
+static bool expand(Clusters *clusters, IrOp *role, IrOp *reduce)
+{
+  Meeting meeting = {.clusters = clusters, .role = role, .reduce = reduce};
+  if (!check(&meeting)) return false;
+  meeting.single = ir_tile_elements(&reduce->results[0]->type) == 1;
+  declare_channel(&meeting);
+  open_cursor(&meeting);
+  IrBuilder builder = ir_builder_before(reduce);
+  builder.mark = reduce->mark;
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  IrOp *local = ir_op_clone(&builder, reduce, map);
+  ir_attribute_set(local, ATTR_SCOPE, ir_name(clusters->module, "block"));
+  tell(&meeting, &builder, local);
+  IrExpr *sum[COMBINER_MAX];
+  if (!gather(&meeting, &builder, sum)) return false;
+  for (unsigned i = 0; i < reduce->n_results; i++)
+    ir_replace_uses(clusters->kernel->body, reduce->results[i], sum[i]);
+  ir_op_remove(reduce);
+  drain(&meeting);
+  clusters->channels++;
+  return true;
+}
+
+static void collect(IrOp *op, void *data)
+{
+  if (op->code == OP_REDUCE && ir_attribute_is(op, ATTR_SCOPE, "cluster")) g_ptr_array_add(data, op);
+}
+
+bool pass_reduce_clusters(IrModule *module, const IrPassContext *context, GError **error)
+{
+  Clusters clusters = {
+      .context = context, .module = module, .kernel = ir_kernel(module), .blocks = 1, .error = error};
+  if (!clusters.kernel) return true;
+  const IrExpr *cluster = ir_launch_get(clusters.kernel, ATTR_CLUSTER);
+  if (cluster) ir_expr_is_int(cluster, &clusters.blocks);
+  for (IrOp *role = clusters.kernel->body->first; role; role = role->next) {
+    if (role->code != OP_ROLE) continue;
+    g_autoptr(GPtrArray) found = g_ptr_array_new();
+    ir_region_visit(role->regions[0], collect, found);
+    for (unsigned i = 0; i < found->len; i++)
+      if (!expand(&clusters, role, found->pdata[i])) return false;
+  }
+  if (clusters.channels)
+    ir_remark(context, "%u reductions cross the %d blocks of a cluster", clusters.channels,
+              (int)clusters.blocks);
+  return true;
+}

@@ -6,14 +6,11 @@
 #include "generator/choose/problem.h"
 
 bool choose_variants(Chooser *chooser);
-/* The graph's fused operators for a GPU: two products of one operand are one kernel where the cost model says
- * so. As fusion_build(); options may be NULL. */
+/* The graph's fused operators for a GPU, whose kernels and prices are the judge (judge.c). As fusion_build();
+ * options may be NULL. */
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
 
 /* ---- between choose*.c only ---- */
-/* Is the product of copies of its operands in rows of whole 16 bytes better than that of the operands where
- * they lie? `why`: for a note, in the problem's arena. */
-bool choose_copies_pay(const Problem *problem, const FusedCopies *copies, const char **why);
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
  * no copies of them. They come first; the last may be for any number of rows that there can be. */
 void choose_few_rows(Chooser *chooser);

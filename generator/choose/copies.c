@@ -62,30 +62,3 @@ void choose_few_rows(Chooser *chooser)
     if (rows == most) return;
   }
 }
-
-/* ---- Copy or not ---- */
-
-bool choose_copies_pay(const Problem *problem, const FusedCopies *copies, const char **why)
-{
-  const FusedGemm *gemm = &problem->op->gemm;
-  const Problem in_place = direct_in_place(problem, copies->bytes);
-  Problem wide = *problem;
-  wide.turned = fused_gemm_transposed(problem->arena, problem->op);
-  if (!gemm_group_possible(&wide) || !(problem->gpu->memory_bandwidth > 0)) return false;
-  int64_t most = choose_maximum(problem, gemm->m), m = MIN(choose_typical(problem, gemm->m), most);
-  double group = direct_tile_clocks(&wide, false, m, m == most), made = direct_copy_clocks(&wide, copies, m);
-  double direct = direct_tile_clocks(&in_place, true, m, m == most);
-  if (m == most && m <= MOST_SUMS && direct_sums_possible(&in_place)) {
-    double sums = direct_sums_clocks(&in_place, m, MAX(1, copies->bytes / number_bytes(gemm->a_type)));
-    if (direct < 0 || sums < direct) direct = sums;
-  }
-  if (m == most && direct_possible(&in_place)) {
-    double dots = choose_dots_clocks(&in_place, m, MAX(1, copies->bytes / number_bytes(gemm->a_type)));
-    if (dots >= 0 && (direct < 0 || dots < direct)) direct = dots;
-  }
-  if (group < 0) return false;
-  *why = arena_printf(problem->arena,
-                      "at M = %d copied about %.0f clocks (%.0f of them to copy), read in place %.0f", (int)m,
-                      group + made, made, direct);
-  return direct < 0 || group + made < direct;
-}

@@ -28,14 +28,13 @@ static double elements(const Problem *problem, const GraphTensor *tensor)
   return n;
 }
 
-double direct_copy_clocks(const Problem *problem, const FusedCopies *copies, int64_t m)
+double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
 {
   const FusedGemm *gemm = &problem->op->gemm;
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
   double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6, sum = 0;
   const unsigned operands[] = {gemm->a, gemm->b};
-  const bool copied[] = {copies->a, copies->b};
   for (unsigned i = 0; i < 2; i++) {
     const GraphTensor *tensor = problem->op->inputs[operands[i]].tensor;
     if (!copied[i]) continue;
@@ -176,10 +175,10 @@ Problem direct_in_place(const Problem *problem, unsigned bytes)
 double direct_others_clocks(const Problem *problem, int64_t m, bool odd, unsigned bytes)
 {
   const FusedGemm *gemm = &problem->op->gemm;
-  FusedCopies copies = {.a = source_of(problem, problem->op->inputs[gemm->a].tensor),
-                        .b = source_of(problem, problem->op->inputs[gemm->b].tensor)};
-  if (copies.a || copies.b)
-    return direct_tile_clocks(problem, false, m, true) + direct_copy_clocks(problem, &copies, m);
+  bool copied[] = {source_of(problem, problem->op->inputs[gemm->a].tensor) != NULL,
+                   source_of(problem, problem->op->inputs[gemm->b].tensor) != NULL};
+  if (copied[0] || copied[1])
+    return direct_tile_clocks(problem, false, m, true) + direct_copy_clocks(problem, copied, m);
   if (!odd && gemm_group_possible(problem)) return direct_tile_clocks(problem, false, m, true);
   const Problem in_place = direct_in_place(problem, bytes);
   return direct_tile_clocks(&in_place, true, m, true);

@@ -26,8 +26,8 @@ Problem direct_in_place(const Problem *problem, unsigned bytes);
 /* The cheapest tile's clocks for m rows, `bounded`: known to be no more; or a negative number if there is
  * none. In place, tiles are as those of a variant that assumes nothing. */
 double direct_tile_clocks(const Problem *problem, bool in_place, int64_t m, bool bounded);
-/* Clocks of the kernels that copy, A of m rows. */
-double direct_copy_clocks(const Problem *problem, const FusedCopies *copies, int64_t m);
+/* Clocks of the kernels that copy A (of m rows) and B, or one of them. */
+double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m);
 /* Clocks of what would run otherwise for m rows, `odd` as direct_operator() says; operands that threads copy are
  * copied by so many bytes. */
 double direct_others_clocks(const Problem *problem, int64_t m, bool odd, unsigned bytes);

@@ -5,53 +5,12 @@
  * element; a copy of the operand in padded rows, made once by a kernel of its own, costs its bytes three
  * times and lets the product run as usual. Strides that are symbols are left to the variants' guards. */
 #include "generator/fusion/private.h"
+#include "generator/program/odd_rows.h"
 #include <string.h>
 
-#define WIDE_BYTES 16
 /* What rows of a copy begin at multiples of: TMA is less than half as fast where they begin
  * inside of a sector (docs/performance-log.md). */
 #define PADDED_BYTES 128
-
-/* The dimension of a matrix whose elements lie side by side. */
-static int contiguous_dimension(const GraphTensor *tensor)
-{
-  for (unsigned i = tensor->rank; i-- > (tensor->rank > 2 ? tensor->rank - 2 : 0);)
-    if (symbolic_equals(tensor->strides[i], 1)) return (int)i;
-  return -1;
-}
-
-/* A dimension that is stepped along, other than the contiguous one. */
-static bool is_outer(const GraphTensor *tensor, unsigned dimension)
-{
-  return !symbolic_equals(tensor->strides[dimension], 1) && !symbolic_equals(tensor->shape[dimension], 1);
-}
-
-/* Some row or matrix is known to start beside a multiple of 16 bytes. */
-static bool has_odd_rows(const GraphTensor *tensor)
-{
-  bool odd = false;
-  if (tensor->rank < 2 || contiguous_dimension(tensor) < 0) return false;
-  for (unsigned i = 0; i < tensor->rank; i++) {
-    int64_t stride;
-    if (is_outer(tensor, i) && symbolic_is_constant(tensor->strides[i], &stride))
-      odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
-  }
-  int64_t begins;
-  if (tensor->begins && symbolic_is_constant(tensor->begins, &begins))
-    odd = odd || begins * number_bytes(tensor->type) % WIDE_BYTES != 0;
-  return odd;
-}
-
-/* What all rows start at multiples of, as far as is known. */
-static unsigned known_bytes(const Fuser *fuser, const GraphTensor *tensor)
-{
-  unsigned element = number_bytes(tensor->type), bytes = MAX(element, MIN(tensor->align, WIDE_BYTES));
-  for (unsigned i = 0; i < tensor->rank; i++)
-    while (bytes > element && is_outer(tensor, i) &&
-           !symbolic_divisible(tensor->strides[i], bytes / element, &fuser->graph->facts))
-      bytes /= 2;
-  return bytes;
-}
 
 static bool same_layout(const GraphTensor *a, const GraphTensor *b)
 {
@@ -71,21 +30,6 @@ static GraphTensor *find_copy(const Fuser *fuser, const GraphTensor *source, con
       return node->outputs[0];
   }
   return NULL;
-}
-
-/* The product alone, as a fused operator. */
-static const FusedOperator *product_of(Fuser *fuser, GraphNode *node)
-{
-  g_autoptr(GPtrArray) nodes = g_ptr_array_new();
-  g_ptr_array_add(nodes, node);
-  Group group = {.kind = FUSED_GEMM, .anchor = node, .nodes = nodes};
-  FusedOperator *product = fuser_assemble(fuser, &group, NULL, NULL);
-  if (product && !product->n_outputs) { /* its readers are not known yet */
-    product->outputs = arena_new_object(fuser->arena, FusedOutput);
-    product->outputs[0] = (FusedOutput){.tensor = node->outputs[0], .value = {.kind = OPERAND_ANCHOR}};
-    product->n_outputs = 1;
-  }
-  return product;
 }
 
 /* Between two kernels of the graph, in memory that nobody else sees, nor its strides. */
@@ -150,7 +94,7 @@ static GraphTensor *aligned_operand(Fuser *fuser, const GPtrArray *live, const G
                                     unsigned operand, bool *made)
 {
   const GraphTensor *tensor = node->inputs[operand];
-  unsigned inner = (unsigned)contiguous_dimension(tensor);
+  unsigned inner = (unsigned)tensor_contiguous_dimension(tensor);
   GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
                                          PADDED_BYTES / number_bytes(tensor->type));
   *made = false;
@@ -181,34 +125,53 @@ static void take_aligned(Fuser *fuser, const GPtrArray *live, GraphNode *node, u
   node->inputs[operand] = aligned;
 }
 
+/* The product's program, and behind those of copies (a NULL ends them) what runs instead of it. */
+static ProgramVerdict judge_product(Fuser *fuser, GraphNode *node, GraphNode *const *copies)
+{
+  const Program *programs[3];
+  unsigned n = 0;
+  for (; *copies; copies++)
+    programs[n++] = fuser_program(fuser, *copies, (*copies)->outputs[0]);
+  programs[n++] = fuser_program(fuser, node, node->outputs[0]);
+  return fuser_judge_all(fuser, programs, n, true);
+}
+
+/* Is the product of aligned operands better, copying included, than that of the operands where they lie? */
+static bool copies_pay(Fuser *fuser, GraphNode *node, GraphTensor *const *aligned, const bool *made)
+{
+  GraphNode *none[] = {NULL}, *copies[3] = {NULL, NULL, NULL}, trial = *node;
+  unsigned n = 0;
+  trial.inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
+  for (unsigned i = 0; i < 2; i++) {
+    if (aligned[i]) trial.inputs[i] = aligned[i];
+    if (made[i]) copies[n++] = fuser_copy_node(fuser, node, node->inputs[i], aligned[i]);
+  }
+  ProgramVerdict copied = judge_product(fuser, &trial, copies);
+  if (!copied.priced) return false;
+  ProgramVerdict direct = judge_product(fuser, node, none);
+  if (direct.taken && !direct.priced) return false;
+  g_autofree char *in_place = direct.taken ? g_strdup_printf("read in place %.0f", direct.clocks)
+                                           : g_strdup_printf("not read in place: %s", direct.why);
+  fuser_note(
+      fuser,
+      "%s: rows of its operands start at no multiples of %d bytes: %s copied about %.0f clocks (%.0f of "
+      "them to copy), %s",
+      node->op->name, WIDE_BYTES, copied.why, copied.clocks, copied.clocks - copied.last, in_place);
+  return !direct.taken || copied.clocks < direct.clocks;
+}
+
 void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
 {
-  const FusionOptions *options = fuser->options;
   GraphTensor *aligned[2] = {NULL, NULL};
   bool made[2] = {false, false};
-  FusedCopies copies = {.bytes = WIDE_BYTES};
-  if (!options || !options->accept_copies) return;
   for (unsigned i = 0; i < 2; i++) {
-    if (!has_odd_rows(node->inputs[i])) continue;
+    if (!tensor_has_odd_rows(node->inputs[i])) continue;
     bool again = i && node->inputs[1] == node->inputs[0];
     aligned[i] = again ? aligned[0] : aligned_operand(fuser, live, node, i, &made[i]);
-    copies.bytes = MIN(copies.bytes, known_bytes(fuser, node->inputs[i]));
   }
-  if (!aligned[0] && !aligned[1]) return;
-  copies.a = made[0];
-  copies.b = made[1];
-  GraphNode trial = *node;
-  trial.inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof *node->inputs);
-  for (unsigned i = 0; i < 2; i++)
-    if (aligned[i]) trial.inputs[i] = aligned[i];
-  const char *why = NULL;
-  const FusedOperator *product = product_of(fuser, &trial);
-  bool pays = product && options->accept_copies(product, &copies, fuser->arena, &why, options->data);
-  if (why)
-    fuser_note(fuser, "%s: rows of its operands start at no multiples of %d bytes: %s", node->op->name,
-               WIDE_BYTES, why);
+  if ((!aligned[0] && !aligned[1]) || !copies_pay(fuser, node, aligned, made)) return;
   bool same = node->inputs[0] == node->inputs[1];
-  for (unsigned i = 0; pays && i < 2; i++)
+  for (unsigned i = 0; i < 2; i++)
     if (aligned[i] && !(i && same)) take_aligned(fuser, live, node, i, aligned[i], made[i]);
-  if (pays && same) node->inputs[1] = node->inputs[0];
+  if (same) node->inputs[1] = node->inputs[0];
 }

@@ -4,7 +4,8 @@
 
 typedef struct {
   const Fuser *fuser;
-  GHashTable *inside; /* nodes of the group */
+  GHashTable *inside;        /* nodes of the group */
+  const GraphTensor *result; /* leaves in any case; may be NULL */
 } Leaving;
 
 /* Some node that is not inside reads the tensor, or a view of it. Before grouping, when who reads a node's
@@ -21,7 +22,8 @@ static bool is_read_outside(const Leaving *leaving, const GraphTensor *tensor)
 /* Tensors that the graph gives or that nodes of other groups read. */
 static bool leaves(const GraphTensor *tensor, void *data)
 {
-  return tensor->is_output || is_read_outside(data, tensor);
+  const Leaving *leaving = data;
+  return tensor->is_output || tensor == leaving->result || is_read_outside(leaving, tensor);
 }
 
 static void mark_symbol(const Symbolic *leaf, void *data)
@@ -50,10 +52,10 @@ static void add_symbols(const Fuser *fuser, FusedOperator *fused)
       fused->symbols[fused->n_symbols++] = graph->dims[i].name;
 }
 
-FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error)
+Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor *result, const char *name)
 {
   g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
-  Leaving leaving = {fuser, inside};
+  Leaving leaving = {fuser, inside, result};
   for (unsigned i = 0; i < group->nodes->len; i++)
     g_hash_table_add(inside, group->nodes->pdata[i]);
   ProgramGroup nodes = {.arena = fuser->arena,
@@ -64,7 +66,12 @@ FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name
                         .mean_of = group->mean_of,
                         .leaves = leaves,
                         .data = &leaving};
-  FusedOperator *fused = family_match(program_build(&nodes), error);
+  return program_build(&nodes);
+}
+
+FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error)
+{
+  FusedOperator *fused = family_match(fuser_group_program(fuser, group, NULL, name), error);
   if (!fused) return NULL;
   fused->n_nodes = group->nodes->len;
   fused->nodes = arena_memdup(fuser->arena, group->nodes->pdata, fused->n_nodes * sizeof(GraphNode *));

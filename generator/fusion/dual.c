@@ -102,15 +102,11 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
                 .nodes = g_ptr_array_copy(into->nodes, NULL, NULL)};
   g_ptr_array_extend(both.nodes, from->nodes, NULL, NULL);
   g_ptr_array_sort(both.nodes, by_index);
-  const FusedOperator *fused = fuser_assemble(fuser, &both, NULL, NULL);
-  const FusionOptions *options = fuser->options;
-  const char *why = NULL;
-  bool accepted = fused && (!options || !options->accept_dual ||
-                            options->accept_dual(fused, fuser->arena, &why, options->data));
+  ProgramVerdict verdict = fuser_judge(fuser, &both, NULL, true);
   fuser_note(fuser, "the products with `%s` and `%s` %s%s%s", both.anchor->inputs[1]->name,
-             both.second->inputs[1]->name, accepted ? "become one kernel" : "stay two kernels",
-             why ? ": " : "", why ? why : "");
-  if (accepted) unite(fuser, into, from, &both);
+             both.second->inputs[1]->name, verdict.taken ? "become one kernel" : "stay two kernels",
+             verdict.why ? ": " : "", verdict.why ? verdict.why : "");
+  if (verdict.taken) unite(fuser, into, from, &both);
   g_ptr_array_unref(both.nodes);
 }
 

@@ -338,7 +338,8 @@ static bool may_absorb(Grouping *g, const Group *group, const Group *other, cons
   return true;
 }
 
-static void note_inputs(Grouping *g, const GraphNode *node, const Group *joined)
+/* `refused`: what the judge says of joining a producer's group; NULL: nothing. */
+static void note_inputs(Grouping *g, const GraphNode *node, const Group *joined, const char *refused)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const char *why;
@@ -346,22 +347,24 @@ static void note_inputs(Grouping *g, const GraphNode *node, const Group *joined)
     if (!producer || group_of(g, producer) == joined) continue;
     candidate(g, node, i, &why);
     if (joined && joined->anchor && group_of(g, producer) && group_of(g, producer)->anchor) why = NULL;
+    if (!why && !joined) why = refused;
     fuser_note(&g->fuser, "%s reads `%s` from memory: %s", node->op->name, node->inputs[i]->name,
                why ? why : "a kernel has one anchor");
   }
 }
 
-/* Whether the group with the node still has an iteration space; only rows may fail. */
-static bool fits(Grouping *g, Group *group, GraphNode *node)
+/* Whether kernels exist for the group with the node: steps of elementwise groups and products always have some. */
+static bool fits(Grouping *g, Group *group, GraphNode *node, const char **why)
 {
   if (group->kind != FUSED_ROW) return true;
   g_ptr_array_add(group->nodes, node);
   Group *own = group_of(g, node);
   g->fuser.group_of[node->index] = group;
-  bool ok = fuser_assemble(&g->fuser, group, NULL, NULL) != NULL;
+  ProgramVerdict verdict = fuser_judge(&g->fuser, group, NULL, false);
   g->fuser.group_of[node->index] = own;
   g_ptr_array_set_size(group->nodes, (int)group->nodes->len - 1);
-  return ok;
+  *why = verdict.why;
+  return verdict.taken;
 }
 
 /* ---- branches that meet again ---- */
@@ -480,7 +483,7 @@ static void converge(Grouping *g, Group *group)
     g_ptr_array_add(group->nodes, joining->pdata[i]);
     g->fuser.group_of[((GraphNode *)joining->pdata[i])->index] = group;
   }
-  if (group->kind != FUSED_ROW || fuser_assemble(&g->fuser, group, NULL, NULL)) {
+  if (group->kind != FUSED_ROW || fuser_judge(&g->fuser, group, NULL, false).taken) {
     for (unsigned i = 0; i < joining->len; i++)
       group->work += step_operations_of(joining->pdata[i]);
     settle_levels(g, group);
@@ -496,17 +499,18 @@ static void converge(Grouping *g, Group *group)
 static void place_elementwise(Grouping *g, GraphNode *node)
 {
   Group *best = NULL;
+  const char *refused = NULL;
   for (unsigned i = 0; i < node->n_inputs && !g->fuser.none; i++) {
     const char *why;
     Group *group = candidate(g, node, i, &why);
     if (!group) continue;
     /* An anchored group, and of those the last one. */
     bool better = !best || (group->anchor && (!best->anchor || group->anchor->index > best->anchor->index));
-    if (better && fits(g, group, node)) best = group;
+    if (better && fits(g, group, node, &refused)) best = group;
   }
   if (!best) {
     new_group(g, FUSED_ELEMENTWISE, node);
-    if (!g->fuser.none) note_inputs(g, node, NULL);
+    if (!g->fuser.none) note_inputs(g, node, NULL, refused);
     return;
   }
   for (unsigned i = 0; i < node->n_inputs; i++) {
@@ -519,7 +523,7 @@ static void place_elementwise(Grouping *g, GraphNode *node)
   g->fuser.group_of[node->index] = best;
   best->work += step_operations_of(node);
   settle_levels(g, best);
-  note_inputs(g, node, best);
+  note_inputs(g, node, best, NULL);
   converge(g, best);
 }
 
@@ -552,13 +556,12 @@ static void place_anchor(Grouping *g, GraphNode *node)
   Group trial = *group;
   trial.nodes = g_ptr_array_copy(before->nodes, NULL, NULL);
   g_ptr_array_add(trial.nodes, node);
-  bool ok = fuser_assemble(&g->fuser, &trial, NULL, NULL) != NULL;
+  ProgramVerdict verdict = fuser_judge(&g->fuser, &trial, NULL, false);
   g_ptr_array_unref(trial.nodes);
-  if (ok)
+  if (verdict.taken)
     absorb(g, group, before);
   else
-    fuser_note(&g->fuser, "%s reads `%s` from memory: rows are not evenly spaced", node->op->name,
-               source->name);
+    fuser_note(&g->fuser, "%s reads `%s` from memory: %s", node->op->name, source->name, verdict.why);
 }
 
 static void place_nodes(Grouping *g)

@@ -5,6 +5,7 @@
  * Everything lives in the fusion's arena. Immutable after fusion_build(). */
 #pragma once
 #include "generator/program/fused.h"
+#include "generator/program/judge.h"
 
 typedef struct Fusion {
   Arena *arena;
@@ -18,28 +19,11 @@ typedef struct Fusion {
   unsigned n_notes;
 } Fusion;
 
-typedef struct FusedCopies {
-  bool a, b;      /* of a product's operands: a copy has yet to be made */
-  unsigned bytes; /* what rows and addresses of the operands are multiples of, at most 16 */
-} FusedCopies;
-
 typedef struct FusionOptions {
   bool none;          /* one kernel a node: for tests and bisection */
   unsigned max_steps; /* elementwise steps a kernel; 0: 64 */
-  /* Whether two products of one A, as one fused operator, are better than two kernels. NULL: always. `why`:
-   * for a note, allocated in `arena`; may be left. */
-  bool (*accept_dual)(const FusedOperator *fused, Arena *arena, const char **why, void *data);
-  /* Whether a product, alone, of copies of operands in rows of whole 16 bytes is better, copying included,
-   * than of the operands themselves, whose rows allow accesses of copies->bytes only. NULL: never. */
-  bool (*accept_copies)(const FusedOperator *product, const FusedCopies *copies, Arena *arena,
-                        const char **why, void *data);
-  /* Whether some kernel reads a product's operands as they lie: bit 0 of `across`: A is not contiguous along
-   * k, bit 1: B. NULL: all but floats of 8 bits. */
-  bool (*reads_across)(NumberType a, NumberType b, NumberType result, unsigned across, void *data);
-  /* Whether all kernels for products of these types have them in fragments whose rows come in blocks of
-   * REDUCED_ROWS, each one warp's. NULL: of no types. */
-  bool (*has_row_blocks)(NumberType a, NumberType b, void *data);
-  void *data;
+  ProgramJudge judge; /* NULL: program_judge_families */
+  void *data;         /* the judge's */
 } FusionOptions;
 
 /* Does a product leave an output reduced by parts? */

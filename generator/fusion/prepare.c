@@ -2,7 +2,6 @@
  * operands that an anchor cannot read where they lie (a matrix with no unit stride, rows that are not evenly
  * spaced). */
 #include "generator/fusion/private.h"
-#include "generator/program/space.h"
 #include <string.h>
 
 /* ---- what exists ---- */
@@ -58,62 +57,6 @@ static bool check_node(const GraphNode *node, GError **error)
 
 /* ---- copies ---- */
 
-GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
-                             const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple)
-{
-  Arena *arena = fuser->arena;
-  GraphTensor *copy = arena_new_object(arena, GraphTensor);
-  /* what is stored as tf32 is rounded to it; rows are computed in f32 */
-  bool widens = source->type == NUMBER_TF32 && reader->op->class_ == OPERATOR_ROW;
-  *copy = (GraphTensor){.name = arena_printf(arena, "%s.copy%u", source->name, fuser->tensors->len),
-                        .kind = TENSOR_COMPUTED,
-                        .index = fuser->tensors->len,
-                        .type = widens ? NUMBER_F32 : source->type,
-                        .rank = rank,
-                        .align = number_bytes(source->type),
-                        .mark = reader->mark};
-  memcpy(copy->shape, shape, rank * sizeof *shape);
-  const Symbolic *stride = rank ? shape[inner] : NULL, *step = symbolic_constant(arena, multiple);
-  if (multiple > 1) {
-    stride = symbolic_mul(arena, step, symbolic_ceil_div(arena, stride, step));
-    copy->align = multiple * number_bytes(source->type);
-  }
-  if (rank) copy->strides[inner] = symbolic_constant(arena, 1);
-  for (unsigned i = rank; i-- > 0;) {
-    if (i == inner) continue;
-    copy->strides[i] = stride;
-    stride = symbolic_mul(arena, stride, shape[i]);
-  }
-  return copy;
-}
-
-void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
-                       const char *why)
-{
-  Arena *arena = fuser->arena;
-  g_ptr_array_add(fuser->tensors, copy);
-  GraphNode *node = arena_new_object(arena, GraphNode);
-  *node = (GraphNode){
-      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = reader->mark};
-  node->inputs = arena_new_array(arena, GraphTensor *, 1);
-  node->outputs = arena_new_array(arena, GraphTensor *, 1);
-  node->inputs[0] = source;
-  node->outputs[0] = copy;
-  copy->producer = node;
-  node->index = fuser->nodes->len;
-  g_ptr_array_add(fuser->nodes, node);
-  fuser_note(fuser, "`%s` is copied for %s: %s", source->name, reader->op->name, why);
-}
-
-/* `inner`: the dimension whose elements lie side by side in the copy. */
-static GraphTensor *insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source,
-                                const Symbolic *const *shape, unsigned rank, unsigned inner, const char *why)
-{
-  GraphTensor *copy = fuser_make_copy(fuser, reader, source, shape, rank, inner, 1);
-  fuser_insert_copy(fuser, reader, source, copy, why);
-  return copy;
-}
-
 /* One of the last two strides is 1 and no other is 0; an extent of 1 has whatever stride is needed. */
 static bool has_unit_stride(const GraphTensor *tensor)
 {
@@ -125,93 +68,6 @@ static bool has_unit_stride(const GraphTensor *tensor)
     unit = unit || single || symbolic_equals(tensor->strides[i], 1);
   }
   return unit;
-}
-
-bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
-{
-  const GraphTensor *input = node->inputs[0];
-  const Symbolic *strides[GRAPH_MAX_RANK];
-  space_broadcast(fuser->arena, tensor, input->shape, input->rank, strides);
-  for (unsigned part = 0; part < 2; part++) {
-    Space space;
-    const Symbolic *dims[GRAPH_MAX_RANK];
-    unsigned n = 0;
-    space_init(fuser->arena, &space, input->rank, input->shape, 1);
-    for (unsigned i = 0; i < input->rank; i++)
-      if ((node->axes >> i & 1) == part) {
-        dims[n] = input->shape[i];
-        space.strides[n++][0] = strides[i];
-      }
-    memcpy(space.dims, dims, n * sizeof *dims);
-    space.rank = n;
-    if (space_merge(fuser->arena, &space, 0, n) > 1) return false;
-  }
-  return true;
-}
-
-/* A scale or bias has dims among the rows. */
-static bool reaches_rows(const GraphTensor *tensor, const GraphNode *node)
-{
-  unsigned lead = node->inputs[0]->rank - tensor->rank;
-  for (unsigned i = 0; i < tensor->rank; i++)
-    if (!(node->axes >> (lead + i) & 1) && !symbolic_equals(tensor->shape[i], 1)) return true;
-  return false;
-}
-
-/* Memory in which the axes' elements lie side by side, row after row. */
-static void lay_out_rows(Arena *arena, GraphTensor *tensor, uint32_t axes)
-{
-  const Symbolic *stride = symbolic_constant(arena, 1);
-  for (unsigned part = 2; part-- > 0;) /* first the axes, then all others */
-    for (unsigned i = tensor->rank; i-- > 0;) {
-      if ((axes >> i & 1) != part) continue;
-      tensor->strides[i] = stride;
-      stride = symbolic_mul(arena, stride, tensor->shape[i]);
-    }
-}
-
-static void copy_row_operands(Fuser *fuser, GraphNode *node)
-{
-  GraphTensor *input = node->inputs[0];
-  bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
-  if (!fuser_walks_rows(fuser, input, node)) {
-    GraphTensor *copy = fuser_make_copy(fuser, node, input, input->shape, input->rank, input->rank - 1, 1);
-    lay_out_rows(fuser->arena, copy, node->axes);
-    fuser_insert_copy(fuser, node, input, copy, "its rows are not evenly spaced");
-    node->inputs[0] = copy;
-  }
-  for (unsigned i = 1; norm && i < node->n_inputs; i++) {
-    GraphTensor *tensor = node->inputs[i];
-    if (!tensor || fuser_walks_rows(fuser, tensor, node)) continue;
-    /* A scale becomes one row, unless it varies along the rows as well. */
-    unsigned columns = (unsigned)__builtin_popcount(node->axes);
-    unsigned rank = !reaches_rows(tensor, node) ? columns : input->rank;
-    node->inputs[i] = insert_copy(fuser, node, tensor, input->shape + (input->rank - rank), rank, rank - 1,
-                                  "its rows are not evenly spaced");
-  }
-}
-
-/* A result as large as its operand whose rows are not evenly spaced, because the axes are not the last: it is
- * made where they are, and a copy brings it to its place. Returns that, or NULL. */
-static GraphNode *move_row_result(Fuser *fuser, GraphNode *node)
-{
-  GraphTensor *result = node->outputs[0];
-  Arena *arena = fuser->arena;
-  if (node->op->shape_rule == SHAPE_RULE_REDUCE || fuser_walks_rows(fuser, result, node)) return NULL;
-  GraphTensor *rows = fuser_make_copy(fuser, node, result, result->shape, result->rank, result->rank - 1, 1);
-  lay_out_rows(arena, rows, node->axes);
-  rows->producer = node;
-  g_ptr_array_add(fuser->tensors, rows);
-  node->outputs = arena_memdup(arena, node->outputs, node->n_outputs * sizeof(GraphTensor *));
-  node->outputs[0] = rows;
-  GraphNode *copy = arena_new_object(arena, GraphNode);
-  *copy = (GraphNode){
-      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = node->mark};
-  copy->inputs = arena_memdup(arena, &rows, sizeof(GraphTensor *));
-  copy->outputs = arena_memdup(arena, &result, sizeof(GraphTensor *));
-  fuser_note(fuser, "`%s` of %s is copied to its place: its rows are not evenly spaced", result->name,
-             node->op->name);
-  return copy;
 }
 
 /* The operand's dimension along k. */
@@ -232,15 +88,14 @@ static bool lies_along_k(const GraphNode *node, unsigned operand)
   return symbolic_equals(tensor->strides[k], 1) || symbolic_equals(tensor->shape[k], 1);
 }
 
-/* Does some kernel read the operands as they lie? */
-static bool is_readable(const Fuser *fuser, const GraphNode *node)
+/* Does some kernel read the operands as they lie? All do along k. *why: if not. */
+static bool is_readable(Fuser *fuser, GraphNode *node, const char **why)
 {
-  const FusionOptions *options = fuser->options;
-  NumberType a = node->inputs[0]->type, b = node->inputs[1]->type;
-  unsigned across = (lies_along_k(node, 0) ? 0 : 1) | (lies_along_k(node, 1) ? 0 : 2);
-  if (!across) return true;
-  if (!options || !options->reads_across) return !number_is_small_float(a);
-  return options->reads_across(a, b, node->outputs[0]->type, across, options->data);
+  if (lies_along_k(node, 0) && lies_along_k(node, 1)) return true;
+  const Program *program = fuser_program(fuser, node, node->outputs[0]);
+  ProgramVerdict verdict = fuser_judge_all(fuser, &program, 1, false);
+  *why = verdict.why;
+  return verdict.taken;
 }
 
 /* With k innermost, in rows of whole 16 bytes. */
@@ -258,8 +113,9 @@ static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
   for (unsigned i = 0; i < 2; i++)
     if (!has_unit_stride(node->inputs[i])) copy_along_k(fuser, node, i, "no stride of its matrices is 1");
   /* A is the one that may stay: its rows are what a product takes through registers */
-  for (unsigned i = 2; i-- > 0 && !is_readable(fuser, node);)
-    if (!lies_along_k(node, i)) copy_along_k(fuser, node, i, "its elements do not lie side by side along k");
+  const char *why = NULL;
+  for (unsigned i = 2; i-- > 0 && !is_readable(fuser, node, &why);)
+    if (!lies_along_k(node, i)) copy_along_k(fuser, node, i, why);
 }
 
 /* ---- the nodes ---- */
@@ -344,8 +200,8 @@ bool fuser_prepare(Fuser *fuser, GError **error)
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i], *after = NULL;
     if (node->op->class_ == OPERATOR_ROW) {
-      copy_row_operands(fuser, node);
-      after = move_row_result(fuser, node);
+      fuser_copy_rows(fuser, node);
+      after = fuser_move_rows(fuser, node);
     }
     if (node->op->class_ == OPERATOR_GEMM) {
       copy_matrix_operands(fuser, node);

@@ -34,21 +34,32 @@ typedef struct {
 
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 
-/* fusion_prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
- * place. Refuses what no kernel exists for. */
-bool fuser_prepare(Fuser *fuser, GError **error);
-
-/* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do
- * the others. */
-bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
+/* ---- copies: copy.c ---- */
 
 /* A tensor for a copy of `source`, whose elements lie side by side along dimension `inner`, in rows of a
  * multiple of so many elements, at addresses of as many; not inserted yet. */
 GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
                              const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple);
+/* A node that copies for another one; not inserted. */
+GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to);
 /* The node that copies, in front of its reader, which is not in fuser->nodes yet. */
 void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
                        const char *why);
+
+/* prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
+ * place. Refuses what no kernel exists for. */
+bool fuser_prepare(Fuser *fuser, GError **error);
+
+/* ---- rows of row operators: rows.c ---- */
+
+/* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do
+ * the others. */
+bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
+/* Operands whose rows are not evenly spaced are copied. */
+void fuser_copy_rows(Fuser *fuser, GraphNode *node);
+/* A result as large as its operand whose rows are not evenly spaced, because the axes are not the last: it is
+ * made where they are, and a copy brings it to its place. Returns that, or NULL. */
+GraphNode *fuser_move_rows(Fuser *fuser, GraphNode *node);
 
 /* ---- views: fusion_view.c ---- */
 
@@ -74,7 +85,7 @@ bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split);
 bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place);
 
 /* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
- * copied to rows that do where options->accept_copies says that it pays; intermediates get such rows
+ * copied to rows that do where the judge's prices say that it pays; intermediates get such rows
  * themselves. `live`: all nodes, in order. */
 void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node);
 
@@ -103,7 +114,19 @@ void fuser_pair_products(Fuser *fuser);
  * nodes; groups are complete. */
 void fuser_reduce_products(Fuser *fuser);
 
-/* ---- fused operators: fusion_assemble.c ---- */
+/* ---- programs and their judge: judge.c ---- */
+
+/* The program of a node alone; `result` leaves it even if nobody is known to read it yet. */
+const Program *fuser_program(Fuser *fuser, GraphNode *node, const GraphTensor *result);
+/* The judge's verdict on programs that would run one behind the other, and on the program of a group, of which
+ * `result` (may be NULL) leaves in any case. */
+ProgramVerdict fuser_judge_all(const Fuser *fuser, const Program *const *programs, unsigned n, bool priced);
+ProgramVerdict fuser_judge(Fuser *fuser, const Group *group, const GraphTensor *result, bool priced);
+
+/* ---- fused operators: assemble.c ---- */
+
+/* The program of a group, called `name` (may be NULL), of which `result` (may be NULL) leaves in any case. */
+Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor *result, const char *name);
 
 /* The fused operator of a group, its program called `name` (may be NULL). NULL and *error if no family takes the
  * program: then it may not be grouped so. */

@@ -80,25 +80,13 @@ static bool is_wanted(const GraphNode *anchor)
   return kind && source->rank >= 2 && (anchor->axes == all || last || is_by_rows(anchor));
 }
 
-/* The kernel of a product holds whole parts; the narrowest tile of a dual product has room for them only
- * where elements are of 16 bits. */
+/* Rows and columns of a product with room for one more step. */
 static bool fits_product(const Reduction *reduction)
 {
   const Group *product = reduction->product;
   const GraphNode *anchor = product->anchor;
   if (product->nodes->len + reduction->before->len + 1 >= reduction->fuser->max_steps) return false;
   if (anchor->inputs[0]->rank < 2 || anchor->inputs[1]->rank < 2) return false;
-  /* floats of 8 bits have no other kernel than one that exchanges the operands, rows and columns */
-  const GraphTensor *b = anchor->inputs[1];
-  bool turned = anchor->op->id == ONNX_Gemm && graph_attribute(anchor, "transB")->integer;
-  if (number_is_small_float(b->type) && !symbolic_equals(b->strides[b->rank - (turned ? 1 : 2)], 1))
-    return false;
-  if (product->second && number_bytes(anchor->inputs[1]->type) != 2) return false;
-  const FusionOptions *options = reduction->fuser->options;
-  if (is_by_rows(reduction->anchor) &&
-      (product->second || !options || !options->has_row_blocks ||
-       !options->has_row_blocks(anchor->inputs[0]->type, b->type, options->data)))
-    return false;
   return graph_same_shape(anchor->outputs[0], reduction->anchor->inputs[0]);
 }
 
@@ -136,15 +124,15 @@ static GraphTensor *parts_tensor(Fuser *fuser, const GraphNode *anchor, unsigned
     tensor->strides[i] = stride;
     stride = symbolic_mul(arena, stride, tensor->shape[i]);
   }
-  g_ptr_array_add(fuser->tensors, tensor);
   return tensor;
 }
 
-/* A reduction like the anchor's, along dimension `dim`, in `group`. */
-static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, unsigned dim, GraphTensor *input,
-                     GraphTensor *output)
+/* A reduction like the anchor's, along dimension `dim`; a mean's sum. It joins no group yet. */
+static GraphNode *make_node(Fuser *fuser, const GraphNode *anchor, unsigned dim, GraphTensor *input,
+                            GraphTensor *output)
 {
   GraphNode *node = arena_memdup(fuser->arena, anchor, sizeof *anchor);
+  if (anchor->op->id == ONNX_ReduceMean) node->op = operator_of(ONNX_ReduceSum);
   node->name = "";
   node->inputs = arena_new_array(fuser->arena, GraphTensor *, 1);
   node->outputs = arena_new_array(fuser->arena, GraphTensor *, 1);
@@ -154,6 +142,12 @@ static void add_node(Fuser *fuser, Group *group, const GraphNode *anchor, unsign
   node->axes = 1u << dim;
   node->index = fuser->nodes->len;
   output->producer = node;
+  return node;
+}
+
+static void add_node(Fuser *fuser, Group *group, GraphNode *node)
+{
+  g_ptr_array_add(fuser->tensors, node->outputs[0]);
   g_ptr_array_add(fuser->nodes, node);
   Group **longer = arena_new_array(fuser->arena, Group *, fuser->nodes->len);
   memcpy(longer, fuser->group_of, (fuser->nodes->len - 1) * sizeof *longer);
@@ -179,6 +173,36 @@ static bool are_few(const GraphTensor *parts)
   return all <= FEW_PARTS;
 }
 
+/* The product's nodes, what stands in front of the reduction, and the reduction of parts, as the product's kernel
+ * would compute them. */
+static bool takes_parts(const Reduction *reduction, GraphNode *parts)
+{
+  Fuser *fuser = reduction->fuser;
+  Group trial = *reduction->product;
+  trial.nodes = g_ptr_array_copy(reduction->product->nodes, NULL, NULL);
+  g_ptr_array_extend(trial.nodes, reduction->before, NULL, NULL);
+  g_ptr_array_sort(trial.nodes, by_index);
+  g_ptr_array_add(trial.nodes, parts);
+  ProgramVerdict verdict = fuser_judge(fuser, &trial, parts->outputs[0], false);
+  g_ptr_array_unref(trial.nodes);
+  if (!verdict.taken)
+    fuser_note(fuser, "%s of `%s` has a kernel of its own: %s", reduction->anchor->op->name,
+               reduction->anchor->inputs[0]->name, verdict.why);
+  return verdict.taken;
+}
+
+/* Over all axes a second row kernel follows where the parts are many. */
+static void add_rows(Fuser *fuser, GraphNode *anchor, unsigned last)
+{
+  GraphTensor *parts = anchor->inputs[0];
+  GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(fuser->arena, 1));
+  Group *group = arena_new_object(fuser->arena, Group);
+  *group = (Group){.kind = FUSED_ROW, .nodes = g_ptr_array_new()};
+  g_ptr_array_add(fuser->groups, group);
+  add_node(fuser, group, make_node(fuser, anchor, last, parts, rows));
+  anchor->inputs[0] = rows;
+}
+
 static void divide_reduction(Reduction *reduction)
 {
   Fuser *fuser = reduction->fuser;
@@ -186,33 +210,29 @@ static void divide_reduction(Reduction *reduction)
   GraphNode *anchor = reduction->anchor;
   GraphTensor *source = anchor->inputs[0];
   const char *name = anchor->op->name;
-  if (anchor->op->id == ONNX_ReduceMean) {
-    reduction->row->mean_of = reduced_count(anchor);
-    anchor->op = operator_of(ONNX_ReduceSum);
-  }
   bool by_rows = is_by_rows(anchor);
   unsigned last = source->rank - 1, dim = by_rows ? 0 : last,
            width = by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
   const Symbolic *count = symbolic_ceil_div(arena, source->shape[dim], symbolic_constant(arena, width));
   GraphTensor *parts = parts_tensor(fuser, anchor, dim, count);
-  for (unsigned i = 0; i < reduction->before->len; i++) {
-    GraphNode *node = reduction->before->pdata[i];
-    g_ptr_array_remove(reduction->row->nodes, node);
-    g_ptr_array_add(reduction->product->nodes, node);
-    fuser->group_of[node->index] = reduction->product;
+  GraphNode *node = make_node(fuser, anchor, dim, source, parts);
+  if (!takes_parts(reduction, node)) return;
+  if (anchor->op->id == ONNX_ReduceMean) {
+    reduction->row->mean_of = reduced_count(anchor);
+    anchor->op = operator_of(ONNX_ReduceSum);
   }
-  add_node(fuser, reduction->product, anchor, dim, source, parts);
+  for (unsigned i = 0; i < reduction->before->len; i++) {
+    GraphNode *before = reduction->before->pdata[i];
+    g_ptr_array_remove(reduction->row->nodes, before);
+    g_ptr_array_add(reduction->product->nodes, before);
+    fuser->group_of[before->index] = reduction->product;
+  }
+  add_node(fuser, reduction->product, node);
   g_ptr_array_sort(reduction->product->nodes, by_index);
   anchor->inputs[0] = parts;
   fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %u %s, a row kernel the rest", name,
              source->name, width, by_rows ? "rows" : "columns");
-  if (by_rows || !(anchor->axes & 1u) || are_few(parts)) return;
-  GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(arena, 1));
-  Group *group = arena_new_object(arena, Group);
-  *group = (Group){.kind = FUSED_ROW, .nodes = g_ptr_array_new()};
-  g_ptr_array_add(fuser->groups, group);
-  add_node(fuser, group, anchor, last, parts, rows);
-  anchor->inputs[0] = rows;
+  if (!by_rows && (anchor->axes & 1u) && !are_few(parts)) add_rows(fuser, anchor, last);
 }
 
 void fuser_reduce_products(Fuser *fuser)

@@ -91,21 +91,11 @@ static void replace_input(const GPtrArray *live, const GraphTensor *old, GraphTe
   }
 }
 
-static GraphNode *copy_of(Arena *arena, const GraphNode *node, GraphTensor *from, GraphTensor *to)
-{
-  GraphNode *copy = arena_new_object(arena, GraphNode);
-  *copy = (GraphNode){
-      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = node->mark};
-  copy->inputs = arena_memdup(arena, &from, sizeof from);
-  copy->outputs = arena_memdup(arena, &to, sizeof to);
-  return copy;
-}
-
 /* The graph gives the output in memory of its own. */
 static GraphNode *copy_out(Fuser *fuser, const GraphNode *node, GraphTensor *view, GraphTensor *output)
 {
   fuser_note(fuser, "`%s` of %s is copied: the graph gives it", output->name, node->op->name);
-  return copy_of(fuser->arena, node, view, output);
+  return fuser_copy_node(fuser, node, view, output);
 }
 
 /* ---- Concat ---- */
@@ -129,7 +119,7 @@ static void write_parts(Fuser *fuser, const GPtrArray *live, const GraphNode *no
     g_ptr_array_add(fuser->tensors, part);
     parts[whole->n_parts++] = part;
     first = symbolic_add(arena, first, extent);
-    GraphNode *copy = copy_of(arena, node, input, part);
+    GraphNode *copy = fuser_copy_node(fuser, node, input, part);
     part->producer = copy;
     g_ptr_array_add(copies, copy);
   }
@@ -157,7 +147,7 @@ static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *n
     if (!output) continue;
     if (back) {
       fuser_note(fuser, "`%s` of %s is copied: it goes backwards", output->name, node->op->name);
-      g_ptr_array_add(copies, copy_of(fuser->arena, node, view, output));
+      g_ptr_array_add(copies, fuser_copy_node(fuser, node, view, output));
       continue;
     }
     if (output->n_consumers)

@@ -13,6 +13,7 @@ typedef struct Binding {
   unsigned (*anchor_outputs)[2];
   unsigned *places; /* in fused->inputs or ->steps */
   const char *why;  /* what does not fit */
+  bool near;        /* the program computes what the family does, whether it fits or not */
 } Binding;
 
 /* false: an index is not a plain sum of axes, or an axis ends elsewhere than at its extent. */

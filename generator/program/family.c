@@ -1,8 +1,9 @@
 #include "generator/program/family.h"
+#include "generator/program/judge.h"
 #include <string.h>
 
 #define FAMILY(kind, name, ...)                                                                              \
-  bool match_##name(const Program *program, FusedOperator *fused, const char **why);
+  FamilyMatch match_##name(const Program *program, FusedOperator *fused, const char **why);
 #include "generator/program/families.def"
 #undef FAMILY
 
@@ -25,20 +26,52 @@ bool family_has_template(const Family *family, const char *name)
   return false;
 }
 
-FusedOperator *family_match(const Program *program, GError **error)
+/* `reasons`: of all families that do not take it; *nearest: of the last that nearly does, or NULL. */
+static FusedOperator *match_families(const Program *program, GString *reasons, const char **nearest)
 {
-  g_autoptr(GString) reasons = g_string_new(NULL);
+  *nearest = NULL;
   for (FusedKind kind = 0; kind < FUSED_KIND_COUNT; kind++) {
     FusedOperator *fused = arena_new_object(program->arena, FusedOperator);
     const char *why = NULL;
     fused->program = program;
     fused->kind = kind;
-    if (families[kind].match(program, fused, &why)) return fused;
+    FamilyMatch match = families[kind].match(program, fused, &why);
+    if (match == MATCH_TAKEN) return fused;
+    if (match == MATCH_NEARLY) *nearest = why;
     g_string_append_printf(reasons, "%s%s: %s", reasons->len ? "; " : "", families[kind].name, why);
   }
+  return NULL;
+}
+
+FusedOperator *family_match(const Program *program, GError **error)
+{
+  g_autoptr(GString) reasons = g_string_new(NULL);
+  const char *nearest;
+  FusedOperator *fused = match_families(program, reasons, &nearest);
+  if (fused) return fused;
   const ProgramNode *place;
   const char *what = program_describe(program, &place);
   error_set(error, ERROR_UNSUPPORTED, place ? &place->mark : NULL, "no-family", reasons->str,
             "no family matches %s", what);
   return NULL;
+}
+
+FusedOperator *family_take(const Program *program, const char **why)
+{
+  g_autoptr(GString) reasons = g_string_new(NULL);
+  FusedOperator *fused = match_families(program, reasons, why);
+  if (!fused && !*why) *why = arena_strdup(program->arena, reasons->str);
+  return fused;
+}
+
+ProgramVerdict program_judge_families(const Program *const *programs, unsigned n, bool priced, void *data)
+{
+  ProgramVerdict verdict = {.taken = true};
+  for (unsigned i = 0; i < n && verdict.taken; i++) {
+    const FusedOperator *fused = family_take(programs[i], &verdict.why);
+    verdict.taken = fused != NULL;
+    verdict.name = fused ? family_of(fused->kind)->name : NULL;
+  }
+  if (verdict.taken) verdict.why = NULL;
+  return verdict;
 }

@@ -26,6 +26,7 @@ static bool bind(Binding *binding)
     binding->why = "there is a reduction";
     return false;
   }
+  binding->near = true;
   if (!bind_count(program, NODE_WRITE, &first)) {
     binding->why = "nothing is written";
     return false;
@@ -45,11 +46,11 @@ static bool bind(Binding *binding)
   return true;
 }
 
-bool match_elementwise(const Program *program, FusedOperator *fused, const char **why)
+FamilyMatch match_elementwise(const Program *program, FusedOperator *fused, const char **why)
 {
   Binding binding;
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);
-  return ok;
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
 }

@@ -89,6 +89,7 @@ static bool find_products(Product *at)
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_REDUCE) continue;
+    binding->near |= node->reduction == REDUCTION_DOT;
     binding->why = found ? refuse_second(program, at->dot, node) : refuse_contraction(program, node);
     if (binding->why) return false;
     if (!found) at->dot = node;
@@ -231,11 +232,11 @@ static bool bind(Binding *binding)
   return true;
 }
 
-bool match_gemm(const Program *program, FusedOperator *fused, const char **why)
+FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)
 {
   Binding binding;
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);
-  return ok;
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
 }

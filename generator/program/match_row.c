@@ -186,6 +186,7 @@ static bool bind(Binding *binding)
     return false;
   }
   Row row = {.binding = binding, .program = program, .reduce = &program->nodes[at]};
+  binding->near = row.reduce->reduction != REDUCTION_DOT;
   row.first = row.second = result_of(&row, at);
   row.second.result = 1;
   binding->inside[at] = true;
@@ -206,11 +207,11 @@ static bool bind(Binding *binding)
          settle(binding, row.reduce->axes);
 }
 
-bool match_row(const Program *program, FusedOperator *fused, const char **why)
+FamilyMatch match_row(const Program *program, FusedOperator *fused, const char **why)
 {
   Binding binding;
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);
-  return ok;
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
 }

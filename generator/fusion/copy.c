@@ -1,0 +1,54 @@
+/* Copies of tensors, which nodes of operator Identity make: below all that inserts some. */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
+                             const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple)
+{
+  Arena *arena = fuser->arena;
+  GraphTensor *copy = arena_new_object(arena, GraphTensor);
+  /* what is stored as tf32 is rounded to it; rows are computed in f32 */
+  bool widens = source->type == NUMBER_TF32 && reader->op->class_ == OPERATOR_ROW;
+  *copy = (GraphTensor){.name = arena_printf(arena, "%s.copy%u", source->name, fuser->tensors->len),
+                        .kind = TENSOR_COMPUTED,
+                        .index = fuser->tensors->len,
+                        .type = widens ? NUMBER_F32 : source->type,
+                        .rank = rank,
+                        .align = number_bytes(source->type),
+                        .mark = reader->mark};
+  memcpy(copy->shape, shape, rank * sizeof *shape);
+  const Symbolic *stride = rank ? shape[inner] : NULL, *step = symbolic_constant(arena, multiple);
+  if (multiple > 1) {
+    stride = symbolic_mul(arena, step, symbolic_ceil_div(arena, stride, step));
+    copy->align = multiple * number_bytes(source->type);
+  }
+  if (rank) copy->strides[inner] = symbolic_constant(arena, 1);
+  for (unsigned i = rank; i-- > 0;) {
+    if (i == inner) continue;
+    copy->strides[i] = stride;
+    stride = symbolic_mul(arena, stride, shape[i]);
+  }
+  return copy;
+}
+
+GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to)
+{
+  Arena *arena = fuser->arena;
+  GraphNode *copy = arena_new_object(arena, GraphNode);
+  *copy = (GraphNode){
+      .op = operator_of(ONNX_Identity), .name = "", .n_inputs = 1, .n_outputs = 1, .mark = for_->mark};
+  copy->inputs = arena_memdup(arena, &from, sizeof from);
+  copy->outputs = arena_memdup(arena, &to, sizeof to);
+  return copy;
+}
+
+void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
+                       const char *why)
+{
+  g_ptr_array_add(fuser->tensors, copy);
+  GraphNode *node = fuser_copy_node(fuser, reader, source, copy);
+  copy->producer = node;
+  node->index = fuser->nodes->len;
+  g_ptr_array_add(fuser->nodes, node);
+  fuser_note(fuser, "`%s` is copied for %s: %s", source->name, reader->op->name, why);
+}

@@ -185,6 +185,18 @@ void error_add(GError **error, ErrorCode code, Severity severity, const Mark *ma
   va_end(arguments);
 }
 
+void error_place(GError *error, const Mark *mark)
+{
+  const GPtrArray *diagnostics = error_diagnostics(error);
+  for (guint i = 0; diagnostics && i < diagnostics->len; i++) {
+    Diagnostic *diagnostic = diagnostics->pdata[i];
+    if (diagnostic->source) continue;
+    diagnostic->source = source_ref(mark->source);
+    diagnostic->line = mark->line;
+    diagnostic->column = mark->column;
+  }
+}
+
 const GPtrArray *error_diagnostics(const GError *error)
 {
   return error && error->domain == ADLGEN_ERROR ? adlgen_error_get_private(error)->diagnostics : NULL;

@@ -60,6 +60,8 @@ void error_set(GError **error, ErrorCode code, const Mark *mark, const char *cod
 /* Adds one more diagnostic to *error, creating it if empty: for callees that report every fault at once. */
 void error_add(GError **error, ErrorCode code, Severity severity, const Mark *mark, const char *code_id,
                const char *hint, const char *format, ...) G_GNUC_PRINTF(7, 8);
+/* Gives the diagnostics that have no place this one: for readers of files that hand a value on to what knows no file. */
+void error_place(GError *error, const Mark *mark);
 /* Diagnostics of an error, oldest first; an error of a foreign domain gives none. Owned by the error. */
 const GPtrArray *error_diagnostics(const GError *error);
 /* "file:line:col: error: message", source line, caret, "hint: ..." for each; colour if asked for. */

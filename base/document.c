@@ -240,22 +240,31 @@ bool document_is_foreign(Source *source, ErrorCode code, GError **error)
   return true;
 }
 
-Document *document_parse(Source *source, GError **error)
+/* A text, and of a size that one reads. */
+static bool check_text(Source *source, GError **error)
 {
   Mark start = {source, 1, 1};
-  if (document_is_foreign(source, ERROR_INPUT, error)) return NULL;
+  if (document_is_foreign(source, ERROR_INPUT, error)) return false;
   if (source->length > MAX_DOCUMENT_BYTES) {
     error_add(error, ERROR_INPUT, SEVERITY_ERROR, &start, "too-large", NULL, "larger than %zu MiB",
               MAX_DOCUMENT_BYTES >> 20);
-    return NULL;
+    return false;
   }
   const char *nul = memchr(source->text, 0, source->length);
-  if (nul) {
-    Mark mark = mark_of(source, (size_t)(nul - source->text));
-    error_add(error, ERROR_INPUT, SEVERITY_ERROR, &mark, "syntax", NULL,
-              "a NUL byte: this is not a text file");
-    return NULL;
-  }
+  if (!nul) return true;
+  Mark mark = mark_of(source, (size_t)(nul - source->text));
+  error_add(error, ERROR_INPUT, SEVERITY_ERROR, &mark, "syntax", NULL, "a NUL byte: this is not a text file");
+  return false;
+}
+
+Document *document_parse_json(Source *source, GError **error)
+{
+  return check_text(source, error) ? document_read_json(source, error) : NULL;
+}
+
+Document *document_parse(Source *source, GError **error)
+{
+  if (!check_text(source, error)) return NULL;
   return document_is_json(source) ? document_read_json(source, error) : document_read_yaml(source, error);
 }
 

@@ -31,6 +31,8 @@ typedef struct Document Document;
  * one (0: the format's). document_parse() asks too. */
 bool document_is_foreign(Source *source, ErrorCode code, GError **error);
 Document *document_parse(Source *source, GError **error); /* takes its own reference on source */
+/* The same of JSON, however the source is called. */
+Document *document_parse_json(Source *source, GError **error);
 Node *document_root(const Document *document);
 void document_free(Document *document);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Document, document_free)

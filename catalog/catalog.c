@@ -1,117 +1,20 @@
 #include "catalog/catalog.h"
+#include "base/document.h"
+#include "catalog/matrix.h"
+#include "generator/choose/choose.h"
 #include <string.h>
 
 #define CATALOG_VERSION 1
 #define MAX_VARIANTS    32 /* kernels of one graph that an entry can choose from */
+#define MAX_GPUS        64
+#define CODE            "catalog"
+#define HINT            "docs/catalog.md describes catalog.json"
 
-static void fault(GError **error, const char *path, const char *where, const char *what)
+static bool refuse(const Node *node, const char *what, GError **error)
 {
-  error_set(error, ERROR_INPUT, NULL, "catalog", NULL, "%s: %s%s%s", path, where ? where : "",
-            where ? ": " : "", what);
+  error_set(error, ERROR_INPUT, &node->mark, CODE, HINT, "%s", what);
+  return false;
 }
-
-/* ---- the matrix ---- */
-
-/* The variables of one combination: name -> value. */
-typedef json_t Binding;
-
-/* Value of "var" or "var.field"; an object without a field stands for its "name". NULL if there is none. */
-static json_t *lookup(const Binding *binding, const char *path)
-{
-  g_auto(GStrv) parts = g_strsplit(path, ".", 2);
-  json_t *value = json_object_get(binding, parts[0]);
-  if (!json_is_object(value)) return parts[1] ? NULL : value;
-  return json_object_get(value, parts[1] ? parts[1] : "name");
-}
-
-static void append_value(GString *text, const json_t *value)
-{
-  if (json_is_string(value))
-    g_string_append(text, json_string_value(value));
-  else
-    g_string_append_printf(text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-}
-
-/* Replaces each {variable} in a string; one that is not known stays as it is. */
-static char *expand_text(const Binding *binding, const char *text)
-{
-  GString *out = g_string_new(NULL);
-  while (*text) {
-    const char *end = *text == '{' ? strchr(text, '}') : NULL;
-    g_autofree char *path = end ? g_strndup(text + 1, (gsize)(end - text - 1)) : NULL;
-    json_t *value = path ? lookup(binding, path) : NULL;
-    if (json_is_string(value) || json_is_integer(value)) {
-      append_value(out, value);
-      text = end + 1;
-    } else
-      g_string_append_c(out, *text++);
-  }
-  return g_string_free(out, FALSE);
-}
-
-/* The value that a string which is nothing but one {variable} stands for; NULL for any other. */
-static json_t *whole_value(const Binding *binding, const json_t *string)
-{
-  const char *text = json_string_value(string);
-  size_t length = text ? strlen(text) : 0;
-  if (length < 3 || text[0] != '{' || strchr(text, '}') != text + length - 1) return NULL;
-  g_autofree char *path = g_strndup(text + 1, length - 2);
-  return lookup(binding, path);
-}
-
-static json_t *expand(const Binding *binding, const json_t *value);
-
-/* An element that stands for a list is replaced by its elements. */
-static json_t *expand_array(const Binding *binding, const json_t *array)
-{
-  json_t *out = json_array();
-  size_t i = 0;
-  json_t *item = NULL;
-  json_array_foreach((json_t *)array, i, item)
-  {
-    json_t *whole = whole_value(binding, item);
-    json_t *expanded = expand(binding, item);
-    if (json_is_array(whole)) {
-      json_array_extend(out, expanded);
-      json_decref(expanded);
-    } else
-      json_array_append_new(out, expanded);
-  }
-  return out;
-}
-
-/* The key "..." adds the members of the object it stands for. */
-static json_t *expand_object(const Binding *binding, const json_t *object)
-{
-  json_t *out = json_object();
-  const char *key = NULL;
-  json_t *item = NULL;
-  json_object_foreach((json_t *)object, key, item)
-  {
-    json_t *expanded = expand(binding, item);
-    if (!strcmp(key, "...")) {
-      json_object_update(out, expanded);
-      json_decref(expanded);
-      continue;
-    }
-    g_autofree char *name = expand_text(binding, key);
-    json_object_set_new(out, name, expanded);
-  }
-  return out;
-}
-
-static json_t *expand(const Binding *binding, const json_t *value)
-{
-  if (json_is_object(value)) return expand_object(binding, value);
-  if (json_is_array(value)) return expand_array(binding, value);
-  if (!json_is_string(value)) return json_deep_copy(value);
-  json_t *whole = whole_value(binding, value);
-  if (whole && !json_is_string(whole)) return expand(binding, whole);
-  g_autofree char *text = expand_text(binding, json_string_value(value));
-  return json_string(text);
-}
-
-/* ---- reading ---- */
 
 static void graph_destroy(void *memory)
 {
@@ -124,36 +27,14 @@ static void graph_destroy(void *memory)
   g_free(graph);
 }
 
-/* Those an entry names, else all. */
-static uint64_t entry_gpus(const Catalog *catalog, const json_t *entry)
-{
-  const json_t *names = json_object_get(entry, "gpus");
-  uint64_t mask = 0;
-  size_t i = 0;
-  json_t *name = NULL;
-  json_array_foreach((json_t *)names, i, name) for (unsigned g = 0; catalog->gpus[g]; g++)
-  {
-    if (!g_strcmp0(json_string_value(name), catalog->gpus[g])) mask |= UINT64_C(1) << g;
-  }
-  return names ? mask : UINT64_MAX;
-}
+/* An entry as it is read: parts of the document, checked. */
+typedef struct Entry {
+  Node *name, *graph, *variables, *set; /* variables, set: NULL if it has none */
+  unsigned variants;
+  uint64_t gpus;
+} Entry;
 
-/* The list must name GPUs of the catalogue. */
-static bool check_gpus(const Catalog *catalog, const char *path, const json_t *entry, const char *name,
-                       GError **error)
-{
-  const json_t *names = json_object_get(entry, "gpus");
-  size_t i = 0;
-  json_t *gpu = NULL;
-  bool ok = !names || json_array_size(names) > 0;
-  json_array_foreach((json_t *)names, i, gpu)
-  {
-    ok = ok && json_is_string(gpu) &&
-         g_strv_contains((const char *const *)catalog->gpus, json_string_value(gpu));
-  }
-  if (!ok) fault(error, path, name, "gpus must be a list of names that the catalogue's own list has");
-  return ok;
-}
+/* ---- one graph ---- */
 
 /* What a graph computes and on which types, as words: "MatMul Relu", "bf16 f32". */
 static void describe_graph(CatalogGraph *graph, const json_t *text)
@@ -176,148 +57,209 @@ static void describe_graph(CatalogGraph *graph, const json_t *text)
   graph->types = g_string_free(types, FALSE);
 }
 
-static bool add_graph(Catalog *catalog, const char *path, const json_t *entry, const Binding *binding,
-                      GError **error)
+static char *read_name(const Catalog *catalog, const Entry *entry, const MatrixBinding *binding,
+                       GError **error)
 {
-  g_autofree char *name = expand_text(binding, json_string_value(json_object_get(entry, "name")));
-  for (const char *c = name; *c; c++)
+  g_autofree char *name = matrix_expand_text(binding, entry->name, error);
+  for (const char *c = name; c && *c; c++)
     if (!g_ascii_isalnum(*c) && *c != '_') {
-      fault(error, path, name, "a name has letters, digits and _ only");
-      return false;
+      g_autofree char *what = g_strdup_printf("a name has letters, digits and _ only, not `%s`", name);
+      refuse(entry->name, what, error);
+      return NULL;
     }
-  for (guint i = 0; i < catalog->graphs->len; i++)
-    if (!strcmp(((CatalogGraph *)catalog->graphs->pdata[i])->name, name)) {
-      fault(error, path, name, "two graphs have this name");
-      return false;
-    }
-  json_t *graph = expand(binding, json_object_get(entry, "graph"));
-  json_object_set_new(graph, "name", json_string(name));
+  const CatalogGraph *other = name ? catalog_graph(catalog, name) : NULL;
+  if (!other) return g_steal_pointer(&name);
+  error_set(error, ERROR_INPUT, &entry->name->mark, CODE, "a name with each variable of `for` in it",
+            "two graphs are called %s", name);
+  error_add(error, ERROR_INPUT, SEVERITY_NOTE, &other->mark, CODE, NULL, "the other one is here");
+  return NULL;
+}
+
+/* Texts of `set` of one combination, each checked at its place. */
+static GStrv read_sets(const Entry *entry, const MatrixBinding *binding, GError **error)
+{
+  unsigned n = entry->set ? entry->set->n : 0;
+  g_auto(GStrv) sets = g_new0(char *, n + 1);
+  for (unsigned i = 0; i < n; i++) {
+    sets[i] = matrix_expand_text(binding, entry->set->items[i], error);
+    if (!sets[i]) return NULL;
+    if (choose_check_sets(&(CompileOptions){.sets = (const char *const *)sets}, error)) continue;
+    if (error && *error) error_place(*error, &entry->set->items[i]->mark);
+    return NULL;
+  }
+  return g_steal_pointer(&sets);
+}
+
+static bool add_graph(Catalog *catalog, const Entry *entry, const MatrixBinding *binding, GError **error)
+{
+  g_autofree char *name = read_name(catalog, entry, binding, error);
+  g_auto(GStrv) sets = name ? read_sets(entry, binding, error) : NULL;
+  json_t *text = sets ? matrix_expand(binding, entry->graph, error) : NULL;
+  if (!text) return false;
+  json_object_set_new(text, "name", json_string(name));
   CatalogGraph *added = g_new0(CatalogGraph, 1);
-  added->name = g_strdup(name);
-  added->text = json_dumps(graph, JSON_INDENT(1));
-  describe_graph(added, graph);
-  size_t i = 0;
-  json_t *variant = NULL;
-  json_array_foreach(json_object_get(entry, "variants"), i, variant)
-  {
-    added->variants |= 1u << (json_integer_value(variant) - 1);
-  }
-  added->gpus = entry_gpus(catalog, entry);
-  json_decref(graph);
-  GStrvBuilder *sets = g_strv_builder_new();
-  json_array_foreach(json_object_get(entry, "set"), i, variant)
-  {
-    g_autofree char *set = expand_text(binding, json_string_value(variant));
-    g_strv_builder_add(sets, set);
-  }
-  added->sets = g_strv_builder_end(sets);
-  g_strv_builder_unref(sets);
+  added->mark = entry->graph->mark;
+  added->name = g_steal_pointer(&name);
+  added->text = json_dumps(text, JSON_INDENT(1));
+  describe_graph(added, text);
+  json_decref(text);
+  added->variants = entry->variants;
+  added->gpus = entry->gpus;
+  added->sets = g_steal_pointer(&sets);
   g_ptr_array_add(catalog->graphs, added);
   return true;
 }
 
 /* Calls add_graph for every combination of the variables from the index-th on. */
-static bool add_combinations(Catalog *catalog, const char *path, const json_t *entry, json_t *binding,
-                             void *iterator, GError **error)
+static bool add_combinations(Catalog *catalog, const Entry *entry, MatrixBinding *binding, GError **error)
 {
-  json_t *variables = json_object_get(entry, "for");
-  if (!iterator) return add_graph(catalog, path, entry, binding, error);
-  const char *variable = json_object_iter_key(iterator);
-  const json_t *values = json_object_iter_value(iterator);
-  size_t i = 0;
-  json_t *value = NULL;
-  json_array_foreach((json_t *)values, i, value)
-  {
-    json_object_set(binding, variable, value);
-    if (!add_combinations(catalog, path, entry, binding, json_object_iter_next(variables, iterator), error))
-      return false;
+  const Node *variables = entry->variables;
+  if (!variables || binding->n == variables->n) return add_graph(catalog, entry, binding, error);
+  unsigned at = binding->n++;
+  const Node *values = variables->items[at];
+  bool ok = true;
+  for (unsigned i = 0; ok && i < values->n; i++) {
+    binding->names[at] = variables->keys[at];
+    binding->values[at] = values->items[i];
+    ok = add_combinations(catalog, entry, binding, error);
+  }
+  binding->n--;
+  return ok;
+}
+
+/* ---- one entry ---- */
+
+static bool read_variables(Entry *entry, Node *node, GError **error)
+{
+  if (!(entry->variables = node_get(node, "for"))) return true;
+  if (!node_kind_is(entry->variables, NODE_MAPPING, "of variables and their values", error)) return false;
+  if (entry->variables->n > MATRIX_MAX_VARIABLES)
+    return refuse(entry->variables, "an entry has up to 16 variables", error);
+  for (unsigned i = 0; i < entry->variables->n; i++) {
+    const Node *values = entry->variables->items[i];
+    if (values->kind != NODE_SEQUENCE || !values->n)
+      return refuse(values, "a variable of `for` needs a list of values", error);
   }
   return true;
 }
 
-static bool add_entry(Catalog *catalog, const char *path, const json_t *entry, GError **error)
+static bool read_variants(Entry *entry, Node *node, GError **error)
 {
-  static const char *const known[] = {"name", "for", "graph", "gpus", "variants", "set", NULL};
-  const char *key = NULL;
-  json_t *value = NULL;
-  if (!json_is_string(json_object_get(entry, "name")) || !json_is_object(json_object_get(entry, "graph"))) {
-    fault(error, path, NULL, "an entry needs a name and a graph");
-    return false;
+  Node *list = node_get(node, "variants");
+  if (!list) return true;
+  if (!node_kind_is(list, NODE_SEQUENCE, "of numbers from 1", error)) return false;
+  for (unsigned i = 0; i < list->n; i++) {
+    int64_t variant = 0;
+    if (!node_integer(list->items[i], &variant, error)) return false;
+    if (variant < 1 || variant > MAX_VARIANTS)
+      return refuse(list->items[i], "a variant is a number from 1 to 32", error);
+    entry->variants |= 1u << (variant - 1);
   }
-  const char *name = json_string_value(json_object_get(entry, "name"));
-  json_object_foreach((json_t *)entry, key, value) if (!g_strv_contains(known, key))
-  {
-    fault(error, path, name, "an entry has name, for, graph, gpus, variants and set only");
-    return false;
-  }
-  json_t *variables = json_object_get(entry, "for");
-  json_object_foreach(variables, key, value) if (!json_is_array(value))
-  {
-    fault(error, path, name, "each variable of for needs a list of values");
-    return false;
-  }
-  size_t i = 0;
-  json_array_foreach(json_object_get(entry, "variants"), i, value)
-  {
-    if (json_integer_value(value) >= 1 && json_integer_value(value) <= MAX_VARIANTS) continue;
-    fault(error, path, name, "variants are numbers from 1");
-    return false;
-  }
-  json_array_foreach(json_object_get(entry, "set"), i, value)
-  {
-    if (json_is_string(value) && strchr(json_string_value(value), '=')) continue;
-    fault(error, path, name, "set has texts such as \"bm=128\"");
-    return false;
-  }
-  if (!check_gpus(catalog, path, entry, name, error)) return false;
-  json_t *binding = json_object();
-  bool ok = add_combinations(catalog, path, entry, binding, json_object_iter(variables), error);
-  json_decref(binding);
-  return ok;
+  return true;
 }
 
-static bool read_gpus(Catalog *catalog, const char *path, const json_t *root, GError **error)
+static bool read_set(Entry *entry, Node *node, GError **error)
 {
-  json_t *gpus = json_object_get(root, "gpus");
-  size_t i = 0;
-  json_t *name = NULL;
-  catalog->gpus = g_new0(char *, json_array_size(gpus) + 1);
-  json_array_foreach(gpus, i, name)
-  {
-    if (!json_is_string(name)) break;
-    catalog->gpus[i] = g_strdup(json_string_value(name));
+  if (!(entry->set = node_get(node, "set"))) return true;
+  if (!node_kind_is(entry->set, NODE_SEQUENCE, "of texts such as \"bm=128\"", error)) return false;
+  const char *text = NULL;
+  for (unsigned i = 0; i < entry->set->n; i++)
+    if (!node_string(entry->set->items[i], &text, error)) return false;
+  return true;
+}
+
+/* GPUs that an entry names, else all. */
+static bool read_entry_gpus(const Catalog *catalog, Entry *entry, Node *node, GError **error)
+{
+  Node *list = node_get(node, "gpus");
+  entry->gpus = UINT64_MAX;
+  if (!list) return true;
+  if (!node_kind_is(list, NODE_SEQUENCE, "of GPUs of the catalogue", error)) return false;
+  if (!list->n) return refuse(list, "an entry needs a GPU", error);
+  entry->gpus = 0;
+  for (unsigned i = 0; i < list->n; i++) {
+    const char *name = NULL;
+    if (!node_string(list->items[i], &name, error)) return false;
+    unsigned g = 0;
+    while (catalog->gpus[g] && strcmp(catalog->gpus[g], name) != 0)
+      g++;
+    if (!catalog->gpus[g]) {
+      g_autofree char *all = g_strjoinv(", ", catalog->gpus);
+      g_autofree char *hint = g_strdup_printf("its list has %s", all);
+      error_set(error, ERROR_INPUT, &list->items[i]->mark, CODE, hint, "the catalogue has no GPU %s", name);
+      return false;
+    }
+    entry->gpus |= UINT64_C(1) << g;
   }
-  if (i > 0 && i <= 64 && i == json_array_size(gpus)) return true;
-  fault(error, path, NULL, "\"gpus\" must be a list of 1 to 64 names");
-  return false;
+  return true;
+}
+
+static bool add_entry(Catalog *catalog, Node *node, GError **error)
+{
+  static const char *const known[] = {"name", "for", "graph", "gpus", "variants", "set", NULL};
+  Entry entry = {0};
+  const char *name = NULL;
+  if (!node_kind_is(node, NODE_MAPPING, "an entry", error)) return false;
+  for (const char *const *key = known; *key; key++)
+    node_get(node, *key);
+  if (!node_finish(node, known, error)) return false;
+  entry.name = node_require(node, "name", error);
+  entry.graph = entry.name ? node_require(node, "graph", error) : NULL;
+  if (!entry.graph || !node_string(entry.name, &name, error)) return false;
+  if (!node_kind_is(entry.graph, NODE_MAPPING, "a graph", error)) return false;
+  if (!read_variables(&entry, node, error) || !read_variants(&entry, node, error) ||
+      !read_set(&entry, node, error) || !read_entry_gpus(catalog, &entry, node, error))
+    return false;
+  MatrixBinding binding = {0};
+  return add_combinations(catalog, &entry, &binding, error);
+}
+
+/* ---- the file ---- */
+
+static bool read_gpus(Catalog *catalog, Node *root, GError **error)
+{
+  Node *list = node_require(root, "gpus", error);
+  if (!list || !node_kind_is(list, NODE_SEQUENCE, "of GPUs", error)) return false;
+  if (!list->n || list->n > MAX_GPUS) return refuse(list, "a catalogue has 1 to 64 GPUs", error);
+  catalog->gpus = g_new0(char *, list->n + 1);
+  catalog->gpu_marks = g_new0(Mark, list->n);
+  for (unsigned i = 0; i < list->n; i++) {
+    const char *name = NULL;
+    if (!node_string(list->items[i], &name, error)) return false;
+    if (g_strv_contains((const char *const *)catalog->gpus, name))
+      return refuse(list->items[i], "a GPU stands in the list twice", error);
+    catalog->gpus[i] = g_strdup(name);
+    catalog->gpu_marks[i] = list->items[i]->mark;
+  }
+  return true;
+}
+
+static bool read_root(Catalog *catalog, Node *root, GError **error)
+{
+  static const char *const known[] = {"version", "gpus", "entries", NULL};
+  int64_t version = 0;
+  if (!node_kind_is(root, NODE_MAPPING, "with version, gpus and entries", error)) return false;
+  for (const char *const *key = known; *key; key++)
+    node_get(root, *key);
+  if (!node_finish(root, known, error)) return false;
+  Node *number = node_require(root, "version", error);
+  if (!number || !node_integer(number, &version, error)) return false;
+  if (version != CATALOG_VERSION) return refuse(number, "the version of a catalogue is 1", error);
+  if (!read_gpus(catalog, root, error)) return false;
+  Node *entries = node_require(root, "entries", error);
+  bool ok = entries && node_kind_is(entries, NODE_SEQUENCE, "of entries", error);
+  for (unsigned i = 0; ok && i < entries->n; i++)
+    ok = add_entry(catalog, entries->items[i], error);
+  return ok;
 }
 
 Catalog *catalog_read(const char *path, GError **error)
 {
-  json_error_t where;
-  g_autoptr(Source) source = source_load(path, error);
-  if (!source) return NULL;
-  json_t *root = json_loadb(source->text, source->length, JSON_REJECT_DUPLICATES, &where);
-  if (!root) {
-    Mark mark = {source, (unsigned)where.line, (unsigned)where.column};
-    error_set(error, ERROR_INPUT, &mark, "catalog", NULL, "%s", where.text);
-    return NULL;
-  }
-  Catalog *catalog = g_new0(Catalog, 1);
+  g_autoptr(Catalog) catalog = g_new0(Catalog, 1);
   catalog->graphs = g_ptr_array_new_with_free_func(graph_destroy);
-  bool ok = read_gpus(catalog, path, root, error);
-  if (ok && json_integer_value(json_object_get(root, "version")) != CATALOG_VERSION) {
-    fault(error, path, NULL, "\"version\" must be 1");
-    ok = false;
-  }
-  size_t i = 0;
-  json_t *entry = NULL;
-  json_array_foreach(json_object_get(root, "entries"), i, entry) ok =
-      ok && add_entry(catalog, path, entry, error);
-  json_decref(root);
-  if (ok) return catalog;
-  catalog_free(catalog);
-  return NULL;
+  catalog->source = source_load(path, error);
+  g_autoptr(Document) document = catalog->source ? document_parse_json(catalog->source, error) : NULL;
+  return document && read_root(catalog, document_root(document), error) ? g_steal_pointer(&catalog) : NULL;
 }
 
 const CatalogGraph *catalog_graph(const Catalog *catalog, const char *name)
@@ -333,6 +275,8 @@ void catalog_free(Catalog *catalog)
 {
   if (!catalog) return;
   g_strfreev(catalog->gpus);
+  g_free(catalog->gpu_marks);
+  source_unref(catalog->source);
   g_ptr_array_unref(catalog->graphs);
   g_free(catalog);
 }

@@ -17,10 +17,13 @@ typedef struct CatalogGraph {
   char **sets;       /* forced template parameters, name=value; NULL-terminated */
   unsigned variants; /* bit i: its kernel i is committed; 0: all of them */
   uint64_t gpus;     /* bit i: it is for Catalog.gpus[i] */
+  Mark mark;         /* of the entry's graph, in Catalog.source */
 } CatalogGraph;
 
 typedef struct Catalog {
+  Source *source;    /* what marks point into */
   char **gpus;       /* in the file's order */
+  Mark *gpu_marks;   /* of each */
   GPtrArray *graphs; /* CatalogGraph *, in the file's order */
 } Catalog;
 

@@ -99,6 +99,21 @@ static void free_gpu(void *gpu)
   gpu_free(gpu);
 }
 
+/* The entry's place, then the places in the graph that its variables made of it. */
+static void report_job(const GenerateJob *job, GError **error)
+{
+  const GPtrArray *diagnostics = error_diagnostics(job->error);
+  error_add(error, error_exit_code(job->error), SEVERITY_ERROR, &job->graph->mark, "catalog", NULL,
+            "%s for %s: %s", job->graph->name, job->gpu->name, job->error->message);
+  for (guint i = 0; diagnostics && i < diagnostics->len; i++) {
+    const Diagnostic *one = diagnostics->pdata[i];
+    const Mark mark = {one->source, one->line, one->column};
+    if (one->source)
+      error_add(error, error_exit_code(job->error), SEVERITY_NOTE, &mark, one->code, one->hint, "%s",
+                one->message);
+  }
+}
+
 /* Adds what a job gave to the whole, faults to the error; in the order of jobs, whatever order they ran in.
  */
 static void gather(GenerateJob *job, GPtrArray *kernels, GError **error)
@@ -106,9 +121,7 @@ static void gather(GenerateJob *job, GPtrArray *kernels, GError **error)
   for (guint i = 0; i < job->kernels->len; i++)
     g_ptr_array_add(kernels, job->kernels->pdata[i]);
   g_ptr_array_unref(job->kernels);
-  if (job->error)
-    error_add(error, error_exit_code(job->error), SEVERITY_ERROR, NULL, "catalog", NULL, "%s for %s: %s",
-              job->graph->name, job->gpu->name, job->error->message);
+  if (job->error) report_job(job, error);
   g_clear_error(&job->error);
 }
 
@@ -126,7 +139,10 @@ static GPtrArray *generate(const Catalog *catalog,
     for (guint i = 0; i < catalog->graphs->len; i++) {
       CatalogGraph *graph = catalog->graphs->pdata[i];
       if (!(graph->gpus >> g & 1) || !wanted(data, g, graph->name)) continue;
-      if (!gpu && !(gpu = gpu_load(catalog->gpus[g], &first))) break;
+      if (!gpu && !(gpu = gpu_load(catalog->gpus[g], &first))) {
+        error_place(first, &catalog->gpu_marks[g]);
+        break;
+      }
       jobs[n++] = (GenerateJob){graph, gpu, g, g_ptr_array_new(), NULL};
     }
     if (gpu) g_ptr_array_add(gpus, gpu);

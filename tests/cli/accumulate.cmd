@@ -48,10 +48,18 @@ d       bf16  1.58e-03  1.34e-02  4e-03  ok
 $ printf '{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "fast"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "default"}\n{"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": 1}\n' >lines.jsonl
 
 $ adlgen run --batch lines.jsonl --on sim | sed 's/"error":[^,]*,//'
+lines.jsonl:3:72: error: `accumulate` is exact or fast
+  {"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": "default"}
+                                                                         ^
+hint: docs/cli.md describes the lines of a batch
+lines.jsonl:4:72: error: expected a string, found `1`
+  {"graph": "plain.json", "gpu": "h100", "dims": {"M": 5}, "accumulate": 1}
+                                                                         ^
+hint: put it in quotes if it is meant as text
 {"line":1,"label":null,"faults":[],"outputs":[{"name":"d","max_abs":0.0070896148681640625,"limit":0.002,"plain_limit":0.002,"widest_limit":0.032000000000000001,"misplaced":0,"outliers":0,"wrong_blocks":0,"undetermined":0,"status":"ok","ok":true}],"ok":true}
 {"line":2,"label":null,"faults":[],"outputs":[{"name":"d","max_abs":0.095428466796875,"limit":0.01,"plain_limit":0.01,"widest_limit":0.16,"misplaced":0,"outliers":0,"wrong_blocks":0,"undetermined":0,"status":"ok","ok":true}],"ok":true}
-{"line":3,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
-{"line":4,"label":null,"ok":false,"exit":1,"message":"`accumulate` of a line is exact or fast"}
+{"line":3,"label":null,"ok":false,"exit":1,"message":"`accumulate` is exact or fast","errors":[{"severity":"error","file":"lines.jsonl","line":3,"column":72,"message":"`accumulate` is exact or fast","hint":"docs/cli.md describes the lines of a batch","code":"bad-batch"}]}
+{"line":4,"label":null,"ok":false,"exit":1,"message":"expected a string, found `1`","errors":[{"severity":"error","file":"lines.jsonl","line":4,"column":72,"message":"expected a string, found `1`","hint":"put it in quotes if it is meant as text","code":"wrong-type"}]}
 
 # Choices measured with sums of one kind say nothing of the other.
 $ printf '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "e4m3 mk x e4m3 nk + f32 -> f32", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 128, "bn": 48}, "us": 1, "first_us": 2},{"product": "e4m3 mk x e4m3 nk + f32 -> f32, exact sums", "sms": 132, "batches": 1, "n": 48, "k": 640, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 192, "bn": 48}, "us": 1, "first_us": 2}]}' >choices.json

@@ -89,20 +89,62 @@ hint: it has a100, h100, h800
 [exit 1]
 
 $ sed 's/"f32"/"f33"/' catalog.json >wrong.json; mkdir wrong; mv wrong.json wrong/catalog.json; adlgen catalog check --root wrong
-error: exp_f33 for a100: unknown type `f33`
-error: neg_f33 for a100: unknown type `f33`
-error: exp_f33 for h100: unknown type `f33`
-error: neg_f33 for h100: unknown type `f33`
-error: exp_f33 for h800: unknown type `f33`
-error: neg_f33 for h800: unknown type `f33`
+wrong/catalog.json:1:206: error: exp_f33 for a100: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (exp_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
+wrong/catalog.json:1:206: error: neg_f33 for a100: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (neg_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
+wrong/catalog.json:1:206: error: exp_f33 for h100: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (exp_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
+wrong/catalog.json:1:206: error: neg_f33 for h100: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (neg_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
+wrong/catalog.json:1:206: error: exp_f33 for h800: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (exp_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
+wrong/catalog.json:1:206: error: neg_f33 for h800: unknown type `f33`
+  ...", "op": "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f33"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
+catalog.json (neg_f33):4:12: note: unknown type `f33`
+     "type": "f33",
+             ^
+hint: did you mean `f32`?
 [exit 1]
 
 $ mkdir other; sed 's/_{type}//; s/"f32"/"f32", "f16"/' catalog.json >other/catalog.json; adlgen catalog build --root other
-error: other/catalog.json: exp: two graphs have this name
+other/catalog.json:1:71: error: two graphs are called exp
+  {"version": 1, "gpus": ["a100", "h100", "h800"], "entries": [{"name": "{op}", "variants": [1], "for": {"op": [{"name": "exp", "op": "Exp"}, {"name": "...
+                                                                        ^
+hint: a name with each variable of `for` in it
+other/catalog.json:1:206: note: the other one is here
+  ...: "Exp"}, {"name": "neg", "op": "Neg"}], "type": ["f32", "f16"]}, "graph": {"inputs": {"X": {"type": "{type}", "shape": ["N"]}}, "nodes": [{"op": "{op...
+                                                                                ^
 [exit 1]
 
 $ mkdir broken; echo '{"version": 1,' >broken/catalog.json; adlgen catalog build --root broken
-broken/catalog.json:2: error: string or '}' expected near end of file
+broken/catalog.json:2:1: error: the file ends where a key is expected
 [exit 1]
 
 $ adlgen catalog build --root nowhere

@@ -11,10 +11,19 @@ unsigned shared_alignment(const Gpu *gpu, bool swizzled);
 /* Of a thread that only starts copies: enough for addresses, coordinates and loop counters of several. */
 #define PRODUCER_REGISTERS 40
 
+/* Rows of a warpgroup's product: those of the layout group.d. */
+#define WARPGROUP_ROWS 64
 /* Warpgroups that share a tile of so many rows, each with some of them. */
 static inline unsigned warpgroups_of_rows(unsigned rows)
 {
-  return rows % 128 == 0 ? 2 : rows % 192 == 0 ? 3 : 1;
+  return rows % (2 * WARPGROUP_ROWS) == 0 ? 2 : rows % (3 * WARPGROUP_ROWS) == 0 ? 3 : 1;
+}
+
+/* Warps of a block that take the products of a tile with so many results: each about 64 x 64 of them, at least four
+ * warps and at most eight (choose_layouts divides the tile among them). */
+static inline unsigned product_warps(unsigned results)
+{
+  return CLAMP(results / (64 * 64), 4u, 8u);
 }
 
 /* Clusters of so many blocks, one block an SM, that run at once on `sms` SMs; at least 1. Not every SM has

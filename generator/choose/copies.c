@@ -12,17 +12,17 @@
 
 /* ---- Very few rows ---- */
 
-#define SUMS_BLOCKS 2 /* that must fit an SM: bounds the loads that the assembler keeps in registers */
 static const unsigned sums_rows[] = {1, 4, MOST_SUMS}; /* rows of A that there are kernels for */
 
 static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = &direct->gemm;
   Choice *choice = choose_open(chooser, "gemv_few");
   if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return;
   unsigned share = direct_sums_share(chooser->problem, rows);
-  unsigned vector = direct_vector(chooser->problem, direct), columns = SUMS_WARPS * share,
-           depth = 32 * vector;
+  unsigned vector = direct_vector(chooser->problem, direct), columns = model->sums_warps * share,
+           depth = chooser->problem->gpu->warp_size * vector;
   choice->direct = direct;
   choice_set_name(choice, "ta", number_name(gemm->b_type));
   choice_set_name(choice, "tb", number_name(gemm->a_type));
@@ -32,9 +32,9 @@ static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned row
   choice_set_int(choice, "bk", depth);
   choice_set_int(choice, "rows", rows);
   choice_set_int(choice, "deep", cost_sums_deep(chooser->problem->gpu->model, vector, share, rows));
-  choice_set_int(choice, "threads", SUMS_WARPS * 32);
+  choice_set_int(choice, "threads", model->sums_warps * chooser->problem->gpu->warp_size);
   choice_set_own(choice, "swapped", 1);
-  choice_set_own(choice, "blocks", SUMS_BLOCKS);
+  choice_set_own(choice, "blocks", model->sums_blocks);
   choice->alone = true;
   choice->stages = 1;
   choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", rows, columns, depth);

@@ -34,7 +34,9 @@ static double read_bandwidth(const Gpu *gpu)
                                         : gpu->model->read_share * gpu->memory_bandwidth;
 }
 
-#define LINE 128 /* bytes */
+#define LINE           128 /* bytes, of L2 */
+#define WIDEST_COPY    16  /* bytes, of a thread */
+#define STORED_COLUMNS 8   /* that four lanes of a fragment's row store together */
 
 /* Clocks in which device memory delivers the operands and takes the result. Where a tile (may be NULL) does
  * not begin and end with lines, those at its borders are written in two parts. */
@@ -71,9 +73,9 @@ static double issue_clocks(const CostModel *model, const CostGemm *gemm, const C
                            double busy)
 {
   double a = (double)tile->bm * tile->bk * gemm->a_bytes, b = (double)tile->bn * tile->bk * gemm->b_bytes;
-  double slow = (tile->split_k > 1 ? fmax(128 / rate, model->straddling_parts * busy)
+  double slow = (tile->split_k > 1 ? fmax(LINE / rate, model->straddling_parts * busy)
                                    : fmax(model->straddling_few, model->straddling_copy * busy)) /
-                128;
+                LINE;
   a *= (gemm->a_straddles ? slow : 1 / rate) / MAX(1, tile->cluster_n);
   return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster_m);
 }
@@ -121,7 +123,7 @@ static double copy_clocks(const CostModel *model, const CostGemm *gemm, const Co
   unsigned sharers = MAX(1, tile->cluster_n) * MAX(1, tile->cluster_m);
   if (!gemm->a_straddles && !gemm->b_straddles) return whole;
   double share = tile->pingpong > 1 ? model->share_in_turn : model->straddling_share;
-  if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / 128);
+  if (sharers > 1) whole = fmax(whole, (a * gemm->a_straddles + b * gemm->b_straddles) * share / LINE);
   return fmax(whole, issue_clocks(model, gemm, tile, rate, busy));
 }
 
@@ -151,7 +153,7 @@ static double store_parts(const CostModel *model, const CostTile *tile, unsigned
 {
   unsigned rows = tile->bm * MAX(1, tile->pingpong), columns = tile->bn / MAX(1, tile->reducers);
   unsigned width = staging_width(&staging_usual, rows, columns, bytes, bytes);
-  double parts = width ? divide_up(columns, width) : columns / 8.0;
+  double parts = width ? divide_up(columns, width) : columns / (double)STORED_COLUMNS;
   return width * bytes < model->narrow_row ? model->narrow_part * parts : parts;
 }
 
@@ -170,7 +172,7 @@ static double promotion(const CostModel *model, const CostTile *tile)
 {
   unsigned beside = MAX(1, tile->warpgroups_n),
            groups = tile->pingpong > 1 ? 1 : warpgroups_of_rows(tile->bm);
-  double rows = (double)tile->bm / groups, sums = rows / 64 * tile->bn / beside / 2;
+  double rows = (double)tile->bm / groups, sums = rows / WARPGROUP_ROWS * tile->bn / beside / 2;
   groups = MAX(groups, beside);
   double overlapped = sums <= model->overlapped_sums ? 1.0 / model->overlapped_steps : 1;
   return (model->promote + sums) * (groups > 1 ? 1 - model->promote_hidden : 1) * overlapped;
@@ -191,7 +193,7 @@ static TileEnd tile_end(const CostModel *model, const CostGemm *gemm, const Cost
   stored = fmax(stored, straddling_stores(model, gemm, tile) / MAX(1, tile->reducers));
   double parts = store_parts(model, tile, gemm->out_bytes), turn = model->turn + model->store_part * parts;
   TileEnd end = {.last = stored + arithmetic * (paced ? model->paced_alone : 1)};
-  end.turn = turn + stored * (tile->bm > 64 ? model->exposed_two_groups : 1) + arithmetic;
+  end.turn = turn + stored * (tile->bm > WARPGROUP_ROWS ? model->exposed_two_groups : 1) + arithmetic;
   if (tile->pingpong <= 1) return end;
   /* one stores while another multiplies, unless storing takes longer */
   double busy = end.turn - arithmetic + stored + (paced ? model->paced : 1) * arithmetic;
@@ -340,7 +342,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   unsigned beside = MAX(1, tile->warpgroups_n);
   /* each warpgroup reads all of B, those beside one another all of A */
-  double read = bm / 64 * (64 * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
+  double read = bm / WARPGROUP_ROWS * (WARPGROUP_ROWS * gemm->a_bytes * beside + bn * gemm->b_bytes) * bk;
   double banks = (double)gpu->shared_banks * gpu->shared_bank_bytes;
   double rate = gpu_fact(gpu, "tma.throughput");
   if (!(rate > 0)) rate = model->default_copy;
@@ -353,9 +355,10 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
   if (tile->promote) cost.tensor += promotion(model, tile);
-  if (tile->through_registers) cost.tensor += model->load_a * (tile->bm > 64 ? 1 - model->load_a_hidden : 1);
-  cost.shared =
-      (filled + read) / banks / (tile->bm > 64 ? model->shared_two_groups : model->shared_one_group);
+  if (tile->through_registers)
+    cost.tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
+  cost.shared = (filled + read) / banks /
+                (tile->bm > WARPGROUP_ROWS ? model->shared_two_groups : model->shared_one_group);
   double deep = ceil(divide_up(gemm->k, tile->bk) / split), stores = straddling_stores(model, gemm, tile);
   double part = busy / gpu->sm_count;
   double engine = issue_clocks(model, gemm, tile, rate, part) + stores / deep; /* a step */
@@ -416,7 +419,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   const CostModel *model = gpu->model;
   unsigned split = tile->split_k > 1 ? tile->split_k : 1, resident = tile->blocks > 1 ? tile->blocks : 1;
   CostReport cost = cost_waves(gemm, tile, split, resident);
-  double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / 128;
+  double bm = tile->bm, bn = tile->bn, bk = tile->bk, deep = bk * gemm->a_bytes / LINE;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
   double blocks = cost.tiles * split, busy = fmin(blocks, gemm->sms);
   double together = fmin(resident, ceil(blocks / gemm->sms)); /* blocks of the busiest SM that run at once */
@@ -481,7 +484,7 @@ static double warp_step(const CostModel *model, const CostReport *cost, const Co
 /* Clocks from a copy's issue to its barrier that a k step waits for. */
 static double warp_latency(const CostModel *model, const CostTile *tile)
 {
-  if (tile->copy_bytes == 0 || tile->copy_bytes >= 16)
+  if (tile->copy_bytes == 0 || tile->copy_bytes >= WIDEST_COPY)
     return model->warp_latency / fmax(1, (double)tile->stages - 1);
   double each = tile->copy_bytes >= 8   ? model->warp_bytes_8
                 : tile->copy_bytes >= 4 ? model->warp_bytes_4
@@ -523,7 +526,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   CostReport cost = cost_waves(gemm, tile, parts, 1);
   double bm = tile->bm, bn = tile->bn, bk = tile->bk, resident = tile->blocks > 1 ? tile->blocks : 1;
   double filled = (bm * gemm->a_bytes + bn * gemm->b_bytes) * bk;
-  double warps = fmin(8, fmax(4, bm * bn / 4096));
+  double warps = product_warps(tile->bm * tile->bn);
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
   cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
@@ -552,7 +555,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
 
 unsigned cost_sums_deep(const CostModel *model, unsigned vector, unsigned rows, unsigned m)
 {
-  unsigned deep = 16;
+  unsigned deep = model->sums_deep;
   while (deep > 1 && deep * (rows + m) * vector > model->sums_loads)
     deep /= 2;
   return deep;
@@ -561,7 +564,8 @@ unsigned cost_sums_deep(const CostModel *model, unsigned vector, unsigned rows, 
 double cost_sums(const Gpu *gpu, const CostGemm *gemm, unsigned vector, unsigned columns, unsigned rows)
 {
   const CostModel *model = gpu->model;
-  double busy = fmin(divide_up(gemm->n, columns), gemm->sms), steps = divide_up(gemm->k, 32 * vector);
+  double busy = fmin(divide_up(gemm->n, columns), gemm->sms),
+         steps = divide_up(gemm->k, gpu->warp_size * vector);
   double warps = (double)gemm->n / rows; /* of B's rows a warp, which share the loads of A's */
   double loads = warps * steps * (rows + (double)gemm->m) / busy * model->sums_load;
   double groups = ceil(steps / cost_sums_deep(model, vector, rows, (unsigned)gemm->m));

@@ -45,8 +45,6 @@ double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
   return sum;
 }
 
-#define MOST_SHARE 4 /* rows of B a warp */
-
 /* What an inserted copy is a copy of; NULL if the tensor is no such copy. */
 static const GraphTensor *source_of(const Problem *problem, const GraphTensor *tensor)
 {
@@ -133,10 +131,11 @@ unsigned direct_vector(const Problem *problem, const FusedOperator *direct)
  * either. */
 unsigned direct_sums_share(const Problem *problem, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   int64_t n = choose_typical(problem, problem->op->gemm.n);
-  unsigned share = m > 1 ? MOST_SHARE : 2;
-  double blocks = m > 4 ? 1 : problem->gpu->model->sums_one_row; /* an SM */
-  while (share > 1 && (double)n < blocks * share * SUMS_WARPS * problem->gpu->sm_count)
+  unsigned share = m > 1 ? model->sums_share : 2;
+  double blocks = m > 4 ? 1 : model->sums_one_row; /* an SM */
+  while (share > 1 && (double)n < blocks * share * model->sums_warps * problem->gpu->sm_count)
     share /= 2;
   return share;
 }
@@ -154,7 +153,7 @@ double direct_sums_clocks(const Problem *problem, int64_t m, unsigned vector)
                     .type = gemm->a_type,
                     .sms = problem->gpu->sm_count};
   unsigned share = direct_sums_share(problem, m);
-  return cost_sums(problem->gpu, &shape, vector, SUMS_WARPS * share, share);
+  return cost_sums(problem->gpu, &shape, vector, problem->gpu->model->sums_warps * share, share);
 }
 
 double direct_sums_clocks_of(const Problem *problem, const FusedOperator *direct, int64_t m)

@@ -3,8 +3,7 @@
 #pragma once
 #include "generator/choose/problem.h"
 
-#define SUMS_WARPS 8 /* of a block that sums along k; each has rows of B of its own */
-#define MOST_SUMS  8 /* rows of A */
+#define MOST_SUMS 8 /* rows of A */
 
 /* Can sums along k be taken of the operands where they lie? A budget of SMs is kept by walks, which these
  * kernels have not. And by warps, which read both operands along k? */

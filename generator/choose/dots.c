@@ -9,8 +9,6 @@
 
 static const unsigned thread_counts[] = {128, 256, 512}, splits[] = {1, 2, 4, 8}, heights[] = {1, 2, 4};
 static const int64_t row_limits[] = {1, 4, 16, 64};
-#define MOST_RESULTS 1024
-#define MOST_ACROSS  64 /* rows of an operand that lies across k */
 
 /* How a kernel shares the work. `wide`: the sums' rows are the result's columns (operands swapped (swap-AB)). */
 typedef struct Dots {
@@ -39,11 +37,13 @@ static CostDots shape_of(const Problem *problem, const FusedGemm *gemm, int64_t 
 static bool best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m, unsigned vector, Dots *best)
 {
   const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
   int64_t n, k;
   if (!symbolic_is_constant(gemm->n, &n) || !symbolic_is_constant(gemm->k, &k) || n < 1 || k < 1)
     return false;
-  if (m * n > MOST_RESULTS) return false;
-  if ((gemm->a_m_major && m > MOST_ACROSS) || (gemm->b_n_major && n > MOST_ACROSS)) return false;
+  if (m * n > model->dots_results) return false;
+  if ((gemm->a_m_major && m > model->dots_across) || (gemm->b_n_major && n > model->dots_across))
+    return false;
   Dots dots = {.vector = vector, .wide = n >= m};
   best->clocks = -1;
   for (unsigned t = 0; t < G_N_ELEMENTS(thread_counts); t++)

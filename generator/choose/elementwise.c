@@ -3,11 +3,7 @@
 #include "generator/choose/choose.h"
 #include "ir/resources.h"
 
-#define BLOCK_THREADS   256
-#define IN_FLIGHT       65536 /* bytes that an SM loads at once: enough to cover memory latency */
-#define VECTOR_BYTES    16
-#define MOST_VECTORS    8
-#define ACCESSES_A_COPY 8 /* of narrower ones that are only copied: they take few registers */
+#define VECTOR_BYTES 16
 
 static unsigned widest_element(const FusedOperator *op)
 {
@@ -60,7 +56,7 @@ static bool require_ragged(const Problem *problem, Choice *choice, unsigned vect
     return false;
   for (unsigned d = 0; d + 1 < op->rank; d++)
     if (!symbolic_divisible(output->strides[d], vector, &problem->graph->facts)) return false;
-  return choose_require_align(problem, choice, output->tensor, 16);
+  return choose_require_align(problem, choice, output->tensor, VECTOR_BYTES);
 }
 
 /* Results of steps that are alive at once, at most: until the last step that reads them or, of what is stored, to
@@ -84,40 +80,38 @@ static unsigned most_alive(const FusedOperator *op)
   return most;
 }
 
-#define MOST_REGISTERS 224 /* of the 255 of a thread, for results of steps */
-
 /* Has a thread registers for so many elements? */
-static bool fits_registers(const FusedOperator *op, unsigned elements)
+static bool fits_registers(const CostModel *model, const FusedOperator *op, unsigned elements)
 {
   unsigned words = 1;
   for (unsigned i = 0; i < op->n_steps; i++)
     words = MAX(words, number_bits(op->steps[i].compute) / 32);
-  return elements == 1 || most_alive(op) * elements * words <= MOST_REGISTERS;
+  return elements == 1 || most_alive(op) * elements * words <= model->step_registers;
 }
 
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
-#define LONE_BLOCK_THREADS 512
-#define LONE_BLOCK_VECTORS 2
 
 /* Vectors of a thread, all loaded at once: the more, the fewer threads an SM has. A power of two. */
 static unsigned vectors_a_thread(const Gpu *gpu)
 {
-  unsigned threads = resident_blocks(gpu, BLOCK_THREADS) * BLOCK_THREADS, vectors = 1;
-  while (vectors < MOST_VECTORS && 2 * vectors * threads * VECTOR_BYTES <= IN_FLIGHT)
+  const CostModel *model = gpu->model;
+  unsigned threads = resident_blocks(gpu, model->element_threads) * model->element_threads, vectors = 1;
+  while (vectors < model->element_vectors && 2 * vectors * threads * VECTOR_BYTES <= model->element_bytes)
     vectors *= 2;
   return vectors;
 }
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   bool alone = chooser->problem->options && chooser->problem->options->sm_budget,
        copies = !chooser->problem->op->n_steps;
-  unsigned threads = alone ? LONE_BLOCK_THREADS : BLOCK_THREADS;
+  unsigned threads = alone ? model->lone_threads : model->element_threads;
   bool narrow = vector * widest_element(chooser->problem->op) < VECTOR_BYTES;
-  unsigned accesses = narrow && copies ? ACCESSES_A_COPY
-                      : alone          ? LONE_BLOCK_VECTORS
+  unsigned accesses = narrow && copies ? model->copy_accesses
+                      : alone          ? model->lone_vectors
                                        : vectors_a_thread(chooser->problem->gpu);
-  while (accesses > 1 && !fits_registers(chooser->problem->op, vector * accesses))
+  while (accesses > 1 && !fits_registers(model, chooser->problem->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;
   choice->vector = vector;
@@ -132,7 +126,6 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 
 /* ---- Tensors that are contiguous along different dimensions ---- */
 
-#define MOST_PATCH   8  /* rows and columns of a thread's patch: more would be too many registers */
 #define TILE_PATCH   16 /* patches along each side of a tile: 8 x 4 a warp, 2 x 4 warps */
 #define TILE_THREADS 256
 
@@ -151,7 +144,7 @@ static bool require_patches(const Problem *problem, Choice *choice, const FusedO
     for (unsigned d = 0; d < turned->rank; d++)
       if (!symbolic_equals(strides[d], 1) && !choose_require_multiple(problem, choice, strides[d], vector))
         return false;
-    if (!choose_require_align(problem, choice, tensor, 16)) return false;
+    if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
   }
   return true;
 }
@@ -178,8 +171,8 @@ static bool choose_turned(Chooser *chooser)
     bytes = MAX(bytes, number_bytes(turned->inputs[i].tensor->type));
   for (unsigned i = 0; i < turned->n_outputs; i++)
     bytes = MAX(bytes, number_bytes(turned->outputs[i].tensor->type));
-  unsigned patch = MIN(16 / bytes, MOST_PATCH);
-  while (patch > 2 && !fits_registers(turned, patch * patch))
+  unsigned patch = MIN(VECTOR_BYTES / bytes, chooser->problem->gpu->model->patch_side);
+  while (patch > 2 && !fits_registers(chooser->problem->gpu->model, turned, patch * patch))
     patch /= 2;
   choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
               patch);
@@ -197,7 +190,8 @@ bool choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return true;
   unsigned element = widest_element(chooser->problem->op), bytes = VECTOR_BYTES;
-  while (bytes > element && !fits_registers(chooser->problem->op, bytes / element))
+  while (bytes > element &&
+         !fits_registers(chooser->problem->gpu->model, chooser->problem->op, bytes / element))
     bytes /= 2;
   if (bytes < VECTOR_BYTES && element < bytes)
     choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,

@@ -360,10 +360,16 @@ static bool same_ranges(const GArray *a, const GArray *b)
 /* Numbers of batches, known at launch only, up to which there are variants of their own: a few batches leave
  * most SMs without one of the tiles that are best for many. And the number that their tiles are priced for.
  */
-static const struct {
+typedef struct {
   int64_t most, priced;
-} few_batches[] = {{16, 8}, {128, 64}};
-#define FEW_BATCHES_RANGES 5 /* of M, for each */
+} FewBatches;
+#define MOST_FEW_BATCHES 2
+
+static void few_batches(const CostModel *model, FewBatches few[MOST_FEW_BATCHES])
+{
+  few[0] = (FewBatches){model->few_batches, model->few_batches_priced};
+  few[1] = (FewBatches){model->more_batches, model->more_batches_priced};
+}
 
 /* Of the product, NULL if it is known, or there are none. */
 static const Symbolic *open_batches(const Problem *problem)
@@ -412,26 +418,29 @@ static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted
 /* All variants with wide copies but the last, whose tile is returned. */
 static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const Symbolic *batches = open_batches(chooser->problem);
   int64_t most = batches ? choose_maximum(chooser->problem, batches) : 0;
   unsigned n = 0, room = PLAN_MAX_VARIANTS - 1 - chooser->n; /* behind them comes one for every address */
-  GArray *few[G_N_ELEMENTS(few_batches)];
+  GArray *few[MOST_FEW_BATCHES];
   const Problem *typical = chooser->problem;
-  Problem scenario[G_N_ELEMENTS(few_batches)];
-  for (unsigned i = 0; i < G_N_ELEMENTS(few_batches); i++) {
+  Problem scenario[MOST_FEW_BATCHES];
+  FewBatches numbers[MOST_FEW_BATCHES];
+  few_batches(model, numbers);
+  for (unsigned i = 0; i < MOST_FEW_BATCHES; i++) {
     scenario[i] = *typical;
-    scenario[i].batches = few_batches[i].priced;
+    scenario[i].batches = numbers[i].priced;
   }
-  while (n < G_N_ELEMENTS(few_batches) && few_batches[n].most < most) {
+  while (n < MOST_FEW_BATCHES && numbers[n].most < most) {
     chooser->problem = &scenario[n];
-    few[n++] = choose_ranges(chooser, group, longest, FEW_BATCHES_RANGES);
+    few[n++] = choose_ranges(chooser, group, longest, model->few_batches_ranges);
   }
   chooser->problem = typical;
-  g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * FEW_BATCHES_RANGES);
+  g_autoptr(GArray) ranges = choose_ranges(chooser, group, longest, room - n * model->few_batches_ranges);
   RangeVariants any = {.ranges = ranges};
   any.taken = gemm_rows_taken(chooser);
   for (unsigned i = 0; i < n; i++) {
-    RangeVariants own = {few[i], batches, few_batches[i].most, any.taken};
+    RangeVariants own = {few[i], batches, numbers[i].most, any.taken};
     chooser->problem = &scenario[i];
     if (!same_ranges(few[i], i + 1 < n ? few[i + 1] : ranges)) add_ranges(chooser, group, &own);
   }
@@ -442,24 +451,20 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
   return g_array_index(ranges, GemmRange, ranges->len - 1).tile;
 }
 
-#define VECTOR_ROWS    4 /* for so many rows sums along k take the place of a tile: each reads B once */
-#define VECTOR_THREADS 256
-#define VECTOR_COLUMNS 8   /* a block's, where B is contiguous along k, */
-#define VECTOR_DEPTH   512 /* and k; elsewhere a sector row of columns, and k: */
-#define VECTOR_STEPS   128
-
 /* Very few rows of types that no product instruction takes. */
 static void choose_vector(Chooser *chooser)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = &chooser->problem->op->gemm;
   bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
   unsigned bytes = number_bytes(gemm->b_type);
   if (rows && gemm->a_m_major) return;
   Choice *choice = choose_open(chooser, rows ? "gemv_rows" : "gemv_columns");
   if (!require_fast(chooser->problem, choice, false) ||
-      !choose_require_at_most(chooser->problem, choice, gemm->m, VECTOR_ROWS))
+      !choose_require_at_most(chooser->problem, choice, gemm->m, model->vector_rows))
     return;
-  unsigned columns = rows ? VECTOR_COLUMNS : 128 / bytes, depth = rows ? VECTOR_DEPTH : VECTOR_STEPS;
+  unsigned columns = rows ? model->vector_columns : 128 / bytes,
+           depth = rows ? model->vector_depth : model->vector_depth_across;
   const FusedGemm *read = rows ? &chooser->problem->turned->gemm : gemm;
   choice_set_name(choice, "ta", number_name(read->a_type));
   choice_set_name(choice, "tb", number_name(read->b_type));
@@ -467,32 +472,30 @@ static void choose_vector(Chooser *chooser)
   choice_set_int(choice, "bm", rows ? columns : 1);
   choice_set_int(choice, "bn", rows ? 1 : columns);
   choice_set_int(choice, "bk", depth);
-  choice_set_int(choice, "threads", VECTOR_THREADS);
+  choice_set_int(choice, "threads", model->vector_threads);
   choice_set_own(choice, "swapped", rows);
   choice->tile_text = arena_printf(chooser->problem->arena, "1x%ux%u", columns, depth);
   choice->suffix = arena_printf(chooser->problem->arena, "%s_sums", choice->tile_text);
-  choose_note(chooser, "M <= %d: sums along k, since no product instruction takes the types", VECTOR_ROWS);
+  choose_note(chooser, "M <= %u: sums along k, since no product instruction takes the types",
+              model->vector_rows);
   chooser->n++;
 }
-
-#define ASKEW_COLUMNS 64
-#define ASKEW_MOST    128 /* rows and columns */
 
 /* Operands that threads copy a few bytes at a time: of few columns small tiles are better than the model says,
  * which several blocks of an SM hide from each other. */
 static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
 {
-  if (choose_maximum(problem, problem->op->gemm.n) <= ASKEW_COLUMNS && tile.bm > ASKEW_COLUMNS)
-    tile.bm = tile.bn = ASKEW_COLUMNS;
-  tile.bm = MIN(tile.bm, ASKEW_MOST);
-  tile.bn = MIN(tile.bn, ASKEW_MOST);
+  const CostModel *model = problem->gpu->model;
+  if (choose_maximum(problem, problem->op->gemm.n) <= model->askew_columns && tile.bm > model->askew_columns)
+    tile.bm = tile.bn = model->askew_columns;
+  tile.bm = MIN(tile.bm, model->askew_side);
+  tile.bn = MIN(tile.bn, model->askew_side);
   return tile;
 }
 
-#define MOST_GUARDED (128 * 256) /* outputs of a tile whose copies are guarded one by one */
-
 bool choose_gemm(Chooser *chooser)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = &chooser->problem->op->gemm;
   bool group = gemm_group_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
        priced = group || warp;
@@ -524,7 +527,8 @@ bool choose_gemm(Chooser *chooser)
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
-  if (tile.bm * tile.bn > MOST_GUARDED) tile.bm = 128, tile.bn = 128; /* guards take registers */
+  if (tile.bm * tile.bn > model->guarded_area)
+    tile.bm = tile.bn = model->guarded_side; /* guards take registers */
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
   finish(chooser, choose_open(chooser, template_of(gemm)), tile, false, false);

@@ -1,23 +1,9 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_rules.h"
 #include "generator/kernel/steps.h"
+#include "ir/mechanism.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
-
-#define LARGE_STEPS  10   /* of k, for tiles that leave no registers: shorter loops are unrolled (ptxas) */
-#define WARP_AREA    4096 /* outputs of a warp that multiplies alone, of four to eight (choose_layouts) */
-#define DEEP_AREA    (64 * 64) /* and of the largest whose steps are short enough for twice the depth */
-#define SECTOR_BYTES 32
-#define MOST_STAGES  10
-#define GROUP_ROWS   64 /* of a warpgroup MMA */
-/* With fewer, what blocks of a split tile send each other had better lie in the ring than beside it. */
-#define ENOUGH_STAGES    4
-#define ENOUGH_IN_TURN   5    /* of warpgroups that take turns */
-#define HIDING_BYTES     2048 /* of a row along k: products as long as narrow parts take to leave */
-#define MOST_WARP_STAGES 6
-/* Longer rings made them slower: docs/performance-log.md. */
-#define MOST_SWAPPED_STAGES      8
-#define MOST_SWAPPED_WARP_STAGES 6
 
 static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 {
@@ -81,9 +67,10 @@ unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *cand
 {
   for (unsigned owners = MAX(1, candidate->split_k); owners >= 1; owners--) {
     unsigned columns = candidate->bn / owners;
-    bool pieces = candidate->swapped
-                      ? columns % 8 == 0
-                      : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % SECTOR_BYTES == 0;
+    bool pieces =
+        candidate->swapped
+            ? columns % 8 == 0
+            : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % problem->gpu->global_sector == 0;
     if (candidate->bn % owners == 0 && pieces) return owners;
   }
   return 0;
@@ -121,15 +108,17 @@ static bool wants_whole_rows(const Problem *problem, int64_t depth)
  * alignment. */
 static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast)
 {
+  const CostModel *model = problem->gpu->model;
   unsigned bytes = number_bytes(gemm_candidate_operator(problem, &tile)->gemm.a_type), row = 128;
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
   if (!fast && tile.askew && wants_whole_rows(problem, row / bytes)) return row / bytes;
   if (!fast || thin || !gemm_warp_possible(problem)) return row / 2 / bytes;
-  if (tile.bm * tile.bn <= DEEP_AREA && !tile.promote) row *= 2; /* sums kept apart: 128 of k at most */
+  if (tile.bm * tile.bn <= model->deep_area && !tile.promote)
+    row *= 2; /* sums kept apart: 128 of k at most */
   /* sixteen copies a thread, and fragments that are rounded: registers are short */
-  if (bytes == 4 && tile.bm * tile.bn == SHARED_AREA) row /= 2;
+  if (bytes == 4 && tile.bm * tile.bn == model->shared_area) row /= 2;
   for (;; row /= 2) {
     tile.bk = row / bytes;
     if (row <= 64 || 3 * stage_bytes(problem, &tile) <= block_room(problem, &tile)) return tile.bk;
@@ -159,26 +148,27 @@ static bool reads_a_tile(const FusedOperator *op)
   return false;
 }
 
-#define FEW_OPERATIONS 5 /* an output */
-
 /* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
  * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
  * tile to read take longer. */
 static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candidate)
 {
+  const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
   int64_t k = 0;
   if (candidate->pingpong <= 1 || candidate->swapped || op->gemm.dual) return false;
   return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
-         steps_operations(op) <= FEW_OPERATIONS && symbolic_is_constant(op->gemm.k, &k) &&
-         k * number_bytes(op->gemm.a_type) >= HIDING_BYTES && engine_stores(problem, &op->outputs[0]);
+         steps_operations(op) <= model->hiding_operations && symbolic_is_constant(op->gemm.k, &k) &&
+         k * number_bytes(op->gemm.a_type) >= model->hiding_bytes && engine_stores(problem, &op->outputs[0]);
 }
 
 /* Shared memory for results, where it gains the ring a slot that it needs: the least. */
 static unsigned least_staging(const Problem *problem, const GemmCandidate *candidate, unsigned staging)
 {
+  const CostModel *model = problem->gpu->model;
   unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
-  if (!leaves_narrowly(problem, candidate) || room < staging || (room - staging) / stage >= ENOUGH_IN_TURN)
+  if (!leaves_narrowly(problem, candidate) || room < staging ||
+      (room - staging) / stage >= model->enough_in_turn)
     return staging;
   StagingRules rules = staging_rules(problem->gpu);
   unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->pingpong, candidate->bn,
@@ -186,29 +176,28 @@ static unsigned least_staging(const Problem *problem, const GemmCandidate *candi
   return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
-#define ASKEW_DEPTH 128 /* elements of k on their way: more take room that another block of the SM has */
-
 /* Slots of a ring whose copies are a few bytes each, which take long. */
 static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
 {
   int64_t k = choose_typical(problem, problem->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
-  return (unsigned)CLAMP(steps, 2, 1 + ASKEW_DEPTH / candidate->bk);
+  return (unsigned)CLAMP(steps, 2, 1 + problem->gpu->model->askew_depth / candidate->bk);
 }
 
 static unsigned stage_count(const Problem *problem, const GemmCandidate *candidate, bool fast)
 {
+  const CostModel *model = problem->gpu->model;
   unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
   if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
-                 gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_WARP_STAGES : MOST_WARP_STAGES);
+                 gemm_candidate_is_thin(candidate) ? model->thin_warp_slots : model->warp_slots);
   unsigned staging = candidate->once ? 0 : output_staging(problem, candidate);
   if (!candidate->reuse) room -= exchange_bytes(problem, candidate);
   staging = least_staging(problem, candidate, staging);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,
-               gemm_candidate_is_thin(candidate) ? MOST_SWAPPED_STAGES : MOST_STAGES);
+               gemm_candidate_is_thin(candidate) ? model->thin_slots : model->most_slots);
 }
 
 bool gemm_candidate_may_be_askew(const Problem *problem)
@@ -223,17 +212,15 @@ bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
   return candidate->stages * stage_bytes(problem, candidate) + exchange <= block_room(problem, candidate);
 }
 
-#define BESIDE_LEAST 192 /* columns: two sums of fewer fit one warpgroup's registers */
-
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
  * multiplies. */
 static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *tile)
 {
   bool shared = tile->pingpong > 1 || tile->split_k > 1 || tile->stream_k > 1 || tile->slices > 1 ||
-                tile->bm != GROUP_ROWS;
+                tile->bm != WARPGROUP_ROWS;
   bool plain =
       !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
-  unsigned asked = tile->bn >= BESIDE_LEAST ? 2 : 1;
+  unsigned asked = tile->bn >= problem->gpu->model->beside_columns ? 2 : 1;
   choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
   return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
@@ -246,7 +233,7 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
   tile.bk = tile_depth(problem, tile, fast);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
-  if (fast && tile.group && tile.split_k > 1 && tile.stages < ENOUGH_STAGES) {
+  if (fast && tile.group && tile.split_k > 1 && tile.stages < problem->gpu->model->enough_slots) {
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
     reusing.stages = stage_count(problem, &reusing, fast);
@@ -324,16 +311,14 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
 
 /* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
  * not been handed over yet, and in the epilogue. */
-#define ENTRY_REGISTERS    26
-#define EPILOGUE_REGISTERS 40
 
 /* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
  * an epilogue would take has room for one. */
-#define LOADED_REGISTERS 16
 
 /* `sums`: accumulators of a tile's size. */
 static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
 {
+  const CostModel *model = gpu->model;
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned beside = MAX(1, candidate->warpgroups_n), columns = candidate->bn / beside;
   unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / groups;
@@ -341,21 +326,23 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
   unsigned granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
   granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
   unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
-  if (loads) granted -= (rows / GROUP_ROWS - 1) * LOADED_REGISTERS + handover_step(gpu);
-  return columns / 2 + ENTRY_REGISTERS <= entry &&
-         accumulators * (rows / GROUP_ROWS) * columns / 2 + EPILOGUE_REGISTERS <= granted;
+  if (loads) granted -= (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + handover_step(gpu);
+  return columns / 2 + model->start_registers <= entry &&
+         accumulators * (rows / WARPGROUP_ROWS) * columns / 2 + model->epilogue_registers <= granted;
 }
 
 /* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
  * tile (overlap_tiles), which takes whole slots of a known number, and registers. */
 static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
 {
+  const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = &problem->op->gemm;
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
   if (!alone || gemm->dual || fused_is_reduced(problem->op)) return false;
-  if (candidate->bm * candidate->bn != WALKED_AREA || !symbolic_is_constant(gemm->k, &depth)) return false;
+  if (candidate->bm * candidate->bn != model->walked_area || !symbolic_is_constant(gemm->k, &depth))
+    return false;
   int64_t steps = depth / candidate->bk;
   return depth % candidate->bk == 0 && steps >= candidate->stages;
 }
@@ -370,6 +357,7 @@ bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate
 
 static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
+  const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
   const GpuProduct *product = group_product(problem->gpu, gemm);
   bool legal = false, loads = gemm_through_registers(problem, candidate);
@@ -381,7 +369,7 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
     legal |= product->n[i] == candidate->bn;
   legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? gemm_products(problem) : 1, loads);
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
-  if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > 176 &&
+  if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > model->promoted_columns &&
       gemm_out_bytes(problem->op) > 2)
     return false;
   if (!gemm_barriers_count(problem, candidate, stage_bytes(problem, candidate), consumer_groups(candidate)) ||
@@ -419,13 +407,15 @@ static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
  * result narrow (found with ptxas). */
 static bool large_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
+  const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = &problem->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
   bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(problem->op);
   int64_t columns, depth;
   bool whole = symbolic_is_constant(gemm->n, &columns) && columns % candidate->bn == 0; /* no predicates */
-  if (gemm->b_n_major && candidate->bn > 192 && !whole) return false;
-  if (symbolic_is_constant(gemm->k, &depth) && depth < LARGE_STEPS * (int64_t)candidate->bk) return false;
+  if (gemm->b_n_major && candidate->bn > model->predicated_columns && !whole) return false;
+  if (symbolic_is_constant(gemm->k, &depth) && depth < model->large_steps * (int64_t)candidate->bk)
+    return false;
   return simple && number_bytes(gemm->a_type) == 2 && gemm_out_bytes(problem->op) == 2 &&
          problem->op->n_outputs == 1;
 }
@@ -444,13 +434,14 @@ static bool pair_legal(const GemmCandidate *candidate)
 /* Takes an SM so many blocks at once? */
 static bool blocks_fit(const Gpu *gpu, const GemmCandidate *candidate)
 {
-  unsigned parts = candidate->bm * candidate->bn / WARP_AREA; /* of a tile that warps multiply */
-  unsigned warps = candidate->group ? 4 * (1 + consumer_groups(candidate)) : CLAMP(parts, 4, 8);
+  unsigned warps = candidate->group ? WARPGROUP_WARPS * (1 + consumer_groups(candidate))
+                                    : product_warps(candidate->bm * candidate->bn);
   return candidate->blocks <= 1 || candidate->blocks <= resident_blocks(gpu, warps * gpu->warp_size);
 }
 
 bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
 {
+  const CostModel *model = problem->gpu->model;
   uint64_t ring =
       (uint64_t)candidate->stages * stage_bytes(problem, candidate) + reserved_shared_bytes(problem->gpu);
   if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
@@ -459,8 +450,10 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
   unsigned area = candidate->bm * candidate->bn;
-  if (area > WALKED_AREA && !large_tile_legal(problem, candidate)) return false;
+  if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == WALKED_AREA && problem->op->gemm.dual) return false;
-  return !gathers_elements(problem) || (!candidate->swapped && candidate->bm == 64 && candidate->bn == 64);
+  if (area == model->walked_area && problem->op->gemm.dual) return false;
+  unsigned side = model->gathered_side;
+  return !gathers_elements(problem) ||
+         (!candidate->swapped && candidate->bm == side && candidate->bn == side);
 }

@@ -8,9 +8,6 @@
 
 #define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
 #define SWAPPED_ROWS 64 /* of such a tile: 128 are no faster, and fewer blocks */
-#define SHARED_AREA  (128 * 128) /* outputs of the largest tile of which two may share an SM */
-/* Outputs of the tile whose warps have registers left for the next tile's copies; no smaller one has them. */
-#define WALKED_AREA (128 * 256)
 
 typedef struct GemmCandidate {
   bool group;            /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */

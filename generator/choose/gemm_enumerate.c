@@ -10,22 +10,17 @@ static const unsigned group_rows[] = {64, 128, 192, 256};
 static const unsigned splits[] = {1, 2, 3, 4, 5, 6, 7, 8};
 /* D's columns by its rows, where the operands change places; so many blocks may share an SM. */
 static const unsigned swapped_columns[] = {8, 16, 32, 64};
-#define MOST_THIN_TILES 4
 static const unsigned resident[] = {2, 1};
-#define SHORT_RESIDENT 3 /* instead of two, where a tile has at most so many steps */
-#define SHORT_STEPS    2
 static const unsigned swapped_warp_rows[] = {32, 64};
 static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64, 128},  {64, 256},
                                          {128, 128}, {256, 128}, {128, 256}, {192, 192}, {160, 256}};
-#define STREAMED_AREA    (128 * 128) /* of the largest that has registers left for the walk of a stream */
-#define STREAMED_COLUMNS 128
 
 /* Batches whose tiles end after a step or two: a block copies little while it starts and ends, so that of two
  * an SM hardly one has copies on their way. */
 static bool is_short(const Problem *problem, const GemmCandidate *tile)
 {
   const FusedGemm *gemm = &problem->op->gemm;
-  int64_t k, most = SHORT_STEPS * 2 * 128 / number_bytes(gemm->a_type);
+  int64_t k, most = problem->gpu->model->short_steps * 2 * 128 / number_bytes(gemm->a_type);
   return tile->group && tile->split_k == 1 && gemm->n_batch && !gemm->dual &&
          symbolic_is_constant(gemm->k, &k) && k <= most;
 }
@@ -42,12 +37,13 @@ typedef struct Space {
 static void append_swapped(const Problem *problem, GArray *list, const Space *space, GemmCandidate tile,
                            int64_t m)
 {
-  unsigned most = tile.group && !space->reads ? MOST_THIN_TILES : 1;
+  const CostModel *model = problem->gpu->model;
+  unsigned most = tile.group && !space->reads ? model->thin_tiles : 1;
   tile.swapped = 1;
   for (unsigned c = 0; c < G_N_ELEMENTS(swapped_columns); c++)
     for (unsigned b = 0; b < G_N_ELEMENTS(resident) && m <= most * swapped_columns[c]; b++) {
       tile.bn = swapped_columns[c];
-      tile.blocks = resident[b] > 1 && is_short(problem, &tile) ? SHORT_RESIDENT : resident[b];
+      tile.blocks = resident[b] > 1 && is_short(problem, &tile) ? model->short_blocks : resident[b];
       gemm_candidate_append(problem, list, tile, m);
     }
 }
@@ -122,9 +118,9 @@ static bool suits_cluster(const Problem *problem, const GemmCandidate *candidate
 }
 
 /* Do rows begin inside of sectors, so that an SM's copies take longer than their bytes? */
-static bool straddles(const FusedGemm *gemm)
+static bool straddles(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return gemm_a_straddles(gemm) || gemm_b_straddles(gemm);
+  return gemm_a_straddles(gpu, gemm) || gemm_b_straddles(gpu, gemm);
 }
 
 /* The first of `clusters` that none is tried of. */
@@ -132,7 +128,7 @@ static unsigned clusters_tried(const Problem *problem)
 {
   const FusedGemm *gemm = &problem->op->gemm;
   if (!gemm_shares_copies(problem->gpu)) return 0;
-  if (straddles(gemm)) return G_N_ELEMENTS(clusters);
+  if (straddles(problem->gpu, gemm)) return G_N_ELEMENTS(clusters);
   bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
   return lines ? LINE_CLUSTERS : 0;
 }
@@ -151,7 +147,7 @@ static void append_group(const Problem *problem, GArray *list, const Space *spac
   append_walks(problem, list, candidate, m);
   bool exchanges = split == 1 && !candidate.swapped && space->across;
   if (exchanges) append_exchanged(problem, list, candidate, m);
-  exchanges &= bn > MOST_THIN && straddles(&problem->op->gemm);
+  exchanges &= bn > MOST_THIN && straddles(problem->gpu, &problem->op->gemm);
   if (split > 1 || candidate.swapped) return;
   for (unsigned i = 0; i < space->clusters; i++) {
     candidate.cluster_m = clusters[i][0];
@@ -166,6 +162,7 @@ static void append_group(const Problem *problem, GArray *list, const Space *spac
 /* In pairs on their SMs where they fit, since one multiplies while the other starts or ends; and alone. */
 static void append_warp_tiles(const Problem *problem, GArray *list, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   for (unsigned i = 0; i < G_N_ELEMENTS(warp_tiles); i++)
     for (unsigned blocks = 2; blocks >= 1; blocks--) {
       GemmCandidate tile = {.bm = warp_tiles[i][0],
@@ -175,12 +172,14 @@ static void append_warp_tiles(const Problem *problem, GArray *list, int64_t m)
                             .cluster_n = 1,
                             .split_k = 1};
       tile.blocks = blocks;
-      if (blocks == 1 || tile.bm * tile.bn <= SHARED_AREA) gemm_candidate_append(problem, list, tile, m);
+      if (blocks == 1 || tile.bm * tile.bn <= model->shared_area)
+        gemm_candidate_append(problem, list, tile, m);
     }
 }
 
 GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded)
 {
+  const CostModel *model = problem->gpu->model;
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
   Space space = {0};
   if (group)
@@ -196,12 +195,13 @@ GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool boun
     for (unsigned bn = COLUMNS_STEP; bn <= COLUMNS_MOST; bn += COLUMNS_STEP)
       gemm_append_streams(problem, list, true, group_rows[r], bn, m);
   /* fragments that are rounded take registers of their own */
-  unsigned streamed = number_bytes(problem->op->gemm.a_type) > 2 ? STREAMED_AREA / 2 : STREAMED_AREA;
+  unsigned streamed =
+      number_bytes(problem->op->gemm.a_type) > 2 ? model->streamed_area / 2 : model->streamed_area;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= STREAMED_COLUMNS)
+    if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= model->streamed_columns)
       gemm_append_streams(problem, list, false, warp_tiles[i][0], warp_tiles[i][1], m);
   for (unsigned i = 0; !group && i < G_N_ELEMENTS(warp_tiles); i++)
-    if (warp_tiles[i][0] * warp_tiles[i][1] > WALKED_AREA && warp_tiles[i][0] < warp_tiles[i][1])
+    if (warp_tiles[i][0] * warp_tiles[i][1] > model->walked_area && warp_tiles[i][0] < warp_tiles[i][1])
       gemm_append_even(problem, list, warp_tiles[i][0], warp_tiles[i][1], m);
   if (bounded && problem->turned) append_all_swapped(problem, list, &space, group, m);
   if (bounded && group) gemm_append_slices(problem, list, m);

@@ -2,12 +2,10 @@
  * these are searched: the depth of a step and the number of slots first, turns, at last the side of the tile that was
  * left open. If nothing fits, the least stays, so that the message says by how much even that is too large. */
 #include "generator/choose/gemm_candidate.h"
+#include "ir/resources.h"
 
 #define LEAST_STEP_BYTES 32 /* of k: one product instruction's, whatever the type */
 #define LEAST_SIDE       32
-#define MOST_AREA        (128 * 256) /* outputs of a tile of which accumulators take half of the registers */
-#define GROUP_ROWS       64          /* of a warpgroup MMA */
-#define MOST_SLOTS       8
 
 typedef struct {
   Chooser *chooser;
@@ -26,7 +24,7 @@ static bool works(const Forced *at, const GemmCandidate *tile)
   if (!gemm_candidate_fits(at->chooser->problem, tile)) return false;
   if (at->bm && at->bn) return true;
   bool planned = !at->bm && !at->bn && tile->bm == at->plan.bm && tile->bn == at->plan.bn;
-  unsigned most = MOST_AREA / MAX(1, tile->blocks);
+  unsigned most = at->chooser->problem->gpu->registers_per_sm / 2 / MAX(1, tile->blocks);
   bool small = (planned && tile->blocks <= 1) || tile->bm * tile->bn <= most;
   return small && gemm_candidate_legal(at->chooser->problem, tile);
 }
@@ -36,8 +34,9 @@ static bool take_slots(const Forced *at, GemmCandidate *tile, unsigned least)
 {
   if (at->stages) return works(at, tile);
   unsigned shallower = at->plan.bk / MAX(1, tile->bk);
-  for (tile->stages = MAX(least, MIN(at->plan.stages * MAX(1, shallower), MOST_SLOTS)); tile->stages >= least;
-       tile->stages--)
+  for (tile->stages = MAX(
+           least, MIN(at->plan.stages * MAX(1, shallower), at->chooser->problem->gpu->model->forced_slots));
+       tile->stages >= least; tile->stages--)
     if (works(at, tile)) return true;
   tile->stages = least;
   return false;
@@ -140,7 +139,7 @@ void gemm_fit_forced(Chooser *chooser, Choice *choice)
     found = take_sides(&at, &tile);
   }
   if (!found) {
-    unsigned least = at.plan.group ? GROUP_ROWS : LEAST_SIDE;
+    unsigned least = at.plan.group ? WARPGROUP_ROWS : LEAST_SIDE;
     tile = at.plan;
     if (!at.bm) tile.bm = MIN(tile.bm, least);
     if (!at.bn) tile.bn = MIN(tile.bn, least);

@@ -2,9 +2,6 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_memo.h"
 
-#define MANY_BANDS 6 /* of rows of tiles, so that the last one, which may be lower, is little of them */
-#define FEW_WAVES  2
-
 /* The candidate and its product as the cost model sees them. */
 typedef struct Priced {
   CostGemm shape;
@@ -93,25 +90,24 @@ unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candi
   return MIN(candidate->stages, cost_slots(problem->gpu, &priced.shape, &priced.tile));
 }
 
-#define PACE    2 /* results at a time: with four the assembler issues an operation every clock */
-#define BOUNDED 8 /* as fast as any number, and registers for no more: without it wide tiles spilled */
-
 unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   Priced priced = priced_shape(problem, candidate, m);
   bool turns = candidate->group && candidate->pingpong > 1;
   if (!turns) return 0;
-  if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return PACE;
-  return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? BOUNDED : 0;
+  if (cost_paces(problem->gpu, &priced.shape, &priced.tile)) return model->pace_turns;
+  return cost_has_arithmetic(problem->gpu->model, &priced.shape) ? model->pace_bound : 0;
 }
 
 unsigned gemm_candidate_raster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   Priced priced = priced_shape(problem, candidate, m);
   if (candidate->group) return cost_raster_group(problem->gpu, &priced.shape, &priced.tile);
   /* half of a square of tiles twice as wide as high; gains 0.4 % of 8192 rows (docs/performance-log.md) */
-  unsigned usual = problem->gpu->model->usual_raster;
-  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)MANY_BANDS * usual * candidate->bm;
+  unsigned usual = model->usual_raster;
+  bool wide = candidate->bn > candidate->bm, many = m >= (int64_t)model->many_bands * usual * candidate->bm;
   return wide && many ? 2 * usual : usual;
 }
 
@@ -131,7 +127,7 @@ static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, i
    */
   if (tile->cluster_n > 1 && count.waves > 1 && !(shape.a_straddles || shape.b_straddles)) return true;
   /* of four also where few tiles follow one another */
-  if (tile->cluster_m > 2 && count.waves > FEW_WAVES) return true;
+  if (tile->cluster_m > 2 && count.waves > problem->gpu->model->cluster_waves) return true;
   /* a split kernel starts anew for each wave */
   return tile->split_k > 1 &&
          count.tiles > (double)gemm_memo_clusters(problem, tile->split_k) * MAX(1, tile->blocks);

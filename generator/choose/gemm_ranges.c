@@ -23,10 +23,8 @@ static const int64_t group_ends[] = {
 static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 4096};
 #define OPEN_WARP_ENDS 8 /* where N or K is open, nobody knows how many tiles there are */
 #define MOST_CELLS     (G_N_ELEMENTS(group_ends) + 1)
-#define MOST_KERNELS   19
 #define THIN_ROWS      64
 #define NO_TILE        1e9
-#define FIRST_PART     8 /* of a cell, whose last row stands for its first rows */
 #define MOST_BEST      (2 * MOST_CELLS)
 
 typedef struct Cell {
@@ -91,14 +89,15 @@ static void add_cell(Ranges *ranges, int64_t before, int64_t rows, bool bounded)
  * the best is priced for both. */
 static void price_first_rows(const Problem *problem, const Cell *cell)
 {
-  int64_t first = cell->before + (cell->rows - cell->before) / FIRST_PART;
+  const CostModel *model = problem->gpu->model;
+  int64_t first = cell->before + (cell->rows - cell->before) / model->first_part;
   double least = INFINITY;
   if (!cell->bounded || cell->before < THIN_ROWS || first == cell->before) return;
   for (unsigned i = 0; i < cell->list->len; i++)
     least = fmin(least, g_array_index(cell->list, PricedCandidate, i).cost.total);
   for (unsigned i = 0; i < cell->list->len; i++) {
     PricedCandidate *priced = &g_array_index(cell->list, PricedCandidate, i);
-    if (priced->cost.total > problem->gpu->model->may_be_best * least) continue;
+    if (priced->cost.total > model->may_be_best * least) continue;
     priced->cost.total =
         (priced->cost.total + gemm_candidate_cost(problem, &priced->candidate, first).total) / 2;
   }
@@ -281,6 +280,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   unsigned path[MOST_CELLS];
   const CompileOptions *options = chooser->problem->options;
   const Problem *problem = chooser->problem;
+  const CostModel *model = problem->gpu->model;
   Problem remembering = *problem;
   remembering.memo = gemm_memo_new(problem);
   chooser->problem = &remembering;
@@ -295,8 +295,8 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
     for (unsigned c = 0; c < ranges->n_cells; c++)
       losses[c * ranges->n_tiles + t] = loss(ranges, c, t);
   g_autofree bool *in = g_new0(bool, ranges->n_tiles);
-  double worth = 1, range = problem->gpu->model->worth_a_range;
-  while (choose_kernels(ranges, losses, worth, in) > MIN(most, MOST_KERNELS))
+  double worth = 1, range = model->worth_a_range;
+  while (choose_kernels(ranges, losses, worth, in) > MIN(most, model->most_kernels))
     worth *= 1.25;
   while (give_tiles(ranges, losses, in, range, path) > most)
     range *= 1.5;

@@ -66,9 +66,9 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
                     .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),
                     .type = gemm->a_type,
                     .sms = gemm_candidate_sms(problem),
-                    .a_straddles = gemm_a_straddles(gemm),
-                    .b_straddles = gemm_b_straddles(gemm),
-                    .out_straddles = gemm_out_straddles(problem->op),
+                    .a_straddles = gemm_a_straddles(problem->gpu, gemm),
+                    .b_straddles = gemm_b_straddles(problem->gpu, gemm),
+                    .out_straddles = gemm_out_straddles(problem->gpu, problem->op),
                     .a_lines = gemm_a_lines(gemm),
                     .b_lines = gemm_b_lines(gemm),
                     .operations = epilogue_operations(op) / gemm_products(problem)};

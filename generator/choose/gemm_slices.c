@@ -3,7 +3,6 @@
 /* ---- Streams ---- */
 
 static const unsigned streams[] = {2, 3, 4}; /* ascending */
-#define EVEN_GRAIN 4                         /* k steps of a portion of tiles that are divided evenly */
 
 /* Tiles whose k is divided evenly among blocks that are no cluster: where all blocks run at once, so that
  * those of one portion walk k in step (docs/gemm.md, "Streams"). */
@@ -31,6 +30,7 @@ void gemm_append_streams(const Problem *problem, GArray *list, bool group, unsig
  * that copy do not mind where their neighbours stand in k. */
 void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigned bn, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = &problem->op->gemm;
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(problem->op);
@@ -41,8 +41,8 @@ void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigne
   tile = gemm_candidate(problem, tile, true);
   int64_t tiles = ((m + bm - 1) / bm) * ((columns + bn - 1) / bn), steps = (depth + tile.bk - 1) / tile.bk;
   tile.stream_k = 2;
-  tile.stream_steps = EVEN_GRAIN;
-  if (tiles * tile.stream_k > gemm_candidate_sms(problem) && steps >= 2 * EVEN_GRAIN)
+  tile.stream_steps = model->even_grain;
+  if (tiles * tile.stream_k > gemm_candidate_sms(problem) && steps >= 2 * model->even_grain)
     gemm_candidate_append(problem, list, tile, m);
 }
 
@@ -50,15 +50,6 @@ void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigne
 
 /* A ladder, so that ranges of rows may share a kernel. */
 static const unsigned numbers[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 22, 33, 44, 66};
-#define TRIED 2 /* of these, the largest that leave every block an SM */
-/* A cluster's split does with its shared memory what a few slices do through device memory. */
-#define LEAST      4
-#define LEAST_THIN 9
-/* k steps of a slice: leaving and finding the sums takes as long as a dozen. */
-#define LEAST_STEPS 16
-/* A thread with 128 sums has no registers for parts of other slices beside another tensor's tile (found with ptxas). */
-#define SLICED_AREA      (256 * 128)
-#define LEAST_THIN_STEPS 4
 /* Tiles, (rows, columns, clusters below one another, beside one another) */
 static const unsigned rows[] = {64, 128, 192, 256}, thin_columns[] = {8, 16, 32};
 static const unsigned clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
@@ -78,17 +69,18 @@ static bool may_slice(const Problem *problem)
 
 static void append_numbers(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
+  const CostModel *model = problem->gpu->model;
   bool thin = gemm_candidate_is_thin(&tile);
-  unsigned tried = 0, least = thin ? LEAST_THIN : LEAST;
-  if (tile.bm * tile.bn >= SLICED_AREA && problem->op->n_inputs > 2) return;
+  unsigned tried = 0, least = thin ? model->slices_least_thin : model->slices_least;
+  if (tile.bm * tile.bn >= model->sliced_area && problem->op->n_inputs > 2) return;
   double tiles = gemm_candidate_tiles(problem, &tile, m);
   if (tiles * least > problem->gpu->sm_count) return;
   int64_t steps = choose_typical(problem, problem->op->gemm.k) / gemm_candidate(problem, tile, true).bk;
-  for (unsigned i = G_N_ELEMENTS(numbers); i-- > 0 && tried < TRIED;) {
+  for (unsigned i = G_N_ELEMENTS(numbers); i-- > 0 && tried < model->slices_tried;) {
     tile.slices = numbers[i];
     if (tile.slices < least) return;
     if (tiles * tile.slices > problem->gpu->sm_count) continue;
-    if (steps < (int64_t)(thin ? LEAST_THIN_STEPS : LEAST_STEPS) * tile.slices) continue;
+    if (steps < (int64_t)(thin ? model->slice_steps_thin : model->slice_steps) * tile.slices) continue;
     tried++;
     gemm_candidate_append(problem, list, tile, m);
   }

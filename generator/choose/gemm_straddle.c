@@ -1,22 +1,20 @@
 #include "generator/choose/gemm_straddle.h"
 
-#define SECTOR 32
-
 /* Every row of a box then touches one sector more, in two lines. */
-static bool straddles(const Symbolic *leading, NumberType type)
+static bool straddles(const Gpu *gpu, const Symbolic *leading, NumberType type)
 {
   int64_t stride;
-  return symbolic_is_constant(leading, &stride) && stride * number_bytes(type) % SECTOR != 0;
+  return symbolic_is_constant(leading, &stride) && stride * number_bytes(type) % gpu->global_sector != 0;
 }
 
-bool gemm_a_straddles(const FusedGemm *gemm)
+bool gemm_a_straddles(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return straddles(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
+  return straddles(gpu, gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
 }
 
-bool gemm_b_straddles(const FusedGemm *gemm)
+bool gemm_b_straddles(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return straddles(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+  return straddles(gpu, gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
 }
 
 static unsigned begins(const Symbolic *leading, NumberType type)
@@ -39,10 +37,10 @@ unsigned gemm_b_lines(const FusedGemm *gemm)
   return begins(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
 }
 
-bool gemm_out_straddles(const FusedOperator *op)
+bool gemm_out_straddles(const Gpu *gpu, const FusedOperator *op)
 {
   int64_t stride;
   if (!op->n_outputs || op->outputs[0].reduced || !op->outputs[0].strides[op->rank - 2]) return false;
   if (!symbolic_is_constant(op->outputs[0].strides[op->rank - 2], &stride)) return false;
-  return stride * number_bytes(op->outputs[0].tensor->type) % SECTOR == SECTOR / 2;
+  return stride * number_bytes(op->outputs[0].tensor->type) % gpu->global_sector == gpu->global_sector / 2;
 }

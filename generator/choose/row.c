@@ -1,10 +1,6 @@
 /* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
 #include "generator/choose/choose.h"
 
-#define SHORT_ROW    1024  /* columns a warp keeps: 32 a thread */
-#define LONGEST_ROW  32768 /* columns a block of 1024 threads keeps: 32 a thread */
-#define ONLINE_CHUNK 4096
-
 static bool online_only(const FusedRow *row)
 {
   return row->reduction;
@@ -44,10 +40,9 @@ static void set_reduction(Choice *choice, const FusedRow *row)
 
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
  * threads that are enough where blocks share an SM. */
-#define LONE_BLOCK_ELEMENTS 8192
 static unsigned lone_block(const Problem *problem)
 {
-  return problem->options && problem->options->sm_budget ? 4 : 1;
+  return problem->options && problem->options->sm_budget ? problem->gpu->model->lone_rows : 1;
 }
 
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
@@ -70,7 +65,9 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
   chooser->n++;
 }
 
-/* 16-byte accesses: rows start aligned, and a vector never straddles a row's end. */
+#define VECTOR_BYTES 16 /* of a thread's widest access */
+
+/* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. */
 static bool require_vectors(const Problem *problem, Choice *choice)
 {
   const FusedOperator *op = problem->op;
@@ -82,12 +79,12 @@ static bool require_vectors(const Problem *problem, Choice *choice)
         input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
     if (symbolic_equals(strides[1], 0)) continue;
     if (!symbolic_equals(strides[1], 1)) return false;
-    unsigned vector = 16 / number_bytes(tensor->type);
+    unsigned vector = VECTOR_BYTES / number_bytes(tensor->type);
     narrowest = MIN(narrowest, number_bytes(tensor->type));
     if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
-    if (!choose_require_align(problem, choice, tensor, 16)) return false;
+    if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
   }
-  return choose_require_multiple(problem, choice, op->row.columns, 16 / narrowest);
+  return choose_require_multiple(problem, choice, op->row.columns, VECTOR_BYTES / narrowest);
 }
 
 static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
@@ -100,9 +97,7 @@ static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
 
 /* ---- Reductions across memory: elements of a row lie apart, those of a column side by side ---- */
 
-#define RUN_BYTES      128 /* of neighbouring rows that a block takes */
-#define ACROSS_CHUNK   256 /* elements of each row at a time, at most */
-#define ACROSS_THREADS 256
+#define RUN_BYTES 128 /* of neighbouring rows that a block takes */
 
 /* Neighbouring rows are neighbours in memory, in what is read as in what is written. */
 static bool lies_across(const FusedOperator *op)
@@ -123,56 +118,65 @@ static bool require_runs(const Problem *problem, Choice *choice)
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
     if (symbolic_equals(input->strides[0], 0)) continue;
-    if (!choose_require_multiple(problem, choice, input->strides[1], 16 / number_bytes(input->tensor->type)))
+    if (!choose_require_multiple(problem, choice, input->strides[1],
+                                 VECTOR_BYTES / number_bytes(input->tensor->type)))
       return false;
-    choose_require_align(problem, choice, input->tensor, 16);
+    choose_require_align(problem, choice, input->tensor, VECTOR_BYTES);
   }
   return true;
 }
 
 static void add_across(Chooser *chooser, bool aligned)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedOperator *op = chooser->problem->op;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   Choice *choice = choose_open(chooser, "row_reduce");
   if (aligned && !require_runs(chooser->problem, choice)) return;
-  unsigned rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
-  unsigned columns =
-      power_of_two(choose_maximum(chooser->problem, op->row.columns), 32, ACROSS_CHUNK * 32 / rows);
-  finish(chooser, choice, rows, columns, ACROSS_THREADS);
+  unsigned lanes = chooser->problem->gpu->warp_size,
+           rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+  unsigned columns = power_of_two(choose_maximum(chooser->problem, op->row.columns), lanes,
+                                  model->across_chunk * lanes / rows);
+  finish(chooser, choice, rows, columns, model->across_threads);
 }
 
 /* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */
 static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = &chooser->problem->op->row;
   if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
   Choice *choice = choose_open(chooser, template_of(row, columns == 0));
   int64_t longest = choose_maximum(chooser->problem, row->columns);
-  unsigned more = lone_block(chooser->problem);
+  unsigned more = lone_block(chooser->problem), warps = model->row_warps,
+           lanes = chooser->problem->gpu->warp_size;
   if (aligned && !require_vectors(chooser->problem, choice)) return;
   if (columns && !choose_require_at_most(chooser->problem, choice, row->columns, columns)) return;
   if (columns == 0) {
-    unsigned chunk = power_of_two(longest, 128, ONLINE_CHUNK);
-    unsigned width = power_of_two(longest, 32, SHORT_ROW);
-    if (longest <= SHORT_ROW && row->reduction)
-      finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
+    unsigned chunk = power_of_two(longest, warps * lanes, model->online_chunk);
+    unsigned width = power_of_two(longest, lanes, model->short_row);
+    if (longest <= model->short_row && row->reduction)
+      finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);
     else
-      finish(chooser, choice, 1, chunk, CLAMP(chunk / 8, 64u, 256u * MIN(more, 2)));
+      finish(chooser, choice, 1, chunk,
+             CLAMP(chunk / model->online_elements, model->online_least, model->online_most * MIN(more, 2)));
     return;
   }
-  unsigned width = power_of_two(MIN(longest, columns), 32, (unsigned)columns);
+  unsigned width = power_of_two(MIN(longest, columns), lanes, (unsigned)columns);
   /* four warps; short rows share one, so that every thread has a whole vector */
-  if (width <= SHORT_ROW)
-    finish(chooser, choice, more * MAX(4, SHORT_ROW / width), width, more * 128);
+  if (width <= model->short_row)
+    finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);
   else if (more > 1) /* eight elements a thread fit the registers that so many threads leave each other */
-    finish(chooser, choice, MAX(1, LONE_BLOCK_ELEMENTS / width), width, 1024);
+    finish(chooser, choice, MAX(1, model->lone_elements / width), width,
+           chooser->problem->gpu->threads_per_block);
   else
-    finish(chooser, choice, 1, width, CLAMP(width / 16, 128u, 1024u));
+    finish(chooser, choice, 1, width,
+           CLAMP(width / model->row_elements, model->row_least, chooser->problem->gpu->threads_per_block));
 }
 
 bool choose_row(Chooser *chooser)
 {
+  const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = &chooser->problem->op->row;
   if (lies_across(chooser->problem->op)) {
     add_across(chooser, true);
@@ -181,14 +185,14 @@ bool choose_row(Chooser *chooser)
   }
   if (!online_only(row)) {
     int64_t longest = choose_maximum(chooser->problem, row->columns);
-    static const int64_t widths[2] = {SHORT_ROW, 8192};
+    const int64_t widths[] = {model->short_row, model->long_row};
     if (symbolic_is_constant(row->columns, NULL)) {
-      if (longest <= LONGEST_ROW) {
-        add_variant(chooser, LONGEST_ROW, true);
-        add_variant(chooser, LONGEST_ROW, false);
+      if (longest <= model->longest_row) {
+        add_variant(chooser, model->longest_row, true);
+        add_variant(chooser, model->longest_row, false);
       }
     } else {
-      for (unsigned i = 0; i < 2; i++) {
+      for (unsigned i = 0; i < G_N_ELEMENTS(widths); i++) {
         add_variant(chooser, widths[i], true);
         add_variant(chooser, widths[i], false);
       }

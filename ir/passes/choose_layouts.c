@@ -135,12 +135,12 @@ static bool is_cut(const Placement *placement, const IrValue *tile)
   return false;
 }
 
-/* Warps of a warp MMA: each takes about 64 x 64 outputs, at least four warps a block; the split that
+/* Warps of a warp MMA (product_warps): the split that
  * reads the fewest operand bytes from shared memory. `rows_only`: each warp has all columns, so that parts of
  * them meet in its registers. */
 static void split_warps(unsigned m, unsigned n, bool rows_only, unsigned *warps_m, unsigned *warps_n)
 {
-  unsigned warps = CLAMP(m * n / 4096, 4u, 8u), best = G_MAXUINT;
+  unsigned warps = product_warps(m * n), best = G_MAXUINT;
   *warps_m = *warps_n = 1;
   for (; warps >= 1 && best == G_MAXUINT; warps /= 2)
     for (unsigned wm = 1; wm <= warps; wm++) {
@@ -382,16 +382,14 @@ static unsigned patch_vector(Placement *placement, const IrType *shape, unsigned
   return vector;
 }
 
-#define LEAST_RUN 32 /* bytes along the rows that are worth lanes of their own: a sector */
-
-/* A tile all of whose accesses go along its rows, spread as its transpose would be; NULL: it is no such tile.
- */
+/* A tile all of whose accesses go along its rows, spread as its transpose would be: rows of a sector are worth lanes of
+ * their own. NULL: it is no such tile. */
 static const Layout *place_along_rows(Placement *placement, const IrType *type, unsigned vector,
                                       unsigned warps)
 {
   Arena *arena = placement->module->arena;
   unsigned turned[2] = {(unsigned)ir_tile_extent(type, 1), (unsigned)ir_tile_extent(type, 0)};
-  if (number_bytes_of(type->element, turned[1]) < LEAST_RUN) return NULL;
+  if (number_bytes_of(type->element, turned[1]) < placement->context->gpu->global_sector) return NULL;
   for (; vector; vector /= 2) {
     if (turned[1] % vector) continue;
     const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps);

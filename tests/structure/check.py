@@ -169,6 +169,64 @@ def check_paths(files):
                 yield name, number, "names a path of one machine"
 
 
+NUMBERS = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?)[uUlLfF]*(?![\w.])")
+NOT_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+DEFINED = re.compile(r"^#define (\w+)(?:\\\n|.)*$", re.MULTILINE)
+LISTED = re.compile(r"\b(\w+)(?:\[\w*\])+ =\s*\{")
+COUNTED_IN = ("generator/choose/", "generator/fusion/", "generator/kernel/", "ir/passes/")
+SMALL = 4  # a pair, the ranks and sides of things, bytes of a word
+
+
+def is_small(text):
+    """A whole number up to SMALL, or a half."""
+    if re.fullmatch(r"0x[0-9a-fA-F]+|\d+", text):
+        return int(text, 0) <= SMALL
+    return float(text) in (0.0, 0.5, 1.0, 2.0)
+
+
+def end_of_braces(text, at):
+    """Behind the brace that closes the one in front of `at`."""
+    depth = 1
+    while depth and at < len(text):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        at += 1
+    return at
+
+
+def named_numbers():
+    """What tests/structure/numbers.txt allows: {(file, name or number): its line}."""
+    allowed = {}
+    for number, line in enumerate(lines("tests/structure/numbers.txt") if (root / "tests/structure/numbers.txt").exists() else [], 1):
+        if line and not line.startswith("#"):
+            file, words, reason = line.split("\t")
+            for word in words.split():
+                allowed[file, word] = number
+    return allowed
+
+
+def check_numbers(files):
+    """Numbers that were fitted or that hardware has stand in YAML (adl/): others say in numbers.txt what they are."""
+    allowed = named_numbers()
+    used = set()
+    for name in files:
+        if not name.startswith(COUNTED_IN) or not name.endswith((".c", ".h")):
+            continue
+        text = NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), "\n".join(lines(name)))
+        spans = [(match.start(), match.end(), match.group(1)) for match in DEFINED.finditer(text)]
+        spans += [(match.start(), end_of_braces(text, match.end()), match.group(1)) for match in LISTED.finditer(text)]
+        for match in NUMBERS.finditer(text):
+            if is_small(match.group(1)):
+                continue
+            owner = next((who for start, end, who in spans if start <= match.start() < end), match.group(1))
+            used.add((name, owner))
+            if (name, owner) not in allowed:
+                yield name, text.count("\n", 0, match.start()) + 1, (
+                    f"{match.group()}: a fitted number or one of hardware belongs into adl/ (docs/adl.md, \"The cost model\"); "
+                    "what an algorithm or an encoding is made of, into tests/structure/numbers.txt with its reason")
+    for key in sorted(set(allowed) - used):
+        yield "tests/structure/numbers.txt", allowed[key], f"{key[0]} has no {key[1]} any more"
+
+
 CHECKS = {name[len("check_"):]: check for name, check in list(globals().items()) if name.startswith("check_")}
 
 faults = 0

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Does check.py find what was planted? planted.py CHECK
+
+A tree of two files: one with numbers that no list names, in every way that C spells them, and one with numbers that its list
+names, that are small, or that are no numbers at all. The check must report the first, an entry that is out of date, and
+nothing else."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+FILES = {
+    "generator/choose/planted.c": """#define MOST_ROWS 4096
+#define WIDE      (2 * 0x80)
+static const unsigned sides[][2] = {{1, 2}, {3, 48}};
+bool pays(double clocks) { return clocks * 1.05 < 1e3 && sides[0][1] == 17u; }
+""",
+    "generator/choose/listed.c": """/* 1000 of them in a comment, "4711" in a text */
+#define NAMED 100
+static const unsigned table[] = {5,
+                                 6};
+const char *text = "4711"; char letter = '\\x41';
+int small = 4, half = 0.5 * 2, v128 = x64[3];
+""",
+    "ir/lower/elsewhere.c": "int outside_of_the_folders = 12345;\n",
+    "tests/structure/numbers.txt": "# comment\ngenerator/choose/listed.c\tNAMED table GONE\twhy\n",
+}
+WANTED = [("generator/choose/planted.c", 1, "4096"), ("generator/choose/planted.c", 2, "0x80"), ("generator/choose/planted.c", 3, "48"),
+          ("generator/choose/planted.c", 4, "1.05"), ("generator/choose/planted.c", 4, "1e3"), ("generator/choose/planted.c", 4, "17u"),
+          ("tests/structure/numbers.txt", 2, "generator/choose/listed.c has no GONE any more")]
+
+with tempfile.TemporaryDirectory() as folder:
+    root = pathlib.Path(folder)
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    run = subprocess.run([sys.executable, sys.argv[1], root, "numbers"], capture_output=True, text=True)
+    found = sorted(line for line in run.stdout.splitlines())
+    wanted = sorted(f"{file}:{line}: {what}" for file, line, what in WANTED)
+    same = len(found) == len(wanted) and all(line.startswith(start) for line, start in zip(found, wanted))
+    if run.returncode != 1 or not same:
+        sys.exit(f"check.py numbers ended with {run.returncode} and found\n{run.stdout}{run.stderr}wanted\n" + "\n".join(wanted))

@@ -53,6 +53,7 @@ static const Option compile_options[] = {
     {.name = "set",
      .value = "PARAM=VALUE",
      .repeated = true,
+     .list = true,
      .doc = "forces a template parameter, such as bm=64; one that cannot fit is refused"},
     {.name = "dim",
      .value = "NAME=VALUE",

@@ -1,6 +1,7 @@
 /* Completion for bash, zsh and fish, from the rows of cli/commands.c. What is named GPU, PASS, DIR or FILE there is
  * completed as such; names that an action shows are those that its command lists. */
 #include "cli/cli.h"
+#include "cli/completion_sets.h"
 #include "ir/pass.h"
 #include <string.h>
 
@@ -30,6 +31,12 @@ static char *words_of(const Option *option)
   return g_strdup_printf("$(%s)", list);
 }
 
+/* NAME=VALUE of template parameters. */
+static bool takes_parameters(const Option *option)
+{
+  return !strcmp(option->value, "PARAM=VALUE") || g_str_has_suffix(option->value, "KEY=VALUE,...");
+}
+
 static bool takes_file(const Option *option)
 {
   return !strcmp(option->value, "GPU") || !strcmp(option->value, "FILE") ||
@@ -45,6 +52,10 @@ static void append_values(GString *script)
   for (const Command *command = commands; command->name; command++)
     for (const Option *option = command->options; option && option->name; option++) {
       if (!option->value || !g_hash_table_add(seen, (char *)option->name)) continue;
+      if (takes_parameters(option)) {
+        g_string_append_printf(script, "    --%s) _adlgen_parameters; return ;;\n", option->name);
+        continue;
+      }
       g_autofree char *words = words_of(option);
       bool folder = !strcmp(option->value, "DIR");
       g_string_append_printf(script, "    --%s) _adlgen_words '%s' \"%s\"; return ;;\n", option->name,
@@ -77,21 +88,58 @@ static void append_words(GString *script, const Command *command)
   g_string_append(script, "--json --help' ;;\n");
 }
 
+/* Names behind which a value comes, and values where they are few. */
+static void append_parameters(GString *script)
+{
+  g_autoptr(GPtrArray) sets = completion_sets();
+  g_string_append(script, "# NAME=VALUE of template parameters, behind the last comma\n"
+                          "_adlgen_parameters()\n{\n"
+                          "  local item=${word##*,} before=$option\n"
+                          "  [[ $word == *,* ]] && before+=${word%,*},\n"
+                          "  case $item in\n");
+  for (guint i = 0; i < sets->len; i++) {
+    const SetWords *words = sets->pdata[i];
+    g_autofree char *values = completion_set_values(words);
+    if (*values) g_string_append_printf(script, "    %s=*) values='%s' ;;\n", words->name, values);
+  }
+  g_string_append(script, "    *=*) return ;;\n    *)\n"
+                          "      compopt -o nospace 2>/dev/null\n"
+                          "      COMPREPLY=($(compgen -W '");
+  for (guint i = 0; i < sets->len; i++)
+    g_string_append_printf(script, "%s= ", ((const SetWords *)sets->pdata[i])->name);
+  g_string_append(script,
+                  "' -P \"$before\" -- \"$item\"))\n"
+                  "      COMPREPLY=(\"${COMPREPLY[@]#\"$kept\"}\")\n      return ;;\n  esac\n"
+                  "  COMPREPLY=($(compgen -W \"$values\" -P \"$before${item%%=*}=\" -- \"${item#*=}\"))\n"
+                  "  COMPREPLY=(\"${COMPREPLY[@]#\"$kept\"}\")\n}\n");
+}
+
+/* bash breaks words at =, and what is completed replaces what follows the last one; zsh does neither. */
 static void append_functions(GString *script)
 {
+  append_parameters(script);
   g_string_append(
       script,
       "# adds what the word may become: files (-f), folders (-d), the words of $2; behind its last comma\n"
       "_adlgen_words()\n{\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=\n"
-      "  [[ $word == *,* ]] && before=${word%,*},\n"
-      "  COMPREPLY=($(compgen $1 -W \"$2\" -P \"$before\" -- \"${word##*,}\"))\n}\n"
+      "  local before=$option\n"
+      "  [[ $word == *,* ]] && before+=${word%,*},\n"
+      "  [[ -n $1 && -z $before ]] && compopt -o filenames 2>/dev/null # else it would put a backslash "
+      "before , and =\n"
+      "  COMPREPLY=($(compgen $1 -W \"$2\" -P \"$before\" -- \"${word##*,}\"))\n"
+      "  COMPREPLY=(\"${COMPREPLY[@]#\"$kept\"}\")\n}\n"
       "_adlgen()\n{\n"
-      "  local previous=${COMP_WORDS[COMP_CWORD-1]} words=\n"
+      "  local at=$COMP_CWORD word=${COMP_WORDS[COMP_CWORD]} kept= option= values= words=\n"
+      "  while ((at > 1)) && [[ $word == =* || ${COMP_WORDS[at-1]} == = ]]; do\n"
+      "    ((at--))\n    word=${COMP_WORDS[at]}$word\n  done\n"
+      "  ((at < COMP_CWORD)) && kept=${word%=*}=\n"
+      "  local previous=${COMP_WORDS[at-1]}\n"
+      "  if [[ $word == --*=* ]]; then\n"
+      "    previous=${word%%=*} option=${word%%=*}= word=${word#*=}\n  fi\n"
       "  COMPREPLY=()\n"
       "  case $previous in\n");
   append_values(script);
-  g_string_append(script, "  esac\n  if ((COMP_CWORD == 1)); then\n    _adlgen_words '' '");
+  g_string_append(script, "  esac\n  if ((at == 1)); then\n    _adlgen_words '' '");
   for (const Command *command = commands; command->name; command++)
     g_string_append_printf(script, "%s ", command->name);
   g_string_append(script, "--help --version'\n    return\n  fi\n"
@@ -107,7 +155,7 @@ char *completion_bash(void)
 {
   GString *script = g_string_new("# bash completion of adlgen; generated from its option table\n");
   append_functions(script);
-  g_string_append(script, "complete -o filenames -F _adlgen adlgen\n");
+  g_string_append(script, "complete -F _adlgen adlgen\n");
   return g_string_free(script, FALSE);
 }
 
@@ -143,6 +191,7 @@ static void append_fish_option(GString *script, const char *command, const Optio
     g_autofree char *words = words_of(option), *list = listing("gpus");
     bool gpu = !strcmp(option->value, "GPU");
     g_string_append(script, takes_file(option) || !strcmp(option->value, "DIR") ? " -r -F" : " -x");
+    if (takes_parameters(option)) g_string_append(script, " -a '(__adlgen_parameters)'");
     if (words) {
       g_autofree char *values = gpu            ? g_strdup_printf("(__adlgen_list (%s))", list)
                                 : option->list ? g_strdup_printf("(__adlgen_list %s)", words)
@@ -171,13 +220,36 @@ static void append_fish_action(GString *script, const Command *command, const Ac
   g_string_append_c(script, '\n');
 }
 
+static void append_fish_parameters(GString *script)
+{
+  g_autoptr(GPtrArray) sets = completion_sets();
+  g_string_append(script, "# NAME=VALUE of template parameters, behind the last comma\n"
+                          "function __adlgen_parameters\n"
+                          "  set -l token (commandline -ct | string replace -r '^--[a-z]+=' '')\n"
+                          "  set -l before (string match -r '.*,' -- $token)\n"
+                          "  set -l item (string replace -r '.*,' '' -- $token)\n"
+                          "  set -l words\n  switch \"$item\"\n");
+  for (guint i = 0; i < sets->len; i++) {
+    const SetWords *words = sets->pdata[i];
+    g_autofree char *values = completion_set_values(words);
+    if (*values)
+      g_string_append_printf(script, "    case '%s=*'\n      set words %s=(string split ' ' '%s')\n",
+                             words->name, words->name, values);
+  }
+  g_string_append(script, "    case '*=*'\n    case '*'\n      set words");
+  for (guint i = 0; i < sets->len; i++)
+    g_string_append_printf(script, " %s=", ((const SetWords *)sets->pdata[i])->name);
+  g_string_append(script, "\n  end\n  for word in $words\n    echo \"$before$word\"\n  end\nend\n");
+}
+
 char *completion_fish(void)
 {
   GString *script = g_string_new("# fish completion of adlgen; generated from its option table\n"
                                  "# the words, each behind what the comma list holds already\n"
                                  "function __adlgen_list\n"
                                  "  set -l before (commandline -ct | string match -r '.*,')\n"
-                                 "  for word in $argv\n    echo $before$word\n  end\nend\n");
+                                 "  for word in $argv\n    echo \"$before$word\"\n  end\nend\n");
+  append_fish_parameters(script);
   for (const Command *command = commands; command->name; command++) {
     g_string_append_printf(script, "complete -c adlgen -f -n __fish_use_subcommand -a %s -d ", command->name);
     append_quoted(script, command->doc);

@@ -123,7 +123,7 @@ options:
   --gpu GPU,...           GPUs to compile for: names (adlgen gpus lists them) or YAML files, separated by commas
   --out DIR               where <gpu>/<kernel>.* and <gpu>/plan.json go
   --emit KIND,...         what to write besides plan.json; default: ir,ptx,cubin (ir | ptx | cubin | sass | c)
-  --set PARAM=VALUE       forces a template parameter, such as bm=64; one that cannot fit is refused
+  --set PARAM=VALUE,...   forces a template parameter, such as bm=64; one that cannot fit is refused
   --dim NAME=VALUE        fixes a symbolic dimension of the graph
   --sms N                 SMs that kernels may use at most; default: all of the GPU
   --math MODE             precise (default), or fast: the hardware's approximations where they are quicker (precise | fast)

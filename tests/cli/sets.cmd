@@ -99,3 +99,12 @@ error: dimension `M` is given two values
 # Blocks that have one tile take no turns, which the plan wanted for its own: results have the shared memory of one tile.
 $ echo '{"name": "once", "inputs": {"a": {"type": "bf16", "shape": ["M", 328], "align": 16}, "b": {"type": "bf16", "shape": [328, 456], "align": 16, "strides": [1, 328]}, "bias": {"type": "bf16", "shape": [456], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["a", "b"], "outputs": ["p"]}, {"op": "Add", "inputs": ["p", "bias"], "outputs": ["y"]}], "outputs": ["y"]}' > turns.json; adlgen compile turns.json --gpu h100 --no-tuned --dim M=9000 --set split_k=1 --set stream_k=1 --set persistent=0 --set bm=128 --set bn=112 --emit ptx --out out | sed -n '2s/  *-  *-$//p'
 matmul_add_bf16_m9000n456k328_128x112x64  h100  gemm      128x112x64       5  4 producer + 8 consumer      384          -  211024
+
+# Several behind commas.
+$ adlgen compile product.json --gpu h100 --set bm=64,bn=64 --emit ptx --out out --explain | grep 'by --set'
+  bm = 64 by --set
+  bn = 64 by --set
+
+$ adlgen compile product.json --gpu h100 --set bm=64,bm=128 --emit ptx --out out
+error: --set bm=128: bm is set already, by --set bm=64
+[exit 1]

@@ -70,7 +70,11 @@ static bool check_kind(const CompileRun *run, GError **error)
   bool ir = is_ir(run->source);
   for (const char *const *name = ir ? of_graphs : of_ir; *name; name++)
     if (argument_flag(run->arguments, *name)) {
-      error_set(error, ERROR_USAGE, NULL, "wrong-option", NULL, "--%s has no meaning for %s %s", *name,
+      const char *hint = !strcmp(*name, "set")
+                             ? "--set gives parameters of the kernels of a graph; in pseudo-assembly "
+                               "write the value in place of the parameter"
+                             : NULL;
+      error_set(error, ERROR_USAGE, NULL, "wrong-option", hint, "--%s has no meaning for %s %s", *name,
                 ir ? "pseudo-assembly" : "an op description", run->source->name);
       return false;
     }

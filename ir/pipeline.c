@@ -198,8 +198,11 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
   unsigned first, last;
   if (!choose_range(module, options, &first, &last, error)) return false;
   if (module->n_parameters) {
-    error_set(error, ERROR_INPUT, &module->parameters[0].mark, "template", "bind it with --set",
-              "parameter `%s` is not bound: this is a template", module->parameters[0].name);
+    error_set(
+        error, ERROR_INPUT, &module->parameters[0].mark, "template",
+        "the generator fills templates in: compile a graph, and --set gives parameters of its kernels; in a "
+        "kernel of your own write the value and take the parameter out",
+        "parameter `%s` is not bound: this is a template", module->parameters[0].name);
     return false;
   }
   if (!ir_verify(module, NULL, error)) return false;

@@ -37,19 +37,18 @@ static void row_free(void *memory)
 
 static bool add_row(Forms *f, Node *node, GError **error)
 {
-  bool ok = node->kind == NODE_SEQUENCE && node->n == 3;
-  for (unsigned i = 0; ok && i < node->n; i++)
-    ok = node->items[i]->kind == NODE_SCALAR;
-  if (!ok) {
-    error_set(error, ERROR_INPUT, &node->mark, "wrong-type", NULL, "a row is opcodes, types, modifiers");
+  g_auto(GStrv) parts = g_strsplit(node->kind == NODE_SCALAR ? node->text : "", ";", -1);
+  const unsigned n = g_strv_length(parts);
+  if (n != 2 && n != 3) {
+    error_set(error, ERROR_INPUT, &node->mark, "wrong-type", NULL, "a row is opcodes; types; modifiers");
     return false;
   }
   Row *row = g_new0(Row, 1);
-  row->types = g_strsplit(node->items[1]->text, " ", -1);
-  row->pattern = g_strdup(node->items[2]->text);
+  row->types = g_strsplit(g_strstrip(parts[1]), " ", -1);
+  row->pattern = g_strdup(n == 3 ? g_strstrip(parts[2]) : "");
   row->slots = g_strsplit(row->pattern, " ", -1);
   g_ptr_array_add(f->rows, row);
-  g_auto(GStrv) opcodes = g_strsplit(node->items[0]->text, "|", -1);
+  g_auto(GStrv) opcodes = g_strsplit(g_strstrip(parts[0]), "|", -1);
   for (char **opcode = opcodes; *opcode; opcode++) {
     GPtrArray *rows = g_hash_table_lookup(f->by_opcode, *opcode);
     if (!rows) g_hash_table_insert(f->by_opcode, g_strdup(*opcode), rows = g_ptr_array_new());
@@ -104,6 +103,7 @@ void forms_free(Forms *forms)
 typedef struct Words {
   const char *types[MOST_TYPES], *modifiers[MOST_PARTS];
   unsigned n_types, n_modifiers;
+  bool leads; /* a modifier stands first */
 } Words;
 
 /* false: an instruction that has no row can be so long. */
@@ -111,6 +111,7 @@ static bool split(const char *const *parts, unsigned n, Words *words)
 {
   *words = (Words){0};
   if (n > MOST_PARTS) return false;
+  words->leads = n > 1 && ptx_type_parse(parts[1]) == TYPE_NONE;
   for (unsigned i = 1; i < n; i++) {
     if (ptx_type_parse(parts[i]) == TYPE_NONE)
       words->modifiers[words->n_modifiers++] = parts[i];
@@ -154,11 +155,13 @@ static bool slots_fit(const Row *row, const Words *words)
   for (char **slot = row->slots; *slot && **slot; slot++) {
     if (!strcmp(*slot, "*")) return true;
     unsigned found = 0;
-    for (const char *p = *slot; *p && *p != '?' && !found; p += *p == '|') {
+    const bool leads = **slot == '^';
+    for (const char *p = *slot + leads; *p && *p != '?' && !found; p += *p == '|') {
       size_t n = strcspn(p, "|?");
       found = find(words, p, n);
       p += n;
     }
+    if (leads && found && (found != 1 || !words->leads)) return false;
     if (!found && !g_str_has_suffix(*slot, "?")) return false;
     taken |= found;
   }
@@ -199,7 +202,8 @@ static char *hint_of(const Forms *forms, const PtxInstruction *in)
     if (!is_short || !types_fit(row, &words)) continue;
     g_string_append_printf(text, "%s%s", text->len ? ", or " : "", *row->pattern ? row->pattern : "none");
   }
-  if (text->len) return g_strdup_printf("modifiers with this type: %s (? may be left out)", text->str);
+  if (text->len)
+    return g_strdup_printf("modifiers with this type: %s (? may be left out, ^ stands first)", text->str);
   return g_strdup_printf("types: %s%s", types->str, types->len < 120 ? "" : " ...");
 }
 
@@ -217,10 +221,15 @@ bool forms_check(const PtxModule *module, GError **error)
   Forms *forms = forms_load(error);
   if (!forms) return false;
   unsigned faults = 0;
+  g_autoptr(GHashTable) good = g_hash_table_new(g_str_hash, g_str_equal); /* texts: most stand many times */
   for (unsigned f = 0; f < module->n_functions; f++)
     for (unsigned i = 0; i < module->functions[f]->n_code && faults < MOST_FAULTS; i++) {
       const PtxInstruction *in = &module->functions[f]->code[i];
-      if (forms_have(forms, in->parts, in->n_parts) || !knows_words(in)) continue;
+      if (g_hash_table_contains(good, in->text)) continue;
+      if (forms_have(forms, in->parts, in->n_parts) || !knows_words(in)) {
+        g_hash_table_add(good, (void *)in->text);
+        continue;
+      }
       g_autofree char *hint = hint_of(forms, in);
       error_add(error, ERROR_INPUT, SEVERITY_ERROR, &in->mark, "ptx-form", hint,
                 "PTX has no instruction `%s`", in->text);

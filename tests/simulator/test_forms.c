@@ -1,4 +1,4 @@
-/* The simulator takes the sets of modifiers that ptxas takes, with the types that it takes them with, and no others:
+/* The simulator takes the sets of modifiers that ptxas takes, with the types and in the orders that it takes them, and no others:
  * forms/forms.txt, whose record.py says what its lines mean. */
 #include "simulator/forms.h"
 #include <stdio.h>
@@ -16,6 +16,7 @@ static const char all_types[] =
 /* One line `try`, and what ptxas took of it. */
 typedef struct Trial {
   char *opcode, **modifiers, **types;
+  GPtrArray *fixed; /* modifiers of every set */
   unsigned n_modifiers, most;
   GHashTable *taken; /* "f32.f16|rn ftz" */
 } Trial;
@@ -26,6 +27,8 @@ static void judge(const Forms *forms, const Trial *t, const char *const *chosen,
 {
   const char *parts[MOST_PARTS] = {t->opcode};
   unsigned n_parts = 1;
+  for (guint i = 0; i < t->fixed->len; i++)
+    parts[n_parts++] = t->fixed->pdata[i];
   g_autoptr(GString) set = g_string_new(type);
   g_string_append_c(set, '|');
   for (unsigned i = 0; i < n; i++) {
@@ -64,6 +67,7 @@ static void end_trial(const Forms *forms, Trial *t)
   g_strfreev(t->modifiers);
   g_strfreev(t->types);
   g_hash_table_unref(t->taken);
+  g_ptr_array_unref(t->fixed);
   *t = (Trial){0};
 }
 
@@ -78,20 +82,22 @@ static char **pairs(void)
   return (char **)g_ptr_array_steal(out, NULL);
 }
 
-/* "try OPCODE OPERANDS MOST MODIFIER... types all [x all]" */
+/* "try OPCODE OPERANDS MOST MODIFIER... types all | all x all | TYPE..." */
 static void begin_trial(Trial *t, const char *line)
 {
   g_auto(GStrv) words = g_strsplit(line, " ", -1);
   g_autoptr(GPtrArray) modifiers = g_ptr_array_new();
   unsigned i = 4;
+  t->fixed = g_ptr_array_new_with_free_func(g_free);
   for (; strcmp(words[i], "types") != 0; i++)
-    g_ptr_array_add(modifiers, g_strdup(words[i]));
+    g_ptr_array_add(*words[i] == '+' ? t->fixed : modifiers, g_strdup(words[i] + (*words[i] == '+')));
   t->n_modifiers = modifiers->len;
   g_ptr_array_add(modifiers, NULL);
   t->modifiers = (char **)g_ptr_array_steal(modifiers, NULL);
   t->opcode = g_strdup(words[1]);
   t->most = (unsigned)atoi(words[3]);
-  t->types = words[i + 2] ? pairs() : g_strsplit(all_types, " ", -1);
+  bool all = strcmp(words[i + 1], "all") == 0;
+  t->types = !all ? g_strdupv(words + i + 1) : words[i + 2] ? pairs() : g_strsplit(all_types, " ", -1);
   t->taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 }
 
@@ -102,6 +108,56 @@ static void add_taken(Trial *t, const char *line)
   for (char **type = types; *type; type++)
     for (char **set = sets; *set; set++)
       g_hash_table_add(t->taken, g_strdup_printf("%s|%s", *type, *set));
+}
+
+/* An order of the words, as in a line "order". */
+static void judge_order(const Forms *forms, const char *const *parts, unsigned n, const char *taken)
+{
+  g_autofree char *whole = g_strjoinv(".", (char **)parts + 1);
+  g_auto(GStrv) orders = g_strsplit(taken, " ", -1);
+  bool theirs = strcmp(taken, "all") == 0 || g_strv_contains((const char *const *)orders, whole);
+  bool ours = forms_have(forms, parts, n);
+  tried++;
+  if (theirs == ours) return;
+  if (faults++ < MOST_SHOWN)
+    printf("%s.%s: %s, but ptxas has it %s\n", parts[0], whole, ours ? "taken" : "refused",
+           theirs ? "taken" : "refused");
+}
+
+/* Every order of words[2 ...], of which the types, n_types at the end, keep theirs. used: bits of those in parts */
+static void permute(const Forms *forms, char **words, unsigned n_words, unsigned n_types, const char **parts,
+                    unsigned n, unsigned used, const char *taken)
+{
+  if (n == n_words + 1) {
+    parts[n] = NULL;
+    judge_order(forms, parts, n, taken);
+    return;
+  }
+  for (unsigned i = 0; i < n_words; i++) {
+    bool early = i > n_words - n_types && !(used >> (i - 1) & 1);
+    if (used >> i & 1 || early) continue;
+    parts[n] = words[i];
+    permute(forms, words, n_words, n_types, parts, n + 1, used | 1u << i, taken);
+  }
+}
+
+/* "order OPCODE OPERANDS MODIFIER... types TYPE..." */
+static void judge_orders(const Forms *forms, const char *line, const char *taken)
+{
+  g_auto(GStrv) words = g_strsplit(line, " ", -1);
+  char *kept[MOST_WORDS];
+  const char *parts[MOST_PARTS] = {words[1]};
+  unsigned n = 0, n_types = 0;
+  bool types = false;
+  for (char **word = words + 3; *word && n < MOST_PARTS - 2; word++) {
+    if (strcmp(*word, "types") == 0) {
+      types = true;
+      continue;
+    }
+    kept[n++] = *word;
+    n_types += types;
+  }
+  permute(forms, kept, n, n_types, parts, 1, 0, taken);
 }
 
 int main(int argc, char **argv)
@@ -119,6 +175,10 @@ int main(int argc, char **argv)
     if (g_str_has_prefix(*line, "try ")) {
       end_trial(forms, &trial);
       begin_trial(&trial, *line);
+    } else if (g_str_has_prefix(*line, "order ")) {
+      end_trial(forms, &trial);
+      judge_orders(forms, line[0], line[1]);
+      line++;
     } else if (**line && **line != '#') {
       add_taken(&trial, *line);
     }

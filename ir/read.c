@@ -659,11 +659,12 @@ static bool read_module(Reader *reader)
     if (kind != TOKEN_NEWLINE) return read_expected(reader, "the end of the line");
     skip_newlines(reader);
     if (reader->lexer.token.kind == TOKEN_END) return true;
+    if (reader->head_only && (read_at(reader, "kernel") || read_at(reader, "func"))) return true;
     if (!read_top(reader)) return false;
   }
 }
 
-IrModule *ir_read(Source *source, GError **error)
+static IrModule *read_source(Source *source, bool head_only, GError **error)
 {
   if (memchr(source->text, 0, source->length)) {
     Mark mark = {source, 1, 1};
@@ -674,7 +675,7 @@ IrModule *ir_read(Source *source, GError **error)
     error_set(error, ERROR_INPUT, &mark, "nul-byte", NULL, "a NUL byte");
     return NULL;
   }
-  Reader reader = {.module = ir_module_new(IR_TILE), .error = error};
+  Reader reader = {.module = ir_module_new(IR_TILE), .error = error, .head_only = head_only};
   reader.module->source = source_ref(source);
   reader.values = g_hash_table_new(g_str_hash, g_str_equal);
   reader.names = g_hash_table_new(g_str_hash, g_str_equal);
@@ -687,4 +688,14 @@ IrModule *ir_read(Source *source, GError **error)
   if (ok) return reader.module;
   ir_module_free(reader.module);
   return NULL;
+}
+
+IrModule *ir_read(Source *source, GError **error)
+{
+  return read_source(source, false, error);
+}
+
+IrModule *ir_read_head(Source *source, GError **error)
+{
+  return read_source(source, true, error);
 }

@@ -24,6 +24,7 @@ typedef struct Reader {
   GPtrArray *scopes;    /* names defined in the open regions, innermost last; NULL opens a region */
   GArray *dim_uses;     /* DimUse: while a signature is read, else NULL */
   bool words_allowed;   /* an unknown bare name is a keyword here */
+  bool head_only;       /* the module's functions are left unread */
 } Reader;
 
 /* Reports at a place; always false. Only the first fault counts. */

@@ -1,4 +1,5 @@
 #include "measure/tune.h"
+#include "generator/choose/spaces.h"
 #include <string.h>
 
 /* The model's choice is kept unless another is so much faster: less is noise. */
@@ -76,9 +77,6 @@ BenchBuild **tune_build(const TuneSession *session, const BenchCase *c, const Pr
 
 /* ---- one product ---- */
 
-/* Parameters of which any two values make tiles of one kind, if both are more than 1. */
-static const char *const within_kind[] = {"bn", "split_k", "stream_k", "stream_steps", "slices"};
-
 static unsigned kind_value(const Proposal *proposal, const char *name, bool within)
 {
   for (unsigned i = 0; i < proposal->n_parameters; i++)
@@ -87,21 +85,20 @@ static unsigned kind_value(const Proposal *proposal, const char *name, bool with
   return 0;
 }
 
-/* Does each parameter of `a` say the same of `b`? */
-static bool kind_includes(const Proposal *a, const Proposal *b)
+/* Does each parameter of `a` say the same of `b`? Of those that the templates call alike any two values above 1 are of
+ * one kind. */
+static bool kind_includes(const Spaces *spaces, const Proposal *a, const Proposal *b)
 {
   for (unsigned i = 0; i < a->n_parameters; i++) {
     const char *name = a->parameters[i].name;
-    bool within = false;
-    for (unsigned j = 0; j < G_N_ELEMENTS(within_kind); j++)
-      within |= !strcmp(name, within_kind[j]);
+    bool within = spaces_alike(spaces, name);
     if (kind_value(a, name, within) != kind_value(b, name, within)) return false;
   }
   return true;
 }
 
 /* Of each kind of tile only the first `each`. The caller owns the list. */
-static GArray *of_kinds(const GArray *proposals, unsigned each)
+static GArray *of_kinds(const Spaces *spaces, const GArray *proposals, unsigned each)
 {
   GArray *list = g_array_new(FALSE, FALSE, sizeof(Proposal));
   for (unsigned i = 0; i < proposals->len; i++) {
@@ -109,7 +106,7 @@ static GArray *of_kinds(const GArray *proposals, unsigned each)
     unsigned alike = 0;
     for (unsigned j = 0; j < list->len; j++) {
       const Proposal *other = &g_array_index(list, Proposal, j);
-      alike += kind_includes(proposal, other) && kind_includes(other, proposal);
+      alike += kind_includes(spaces, proposal, other) && kind_includes(spaces, other, proposal);
     }
     if (alike < each) g_array_append_val(list, *proposal);
   }
@@ -222,11 +219,12 @@ static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile 
 {
   const CompileOptions options = {.sm_budget = session->sms, .accumulate = c->accumulate};
   g_autoptr(Proposals) proposals = generator_propose(c->graph, session->description, &options, error);
-  if (!proposals) return false;
+  g_autoptr(Spaces) spaces = proposals ? spaces_read(FUSED_GEMM, error) : NULL;
+  if (!spaces) return false;
   if (!proposals->products->len) tell(session, "%s: it has no matrix product to tune", c->name);
   for (unsigned i = 0; i < proposals->products->len; i++) {
     ProductProposals product = *(const ProductProposals *)proposals->products->pdata[i];
-    g_autoptr(GArray) kinds = session->kinds ? of_kinds(product.proposals, session->kinds) : NULL;
+    g_autoptr(GArray) kinds = session->kinds ? of_kinds(spaces, product.proposals, session->kinds) : NULL;
     if (kinds) product.proposals = kinds;
     if (!tune_product(session, c, &product, file, products, error)) return false;
   }

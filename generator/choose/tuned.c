@@ -1,6 +1,7 @@
 #include "generator/choose/tuned.h"
 #include "base/data.h"
 #include "base/document.h"
+#include "generator/choose/spaces.h"
 #include "ir/former.h"
 #include <string.h>
 
@@ -181,7 +182,30 @@ static bool read_time(Node *mapping, const char *key, double *value, GError **er
   return outside(node, what, error);
 }
 
-static bool read_parameters(TunedEntry *entry, Node *mapping, TunedParameter *parameters, GError **error)
+/* Is it a parameter that templates of products declare, and a value that it may have there? */
+static bool check_parameter(const Spaces *spaces, const TunedParameter *parameter, const Mark *key,
+                            const Mark *value, GError **error)
+{
+  const IrParameter *declared = spaces_find(spaces, parameter->name);
+  if (declared && spaces_have(spaces, parameter->name, parameter->value)) return true;
+  if (!declared || declared->decided_by) {
+    const char *nearest = spaces_nearest(spaces, parameter->name);
+    g_autofree char *hint = nearest ? g_strdup_printf("did you mean `%s`?", nearest) : NULL;
+    error_add(error, ERROR_INPUT, SEVERITY_ERROR, key, "unknown-parameter", hint,
+              declared ? "`%s` follows from other things: nobody chooses it"
+                       : "no template of a product has a parameter `%s`",
+              parameter->name);
+    return false;
+  }
+  g_autofree char *domain = spaces_domain_text(spaces, parameter->name);
+  error_add(error, ERROR_INPUT, SEVERITY_ERROR, value, "out-of-range", NULL, "`%s` is %s", parameter->name,
+            domain);
+  return false;
+}
+
+/* `spaces`: NULL where the entry is of other kernels than this program's, whose parameters nobody knows. */
+static bool read_parameters(TunedEntry *entry, Node *mapping, const Spaces *spaces,
+                            TunedParameter *parameters, GError **error)
 {
   Node *node = node_require(mapping, "parameters", error);
   if (!node || !node_kind_is(node, NODE_MAPPING, "template parameters", error)) return false;
@@ -193,11 +217,13 @@ static bool read_parameters(TunedEntry *entry, Node *mapping, TunedParameter *pa
     const char *today = ir_former_name(node->keys[i]);
     parameter->name = today ? today : node->keys[i];
     if (!node_integer(node->items[i], &parameter->value, error)) return false;
+    if (spaces && !check_parameter(spaces, parameter, &node->key_marks[i], &node->items[i]->mark, error))
+      return false;
   }
   return true;
 }
 
-static bool read_entry(TunedFile *file, Node *node, GError **error)
+static bool read_entry(TunedFile *file, Node *node, const Spaces *spaces, GError **error)
 {
   static const char *const keys[] = {"product", "sms", "batches",    "n",  "k",        "m",
                                      "from",    "to",  "parameters", "us", "first_us", NULL};
@@ -214,7 +240,7 @@ static bool read_entry(TunedFile *file, Node *node, GError **error)
       !read_count(node, "m", 1, G_MAXINT32, &entry.m, error) ||
       !read_count(node, "from", 1, entry.m, &entry.least, error) ||
       !read_count(node, "to", entry.m, G_MAXINT32, &entry.most, error) ||
-      !read_parameters(&entry, node, parameters, error) || !read_time(node, "us", &entry.us, error) ||
+      !read_parameters(&entry, node, spaces, parameters, error) || !read_time(node, "us", &entry.us, error) ||
       !read_time(node, "first_us", &entry.first_us, error) || !node_finish(node, keys, error))
     return false;
   entry.sms = (unsigned)sms;
@@ -241,9 +267,11 @@ static TunedFile *read_root(Node *root, GError **error)
       !node_kind_is(entries, NODE_SEQUENCE, "a list of entries", error) || !node_finish(root, keys, error))
     return NULL;
   g_autoptr(TunedFile) file = file_new(name, (unsigned)sms, (unsigned)generation);
-  bool ok = true;
+  bool own = generation == TUNED_GENERATION, ok = true;
+  g_autoptr(Spaces) spaces = own && entries->n ? spaces_read(FUSED_GEMM, error) : NULL;
+  if (own && entries->n && !spaces) return NULL;
   for (unsigned i = 0; i < entries->n; i++)
-    ok &= read_entry(file, entries->items[i], error);
+    ok &= read_entry(file, entries->items[i], spaces, error);
   return ok ? g_steal_pointer(&file) : NULL;
 }
 

@@ -73,6 +73,23 @@ $ adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned choice
 tuned: bm=64 bn=128, measured at M = 64: 1.000 times as fast as the model's choice
 tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
 
+# Parameters are those that the templates of products declare, with values that they may have; a file of other kernels is left out unread.
+$ sed 's/"bn": 128/"bn": 128, "splitk": 2/' choices.json >named.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned named.json
+named.json:2:163: error: no template of a product has a parameter `splitk`
+  ...": 512, "m": 64, "from": 33, "to": 64, "parameters": {"bm": 64, "bn": 128, "splitk": 2}, "us": 3.5, "first_us": 3.5}]}
+                                                                                ^
+hint: did you mean `split_k`?
+[exit 1]
+
+$ sed 's/"bn": 128/"bn": 128, "pingpong": 9/' choices.json >turns.json; adlgen compile p.json --gpu h100 --out out --emit ptx --tuned turns.json
+turns.json:2:175: error: `pingpong` is from 1 to 8
+  ... 64, "from": 33, "to": 64, "parameters": {"bm": 64, "bn": 128, "pingpong": 9}, "us": 3.5, "first_us": 3.5}]}
+                                                                                ^
+[exit 1]
+
+$ sed 's/"generation": 1/"generation": 7/' named.json >later.json; adlgen compile p.json --gpu h100 --out out --emit ptx --explain --tuned later.json | grep -c 'left out'
+1
+
 # What was measured of a product counts for it with a bias too, unless that was measured itself; not with a function, nor with another tensor.
 $ sed 's/"D"\]}\]/"H"]}, {"op": "Add", "inputs": ["H", "bias"], "outputs": ["D"]}]/; s/"inputs": {/"inputs": {"bias": {"type": "bf16", "shape": [256]}, /' p.json >bias.json; adlgen compile bias.json --gpu h100 --out out --emit ptx --explain --dim M=64 --tuned choices.json | grep -o 'tuned: .*'
 tuned: bm=64 bn=128, measured at M = 64 without vectors: 1.000 times as fast as the model's choice

@@ -104,6 +104,44 @@ bool layout_equal(const Layout *a, const Layout *b)
   return true;
 }
 
+static bool same_place(const Layout *layout, const unsigned *a, const unsigned *b)
+{
+  return !memcmp(a, b, layout->rank * sizeof *a);
+}
+
+/* Has thread 0 the element among its registers? */
+static bool first_thread_has(const Layout *layout, const unsigned *element)
+{
+  unsigned at[LAYOUT_MAX_DIMS];
+  for (unsigned r = 0; r < layout_registers(layout); r++) {
+    layout_at(layout, 0, 0, 0, r, at);
+    if (same_place(layout, at, element)) return true;
+  }
+  return false;
+}
+
+/* Layouts are sums of digits: the registers of one thread and the first register of the others tell. */
+bool layout_same_threads(const Layout *from, const Layout *to)
+{
+  if (from->rank != to->rank || memcmp(from->extent, to->extent, from->rank * sizeof *from->extent))
+    return false;
+  unsigned a[LAYOUT_MAX_DIMS], b[LAYOUT_MAX_DIMS];
+  for (LayoutPlace place = PLACE_LANE; place <= PLACE_WARP; place++) {
+    unsigned n = layout_size(from, place), m = layout_size(to, place);
+    for (unsigned i = 0; i < MAX(n, m); i++) {
+      unsigned lane = place == PLACE_LANE ? i : 0, warp = place == PLACE_WARP ? i : 0;
+      layout_at(from, 0, warp % n, lane % n, 0, a);
+      layout_at(to, 0, warp % m, lane % m, 0, b);
+      if (!same_place(from, a, b)) return false;
+    }
+  }
+  for (unsigned r = 0; r < layout_registers(to); r++) {
+    layout_at(to, 0, 0, 0, r, b);
+    if (!first_thread_has(from, b)) return false;
+  }
+  return true;
+}
+
 const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents)
 {
   Layout *part = arena_memdup(arena, layout, sizeof *layout);

@@ -101,6 +101,9 @@ const Layout *layout_by_threads(Arena *arena, const Layout *layout, unsigned vec
 
 /* Operations. */
 bool layout_equal(const Layout *a, const Layout *b); /* same map, whatever the modes look like */
+/* Does every thread that holds an element in `to` hold it in `from` too, all in registers of the same numbers? Then a
+ * conversion only renames registers. */
+bool layout_same_threads(const Layout *from, const Layout *to);
 /* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other
  * dimension has extent 1 and its modes replicate. Register modes that only replicate are dropped. */
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);

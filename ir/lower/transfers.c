@@ -354,10 +354,21 @@ static LowerTile *exchange_columns(Lower *lower, LowerTile *from, const Layout *
   return tile;
 }
 
+/* The tile that is converted; of `x^T` the same registers, which hold other elements. */
+static LowerTile *converted_operand(Lower *lower, const IrExpr *operand)
+{
+  if (operand->kind != EXPR_TRANSPOSED) return lower_tile(lower, operand);
+  LowerTile *tile = lower_tile(lower, operand->items[0]);
+  if (!tile || tile->layout->rank != 2) return tile;
+  LowerTile *turned = arena_memdup(lower->arena, tile, sizeof *tile);
+  turned->layout = layout_transposed(lower->arena, tile->layout);
+  return turned;
+}
+
 void lower_convert(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
-  LowerTile *from = lower_tile(lower, op->operands[0]);
+  LowerTile *from = converted_operand(lower, op->operands[0]);
   if (!from) return;
   LowerTile *tile = rename_registers(lower, from, result->type.layout);
   if (!tile && lower_by_warp(op)) tile = exchange_columns(lower, from, result->type.layout);

@@ -7,13 +7,17 @@
  * breaks nothing
  *
  * Accumulators come first: their layout is the product instruction's (of one that keeps sums in memory of its own,
- * that of the registers in which they are read; the sum itself gets `cells`, and a `get` in front of each reader). Every tile of the same shape takes it,
- * a row or column vector takes its slice, so elementwise code needs no conversion. Shapes that no product
- * fixes are spread over the block by vectors as wide as all their accesses allow. */
+ * that of the registers in which they are read; the sum itself gets `cells`, and a `get` in front of each reader). A
+ * value begins with the first of them that has its shape, a row or column vector with its slice; shapes that no product
+ * fixes are spread over the block by vectors as wide as all their accesses allow. Where values of one shape want
+ * different layouts, assign_layouts finds the cheapest for each and writes the conversions. Arithmetic reads what lies
+ * in a slot by a `get` at the head of the `take`. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/assign_layouts.h"
 #include "ir/passes/place_sums.h"
+#include "ir/passes/read_slots.h"
 #include "ir/resources.h"
 
 typedef struct {
@@ -22,8 +26,11 @@ typedef struct {
   IrFunction *kernel;
   GPtrArray *anchors; /* const Layout*: layouts of whole shapes */
   GPtrArray *ops;     /* IrOp*, all of the kernel in order */
+  GHashTable *fixed;  /* IrValue* -> IrOp*: sums and what is cut from them, and what makes them */
+  GHashTable *only;   /* IrValue*: accesses to these alone matter; NULL: all do */
   bool pingpong;      /* instances take tiles in turn: layouts are those of one */
-  unsigned exchanges;
+  unsigned warps;     /* of warp MMAs; 0: there are none */
+  bool whole_rows;    /* a warp has all columns of a sum: another product takes them from its registers */
   GError **error;
 } Placement;
 
@@ -52,6 +59,7 @@ typedef enum {
   READ_COLUMNS,   /* by scalar products: down columns, element by element */
   READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
+  READ_VALUES,    /* by arithmetic alone */
 } SlotReader;
 
 /* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
@@ -73,19 +81,26 @@ static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotRea
 /* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
 static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inner)
 {
+  bool multiplied = false;
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_MMA) continue;
+    multiplied |= ir_slot_of(placement->kernel, op->operands[1], NULL) == slot ||
+                  ir_slot_of(placement->kernel, op->operands[2], NULL) == slot;
     const Mechanism *mechanism = ir_mechanism_of(op);
     if (mechanism->accumulator == ACCUMULATOR_THREAD) return READ_COLUMNS;
     bool group = ir_is_grouped_product(op) && number_bytes(slot->declared->element) != 2;
-    if (group && inner == 0 && ir_slot_of(placement->kernel, op->operands[1], NULL) == slot) return READ_ROWS;
+    bool turned = op->operands[1]->kind == EXPR_TRANSPOSED;
+    if (group && inner == 0 && !turned && ir_slot_of(placement->kernel, op->operands[1], NULL) == slot)
+      return READ_ROWS;
     bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_bytes(slot->declared->element) == 4;
-    for (unsigned k = 0; k < 2 && warp; k++) /* k is dimension 1 of A, 0 of B */
-      if (ir_slot_of(placement->kernel, op->operands[2 - k], NULL) == slot && inner != k)
-        return READ_FRAGMENTS;
+    for (unsigned k = 0; k < 2 && warp; k++) { /* k is dimension 1 of A, 0 of B */
+      const IrExpr *operand = op->operands[2 - k];
+      unsigned lies = operand->kind == EXPR_TRANSPOSED ? 1 - inner : inner;
+      if (ir_slot_of(placement->kernel, operand, NULL) == slot && lies != k) return READ_FRAGMENTS;
+    }
   }
-  return READ_SWIZZLED;
+  return multiplied ? READ_SWIZZLED : READ_VALUES;
 }
 
 /* Widths of swizzles that what fills the slot writes and what multiplies from it reads. */
@@ -135,22 +150,59 @@ static bool is_cut(const Placement *placement, const IrValue *tile)
   return false;
 }
 
-/* Warps of a warp MMA (product_warps): the split that
- * reads the fewest operand bytes from shared memory. `rows_only`: each warp has all columns, so that parts of
- * them meet in its registers. */
-static void split_warps(unsigned m, unsigned n, bool rows_only, unsigned *warps_m, unsigned *warps_n)
+/* How so many warps split the sum of a warp MMA: the way that reads the fewest operand bytes from shared memory.
+ * `rows_only`: each warp has all columns, so that parts of them meet in its registers. false: they cannot. */
+static bool split_warps(unsigned m, unsigned n, bool rows_only, unsigned warps, unsigned *warps_m,
+                        unsigned *warps_n)
 {
-  unsigned warps = product_warps(m * n), best = G_MAXUINT;
+  unsigned best = G_MAXUINT;
   *warps_m = *warps_n = 1;
-  for (; warps >= 1 && best == G_MAXUINT; warps /= 2)
-    for (unsigned wm = 1; wm <= warps; wm++) {
-      unsigned wn = warps / wm;
-      if (wm * wn != warps || m % (16 * wm) || n % (8 * wn) || (rows_only && wn > 1)) continue;
-      unsigned cost = m / wm + n / wn + ((n / wn) % 16 ? 64 : 0);
-      if (cost >= best) continue;
-      best = cost;
-      *warps_m = wm;
-      *warps_n = wn;
+  for (unsigned wm = 1; wm <= warps; wm++) {
+    unsigned wn = warps / wm;
+    if (wm * wn != warps || m % (16 * wm) || n % (8 * wn) || (rows_only && wn > 1)) continue;
+    unsigned cost = m / wm + n / wn + ((n / wn) % 16 ? 64 : 0);
+    if (cost >= best) continue;
+    best = cost;
+    *warps_m = wm;
+    *warps_n = wn;
+  }
+  return best < G_MAXUINT;
+}
+
+static bool split_sum(Placement *placement, const IrOp *mma, unsigned warps, unsigned *warps_m,
+                      unsigned *warps_n)
+{
+  const IrValue *sum = mma->operands[0]->value;
+  return split_warps((unsigned)ir_tile_extent(&sum->type, 0), (unsigned)ir_tile_extent(&sum->type, 1),
+                     placement->whole_rows || is_cut(placement, sum), warps, warps_m, warps_n);
+}
+
+static bool reads_registers(const IrOp *mma)
+{
+  return mma->operands[1]->kind == EXPR_VALUE && mma->operands[1]->value->type.kind == TYPE_TILE;
+}
+
+/* Warps of the kernel's warp MMAs: as many as all their outputs ask for (product_warps), fewer where they do not divide
+ * a sum. */
+static void count_warps(Placement *placement)
+{
+  g_autoptr(GPtrArray) products = g_ptr_array_new();
+  g_autoptr(GHashTable) sums = g_hash_table_new(NULL, NULL);
+  int64_t outputs = 0;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_MMA || ir_mechanism_of(op)->accumulator != ACCUMULATOR_WARP) continue;
+    placement->whole_rows |= reads_registers(op);
+    if (!g_hash_table_add(sums, op->operands[0]->value)) continue;
+    g_ptr_array_add(products, op);
+    outputs += ir_tile_elements(&op->operands[0]->value->type);
+  }
+  if (!products->len) return;
+  placement->warps = product_warps((unsigned)outputs);
+  for (unsigned i = 0, wm, wn; i < products->len && placement->warps > 1; i++)
+    if (!split_sum(placement, products->pdata[i], placement->warps, &wm, &wn)) {
+      placement->warps /= 2;
+      i = G_MAXUINT; /* the others anew */
     }
 }
 
@@ -212,7 +264,7 @@ static const Layout *place_warps(Placement *placement, IrOp *mma, unsigned m, un
 {
   IrModule *module = placement->module;
   unsigned warps_m, warps_n;
-  split_warps(m, n, is_cut(placement, mma->operands[0]->value), &warps_m, &warps_n);
+  split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
   IrExpr *split[2] = {ir_int(module, warps_m), ir_int(module, warps_n)};
   ir_attribute_set(mma, ATTR_WARPS, ir_list(module, 2, split));
   set_threads(placement, warps_m * warps_n * WARP_LANES);
@@ -252,21 +304,10 @@ static const Layout *place_accumulator(Placement *placement, IrOp *mma)
 /* The slice of an anchor that fits a shape, or NULL: each extent is the anchor's or 1. */
 static const Layout *layout_for(Placement *placement, const IrType *type)
 {
-  unsigned extent[LAYOUT_MAX_DIMS];
-  if (type->rank > LAYOUT_MAX_DIMS) return NULL;
-  extents_of(type, extent);
-  for (unsigned i = 0; i < placement->anchors->len; i++) {
-    const Layout *anchor = placement->anchors->pdata[i];
-    bool fits = anchor->rank == type->rank;
-    for (unsigned d = 0; fits && d < type->rank; d++)
-      fits = extent[d] == anchor->extent[d] || extent[d] == 1;
-    if (!fits) continue;
-    const Layout *layout = anchor;
-    for (unsigned d = 0; d < type->rank; d++) /* dropping dimension d keeps the other one */
-      if (extent[d] != anchor->extent[d]) layout = layout_slice(placement->module->arena, layout, 1 - d);
-    return layout;
-  }
-  return NULL;
+  const Layout *layout = NULL;
+  for (unsigned i = 0; i < placement->anchors->len && !layout; i++)
+    layout = layout_beside(placement->module->arena, placement->anchors->pdata[i], type);
+  return layout;
 }
 
 /* Elements one access of the op may move at once, from what is known of its tensor. */
@@ -303,16 +344,30 @@ static unsigned column_vector(Placement *placement, const IrOp *op, const IrType
   return MIN(side, ir_access_vector(placement->kernel, tensor, access->items + 1, side));
 }
 
-static const IrType *accessed_tile(const IrOp *op)
+static const IrValue *accessed_value(const IrOp *op)
 {
   switch (op->code) {
   case OP_LOAD:
-  case OP_GATHER: return &op->results[0]->type;
+  case OP_GATHER: return op->results[0];
   case OP_STORE_REDUCED:
-  case OP_STORE: return op->operands[1]->kind == EXPR_VALUE ? &op->operands[1]->value->type : NULL;
-  case OP_SCATTER: return op->operands[2]->kind == EXPR_VALUE ? &op->operands[2]->value->type : NULL;
+  case OP_STORE: return op->operands[1]->kind == EXPR_VALUE ? op->operands[1]->value : NULL;
+  case OP_SCATTER: return op->operands[2]->kind == EXPR_VALUE ? op->operands[2]->value : NULL;
   default: return NULL;
   }
+}
+
+static const IrType *accessed_tile(const IrOp *op)
+{
+  const IrValue *value = accessed_value(op);
+  return value ? &value->type : NULL;
+}
+
+/* The same, if the tile is one of those whose accesses matter at the moment. */
+static const IrType *accessed_here(const Placement *placement, const IrOp *op)
+{
+  const IrValue *value = accessed_value(op);
+  bool here = value && (!placement->only || g_hash_table_contains(placement->only, value));
+  return here ? &value->type : NULL;
 }
 
 /* Does the mask of an access differ from element to element? Then they go one by one, whoever has them. */
@@ -331,7 +386,7 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
   unsigned columns = (unsigned)ir_tile_extent(shape, shape->rank - 1), vector = 16;
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
-    const IrType *tile = accessed_tile(op);
+    const IrType *tile = accessed_here(placement, op);
     if (!tile || tile->rank != shape->rank || ir_tile_extent(tile, tile->rank - 1) != columns) continue;
     if (columns > 1 && goes_singly(op, tile)) continue;
     vector = MIN(vector, access_vector(placement, op));
@@ -369,7 +424,7 @@ static unsigned patch_vector(Placement *placement, const IrType *shape, unsigned
   *along_dims = 0;
   for (unsigned i = 0; i < placement->ops->len; i++) {
     const IrOp *op = placement->ops->pdata[i];
-    const IrType *tile = op->code == OP_LOAD || op->code == OP_STORE ? accessed_tile(op) : NULL;
+    const IrType *tile = op->code == OP_LOAD || op->code == OP_STORE ? accessed_here(placement, op) : NULL;
     const IrExpr *base = tile ? ir_access_base(op->operands[0]) : NULL;
     if (!tile || tile->kind != TYPE_TILE || tile->rank != 2 || base->kind != EXPR_VALUE ||
         ir_tile_extent(tile, 0) != ir_tile_extent(shape, 0) ||
@@ -425,7 +480,7 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
 static void place_part(Placement *placement, const IrType *type, const IrValue *of)
 {
   unsigned extent[LAYOUT_MAX_DIMS];
-  const Layout *whole = layout_for(placement, &of->type);
+  const Layout *whole = of->type.layout ? of->type.layout : layout_for(placement, &of->type);
   if (type->kind != TYPE_TILE || layout_for(placement, type) || type->rank != 2 || !whole) return;
   extents_of(type, extent);
   const Layout *part = layout_part(placement->module->arena, whole, extent);
@@ -433,14 +488,18 @@ static void place_part(Placement *placement, const IrType *type, const IrValue *
 }
 
 /* What a block keeps of a tile that a cluster adds up, and parts that ops take of a tile. */
-static void place_parts(Placement *placement, const IrOp *op)
+static void place_parts(Placement *placement, IrOp *op)
 {
   if (op->code == OP_COMBINE) place_part(placement, &op->results[0]->type, op->operands[0]->value);
+  bool cuts = op->code == OP_COMBINE;
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrValue *whole = cut_tile(op->operands[i]);
     IrType type = whole ? ir_expr_type(placement->kernel, op->operands[i]) : (IrType){0};
     if (whole) place_part(placement, &type, whole);
+    cuts |= whole != NULL;
   }
+  for (unsigned r = 0; cuts && r < op->n_results; r++)
+    g_hash_table_insert(placement->fixed, op->results[r], op);
 }
 
 /* The largest tile shape that no anchor covers. */
@@ -451,7 +510,7 @@ static const IrType *largest_unplaced(Placement *placement)
     IrOp *op = placement->ops->pdata[i];
     for (unsigned r = 0; r < op->n_results; r++) {
       const IrType *type = &op->results[r]->type;
-      if (type->kind != TYPE_TILE || layout_for(placement, type)) continue;
+      if (type->kind != TYPE_TILE || type->layout || layout_for(placement, type)) continue;
       if (!largest || ir_tile_elements(type) > ir_tile_elements(largest)) largest = type;
     }
   }
@@ -473,10 +532,27 @@ static bool place_registers(Placement *placement)
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     for (unsigned r = 0; r < op->n_results; r++)
-      if (op->results[r]->type.kind == TYPE_TILE)
+      if (op->results[r]->type.kind == TYPE_TILE && !op->results[r]->type.layout)
         op->results[r]->type.layout = layout_for(placement, &op->results[r]->type);
   }
   return true;
+}
+
+/* Does a tile lie as a product's sum does, or a part of one? */
+static bool lies_as_sum(Placement *placement, const IrType *tile)
+{
+  GHashTableIter iterator;
+  gpointer sum;
+  unsigned extent[LAYOUT_MAX_DIMS];
+  extents_of(tile, extent);
+  g_hash_table_iter_init(&iterator, placement->fixed);
+  while (g_hash_table_iter_next(&iterator, &sum, NULL)) {
+    const Layout *whole = ((IrValue *)sum)->type.layout;
+    const Layout *part =
+        whole && whole->rank == tile->rank ? layout_part(placement->module->arena, whole, extent) : NULL;
+    if (part && layout_equal(part, tile->layout)) return true;
+  }
+  return false;
 }
 
 static void place_accesses(Placement *placement)
@@ -485,6 +561,10 @@ static void place_accesses(Placement *placement)
     IrOp *op = placement->ops->pdata[i];
     const IrType *tile = accessed_tile(op);
     if (!tile || !tile->layout) continue;
+    if (op->code == OP_STORE && ir_attribute(op, ATTR_VIA) && !lies_as_sum(placement, tile)) {
+      ir_attribute_remove(op, ATTR_VIA); /* its rows leave in wide vectors as they are */
+      ir_attribute_remove(op, ATTR_OVERLAY);
+    }
     unsigned vector = MIN(access_vector(placement, op), layout_vector(tile->layout, tile->rank - 1));
     vector = MAX(vector, column_vector(placement, op, tile));
     ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
@@ -516,23 +596,14 @@ static NumberType exchanged_element(const IrOp *reduce)
  * of the other. */
 static void place_exchange(Placement *placement, IrOp *reduce)
 {
-  IrModule *module = placement->module;
   const IrType *type = &reduce->operands[0]->value->type;
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
   if (!crosses_warps(type->layout, dim)) return;
-  int64_t extent[2] = {layout_size(type->layout, PLACE_WARP),
-                       ir_tile_elements(type) / ir_tile_extent(type, dim) * reduce->n_operands};
-  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
-  IrType *tile = arena_new_object(module->arena, IrType);
-  NumberType element = exchanged_element(reduce);
-  *tile = ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, 1, element, 0, 0));
-  IrRegion *body = placement->kernel->body;
-  IrBuilder builder = body->first ? ir_builder_before(body->first) : ir_builder_at_end(body);
-  builder.mark = reduce->mark;
-  IrOp *shared = ir_emit(&builder, OP_SHARED, 0);
-  shared->symbol = arena_printf(module->arena, "exchange%u", placement->exchanges++);
-  shared->declared = tile;
-  ir_attribute_set(reduce, ATTR_EXCHANGE, ir_symbol(module, shared->symbol));
+  unsigned extents[2] = {layout_size(type->layout, PLACE_WARP),
+                         (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim) * reduce->n_operands)};
+  ir_attribute_set(
+      reduce, ATTR_EXCHANGE,
+      exchange_declare(placement->kernel, &reduce->mark, exchanged_element(reduce), 2, extents, 0));
 }
 
 /* A product's shape may ask for more threads than a block has. */
@@ -548,70 +619,148 @@ static bool check_threads(Placement *placement, const IrOp *mma)
   return false;
 }
 
-/* A product's operand that stays in registers has fragments of its own, to which a conversion brings it: of 16-bit
- * numbers that come from a sum of the same rows it moves nothing. */
-static void place_register_operand(Placement *placement, IrOp *mma)
+/* Fragments of a product's operand that stays in registers: of 16-bit numbers that come from a sum of the same rows a
+ * conversion to them moves nothing. */
+static const Layout *fragments_of(Placement *placement, const IrOp *mma)
 {
-  if (mma->operands[1]->kind != EXPR_VALUE || mma->operands[1]->value->type.kind != TYPE_TILE) return;
-  IrModule *module = placement->module;
-  IrType type = mma->operands[1]->value->type;
-  unsigned m = (unsigned)ir_tile_extent(&type, 0), k = (unsigned)ir_tile_extent(&type, 1);
-  type.layout = layout_group_a(module->arena, type.element, m, k, warpgroups_of_rows(m));
-  IrBuilder builder = ir_builder_before(mma);
-  builder.mark = mma->mark;
-  IrOp *convert = ir_emit(&builder, OP_CONVERT, 1, mma->operands[1]);
-  ir_mechanism_set(convert, ir_mechanism_issued(module, MECHANISM_CONVERT, ISSUE_THREAD));
-  mma->operands[1] = ir_value(module, ir_result(convert, "fragments", type));
+  Arena *arena = placement->module->arena;
+  const IrType *type = &mma->operands[1]->value->type;
+  unsigned m = (unsigned)ir_tile_extent(type, 0), k = (unsigned)ir_tile_extent(type, 1), warps_m, warps_n;
+  if (ir_mechanism_of(mma)->accumulator == ACCUMULATOR_WARPGROUP)
+    return layout_group_a(arena, type->element, m, k, warpgroups_of_rows(m));
+  split_sum(placement, mma, placement->warps, &warps_m, &warps_n);
+  return layout_mma_a(arena, type->element, m, k, warps_m, warps_n);
 }
 
-/* Arithmetic takes tiles of registers; what lies in a slot has no layout of theirs. */
-static bool check_operands(Placement *placement, const IrOp *op)
+/* ---- The kernel ---- */
+
+static bool place_products(Placement *placement)
 {
-  for (unsigned i = 0; ir_op_is_elementwise(op->code) && i < op->n_operands; i++) {
-    const IrExpr *operand = op->operands[i];
-    if (operand->kind == EXPR_TRANSPOSED) operand = operand->items[0];
-    if (!ir_slot_of(placement->kernel, operand, NULL)) continue;
-    error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "slot-operand",
-              "load it in front of the product instead", "`%s` cannot read a slot yet: only products do",
-              ir_op_info(op->code)->name);
+  GError **error = placement->error;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_MMA) continue;
+    IrValue *sum = op->operands[0]->value;
+    const IrOp *other = g_hash_table_lookup(placement->fixed, sum);
+    if (other && ir_mechanism_of(other) == ir_mechanism_of(op)) continue;
+    const Layout *layout = other ? NULL : place_accumulator(placement, op);
+    if (!layout) {
+      error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", NULL,
+                other ? "products of two kinds add to this sum: %s and %s"
+                      : "the accumulator cannot be spread over the warps of its product",
+                other ? ir_mechanism_of(other)->label : "", ir_mechanism_of(op)->label);
+      return false;
+    }
+    if (!check_threads(placement, op)) return false;
+    for (unsigned j = 0; j < placement->anchors->len; j++)
+      if (layout_equal(placement->anchors->pdata[j], layout)) layout = placement->anchors->pdata[j];
+    sum->type.layout = layout;
+    g_hash_table_insert(placement->fixed, sum, op);
+    g_ptr_array_add(placement->anchors, (gpointer)layout);
+  }
+  return true;
+}
+
+/* All products have the whole block, or the role, to themselves. */
+static bool check_warps(Placement *placement)
+{
+  unsigned warps = ir_launch_threads(placement->kernel) / WARP_LANES;
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    const Layout *layout = op->code == OP_MMA ? op->operands[0]->value->type.layout : NULL;
+    if (!layout || layout_size(layout, PLACE_WARP) == warps) continue;
+    error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", "tiles of as many rows",
+              "this product is spread over %u warps, another one of the kernel over %u",
+              layout_size(layout, PLACE_WARP), warps);
     return false;
   }
   return true;
+}
+
+static const Layout *place_alone(void *data, GHashTable *values, const IrType *type)
+{
+  Placement *placement = data;
+  placement->only = values;
+  const Layout *layout = type->rank <= 2 ? place_blocked(placement, type) : NULL;
+  placement->only = NULL;
+  return layout;
+}
+
+/* Each value its own layout, where that of its shape is not the cheapest. */
+static bool place_values(Placement *placement)
+{
+  g_autoptr(GHashTable) fragments = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    const Layout *layout = op->code == OP_MMA && reads_registers(op) ? fragments_of(placement, op) : NULL;
+    if (layout) g_hash_table_insert(fragments, op, (gpointer)layout);
+  }
+  LayoutAssignment assignment = {.module = placement->module,
+                                 .kernel = placement->kernel,
+                                 .ops = placement->ops,
+                                 .fixed = placement->fixed,
+                                 .fragments = fragments,
+                                 .alone = place_alone,
+                                 .data = placement,
+                                 .error = placement->error};
+  return assign_layouts(&assignment);
+}
+
+/* Instances that take tiles in turn meet nowhere. */
+static bool check_meetings(Placement *placement)
+{
+  for (unsigned i = 0; placement->pingpong && i < placement->ops->len; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_CONVERT || !ir_attribute(op, ATTR_EXCHANGE)) continue;
+    error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "convert", "leave out `pingpong`",
+              "tiles in turn: a tile changes its layout through shared memory, where the whole block meets");
+    return false;
+  }
+  return true;
+}
+
+static void collect_all(Placement *placement)
+{
+  g_ptr_array_set_size(placement->ops, 0);
+  ir_region_visit(placement->kernel->body, collect, placement->ops);
+}
+
+/* A layout that the text gives a tile of registers at this level is no wish. */
+static void forget_layouts(Placement *placement)
+{
+  for (unsigned i = 0; i < placement->ops->len; i++) {
+    IrOp *op = placement->ops->pdata[i];
+    for (unsigned r = 0; r < op->n_results; r++)
+      if (op->results[r]->type.kind == TYPE_TILE) op->results[r]->type.layout = NULL;
+  }
 }
 
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  g_autoptr(GHashTable) fixed = g_hash_table_new(NULL, NULL);
   Placement placement = {.context = context,
                          .module = module,
                          .kernel = ir_kernel(module),
                          .anchors = anchors,
                          .ops = ops,
+                         .fixed = fixed,
                          .error = error};
   if (!placement.kernel) return true;
-  ir_region_visit(placement.kernel->body, collect, ops);
-  for (unsigned i = 0; i < ops->len; i++)
-    if (!check_operands(&placement, ops->pdata[i])) return false;
+  collect_all(&placement);
+  forget_layouts(&placement);
+  if (!read_slots(placement.kernel, ops, error)) return false;
+  collect_all(&placement);
   place_channels(&placement);
   placement.pingpong = takes_turns(&placement);
-  for (unsigned i = 0; i < ops->len; i++) {
-    IrOp *op = ops->pdata[i];
-    if (op->code != OP_MMA || layout_for(&placement, &op->operands[0]->value->type)) continue;
-    const Layout *layout = place_accumulator(&placement, op);
-    if (!layout) {
-      error_set(error, ERROR_UNSUPPORTED, &op->mark, "tile-layout", NULL,
-                "the accumulator cannot be spread over the warps of its product");
-      return false;
-    }
-    if (!check_threads(&placement, op)) return false;
-    g_ptr_array_add(anchors, (gpointer)layout);
-  }
+  count_warps(&placement);
+  if (!place_products(&placement) || !check_warps(&placement)) return false;
   for (unsigned i = 0; i < ops->len; i++)
     place_parts(&placement, ops->pdata[i]);
-  if (!place_registers(&placement)) return false;
-  for (unsigned i = 0; i < ops->len; i++)
-    if (((IrOp *)ops->pdata[i])->code == OP_MMA) place_register_operand(&placement, ops->pdata[i]);
+  if (!place_registers(&placement) || !place_values(&placement)) return false;
+  collect_all(&placement);
+  if (!check_meetings(&placement)) return false;
   place_sums(module, ops);
   place_accesses(&placement);
   for (unsigned i = 0; i < ops->len; i++)

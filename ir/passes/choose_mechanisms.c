@@ -29,6 +29,8 @@ typedef struct {
   unsigned n;
   const IrType *tensor; /* of the first; the others have its element type and contiguous dimension */
   int inner;            /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
+  int along;            /* the same of the operand, which may be the tile transposed */
+  unsigned k;           /* extent of the operand's second dimension */
   const IrType
       *registers; /* the operand is such a tile of registers instead, and nothing fills it; or NULL */
 } Operand;
@@ -40,6 +42,7 @@ typedef struct {
   GPtrArray *fills, *products, *stores, *channels, *combinations;
   unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
   const IrOp *tiles; /* the walk, if there is one */
+  bool threads;      /* some slots cannot be filled by an engine, so that threads fill all */
   GError **error;
   bool failed;
 } Choice;
@@ -77,10 +80,13 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
   *operand = (Operand){.slot = ir_slot_of(choice->kernel, access, NULL)};
   if (access->kind == EXPR_VALUE && access->value->type.kind == TYPE_TILE) {
     operand->registers = &access->value->type;
-    operand->inner = 1; /* as fragments have them: along k */
+    operand->inner = operand->along = 1; /* as fragments have them: along k */
+    operand->k = (unsigned)ir_tile_extent(operand->registers, 1);
     return true;
   }
   if (!operand->slot) return false;
+  IrType type = ir_expr_type(choice->kernel, access);
+  operand->k = type.rank == 2 ? (unsigned)ir_tile_extent(&type, 1) : 1;
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
     if (ir_slot_of(choice->kernel, fill->operands[0], NULL) != operand->slot) continue;
@@ -92,7 +98,8 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
     operand->fill[operand->n++] = fill;
   }
   if (!operand->n) return false;
-  operand->inner = inner_of(operand->tensor);
+  operand->inner = operand->along = inner_of(operand->tensor);
+  if (access->kind == EXPR_TRANSPOSED && operand->inner >= 0) operand->along = 1 - operand->inner;
   return true;
 }
 
@@ -225,8 +232,7 @@ static const char *shape_refusal(const Choice *choice, const IrOp *mma, const Op
                                  const Mechanism *mechanism, const GpuProduct *shape)
 {
   const IrType *acc = &mma->operands[0]->value->type;
-  unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1),
-           k = a->registers ? (unsigned)ir_tile_extent(a->registers, 1) : tile_extent(a->slot, 1);
+  unsigned m = (unsigned)ir_tile_extent(acc, 0), n = (unsigned)ir_tile_extent(acc, 1), k = a->k;
   bool legal_n = false;
   for (unsigned i = 0; i < shape->n_count; i++)
     legal_n |= mechanism->b & IN_SHARED ? shape->n[i] == n : n % shape->n[i] == 0;
@@ -242,9 +248,8 @@ static const char *product_refusal(const Choice *choice, const IrOp *mma, const 
 {
   const IrType *acc = &mma->operands[0]->value->type;
   if (mechanism->missing) return missing(choice, mechanism);
-  if (a->registers && !mechanism_is_asynchronous(mechanism))
-    return "an operand that stays in registers has fragments of other warps";
-  if (mechanism->accumulator == ACCUMULATOR_THREAD) return NULL; /* any shape of any type */
+  if (mechanism->accumulator == ACCUMULATOR_THREAD) /* any shape of any type */
+    return a->registers ? "threads read both operands from slots" : NULL;
   const GpuProduct *shape =
       mechanism_product(mechanism, operand_element(a), operand_element(b), acc->element);
   if (!shape)
@@ -255,9 +260,10 @@ static const char *product_refusal(const Choice *choice, const IrOp *mma, const 
   if (against || !(mechanism->b & IN_SHARED)) return against;
   if (a->registers && !shape->a_from_registers)
     return refusal(choice, "%s of this type take no operand from registers", mechanism->label);
-  if (a->inner != 1 && !shape->a_transposed && !across_registers(choice, shape))
+  bool turned = mma->operands[1]->kind == EXPR_TRANSPOSED;
+  if (a->along != 1 && !shape->a_transposed && (turned || !across_registers(choice, shape)))
     return refusal(choice, "%s of this type need A contiguous along k", mechanism->label);
-  if (b->inner != 0 && !shape->b_transposed)
+  if (b->along != 0 && !shape->b_transposed)
     return refusal(choice, "%s of this type need B contiguous along k", mechanism->label);
   return NULL;
 }
@@ -331,8 +337,9 @@ static bool choose_thread_copy(Choice *choice, const IrOp *mma, Operand *operand
 static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, const Mechanism *product)
 {
   const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
-  const char *against =
-      !engine ? "the description lists no TMA copies" : product_refusal(choice, mma, a, b, product);
+  const char *against = !engine           ? "the description lists no TMA copies"
+                        : choice->threads ? "threads have to fill another slot of the kernel"
+                                          : product_refusal(choice, mma, a, b, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
   if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
@@ -346,7 +353,7 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
   ir_remark(choice->context, "products: %s, from shared memory filled by %s", product->name, engine->label);
   const GpuProduct *shape = mechanism_product(product, operand_element(a), operand_element(b),
                                               mma->operands[0]->value->type.element);
-  if (a->inner != 1 && !shape->a_transposed)
+  if (a->along != 1 && !shape->a_transposed)
     ir_remark(choice->context, "products: A lies across k and passes through registers");
   return true;
 }
@@ -363,7 +370,7 @@ static bool take_from_threads(Choice *choice, IrOp *mma, Operand *a, Operand *b,
     ir_remark(choice->context, "products: scalar multiply-adds");
   else
     ir_remark(choice->context, "products: %s, from fragments", product->name);
-  return choose_thread_copy(choice, mma, a, "A") && choose_thread_copy(choice, mma, b, "B");
+  return (a->registers || choose_thread_copy(choice, mma, a, "A")) && choose_thread_copy(choice, mma, b, "B");
 }
 
 static void choose_product(Choice *choice, IrOp *mma)
@@ -390,6 +397,88 @@ static void choose_product(Choice *choice, IrOp *mma)
   error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "no-product", NULL,
             "no mechanism of %s takes this product", choice->context->gpu->name);
   choice->failed = true;
+}
+
+/* ---- Slots that arithmetic alone reads ---- */
+
+/* Why the engine cannot fill a tile that lies row by row, unswizzled; NULL if it can. */
+static const char *rows_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine)
+{
+  const IrOp *fill = operand->fill[0];
+  const IrType *tensor = tensor_of(fill->operands[1]);
+  if (!engine) return "the description lists no TMA copies";
+  if (choice->threads) return "threads have to fill another slot of the kernel";
+  if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
+  if (tensor->rank > engine->rank_max)
+    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
+                   engine->rank_max);
+  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
+    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
+                   MAX(engine->stride_multiple, engine->address_multiple));
+  unsigned inner = filled_extent(choice, fill, operand->inner),
+           rows = filled_extent(choice, fill, 1 - operand->inner);
+  if (number_bytes_of(tensor->element, inner) % MAX(1, engine->row_multiple))
+    return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
+                   engine->row_multiple);
+  if (inner > engine->box_max || !tensor_box_side(rows, engine->box_max))
+    return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
+  return NULL;
+}
+
+/* As the slots of products are filled, if there are products. */
+static void choose_other_fill(Choice *choice, IrOp *fill)
+{
+  const IrType *tensor = tensor_of(fill->operands[1]);
+  Operand operand = {
+      .slot = ir_slot_of(choice->kernel, fill->operands[0], NULL), .fill = {fill}, .n = 1, .tensor = tensor};
+  if (!operand.slot || !tensor || tensor->rank < 2 || operand.slot->declared->rank != 2) {
+    error_set(choice->error, ERROR_UNSUPPORTED, &fill->mark, "slot-tile", "[1, n] is a row, [n, 1] a column",
+              "slots are filled with tiles of two dimensions, from tensors of at least two");
+    choice->failed = true;
+    return;
+  }
+  operand.inner = inner_of(tensor);
+  bool engine_fills = false;
+  for (unsigned i = 0; i < choice->fills->len; i++)
+    engine_fills |= ir_is_engine_copy(choice->fills->pdata[i]);
+  const char *name = operand.slot->symbol;
+  if (engine_fills || !choice->products->len) {
+    const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
+    const char *against = rows_refusal(choice, &operand, engine);
+    if (!against) {
+      fill_via(choice, &operand, engine);
+      ir_remark(choice->context, "%s: filled by %s", name, engine->label);
+      return;
+    }
+    ir_remark(choice->context, "%s: TMA copies rejected: %s", name, against);
+  }
+  choose_thread_copy(choice, fill, &operand, name);
+}
+
+/* Does an engine fill some slots of the kernel and threads others? They run in different roles, and one counts bytes
+ * where the others wait for groups. */
+static bool is_mixed(const Choice *choice)
+{
+  unsigned engine = 0;
+  for (unsigned i = 0; i < choice->fills->len; i++)
+    engine += ir_is_engine_copy(choice->fills->pdata[i]);
+  return engine && engine < choice->fills->len;
+}
+
+static void choose_all(Choice *choice)
+{
+  for (unsigned i = 0; i < choice->products->len && !choice->failed; i++)
+    choose_product(choice, choice->products->pdata[i]);
+  for (unsigned i = 0; i < choice->fills->len && !choice->failed; i++)
+    if (!ir_attribute(choice->fills->pdata[i], ATTR_VIA)) choose_other_fill(choice, choice->fills->pdata[i]);
+  if (choice->failed || choice->threads || !is_mixed(choice)) return;
+  ir_remark(choice->context, "TMA copies rejected: threads have to fill some of the slots");
+  for (unsigned i = 0; i < choice->fills->len; i++) {
+    ir_attribute_remove(choice->fills->pdata[i], ATTR_VIA);
+    ir_attribute_remove(choice->fills->pdata[i], ATTR_SIZE);
+  }
+  choice->threads = true;
+  choose_all(choice);
 }
 
 /* ---- Stores ---- */
@@ -584,8 +673,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
-  for (unsigned i = 0; i < products->len && !choice.failed; i++)
-    choose_product(&choice, products->pdata[i]);
+  choose_all(&choice);
   if (!choice.failed) choose_stores(&choice);
   return !choice.failed;
 }

@@ -38,12 +38,22 @@ static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const c
 
 /* ---- Async copies ---- */
 
+/* An async copy, or a condition around some: a group may be empty. */
+static bool copies(const IrOp *op)
+{
+  bool found = ir_is_grouped_copy(op);
+  for (const IrOp *inner = op->code == OP_IF ? op->regions[0]->first : NULL; inner && !found;
+       inner = inner->next)
+    found = ir_is_grouped_copy(inner);
+  return found;
+}
+
 /* Closes a group after each run of async copies; returns how many runs the region holds. */
 static unsigned commit_copies(Waits *waits, IrRegion *region)
 {
   unsigned runs = 0;
   for (IrOp *op = region->first; op; op = op->next) {
-    if (!ir_is_grouped_copy(op) || (op->next && ir_is_grouped_copy(op->next))) continue;
+    if (!copies(op) || (op->next && copies(op->next))) continue;
     IrBuilder builder = ir_builder_after(op);
     builder.mark = op->mark;
     emit_group(waits, &builder, OP_COMMIT, "copies", 0);
@@ -59,19 +69,45 @@ static void wait_before_sync(Waits *waits, IrOp *sync, int64_t pending)
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", (int)pending);
 }
 
-/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it.
+/* Is what is copied in the region read behind a barrier in it, nothing running ahead? */
+static bool copies_meet(const IrRegion *region)
+{
+  bool copied = false;
+  for (const IrOp *op = region->first; op; op = op->next) {
+    if (copied && op->code == OP_SYNC) return true;
+    copied |= ir_is_grouped_copy(op);
+  }
+  return false;
+}
+
+/* Closes the group of the last copy before another op, unless it has been. */
+static bool commit_here(Waits *waits, IrOp *copy)
+{
+  if (!ir_is_grouped_copy(copy) ||
+      (copy->next && (ir_is_grouped_copy(copy->next) || copy->next->code == OP_COMMIT)))
+    return false;
+  IrBuilder builder = ir_builder_after(copy);
+  builder.mark = copy->mark;
+  emit_group(waits, &builder, OP_COMMIT, "copies", 0);
+  return true;
+}
+
+/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it; or
+ * copies, and the barrier behind which they are read.
  */
 static void wait_copies(Waits *waits, IrRegion *region)
 {
   int64_t ahead = 0;
-  bool draining = false;
+  bool draining = false, meet = copies_meet(region);
   for (IrOp *op = region->first; op; op = op->next) {
     if (op->code == OP_SYNC && draining) {
       wait_before_sync(waits, op, 0);
       draining = false;
     }
+    draining |= meet && commit_here(waits, op);
     if (op->code != OP_FOR) continue;
     IrRegion *body = op->regions[0];
+    if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */
     unsigned runs = commit_copies(waits, body);
     if (!runs) continue;
     bool steady = body->first->code == OP_SYNC;

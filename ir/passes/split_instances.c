@@ -31,11 +31,25 @@ static void find_product(IrOp *op, void *data)
   if (ir_is_grouped_product(op) && !split->product) split->product = op;
 }
 
+/* Does a tile lie as the sum of all instances does, in a part of its columns or in a slice of it? */
+static bool lies_as_sum(const Instances *split, const IrType *type)
+{
+  Arena *arena = split->module->arena;
+  const Layout *whole = split->product->operands[0]->value->type.layout;
+  unsigned rows = (unsigned)ir_tile_extent(type, 0), columns = (unsigned)ir_tile_extent(type, 1);
+  unsigned part[2] = {(unsigned)split->m, columns};
+  if (whole && columns != split->n && columns != 1) whole = layout_part(arena, whole, part);
+  if (!whole || !type->layout) return true;
+  if (rows == 1 && split->m != 1) whole = layout_slice(arena, whole, 1);
+  if (columns == 1 && split->n != 1) whole = layout_slice(arena, whole, 0);
+  return layout_same_threads(type->layout, whole);
+}
+
 /* Tiles may be the accumulator's shape, some columns of it where rows are divided, or a row, a column or one
  * element of these. */
 static bool can_be_cut(const Instances *split, const IrType *type)
 {
-  if (type->rank != 2) return false;
+  if (type->rank != 2 || !lies_as_sum(split, type)) return false;
   int64_t rows = ir_tile_extent(type, 0), columns = ir_tile_extent(type, 1);
   if (split->cut) return (rows == split->m || rows == 1) && (columns == split->n || columns == 1);
   unsigned part[2] = {(unsigned)split->rows, (unsigned)columns};

@@ -6,8 +6,8 @@
  *
  * A channel that TMA fills splits the kernel: a producer role that keeps the loops around the
  * fills and nothing else, and a consumer role that keeps everything but the fills. A channel that threads
- * fill becomes a software pipeline in one role: the fill runs slots - 1 iterations ahead of the take, and one
- * block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
+ * fill becomes a software pipeline in one role (thread_copies.c): the fill runs slots - 1 iterations ahead of the
+ * take, and one block barrier an iteration orders both. (Warp specialisation: Bauer, Cook, Khailany, "CudaDMA", SC 2011.)
  */
 #include "ir/passes/split_roles.h"
 #include "ir/facts.h"
@@ -23,31 +23,9 @@ static void copy_region(Role *role, IrBuilder *builder, const IrRegion *region);
 
 /* ---- Expressions and plain ops ---- */
 
-/* The op without its regions, operands rewritten, results entered into the map. */
-static IrOp *copy_op(Role *role, IrBuilder *builder, const IrOp *op)
-{
-  IrModule *module = role->split->module;
-  builder->mark = op->mark;
-  IrExpr **operands = arena_new_array(module->arena, IrExpr *, MAX(1, op->n_operands));
-  for (unsigned i = 0; i < op->n_operands; i++)
-    operands[i] = role_rewrite(role, op->operands[i]);
-  IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    ir_attribute_set(copy, op->attributes[i].key,
-                     op->attributes[i].value ? role_rewrite(role, op->attributes[i].value) : NULL);
-  copy->symbol = op->symbol;
-  copy->declared = op->declared;
-  for (unsigned i = 0; i < op->n_results; i++) {
-    IrValue *value = ir_result(copy, op->results[i]->name, op->results[i]->type);
-    value->variable = op->results[i]->variable;
-    g_hash_table_insert(role->map, op->results[i], ir_value(module, value));
-  }
-  return copy;
-}
-
 static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 {
-  IrOp *copy = copy_op(role, builder, op);
+  IrOp *copy = role_copy_op(role, builder, op);
   for (unsigned i = 0; i < op->n_regions; i++) {
     IrRegion *region = ir_region_add(copy);
     for (unsigned a = 0; a < op->regions[i]->n_arguments; a++) {
@@ -62,47 +40,10 @@ static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 
 /* ---- Channels ---- */
 
-static IrOp *channel_of(Split *split, const IrExpr *access)
-{
-  IrOp *channel = NULL;
-  if (access->kind == EXPR_SYMBOL)
-    channel = ir_symbol_find(split->kernel, access->name);
-  else
-    ir_slot_of(split->kernel, access, &channel);
-  return channel;
-}
-
-static IrExpr *cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name)
-{
-  IrOp *op = ir_emit(builder, OP_CURSOR, 1, ir_symbol(split->module, channel));
-  IrType type = {.kind = TYPE_CURSOR, .count = 1};
-  IrValue *value = ir_result(op, name, type);
-  value->variable = true;
-  return ir_value(split->module, value);
-}
-
 static IrExpr *barrier(Split *split, const char *channel, const char *which, IrExpr *cursor)
 {
   return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1,
                   cursor);
-}
-
-/* The copy that fills a tile of the slot under the cursor. */
-static IrOp *emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor)
-{
-  Split *split = role->split;
-  builder->mark = fill->mark;
-  const IrExpr *part = fill->operands[0]->kind == EXPR_INDEX ? fill->operands[0] : NULL;
-  IrExpr *destination = ir_index(split->module, part ? part->items[0] : fill->operands[0], 1, cursor);
-  if (part) destination = ir_index_array(split->module, destination, part->n - 1, part->items + 1);
-  IrOp *copy = ir_emit(builder, OP_COPY, 2, destination, role_rewrite(role, fill->operands[1]));
-  ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(fill, ATTR_VIA));
-  if (ir_attribute(fill, ATTR_SIZE)) ir_attribute_set(copy, ATTR_SIZE, ir_attribute_value(fill, ATTR_SIZE));
-  if (ir_attribute(fill, ATTR_CACHE))
-    ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(fill, ATTR_CACHE));
-  if (ir_attribute_int(fill, ATTR_UNDEFINED, -1) >= 0)
-    ir_attribute_set(copy, ATTR_UNDEFINED, ir_attribute_value(fill, ATTR_UNDEFINED));
-  return copy;
 }
 
 static void emit_await_empty(Split *split, IrBuilder *builder, const char *channel, IrExpr *cursor)
@@ -118,17 +59,17 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
 {
   Split *split = role->split;
   IrModule *module = split->module;
-  IrOp *channel = channel_of(split, fill->operands[0]);
+  IrOp *channel = role_channel_of(split, fill->operands[0]);
   IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
   builder->mark = fill->mark;
   emit_await_empty(split, builder, channel->symbol, cursor);
   IrOp *expect = ir_emit(builder, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
   ir_attribute_set(expect, ATTR_BYTES, ir_int(module, ir_slot_bytes(channel)));
   const IrOp *last = fill;
-  for (const IrOp *op = fill; op && op->code == OP_FILL && channel_of(split, op->operands[0]) == channel;
+  for (const IrOp *op = fill; op && op->code == OP_FILL && role_channel_of(split, op->operands[0]) == channel;
        op = op->next) {
     /* emit_copy indexes by itself: the cursors of takes must not apply */
-    IrOp *copy = emit_copy(role, builder, op, cursor);
+    IrOp *copy = role_emit_copy(role, builder, op, cursor);
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
     ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
     ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
@@ -172,91 +113,6 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
     if (!split->loads) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
-}
-
-/* ---- Software pipeline: one role fills and takes ---- */
-
-static void emit_fills(Role *role, IrBuilder *builder, const IrRegion *body, const IrOp *channel,
-                       IrExpr *cursor)
-{
-  for (const IrOp *op = body->first; op; op = op->next)
-    if (op->code == OP_FILL && channel_of(role->split, op->operands[0]) == channel)
-      emit_copy(role, builder, op, cursor);
-  ir_emit(builder, OP_ADVANCE, 1, cursor);
-}
-
-/* Threads that fill slots themselves run ahead in counted loops only, whose body fills and takes one channel. */
-static void refuse_threads(Split *split, const IrOp *op)
-{
-  if (split->failed) return;
-  split->failed = true;
-  error_set(
-      split->error, ERROR_UNSUPPORTED, &op->mark, "threads-copy",
-      "state what is known of the tensors (`align 16`, `multiple 8`), so that TMA can fill the slots, or "
-      "fill and take one channel a loop",
-      "threads copy what this fills or takes, and the loop around it fills and takes more than one channel, "
-      "or none");
-}
-
-/* A counted loop whose body fills and takes one channel. Iterations beyond the end are filled too: their
- * coordinates lie outside the tensor, so they bring zeros without touching memory, and every iteration closes
- * one group. */
-static void copy_pipelined_loop(Role *role, IrBuilder *builder, const IrOp *loop, IrOp *channel)
-{
-  Split *split = role->split;
-  IrModule *module = split->module;
-  int64_t slots = ir_attribute_int(channel, ATTR_SLOTS, 2), ahead = slots - 1;
-  const IrRegion *body = loop->regions[0];
-  IrValue *index = body->arguments[0];
-  IrExpr *low = role_rewrite(role, loop->operands[0]), *high = role_rewrite(role, loop->operands[1]);
-  IrExpr *step = loop->n_operands > 2 ? role_rewrite(role, loop->operands[2]) : ir_int(module, 1);
-  builder->mark = loop->mark;
-  IrExpr *write = cursor_new(split, builder, channel->symbol, "write");
-  IrExpr *read = cursor_new(split, builder, channel->symbol, "read");
-  IrOp *prologue = ir_emit(builder, OP_FOR, 3, ir_int(module, 0), ir_int(module, ahead), ir_int(module, 1));
-  IrRegion *region = ir_region_add(prologue);
-  IrExpr *early = ir_value(module, ir_argument_add(region, "early", ir_scalar(NUMBER_S32)));
-  g_hash_table_insert(role->map, index,
-                      ir_binary(module, OPERATOR_ADD, low, ir_binary(module, OPERATOR_MUL, early, step)));
-  IrBuilder inner = ir_builder_at_end(region);
-  inner.mark = loop->mark;
-  emit_fills(role, &inner, body, channel, write);
-
-  builder->mark = loop->mark;
-  IrOp *steady = ir_emit(builder, OP_FOR, 3, low, high, step);
-  region = ir_region_add(steady);
-  IrExpr *at = ir_value(module, ir_argument_add(region, index->name, index->type));
-  inner = ir_builder_at_end(region);
-  inner.mark = loop->mark;
-  ir_emit(&inner, OP_SYNC, 0);
-  g_hash_table_insert(
-      role->map, index,
-      ir_binary(module, OPERATOR_ADD, at, ir_binary(module, OPERATOR_MUL, step, ir_int(module, ahead))));
-  emit_fills(role, &inner, body, channel, write);
-  g_hash_table_insert(role->map, index, at);
-  g_hash_table_insert(role->cursors, (gpointer)channel->symbol, read);
-  for (const IrOp *op = body->first; op; op = op->next) {
-    if (op->code == OP_FILL) continue;
-    if (op->code == OP_TAKE)
-      copy_region(role, &inner, op->regions[0]);
-    else
-      copy_op(role, &inner, op);
-  }
-  ir_emit(&inner, OP_ADVANCE, 1, read);
-  g_hash_table_remove(role->cursors, channel->symbol);
-  ir_emit(builder, OP_SYNC, 0); /* the ring is free again for whatever follows */
-}
-
-/* The channel that a loop's body fills. Of several the first, and the kernel is refused. */
-static IrOp *channel_of_loop(Role *role, const IrOp *loop)
-{
-  IrOp *channel = NULL;
-  for (const IrOp *op = loop->regions[0]->first; op; op = op->next) {
-    IrOp *filled = op->code == OP_FILL ? channel_of(role->split, op->operands[0]) : NULL;
-    if (filled && channel && filled != channel) refuse_threads(role->split, op);
-    if (filled && !channel) channel = filled;
-  }
-  return channel;
 }
 
 /* ---- Regions ---- */
@@ -320,28 +176,31 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   copy_region(role, &inner, tiles->regions[0]);
 }
 
+/* Threads load from a slot, which the engine fills again once it is released. */
+static bool reads_slot(const Split *split, const IrOp *op)
+{
+  return op && op->code == OP_GET && ir_slot_of(split->kernel, op->operands[0], NULL);
+}
+
 static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
 {
   bool producer = role->kind == ROLE_PRODUCER;
-  IrOp *channel;
   switch (op->code) {
   case OP_CHANNEL:
   case OP_SHARED: break; /* declared once, in front of the roles */
   case OP_TILES:
     if (!producer || contains_fill(op)) copy_tiles(role, builder, op);
     break;
-  case OP_FILL: return producer ? produce(role, builder, op) : op;
+  case OP_FILL:
+    if (role->kind == ROLE_ALL) return role_fill_here(role, builder, op);
+    return producer ? produce(role, builder, op) : op;
   case OP_TAKE:
     if (producer && contains_fill(op)) copy_region(role, builder, op->regions[0]);
-    if (role->kind == ROLE_ALL) refuse_threads(role->split, op);
+    if (role->kind == ROLE_ALL) role_take_filled(role, builder, op);
     if (role->kind == ROLE_CONSUMER) consume(role, builder, op);
     break;
   case OP_FOR:
-    channel = role->kind == ROLE_ALL ? channel_of_loop(role, op) : NULL;
-    if (channel) {
-      copy_pipelined_loop(role, builder, op, channel);
-      break;
-    }
+    if (role->kind == ROLE_ALL && role_copy_filling_loop(role, builder, op)) break;
     if (role->kind == ROLE_CONSUMER && role->split->pingpong > 1 && takes_slots(op)) {
       turn_enter(role, builder, op);
       copy_control(role, builder, op);
@@ -354,7 +213,9 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     if (!producer || contains_fill(op)) copy_control(role, builder, op);
     break;
   default:
-    if (!producer || producer_has(op, role->needed)) copy_op(role, builder, op);
+    if (!producer || producer_has(op, role->needed)) role_copy_op(role, builder, op);
+    if (role->kind == ROLE_CONSUMER && reads_slot(role->split, op) && !reads_slot(role->split, op->next))
+      ir_emit(builder, OP_FENCE, 1, ir_name(role->split->module, "async_shared"));
   }
   return op;
 }
@@ -469,6 +330,14 @@ static void drain(Role *role, IrBuilder *builder, const IrOp *channel)
   ir_emit(&inner, OP_ADVANCE, 1, cursor);
 }
 
+/* Warps of a role that is not the whole block meet at a barrier of their own. */
+static void name_meeting(IrOp *op, void *data)
+{
+  Split *split = data;
+  if (ir_attribute(op, ATTR_EXCHANGE))
+    ir_attribute_set(op, ATTR_ID, ir_int(split->module, NAMED_BARRIER_FIRST));
+}
+
 static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const char *name, unsigned first,
                        unsigned last, const IrRegion *body, const Survey *survey)
 {
@@ -476,8 +345,15 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   IrModule *module = split->module;
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) cursors = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) filled = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GHashTable) needed = values_needed_by_fills((IrRegion *)body);
-  Role role = {.split = split, .kind = kind, .map = map, .cursors = cursors, .needed = needed};
+  Role role = {.split = split,
+               .kind = kind,
+               .map = map,
+               .cursors = cursors,
+               .filled = filled,
+               .needed = needed,
+               .copy = copy_one};
   builder->mark = split->kernel->mark;
   IrOp *op = ir_emit(builder, OP_ROLE, 0);
   op->symbol = name;
@@ -493,14 +369,16 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   }
   for (unsigned i = 0; kind != ROLE_ALL && i < channels->len; i++) {
     const IrOp *channel = channels->pdata[i];
-    g_hash_table_insert(cursors, (gpointer)channel->symbol,
-                        cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
+    g_hash_table_insert(
+        cursors, (gpointer)channel->symbol,
+        role_cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
   if (kind == ROLE_CONSUMER && split->pingpong > 1) {
     ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong));
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
+  if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, split);
   for (unsigned i = 0; kind == ROLE_PRODUCER && cluster_shares_slots(&split->cluster) && i < channels->len;
        i++)
     drain(&role, &inner, channels->pdata[i]);
@@ -653,7 +531,7 @@ static void split_kernel(Split *split, const Survey *survey)
   g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)
-    copy_op(&declarations, &builder, survey->shared->pdata[i]);
+    role_copy_op(&declarations, &builder, survey->shared->pdata[i]);
   set_grid(split, survey->tiles);
   if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {

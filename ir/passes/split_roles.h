@@ -21,16 +21,27 @@ typedef struct {
 } Split;
 
 /* One role being written. */
-typedef struct {
+typedef struct Role Role;
+struct Role {
   Split *split;
   RoleKind kind;
   GHashTable *map;     /* IrValue* of the TILE form -> IrExpr* of the role */
   GHashTable *cursors; /* channel symbol -> IrExpr* of the cursor that the current take reads with */
-  GHashTable *needed;  /* of a producer: values_needed_by_fills() */
-} Role;
+  GHashTable *filled;  /* channel symbol -> IrRegion* in which threads filled the slot that is to be taken */
+  const IrRegion *pipelined; /* body of the loop at hand whose slots are filled ahead, or NULL */
+  GHashTable *needed;        /* of a producer: values_needed_by_fills() */
+  /* Writes an op, or the fills of one slot, into the role; gives the last op that it has written. */
+  const IrOp *(*copy)(Role *role, IrBuilder *builder, const IrOp *op);
+};
 
 /* role.c: an expression of the TILE form as the role has it. */
 IrExpr *role_rewrite(Role *role, const IrExpr *expr);
+/* The op without its regions, operands rewritten, results entered into the map. */
+IrOp *role_copy_op(Role *role, IrBuilder *builder, const IrOp *op);
+IrOp *role_channel_of(Split *split, const IrExpr *access);
+IrExpr *role_cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name);
+/* The copy that fills a tile of the slot under the cursor. */
+IrOp *role_emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor);
 /* Are the k steps of the last tiles divided among all blocks? */
 static inline bool tiles_are_streamed(const IrOp *tiles)
 {
@@ -48,3 +59,12 @@ void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *t
  * over the slots of the tiles that are theirs. */
 void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop);
 void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop);
+
+/* ---- thread_copies.c: slots that threads fill ---- */
+
+/* Writes a loop whose slots are filled ahead; false: it fills nothing that can run ahead. */
+bool role_copy_filling_loop(Role *role, IrBuilder *builder, const IrOp *loop);
+/* Fills of one slot outside of such loops, where nothing runs ahead; gives the last of them. */
+const IrOp *role_fill_here(Role *role, IrBuilder *builder, const IrOp *fill);
+/* What a `take` holds, where threads have filled the slot. */
+void role_take_filled(Role *role, IrBuilder *builder, const IrOp *take);

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
+CODES = {"bf16": "H", "s32": "i", "f32": "f", "e4m3": "B"}
 
 
 def bf16(value):
@@ -44,28 +45,29 @@ class Kernel:
 
     def run(self, blocks, shared, buffers, dims, maps, *outputs):
         """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first. Gives the output, or
-        a list of several."""
-        codes = {"bf16": "H", "s32": "i", "f32": "f"}
+        a list of several. A box of one row is not swizzled."""
         launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={},
                       outputs={name: f"{name}.out" for name in outputs})
         launch["buffers"] = {}
         for name, (kind, values) in buffers.items():
             launch["buffers"][name] = {"type": kind, "shape": [len(values)], "file": f"{name}.bin"}
-            (self.folder / f"{name}.bin").write_bytes(struct.pack(f"<{len(values)}{codes[kind]}", *values))
+            (self.folder / f"{name}.bin").write_bytes(struct.pack(f"<{len(values)}{CODES[kind]}", *values))
         launch["args"] = [{"buffer": name} for name in buffers] + [{"s32": n} for n in dims]
         for argument in self.template["args"]:
             if "tensormap" not in argument:
                 continue
             name = argument["tensormap"].rsplit("_", 1)[1]
             extents, box = maps[name]
-            strides = [2]
+            kind = buffers[name][0]
+            bytes_each = struct.calcsize(CODES[kind])
+            strides = [bytes_each]
             for extent in extents[:-1]:
                 strides.append(strides[-1] * extent)
-            launch["tensormaps"][name] = {"buffer": name, "type": "bf16", "dims": extents, "strides": strides[1:],
-                                          "box": box, "swizzle": 2 * box[0], "oob": "zero"}
+            launch["tensormaps"][name] = {"buffer": name, "type": kind, "dims": extents, "strides": strides[1:], "box": box,
+                                          "swizzle": bytes_each * box[0] if box[1] > 1 else 0, "oob": "zero"}
             launch["args"].append({"tensormap": name})
         (self.folder / "launch.json").write_text(json.dumps(launch))
         call(self.adlgen, "sim", self.ptx, "--launch", self.folder / "launch.json", "--gpu", self.gpu, "--strict")
-        results = [struct.unpack(f"<{len(buffers[name][1])}{codes[buffers[name][0]]}",
+        results = [struct.unpack(f"<{len(buffers[name][1])}{CODES[buffers[name][0]]}",
                                  (self.folder / f"{name}.out").read_bytes()) for name in outputs]
         return results[0] if len(results) == 1 else results

@@ -8,6 +8,8 @@ import tempfile
 from kernel import Kernel, bf16, close, number
 
 S, D = 200, 128
+WORDS = {"h100": ["via tma", "via warpgroup", "role @producer", "cursor @q", "cursor @k"],
+         "a100": ["via async", "via warp", "cursor @q", "cursor @k"]}
 
 
 def compare(gpu, out, q, k):
@@ -22,10 +24,11 @@ def compare(gpu, out, q, k):
 
 random.seed(11)
 q, k = [[bf16(random.gauss(0, 1)) for _ in range(S * D)] for _ in range(2)]
-gpu, words = "h100", ["via tma", "via warpgroup", "role @producer", "cursor @q", "cursor @k"]
-with tempfile.TemporaryDirectory() as folder:
-    kernel = Kernel(sys.argv[1], "nested", "qk", gpu, words, folder, 132)
-    buffers = {"Q": ("bf16", q), "K": ("bf16", k), "O": ("bf16", [0] * (S * D))}
-    box = ([D, S], [64, 128])
-    compare(gpu, kernel.run(2, 131120, buffers, [S], {"Q": box, "K": box, "O": ([D, S], [64, 64])}, "O"), q, k)
-    print(f"{gpu}: {S * 128} elements right")
+for gpu, words in WORDS.items():
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = Kernel(sys.argv[1], "nested", "qk", gpu, words, folder, 132)
+        buffers = {"Q": ("bf16", q), "K": ("bf16", k), "O": ("bf16", [0] * (S * D))}
+        box = ([D, S], [64, 128])
+        maps = {"Q": box, "K": box, "O": ([D, S], [64, 64])}
+        compare(gpu, kernel.run(2, 131120, buffers, [S], maps, "O"), q, k)
+        print(f"{gpu}: {S * 128} elements right")

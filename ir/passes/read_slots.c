@@ -1,0 +1,52 @@
+#include "ir/passes/read_slots.h"
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+
+/* The `take` of the channel around an op, or NULL. */
+static IrOp *take_of(const IrFunction *kernel, const IrOp *op, const IrOp *channel)
+{
+  IrOp *owner = op->parent->owner;
+  while (owner && (owner->code != OP_TAKE || owner->operands[0]->kind != EXPR_SYMBOL ||
+                   ir_symbol_find(kernel, owner->operands[0]->name) != channel))
+    owner = owner->parent->owner;
+  return owner;
+}
+
+/* What lies in the slot, read where the `take` begins, so that products behind it hide how long that takes. */
+static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr *slot)
+{
+  IrOp *first = take->regions[0]->first;
+  for (; first->code == OP_GET; first = first->next)
+    if (ir_expr_equal(first->operands[0], slot)) return ir_value(kernel->module, first->results[0]);
+  IrBuilder builder = ir_builder_before(first);
+  builder.mark = op->mark;
+  IrOp *get = ir_emit(&builder, OP_GET, 1, slot);
+  ir_mechanism_set(get, ir_mechanism_issued(kernel->module, MECHANISM_GET, ISSUE_THREAD));
+  const IrOp *tile = ir_slot_of(kernel, slot, NULL);
+  return ir_value(kernel->module, ir_result(get, tile->symbol, ir_expr_type(kernel, slot)));
+}
+
+/* Arithmetic and reductions, what a variable is set to, and what is stored. */
+static bool reads_values(const IrOp *op, unsigned operand)
+{
+  if (op->code == OP_SET || op->code == OP_STORE || op->code == OP_STORE_REDUCED) return operand == 1;
+  return op->code == OP_REDUCE || ir_op_is_elementwise(op->code);
+}
+
+bool read_slots(IrFunction *kernel, const GPtrArray *ops, GError **error)
+{
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[i], *channel = NULL;
+    for (unsigned j = 0; j < op->n_operands; j++) {
+      if (!reads_values(op, j) || !ir_slot_of(kernel, op->operands[j], &channel)) continue;
+      IrOp *take = take_of(kernel, op, channel);
+      if (!take) {
+        error_set(error, ERROR_INPUT, &op->mark, "slot-operand", "put it into a `take` of the channel",
+                  "`%s` reads a slot that it has not taken", ir_op_info(op->code)->name);
+        return false;
+      }
+      op->operands[j] = read_slot(kernel, take, op, op->operands[j]);
+    }
+  }
+  return true;
+}

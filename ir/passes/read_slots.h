@@ -1,0 +1,7 @@
+/* Arithmetic takes tiles of registers: what it reads of a slot is loaded into some, by a `get` at the head of the `take`. */
+#pragma once
+#include "ir/ir.h"
+
+/* ops: IrOp*, all of the kernel in order; what is added is not among them. false and an error where a slot is read that
+ * has not been taken. */
+bool read_slots(IrFunction *kernel, const GPtrArray *ops, GError **error);

@@ -2,6 +2,7 @@
 #include "measure/report.h"
 #include "measure/case_run.h"
 #include "measure/chart.h"
+#include <math.h>
 #include <string.h>
 
 typedef struct Report {
@@ -212,18 +213,79 @@ static bool add_chart(Report *report, const char *name, const char *kind, const 
   return ok;
 }
 
-static bool add_result(Report *report, const char *folder, const char *file, GError **error)
+static json_t *load_result(const char *folder, const char *file, GError **error)
 {
-  g_autofree char *path = g_build_filename(folder, file, NULL),
-                  *name = g_strndup(file, strlen(file) - strlen(".json"));
+  g_autofree char *path = g_build_filename(folder, file, NULL);
   json_error_t fault;
   json_t *result = json_load_file(path, 0, &fault);
-  if (!result || json_integer_value(json_object_get(result, "version")) != 1) {
-    error_set(error, ERROR_INPUT, NULL, "bad-result", NULL, "%s is no result of adlgen bench%s%s", path,
-              result ? "" : ": ", result ? "" : fault.text);
-    json_decref(result);
-    return false;
+  if (result && json_integer_value(json_object_get(result, "version")) == 1) return result;
+  error_set(error, ERROR_INPUT, NULL, "bad-result", NULL, "%s is no result of adlgen bench%s%s", path,
+            result ? "" : ": ", result ? "" : fault.text);
+  json_decref(result);
+  return NULL;
+}
+
+/* The least of a class's cases in a mode. */
+static double worst_roof(const json_t *result, const char *class_, const char *mode)
+{
+  double worst = INFINITY;
+  size_t i;
+  json_t *c;
+  json_array_foreach(json_object_get(result, "cases"), i, c)
+  {
+    const json_t *ours = strcmp(text_of(c, "class"), class_) ? NULL : bench_ours(c, mode);
+    if (ours) worst = fmin(worst, number_of(ours, "roof_fraction"));
   }
+  return worst;
+}
+
+/* A line a class: what is compared, over how many cases, the geometric mean and the worst. */
+static void add_lines(GString *page, const char *name, const json_t *result)
+{
+  g_autoptr(GPtrArray) families = families_of(result);
+  g_ptr_array_add(families, NULL);
+  g_autofree char *peers = g_strjoinv(", ", (char **)families->pdata),
+                  *best = g_strdup_printf("best of %s", peers);
+  size_t i;
+  json_t *class_;
+  json_array_foreach(json_object_get(result, "classes"), i, class_)
+  {
+    bool compared = json_object_get(class_, "peer_ratio");
+    const char *title = text_of(class_, "class"), *mode = text_of(class_, "mode");
+    double worst = compared ? number_of(class_, "worst_ratio") : worst_roof(result, title, mode);
+    g_autofree char *least =
+        isinf(worst) ? g_strdup("") : g_strdup_printf("%.3f", worst); /* it names no case */
+    g_string_append_printf(
+        page, "| [%s](#%s) | %s | %s / ours, %s | %d | %.3f | %s | %s |\n", title, name,
+        text_of(result, "gpu"), compared ? best : "roof", mode, (int)number_of(class_, "cases"),
+        number_of(class_, compared ? "peer_ratio" : "roof_fraction"), least, text_of(result, "date"));
+  }
+}
+
+static bool add_summary(Report *report, const char *folder, const GPtrArray *names, GError **error)
+{
+  g_string_append(
+      report->page,
+      "\nA line a class; above 1 the kernels of adlgen are the faster ones. Of peers the fastest kernel "
+      "counts, timed in "
+      "the same run;\nwhere there is none, the roof.\n\n"
+      "| class | GPU | compared | cases | geometric mean | worst | date |\n|---|---|---|---|---|---|---|\n");
+  for (unsigned i = 0; i < names->len; i++) {
+    const char *file = names->pdata[i];
+    g_autofree char *name = g_strndup(file, strlen(file) - strlen(".json"));
+    json_t *result = load_result(folder, file, error);
+    if (!result) return false;
+    add_lines(report->page, name, result);
+    json_decref(result);
+  }
+  return true;
+}
+
+static bool add_result(Report *report, const char *folder, const char *file, GError **error)
+{
+  g_autofree char *name = g_strndup(file, strlen(file) - strlen(".json"));
+  json_t *result = load_result(folder, file, error);
+  if (!result) return false;
   add_machine(report->page, name, result);
   add_classes(report->page, result);
   bool ok = add_chart(report, name, "bars", "best peer's time over ours", bench_chart_bars(result, "cold"),
@@ -272,7 +334,7 @@ bool bench_report(const char *root, json_t *files, GError **error)
     return false;
   }
   Report report = {.docs = docs, .page = g_string_new(head), .files = files};
-  bool ok = true;
+  bool ok = add_summary(&report, folder, names, error);
   for (unsigned i = 0; ok && i < names->len; i++)
     ok = add_result(&report, folder, names->pdata[i], error);
   ok = ok && write_file(&report, "performance.md", report.page->str, error);

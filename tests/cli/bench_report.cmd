@@ -20,6 +20,14 @@ $ sed 's/^/  /' docs/performance.md
   Ratios were taken in one run each, interleaved; absolute times are for orientation. roof is max(bytes / read ceiling,
   FLOP / tensor ceiling) + 3 us; above 1 means that outputs were still in L2 when the kernel ended.
   
+  A line a class; above 1 the kernels of adlgen are the faster ones. Of peers the fastest kernel counts, timed in the same run;
+  where there is none, the roof.
+  
+  | class | GPU | compared | cases | geometric mean | worst | date |
+  |---|---|---|---|---|---|---|
+  | [c <1>](#one) | h100 | best of cublaslt / ours, cold | 1 | 0.800 | 0.800 | 2026-01-02 |
+  | [rows](#one) | h100 | roof / ours, cold | 1 | 0.900 |  | 2026-01-02 |
+  
   ## one
   
   2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0; 3 rounds. From `bench/results/one.json`.

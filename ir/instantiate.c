@@ -147,6 +147,14 @@ static bool copy_results(Frame *frame, IrOp *copy, const IrOp *op)
   return op->n_results || !frame->shape || op->code == OP_SET || elementwise_result(frame, copy, &none);
 }
 
+/* In a pipelined loop operations name values that others behind them give. */
+static void map_ahead(Frame *frame, IrRegion *body)
+{
+  for (IrOp *op = body->first; op; op = op->next)
+    for (unsigned i = 0; i < op->n_operands; i++)
+      op->operands[i] = map_expr(frame, op->operands[i]);
+}
+
 static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
 {
   for (unsigned i = 0; i < op->n_regions; i++) {
@@ -160,6 +168,7 @@ static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
     }
     IrBuilder inside = ir_builder_at_end(body);
     if (!expand_region(frame, &inside, from)) return false;
+    if (ir_attribute(op, ATTR_PIPELINED)) map_ahead(frame, body);
   }
   return true;
 }

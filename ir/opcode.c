@@ -147,6 +147,7 @@ static Tables *make_tables(void)
     parse_regions(format, info->regions);
     format->effects = parse_effects(info->effects);
     if (info->levels & IR_THREAD) format->takes[ATTR_WHEN] = true;
+    if (info->levels & IR_STAGED) format->takes[ATTR_STAGE] = true;
   }
   return tables;
 }

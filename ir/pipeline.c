@@ -1,7 +1,8 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    divide_reductions  choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  load_operands  derive_waits  overlap_sums  pipeline_fragments  overlap_tiles
+ *   STAGED  split_instances  load_operands  overlap_products  overlap_sums  write_pipelines  derive_waits
+ *         pipeline_fragments  overlap_tiles
  *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses
  *         hoist_loads  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
@@ -26,10 +27,14 @@ static const IrPass passes[] = {
      "warpgroups that multiply get rows of their own"},
     {"load_operands", IR_STAGED, IR_STAGED, false, pass_load_operands,
      "operands that lie across k pass through registers"},
-    {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
-     "groups are closed, waited for and fenced; slots released behind the wait"},
+    {"overlap_products", IR_STAGED, IR_STAGED, true, pass_overlap_products,
+     "a loop's first product runs an iteration ahead of its second"},
     {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,
      "a step's sum is added while the next one is multiplied"},
+    {"write_pipelines", IR_STAGED, IR_STAGED, false, pass_write_pipelines,
+     "loops whose operations have stages become prologue, steady state and epilogue"},
+    {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
+     "groups are closed, waited for and fenced; slots released behind the wait"},
     {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
      "operands of warp MMAs are loaded a step ahead, across the barrier too"},
     {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,

@@ -130,9 +130,20 @@ static bool read_callee(Reader *reader, Statement *statement)
   return true;
 }
 
+/* Where operands may be left out the first attribute may follow: a word that is no tensor or dim. */
+static bool at_attribute(const Reader *reader, const Statement *statement)
+{
+  const Token *token = &reader->lexer.token;
+  if (token->kind != TOKEN_WORD) return false;
+  g_autofree char *word = g_strndup(token->text, token->length);
+  IrAttributeKey key;
+  return attribute_parse(word, &key) && op_format(statement->code)->takes[key] &&
+         !g_hash_table_contains(reader->names, word);
+}
+
 static bool read_operand_list(Reader *reader, Statement *statement)
 {
-  if (at_line_end(reader)) return true;
+  if (at_line_end(reader) || at_attribute(reader, statement)) return true;
   do {
     if (!add_operand(statement, read_expr(reader))) return false;
   } while (read_accept(reader, ","));
@@ -155,7 +166,9 @@ static bool read_item(Reader *reader, Statement *statement, const FormatItem *it
   switch (item->kind) {
   case FORMAT_EXPR: return add_operand(statement, read_expr(reader));
   case FORMAT_POSTFIX: return add_operand(statement, read_postfix(reader));
-  case FORMAT_OPTIONAL: return at_line_end(reader) || add_operand(statement, read_expr(reader));
+  case FORMAT_OPTIONAL:
+    if (at_line_end(reader) || at_attribute(reader, statement)) return true;
+    return add_operand(statement, read_expr(reader));
   case FORMAT_LIST: return read_operand_list(reader, statement);
   case FORMAT_CALL: return read_callee(reader, statement);
   case FORMAT_SYMBOL: return read_new_symbol(reader, statement, false);
@@ -334,6 +347,33 @@ static bool read_body(Reader *reader, Statement *statement, IrRegion *region)
   return ok;
 }
 
+/* The value of that name that an operation of the body gives, or NULL. */
+static IrValue *find_result(const IrRegion *body, const char *name)
+{
+  for (const IrOp *op = body->first; op; op = op->next)
+    for (unsigned i = 0; i < op->n_results; i++)
+      if (g_str_equal(op->results[i]->name, name)) return op->results[i];
+  return NULL;
+}
+
+/* A body in whose text values may be named before the operations that give them. */
+static bool read_pipelined(Reader *reader, Statement *statement, IrOp *loop)
+{
+  guint first = reader->ahead->len;
+  IrRegion *body = ir_region_add(loop);
+  reader->pipelined++;
+  bool ok = read_body(reader, statement, body);
+  reader->pipelined--;
+  for (guint i = first; ok && i < reader->ahead->len; i++) {
+    IrExpr *expr = reader->ahead->pdata[i];
+    IrValue *value = find_result(body, expr->value->name);
+    if (!value) return read_unknown_value(reader, expr->value->name, &expr->mark) != NULL;
+    expr->value = value;
+  }
+  g_ptr_array_set_size(reader->ahead, (int)first);
+  return ok;
+}
+
 static bool read_regions(Reader *reader, Statement *statement, IrOp *op)
 {
   const OpFormat *format = op_format(op->code);
@@ -343,6 +383,7 @@ static bool read_regions(Reader *reader, Statement *statement, IrOp *op)
                        ir_op_info(op->code)->name);
     return true;
   }
+  if (ir_attribute(op, ATTR_PIPELINED)) return read_pipelined(reader, statement, op);
   if (!read_body(reader, statement, ir_region_add(op))) return false;
   if (format->regions_max < 2) return true;
   Lexer ahead = reader->lexer; /* `else` may stand on the next line */
@@ -680,11 +721,13 @@ static IrModule *read_source(Source *source, bool head_only, GError **error)
   reader.values = g_hash_table_new(g_str_hash, g_str_equal);
   reader.names = g_hash_table_new(g_str_hash, g_str_equal);
   reader.scopes = g_ptr_array_new();
+  reader.ahead = g_ptr_array_new();
   lexer_init(&reader.lexer, source);
   bool ok = read_module(&reader);
   g_hash_table_unref(reader.values);
   g_hash_table_unref(reader.names);
   g_ptr_array_unref(reader.scopes);
+  g_ptr_array_unref(reader.ahead);
   if (ok) return reader.module;
   ir_module_free(reader.module);
   return NULL;

@@ -95,13 +95,29 @@ static IrExpr *unknown_name(Reader *reader, const char *sigil, const char *name,
   return NULL;
 }
 
+IrExpr *read_unknown_value(Reader *reader, const char *name, const Mark *mark)
+{
+  return unknown_name(reader, "%", name, reader->values, mark, "not defined here");
+}
+
+/* The order of a pipelined loop is that of its steady state: a value may be named before it is computed. */
+static IrExpr *read_ahead(Reader *reader, const char *name, const Mark *mark)
+{
+  IrValue *value = arena_new_object(reader->module->arena, IrValue);
+  value->name = name;
+  IrExpr *expr = placed(ir_value(reader->module, value), mark);
+  g_ptr_array_add(reader->ahead, expr);
+  return expr;
+}
+
 static IrExpr *read_value(Reader *reader)
 {
   const char *name = read_text(reader);
   Mark mark = reader->lexer.token.mark;
   IrValue *value = g_hash_table_lookup(reader->values, name);
-  if (!value) return unknown_name(reader, "%", name, reader->values, &mark, "not defined here");
+  if (!value && !reader->pipelined) return read_unknown_value(reader, name, &mark);
   read_next(reader);
+  if (!value) return read_ahead(reader, name, &mark);
   return placed(ir_value(reader->module, value), &mark);
 }
 

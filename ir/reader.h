@@ -23,6 +23,8 @@ typedef struct Reader {
   GHashTable *names;    /* bare name -> IrExpr*: tensors and dims */
   GPtrArray *scopes;    /* names defined in the open regions, innermost last; NULL opens a region */
   GArray *dim_uses;     /* DimUse: while a signature is read, else NULL */
+  GPtrArray *ahead;     /* IrExpr*: in pipelined loops, values named before the operation that gives them */
+  unsigned pipelined;   /* open loops of that kind */
   bool words_allowed;   /* an unknown bare name is a keyword here */
   bool head_only;       /* the module's functions are left unread */
 } Reader;
@@ -39,6 +41,8 @@ void read_next(Reader *reader);
 /* "did you mean" among the NULL-terminated candidates, or NULL; g_free. */
 char *read_nearest(const char *name, const char *const *candidates);
 
+/* A value that is not defined is the reader's fault; NULL. */
+IrExpr *read_unknown_value(Reader *reader, const char *name, const Mark *mark);
 IrExpr *read_expr(Reader *reader);    /* NULL after a fault */
 IrExpr *read_postfix(Reader *reader); /* no bare infix */
 IrExpr *read_list(Reader *reader);    /* [e, ...]: EXPR_LIST */

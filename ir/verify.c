@@ -180,6 +180,20 @@ static void check_mechanism(Verifier *verifier, const IrOp *op)
   verify_fault(verifier, &via->mark, "keyword", hint->str, "`%s` is not what `via` takes here", via->name);
 }
 
+/* The stages of a pipelined loop are two: what runs ahead, and what follows an iteration behind it. */
+static void check_stage(Verifier *verifier, const IrOp *op)
+{
+  const IrOp *loop = op->parent->owner;
+  int64_t stage = ir_attribute_int(op, ATTR_STAGE, 0);
+  if (!loop || loop->code != OP_FOR || !ir_attribute(loop, ATTR_PIPELINED) ||
+      verifier->module->level != IR_STAGED)
+    verify_fault(verifier, &op->mark, "stage", NULL,
+                 "`stage` belongs to operations of a pipelined loop at level staged");
+  else if (stage < 0 || stage > 1)
+    verify_fault(verifier, &op->mark, "stage", NULL, "stage %d: a pipelined loop has the stages 0 and 1",
+                 (int)stage);
+}
+
 static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat *format)
 {
   if (!op->n_attributes && !format->needs_any) return;
@@ -193,6 +207,7 @@ static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat 
       verify_fault(verifier, &op->mark, "missing-attribute", NULL, "`%s` needs the attribute `%s`",
                    ir_op_info(op->code)->name, ir_attribute_name(key));
   if (given[ATTR_VIA]) check_mechanism(verifier, op);
+  if (given[ATTR_STAGE]) check_stage(verifier, op);
   if (given[ATTR_WHEN] && verifier->module->level != IR_THREAD)
     verify_fault(verifier, &op->mark, "level", NULL, "`when` predicates operations at level thread only");
 }

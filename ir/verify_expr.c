@@ -39,11 +39,19 @@ bool verify_is_constant_later(const Verifier *verifier, const IrExpr *expr)
 
 /* ---- Leaves ---- */
 
+/* The order in a pipelined loop is that of its steady state, where what stage 1 reads was computed an iteration before. */
+static bool comes_from_before(const IrValue *value, const IrOp *op)
+{
+  const IrOp *loop = op && op->parent ? op->parent->owner : NULL;
+  return loop && ir_attribute(loop, ATTR_PIPELINED) && ir_attribute_int(op, ATTR_STAGE, 0) == 1 &&
+         value->def && value->def->parent == op->parent;
+}
+
 static void check_value(Verifier *verifier, const IrExpr *expr, const IrOp *op)
 {
   const IrValue *value = expr->value;
   bool ours = value->id < verifier->values->len && verifier->values->pdata[value->id] == value;
-  if (ours && verifier->visible->data[value->id]) return;
+  if (ours && (verifier->visible->data[value->id] || comes_from_before(value, op))) return;
   verify_fault(verifier, place(expr, op), "not-defined", NULL,
                ours ? "`%%%s` is used before its definition, or outside the region that defines it"
                     : "`%%%s` is not a value of this function",

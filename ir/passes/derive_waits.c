@@ -13,6 +13,8 @@
  * over the back edge is not serialised; an accumulator that other instructions touch within the loop would
  * be, so then the group is drained in its own iteration.)
  *
+ * Products of a pipelined loop (write_pipelines) are waited for late, where their sum or operand is touched next.
+ *
  * A sum that starts at zero is not cleared: the loop's first product counts the old value as 0. Clearing
  * takes a warp an instruction for two registers, 64 to 96 of them, between a tile's results and the next
  * tile's products. For the same reason numbers that only the results need move behind the loop.
@@ -20,6 +22,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/late_waits.h"
 #include "ir/passes/trailing.h"
 
 typedef struct {
@@ -403,7 +406,10 @@ static void wait_phases(Waits *waits, IrRegion *region)
 static void visit_regions(Waits *waits, IrRegion *region)
 {
   wait_copies(waits, region);
-  wait_products(waits, region);
+  if (has_late_products(region))
+    wait_late(waits->module, region);
+  else
+    wait_products(waits, region);
   wait_phases(waits, region);
   for (IrOp *op = region->first; op; op = op->next) {
     if (op->code == OP_ROLE)

@@ -68,6 +68,22 @@ static bool is_part(const IrExpr *operand)
          operand->items[0]->value->type.kind == TYPE_TILE;
 }
 
+/* The product's operand in registers, to which a tile of the accumulator's rows is converted. */
+static const Layout *operand_layout(const Instances *split, const IrType *type, int64_t rows,
+                                    unsigned warpgroups)
+{
+  return layout_group_a(split->module->arena, type->element, (unsigned)rows,
+                        (unsigned)ir_tile_extent(type, 1), warpgroups);
+}
+
+static bool is_operand(const Instances *split, const IrOp *convert)
+{
+  const IrType *type = &convert->results[0]->type;
+  if (type->rank != 2 || ir_tile_extent(type, 0) != split->m || !type->layout) return false;
+  const Layout *layout = operand_layout(split, type, split->m, split->instances);
+  return layout && layout_equal(layout, type->layout);
+}
+
 /* Can the op be taken by instances? */
 static void check_op(IrOp *op, void *data)
 {
@@ -89,15 +105,16 @@ static void check_op(IrOp *op, void *data)
   case OP_STORE:
     if (!has_corner(op->operands[0])) split->possible = false;
     break;
+  case OP_CONVERT:
+    if (split->cut || !is_operand(split, op)) split->possible = false;
+    break;
   case OP_REDUCE:
-  case OP_IOTA:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
   case OP_GATHER:
   case OP_SCATTER:
   case OP_PUT:
   case OP_GET:
-  case OP_CONVERT:
   case OP_SYNC:
   case OP_COPY: split->possible = false; break;
   default: break;
@@ -162,10 +179,9 @@ static void move_access(IrOp *op, void *data)
   Instances *split = data;
   for (unsigned i = 0; i < op->n_operands; i++)
     op->operands[i] = own_part(split, op->operands[i]);
-  if (op->code == OP_MMA) {
-    unsigned operand = 1 + split->cut;
+  unsigned operand = 1 + split->cut;
+  if (op->code == OP_MMA && op->operands[operand]->kind != EXPR_VALUE)
     op->operands[operand] = own_operand(split, op->operands[operand]);
-  }
   if (op->code != OP_LOAD && op->code != OP_STORE && op->code != OP_STORE_REDUCED) return;
   const IrType *tile = accessed_tile(op);
   int64_t whole = split->cut ? split->n : split->m;
@@ -173,10 +189,41 @@ static void move_access(IrOp *op, void *data)
     op->operands[0] = own_corner(split, op->operands[0]);
 }
 
+/* The numbers of the instance's rows (or columns). */
+static void count_own(Instances *split, IrOp *iota)
+{
+  IrModule *module = split->module;
+  IrBuilder builder = ir_builder_after(iota);
+  builder.mark = iota->mark;
+  IrValue *whole = iota->results[0];
+  IrExpr *own =
+      ir_emit_value(&builder, OP_ADD, whole->type, whole->name, 2, ir_int(module, 0), first_own(split));
+  ir_replace_uses(split->role->regions[0], whole, own);
+  own->value->def->operands[0] = ir_value(module, whole);
+}
+
+static void cut_iotas(IrRegion *region, Instances *split)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_regions; i++)
+      cut_iotas(op->regions[i], split);
+    int64_t whole = split->cut ? split->n : split->m;
+    bool along = op->code == OP_IOTA && ir_attribute_int(op, ATTR_DIM, 0) == split->cut;
+    if (along && ir_tile_extent(&op->results[0]->type, split->cut) == whole) count_own(split, op);
+  }
+}
+
 static void cut_tiles(IrOp *op, void *data)
 {
   Instances *split = data;
   Arena *arena = split->module->arena;
+  if (op->code == OP_CONVERT) {
+    IrType *type = &op->results[0]->type;
+    const Layout *own = operand_layout(split, type, split->rows, 1);
+    int64_t part[2] = {split->rows, ir_tile_extent(type, 1)};
+    *type = ir_tile(split->module, type->element, 2, part, own);
+    return;
+  }
   for (unsigned i = 0; i < op->n_results; i++) {
     IrType *type = &op->results[i]->type;
     if (type->kind != TYPE_TILE) continue;
@@ -238,6 +285,7 @@ static void split_role(IrModule *module, const IrPassContext *context, IrOp *rol
     return;
   }
   ir_region_visit(role->regions[0], move_access, &split);
+  cut_iotas(role->regions[0], &split);
   ir_region_visit(role->regions[0], cut_tiles, &split);
   ir_attribute_set(role, ATTR_INSTANCES, ir_int(module, split.instances));
   ir_remark(context, "instances: role %s is %u warpgroups with %d %s each", role->symbol, split.instances,

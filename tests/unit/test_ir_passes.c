@@ -130,6 +130,16 @@ static void test_reduce_clusters(void **state)
   check_pass("reduce_clusters");
 }
 
+static void test_overlap_products(void **state)
+{
+  check_pass("overlap_products");
+}
+
+static void test_write_pipelines(void **state)
+{
+  check_pass("write_pipelines");
+}
+
 static void test_stage_stores(void **state)
 {
   check_pass("stage_stores");
@@ -237,6 +247,8 @@ int main(void)
       cmocka_unit_test(test_combine_streams),
       cmocka_unit_test(test_divide_reductions),
       cmocka_unit_test(test_reduce_clusters),
+      cmocka_unit_test(test_overlap_products),
+      cmocka_unit_test(test_write_pipelines),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_defer_stores),
       cmocka_unit_test(test_widen_accesses),

@@ -33,7 +33,7 @@ for gpu, words in WORDS.items():
         kernel = Kernel(sys.argv[1], "attention", "attention", gpu, words, folder, 132)
         buffers = {"Q": ("bf16", q), "K": ("bf16", k), "V": ("bf16", v), "O": ("bf16", [0] * (S * D))}
         box = ([D, S, 1], [64, 128, 1])
-        maps = {"Q": box, "K": box, "V": box, "O": box}
+        maps = {"Q": box, "K": box, "V": box, "O": ([D, S, 1], [64, 64, 1])}
         out = kernel.run(2, SHARED[gpu], buffers, [1, S], maps, "O")
     error = size = 0.0
     for r in range(S):

@@ -1,0 +1,254 @@
+/* overlap_products: of two products in a loop the next iteration's first is issued before the second of this one.
+ *
+ * needs  STAGED with instances split, no waits: a loop that takes a product of a sum of its own, computes with that sum, and
+ *        takes a second product, of what it has computed, to a sum that lives on
+ * gives  the loop `pipelined`: the second product with its slot is stage 1, everything else stage 0, and the second product
+ *        stands behind the first, so that both are in flight while the results of the first are computed with; instances
+ *        issue the two in turn
+ * breaks nothing; loops of any other form stay as they are, as do those whose sums and operand do not fit a thread's
+ *        registers
+ *
+ * (Attention: Shah, Bikshandi, Zhang, Thakkar, Ramani and Dao, "FlashAttention-3", 2024: the scores of the next keys are
+ * multiplied while the softmax of these is taken, and the other warpgroup's products run beside both.) */
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/pass.h"
+#include "ir/passes/role_registers.h"
+#include <string.h>
+
+#define TURN "issues"
+
+typedef struct {
+  IrModule *module;
+  const IrPassContext *context;
+  IrFunction *kernel;
+  IrOp *role, *loop;
+  IrRegion *body;
+  IrOp *declared;             /* the first product's sum */
+  IrOp *first, *second;       /* the products */
+  IrOp *await[2];             /* in front of each */
+  IrOp *release[2], *next[2]; /* of the slot of each, behind it */
+} Overlap;
+
+static bool is_zero(const IrExpr *expr)
+{
+  int64_t integer;
+  if (expr->kind == EXPR_FLOAT) return expr->number == 0 && !signbit(expr->number);
+  return ir_expr_is_int(expr, &integer) && integer == 0;
+}
+
+/* The channel that an access to a slot or its barrier names, or NULL. */
+static const char *channel_of(const IrExpr *access)
+{
+  while (access && access->kind != EXPR_SYMBOL)
+    access = access->n ? access->items[0] : NULL;
+  return access ? access->name : NULL;
+}
+
+static bool same_channel(const IrOp *op, const IrOp *product)
+{
+  const char *a = channel_of(op->operands[0]), *b = channel_of(product->operands[2]);
+  return a && b && g_str_equal(a, b);
+}
+
+/* The `arrive` and `advance` that release the slot of a product's second operand. */
+static bool find_release(Overlap *overlap, const IrOp *product, unsigned which)
+{
+  for (IrOp *op = overlap->body->first; op; op = op->next) {
+    if (op->code == OP_AWAIT && same_channel(op, product)) {
+      if (overlap->await[which]) return false;
+      overlap->await[which] = op;
+    }
+    if (op->code != OP_ARRIVE || !same_channel(op, product)) continue;
+    if (overlap->release[which] || !op->next || op->next->code != OP_ADVANCE) return false;
+    overlap->release[which] = op;
+    overlap->next[which] = op->next;
+  }
+  return overlap->await[which] && overlap->release[which];
+}
+
+static bool uses(IrOp *op, const IrValue *value)
+{
+  bool found = ir_op_uses(op, value);
+  for (unsigned i = 0; i < op->n_regions; i++)
+    found |= ir_region_uses(op->regions[i], value);
+  return found;
+}
+
+static bool is_second_stage(const Overlap *overlap, const IrOp *op)
+{
+  return op == overlap->await[1] || op == overlap->second || op == overlap->release[1] ||
+         op == overlap->next[1];
+}
+
+static bool is_first_issue(const Overlap *overlap, const IrOp *op)
+{
+  return op == overlap->declared || op == overlap->await[0] || op == overlap->first ||
+         op == overlap->release[0] || op == overlap->next[0];
+}
+
+/* Two products, each with a slot of a channel of its own, and nothing else that orders agents. */
+static bool find_products(Overlap *overlap)
+{
+  for (IrOp *op = overlap->body->first; op; op = op->next) {
+    if (!ir_is_grouped_product(op)) continue;
+    if (overlap->second) return false;
+    *(overlap->first ? &overlap->second : &overlap->first) = op;
+  }
+  const IrOp *first = overlap->first, *second = overlap->second;
+  if (!second || first->operands[0]->kind != EXPR_VALUE || second->operands[0]->kind != EXPR_VALUE)
+    return false;
+  const char *channels[2] = {channel_of(first->operands[2]), channel_of(second->operands[2])};
+  if (!channels[0] || !channels[1] || g_str_equal(channels[0], channels[1])) return false;
+  return find_release(overlap, first, 0) && find_release(overlap, second, 1);
+}
+
+/* The first sum starts at zero in each iteration, the second one is the loop's. */
+static bool check_sums(Overlap *overlap)
+{
+  const IrValue *own = overlap->first->operands[0]->value, *kept = overlap->second->operands[0]->value;
+  overlap->declared = own->def;
+  if (own->def->code != OP_VAR || own->def->parent != overlap->body || !own->def->n_operands ||
+      !is_zero(own->def->operands[0]) || ir_attribute(overlap->first, ATTR_FIRST))
+    return false;
+  for (IrOp *op = own->def->next; op != overlap->first; op = op->next)
+    if (!op || uses(op, own)) return false;
+  for (const IrOp *op = kept->def; op; op = op->parent->owner)
+    if (op->parent == overlap->body) return false;
+  return kept != own;
+}
+
+/* What runs ahead of the second product of the iteration before does not touch what that reads or writes; behind the
+ * second product nothing is left to do. */
+static bool check_order(const Overlap *overlap)
+{
+  const IrValue *kept = overlap->second->operands[0]->value, *cursor = overlap->next[1]->operands[0]->value;
+  bool before = true, behind = false;
+  for (IrOp *op = overlap->body->first; op; op = op->next) {
+    if (op->n_regions) return false;
+    if (is_second_stage(overlap, op)) {
+      behind |= op == overlap->second;
+      continue;
+    }
+    if (behind) return false;
+    if (!is_first_issue(overlap, op) && (ir_op_effects(op->code) & (EFFECT_SYNC | EFFECT_WRITE)))
+      return false;
+    if (op->code == OP_ADVANCE && op != overlap->next[0]) return false;
+    if (uses(op, cursor) || (before && uses(op, kept))) return false;
+    if (op == overlap->first) before = false;
+  }
+  return behind;
+}
+
+/* The second product reads a value of this iteration, which is kept until the next one; its slots are the channel's. */
+static bool check_operand(const Overlap *overlap)
+{
+  const IrExpr *a = overlap->second->operands[1];
+  return a->kind == EXPR_VALUE && !a->value->variable && a->value->type.kind == TYPE_TILE &&
+         a->value->type.layout && a->value->def->parent == overlap->body;
+}
+
+static unsigned registers_of(const IrType *tile)
+{
+  unsigned n = tile->layout ? layout_registers(tile->layout) : 0;
+  return (n * number_bytes(tile->element) + 3) / 4;
+}
+
+static bool registers_fit(const Overlap *overlap)
+{
+  unsigned sums = registers_of(&overlap->first->operands[0]->value->type) +
+                  registers_of(&overlap->second->operands[0]->value->type) +
+                  registers_of(&overlap->second->operands[1]->value->type);
+  unsigned most = role_registers(overlap->kernel, overlap->context->gpu, overlap->role);
+  if (sums + overlap->context->gpu->model->overlap_registers <= most) return true;
+  ir_remark(overlap->context, "products: not overlapped: two sums and an operand take %u of %u registers",
+            sums, most);
+  return false;
+}
+
+/* ---- The form that write_pipelines takes ---- */
+
+static void set_stages(const Overlap *overlap)
+{
+  IrModule *module = overlap->module;
+  for (IrOp *op = overlap->body->first; op; op = op->next)
+    ir_attribute_set(op, ATTR_STAGE, ir_int(module, is_second_stage(overlap, op) ? 1 : 0));
+  ir_attribute_set(overlap->first, ATTR_FIRST, ir_int(module, 1));
+  overlap->declared->n_operands = 0;
+  ir_attribute_set(overlap->loop, ATTR_PIPELINED, ir_int(module, 1));
+}
+
+/* First product, second product, their releases, and then what is computed with the first. */
+static void order(const Overlap *overlap)
+{
+  IrOp *place = overlap->first->next;
+  IrOp *moved[] = {overlap->await[1], overlap->second,     overlap->release[0],
+                   overlap->next[0],  overlap->release[1], overlap->next[1]};
+  for (unsigned i = 0; i < G_N_ELEMENTS(moved); i++) {
+    if (moved[i] == place) {
+      place = place->next;
+      continue;
+    }
+    ir_op_move(moved[i], overlap->body, place);
+  }
+}
+
+static IrOp *emit_turn(const Overlap *overlap, IrBuilder *builder, IrOpcode code)
+{
+  IrModule *module = overlap->module;
+  return ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
+}
+
+/* Barriers that nobody has: behind the block's, as those of stores are given out behind these. */
+static void take_turns(const Overlap *overlap)
+{
+  IrModule *module = overlap->module;
+  int64_t instances = ir_attribute_int(overlap->role, ATTR_INSTANCES, 1);
+  unsigned needed = NAMED_BARRIER_FIRST + 2 * (unsigned)instances;
+  for (IrOp *op = overlap->kernel->body->first; op; op = op->next)
+    if (op->code == OP_TURN) return;
+  if (instances < 2 || needed > overlap->context->gpu->named_barriers) return;
+  IrExpr **ids = arena_new_array(module->arena, IrExpr *, (size_t)instances);
+  for (int64_t i = 0; i < instances; i++)
+    ids[i] = ir_int(module, NAMED_BARRIER_FIRST + i);
+  IrBuilder builder = ir_builder_before(overlap->kernel->body->first);
+  builder.mark = overlap->loop->mark;
+  IrOp *turn = ir_emit(&builder, OP_TURN, 0);
+  turn->symbol = TURN;
+  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, instances));
+  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)instances, ids));
+  IrBuilder enter = ir_builder_before(overlap->first), leave = ir_builder_after(overlap->second);
+  enter.mark = leave.mark = overlap->loop->mark;
+  emit_turn(overlap, &enter, OP_TURN_WAIT);
+  emit_turn(overlap, &leave, OP_TURN_PASS);
+}
+
+static void visit_region(const Overlap *kernel, IrRegion *region)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    Overlap overlap = *kernel;
+    if (op->code == OP_ROLE) overlap.role = op;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      visit_region(&overlap, op->regions[i]);
+    if (op->code != OP_FOR || !overlap.role) continue;
+    overlap.loop = op;
+    overlap.body = op->regions[0];
+    if (!find_products(&overlap) || !check_sums(&overlap) || !check_order(&overlap) ||
+        !check_operand(&overlap) || !registers_fit(&overlap))
+      continue;
+    set_stages(&overlap);
+    order(&overlap);
+    take_turns(&overlap);
+    ir_remark(overlap.context,
+              "products: the next iteration's first is issued before the second of this one");
+  }
+}
+
+bool pass_overlap_products(IrModule *module, const IrPassContext *context, GError **error)
+{
+  (void)error;
+  IrFunction *kernel = ir_kernel(module);
+  Overlap overlap = {.module = module, .context = context, .kernel = kernel};
+  if (kernel) visit_region(&overlap, kernel->body);
+  return true;
+}

@@ -1,0 +1,408 @@
+/* write_pipelines: the one place that writes prologue, steady state and epilogue of a loop.
+ *
+ * needs  STAGED; a `pipelined` loop, each of whose operations says its stage: 0 that of the iteration at hand, 1 that of
+ *        the iteration before. Their order is that of the steady state
+ * gives  a prologue (stage 0 of the first iteration), a loop (stage 0 of an iteration, stage 1 of the one before) and an
+ *        epilogue (stage 1 of the last). What stage 0 computes for stage 1 lies in variables. Operations without a stage,
+ *        such as turns, stand in all three. In runs (`pipelined 4`) the iterations are written out and a tile that is
+ *        declared in the loop and read by both stages becomes two tiles in turn, since registers cannot be indexed;
+ *        nothing is in flight from run to run
+ * breaks nothing
+ *
+ * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products.)
+ * In the steady state the iteration is known not to be the first: what a comparison with its number decides, such as the
+ * mask of a diagonal, is decided. */
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/pass.h"
+#include "ir/passes/trailing.h"
+
+typedef struct {
+  IrModule *module;
+  IrOp *loop;
+  IrRegion *body;
+  const IrValue *index;
+  GPtrArray *crossing; /* IrValue*: computed by stage 0, read by stage 1 */
+  GPtrArray *kept;     /* IrExpr*: the variables in which they lie; in runs two each, in turn */
+  bool runs;
+  GError **error;
+  bool failed;
+} Pipeline;
+
+#define NO_STAGE (-1)
+
+static int64_t stage_of(const IrOp *op)
+{
+  return ir_attribute_int(op, ATTR_STAGE, NO_STAGE);
+}
+
+static bool refuse(Pipeline *pipeline, const IrOp *op, const char *what)
+{
+  if (!pipeline->failed)
+    error_set(pipeline->error, ERROR_INPUT, &op->mark, "pipelined", NULL, "this loop cannot be pipelined: %s",
+              what);
+  pipeline->failed = true;
+  return false;
+}
+
+/* ---- What crosses from stage to stage ---- */
+
+static bool uses_in_stage(const Pipeline *pipeline, const IrValue *value, int64_t stage)
+{
+  for (IrOp *op = pipeline->body->first; op; op = op->next) {
+    if (stage_of(op) != stage) continue;
+    if (ir_op_uses(op, value)) return true;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      if (ir_region_uses(op->regions[i], value)) return true;
+  }
+  return false;
+}
+
+static void find_crossing(Pipeline *pipeline)
+{
+  for (IrOp *op = pipeline->body->first; op; op = op->next)
+    for (unsigned i = 0; i < op->n_results; i++) {
+      const IrValue *value = op->results[i];
+      if (stage_of(op) != 0 ? uses_in_stage(pipeline, value, 0) : false)
+        refuse(pipeline, op, "what one stage computes an earlier one reads");
+      if (stage_of(op) != 0 || !uses_in_stage(pipeline, value, 1)) continue;
+      bool tile = value->type.kind == TYPE_TILE;
+      if (pipeline->runs ? !(tile && value->variable) : value->variable)
+        refuse(pipeline, op, "a value that both stages read can be kept in another form of pipeline only");
+      g_ptr_array_add(pipeline->crossing, (gpointer)value);
+    }
+}
+
+static int crossing_at(const Pipeline *pipeline, const IrValue *value)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++)
+    if (pipeline->crossing->pdata[i] == value) return (int)i;
+  return -1;
+}
+
+/* ---- One stage of one iteration ---- */
+
+static void mark_late(IrOp *op, void *data)
+{
+  (void)data;
+  ir_attribute_remove(op, ATTR_STAGE);
+  if (ir_is_grouped_product(op)) ir_attribute_set(op, ATTR_LATE, NULL);
+}
+
+static IrOp *emit(const Pipeline *pipeline, IrBuilder *builder, const IrOp *op, GHashTable *map)
+{
+  (void)pipeline;
+  IrOp *copy = ir_op_clone(builder, op, map);
+  mark_late(copy, NULL);
+  for (unsigned i = 0; i < copy->n_regions; i++)
+    ir_region_visit(copy->regions[i], mark_late, NULL);
+  return copy;
+}
+
+/* ---- As a loop ---- */
+
+static void declare_variables(Pipeline *pipeline, IrBuilder *builder)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++) {
+    const IrValue *value = pipeline->crossing->pdata[i];
+    IrOp *op = ir_emit(builder, OP_VAR, 0);
+    IrValue *variable = ir_result(op, value->name, value->type);
+    variable->variable = true;
+    g_ptr_array_add(pipeline->kept, ir_value(pipeline->module, variable));
+  }
+}
+
+/* The last operation of stage 1 that reads a value, if that stands behind the one that computes it. */
+static const IrOp *last_reader(const IrOp *definition, const IrValue *value)
+{
+  const IrOp *last = definition;
+  for (IrOp *op = definition->next; op; op = op->next) {
+    bool reads = ir_op_uses(op, value);
+    for (unsigned i = 0; i < op->n_regions; i++)
+      reads |= ir_region_uses(op->regions[i], value);
+    if (reads && stage_of(op) == 1) last = op;
+  }
+  return last;
+}
+
+/* Behind `op`: what crosses is kept for the next iteration once this one's stage 1 has read what the last one kept. */
+static void keep_behind(const Pipeline *pipeline, IrBuilder *builder, const IrOp *op, GHashTable *ahead)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++) {
+    const IrValue *value = pipeline->crossing->pdata[i];
+    if (last_reader(value->def, value) != op) continue;
+    ir_emit(builder, OP_SET, 2, (IrExpr *)pipeline->kept->pdata[i],
+            (IrExpr *)g_hash_table_lookup(ahead, value));
+  }
+}
+
+static void read_kept(const Pipeline *pipeline, GHashTable *map)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++)
+    g_hash_table_insert(map, pipeline->crossing->pdata[i], pipeline->kept->pdata[i]);
+}
+
+/* Stage 0 at `now`, stage 1 at `before`; either may be NULL. */
+static void write_iteration(const Pipeline *pipeline, IrBuilder *builder, IrExpr *now, IrExpr *before)
+{
+  g_autoptr(GHashTable) ahead = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) behind = g_hash_table_new(NULL, NULL);
+  g_hash_table_insert(ahead, (gpointer)pipeline->index, now ? now : before);
+  g_hash_table_insert(behind, (gpointer)pipeline->index, before);
+  read_kept(pipeline, behind);
+  for (const IrOp *op = pipeline->body->first; op; op = op->next) {
+    int64_t stage = stage_of(op);
+    if (stage == 1 ? before != NULL : now || stage == NO_STAGE)
+      emit(pipeline, builder, op, stage == 1 ? behind : ahead);
+    if (now) keep_behind(pipeline, builder, op, ahead);
+  }
+}
+
+/* ---- What the steady state decides ---- */
+
+typedef struct {
+  IrModule *module;
+  const IrValue *index;
+  int64_t least;
+} Known;
+
+static bool is_index(const IrExpr *expr, const Known *known)
+{
+  return expr->kind == EXPR_VALUE && expr->value == known->index;
+}
+
+/* index > c, index >= c, index == c, min(index, c), as far as the index's least value decides them. */
+static IrExpr *decide(const Known *known, IrExpr *expr)
+{
+  int64_t c;
+  if (expr->n) {
+    IrExpr *copy = arena_memdup(known->module->arena, expr, sizeof *expr);
+    copy->items = arena_new_array(known->module->arena, IrExpr *, expr->n);
+    for (unsigned i = 0; i < expr->n; i++)
+      copy->items[i] = decide(known, expr->items[i]);
+    expr = copy->kind == EXPR_BINARY
+               ? ir_binary(known->module, copy->operator_, copy->items[0], copy->items[1])
+               : copy;
+  }
+  if (expr->n != 2) return expr;
+  if (!is_index(expr->items[0], known) || !ir_expr_is_int(expr->items[1], &c)) return expr;
+  if (expr->kind == EXPR_CALL && g_str_equal(expr->name, "min") && c <= known->least)
+    return ir_int(known->module, c);
+  if (expr->kind != EXPR_BINARY) return expr;
+  if (expr->operator_ == OPERATOR_GT && c < known->least) return ir_int(known->module, 1);
+  if (expr->operator_ == OPERATOR_GE && c <= known->least) return ir_int(known->module, 1);
+  if (expr->operator_ == OPERATOR_NE && c < known->least) return ir_int(known->module, 1);
+  if (expr->operator_ == OPERATOR_EQ && c < known->least) return ir_int(known->module, 0);
+  return expr;
+}
+
+static void decide_op(IrOp *op, void *data)
+{
+  for (unsigned i = 0; i < op->n_operands; i++)
+    op->operands[i] = decide(data, op->operands[i]);
+}
+
+/* Does anything behind an operation write a variable? */
+static bool is_written_behind(const IrOp *op, const IrValue *variable)
+{
+  for (IrOp *next = op->next; variable->variable && next; next = next->next) {
+    bool writes = (ir_op_effects(next->code) & EFFECT_UPDATE) && next->operands[0]->kind == EXPR_VALUE &&
+                  next->operands[0]->value == variable;
+    for (unsigned i = 0; i < next->n_regions; i++)
+      writes |= ir_region_uses(next->regions[i], variable);
+    if (writes) return true;
+  }
+  return false;
+}
+
+/* A mask that lets everything pass selects nothing: what read its selection reads what it selects from. */
+static void drop_masks(IrRegion *region)
+{
+  for (IrOp *op = region->first, *next; op; op = next) {
+    next = op->next;
+    int64_t all;
+    bool passes =
+        op->code == OP_OR && op->n_operands == 2 && ir_expr_is_int(op->operands[1], &all) && all == 1;
+    for (IrOp *use = passes ? op->next : NULL, *after; use; use = after) {
+      after = use->next;
+      bool selects = use->code == OP_SELECT && use->operands[0]->kind == EXPR_VALUE &&
+                     use->operands[0]->value == op->results[0] && use->operands[1]->kind == EXPR_VALUE &&
+                     !is_written_behind(use, use->operands[1]->value);
+      IrType type = selects ? ir_expr_type(region->function, use->operands[1]) : (IrType){0};
+      if (!selects || !ir_type_equal(&type, &use->results[0]->type)) continue;
+      ir_replace_uses(region, use->results[0], use->operands[1]);
+      next = next == use ? after : next;
+      ir_op_remove(use);
+    }
+  }
+}
+
+/* ---- The three parts ---- */
+
+static IrExpr *step_of(const Pipeline *pipeline)
+{
+  return pipeline->loop->n_operands > 2 ? pipeline->loop->operands[2] : ir_int(pipeline->module, 1);
+}
+
+static IrExpr *last_index(const Pipeline *pipeline)
+{
+  IrModule *module = pipeline->module;
+  IrExpr *low = pipeline->loop->operands[0], *high = pipeline->loop->operands[1], *step = step_of(pipeline);
+  int64_t one;
+  IrExpr *end = ir_binary(module, OPERATOR_SUB, high, ir_int(module, 1));
+  if (ir_expr_is_int(step, &one) && one == 1) return end;
+  IrExpr *steps = ir_binary(module, OPERATOR_DIV, ir_binary(module, OPERATOR_SUB, end, low), step);
+  return ir_binary(module, OPERATOR_ADD, low, ir_binary(module, OPERATOR_MUL, steps, step));
+}
+
+/* A loop that may have no iteration has no prologue then. */
+static IrBuilder open_guard(const Pipeline *pipeline)
+{
+  IrModule *module = pipeline->module;
+  IrOp *loop = pipeline->loop;
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  if (ir_trip_count(loop) > 0) return builder;
+  IrOp *any =
+      ir_emit(&builder, OP_IF, 1, ir_binary(module, OPERATOR_GT, loop->operands[1], loop->operands[0]));
+  IrBuilder inner = ir_builder_at_end(ir_region_add(any));
+  inner.mark = loop->mark;
+  return inner;
+}
+
+static void write_loop(Pipeline *pipeline)
+{
+  IrModule *module = pipeline->module;
+  IrOp *loop = pipeline->loop;
+  IrExpr *low = loop->operands[0], *step = step_of(pipeline);
+  IrBuilder declarations = ir_builder_before(loop);
+  declarations.mark = loop->mark;
+  declare_variables(pipeline, &declarations);
+  IrBuilder builder = open_guard(pipeline);
+  write_iteration(pipeline, &builder, low, NULL);
+  IrOp *steady =
+      ir_emit(&builder, OP_FOR, 3, ir_binary(module, OPERATOR_ADD, low, step), loop->operands[1], step);
+  IrRegion *region = ir_region_add(steady);
+  IrExpr *index = ir_value(module, ir_argument_add(region, pipeline->index->name, pipeline->index->type));
+  IrBuilder inner = ir_builder_at_end(region);
+  inner.mark = loop->mark;
+  write_iteration(pipeline, &inner, index, ir_binary(module, OPERATOR_SUB, index, step));
+  Known known = {module, index->value, 0};
+  if (ir_expr_is_int(steady->operands[0], &known.least)) {
+    ir_region_visit(region, decide_op, &known);
+    drop_masks(region);
+  }
+  write_iteration(pipeline, &builder, NULL, last_index(pipeline));
+  ir_op_remove(loop);
+}
+
+/* ---- In runs ---- */
+
+static void declare_instances(Pipeline *pipeline, IrBuilder *builder)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++)
+    for (unsigned instance = 0; instance < 2; instance++) {
+      g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+      const IrValue *value = pipeline->crossing->pdata[i];
+      IrOp *copy = emit(pipeline, builder, value->def, map);
+      g_ptr_array_add(pipeline->kept, ir_value(pipeline->module, copy->results[0]));
+    }
+}
+
+/* The operations of an iteration that have a stage, or none, with its instances of what crosses. */
+static void write_stage(const Pipeline *pipeline, IrBuilder *builder, const IrOp *op, int64_t iteration,
+                        GHashTable *maps[2])
+{
+  if (op->n_results && crossing_at(pipeline, op->results[0]) >= 0) return;
+  emit(pipeline, builder, op, maps[iteration % 2]);
+}
+
+/* `steps` iterations, one behind the other, without the last one's stage 1. */
+static void write_run(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])
+{
+  for (int64_t i = 0; i < steps; i++)
+    for (const IrOp *op = pipeline->body->first; op; op = op->next) {
+      if (stage_of(op) == 1 && i) write_stage(pipeline, builder, op, i - 1, maps);
+      if (stage_of(op) != 1) write_stage(pipeline, builder, op, i, maps);
+    }
+}
+
+static void write_end(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])
+{
+  for (const IrOp *op = pipeline->body->first; op; op = op->next)
+    if (stage_of(op) == 1) write_stage(pipeline, builder, op, steps - 1, maps);
+}
+
+static void write_runs(Pipeline *pipeline, int64_t run)
+{
+  IrModule *module = pipeline->module;
+  IrOp *loop = pipeline->loop;
+  int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - 1) / run;
+  ir_expr_is_int(loop->operands[0], &low);
+  ir_expr_is_int(step_of(pipeline), &stride);
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  declare_instances(pipeline, &builder);
+  GHashTable *maps[2];
+  for (unsigned i = 0; i < 2; i++) {
+    maps[i] = g_hash_table_new(NULL, NULL);
+    for (unsigned j = 0; j < pipeline->crossing->len; j++)
+      g_hash_table_insert(maps[i], pipeline->crossing->pdata[j], pipeline->kept->pdata[2 * j + i]);
+  }
+  if (runs) {
+    IrOp *all = ir_emit(&builder, OP_FOR, 3, ir_int(module, low), ir_int(module, low + run * stride * runs),
+                        ir_int(module, run * stride));
+    IrBuilder inner = ir_builder_at_end(ir_region_add(all));
+    inner.mark = loop->mark;
+    ir_argument_add(all->regions[0], pipeline->index->name, pipeline->index->type);
+    write_run(pipeline, &inner, run, maps);
+    write_end(pipeline, &inner, run, maps);
+  }
+  write_run(pipeline, &builder, steps - run * runs, maps);
+  IrBuilder after = trailing_place(loop);
+  write_end(pipeline, &after, steps - run * runs, maps);
+  ir_op_remove(loop);
+  for (unsigned i = 0; i < 2; i++)
+    g_hash_table_unref(maps[i]);
+}
+
+static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
+{
+  g_autoptr(GPtrArray) crossing = g_ptr_array_new();
+  g_autoptr(GPtrArray) kept = g_ptr_array_new();
+  int64_t run = ir_attribute_int(loop, ATTR_PIPELINED, 1);
+  Pipeline pipeline = {.module = module,
+                       .loop = loop,
+                       .body = loop->regions[0],
+                       .index = loop->regions[0]->arguments[0],
+                       .crossing = crossing,
+                       .kept = kept,
+                       .runs = run > 1,
+                       .error = error};
+  find_crossing(&pipeline);
+  if (pipeline.failed) return false;
+  if (pipeline.runs && (!ir_trip_count(loop) || ir_region_uses(pipeline.body, pipeline.index)))
+    return refuse(&pipeline, loop,
+                  "runs need a known number of iterations, none of which asks for its number");
+  if (pipeline.runs)
+    write_runs(&pipeline, run);
+  else
+    write_loop(&pipeline);
+  return true;
+}
+
+static void collect(IrOp *op, void *data)
+{
+  if (op->code == OP_FOR && ir_attribute(op, ATTR_PIPELINED)) g_ptr_array_add(data, op);
+}
+
+bool pass_write_pipelines(IrModule *module, const IrPassContext *context, GError **error)
+{
+  (void)context;
+  IrFunction *kernel = ir_kernel(module);
+  g_autoptr(GPtrArray) loops = g_ptr_array_new();
+  if (kernel) ir_region_visit(kernel->body, collect, loops);
+  for (unsigned i = 0; i < loops->len; i++)
+    if (!write_pipeline(module, loops->pdata[i], error)) return false;
+  return true;
+}

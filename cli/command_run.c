@@ -4,6 +4,7 @@
 #include "cli/assembler_option.h"
 #include "cli/cli.h"
 #include "cli/observe_options.h"
+#include "cli/pass_log.h"
 #include "cli/run_batch.h"
 #include "cli/tuned_option.h"
 #include "execute/build.h"
@@ -44,6 +45,10 @@ const Option run_options[] = {
      .repeated = true,
      .list = true,
      .doc = "forces a template parameter"},
+    {.name = "skip",
+     .value = "PASS",
+     .repeated = true,
+     .doc = "leaves out an optional pass, or rewrite of fusion, for bisection"},
     {.name = "sms", .value = "N", .doc = "SMs that kernels may use at most; default: all of the GPU"},
     OPTION_ACCUMULATE,
     {.name = "out", .value = "DIR", .doc = "where inputs.safetensors and outputs.safetensors go"},
@@ -165,7 +170,10 @@ static bool compile(Run *run, GError **error)
   CompileOptions options = {.drop_ir = true,
                             .drop_notes = true,
                             .sets = argument_values(run->arguments, "set"),
+                            .skip = argument_values(run->arguments, "skip"),
                             .accumulate = accumulation(run)};
+  for (const char *const *pass = options.skip; *pass; pass++)
+    if (!pass_log_known("skip", *pass, error)) return false;
   if (!sms_of_options(run->arguments, &options.sm_budget, error) ||
       !tuned_of_options(run->arguments, run->gpu, &tuned, error))
     return false;

@@ -1,4 +1,5 @@
 #include "cli/pass_log.h"
+#include "generator/fusion/fusion.h"
 #include <string.h>
 
 typedef struct PassTime {
@@ -23,6 +24,12 @@ bool pass_log_known(const char *what, const char *pass, GError **error)
   for (unsigned i = 0; i < n; i++) {
     if (!strcmp(passes[i].name, pass)) return true;
     g_ptr_array_add(names, (char *)passes[i].name);
+  }
+  unsigned n_rewrites = 0;
+  const FusionRewrite *rewrites = fusion_rewrites(&n_rewrites);
+  for (unsigned i = 0; i < n_rewrites && !strcmp(what, "skip"); i++) { /* the only one they know */
+    if (!strcmp(rewrites[i].name, pass)) return true;
+    g_ptr_array_add(names, (char *)rewrites[i].name);
   }
   g_ptr_array_add(names, NULL);
   const char *near = nearest_name(pass, (const char *const *)names->pdata);

@@ -23,7 +23,7 @@ typedef struct CompileOptions {
                             `report` */
   const char *const *sets; /* --set name=value, NULL-terminated, or NULL: template parameters, e.g. "bm=64" */
   bool *set_used;          /* one for each of sets, or NULL: set to true where a kernel has that parameter */
-  const char *const *skip; /* passes skipped by name, NULL-terminated, or NULL */
+  const char *const *skip; /* passes and rewrites of fusion skipped by name, NULL-terminated, or NULL */
   const TunedDatabase *tuned; /* of the GPU: measured choices, which come before the model's; or NULL */
   bool keep_tile;             /* keep the instantiated TILE text of each kernel (CompiledKernel.tile) */
   bool drop_ir;               /* do not write CompiledKernel.ir, for those who read PTX alone */

@@ -83,7 +83,8 @@ static bool lies_across_k(const FusedGemm *gemm)
 static bool reads_operands(const Gpu *gpu, const FusedGemm *gemm)
 {
   NumberType type = gemm->a_type;
-  if ((!gemm->a_m_major && !lies_across_k(gemm)) || number_bytes(type) == 2) return true;
+  bool along = symbolic_equals(gemm->k, 1) || (!gemm->a_m_major && !lies_across_k(gemm));
+  if (along || number_bytes(type) == 2) return true;
   NumberType acc = number_class(type) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
   const GpuProduct *product = gpu_product(gpu, "warpgroup_mma", type, gemm->b_type, acc);
   if (product && product->a_from_registers && gpu_has(gpu, "tma") && gemm_passes_registers(gpu, type))
@@ -271,6 +272,6 @@ static ProgramVerdict judge(const Program *const *programs, unsigned n, bool pri
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
 {
   Target target = {graph, gpu, options};
-  FusionOptions fusion_options = {.judge = judge, .data = &target};
+  FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
   return fusion_build(graph, &fusion_options, error);
 }

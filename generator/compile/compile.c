@@ -319,11 +319,25 @@ static void name_variants(OpenOperator *opened)
   }
 }
 
-/* What it computes: its program without the name, which stands above. */
+/* Nodes that one rewrite of fusion put there: from the first of them on. */
+static void explain_joined(GString *explain, const FusedOperator *op, unsigned first)
+{
+  const char *by = op->joined_by[first];
+  for (unsigned i = 0; i < first; i++)
+    if (op->joined_by[i] == by) return;
+  g_string_append_printf(explain, "  joined by %s: %s", by, op->nodes[first]->op->name);
+  for (unsigned i = first + 1; i < op->n_nodes; i++)
+    if (op->joined_by[i] == by) g_string_append_printf(explain, ", %s", op->nodes[i]->op->name);
+  g_string_append_c(explain, '\n');
+}
+
+/* What it computes: its program without the name, which stands above; and how its nodes came together. */
 static void explain_program(GString *explain, const FusedOperator *op)
 {
   g_autofree char *text = program_print(op->program);
   g_string_append_printf(explain, "  family %s%s", family_of(op->kind)->name, strchr(text, '\n'));
+  for (unsigned i = 0; i < op->n_nodes; i++)
+    if (op->joined_by[i]) explain_joined(explain, op, i);
 }
 
 static bool open_operator(Compilation *compilation, const FusedOperator *op, GError **error)
@@ -528,6 +542,16 @@ static bool check_budget(const Gpu *gpu, const CompileOptions *options, GError *
   return false;
 }
 
+/* Of names to skip those that are no rewrites of fusion. */
+static const char **passes_of(const char *const *skip)
+{
+  unsigned n = 0;
+  const char **passes = g_new0(const char *, (skip ? g_strv_length((char **)skip) : 0) + 1);
+  for (; skip && *skip; skip++)
+    if (!fusion_has_rewrite(*skip)) passes[n++] = *skip;
+  return passes;
+}
+
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
                                  GError **error)
 {
@@ -538,6 +562,8 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   const CompileOptions *options = &today;
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
+  g_autofree const char **passes = passes_of(today.skip);
+  today.skip = passes; /* rewrites were fusion's */
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);
   result->kernels = g_ptr_array_new_with_free_func(kernel_destroy);
   result->plan = plan_new(graph->name, gpu->name, gpu->target, gpu->hash);

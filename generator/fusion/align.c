@@ -1,4 +1,4 @@
-/* Products of operands whose rows start anywhere.
+/* Rewrite align_operands: products of operands whose rows start anywhere.
  *
  * TMA and wide copies of threads need rows that start at multiples of 16 bytes. Where the strides
  * are known not to be such multiples (K or N odd, a slice of an odd matrix) every copy would go element by
@@ -160,7 +160,7 @@ static bool copies_pay(Fuser *fuser, GraphNode *node, GraphTensor *const *aligne
   return !direct.taken || copied.clocks < direct.clocks;
 }
 
-void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
+static void align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
 {
   GraphTensor *aligned[2] = {NULL, NULL};
   bool made[2] = {false, false};
@@ -174,4 +174,11 @@ void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
   for (unsigned i = 0; i < 2; i++)
     if (aligned[i] && !(i && same)) take_aligned(fuser, live, node, i, aligned[i], made[i]);
   if (same) node->inputs[1] = node->inputs[0];
+}
+
+bool fusion_align_operands(Fuser *fuser, unsigned place)
+{
+  GraphNode *node = fuser->live->pdata[place];
+  if (node->op->class_ == OPERATOR_GEMM) align_operands(fuser, fuser->live, node);
+  return false;
 }

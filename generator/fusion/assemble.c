@@ -75,6 +75,9 @@ FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name
   if (!fused) return NULL;
   fused->n_nodes = group->nodes->len;
   fused->nodes = arena_memdup(fuser->arena, group->nodes->pdata, fused->n_nodes * sizeof(GraphNode *));
+  fused->joined_by = arena_new_array(fuser->arena, const char *, fused->n_nodes);
+  for (unsigned i = 0; i < fused->n_nodes; i++)
+    fused->joined_by[i] = fuser->joined_by[fused->nodes[i]->index];
   add_symbols(fuser, fused);
   return fused;
 }

@@ -19,8 +19,33 @@ typedef struct Fusion {
   unsigned n_notes;
 } Fusion;
 
+typedef struct Fuser Fuser; /* generator/fusion/private.h */
+
+/* What the nodes are, from rewrite to rewrite. */
+typedef enum {
+  FUSION_NODES,  /* the graph's */
+  FUSION_READS,  /* no node is a view: tensors are read and written where they lie */
+  FUSION_PLACED, /* operands lie as kernels read them; nodes are numbered */
+  FUSION_GROUPS, /* each is in a group, which is a kernel's */
+} FusionStage;
+
+typedef struct FusionRewrite {
+  const char *name;
+  FusionStage needs, gives;
+  bool optional; /* may be skipped by name: kernels are then slower, never wrong */
+  void (*run)(Fuser *fuser);
+  bool (*visit)(Fuser *fuser, unsigned place); /* instead: rewrites.h */
+  const char *does;
+} FusionRewrite;
+
+/* In the order they run. */
+const FusionRewrite *fusion_rewrites(unsigned *n);
+bool fusion_has_rewrite(const char *name);
+
 typedef struct FusionOptions {
-  bool none;          /* one kernel a node: for tests and bisection */
+  bool none; /* no optional rewrite, one kernel a node: for tests and bisection */
+  const char *const
+      *skip; /* optional rewrites that are left out, NULL-terminated, or NULL; other names are ignored */
   unsigned max_steps; /* elementwise steps a kernel; 0: 64 */
   ProgramJudge judge; /* NULL: program_judge_families */
   void *data;         /* the judge's */

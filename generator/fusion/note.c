@@ -9,5 +9,6 @@ void fuser_note(Fuser *fuser, const char *format, ...)
   va_start(arguments, format);
   g_autofree char *text = g_strdup_vprintf(format, arguments);
   va_end(arguments);
-  g_ptr_array_add(fuser->notes, arena_strdup(fuser->arena, text));
+  const char *by = fuser->rewrite ? fuser->rewrite->name : NULL;
+  g_ptr_array_add(fuser->notes, arena_printf(fuser->arena, "%s%s%s", by ? by : "", by ? ": " : "", text));
 }

@@ -1,38 +1,64 @@
-/* Between the files fusion*.c only. */
+/* Between the files of fusion/ only. */
 #pragma once
 #include "generator/fusion/fusion.h"
+#include "generator/fusion/rewrites.h"
 
 /* A group of nodes on its way to a fused operator. */
-typedef struct {
-  FusedKind kind;
-  GraphNode *anchor; /* NULL for ELEMENTWISE */
-  GraphNode *second; /* dual GEMM: the other product */
+typedef struct Group {
+  GraphNode *anchor; /* the product (of two the first) or row operator; NULL: its nodes are elementwise */
+  GraphNode *second; /* two products of one operand: the other */
   GPtrArray *nodes;  /* GraphNode, in topological order */
   bool absorbed;     /* its nodes went into another group */
   double work;       /* operations of its elementwise nodes, for each element */
   unsigned level;    /* above those of all groups it reads from */
   unsigned seen;     /* the search that came by last */
-  int64_t mean_of; /* ROW: its sum is divided by so many elements, of which parts were summed before; or 0 */
+  int64_t mean_of;   /* a row's sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;
 
-typedef struct {
+struct Fuser {
   Arena *arena;
   const Graph *graph;
+  const FusionOptions *options; /* may be NULL */
+  const FusionRewrite *rewrite; /* that runs; NULL: none */
   GPtrArray
-      *nodes; /* copies of the live nodes, with the copies that anchors need inserted; index = place here */
+      *live; /* copies of the graph's nodes that are needed, in order; rewritten until operands lie well */
+  GPtrArray *nodes;   /* these, with the copies that anchors need inserted; index = place here */
   GPtrArray *tensors; /* by GraphTensor.index: the graph's, then inserted ones */
   GPtrArray *groups;
-  Group **group_of; /* by node index */
-  GPtrArray *
-      *readers; /* by tensor index: nodes that read it or a view of it, once each; NULL: before grouping */
+  Group **group_of;       /* by node index */
+  const char **joined_by; /* by node index: the rewrite that put it into its group; NULL: it opened that */
+  GPtrArray **readers;   /* by tensor index: nodes that read it or a view of it, once each; NULL: not known */
+  GraphNode **producers; /* by tensor index */
+  bool *inside, *tainted; /* by node index: of close_branches, all false between closures */
+  unsigned search;        /* number of the last one (Group.seen) */
   GPtrArray *notes;
   unsigned max_steps, max_tensors;
   double max_work;
-  bool none;
-  const FusionOptions *options; /* may be NULL */
-} Fuser;
+  bool alone; /* every node became a group again */
+};
 
+static inline bool group_is_product(const Group *group)
+{
+  return group->anchor && group->anchor->op->class_ == OPERATOR_GEMM;
+}
+
+static inline bool group_is_row(const Group *group)
+{
+  return group->anchor && group->anchor->op->class_ == OPERATOR_ROW;
+}
+
+/* For --explain, behind the name of the rewrite that runs: note.c. */
 void fuser_note(Fuser *fuser, const char *format, ...) G_GNUC_PRINTF(2, 3);
+
+/* ---- the ends: open.c, finish.c ---- */
+
+/* Copies the nodes that are needed to fuser->live. Refuses what no kernel exists for. */
+bool fuser_open(Fuser *fuser, GError **error);
+/* A vector of scales becomes a view that broadcasts along the axis it is for. The node is the fuser's copy.
+ * ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
+bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);
+/* Fused operators of the groups, in order. */
+bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error);
 
 /* ---- copies: copy.c ---- */
 
@@ -46,27 +72,14 @@ GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *fro
 void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
                        const char *why);
 
-/* prepare.c: copies the live nodes and inserts Identity nodes where an anchor cannot read its input in
- * place. Refuses what no kernel exists for. */
-bool fuser_prepare(Fuser *fuser, GError **error);
-
 /* ---- rows of row operators: rows.c ---- */
 
 /* Of what a row operator reads or gives, broadcast to its input: the reduced dims merge into one, and so do
  * the others. */
 bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
-/* Operands whose rows are not evenly spaced are copied. */
-void fuser_copy_rows(Fuser *fuser, GraphNode *node);
-/* A result as large as its operand whose rows are not evenly spaced, because the axes are not the last: it is
- * made where they are, and a copy brings it to its place. Returns that, or NULL. */
-GraphNode *fuser_move_rows(Fuser *fuser, GraphNode *node);
 
-/* ---- views: fusion_view.c ---- */
+/* ---- views: view.c ---- */
 
-/* Removes Split, Slice, Transpose and Concat from the live nodes: who reads the outputs of the first three
- * reads their input instead, through tensors with strides and a beginning of their own; outputs of the graph
- * are copied. A Concat's inputs are copied to parts of its output. */
-void fuser_make_views(Fuser *fuser, GPtrArray *live);
 /* Part of a tensor along a dimension: `extent` indices from `first` on. */
 GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,
                            const Symbolic *extent);
@@ -76,43 +89,46 @@ bool fuser_is_view(const GraphTensor *tensor);
 /* Some node, done or among `live` (which may be NULL), reads the tensor through a view. */
 bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor);
 
-/* fusion_split.c: a product of which a Split takes two halves that meet again, as in silu(gate) * up, becomes
- * two products with the halves of its right operand, for which there is one kernel (fusion_dual.c). They take
- * the Split's place among the live nodes, in which what comes before it is no view any more. false: it is no
- * such Split. */
-bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split);
-/* The same of two Slices, one of which stands at this place of the live nodes and the other behind it. */
-bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place);
+/* ---- who computes and reads what: index.c ---- */
 
-/* fusion_align.c: operands whose rows do not start at multiples of 16 bytes, which wide copies need, are
- * copied to rows that do where the judge's prices say that it pays; intermediates get such rows
- * themselves. `live`: all nodes, in order. */
-void fuser_align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node);
+void fuser_index(Fuser *fuser);
+void fuser_unindex(Fuser *fuser);
+/* The group of a node; NULL: it has none yet. */
+Group *fuser_group(const Fuser *fuser, const GraphNode *node);
+/* Nodes that write a tensor, which may be NULL: one, none, or one for each of its parts. writer() is NULL for what the
+ * graph is given. */
+unsigned fuser_n_writers(const GraphTensor *tensor);
+GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned i);
+/* Must whoever reads the tensor wait until the kernel of its producer has written it? So it is with views,
+ * and with further results, such as a row's mean: elementwise steps go on from the first one only. */
+bool fuser_in_memory_only(const GraphTensor *tensor, const GraphNode *producer);
+/* The node reads what must have left the group's kernel before. */
+bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *group);
+/* Nobody but `node` reads the tensor, and the graph does not give it. */
+bool fuser_is_private(const Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
 
-/* fusion_wide.c: nodes of more tensors than a kernel can read at once become several. `live` is rewritten. */
-void fuser_split_wide(Fuser *fuser, GPtrArray *live);
+/* ---- groups: groups.c ---- */
 
-/* fusion_zero.c: MatMulInteger with zero points becomes nodes without. `live` is rewritten. */
-void fuser_expand_zero_points(Fuser *fuser, GPtrArray *live);
-
-/* fusion_quantize.c: a vector of scales becomes a view that broadcasts along the axis it is for. The node is
- * the fuser's copy. ERROR_UNSUPPORTED if the vector is computed by the graph itself. */
-bool fuser_place_scales(Fuser *fuser, GraphNode *node, GError **error);
-/* Products whose operands were dequantised take what was quantised, and multiply the result by the scales.
- * nodes: the live ones in order; dequantising nodes that nobody reads any more are removed. */
-void fuser_take_scales(Fuser *fuser, GPtrArray *nodes);
-
-/* ---- two products of one operand: fusion_dual.c ---- */
-
-/* Lets product groups of which one reads the other's result become one, where they have the same A and are
- * otherwise alike. Groups are complete. */
-void fuser_pair_products(Fuser *fuser);
-
-/* ---- reductions of a product's result: fusion_reduce.c ---- */
-
-/* Lets the kernels of products reduce parts of their results that a row group reduces. Adds tensors and
- * nodes; groups are complete. */
-void fuser_reduce_products(Fuser *fuser);
+/* A group of this node alone. */
+Group *fuser_open_group(Fuser *fuser, GraphNode *node);
+/* The node is the group's, last in its list. */
+void fuser_join(Fuser *fuser, Group *group, GraphNode *node);
+/* All nodes of another group, in order; that is gone. */
+void fuser_absorb(Fuser *fuser, Group *group, Group *other);
+/* In the order of the nodes. */
+void fuser_sort(GPtrArray *nodes);
+/* A further node, which joins a group next. */
+void fuser_add_node(Fuser *fuser, GraphNode *node);
+/* Calls `visit` for each group that the group reads from, for each tensor. */
+void fuser_visit_sources(Fuser *fuser, Group *group, void (*visit)(Fuser *, Group *, Group *, void *),
+                         void *data);
+/* The group has new nodes: it, and what depends on it, rises above what it reads. Should groups wait for each
+ * other, they stop at a level that no others reach. */
+void fuser_settle_levels(Fuser *fuser, Group *group);
+/* Joining `node` to `group` closes no cycle: none of its other producers' groups depends on the group. */
+bool fuser_is_acyclic(Fuser *fuser, const GraphNode *node, const Group *group, const Group *absorbed);
+/* Shape over which a group's elementwise nodes work. */
+const GraphTensor *group_shape(const Group *group);
 
 /* ---- programs and their judge: judge.c ---- */
 
@@ -127,7 +143,6 @@ ProgramVerdict fuser_judge(Fuser *fuser, const Group *group, const GraphTensor *
 
 /* The program of a group, called `name` (may be NULL), of which `result` (may be NULL) leaves in any case. */
 Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor *result, const char *name);
-
 /* The fused operator of a group, its program called `name` (may be NULL). NULL and *error if no family takes the
  * program: then it may not be grouped so. */
 FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error);

@@ -1,4 +1,4 @@
-/* Quantised operands: DequantizeLinear in front of a matrix product goes into it.
+/* Rewrite take_scales: quantised operands: DequantizeLinear in front of a matrix product goes into it.
  *
  * sum over k of (a[m, k] s[m]) (b[k, n] t[n]) is s[m] t[n] times the sum of a b: scales that do not vary
  * along k multiply the result, so the product is taken of what was quantised. That needs both operands
@@ -138,8 +138,9 @@ static void drop_unread(Taking *at)
   }
 }
 
-void fuser_take_scales(Fuser *fuser, GPtrArray *nodes)
+void fusion_take_scales(Fuser *fuser)
 {
+  GPtrArray *nodes = fuser->live;
   g_autofree GraphNode **producers = g_new0(GraphNode *, fuser->tensors->len + 1);
   Taking at = {fuser, nodes, producers};
   for (unsigned i = 0; i < nodes->len; i++) {

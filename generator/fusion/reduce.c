@@ -1,4 +1,4 @@
-/* Reductions of a product's result: its kernel leaves one value for each row and REDUCED_COLUMNS columns, or
+/* Rewrite reduce_products: reductions of a product's result: its kernel leaves one value for each row and REDUCED_COLUMNS columns, or
  * for each column and REDUCED_ROWS rows, the "parts", and a row kernel reduces these, so that nobody reads
  * the result again.
  *
@@ -41,7 +41,7 @@ static bool reads_one_product(Reduction *reduction, const GraphNode *node)
     if (node->inputs[i] && (fuser_is_view(node->inputs[i]) || node->inputs[i]->n_parts)) return false;
     Group *group = producer ? fuser->group_of[producer->index] : NULL;
     if (!producer || group == reduction->row) continue;
-    if (group->kind != FUSED_GEMM || (reduction->product && reduction->product != group) ||
+    if (!group_is_product(group) || (reduction->product && reduction->product != group) ||
         !graph_same_shape(node->inputs[i], reduction->anchor->inputs[0]))
       return false;
     reduction->product = group;
@@ -148,19 +148,8 @@ static GraphNode *make_node(Fuser *fuser, const GraphNode *anchor, unsigned dim,
 static void add_node(Fuser *fuser, Group *group, GraphNode *node)
 {
   g_ptr_array_add(fuser->tensors, node->outputs[0]);
-  g_ptr_array_add(fuser->nodes, node);
-  Group **longer = arena_new_array(fuser->arena, Group *, fuser->nodes->len);
-  memcpy(longer, fuser->group_of, (fuser->nodes->len - 1) * sizeof *longer);
-  longer[node->index] = group;
-  fuser->group_of = longer;
-  if (!group->anchor) group->anchor = node;
-  g_ptr_array_add(group->nodes, node);
-}
-
-static int by_index(gconstpointer a, gconstpointer b)
-{
-  const GraphNode *x = *(GraphNode *const *)a, *y = *(GraphNode *const *)b;
-  return (x->index > y->index) - (x->index < y->index);
+  fuser_add_node(fuser, node);
+  fuser_join(fuser, group, node);
 }
 
 static bool are_few(const GraphTensor *parts)
@@ -181,7 +170,7 @@ static bool takes_parts(const Reduction *reduction, GraphNode *parts)
   Group trial = *reduction->product;
   trial.nodes = g_ptr_array_copy(reduction->product->nodes, NULL, NULL);
   g_ptr_array_extend(trial.nodes, reduction->before, NULL, NULL);
-  g_ptr_array_sort(trial.nodes, by_index);
+  fuser_sort(trial.nodes);
   g_ptr_array_add(trial.nodes, parts);
   ProgramVerdict verdict = fuser_judge(fuser, &trial, parts->outputs[0], false);
   g_ptr_array_unref(trial.nodes);
@@ -197,9 +186,10 @@ static void add_rows(Fuser *fuser, GraphNode *anchor, unsigned last)
   GraphTensor *parts = anchor->inputs[0];
   GraphTensor *rows = parts_tensor(fuser, anchor, last, symbolic_constant(fuser->arena, 1));
   Group *group = arena_new_object(fuser->arena, Group);
-  *group = (Group){.kind = FUSED_ROW, .nodes = g_ptr_array_new()};
+  GraphNode *node = make_node(fuser, anchor, last, parts, rows);
+  *group = (Group){.anchor = node, .nodes = g_ptr_array_new()};
   g_ptr_array_add(fuser->groups, group);
-  add_node(fuser, group, make_node(fuser, anchor, last, parts, rows));
+  add_node(fuser, group, node);
   anchor->inputs[0] = rows;
 }
 
@@ -224,27 +214,28 @@ static void divide_reduction(Reduction *reduction)
   for (unsigned i = 0; i < reduction->before->len; i++) {
     GraphNode *before = reduction->before->pdata[i];
     g_ptr_array_remove(reduction->row->nodes, before);
-    g_ptr_array_add(reduction->product->nodes, before);
-    fuser->group_of[before->index] = reduction->product;
+    fuser_join(fuser, reduction->product, before);
   }
   add_node(fuser, reduction->product, node);
-  g_ptr_array_sort(reduction->product->nodes, by_index);
+  fuser_sort(reduction->product->nodes);
   anchor->inputs[0] = parts;
   fuser_note(fuser, "%s of `%s`: the product's kernel reduces each %u %s, a row kernel the rest", name,
              source->name, width, by_rows ? "rows" : "columns");
   if (!by_rows && (anchor->axes & 1u) && !are_few(parts)) add_rows(fuser, anchor, last);
 }
 
-void fuser_reduce_products(Fuser *fuser)
+void fusion_reduce_products(Fuser *fuser)
 {
   unsigned n = fuser->groups->len;
+  fuser_unindex(fuser); /* nodes and tensors join */
   for (unsigned i = 0; i < n; i++) {
     Group *group = fuser->groups->pdata[i];
-    if (group->absorbed || group->kind != FUSED_ROW || !is_wanted(group->anchor)) continue;
+    if (group->absorbed || !group_is_row(group) || !is_wanted(group->anchor)) continue;
     g_autoptr(GPtrArray) before = g_ptr_array_new();
     Reduction reduction = {.fuser = fuser, .row = group, .anchor = group->anchor, .before = before};
     if (find_reduction(&reduction)) divide_reduction(&reduction);
   }
+  fuser_index(fuser);
 }
 
 bool fused_is_reduced(const FusedOperator *op)

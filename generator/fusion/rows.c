@@ -1,4 +1,4 @@
-/* Row operators take rows that are evenly spaced: operands and results that are not so are copied. */
+/* Rewrite space_rows: row operators take rows that are evenly spaced: operands and results that are not so are copied. */
 #include "generator/fusion/private.h"
 #include "generator/program/space.h"
 #include <string.h>
@@ -55,7 +55,7 @@ static void lay_out_rows(Arena *arena, GraphTensor *tensor, uint32_t axes)
     }
 }
 
-void fuser_copy_rows(Fuser *fuser, GraphNode *node)
+static void copy_rows(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *input = node->inputs[0];
   bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
@@ -76,7 +76,9 @@ void fuser_copy_rows(Fuser *fuser, GraphNode *node)
   }
 }
 
-GraphNode *fuser_move_rows(Fuser *fuser, GraphNode *node)
+/* A result as large as its operand whose rows are not evenly spaced, because the axes are not the last: it is
+ * made where they are, and a copy brings it to its place. Returns that, or NULL. */
+static GraphNode *move_result(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *result = node->outputs[0];
   Arena *arena = fuser->arena;
@@ -90,4 +92,14 @@ GraphNode *fuser_move_rows(Fuser *fuser, GraphNode *node)
   fuser_note(fuser, "`%s` of %s is copied to its place: its rows are not evenly spaced", result->name,
              node->op->name);
   return fuser_copy_node(fuser, node, rows, result);
+}
+
+bool fusion_space_rows(Fuser *fuser, unsigned place)
+{
+  GraphNode *node = fuser->live->pdata[place];
+  if (node->op->class_ != OPERATOR_ROW) return false;
+  copy_rows(fuser, node);
+  GraphNode *after = move_result(fuser, node);
+  if (after) g_ptr_array_insert(fuser->live, (gint)place + 1, after);
+  return false;
 }

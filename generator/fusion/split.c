@@ -1,9 +1,9 @@
-/* One product with the weights of gate and up side by side, as models are exported:
+/* Rewrite halve_products: one product with the weights of gate and up side by side, as models are exported:
  *
  *   P = x W   [+ bias]      gate, up = Split(P, last axis)      y = silu(gate) * up
  *
  * becomes two products with the halves of W, which stay where they are (fuser_part_of): their results meet in
- * one kernel (fusion_dual.c), and P is never written. What stands between product and Split is computed for
+ * one kernel (pair.c), and P is never written. What stands between product and Split is computed for
  * each half. Two Slices of P that are its halves are such a Split. */
 #include "generator/fusion/private.h"
 #include <string.h>
@@ -206,7 +206,7 @@ static GraphNode *split_of(Arena *arena, const GraphNode *left, const GraphNode 
   return split;
 }
 
-bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
+static bool split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
 {
   if (split->op->id != ONNX_Split || !is_halved(split)) return false;
   g_autoptr(GPtrArray) chain = g_ptr_array_new();
@@ -223,7 +223,7 @@ bool fuser_split_product(Fuser *fuser, GPtrArray *live, GraphNode *split)
 
 /* ---- the whole ---- */
 
-bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
+static bool slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
 {
   GraphNode *node = live->pdata[place];
   unsigned half = sliced_half(fuser->arena, node);
@@ -234,10 +234,16 @@ bool fuser_slice_product(Fuser *fuser, GPtrArray *live, unsigned place)
       continue;
     live->pdata[place] = split_of(fuser->arena, half == 1 ? node : other, half == 1 ? other : node);
     g_ptr_array_remove_index(live, i);
-    if (fuser_split_product(fuser, live, live->pdata[place])) return true;
+    if (split_product(fuser, live, live->pdata[place])) return true;
     live->pdata[place] = node;
     g_ptr_array_insert(live, (gint)i, other);
     return false;
   }
   return false;
+}
+
+bool fusion_halve_products(Fuser *fuser, unsigned place)
+{
+  return split_product(fuser, fuser->live, fuser->live->pdata[place]) ||
+         slice_product(fuser, fuser->live, place);
 }

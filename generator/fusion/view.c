@@ -1,4 +1,4 @@
-/* Split, Slice and Transpose cost no kernel where their readers can read the input where it lies: a part
+/* Rewrite make_views: Split, Slice and Transpose cost no kernel where their readers can read the input where it lies: a part
  * begins behind the elements before it, a transposed tensor has its strides in another order. Kernels know a
  * view by the index and name of the tensor whose memory it is, so what a group computes is never taken for a
  * view of it: who reads a view reads memory.
@@ -158,20 +158,15 @@ static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *n
   }
 }
 
-void fuser_make_views(Fuser *fuser, GPtrArray *live)
+bool fusion_make_views(Fuser *fuser, unsigned place)
 {
-  for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i];
-    if (node->op->class_ != OPERATOR_VIEW) continue;
-    if (!fuser->none && (fuser_split_product(fuser, live, node) || fuser_slice_product(fuser, live, i))) {
-      i--; /* its place is another's */
-      continue;
-    }
-    g_autoptr(GPtrArray) copies = g_ptr_array_new();
-    (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
-    g_ptr_array_remove_index(live, i);
-    for (unsigned j = 0; j < copies->len; j++)
-      g_ptr_array_insert(live, (gint)(i + j), copies->pdata[j]);
-    i += copies->len - 1;
-  }
+  GPtrArray *live = fuser->live;
+  const GraphNode *node = live->pdata[place];
+  if (node->op->class_ != OPERATOR_VIEW) return false;
+  g_autoptr(GPtrArray) copies = g_ptr_array_new();
+  (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
+  g_ptr_array_remove_index(live, place);
+  for (unsigned j = 0; j < copies->len; j++)
+    g_ptr_array_insert(live, (gint)(place + j), copies->pdata[j]);
+  return true;
 }

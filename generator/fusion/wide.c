@@ -1,4 +1,4 @@
-/* Sum, Mean, Max and Min of many tensors, more than a thread has registers for: nodes of some of them each, which
+/* Rewrite split_wide: Sum, Mean, Max and Min of many tensors, more than a thread has registers for: nodes of some of them each, which
  * take in what those before have made. That is kept as the arithmetic is done (f32 for bf16), not rounded. */
 #include "generator/fusion/private.h"
 #include <string.h>
@@ -89,8 +89,9 @@ static void split(Fuser *fuser, GPtrArray *nodes, const GraphNode *wide)
   quotient->inputs[quotient->n_inputs++] = new_number(fuser, part->type, wide->n_inputs);
 }
 
-void fuser_split_wide(Fuser *fuser, GPtrArray *live)
+void fusion_split_wide(Fuser *fuser)
 {
+  GPtrArray *live = fuser->live;
   g_autoptr(GPtrArray) nodes = g_ptr_array_new();
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i];

@@ -1,4 +1,4 @@
-/* Zero points of MatMulInteger: (A - a) (B - b) = A B - b R - a C, where R are the sums along k of A - a and
+/* Rewrite expand_zero_points: Zero points of MatMulInteger: (A - a) (B - b) = A B - b R - a C, where R are the sums along k of A - a and
  * C those of B, in integers that wrap. The node becomes a product of what is stored, sums by row kernels, and
  * elementwise nodes that join the product's epilogue. a is one number or one for each row of A, b one or one
  * for each column of B (graph_infer.c). */
@@ -134,8 +134,9 @@ static void expand(Expansion *at, GraphNode *product)
   if (columns) take_off(at, raw, columns, vector ? a_zero : a_column, true);
 }
 
-void fuser_expand_zero_points(Fuser *fuser, GPtrArray *live)
+void fusion_expand_zero_points(Fuser *fuser)
 {
+  GPtrArray *live = fuser->live;
   g_autoptr(GPtrArray) nodes = g_ptr_array_new();
   for (unsigned i = 0; i < live->len; i++) {
     GraphNode *node = live->pdata[i];

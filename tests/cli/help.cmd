@@ -130,7 +130,7 @@ options:
   --accumulate MODE       sums of products of 8-bit floats, where the graph does not say: exact (default; partial sums are added in f32), or fast (default of --math fast): as the tensor cores keep them (exact | fast)
   --print-after PASS      writes <gpu>/<kernel>.NN-<pass>.ir after a pass; all: after each
   --start-after PASS      FILE.ir goes on after this pass; default: the one its header names
-  --skip PASS             leaves out an optional pass, for bisection
+  --skip PASS             leaves out an optional pass, or rewrite of fusion, for bisection
   --time-passes           shows how long each pass took
   --explain               says which template, tile and path was chosen, what was rejected, and why
   --tuned FILE            measured choices that come before those found elsewhere (docs/tune.md)

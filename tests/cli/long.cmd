@@ -12,8 +12,8 @@ skip 8000: 724 launches, 12 kernels; at most 6000 lines
 
 # What keeps nodes apart is told.
 $ python3 $SRC/tests/cli/long_graph.py tanh 20 >g.json; adlgen compile g.json --gpu h100 --emit ptx --out out --explain | grep 'from memory'; python3 $SRC/tests/cli/long_graph.py fan 40 >g.json; adlgen compile g.json --gpu h100 --emit ptx --out out --explain | grep 'from memory' | sort | uniq -c
-Tanh reads `t12` from memory: the kernel has enough arithmetic
-     17 Abs reads `t0` from memory: the kernel reads and writes enough tensors
+join_producers: Tanh reads `t12` from memory: the kernel has enough arithmetic
+     17 join_producers: Abs reads `t0` from memory: the kernel reads and writes enough tensors
 
 # Sums of more tensors than a thread has registers for.
 $ for op in Sum Mean Max Min; do python3 $SRC/tests/cli/long_graph.py $op 199 >g.json; adlgen run g.json --gpu h100 --on sim --dim M=3 --check | tail -1; done

@@ -5,9 +5,9 @@ $ adlgen compile odd.json --gpu h100 --explain --emit ptx --out out | grep -E '`
     products: TMA copies + warpgroup MMAs rejected: base or strides are not known to be multiples of 16 bytes
     products: warp, from fragments
     products: warpgroup, from shared memory filled by TMA copies
-`w` is copied for MatMul: its rows start at no multiples of 16 bytes
-`x` is copied for MatMul: its rows start at no multiples of 16 bytes
-rows of `h` are padded to 128 bytes for MatMul
+align_operands: `w` is copied for MatMul: its rows start at no multiples of 16 bytes
+align_operands: `x` is copied for MatMul: its rows start at no multiples of 16 bytes
+align_operands: rows of `h` are padded to 128 bytes for MatMul
 
 $ python3 -c "import json; print(*[(t['name'], t['strides']) for t in json.load(open('out/h100/plan.json'))['tensors'] if t['kind'] == 'workspace'], sep='\n')"
 ('x.copy5', [384, 1])
@@ -22,7 +22,7 @@ $ sed 's/333, 777/23, 17/; s/333/23/; s/777, 520/17, 16/' odd.json | adlgen comp
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 333]}, "w": {"type": "bf16", "shape": [333, 520]}, "v": {"type": "bf16", "shape": [333, 264]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}, {"op": "MatMul", "inputs": ["x", "v"], "outputs": ["z"]}], "outputs": ["y", "z"]}' > shared.json
 
 $ adlgen compile shared.json --gpu h100 --explain --emit ptx --out out | grep -E '`.* (is copied|are padded)'
-`x` is copied for MatMul: its rows start at no multiples of 16 bytes
+align_operands: `x` is copied for MatMul: its rows start at no multiples of 16 bytes
 
 # Very few rows need no copies: each weight is read once where it lies, and the copies launch nothing.
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 333], "align": 16}, "w": {"type": "bf16", "shape": [333, 777], "align": 16, "strides": [1, 333]}, "b": {"type": "bf16", "shape": [777]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["h"]}, {"op": "Add", "inputs": ["h", "b"], "outputs": ["s"]}, {"op": "Gelu", "inputs": ["s"], "outputs": ["y"]}], "outputs": ["y"]}' > few.json
@@ -68,8 +68,9 @@ $ sed 's/333/"K"/g; s/777/"N"/g' few.json | adlgen compile - --gpu h100 --explai
   variant 1: template gemm, tile 8x64x128, guard: K % 8 == 0 && align(b) >= 16 && align(y) >= 16 && K >= 1 && M <= 8
 
 # A normalisation over two axes writes its rows densely: in padded rows they would not be evenly spaced.
-$ echo '{"inputs": {"x": {"type": "bf16", "shape": [64, 64, 1001]}, "s": {"type": "bf16", "shape": [64, 1001]}, "w": {"type": "bf16", "shape": [1001, 4096]}}, "nodes": [{"op": "RMSNormalization", "inputs": ["x", "s"], "outputs": ["t"], "attributes": {"axis": 1}}, {"op": "MatMul", "inputs": ["t", "w"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E '^`t|^ *family'
-`t` is copied for MatMul: its rows start at no multiples of 16 bytes
+$ echo '{"inputs": {"x": {"type": "bf16", "shape": [64, 64, 1001]}, "s": {"type": "bf16", "shape": [64, 1001]}, "w": {"type": "bf16", "shape": [1001, 4096]}}, "nodes": [{"op": "RMSNormalization", "inputs": ["x", "s"], "outputs": ["t"], "attributes": {"axis": 1}}, {"op": "MatMul", "inputs": ["t", "w"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E '`t`|^ *family'
+align_operands: `t` is copied for MatMul: its rows start at no multiples of 16 bytes
+join_producers: Identity reads `t` from memory: elements of its rows are not evenly spaced
   family row
   family elementwise
   family gemm

@@ -1,6 +1,4 @@
-/* What comes before grouping: which nodes are needed, whether a kernel exists for each, and copies of
- * operands that an anchor cannot read where they lie (a matrix with no unit stride, rows that are not evenly
- * spaced). */
+/* What fusion begins with: copies of the nodes that the graph needs; those no kernel exists for are reported. */
 #include "generator/fusion/private.h"
 #include <string.h>
 
@@ -55,69 +53,6 @@ static bool check_node(const GraphNode *node, GError **error)
   return true;
 }
 
-/* ---- copies ---- */
-
-/* One of the last two strides is 1 and no other is 0; an extent of 1 has whatever stride is needed. */
-static bool has_unit_stride(const GraphTensor *tensor)
-{
-  unsigned from = tensor->rank > 2 ? tensor->rank - 2 : 0;
-  bool unit = false;
-  for (unsigned i = from; i < tensor->rank; i++) {
-    bool single = symbolic_equals(tensor->shape[i], 1);
-    if (!single && symbolic_equals(tensor->strides[i], 0)) return false;
-    unit = unit || single || symbolic_equals(tensor->strides[i], 1);
-  }
-  return unit;
-}
-
-/* The operand's dimension along k. */
-static unsigned inner_dimension(const GraphNode *node, unsigned operand)
-{
-  const GraphTensor *tensor = node->inputs[operand];
-  bool transposed =
-      node->op->id == ONNX_Gemm && graph_attribute(node, operand ? "transB" : "transA")->integer;
-  if (tensor->rank == 1) return 0;
-  return tensor->rank - ((operand == 0) == transposed ? 2 : 1);
-}
-
-/* Elements of the operand lie side by side along k. */
-static bool lies_along_k(const GraphNode *node, unsigned operand)
-{
-  const GraphTensor *tensor = node->inputs[operand];
-  unsigned k = inner_dimension(node, operand);
-  return symbolic_equals(tensor->strides[k], 1) || symbolic_equals(tensor->shape[k], 1);
-}
-
-/* Does some kernel read the operands as they lie? All do along k. *why: if not. */
-static bool is_readable(Fuser *fuser, GraphNode *node, const char **why)
-{
-  if (lies_along_k(node, 0) && lies_along_k(node, 1)) return true;
-  const Program *program = fuser_program(fuser, node, node->outputs[0]);
-  ProgramVerdict verdict = fuser_judge_all(fuser, &program, 1, false);
-  *why = verdict.why;
-  return verdict.taken;
-}
-
-/* With k innermost, in rows of whole 16 bytes. */
-static void copy_along_k(Fuser *fuser, GraphNode *node, unsigned operand, const char *why)
-{
-  GraphTensor *tensor = node->inputs[operand];
-  GraphTensor *copy = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank,
-                                      inner_dimension(node, operand), 16 / number_bytes(tensor->type));
-  fuser_insert_copy(fuser, node, tensor, copy, why);
-  node->inputs[operand] = copy;
-}
-
-static void copy_matrix_operands(Fuser *fuser, GraphNode *node)
-{
-  for (unsigned i = 0; i < 2; i++)
-    if (!has_unit_stride(node->inputs[i])) copy_along_k(fuser, node, i, "no stride of its matrices is 1");
-  /* A is the one that may stay: its rows are what a product takes through registers */
-  const char *why = NULL;
-  for (unsigned i = 2; i-- > 0 && !is_readable(fuser, node, &why);)
-    if (!lies_along_k(node, i)) copy_along_k(fuser, node, i, why);
-}
-
 /* ---- the nodes ---- */
 
 /* An output of the graph, or read by a node that is needed. */
@@ -134,11 +69,13 @@ static bool is_needed(const GraphNode *node, const bool *needed)
 }
 
 /* Copies of the nodes that are needed, in order; reports those no kernel exists for. */
-static bool collect_live(Fuser *fuser, GPtrArray *live, GError **error)
+bool fuser_open(Fuser *fuser, GError **error)
 {
   const Graph *graph = fuser->graph;
   g_autofree bool *needed = g_new0(bool, graph->n_nodes + 1);
   bool ok = true;
+  for (unsigned i = 0; i < graph->n_tensors; i++)
+    g_ptr_array_add(fuser->tensors, graph->tensors[i]);
   for (unsigned i = graph->n_nodes; i-- > 0;)
     needed[i] = is_needed(graph->nodes[i], needed);
   for (unsigned i = 0; i < graph->n_nodes; i++) {
@@ -154,7 +91,7 @@ static bool collect_live(Fuser *fuser, GPtrArray *live, GError **error)
     GraphNode *node = arena_memdup(fuser->arena, graph->nodes[i], sizeof(GraphNode));
     node->inputs = arena_memdup(fuser->arena, node->inputs, node->n_inputs * sizeof(GraphTensor *));
     if (node->op->shape_rule == SHAPE_RULE_QUANTIZE) ok = fuser_place_scales(fuser, node, error) && ok;
-    g_ptr_array_add(live, node);
+    g_ptr_array_add(fuser->live, node);
   }
   return ok;
 }
@@ -170,9 +107,10 @@ static void mark_read(const GraphNode *node, bool *read)
   }
 }
 
-/* What only a part of no elements was made of is not computed. */
-static void drop_unread(const Fuser *fuser, GPtrArray *live)
+/* Rewrite drop_unread: what only a part of no elements was made of is not computed. */
+void fusion_drop_unread(Fuser *fuser)
 {
+  GPtrArray *live = fuser->live;
   g_autofree bool *read = g_new0(bool, fuser->tensors->len + 1);
   for (guint i = live->len; i-- > 0;) {
     const GraphNode *node = live->pdata[i];
@@ -184,34 +122,4 @@ static void drop_unread(const Fuser *fuser, GPtrArray *live)
     else
       g_ptr_array_remove_index(live, i);
   }
-}
-
-bool fuser_prepare(Fuser *fuser, GError **error)
-{
-  g_autoptr(GPtrArray) live = g_ptr_array_new();
-  for (unsigned i = 0; i < fuser->graph->n_tensors; i++)
-    g_ptr_array_add(fuser->tensors, fuser->graph->tensors[i]);
-  if (!collect_live(fuser, live, error)) return false;
-  fuser_expand_zero_points(fuser, live);
-  fuser_split_wide(fuser, live);
-  if (!fuser->none) fuser_take_scales(fuser, live);
-  fuser_make_views(fuser, live);
-  drop_unread(fuser, live);
-  for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i], *after = NULL;
-    if (node->op->class_ == OPERATOR_ROW) {
-      fuser_copy_rows(fuser, node);
-      after = fuser_move_rows(fuser, node);
-    }
-    if (node->op->class_ == OPERATOR_GEMM) {
-      copy_matrix_operands(fuser, node);
-      if (!fuser->none) fuser_align_operands(fuser, live, node);
-    }
-    node->index = fuser->nodes->len;
-    g_ptr_array_add(fuser->nodes, node);
-    if (!after) continue;
-    after->index = fuser->nodes->len;
-    g_ptr_array_add(fuser->nodes, after);
-  }
-  return true;
 }

@@ -1,4 +1,4 @@
-/* Two products that read the same A and whose results meet, as in silu(x W1) * (x W2), become one group: its
+/* Rewrite pair_products: two products that read the same A and whose results meet, as in silu(x W1) * (x W2), become one group: its
  * kernel reads A once, and neither product goes through memory.
  *
  * The right operands must lie alike (shape, strides, type), for one kernel walks them with the same
@@ -70,19 +70,11 @@ static bool feeds_only(const Fuser *fuser, const Group *group, const Group *to)
   return leaving == 1;
 }
 
-static int by_index(gconstpointer a, gconstpointer b)
-{
-  const GraphNode *x = *(GraphNode *const *)a, *y = *(GraphNode *const *)b;
-  return (x->index > y->index) - (x->index < y->index);
-}
-
 static void unite(Fuser *fuser, Group *into, Group *from, const Group *both)
 {
   for (unsigned i = 0; i < from->nodes->len; i++)
-    fuser->group_of[((GraphNode *)from->nodes->pdata[i])->index] = into;
-  g_ptr_array_set_size(into->nodes, 0);
-  for (unsigned i = 0; i < both->nodes->len; i++)
-    g_ptr_array_add(into->nodes, both->nodes->pdata[i]);
+    fuser_join(fuser, into, from->nodes->pdata[i]);
+  fuser_sort(into->nodes);
   into->anchor = both->anchor;
   into->second = both->second;
   from->absorbed = true;
@@ -96,12 +88,11 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
       views_one_another(fuser, from, into))
     return;
   bool first = from->anchor->index < into->anchor->index;
-  Group both = {.kind = FUSED_GEMM,
-                .anchor = first ? from->anchor : into->anchor,
+  Group both = {.anchor = first ? from->anchor : into->anchor,
                 .second = first ? into->anchor : from->anchor,
                 .nodes = g_ptr_array_copy(into->nodes, NULL, NULL)};
   g_ptr_array_extend(both.nodes, from->nodes, NULL, NULL);
-  g_ptr_array_sort(both.nodes, by_index);
+  fuser_sort(both.nodes);
   ProgramVerdict verdict = fuser_judge(fuser, &both, NULL, true);
   fuser_note(fuser, "the products with `%s` and `%s` %s%s%s", both.anchor->inputs[1]->name,
              both.second->inputs[1]->name, verdict.taken ? "become one kernel" : "stay two kernels",
@@ -110,14 +101,14 @@ static void try_pair(Fuser *fuser, Group *into, Group *from)
   g_ptr_array_unref(both.nodes);
 }
 
-void fuser_pair_products(Fuser *fuser)
+void fusion_pair_products(Fuser *fuser)
 {
   for (unsigned i = 0; i < fuser->groups->len; i++) {
     Group *into = fuser->groups->pdata[i];
     for (unsigned j = 0; j < fuser->groups->len; j++) {
       Group *from = fuser->groups->pdata[j];
-      bool products = from != into && into->kind == FUSED_GEMM && from->kind == FUSED_GEMM &&
-                      !into->absorbed && !from->absorbed && !into->second && !from->second;
+      bool products = from != into && group_is_product(into) && group_is_product(from) && !into->absorbed &&
+                      !from->absorbed && !into->second && !from->second;
       if (products) try_pair(fuser, into, from);
     }
   }

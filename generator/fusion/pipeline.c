@@ -1,0 +1,218 @@
+/* The list of rewrites and the one door that runs every rewrite.
+ *
+ *   NODES   expand_zero_points  split_wide  take_scales  halve_products  make_views
+ *   READS   drop_unread  space_rows  copy_operands  align_operands
+ *   PLACED  join_producers  open_group  take_prologue  close_branches
+ *   GROUPS  break_circles  pair_products  reduce_products
+ *
+ * A new rewrite is a file that opens with what it does, and a row here. */
+#include "generator/fusion/private.h"
+#include <string.h>
+
+#define MAX_STEPS_DEFAULT 64
+/* Operations an element: a thread has 8 to 16 elements, hence some thousand instructions, which the assembler needs a
+ * tenth of a second for. A pass over memory costs an element as much as some 50 operations; what a kernel of so
+ * many gains by taking in another one's is lost in the noise. */
+#define MAX_WORK 512
+/* Tensors that are read or written: a thread holds 8 registers of each at once, of 255. */
+#define MAX_TENSORS 24
+
+/* In this order. Name, stage before, stage after, may be skipped, what runs or visits, what it does. */
+static const FusionRewrite rewrites[] = {
+    {"expand_zero_points", FUSION_NODES, FUSION_NODES, false, fusion_expand_zero_points, NULL,
+     "products of integers with zero points become a product, sums and steps"},
+    {"split_wide", FUSION_NODES, FUSION_NODES, false, fusion_split_wide, NULL,
+     "operators of more tensors than a thread has registers for become several"},
+    {"take_scales", FUSION_NODES, FUSION_NODES, true, fusion_take_scales, NULL,
+     "products of dequantised operands take what was quantised, and scale the result"},
+    {"halve_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_halve_products,
+     "a product whose halves meet again becomes two, with halves of its weights"},
+    {"make_views", FUSION_NODES, FUSION_READS, false, NULL, fusion_make_views,
+     "Split, Slice, Transpose and Concat are read and written where the tensor lies"},
+    {"drop_unread", FUSION_READS, FUSION_READS, false, fusion_drop_unread, NULL,
+     "what no node reads any more is not computed"},
+    {"space_rows", FUSION_READS, FUSION_PLACED, false, NULL, fusion_space_rows,
+     "operands and results of row operators whose rows are not evenly spaced are copied"},
+    {"copy_operands", FUSION_READS, FUSION_PLACED, false, NULL, fusion_copy_operands,
+     "operands of products that no kernel reads where they lie are copied"},
+    {"align_operands", FUSION_READS, FUSION_PLACED, true, NULL, fusion_align_operands,
+     "operands whose rows start anywhere are padded or copied where that pays"},
+    {"join_producers", FUSION_PLACED, FUSION_GROUPS, true, NULL, fusion_join_producers,
+     "an elementwise node joins the kernel that computes what it reads"},
+    {"open_group", FUSION_PLACED, FUSION_GROUPS, false, NULL, fusion_open_group,
+     "a node that joined none has a kernel of its own"},
+    {"take_prologue", FUSION_PLACED, FUSION_GROUPS, true, NULL, fusion_take_prologue,
+     "a row operator's kernel computes its operand"},
+    {"close_branches", FUSION_PLACED, FUSION_GROUPS, true, NULL, fusion_close_branches,
+     "what several nodes read stays in the kernel where they meet again"},
+    {"break_circles", FUSION_GROUPS, FUSION_GROUPS, false, fusion_break_circles, NULL,
+     "kernels that would wait for each other are taken apart"},
+    {"pair_products", FUSION_GROUPS, FUSION_GROUPS, true, fusion_pair_products, NULL,
+     "two products of one operand whose results meet share a kernel"},
+    {"reduce_products", FUSION_GROUPS, FUSION_GROUPS, true, fusion_reduce_products, NULL,
+     "a product's kernel reduces parts of its result for a row operator"},
+};
+
+#define REWRITE_COUNT G_N_ELEMENTS(rewrites)
+
+const FusionRewrite *fusion_rewrites(unsigned *n)
+{
+  *n = REWRITE_COUNT;
+  return rewrites;
+}
+
+bool fusion_has_rewrite(const char *name)
+{
+  bool found = false;
+  for (unsigned i = 0; i < REWRITE_COUNT; i++)
+    found |= !strcmp(rewrites[i].name, name);
+  return found;
+}
+
+bool fusion_open_group(Fuser *fuser, unsigned place)
+{
+  if (!fuser->group_of[place]) fuser_open_group(fuser, fuser->nodes->pdata[place]);
+  return false;
+}
+
+static bool is_skipped(const Fuser *fuser, const FusionRewrite *rewrite)
+{
+  const FusionOptions *options = fuser->options;
+  if (!rewrite->optional || !options) return rewrite->optional && fuser->alone;
+  return fuser->alone || options->none || (options->skip && g_strv_contains(options->skip, rewrite->name));
+}
+
+/* ---- node by node ---- */
+
+/* true: another node stands at the place. */
+static bool visit(Fuser *fuser, const FusionRewrite *first, unsigned n, unsigned place)
+{
+  bool replaced = false;
+  for (unsigned i = 0; i < n && !replaced; i++) {
+    fuser->rewrite = &first[i];
+    if (!is_skipped(fuser, &first[i])) replaced = first[i].visit(fuser, place);
+  }
+  fuser->rewrite = NULL;
+  return replaced;
+}
+
+static void visit_views(Fuser *fuser, const FusionRewrite *first, unsigned n)
+{
+  for (unsigned place = 0; place < fuser->live->len;)
+    place += !visit(fuser, first, n, place);
+}
+
+/* A node goes to fuser->nodes behind the copies that it needs. */
+static void visit_operands(Fuser *fuser, const FusionRewrite *first, unsigned n)
+{
+  for (unsigned place = 0; place < fuser->live->len; place++) {
+    GraphNode *node = fuser->live->pdata[place];
+    visit(fuser, first, n, place);
+    node->index = fuser->nodes->len;
+    g_ptr_array_add(fuser->nodes, node);
+  }
+}
+
+static void visit_groups(Fuser *fuser, const FusionRewrite *first, unsigned n)
+{
+  unsigned all = fuser->nodes->len;
+  fuser_index(fuser);
+  fuser->group_of = arena_new_array(fuser->arena, Group *, all + 1);
+  fuser->joined_by = arena_new_array(fuser->arena, const char *, all + 1);
+  fuser->inside = arena_new_array(fuser->arena, bool, all + 1);
+  fuser->tainted = arena_new_array(fuser->arena, bool, all + 1);
+  for (unsigned place = 0; place < all; place++)
+    if (!fuser->group_of[place]) visit(fuser, first, n, place); /* else it has joined with others */
+}
+
+/* ---- the door ---- */
+
+static void (*const walks[])(Fuser *fuser, const FusionRewrite *first, unsigned n) = {
+    [FUSION_NODES] = visit_views, [FUSION_READS] = visit_operands, [FUSION_PLACED] = visit_groups};
+
+/* Rewrites from this one on that visit the same nodes; 1: it runs alone. */
+static unsigned count_together(const FusionRewrite *first)
+{
+  unsigned n = 1;
+  while (first->visit && first + n < rewrites + REWRITE_COUNT && first[n].visit &&
+         first[n].needs == first->needs)
+    n++;
+  return n;
+}
+
+static void run_rewrites(Fuser *fuser)
+{
+  FusionStage stage = FUSION_NODES;
+  unsigned n;
+  for (const FusionRewrite *next = rewrites; next < rewrites + REWRITE_COUNT; next += n) {
+    n = count_together(next);
+    g_assert(next->needs == stage);
+    if (next->visit)
+      walks[stage](fuser, next, n);
+    else if (!is_skipped(fuser, next)) {
+      fuser->rewrite = next;
+      next->run(fuser);
+      fuser->rewrite = NULL;
+    }
+    stage = next->gives;
+  }
+}
+
+static bool check_skips(const FusionOptions *options, GError **error)
+{
+  for (const char *const *name = options ? options->skip : NULL; name && *name; name++)
+    for (unsigned i = 0; i < REWRITE_COUNT; i++)
+      if (!strcmp(rewrites[i].name, *name) && !rewrites[i].optional) {
+        error_set(error, ERROR_INPUT, NULL, "skip", NULL, "pass %s cannot be skipped: kernels need it",
+                  *name);
+        return false;
+      }
+  return true;
+}
+
+static void fuser_close(Fuser *fuser)
+{
+  fuser_unindex(fuser);
+  for (unsigned i = 0; i < fuser->groups->len; i++)
+    g_ptr_array_unref(((Group *)fuser->groups->pdata[i])->nodes);
+  g_ptr_array_unref(fuser->live);
+  g_ptr_array_unref(fuser->nodes);
+  g_ptr_array_unref(fuser->tensors);
+  g_ptr_array_unref(fuser->groups);
+  g_ptr_array_unref(fuser->notes);
+}
+
+Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error)
+{
+  GError *local = NULL;
+  if (!check_skips(options, error)) return NULL;
+  Fusion *fusion = g_new0(Fusion, 1);
+  fusion->arena = arena_new();
+  fusion->graph = graph;
+  Fuser fuser = {.arena = fusion->arena,
+                 .graph = graph,
+                 .live = g_ptr_array_new(),
+                 .nodes = g_ptr_array_new(),
+                 .tensors = g_ptr_array_new(),
+                 .groups = g_ptr_array_new(),
+                 .notes = g_ptr_array_new(),
+                 .options = options,
+                 .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT,
+                 .max_tensors = MAX_TENSORS,
+                 .max_work = MAX_WORK};
+  bool ok = fuser_open(&fuser, &local);
+  if (ok) run_rewrites(&fuser);
+  ok = ok && fuser_finish(&fuser, fusion, &local);
+  fuser_close(&fuser);
+  if (ok) return fusion;
+  g_propagate_error(error, local);
+  fusion_free(fusion);
+  return NULL;
+}
+
+void fusion_free(Fusion *fusion)
+{
+  if (!fusion) return;
+  arena_free(fusion->arena);
+  g_free(fusion);
+}

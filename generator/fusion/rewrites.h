@@ -1,0 +1,26 @@
+/* Rewrites: what fusion is a list of (pipeline.c). Each is a file, whose head says what it does and when.
+ *
+ * One that runs does so over the whole graph. One that visits is called for each place of a list of nodes, those beside
+ * it in the pipeline too, node by node: fuser->live up to FUSION_PLACED, then fuser->nodes. */
+#pragma once
+#include "generator/fusion/fusion.h"
+
+/* Over fuser->live. */
+void fusion_expand_zero_points(Fuser *fuser);
+void fusion_split_wide(Fuser *fuser);
+void fusion_take_scales(Fuser *fuser);
+/* true: another node, or another view, stands at the place now. */
+bool fusion_halve_products(Fuser *fuser, unsigned place);
+bool fusion_make_views(Fuser *fuser, unsigned place);
+void fusion_drop_unread(Fuser *fuser);
+bool fusion_space_rows(Fuser *fuser, unsigned place);
+bool fusion_copy_operands(Fuser *fuser, unsigned place);
+bool fusion_align_operands(Fuser *fuser, unsigned place);
+/* Over fuser->nodes and their groups. */
+bool fusion_join_producers(Fuser *fuser, unsigned place);
+bool fusion_open_group(Fuser *fuser, unsigned place);
+bool fusion_take_prologue(Fuser *fuser, unsigned place);
+bool fusion_close_branches(Fuser *fuser, unsigned place);
+void fusion_break_circles(Fuser *fuser);
+void fusion_pair_products(Fuser *fuser);
+void fusion_reduce_products(Fuser *fuser);

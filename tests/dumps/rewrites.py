@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Every rewrite of fusion that may be skipped can be: rewrites.py ADLGEN
+
+Small graphs that between them take every optional rewrite run on the simulator without each of them: right, or refused
+by name (exit 3). What --explain says of a rewrite is there with it and not without."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ADLGEN = os.path.abspath(sys.argv[1])
+GPU = "h100"
+
+
+def tensor(kind, *shape):
+    return {"type": kind, "shape": list(shape)}
+
+
+def node(op, inputs, outputs, **attributes):
+    return {"op": op, "inputs": inputs.split(), "outputs": outputs.split(), "attributes": attributes}
+
+
+GRAPHS = {
+    # gate and up side by side, and the largest of each row of the result; K is odd
+    "gate": {"inputs": {"x": tensor("bf16", 9, 67), "w": tensor("bf16", 67, 128)},
+             "constants": {"last": {"type": "s64", "shape": [1], "data": [-1]}},
+             "nodes": [node("MatMul", "x w", "both"), node("Split", "both", "gate up", axis=-1, num_outputs=2),
+                       node("Sigmoid", "gate", "soft"), node("Mul", "soft up", "y"), node("Abs", "y", "size"),
+                       node("ReduceMax", "size last", "most")], "outputs": ["y", "most"]},
+    "quantised": {"inputs": {"a": tensor("s8", 8, 64), "s": tensor("f32"), "b": tensor("s8", 64, 16), "t": tensor("f32", 16)},
+                  "nodes": [node("DequantizeLinear", "a s", "x"), node("DequantizeLinear", "b t", "w", axis=1),
+                            node("MatMul", "x w", "y")], "outputs": ["y"]},
+    # steps in front of rows, and branches behind them that meet again
+    "rows": {"inputs": {"x": tensor("f32", 5, 40)},
+             "nodes": [node("Tanh", "x", "t"), node("Softmax", "t", "p", axis=-1), node("Sigmoid", "p", "q"),
+                       node("Mul", "p q", "y")], "outputs": ["y"]},
+    # rows that start anywhere, which copies are worth
+    "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
+            "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
+}
+RUN = ["gate", "quantised", "rows"]  # the other is large
+
+
+def adlgen(*arguments):
+    return subprocess.run([ADLGEN, *arguments], capture_output=True, text=True, check=False)
+
+
+def names(folder, option):
+    """What the option takes, from the hint that follows a wrong name."""
+    said = adlgen("compile", f"{folder}/rows.json", "--gpu", GPU, "--out", f"{folder}/out", option, "no-such").stderr
+    return re.search(r"^hint: one of: (.*)$", said, re.MULTILINE).group(1).split(", ")
+
+
+def explain(folder, graph, *options):
+    done = adlgen("compile", f"{folder}/{graph}.json", "--gpu", GPU, "--emit", "ptx", "--explain", "--jobs", "1",
+                  "--out", f"{folder}/out", *options)
+    return done.returncode, done.stdout + done.stderr
+
+
+def mentions(text, rewrite):
+    return re.search(rf"^{rewrite}: |^  joined by {rewrite}: ", text, re.MULTILINE) is not None
+
+
+def check(folder, rewrite, usual):
+    """What is wrong with skipping the rewrite, in words."""
+    code, said = explain(folder, "rows", "--skip", rewrite)
+    if "cannot be skipped" in said:
+        return [] if code == 1 else [f"refused with exit {code}"]
+    used = [graph for graph in GRAPHS if mentions(usual[graph], rewrite)]
+    wrong = [] if used else ["no graph here takes it"]
+    for graph in used:
+        code, said = explain(folder, graph, "--skip", rewrite)
+        if code not in (0, 3) or mentions(said, rewrite):
+            wrong.append(f"{graph}: exit {code}, or it is still mentioned")
+        if graph not in RUN or code == 3:
+            continue
+        done = adlgen("run", f"{folder}/{graph}.json", "--gpu", GPU, "--on", "sim", "--check", "--skip", rewrite)
+        if done.returncode != 0:
+            wrong.append(f"{graph} on the simulator: exit {done.returncode}: {(done.stdout + done.stderr)[-300:]}")
+    return wrong
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, graph in GRAPHS.items():
+            with open(f"{folder}/{name}.json", "w", encoding="utf-8") as file:
+                json.dump({"name": name, **graph}, file)
+        passes = names(folder, "--print-after")
+        rewrites = [name for name in names(folder, "--skip") if name not in passes]
+        usual = {graph: explain(folder, graph)[1] for graph in GRAPHS}
+        bad = 0
+        for rewrite in rewrites:
+            for text in check(folder, rewrite, usual):
+                print(f"without {rewrite}: {text}")
+                bad += 1
+        print(f"{len(rewrites)} rewrites of fusion, {bad} failed")
+        return 1 if bad or len(rewrites) < 10 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

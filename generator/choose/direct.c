@@ -1,7 +1,7 @@
 /* Products whose operands are read where they lie, without copies that were inserted: the operator, and the clocks of
  * the ways to compute it and of what would run instead. */
 #include "generator/choose/direct.h"
-#include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_space.h"
 #include <math.h>
 
 double direct_tile_clocks(const Problem *problem, bool in_place, int64_t m, bool bounded)
@@ -75,7 +75,7 @@ bool direct_possible(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = &op->gemm;
-  if ((problem->options && problem->options->sm_budget) || choose_tile_forced(problem)) return false;
+  if ((problem->options && problem->options->sm_budget) || gemm_tile_forced(problem)) return false;
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   return small && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && gemm->a != gemm->b;

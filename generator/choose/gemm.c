@@ -6,6 +6,7 @@
 #include "generator/choose/dots.h"
 #include "generator/choose/gemm_ranges.h"
 #include "generator/choose/gemm_rules.h"
+#include "generator/choose/gemm_space.h"
 #include "generator/choose/tuned_gemm.h"
 #include <math.h>
 #include <string.h>
@@ -17,15 +18,6 @@ static const int64_t measured_ranges[] = {8,   16,  32,   64,   128,  192,  256,
 static const char *template_of(const FusedGemm *gemm)
 {
   return gemm->dual ? "gemm_dual" : "gemm";
-}
-
-/* Two products with swap-AB: a tile of each, which blocks may share. */
-static void set_dual(Choice *choice, const GemmCandidate *tile)
-{
-  choice->template_name = "gemm_dual_swapped";
-  choice_set_int(choice, "split_k", tile->split_k);
-  choice_set_int(choice, "reducers", 1);
-  choice_set_int(choice, "one_column", 0);
 }
 
 #define WIDEST_COPY 16 /* bytes, of a thread */
@@ -131,6 +123,18 @@ static void drop_other_sharing(const Problem *problem, GemmCandidate *tile)
   if (split || stream || slices) tile->cluster_m = tile->cluster_n = tile->pingpong = 1;
 }
 
+/* What --set says of the key. Operands change places above. */
+static void take_forced(const Problem *problem, GemmCandidate *tile)
+{
+  unsigned n;
+  const GemmAxis *axes = gemm_key_axes(&n);
+  for (unsigned i = 0; i < n; i++) {
+    unsigned value = gemm_axis_value(tile, &axes[i]);
+    if (axes[i].carried != GEMM_TURNED && choose_forced(problem, axes[i].name, &value))
+      gemm_axis_set(tile, &axes[i], value);
+  }
+}
+
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
  * tile. Whoever gives rows or columns and does not ask for swapped operands (swap-AB) means the tile as it stands. */
 static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
@@ -148,15 +152,7 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
                            .cluster_n = 1,
                            .split_k = tile.split_k};
   drop_other_sharing(problem, &tile);
-  choose_forced(problem, "bm", &tile.bm);
-  choose_forced(problem, "bn", &tile.bn);
-  choose_forced(problem, "pingpong", &tile.pingpong);
-  choose_forced(problem, "cluster_m", &tile.cluster_m);
-  choose_forced(problem, "cluster_n", &tile.cluster_n);
-  choose_forced(problem, "split_k", &tile.split_k);
-  choose_forced(problem, "blocks", &tile.blocks);
-  choose_forced(problem, "stream_k", &tile.stream_k);
-  choose_forced(problem, "slices", &tile.slices);
+  take_forced(problem, &tile);
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
   choose_forced(problem, "persistent", &walks);
@@ -174,6 +170,61 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   return tile;
 }
 
+/* Does a variant have the parameter, if its template declares it? */
+static bool is_carried(const Problem *problem, const GemmAxis *axis, const GemmCandidate *tile, bool fast)
+{
+  bool pair = problem->op->gemm.dual && tile->swapped;
+  switch (axis->carried) {
+  case GEMM_ALWAYS: return true;
+  case GEMM_TURNED: return problem->turned != NULL;
+  case GEMM_FAST: return fast;
+  case GEMM_FAST_OR_PAIR: return fast || pair;
+  case GEMM_TMA: return tile->group && fast;
+  case GEMM_TMA_OR_PAIR: return (tile->group && fast) || pair;
+  case GEMM_NEEDED: return gemm_axis_value(tile, axis) > axis->absent;
+  }
+  return false;
+}
+
+/* Gives the variant what its template declares of the tile, and of a kernel for it. */
+static void carry(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast)
+{
+  const Problem *problem = chooser->problem;
+  const GemmSpace *space = gemm_space(problem, choice->template_name);
+  unsigned n;
+  const GemmAxis *axes = gemm_axes(&n);
+  tile.persistent = fast ? gemm_candidate_walks(problem, &tile) && !tile.once : tile.group;
+  if (!tile.raster) tile.raster = (unsigned)problem->gpu->model->usual_raster;
+  /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
+   * hold for the chosen tile, not for one that is set by hand */
+  tile.blocks = tile.group || tile.swapped ? tile.blocks : 1;
+  tile.pace = gemm_candidate_pace(problem, &tile, gemm_most_rows(problem, choice));
+  tile.reducers = 1;
+  for (unsigned i = 0; i < n; i++) {
+    const IrParameter *declared = space->axes[i];
+    if (!declared || !is_carried(problem, &axes[i], &tile, fast)) continue;
+    int64_t value = MAX(gemm_axis_value(&tile, &axes[i]), declared->domain ? declared->domain->least : 0);
+    (declared->outside ? choice_set_own : choice_set_int)(choice, axes[i].name, value);
+  }
+  for (unsigned i = 0; i < space->n_extra; i++)
+    (space->extra[i]->outside ? choice_set_own : choice_set_int)(
+        choice, space->extra[i]->name, gemm_extra_default(space, i) + tile.extra[i]);
+}
+
+/* How blocks or warpgroups share tiles, in names of kernels. */
+static const char *sharing_word(Arena *arena, const GemmCandidate *tile)
+{
+  unsigned n;
+  const GemmAxis *axes = gemm_key_axes(&n);
+  for (unsigned i = n; i-- > 0;) {
+    unsigned value = gemm_axis_value(tile, &axes[i]);
+    if (!*axes[i].word || value <= 1) continue;
+    g_auto(GStrv) word = g_strsplit(axes[i].word, "%u", 2);
+    return word[1] ? arena_printf(arena, "_%s%u", word[0], value) : arena_printf(arena, "_%s", word[0]);
+  }
+  return "";
+}
+
 /* `tile` completed for the variant: without guards (`fast`) it has fewer stages. `comes_back`: other variants
  * have it too, for more rows, and are to share its kernel, whose blocks walk then. */
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
@@ -189,40 +240,11 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
     tile = gemm_candidate_within(chooser->problem, tile, gemm_most_rows(chooser->problem, choice));
   if (fast)
     tile.stages = gemm_candidate_slots(chooser->problem, &tile, gemm_most_rows(chooser->problem, choice));
+  choice->template_name = gemm_candidate_template(chooser->problem, &tile);
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
-  choice_set_int(choice, "bm", tile.bm);
-  choice_set_int(choice, "bn", tile.bn);
-  choice_set_int(choice, "bk", tile.bk);
-  choice_set_int(choice, "stages", tile.stages);
-  choice_set_int(choice, "persistent",
-                 fast ? gemm_candidate_walks(chooser->problem, &tile) && !tile.once : tile.group);
-  choice_set_int(choice, "raster", tile.raster ? tile.raster : chooser->problem->gpu->model->usual_raster);
-  if (chooser->problem->turned) choice_set_own(choice, "swapped", tile.swapped);
-  if (gemm->dual && tile.swapped) set_dual(choice, &tile);
-  /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
-   * hold for the chosen tile, not for one that is set by hand */
-  choice_set_own(choice, "blocks", tile.group || tile.swapped ? MAX(1, tile.blocks) : 1);
-  choice_set_own(choice, "pace",
-                 gemm_candidate_pace(chooser->problem, &tile, gemm_most_rows(chooser->problem, choice)));
-  if (fast && !gemm->dual) {
-    choice_set_int(choice, "stream_k", MAX(1, tile.stream_k));
-    choice_set_int(choice, "stream_steps", MAX(1, tile.stream_steps));
-    choice_set_int(choice, "slices", MAX(1, tile.slices));
-    choice_set_int(choice, "one_row", 0);
-    choice_set_int(choice, "one_column", 0);
-  }
-  if (tile.promote) choice_set_int(choice, "promote", 1);
-  if (tile.warpgroups_n > 1) choice_set_int(choice, "warpgroups_n", tile.warpgroups_n);
-  if (tile.group && fast && !gemm->dual) {
-    choice_set_int(choice, "pingpong", tile.pingpong);
-    choice_set_int(choice, "cluster_m", tile.cluster_m);
-    choice_set_int(choice, "cluster_n", MAX(1, tile.cluster_n));
-    choice_set_int(choice, "split_k", tile.split_k);
-    choice_set_int(choice, "reducers", 1);
-    choice_set_int(choice, "reuse", tile.reuse);
-  }
+  carry(chooser, choice, tile, fast);
   choice->group = tile.group;
   choice->alone = starts_alone(chooser->problem, choice, &tile);
   choice->keep_a = fast && !tile.swapped && keeps_rows(chooser->problem, choice, &tile);
@@ -230,13 +252,11 @@ static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fa
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *shared = tile.split_k > 1    ? arena_printf(chooser->problem->arena, "_split%u", tile.split_k)
-                       : tile.stream_k > 1 ? arena_printf(chooser->problem->arena, "_stream%u", tile.stream_k)
-                       : tile.slices > 1   ? arena_printf(chooser->problem->arena, "_slices%u", tile.slices)
-                       : tile.pingpong > 1 ? "_turns"
-                                           : "";
-  choice->suffix = arena_printf(chooser->problem->arena, "%s%s%s%s", choice->tile_text,
-                                tile.swapped ? "_swapped" : "", shared, fast ? "" : "_any");
+  choice->suffix = arena_printf(
+      chooser->problem->arena, "%s%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
+      sharing_word(chooser->problem->arena, &tile),
+      gemm_extra_suffix(gemm_candidate_space(chooser->problem, &tile), &tile, chooser->problem->arena),
+      fast ? "" : "_any");
   chooser->n++;
 }
 
@@ -301,13 +321,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   gemm_fit_forced(chooser, choice);
   int64_t least, most = gemm_most_rows(chooser->problem, choice);
   symbolic_range(chooser->problem->op->gemm.m, &chooser->problem->graph->facts, &least, &(int64_t){0});
-  GemmCandidate tile = {.bm = (unsigned)choice_int(choice, "bm", 0),
-                        .bn = (unsigned)choice_int(choice, "bn", 0),
-                        .split_k = (unsigned)choice_int(choice, "split_k", 1),
-                        .cluster_m = (unsigned)choice_int(choice, "cluster_m", 1),
-                        .cluster_n = (unsigned)choice_int(choice, "cluster_n", 1),
-                        .slices = (unsigned)choice_int(choice, "slices", 1),
-                        .swapped = (unsigned)choice_int(choice, "swapped", 0)};
+  const GemmCandidate tile = gemm_candidate_of(choice);
   replace_int(chooser->problem, choice, "reducers", MAX(1, gemm_candidate_owners(chooser->problem, &tile)));
   /* no rows at all are no tile */
   replace_int(chooser->problem, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
@@ -510,7 +524,7 @@ bool choose_gemm(Chooser *chooser)
                           .cluster_n = 1,
                           .split_k = 1},
                 tile = scalar;
-  if (!priced && !gemm->dual && !reduced && !choose_tile_forced(chooser->problem)) choose_vector(chooser);
+  if (!priced && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem)) choose_vector(chooser);
   if (priced) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) choose_few_rows(chooser);

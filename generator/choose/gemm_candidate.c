@@ -1,5 +1,6 @@
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_rules.h"
+#include "generator/choose/gemm_space.h"
 #include "generator/kernel/steps.h"
 #include "ir/mechanism.h"
 #include "ir/resources.h"
@@ -446,6 +447,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
       (uint64_t)candidate->stages * stage_bytes(problem, candidate) + reserved_shared_bytes(problem->gpu);
   if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
   if (!blocks_fit(problem->gpu, candidate)) return false;
+  if (!gemm_space_has(gemm_candidate_space(problem, candidate), candidate)) return false;
   if (problem->op->gemm.dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);

@@ -9,25 +9,15 @@
 #define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
 #define SWAPPED_ROWS 64 /* of such a tile: 128 are no faster, and fewer blocks */
 
+#define GEMM_EXTRAS 4 /* axes that the templates' key has and gemm_axes.def has not */
+
 typedef struct GemmCandidate {
-  bool group;            /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
-  unsigned bm, bn, bk;   /* elements */
-  unsigned stages;       /* slots of the ring */
-  unsigned pingpong;     /* warpgroups that take tiles in turn (ping-pong); 1: they share each tile */
-  unsigned cluster_m;    /* blocks that take tiles below one another and share copies; 1: none */
-  unsigned cluster_n;    /* and beside one another; 1: none */
-  unsigned split_k;      /* blocks of a cluster that take parts of k of one tile; 1: none */
-  unsigned reuse;        /* 1: what blocks of a split tile send comes to lie in the ring */
-  unsigned once;         /* 1: a block has one tile, so its results may be staged in the ring's slots */
-  unsigned blocks;       /* that share an SM; 0 and 1: each has one for itself */
-  unsigned swapped;      /* 1: computes D^T = B^T A^T: bm are columns of D, bn rows */
-  unsigned raster;       /* rows of tiles that are walked together; 0: as many as usual */
-  unsigned stream_k;     /* blocks a tile at most whose k steps are divided among all blocks; 1: none */
-  unsigned stream_steps; /* k steps of a portion that streaming does not divide */
-  unsigned slices;       /* blocks, no cluster, that take parts of k of each tile; 0 and 1: none */
-  bool askew;            /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
-  bool promote;          /* each step's sum is added to the accumulator by ordinary instructions */
-  unsigned warpgroups_n; /* warpgroups that share 64 rows, each with columns of its own; 1: none */
+  bool group; /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
+  bool askew; /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
+  bool once;  /* a block has one tile, so its results may be staged in the ring's slots */
+#define GEMM_AXIS(name, ...) unsigned name;
+#include "generator/choose/gemm_axes.def"
+  int extra[GEMM_EXTRAS]; /* less the default of each (GemmSpace.extra) */
 } GemmCandidate;
 
 typedef struct PricedCandidate {
@@ -37,6 +27,8 @@ typedef struct PricedCandidate {
 
 /* The operator whose A, B and D the candidate's tile speaks of: the problem's, or its transpose. */
 const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate);
+/* The template that computes it. */
+const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate);
 /* Bytes of an element of the result; products that a tile's columns are divided among. */
 unsigned gemm_out_bytes(const FusedOperator *op);
 unsigned gemm_products(const Problem *problem);
@@ -93,14 +85,7 @@ GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool boun
 unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
-/* What tells candidates apart (generator/choose/gemm_fields.c): names as in files of measured choices, and the value
- * in an entry that does not name it, as in one older than the field. `field` counts from 0. */
-unsigned gemm_fields(void);
-const char *gemm_field_name(unsigned field);
-unsigned gemm_field_absent(unsigned field);
-unsigned gemm_field_value(const GemmCandidate *candidate, unsigned field);
-void gemm_field_set(GemmCandidate *candidate, unsigned field, unsigned value);
-/* Do both compute the same way, by these fields? How tiles are walked (raster) does not count. */
+/* Do both compute the same way, by the key (gemm_axes.def)? How tiles are walked (raster) does not count. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
 /* Of a list of gemm_candidates() for m rows the cheapest, or a small tile if it has none; notes how it was
  * found. */

@@ -1,58 +1,71 @@
-/* What tells one way to compute a matrix product from another: the one list that comparing candidates,
- * writing and reading measured choices go by. Depth, stages, `reuse` and `promote` follow from these and the
- * operator, `raster` is how tiles are walked. */
-#include "generator/choose/gemm_candidate.h"
-#include "generator/choose/tuned.h"
+/* Axes of candidates by name: the one list that comparing candidates, --set, variants and measured choices go by. */
+#include "generator/choose/gemm_space.h"
 #include <stddef.h>
+#include <string.h>
 
-static const struct {
-  const char *name;
-  size_t offset;
-  unsigned absent;
-} fields[] = {
-    {"bm", offsetof(GemmCandidate, bm), 0},
-    {"bn", offsetof(GemmCandidate, bn), 0},
-    {"pingpong", offsetof(GemmCandidate, pingpong), 1},
-    {"cluster_m", offsetof(GemmCandidate, cluster_m), 1},
-    {"cluster_n", offsetof(GemmCandidate, cluster_n), 1},
-    {"split_k", offsetof(GemmCandidate, split_k), 1},
-    {"swapped", offsetof(GemmCandidate, swapped), 0},
-    {"blocks", offsetof(GemmCandidate, blocks), 0},
-    {"stream_k", offsetof(GemmCandidate, stream_k), 0},
-    {"stream_steps", offsetof(GemmCandidate, stream_steps), 0},
-    {"slices", offsetof(GemmCandidate, slices), 0},
+static const GemmAxis axes[] = {
+#define GEMM_AXIS(name, absent, carried, tile, word)                                                         \
+  {#name, offsetof(GemmCandidate, name), absent, GEMM_##carried, tile, word},
+#include "generator/choose/gemm_axes.def"
 };
-G_STATIC_ASSERT(G_N_ELEMENTS(fields) <= TUNED_MAX_PARAMETERS); /* an entry names them all */
 
-unsigned gemm_fields(void)
+enum { /* how many rows are the key's */
+#define GEMM_KEYS_ONLY
+#define GEMM_AXIS(name, ...) KEY_##name,
+#include "generator/choose/gemm_axes.def"
+       KEYS
+};
+G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names them all, and the walk */
+
+const GemmAxis *gemm_axes(unsigned *n)
 {
-  return G_N_ELEMENTS(fields);
+  *n = G_N_ELEMENTS(axes);
+  return axes;
 }
 
-const char *gemm_field_name(unsigned field)
+const GemmAxis *gemm_key_axes(unsigned *n)
 {
-  return fields[field].name;
+  *n = KEYS;
+  return axes;
 }
 
-unsigned gemm_field_absent(unsigned field)
+const GemmAxis *gemm_axis_find(const char *name)
 {
-  return fields[field].absent;
+  for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++)
+    if (!strcmp(axes[i].name, name)) return &axes[i];
+  return NULL;
 }
 
-unsigned gemm_field_value(const GemmCandidate *candidate, unsigned field)
+unsigned gemm_axis_value(const GemmCandidate *candidate, const GemmAxis *axis)
 {
-  return *(const unsigned *)(const void *)((const char *)candidate + fields[field].offset);
+  return *(const unsigned *)(const void *)((const char *)candidate + axis->offset);
 }
 
-void gemm_field_set(GemmCandidate *candidate, unsigned field, unsigned value)
+void gemm_axis_set(GemmCandidate *candidate, const GemmAxis *axis, unsigned value)
 {
-  *(unsigned *)(void *)((char *)candidate + fields[field].offset) = value;
+  *(unsigned *)(void *)((char *)candidate + axis->offset) = value;
 }
 
+GemmCandidate gemm_candidate_absent(bool group)
+{
+  GemmCandidate candidate = {.group = group};
+  for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++)
+    gemm_axis_set(&candidate, &axes[i], axes[i].absent);
+  return candidate;
+}
+
+GemmCandidate gemm_candidate_of(const Choice *choice)
+{
+  GemmCandidate candidate = gemm_candidate_absent(choice->group);
+  for (unsigned i = 0; i < G_N_ELEMENTS(axes); i++)
+    gemm_axis_set(&candidate, &axes[i], (unsigned)choice_int(choice, axes[i].name, axes[i].absent));
+  return candidate;
+}
+
+/* The fields of the key stand together; what differs most is looked at first. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
 {
-  if (a->group != b->group) return false;
-  for (unsigned i = 0; i < G_N_ELEMENTS(fields); i++)
-    if (gemm_field_value(a, i) != gemm_field_value(b, i)) return false;
-  return true;
+  G_STATIC_ASSERT(offsetof(GemmCandidate, bk) - offsetof(GemmCandidate, bm) == KEYS * sizeof(unsigned));
+  return a->bm == b->bm && a->bn == b->bn && a->group == b->group &&
+         !memcmp(&a->bm, &b->bm, KEYS * sizeof(unsigned)) && !memcmp(a->extra, b->extra, sizeof a->extra);
 }

@@ -1,7 +1,7 @@
 /* --set gives parts of a tile; the plan's values of the others were chosen for another tile, and may not fit. Then
  * these are searched: the depth of a step and the number of slots first, turns, at last the side of the tile that was
  * left open. If nothing fits, the least stays, so that the message says by how much even that is too large. */
-#include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_space.h"
 #include "ir/resources.h"
 
 #define LEAST_STEP_BYTES 32 /* of k: one product instruction's, whatever the type */
@@ -93,30 +93,10 @@ static void put(const Forced *at, Choice *choice, const char *name, unsigned val
   choose_note(at->chooser, "%s = %u, to fit what --set asks for", name, value);
 }
 
-static unsigned number(const Choice *choice, const char *name, unsigned otherwise)
-{
-  return (unsigned)choice_int(choice, name, otherwise);
-}
-
 static Forced forced(Chooser *chooser, const Choice *choice)
 {
   return (Forced){.chooser = chooser,
-                  .plan = {.group = choice->group,
-                           .bm = number(choice, "bm", 0),
-                           .bn = number(choice, "bn", 0),
-                           .bk = number(choice, "bk", 0),
-                           .stages = number(choice, "stages", 0),
-                           .pingpong = number(choice, "pingpong", 1),
-                           .cluster_m = number(choice, "cluster_m", 1),
-                           .cluster_n = number(choice, "cluster_n", 1),
-                           .split_k = number(choice, "split_k", 1),
-                           .reuse = number(choice, "reuse", 0),
-                           .blocks = number(choice, "blocks", 1),
-                           .swapped = number(choice, "swapped", 0),
-                           .stream_k = number(choice, "stream_k", 1),
-                           .slices = number(choice, "slices", 1),
-                           .warpgroups_n = number(choice, "warpgroups_n", 1),
-                           .promote = number(choice, "promote", 0) != 0},
+                  .plan = gemm_candidate_of(choice),
                   .bm = is_forced(chooser->problem, "bm"),
                   .bn = is_forced(chooser->problem, "bn"),
                   .bk = is_forced(chooser->problem, "bk"),
@@ -127,7 +107,7 @@ static Forced forced(Chooser *chooser, const Choice *choice)
 void gemm_fit_forced(Chooser *chooser, Choice *choice)
 {
   bool blocks = is_forced(chooser->problem, "blocks");
-  if (!(blocks || choose_tile_forced(chooser->problem)) || !choice_parameter(choice, "stages")) return;
+  if (!(blocks || gemm_tile_forced(chooser->problem)) || !choice_parameter(choice, "stages")) return;
   Forced at = forced(chooser, choice);
   if (!at.plan.bm || !at.plan.bn || !at.plan.bk || !at.plan.stages || works(&at, &at.plan)) return;
   if (!blocks) at.plan.blocks = 1; /* more were wanted for another tile */

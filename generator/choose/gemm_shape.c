@@ -9,6 +9,12 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
   return candidate->swapped ? problem->turned : problem->op;
 }
 
+const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
+{
+  if (!problem->op->gemm.dual) return "gemm";
+  return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
+}
+
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)
 {
   return candidate->swapped && candidate->bn <= MOST_THIN;

@@ -156,13 +156,3 @@ bool choose_forced(const Problem *problem, const char *name, unsigned *value)
   }
   return false;
 }
-
-bool choose_tile_forced(const Problem *problem)
-{
-  static const char *const names[] = {"bm",       "bn",     "bk",        "stages",    "swapped", "split_k",
-                                      "stream_k", "slices", "cluster_m", "cluster_n", "pingpong"};
-  bool forced = false, sums = choose_forced(problem, "deep", NULL);
-  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
-    forced |= choose_forced(problem, names[i], NULL);
-  return forced && !sums;
-}

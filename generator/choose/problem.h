@@ -9,7 +9,8 @@
 #include "generator/options.h"
 #include "plan/plan.h"
 
-typedef struct GemmMemo GemmMemo; /* generator/choose/gemm_memo.h */
+typedef struct GemmMemo GemmMemo;     /* generator/choose/gemm_memo.h */
+typedef struct GemmSpaces GemmSpaces; /* generator/choose/gemm_space.h */
 
 typedef struct Problem {
   const FusedOperator *op;
@@ -20,6 +21,7 @@ typedef struct Problem {
   Arena *arena;                  /* of guards and names */
   unsigned copy_bytes;           /* GEMM: what threads are priced to copy at a time; 0: 16 */
   int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
+  const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: nobody asks */
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
 } Problem;
 
@@ -39,8 +41,6 @@ Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, 
 bool choose_forced(const Problem *problem, const char *name, unsigned *value);
 /* Does --set name any? What cannot fit then is not left out, but told by how much. */
 bool choose_is_forced(const Problem *problem);
-/* Does --set name what tiles of products have, and kernels that sum along k have not, or mean otherwise? */
-bool choose_tile_forced(const Problem *problem);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(const Problem *problem, const Symbolic *expression);

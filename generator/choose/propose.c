@@ -1,5 +1,6 @@
 #include "generator/choose/propose.h"
 #include "generator/choose/choose.h"
+#include "generator/choose/gemm_space.h"
 #include "generator/choose/tuned_gemm.h"
 #include <string.h>
 
@@ -17,11 +18,11 @@ void proposals_free(Proposals *proposals)
   g_free(proposals);
 }
 
-static Proposal proposal_of(const PricedCandidate *priced)
+static Proposal proposal_of(const Problem *problem, const PricedCandidate *priced)
 {
   Proposal proposal = {.clocks = priced->cost.total};
   TunedEntry entry = {0};
-  tuned_gemm_describe(&priced->candidate, &entry, proposal.parameters);
+  tuned_gemm_describe(problem, &priced->candidate, &entry, proposal.parameters);
   proposal.n_parameters = entry.n_parameters;
   return proposal;
 }
@@ -57,11 +58,11 @@ static void add_product(Proposals *all, Chooser *chooser)
   product.proposals = g_array_new(FALSE, FALSE, sizeof(Proposal));
   PricedCandidate first = {.candidate = gemm_best_candidate(chooser, group, product.key.m, true)};
   first.cost = gemm_candidate_cost(chooser->problem, &first.candidate, product.key.m);
-  Proposal chosen = proposal_of(&first);
+  Proposal chosen = proposal_of(chooser->problem, &first);
   g_array_append_val(product.proposals, chosen);
   g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, product.key.m, true);
   for (unsigned i = 0; i < space->len; i++) {
-    Proposal proposal = proposal_of(&g_array_index(space, PricedCandidate, i));
+    Proposal proposal = proposal_of(chooser->problem, &g_array_index(space, PricedCandidate, i));
     if (!same_parameters(&proposal, &chosen)) g_array_append_val(product.proposals, proposal);
   }
   g_ptr_array_add(all->products, g_memdup2(&product, sizeof product));
@@ -72,12 +73,15 @@ Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOp
 {
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
   if (!fusion) return NULL;
+  g_autoptr(GemmSpaces) spaces = gemm_spaces_read(error);
+  if (!spaces) return NULL;
   Proposals *all = g_new0(Proposals, 1);
   all->arena = arena_new();
   all->products = g_ptr_array_new_with_free_func(product_free);
   for (unsigned i = 0; i < fusion->n; i++) {
     if (fusion->operators[i]->kind != FUSED_GEMM) continue;
     Problem problem = problem_of(fusion->operators[i], graph, gpu, options, all->arena);
+    problem.spaces = spaces;
     if (!problem.turned) problem.turned = fused_gemm_transposed(all->arena, problem.op);
     g_autofree Chooser *chooser = g_new0(Chooser, 1);
     chooser->problem = &problem;

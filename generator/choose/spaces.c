@@ -5,6 +5,7 @@
 
 struct Spaces {
   GPtrArray *heads; /* IrModule *, owned: a template each */
+  GPtrArray *names; /* char *, owned: theirs */
 };
 
 static bool read_family(Spaces *spaces, const Family *family, GError **error)
@@ -16,6 +17,7 @@ static bool read_family(Spaces *spaces, const Family *family, GError **error)
     IrModule *head = source ? ir_read_head(source, error) : NULL;
     if (!head) return false;
     g_ptr_array_add(spaces->heads, head);
+    g_ptr_array_add(spaces->names, g_strdup(*name));
   }
   return true;
 }
@@ -24,6 +26,7 @@ Spaces *spaces_read(FusedKind kind, GError **error)
 {
   g_autoptr(Spaces) spaces = g_new0(Spaces, 1);
   spaces->heads = g_ptr_array_new_with_free_func((GDestroyNotify)ir_module_free);
+  spaces->names = g_ptr_array_new_with_free_func(g_free);
   for (FusedKind each = 0; each < FUSED_KIND_COUNT; each++)
     if ((kind == FUSED_KIND_COUNT || kind == each) && !read_family(spaces, family_of(each), error))
       return NULL;
@@ -34,7 +37,15 @@ void spaces_free(Spaces *spaces)
 {
   if (!spaces) return;
   g_ptr_array_unref(spaces->heads);
+  g_ptr_array_unref(spaces->names);
   g_free(spaces);
+}
+
+const IrModule *spaces_head(const Spaces *spaces, const char *template_name)
+{
+  for (unsigned i = 0; i < spaces->heads->len; i++)
+    if (!strcmp(spaces->names->pdata[i], template_name)) return spaces->heads->pdata[i];
+  g_assert_not_reached();
 }
 
 /* The declaration in the template of that number, or NULL. */

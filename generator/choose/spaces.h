@@ -12,6 +12,8 @@ Spaces *spaces_read(FusedKind kind, GError **error);
 void spaces_free(Spaces *spaces);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Spaces, spaces_free)
 
+/* The head of one of the templates: parameters, key and alike. */
+const IrModule *spaces_head(const Spaces *spaces, const char *template_name);
 /* The first declaration of a parameter, NULL: no template has it. */
 const IrParameter *spaces_find(const Spaces *spaces, const char *name);
 /* Is the value one that the parameter may have in some template? */

@@ -1,5 +1,6 @@
 #include "generator/choose/tuned_gemm.h"
 #include "generator/choose/gemm_rules.h"
+#include "generator/choose/gemm_space.h"
 #include <string.h>
 
 /* What the model does not price of few rows: warpgroups that take tiles of twice the rows in turn, and
@@ -11,15 +12,23 @@
 #define MOST_OF_A_FIELD 1024
 #define THIN_ROWS       64 /* of D in the largest thin tile, and columns */
 
-void tuned_gemm_describe(const GemmCandidate *candidate, TunedEntry *entry, TunedParameter *parameters)
+void tuned_gemm_describe(const Problem *problem, const GemmCandidate *candidate, TunedEntry *entry,
+                         TunedParameter *parameters)
 {
+  unsigned n;
+  const GemmAxis *axes = gemm_key_axes(&n);
+  const GemmSpace *space = gemm_candidate_space(problem, candidate);
   entry->parameters = parameters;
   entry->n_parameters = 0;
-  for (unsigned i = 0; i < gemm_fields(); i++) {
-    unsigned value = gemm_field_value(candidate, i);
-    if (value != gemm_field_absent(i))
-      parameters[entry->n_parameters++] = (TunedParameter){gemm_field_name(i), value};
+  for (unsigned i = 0; i < n; i++) {
+    unsigned value = gemm_axis_value(candidate, &axes[i]);
+    if (value != axes[i].absent) parameters[entry->n_parameters++] = (TunedParameter){axes[i].name, value};
   }
+  for (unsigned i = 0; space && i < space->n_extra; i++)
+    if (candidate->extra[i])
+      parameters[entry->n_parameters++] =
+          (TunedParameter){arena_strdup(problem->arena, space->extra[i]->name),
+                           gemm_extra_default(space, i) + candidate->extra[i]};
 }
 
 /* ---- the key ---- */
@@ -211,6 +220,30 @@ static void append_thin_pairs(const Problem *problem, GArray *list, bool group, 
   }
 }
 
+#define WALKED_CANDIDATES 16 /* of which each value of an axis that no price knows is tried */
+
+/* The cheapest with every other value that their template declares for axes that no price knows: measuring decides. */
+static bool append_extras(const Problem *problem, GArray *list)
+{
+  unsigned before = list->len, n = MIN(before, WALKED_CANDIDATES);
+  for (unsigned i = 0; i < n; i++) {
+    PricedCandidate priced = g_array_index(list, PricedCandidate, i);
+    const GemmSpace *space = gemm_candidate_space(problem, &priced.candidate);
+    for (unsigned e = 0; space && e < space->n_extra; e++) {
+      const IrDomain *domain = space->extra[e]->domain;
+      int64_t values = domain->values ? domain->n : (domain->most - domain->least) / domain->step + 1;
+      for (int64_t v = 0; v < values && v <= MOST_OF_A_FIELD; v++) {
+        int64_t value = domain->values ? domain->values[v] : domain->least + v * domain->step;
+        priced.candidate.extra[e] = (int)(value - gemm_extra_default(space, e));
+        if (priced.candidate.extra[e] && gemm_candidate_legal(problem, &priced.candidate))
+          g_array_append_val(list, priced);
+      }
+      priced.candidate.extra[e] = 0;
+    }
+  }
+  return list->len > before;
+}
+
 GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bounded)
 {
   GArray *list = gemm_candidates(problem, group, m, bounded);
@@ -232,29 +265,45 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
     if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }
   g_array_sort(list, compare_cost);
+  if (append_extras(problem, list)) g_array_sort(list, compare_cost);
   return list;
 }
 
 /* ---- what was measured ---- */
 
-static bool read_candidate(const TunedEntry *entry, GemmCandidate *candidate)
+/* Sets an axis that the price does not know; false: none is called so, or the template has no such value. */
+static bool set_extra(const GemmSpace *space, GemmCandidate *candidate, const TunedParameter *parameter)
 {
-  for (unsigned i = 0; i < gemm_fields(); i++)
-    gemm_field_set(candidate, i, gemm_field_absent(i));
-  for (unsigned j = 0; j < entry->n_parameters; j++) {
-    const TunedParameter *parameter = &entry->parameters[j];
-    unsigned i = 0;
-    while (i < gemm_fields() && strcmp(gemm_field_name(i), parameter->name))
-      i++;
-    if (parameter->value < 0 || parameter->value > MOST_OF_A_FIELD) return false;
-    /* the walk is no candidate's: every one may have another than the model would choose */
-    if (i < gemm_fields())
-      gemm_field_set(candidate, i, (unsigned)parameter->value);
-    else if (!strcmp(parameter->name, "raster"))
-      candidate->raster = (unsigned)parameter->value;
-    else
-      return false;
+  for (unsigned i = 0; space && i < space->n_extra; i++) {
+    if (strcmp(space->extra[i]->name, parameter->name)) continue;
+    candidate->extra[i] = (int)(parameter->value - gemm_extra_default(space, i));
+    return ir_domain_has(space->extra[i]->domain, parameter->value);
   }
+  return false;
+}
+
+/* Do files of measured choices name it? */
+static bool is_stored(const GemmAxis *axis)
+{
+  unsigned n;
+  const GemmAxis *keys = gemm_key_axes(&n);
+  return axis < keys + n || !strcmp(axis->name, "raster");
+}
+
+static bool read_candidate(const Problem *problem, const TunedEntry *entry, GemmCandidate *candidate)
+{
+  *candidate = gemm_candidate_absent(candidate->group);
+  for (unsigned pass = 0; pass < 2; pass++) /* what the price knows first: it tells the template */
+    for (unsigned j = 0; j < entry->n_parameters; j++) {
+      const TunedParameter *parameter = &entry->parameters[j];
+      const GemmAxis *axis = gemm_axis_find(parameter->name);
+      if (parameter->value < 0 || parameter->value > MOST_OF_A_FIELD) return false;
+      /* the walk is no candidate's: every one may have another than the model would choose */
+      if (axis && !is_stored(axis)) return false;
+      if (pass == 0 && axis) gemm_axis_set(candidate, axis, (unsigned)parameter->value);
+      if (pass == 1 && !axis && !set_extra(gemm_candidate_space(problem, candidate), candidate, parameter))
+        return false;
+    }
   return true;
 }
 
@@ -288,7 +337,7 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
   g_autofree char *text = tuned_parameters_text(entry);
   g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, m, bounded);
   GemmCandidate wanted = {.group = group};
-  if (!read_candidate(entry, &wanted) || !listed(space, &wanted)) {
+  if (!read_candidate(chooser->problem, entry, &wanted) || !listed(space, &wanted)) {
     choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
     return false;
   }

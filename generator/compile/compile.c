@@ -1,6 +1,7 @@
 #include "generator/compile/compile.h"
 #include "base/parallel.h"
 #include "generator/choose/choose.h"
+#include "generator/choose/gemm_space.h"
 #include "generator/choose/tuned.h"
 #include "generator/compile/kernel.h"
 #include "generator/compile/names.h"
@@ -19,12 +20,13 @@ typedef struct {
   CompileResult *result;
   GString *explain;
   const KernelLibraries *libraries;
-  PlanLaunch **launches;   /* by the fusion's operators; NULL: there is nothing to launch */
-  GPtrArray *opened;       /* OpenOperator *: their variants are chosen; in the order of the fusion */
-  GHashTable *keys;        /* key text -> OpenOperator *, the first that has it */
-  GHashTable *texts;       /* CompiledKernel * -> itself, equal where the texts are */
-  GPtrArray *making;       /* KernelJob * of the same time */
-  const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
+  PlanLaunch **launches;    /* by the fusion's operators; NULL: there is nothing to launch */
+  GPtrArray *opened;        /* OpenOperator *: their variants are chosen; in the order of the fusion */
+  GHashTable *keys;         /* key text -> OpenOperator *, the first that has it */
+  GHashTable *texts;        /* CompiledKernel * -> itself, equal where the texts are */
+  GPtrArray *making;        /* KernelJob * of the same time */
+  const Symbolic **direct;  /* of each fused operator: when it reads operands as they lie, not their copies */
+  const GemmSpaces *spaces; /* NULL: there is no product */
 } Compilation;
 
 /* A kernel that is being made, which other threads do. */
@@ -286,8 +288,9 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
 {
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   bool silent = compilation->options && compilation->options->drop_notes;
-  const Problem problem = problem_of(opened->op, compilation->graph, compilation->gpu, compilation->options,
-                                     compilation->result->plan->arena);
+  Problem problem = problem_of(opened->op, compilation->graph, compilation->gpu, compilation->options,
+                               compilation->result->plan->arena);
+  problem.spaces = compilation->spaces;
   *chooser = (Chooser){.problem = &problem, .explain = silent ? NULL : opened->explain, .error = error};
   if (!choose_variants(chooser)) return false;
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
@@ -574,10 +577,13 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);
   if (!libraries) return NULL;
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
+  g_autoptr(GemmSpaces) spaces = NULL;
+  for (unsigned i = 0; i < fusion->n && !spaces; i++)
+    if (fusion->operators[i]->kind == FUSED_GEMM && !(spaces = gemm_spaces_read(error))) return NULL;
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
   Compilation compilation = {graph,    gpu,    options, fusion, result, explain, libraries,
-                             launches, opened, keys,    texts,  making, direct};
+                             launches, opened, keys,    texts,  making, direct,  spaces};
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   const TunedDatabase *tuned = options ? options->tuned : NULL;

@@ -1,0 +1,39 @@
+# A parameter that nobody knew: the template of products declares and uses it, and no line of C is changed. --set, tune, files of measured choices and kernels' names go by its declaration.
+$ mkdir -p data/templates; sed -e '/^param epilogue/a param twice: int = 0 in 0 .. 1 if $split_k == 1 \&\& $slices == 1' -e 's/^key .*/& twice/' -e '0,/^          mma %acc += @ab.a \* @ab.b$/s//&\n          when $twice == 1 {\n            %more: tile<$tc>[$bm, $bn] = add %acc, 0\n            set %acc <- %more\n          }/' $SRC/templates/gemm.ir >data/templates/gemm.ir; diff $SRC/templates/gemm.ir data/templates/gemm.ir | grep -c '^>'
+6
+
+$ echo '{"name": "p", "inputs": {"A": {"type": "bf16", "shape": [4096, 4096], "align": 16}, "B": {"type": "bf16", "shape": [4096, 4096], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["D"]}], "outputs": ["D"]}' >p.json; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=2 --emit ptx --out out
+error: --set twice=2: twice is from 0 to 1
+[exit 1]
+
+$ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --set split_k=2 --emit ptx --out out
+data/templates/gemm.ir:44:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
+  param twice: int = 0 in 0 .. 1 if $split_k == 1 && $slices == 1
+        ^
+[exit 3]
+
+$ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --emit ptx --out out --explain | grep 'by --set'
+  twice = 1 by --set
+
+# Every value that its condition admits is proposed beside the model's choice.
+$ ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 4 | sed 's/  *[0-9]* clocks//'
+p  bm=128 bn=256  (the model's choice)
+  bm=128 bn=256 twice=1
+  bm=128 bn=256 swapped=1
+  bm=128 bn=256 swapped=1 twice=1
+
+# One that was measured is chosen, and names its kernel.
+$ echo '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 4096, "k": 4096, "m": 4096, "from": 4096, "to": 4096, "parameters": {"bm": 256, "bn": 128, "twice": 1}, "us": 3.5, "first_us": 3.5}]}' >measured.json; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --tuned measured.json --emit ptx --out out | awk '/256x128/ {print $1}'
+matmul_bf16_m4096n4096k4096_256x128x64_twice1
+
+# A narrower domain is kept by what is enumerated.
+$ sed -i 's/^param bn: .*/param bn: int = 96 in 16 .. 96 step 16/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 9999 | grep -o 'bn=[0-9]*' | sort -u | tr '\n' ' '
+bn=16 bn=32 bn=48 bn=64 bn=80 bn=96 
+
+# What choosing takes for a key is one in the template.
+$ sed -i 's/^key bm bn pingpong/key bm bn/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --emit ptx --out out
+data/templates/gemm.ir:30:7: error: `pingpong` tells kernels apart, but the template's key lacks it
+  param pingpong: int = 1 in 1 .. 8
+        ^
+hint: the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for
+[exit 3]

@@ -32,6 +32,8 @@ G_STATIC_ASSERT(sizeof(Write) == 16);
 typedef struct Read {
   uint32_t owner, clock, pc;
   uint16_t tag, mask;
+  /* lanes of its warp that have read all of mask, each by itself, 0: not known; and the warp's collectives then */
+  uint32_t lanes, read_at;
 } Read;
 
 typedef struct Reads {
@@ -57,6 +59,7 @@ typedef struct Touch {
   const Clock *own;
   uint64_t offset; /* in the buffer, of what is looked at */
   uint32_t owner, clock, pc;
+  uint32_t alone; /* the lane, as a bit, if one lane by itself touches the granule; else 0 */
   uint16_t agent;
   uint8_t lane, scope;
   AccessKind kind;
@@ -333,6 +336,16 @@ static Party reader(const Read *r)
                  .read_only = r->tag & TAG_READ_ONLY};
 }
 
+/* Lanes of the writing warp that have just read this, each by itself: only a barrier of the warp orders them before. */
+static void check_reading_lanes(Touch *t, const Read *r, uint16_t mask, const Party *o)
+{
+  if (r->owner != t->owner || o->agent != t->agent || r->mask != mask || !t->alone ||
+      !(r->lanes & ~t->alone) || r->read_at != t->warp->collectives || scopes_meet(t, o))
+    return;
+  report(t, o, SIM_FAULT_RACE, t->kind == ACCESS_SAME || !t->warp->block->cluster->run->ours,
+         "without bar.warp.sync between");
+}
+
 /* A write ends what was read before: whoever is ordered after it is ordered after its readers. */
 static void check_reads(Touch *t, Page *page, unsigned granule, uint16_t mask)
 {
@@ -348,6 +361,7 @@ static void check_reads(Touch *t, Page *page, unsigned granule, uint16_t mask)
     if (!(r->mask & mask)) continue;
     const Party o = reader(r);
     check(t, &o);
+    check_reading_lanes(t, r, mask, &o);
     r->mask &= (uint16_t)~mask;
   }
 }
@@ -378,6 +392,9 @@ static void note_read(const Touch *t, Page *page, unsigned granule, uint16_t mas
       mask ^= both;
     }
     if (r->owner == t->owner && r->tag == tag && r->clock == t->clock) {
+      bool more = r->mask == mask && r->lanes && r->read_at == t->warp->collectives;
+      r->lanes = r->mask & ~mask || !t->alone ? 0 : t->alone | (more ? r->lanes : 0);
+      r->read_at = t->warp->collectives;
       r->mask |= mask;
       return;
     }
@@ -392,7 +409,7 @@ static void note_read(const Touch *t, Page *page, unsigned granule, uint16_t mas
     memmove(reads->more, reads->more + 1, (MOST_READERS - 1) * sizeof(Read));
     room = &reads->more[MOST_READERS - 1];
   }
-  *room = (Read){t->owner, t->clock, t->pc, tag, mask};
+  *room = (Read){t->owner, t->clock, t->pc, tag, mask, t->alone, t->warp->collectives};
 }
 
 /* --- an access --- */
@@ -412,6 +429,8 @@ static void touch_granule(Touch *t, unsigned bytes, unsigned lane_bytes)
   uint16_t mask = (uint16_t)(((1u << bytes) - 1) << at);
   Page *page = page_at(t->buffer, t->offset);
   bool writes = t->kind != ACCESS_READ;
+  bool together = t->async || t->in->flags & (INST_ALIGNED | INST_MEMBERS) || bytes > lane_bytes;
+  t->alone = together || t->lane >= LANES ? 0 : 1u << t->lane;
   if (!writes && read_by_all(page, granule, mask)) return;
   lock_page(session, page);
   if (writes && !page->writes) __atomic_store_n(&page->writes, g_new0(Write, PAGE_WORDS), __ATOMIC_RELEASE);

@@ -22,6 +22,7 @@ RULES = [
     ("the flag is awaited without acquire", r"ld\.acquire\.gpu\.global\.u32", "ld.relaxed.gpu.global.u32", "race"),
     ("the flag is never set", r"(@%p\d+ +)st\.release\.gpu\.global\.u32 .*", r"", "deadlock"),
     ("the flag is set before other lanes have written", r"bar\.warp\.sync +0xFFFFFFFF;(?=\s+@%p\d+ +st\.release)", "", "race"),
+    ("the flag is cleared before other lanes have seen it", r"bar\.warp\.sync +0xFFFFFFFF;(?=\s+@%p\d+ +st\.global)", "", "race"),
     ("nobody waits for the flag", r"@%p\d+ +bra +flag_\d+;", "", "race"),
     ("the flag stays set", r"@%p\d+ +st\.global\.b32 +\[%rd\d+\], 0;", "", "workspace"),
 ]

@@ -36,14 +36,21 @@ static void load_matrix(Warp *w, const Inst *in, unsigned matrix, uint32_t *out,
   Row rows[8];
   uint16_t missing[8] = {0}; /* per row: bytes nobody has written */
   bool bad = false;
+  Place places[8];
+  uint32_t offsets[8], n = 0;
   for (unsigned r = 0; r < 8; r++) {
     unsigned lane = matrix * 8 + r;
-    Place p = place_at(w, in, lane, (Space)in->space, row_address(w, in, lane), 16, ACCESS_READ);
+    places[r] = place_at(w, in, lane, (Space)in->space, row_address(w, in, lane), 16, ACCESS_READ);
+    if (places[r].block == w->block) offsets[n++] = (uint32_t)places[r].offset;
+  }
+  if (n == 8) race_read_rows(w, in, matrix * 8, offsets, n);
+  for (unsigned r = 0; r < 8; r++) {
+    const Place p = places[r];
     if (!p.at) {
       rows[r] = (Row){0};
       continue;
     }
-    race_access(w, in, lane, &p, 16, ACCESS_READ, false);
+    if (n != 8) race_access(w, in, matrix * 8 + r, &p, 16, ACCESS_READ, false);
     memcpy(&rows[r], p.at, 16);
     if (memory_is_defined(&p, 16)) continue;
     missing[r] = (uint16_t) ~(p.defined[p.offset >> 6] >> (p.offset & 63));

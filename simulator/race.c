@@ -168,6 +168,24 @@ void race_check_generic(Warp *w, const Inst *in, unsigned lane, const Place *p, 
   cells_touch(k, &a, ordered);
 }
 
+void race_read_rows(Warp *w, const Inst *in, unsigned lane, const uint32_t *offsets, unsigned n)
+{
+  Clocks *k = clocks_of(w);
+  if (!k) return;
+  const unsigned agent = agent_of(k, w);
+  const Access a = {.warp = w,
+                    .in = in,
+                    .lane = lane,
+                    .block = w->block,
+                    .bytes = 16,
+                    .kind = ACCESS_READ,
+                    .agent = agent,
+                    .clock = clock_of(k, agent)->v[agent]};
+  for (unsigned i = 0; i < n; i++)
+    check_mbarriers(w, in, lane + i, &(Place){.block = w->block, .offset = offsets[i]}, 16, ACCESS_READ);
+  cells_read_rows(k, &a, offsets, n);
+}
+
 void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,
                       unsigned lane_bytes, AccessKind kind, uint32_t same)
 {

@@ -35,6 +35,10 @@ static inline void race_access(Warp *w, const Inst *in, unsigned lane, const Pla
     race_check_generic(w, in, lane, p, bytes, kind, ordered);
 }
 
+/* Rows of 16 bytes in the own block's shared memory that the lanes from `lane` on read, one each, in an instruction of the
+ * whole warp. */
+void race_read_rows(Warp *w, const Inst *in, unsigned lane, const uint32_t *offsets, unsigned n);
+
 /* The same for lanes from `lane` on whose bytes lie side by side in the own block's shared memory or in one
  * buffer: a weak read, or a write of which `same` (a bit per lane) leave what is there. */
 void race_check_lanes(Warp *w, const Inst *in, unsigned lane, const Place *p, unsigned bytes,

@@ -311,20 +311,23 @@ void cells_touch(const Clocks *k, const Access *a, bool atomic)
   }
 }
 
-/* The clock up to which what an agent did is ordered before what asynchronous agents of the warp do now. 0: only word by
- * word, since lanes count. */
-static uint32_t ordered_up_to(const Clocks *k, const uint32_t *v, unsigned self, unsigned agent)
+/* The clock up to which what an agent did is ordered before the access, whatever lanes did it. What is later may be, too:
+ * touch_row knows. */
+static uint32_t ordered_up_to(const Clocks *k, const Access *a, const uint32_t *v, unsigned agent)
 {
+  const unsigned self = agent_of(k, a->warp);
   if (agent < k->warps && agent != self && k->n_partial[agent]) return 0;
-  return agent >= 2 * k->warps ? v[agent] : MIN(v[agent], v[k->n + agent]);
+  if (a->proxy == PROXY_ASYNC) return agent >= 2 * k->warps ? v[agent] : MIN(v[agent], v[k->n + agent]);
+  if (agent == self) return a->clock - 1;
+  return agent == k->warps + self ? MIN(v[agent], k->copies_synced[self]) : v[agent];
 }
 
 /* As touch_row of each, with what is the same for all asked once: operands are what a kernel reads most. */
 void cells_read_rows(const Clocks *k, const Access *a, const uint32_t *offsets, unsigned n)
 {
+  const unsigned step = a->agent < k->warps;
   CellPage **pages = a->block->check;
-  const unsigned self = agent_of(k, a->warp);
-  const uint32_t *v = clock_of(k, self)->v, collectives = COLLECTIVES(a);
+  const uint32_t *v = clock_of(k, agent_of(k, a->warp))->v, collectives = COLLECTIVES(a);
   const Reader reader = {(uint16_t)a->agent, index_of(a->warp, a->in), a->clock};
   unsigned agent = UINT_MAX;
   uint32_t known = 0;
@@ -334,13 +337,14 @@ void cells_read_rows(const Clocks *k, const Access *a, const uint32_t *offsets, 
     Cell *row = page ? &page->rows[at] : NULL;
     bool plain = row && !(page->split >> at & 1);
     if (plain && row->bytes) {
-      if (row->agent != agent) known = ordered_up_to(k, v, self, agent = row->agent);
+      if (row->agent != agent) known = ordered_up_to(k, a, v, agent = row->agent);
       plain = row->clock <= known;
     }
     if (!plain) {
       Access one = *a;
       one.offset = offsets[i];
       one.bytes = ROW;
+      one.lane += i * step;
       cells_touch(k, &one, false);
       continue;
     }

@@ -23,7 +23,8 @@ CellPage **cells_new(uint64_t shared_bytes);
 void cells_free(CellPage **pages, uint64_t shared_bytes);
 /* Checks the access against what is remembered, reports, and remembers it. */
 void cells_touch(const Clocks *k, const Access *a, bool atomic);
-/* The same for rows of 16 bytes that an asynchronous agent reads through the async proxy. */
+/* The same for rows of 16 bytes that an asynchronous agent reads through the async proxy, or that the lanes from a->lane on read,
+ * one each, in an instruction of the whole warp. */
 void cells_read_rows(const Clocks *k, const Access *a, const uint32_t *offsets, unsigned n);
 /* Who wrote the byte last: its agent in *agent. NULL if nobody has. */
 const Inst *cells_writer(const Warp *w, const Block *b, uint32_t offset, unsigned *agent);

@@ -91,15 +91,19 @@ def negated(guard):
 def overwritten(runner, mutant):
     """Does another value in place of the dropped one change nothing?"""
     instruction, new = mutant.changes[0]
-    kind = re.fullmatch(r"mov\.[bufs](16|32|64)", instruction.op)
-    if mutant.name != "register not set" or not kind:
+    kind = re.fullmatch(r"mov\.[bufs](16|32|64)|setp\.\S+", instruction.op)
+    if mutant.name != "register not set" or not kind or "|" in instruction.operands()[0]:
         return False
-    value = {"16": "0x42f6", "32": "0x42f6e979", "64": "0x405edd2f1a9fbe77"}[kind[1]]
-    moved = f"mov.b{kind[1]} {instruction.operands()[0]}, {value};"
-    text = mutant.kernel.replaced([(instruction, moved)])
+    value = {"16": "0x42f6", "32": "0x42f6e979", "64": "0x405edd2f1a9fbe77"}.get(kind[1])
+    to = instruction.operands()[0]
+    others = [f"mov.b{kind[1]} {to}, {value};"] if value else [f"setp.{c}.u32 {to}, 0, 0;" for c in ("eq", "ne")]
     digest, length = runner.good[mutant.kernel.name]
-    code, _, found = runner.run(mutant.kernel, mutant.gpu, text, 1, 2 * length)
-    return code == 0 and found == digest
+    for other in others:
+        text = mutant.kernel.replaced([(instruction, other)])
+        code, _, found = runner.run(mutant.kernel, mutant.gpu, text, 1, 2 * length)
+        if code != 0 or found != digest:
+            return False
+    return True
 
 
 def compares(runner, mutant, text):

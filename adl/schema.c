@@ -139,7 +139,7 @@ const Rule schema_rules[] = {
     CYCLES("latency", "l1_load", OPEN, "hit in L1"),
     CYCLES("latency", "l2_load", OPEN, "hit in the near part of L2"),
     CYCLES("latency", "l2_far_load", OPEN, "hit beyond one L2 partition"),
-    CYCLES("latency", "global_load", OPEN, "from device memory"),
+    CYCLES("latency", "global_load", OPEN, "from global memory"),
     CYCLES("latency", "global_store", OPEN, ""),
     CYCLES("latency", "block_barrier", OPEN, "last arrival to release"),
     CYCLES("latency", "barrier_arrive", OPEN, "mbarrier: arrive"),

@@ -12,7 +12,7 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
       "  memory %8.0f  total %8.0f clocks",
       (int)m, swapped ? candidate->bn : candidate->bm, swapped ? candidate->bm : candidate->bn,
       swapped                   ? " swapped"
-      : candidate->pingpong > 1 ? " in turn"
+      : candidate->pingpong > 1 ? " ping-pong"
                                 : "",
       MAX(MAX(candidate->split_k, candidate->stream_k), candidate->slices), cost->step, cost->tensor,
       cost->shared, cost->copy, cost->waves, cost->memory, cost->total);

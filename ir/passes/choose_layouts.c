@@ -232,7 +232,7 @@ static bool takes_turns(Placement *placement)
   if (ids > placement->context->gpu->named_barriers) against = "a block has too few named barriers";
   if (!against) return true;
   ir_attribute_set(tiles, ATTR_PINGPONG, ir_int(placement->module, 1));
-  ir_remark(placement->context, "tiles in turn rejected: %s", against);
+  ir_remark(placement->context, "ping-pong rejected: %s", against);
   return false;
 }
 
@@ -713,7 +713,7 @@ static bool check_meetings(Placement *placement)
     const IrOp *op = placement->ops->pdata[i];
     if (op->code != OP_CONVERT || !ir_attribute(op, ATTR_EXCHANGE)) continue;
     error_set(placement->error, ERROR_UNSUPPORTED, &op->mark, "convert", "leave out `pingpong`",
-              "tiles in turn: a tile changes its layout through shared memory, where the whole block meets");
+              "ping-pong: a tile changes its layout through shared memory, where the whole block meets");
     return false;
   }
   return true;

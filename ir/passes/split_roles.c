@@ -557,7 +557,7 @@ static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
   if (sharing <= 1 || engine_fills(survey) || (sums && gpu_has(gpu, "cluster"))) return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
             "split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
-            "was rejected, --set swapped=1 exchanges the operands",
+            "was rejected, --set swapped=1 swaps the operands",
             "%d blocks would share a tile, but %s", (int)sharing,
             sums ? "the description lists no clusters" : "threads copy its operands");
   return false;

@@ -47,7 +47,7 @@ void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder
   if (split->pingpong <= 1) return;
   if (tiles_are_streamed(tiles)) { /* the slots of another instance's tile could not be counted */
     error_set(split->error, ERROR_UNSUPPORTED, &tiles->mark, "stream", "pingpong 1, or stream_k 1",
-              "tiles whose k steps are divided among blocks cannot be taken in turn");
+              "ping-pong: tiles whose k steps are divided among blocks (stream-K) cannot be taken so");
     split->failed = true;
     split->pingpong = 1;
     return;
@@ -60,6 +60,6 @@ void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder
   turn->symbol = TURN;
   ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->pingpong));
   ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->pingpong, ids));
-  ir_remark(split->context, "tiles in turn: %d instances of the consumer, %u warps each",
-            (int)split->pingpong, split->consumer_warps);
+  ir_remark(split->context, "ping-pong: %d instances of the consumer, %u warps each", (int)split->pingpong,
+            split->consumer_warps);
 }

@@ -42,5 +42,5 @@ $ printf 'adlgen-ir 1 tile\nkernel dots(A: tensor<f32>[8, K] align 16, D: tensor
 dots.ir:3:3: error: 2 blocks would share a tile, but the description lists no clusters
     tiles %m, %n in raster(8, 1) group 8 split 2 {
     ^
-hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 swaps the operands
 [exit 3]

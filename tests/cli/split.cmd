@@ -47,7 +47,7 @@ $ adlgen compile dots.ir --gpu a100 --emit ir --out out
 dots.ir:3:3: error: 2 blocks would share a tile, but the description lists no clusters
     tiles %m, %n in raster(8, 1) split_k 2 {
     ^
-hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 exchanges the operands
+hint: split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what was rejected, --set swapped=1 swaps the operands
 [exit 3]
 
 $ adlgen compile dots.ir --gpu h100 --emit ptx --out out | tail -1

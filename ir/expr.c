@@ -301,6 +301,9 @@ IrExpr *ir_field(IrModule *module, IrExpr *base, const char *name)
 
 IrExpr *ir_index_array(IrModule *module, IrExpr *base, unsigned n, IrExpr *const *indices)
 {
+  int64_t at;
+  bool picks = base->kind == EXPR_LIST && n == 1 && ir_expr_is_int(indices[0], &at);
+  if (picks && at >= 0 && at < base->n) return base->items[at];
   IrExpr *expr = expr_new(module, EXPR_INDEX, n + 1);
   expr->items[0] = base;
   if (n) memcpy(expr->items + 1, indices, n * sizeof *indices);

@@ -189,6 +189,23 @@ static bool name_tile(Frame *frame, IrBuilder *builder, const IrOp *let, IrExpr 
   return true;
 }
 
+/* What is left of an index that picks one of several variables. */
+static void find_unpicked(const IrExpr *expr, void *data)
+{
+  const IrExpr **unpicked = data;
+  if (expr->kind == EXPR_INDEX && expr->items[0]->kind == EXPR_LIST) *unpicked = expr;
+}
+
+static bool check_picked(Frame *frame, const IrExpr *expr, const Mark *mark)
+{
+  const IrExpr *unpicked = NULL;
+  ir_expr_visit(expr, find_unpicked, &unpicked);
+  if (!unpicked) return true;
+  return instance_fail(frame, mark, "several", NULL,
+                       "the index `%s` of several variables has to be a constant from 0 to %u",
+                       ir_expr_text(frame->instance->module, unpicked->items[1]), unpicked->items[0]->n - 1);
+}
+
 static bool copy_op(Frame *frame, IrBuilder *builder, const IrOp *op)
 {
   IrModule *module = frame->instance->module;
@@ -198,14 +215,18 @@ static bool copy_op(Frame *frame, IrBuilder *builder, const IrOp *op)
   g_autofree IrExpr **operands = g_new(IrExpr *, op->n_operands + 1);
   for (unsigned i = 0; i < op->n_operands; i++) {
     operands[i] = map_expr(frame, op->operands[i]);
+    if (!check_picked(frame, operands[i], &op->mark)) return false;
     if (frame->shape && !(operands[i] = elementwise_expr(frame, builder, operands[i], &op->mark)))
       return false;
   }
   if (frame->shape && op->code == OP_LET && name_tile(frame, builder, op, operands[0])) return true;
   builder->mark = op->mark;
   IrOp *copy = ir_emit_array(builder, op->code, op->n_operands, operands);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    ir_attribute_set(copy, op->attributes[i].key, map_expr(frame, op->attributes[i].value));
+  for (unsigned i = 0; i < op->n_attributes; i++) {
+    IrExpr *value = map_expr(frame, op->attributes[i].value);
+    if (value && !check_picked(frame, value, &op->mark)) return false;
+    ir_attribute_set(copy, op->attributes[i].key, value);
+  }
   if (op->symbol) copy->symbol = new_symbol(frame, op);
   if (op->declared) {
     copy->declared = arena_memdup(module->arena, op->declared, sizeof *op->declared);
@@ -230,6 +251,43 @@ static bool choose_region(Frame *frame, IrBuilder *builder, const IrOp *op)
   return op->n_regions < 2 || expand_region(frame, builder, op->regions[1]);
 }
 
+/* `repeat`: its body once for each value of the index. */
+static bool repeat_body(Frame *frame, IrBuilder *builder, const IrOp *op)
+{
+  IrExpr *low = map_expr(frame, op->operands[0]), *high = map_expr(frame, op->operands[1]);
+  if (low->kind != EXPR_INT || high->kind != EXPR_INT)
+    return instance_fail(frame, &op->mark, "repeat", "use `for` for bounds known at run time",
+                         "the bounds of `repeat` are not known at instantiation");
+  for (int64_t at = low->integer; at < high->integer; at++) {
+    if (++frame->instance->copied > INSTANCE_MAX_OPS)
+      return instance_fail(frame, &op->mark, "too-large", NULL, "the kernel grows beyond %d operations",
+                           INSTANCE_MAX_OPS);
+    define(frame, op->regions[0]->arguments[0], ir_int(frame->instance->module, at));
+    if (!expand_region(frame, builder, op->regions[0])) return false;
+  }
+  return true;
+}
+
+/* `var ... count n`: so many variables, of which `%x[i]` is one. */
+static bool copy_variables(Frame *frame, IrBuilder *builder, const IrOp *op)
+{
+  IrModule *module = frame->instance->module;
+  const IrExpr *written = ir_attribute_value(op, ATTR_COUNT);
+  if (!written) return copy_op(frame, builder, op);
+  IrExpr *count = map_expr(frame, written);
+  if (count->kind != EXPR_INT || count->integer < 1 || count->integer > INSTANCE_MAX_OPS)
+    return instance_fail(frame, &op->mark, "several", NULL, "`count` is a constant from 1 to %d, not `%s`",
+                         INSTANCE_MAX_OPS, ir_expr_text(module, count));
+  IrExpr **variables = arena_new_array(module->arena, IrExpr *, (size_t)count->integer);
+  for (int64_t i = 0; i < count->integer; i++) {
+    if (!copy_op(frame, builder, op)) return false;
+    variables[i] = g_hash_table_lookup(frame->values, op->results[0]);
+    ir_attribute_remove(variables[i]->value->def, ATTR_COUNT);
+  }
+  define(frame, op->results[0], ir_list(module, (unsigned)count->integer, variables));
+  return true;
+}
+
 static bool take_returned(Frame *frame, IrBuilder *builder, const IrOp *op)
 {
   if (!frame->caller) return copy_op(frame, builder, op);
@@ -250,6 +308,8 @@ static bool expand_region(Frame *frame, IrBuilder *builder, const IrRegion *regi
     switch (op->code) {
     case OP_WHEN:
     case OP_IF: ok = choose_region(frame, builder, op); break;
+    case OP_REPEAT: ok = repeat_body(frame, builder, op); break;
+    case OP_VAR: ok = copy_variables(frame, builder, op); break;
     case OP_CALL: ok = inline_call(frame, builder, op); break;
     case OP_RETURN: ok = take_returned(frame, builder, op); break;
     default: ok = copy_op(frame, builder, op);
@@ -481,6 +541,7 @@ static bool inline_call(Frame *frame, IrBuilder *builder, const IrOp *call)
   g_autofree IrExpr **arguments = g_new(IrExpr *, call->n_operands);
   for (unsigned i = 1; i < call->n_operands; i++) {
     arguments[i - 1] = map_expr(frame, call->operands[i]);
+    if (!check_picked(frame, arguments[i - 1], &call->mark)) return false;
     if (frame->shape && !(arguments[i - 1] = elementwise_expr(frame, builder, arguments[i - 1], &call->mark)))
       return false;
   }

@@ -374,6 +374,8 @@ IrModule *ir_module_clone(const IrModule *module);
 /* A copy of a function of any module in this one; marks go on pointing into the other's source, which is
  * kept. */
 IrFunction *ir_function_copy(IrModule *module, const IrFunction *function);
+/* Does it name several variables of a template, `var ... count n`? Then only `%x[i]` is a value. */
+bool ir_is_several(const IrExpr *expr);
 /* Finds the op that declares a symbol visible in the function, or NULL. */
 IrOp *ir_symbol_find(const IrFunction *function, const char *symbol);
 /* Replaces every use of a value inside a region (nested ones too). */

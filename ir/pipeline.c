@@ -197,6 +197,21 @@ static bool run_range(IrModule *module, unsigned first, unsigned last, const IrP
   return true;
 }
 
+static void find_templated(IrOp *op, void *data)
+{
+  bool several = op->code == OP_VAR && ir_attribute(op, ATTR_COUNT);
+  if (op->code == OP_WHEN || op->code == OP_REPEAT || op->code == OP_CALL || several) *(bool *)data = true;
+}
+
+/* Has the text anything that instantiation writes out? It may, without parameters. */
+static bool is_template(const IrModule *module)
+{
+  bool found = false;
+  const IrFunction *kernel = ir_kernel(module);
+  if (kernel && module->level != IR_THREAD) ir_region_visit(kernel->body, find_templated, &found);
+  return found;
+}
+
 bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOptions *options,
                    GError **error)
 {
@@ -211,6 +226,8 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
     return false;
   }
   if (!ir_verify(module, NULL, error)) return false;
+  if (is_template(module) && (!ir_instantiate(module, NULL, error) || !ir_verify(module, NULL, error)))
+    return false;
   if (context->gpu) {
     module->gpu = arena_strdup(module->arena, context->gpu->name);
     module->gpu_hash = arena_strdup(module->arena, context->gpu->hash);

@@ -41,12 +41,18 @@ bool ir_range_extent(const IrExpr *range, int64_t *extent)
   return !__builtin_sub_overflow(high, low, extent);
 }
 
+bool ir_is_several(const IrExpr *expr)
+{
+  return expr->kind == EXPR_VALUE && expr->value->def && ir_attribute(expr->value->def, ATTR_COUNT) &&
+         expr->value->def->code == OP_VAR;
+}
+
 static IrType type_of_index(const IrFunction *function, const IrExpr *expr)
 {
   const IrExpr *base = expr->items[0];
   IrType type = ir_expr_type(function, base);
   if (base->kind == EXPR_FIELD && expr->n == 2 && expr->items[1]->kind != EXPR_RANGE) return type;
-  if (type.kind == TYPE_TENSOR) return type;
+  if (type.kind == TYPE_TENSOR || (ir_is_several(base) && expr->n == 2)) return type;
   if (type.kind == TYPE_SCALAR && expr->n == 2) {
     int64_t count = 1;
     if (expr->items[1]->kind == EXPR_RANGE && !ir_range_extent(expr->items[1], &count)) return none();

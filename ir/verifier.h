@@ -27,10 +27,11 @@ void verify_fault(Verifier *verifier, const Mark *mark, const char *code, const 
 
 /* What may stand where an expression is expected. */
 typedef enum {
-  ALLOW_WORDS = 1, /* a keyword */
-  ALLOW_RANGE = 2, /* lo .. hi */
-  ALLOW_LIST = 4,  /* [a, b] */
-  ALLOW_TILES = 8, /* tiles, tensors, symbols: not only scalars */
+  ALLOW_WORDS = 1,    /* a keyword */
+  ALLOW_RANGE = 2,    /* lo .. hi */
+  ALLOW_LIST = 4,     /* [a, b] */
+  ALLOW_SEVERAL = 16, /* what `[i]` picks one of */
+  ALLOW_TILES = 8,    /* tiles, tensors, symbols: not only scalars */
 } ExprAllowed;
 
 void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigned allowed);

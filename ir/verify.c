@@ -326,6 +326,10 @@ static void verify_function(Verifier *verifier, IrFunction *function)
   collect(verifier, function->body);
   check_signature(verifier);
   check_region(verifier, function->body);
+  const IrOp *last = function->body->last;
+  if (function->n_results && (!last || last->code != OP_RETURN))
+    verify_fault(verifier, &function->mark, "return", NULL, "`@%s` has results, and ends without `return`",
+                 function->name);
   g_hash_table_unref(verifier->symbols);
   g_ptr_array_unref(verifier->values);
   g_byte_array_unref(verifier->visible);

@@ -47,9 +47,12 @@ static bool comes_from_before(const IrValue *value, const IrOp *op)
          value->def && value->def->parent == op->parent;
 }
 
-static void check_value(Verifier *verifier, const IrExpr *expr, const IrOp *op)
+static void check_value(Verifier *verifier, const IrExpr *expr, const IrOp *op, bool several)
 {
   const IrValue *value = expr->value;
+  if (!several && ir_is_several(expr))
+    verify_fault(verifier, place(expr, op), "several", NULL, "`%%%s` is several variables: `%%%s[i]` is one",
+                 value->name, value->name);
   bool ours = value->id < verifier->values->len && verifier->values->pdata[value->id] == value;
   if (ours && (verifier->visible->data[value->id] || comes_from_before(value, op))) return;
   verify_fault(verifier, place(expr, op), "not-defined", NULL,
@@ -133,6 +136,11 @@ static void check_index(Verifier *verifier, const IrExpr *expr, const IrOp *op)
 {
   const IrExpr *base = expr->items[0];
   unsigned indices = expr->n - 1;
+  if (ir_is_several(base)) {
+    if (indices != 1 || expr->items[1]->kind == EXPR_RANGE)
+      verify_fault(verifier, place(expr, op), "several", NULL, "`%%%s` takes one index", base->value->name);
+    return;
+  }
   if (is_slot_access(base) && indices == 1 && expr->items[1]->kind != EXPR_RANGE) return; /* a slot */
   if (base->kind == EXPR_SYMBOL) {
     const IrOp *declaration = g_hash_table_lookup(verifier->symbols, base->name);
@@ -195,7 +203,7 @@ static bool words_below(const IrExpr *expr)
 static unsigned allowed_below(const Verifier *verifier, const IrExpr *expr, unsigned allowed)
 {
   switch (expr->kind) {
-  case EXPR_INDEX: return ALLOW_RANGE | ALLOW_TILES;
+  case EXPR_INDEX: return ALLOW_RANGE | ALLOW_TILES | (ir_is_several(expr->items[0]) ? ALLOW_SEVERAL : 0);
   case EXPR_FIELD:
   case EXPR_TRANSPOSED:
   case EXPR_LIST: return (allowed & ALLOW_WORDS) | ALLOW_TILES | ALLOW_RANGE;
@@ -206,7 +214,7 @@ static unsigned allowed_below(const Verifier *verifier, const IrExpr *expr, unsi
 void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigned allowed)
 {
   switch (expr->kind) {
-  case EXPR_VALUE: check_value(verifier, expr, op); break;
+  case EXPR_VALUE: check_value(verifier, expr, op, allowed & ALLOW_SEVERAL); break;
   case EXPR_SYMBOL: check_symbol(verifier, expr, op); break;
   case EXPR_PARAMETER: check_parameter(verifier, expr, op); break;
   case EXPR_DIM:

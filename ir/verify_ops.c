@@ -378,6 +378,15 @@ static void check_for(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "step", "the step of a loop must be positive");
 }
 
+static void check_repeat(Verifier *verifier, const IrOp *op)
+{
+  if (op->regions[0]->n_arguments != 1 || !is_integer(&op->regions[0]->arguments[0]->type))
+    fault(verifier, op, "argument-count", "`repeat` has one index, an integer");
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (!verify_is_constant_later(verifier, op->operands[i]))
+      fault(verifier, op, "repeat", "the bounds of `repeat` are constants, or parameters of the template");
+}
+
 static void check_condition(Verifier *verifier, const IrOp *op)
 {
   IrType type = type_of(verifier, op->operands[0]);
@@ -609,6 +618,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_SET: check_set(verifier, op); break;
   case OP_VAR: check_var(verifier, op); break;
   case OP_FOR: check_for(verifier, op); break;
+  case OP_REPEAT: check_repeat(verifier, op); break;
   case OP_TILES: check_tiles(verifier, op); break;
   case OP_BREAK_IF:
     if (!verifier->loops) fault(verifier, op, "break", "`break_if` stands outside any loop");

@@ -455,6 +455,24 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
   choose_thread_copy(choice, fill, &operand, name);
 }
 
+/* A slot is full when all of its tiles have come. */
+static bool check_filled(Choice *choice)
+{
+  for (unsigned i = 0; i < choice->channels->len; i++) {
+    const IrOp *channel = choice->channels->pdata[i];
+    for (IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
+      bool filled = false;
+      for (unsigned j = 0; j < choice->fills->len; j++)
+        filled |= ir_slot_of(choice->kernel, ((IrOp *)choice->fills->pdata[j])->operands[0], NULL) == slot;
+      if (filled) continue;
+      error_set(choice->error, ERROR_INPUT, &slot->mark, "unfilled", NULL, "nothing fills `@%s.%s`",
+                channel->symbol, slot->symbol);
+      return false;
+    }
+  }
+  return true;
+}
+
 /* Does an engine fill some slots of the kernel and threads others? They run in different roles, and one counts bytes
  * where the others wait for groups. */
 static bool is_mixed(const Choice *choice)
@@ -673,6 +691,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
+  if (!check_filled(&choice)) return false;
   choose_all(&choice);
   if (!choice.failed) choose_stores(&choice);
   return !choice.failed;

@@ -29,7 +29,7 @@ static void expect_ok(bool ok, GError *error)
 
 static void no_templates_left(IrOp *op, void *data)
 {
-  assert_true(op->code != OP_WHEN && op->code != OP_CALL);
+  assert_true(op->code != OP_WHEN && op->code != OP_CALL && op->code != OP_REPEAT);
 }
 
 static void test_files(void **state)

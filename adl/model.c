@@ -50,6 +50,50 @@ static bool out_of_range(Build *build, const ConstantRule *rule, const Mark *mar
   return false;
 }
 
+/* Counts that size kernels: what kernels are written for. */
+static const struct {
+  const char *names; /* apart by blanks */
+  unsigned least, most;
+  bool power;
+} count_ranges[] = {
+    {"most_slots warp_slots thin_slots thin_warp_slots forced_slots few_slots together_slots", 2, 64, false},
+    {"element_threads lone_threads vector_threads across_threads online_least online_most row_least", 32,
+     1024, true},
+    {"guarded_side gathered_side askew_side askew_columns", 32, 256, true},
+    {"element_vectors copy_accesses lone_vectors patch_side", 1, 16, true},
+    {"short_row", 32, 1024, true},
+    {"longest_row long_row lone_elements", 1024, 32768, true},
+    {"online_chunk", 128, 8192, true},
+    {"online_elements row_elements", 1, 64, true},
+    {"row_warps sums_warps", 1, 32, true},
+    {"lone_rows sums_share", 1, 8, true},
+    {"sums_blocks short_blocks", 1, 32, false},
+    {"sums_deep dots_deep", 1, 64, true},
+    {"vector_columns vector_depth vector_depth_across across_chunk", 1, 4096, true},
+    {"narrow_columns", 16, 128, true},
+    {"usual_raster", 1, 1024, false},
+    {"few_batches_ranges", 1, 8, false},
+};
+#define COUNT_MOST (1 << 24) /* of the others */
+
+static bool check_count(Build *build, const ConstantRule *rule, const Mark *mark, double number)
+{
+  unsigned least = 1, most = COUNT_MOST;
+  bool power = false;
+  for (unsigned i = 0; i < G_N_ELEMENTS(count_ranges); i++) {
+    g_auto(GStrv) names = g_strsplit(count_ranges[i].names, " ", -1);
+    if (!g_strv_contains((const char *const *)names, rule->name)) continue;
+    least = count_ranges[i].least;
+    most = count_ranges[i].most;
+    power = count_ranges[i].power;
+  }
+  bool whole = number >= least && number <= most && number == (unsigned)number;
+  if (whole && !(power && ((unsigned)number & ((unsigned)number - 1)))) return true;
+  g_autofree char *range =
+      g_strdup_printf("%s from %u to %u", power ? "a power of two" : "a whole number", least, most);
+  return out_of_range(build, rule, mark, range);
+}
+
 /* The value of a node into a number of the rule's unit. */
 static bool read_value(Build *build, const ConstantRule *rule, Node *node, double *number)
 {
@@ -63,7 +107,7 @@ static bool read_value(Build *build, const ConstantRule *rule, Node *node, doubl
   case CONSTANT_TIMES: return *number > 0 || out_of_range(build, rule, &node->mark, "more than 0");
   case CONSTANT_PART:
     return (*number >= 0 && *number <= 1) || out_of_range(build, rule, &node->mark, "from 0 to 1");
-  case CONSTANT_COUNT: return *number >= 1 || out_of_range(build, rule, &node->mark, "at least 1");
+  case CONSTANT_COUNT: return check_count(build, rule, &node->mark, *number);
   }
   g_assert_not_reached();
 }

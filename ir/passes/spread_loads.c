@@ -125,7 +125,8 @@ static bool spread(Run *run)
   g_autoptr(GPtrArray) moving = g_ptr_array_new();
   unsigned loads = 0, load = 0;
   bool rounded = run->products < run->ops->len;
-  if (run->products < run->least || rounded || !divide(run, moving)) return false;
+  if (run->products < run->least || run->products <= run->last || rounded || !divide(run, moving))
+    return false;
   for (unsigned i = 0; i < moving->len; i++)
     loads += is_load(moving->pdata[i]);
   if (loads < 2) return false;

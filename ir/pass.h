@@ -58,6 +58,8 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
 bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_load_operands(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_defer_sums(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_products(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_write_pipelines(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_sums(IrModule *module, const IrPassContext *context, GError **error);

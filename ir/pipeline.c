@@ -1,10 +1,10 @@
 /* The pass list and the one door that runs every pass.
  *
  *   TILE    divide_reductions  choose_mechanisms  choose_layouts  split_roles
- *   STAGED  split_instances  load_operands  overlap_products  overlap_sums  write_pipelines  derive_waits
- *         pipeline_fragments  overlap_tiles
- *         combine_blocks  combine_streams  reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses
- *         hoist_loads  overlap_launches  allocate_resources  check_protocol  budget_registers  lower
+ *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
+ *         write_pipelines  derive_waits  pipeline_fragments  overlap_tiles  combine_blocks  combine_streams
+ *         reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses  hoist_loads  overlap_launches
+ *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
  *
@@ -27,6 +27,10 @@ static const IrPass passes[] = {
      "warpgroups that multiply get rows of their own"},
     {"load_operands", IR_STAGED, IR_STAGED, false, pass_load_operands,
      "operands that lie across k pass through registers"},
+    {"fuse_exponents", IR_STAGED, IR_STAGED, true, pass_fuse_exponents,
+     "differences in front of exponentials become fused multiply-adds"},
+    {"defer_sums", IR_STAGED, IR_STAGED, true, pass_defer_sums,
+     "sums of rows that a loop carries meet behind it"},
     {"overlap_products", IR_STAGED, IR_STAGED, true, pass_overlap_products,
      "a loop's first product runs an iteration ahead of its second"},
     {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,

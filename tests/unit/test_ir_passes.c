@@ -140,6 +140,16 @@ static void test_write_pipelines(void **state)
   check_pass("write_pipelines");
 }
 
+static void test_fuse_exponents(void **state)
+{
+  check_pass("fuse_exponents");
+}
+
+static void test_defer_sums(void **state)
+{
+  check_pass("defer_sums");
+}
+
 static void test_stage_stores(void **state)
 {
   check_pass("stage_stores");
@@ -249,6 +259,8 @@ int main(void)
       cmocka_unit_test(test_reduce_clusters),
       cmocka_unit_test(test_overlap_products),
       cmocka_unit_test(test_write_pipelines),
+      cmocka_unit_test(test_fuse_exponents),
+      cmocka_unit_test(test_defer_sums),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_defer_stores),
       cmocka_unit_test(test_widen_accesses),

@@ -1,6 +1,7 @@
 """What the tests of this folder share: a kernel in TILE text through all passes and on the simulator."""
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -22,6 +23,13 @@ def close(bits, wanted):
     return abs(number(bits) - wanted) <= 2 ** -8 * abs(wanted) + 1e-4
 
 
+def with_facts(text, slots):
+    """Tensors start at multiples of 16 bytes, and so do their rows; channels of so many slots (0: as they are)."""
+    text = re.sub(r"(tensor<\w+>\[[^\[\]]*\])(?! align)", r"\1 align 16", text)
+    text = re.sub(r"\b([MNK]): s32", r"\1: s32 multiple 16", text)
+    return re.sub(r"slots \d+", f"slots {slots}", text) if slots else text
+
+
 def call(*words):
     run = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     if run.returncode:
@@ -30,12 +38,12 @@ def call(*words):
 
 
 class Kernel:
-    """NAME.tile.ir for a GPU. Its STAGED form has to hold each of the words."""
+    """NAME.tile.ir, or the file of a path, for a GPU. Its STAGED form has to hold each of the words."""
 
     def __init__(self, adlgen, name, entry, gpu, words, folder, sms, after="split_roles"):
         self.adlgen, self.gpu, self.folder = adlgen, gpu, pathlib.Path(folder)
-        call(adlgen, "compile", HERE / f"{name}.tile.ir", "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder,
-             "--print-after", after)
+        text = name if isinstance(name, pathlib.Path) else HERE / f"{name}.tile.ir"
+        call(adlgen, "compile", text, "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder, "--print-after", after)
         self.ptx = self.folder / gpu / f"{entry}.ptx"
         self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
         staged = next((self.folder / gpu).glob(f"*{after}.ir")).read_text()

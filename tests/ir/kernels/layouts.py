@@ -21,7 +21,8 @@ def single(value):
 def turn(gpu):
     """Y = X + X^T + the sums of its rows along columns, in tiles of 64 x 64."""
     with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(sys.argv[1], "turn", "turn", gpu, ["convert %x^T via shared", "convert %r^T via shared"], folder, 132)
+        words = ["convert %x^T via shared", "convert %r^T via shared"]
+        kernel = Kernel(sys.argv[1], "turn", "turn", gpu, words, folder, 132)
         out = kernel.run(6, 17792, {"X": ("f32", r), "Y": ("f32", [0] * (M * N))}, [M, N], {}, "Y")
     for m0, n0 in [(m0, n0) for m0 in range(0, M, 64) for n0 in range(0, N, 64)]:
         x = [[r[m * N + n] if m < M and n < N else 0 for n in range(n0, n0 + 64)] for m in range(m0, m0 + 64)]
@@ -29,6 +30,20 @@ def turn(gpu):
         for i, j in [(i, j) for i in range(min(64, M - m0)) for j in range(min(64, N - n0))]:
             if abs(out[(m0 + i) * N + n0 + j] - y[i][j] - sum(y[j])) > 1e-4:
                 sys.exit(f"{gpu}: Y[{m0 + i}, {n0 + j}] is {out[(m0 + i) * N + n0 + j]}, not {y[i][j] + sum(y[j])}")
+
+
+def row_sums(gpu, shared):
+    """O = A (B + 1)^T: slots that products and arithmetic read."""
+    with tempfile.TemporaryDirectory() as folder:
+        kernel = Kernel(sys.argv[1], "row_sums", "row_sums", gpu, ["get @ab.a[%read]"], folder, 2)
+        buffers = {"A": ("bf16", a), "B": ("bf16", b), "O": ("bf16", [0] * (M * N))}
+        maps = {"A": ([K, M], [64, 128]), "B": ([K, N], [64, 64]), "O": ([N, M], [64, 128])}
+        out = kernel.run(2, shared, buffers, [M, N, K], maps, "O")
+    for m in range(M):
+        for n in range(N):
+            wanted = sum(left[m * K + k] * (right[n * K + k] + 1) for k in range(K))
+            if not close(out[m * N + n], wanted):
+                sys.exit(f"{gpu}: O[{m}, {n}] is {number(out[m * N + n])}, not {wanted}")
 
 
 random.seed(9)
@@ -54,4 +69,5 @@ for gpu, words in WORDS.items():
             if abs(squares[m * N + n] - r[m * N + n] ** 2 / 2) > 1e-6 * r[m * N + n] ** 2:
                 sys.exit(f"{gpu}: P[{m}, {n}] is {squares[m * N + n]}")
     turn(gpu)
-    print(f"{gpu}: {2 * M * N + M * N} elements right")
+    row_sums(gpu, {"h100": 106544, "a100": 75776}[gpu])
+    print(f"{gpu}: {4 * M * N} elements right")

@@ -99,7 +99,7 @@ static Step run_barrier(Warp *w, const Inst *in, uint32_t mask)
   if (b->arrived > b->expected)
     fault(w, in, lane, SIM_FAULT_BARRIER, 0, "%u threads at barrier %u, which counts %u", b->arrived, id,
           b->expected);
-  race_barrier_arrive(w, b, in->operation != BAR_ARRIVE);
+  race_barrier_arrive(w, in, lane, b, in->operation != BAR_ARRIVE);
   uint64_t generation = b->generation;
   bool done = barrier_complete(w, in, b);
   if (in->operation == BAR_ARRIVE) return STEP_NEXT;

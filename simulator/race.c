@@ -48,6 +48,7 @@ void race_cluster_init(Cluster *c)
   k->n_partial = g_new0(unsigned, k->warps);
   k->barrier = g_malloc0((size_t)c->n_blocks * 16 * k->stride);
   k->waiting = g_malloc0(c->n_blocks * sizeof k->waiting[0]);
+  k->uses = g_malloc0(c->n_blocks * sizeof k->uses[0]);
   k->remote = g_new0(uint32_t, (size_t)c->n_blocks * k->n);
   k->remote_pc = g_new0(uint16_t, (size_t)c->n_blocks * k->n);
   k->cluster = clock_new(k);
@@ -92,6 +93,7 @@ void race_cluster_free(Cluster *c)
   g_free(k->n_partial);
   g_free(k->barrier);
   g_free(k->waiting);
+  g_free(k->uses);
   g_free(k->remote);
   g_free(k->remote_pc);
   clock_free(k->cluster);

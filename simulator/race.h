@@ -50,7 +50,7 @@ void race_launch_wait(Warp *w);
 void race_cluster_end(Cluster *c);
 void race_launch_free(Run *run);
 
-void race_barrier_arrive(Warp *w, const Barrier *b, bool waits);
+void race_barrier_arrive(Warp *w, const Inst *in, unsigned lane, const Barrier *b, bool waits);
 void race_barrier(Block *block, const Barrier *b);
 void race_cluster_arrive(Warp *w, bool relaxed);
 void race_cluster_barrier(Cluster *c);

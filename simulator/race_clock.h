@@ -34,6 +34,14 @@ typedef struct StoreGroup {
   uint32_t group, lane;
 } StoreGroup;
 
+#define BLOCK_WARPS 32
+
+/* Who has met at a barrier of a part of the block: bits and clocks of warps of the block, the last time and now. */
+typedef struct BarrierUse {
+  uint32_t before, now;
+  uint32_t before_at[BLOCK_WARPS], now_at[BLOCK_WARPS];
+} BarrierUse;
+
 typedef struct Clocks {
   uint32_t uid;            /* of the cluster, among all launches that may overlap */
   uint32_t *synced;        /* per warp: its clock at the last barrier of the whole warp */
@@ -46,6 +54,7 @@ typedef struct Clocks {
   uint8_t *warp;             /* [warps] clocks */
   uint8_t *barrier;          /* [blocks][16] clocks */
   uint64_t (*waiting)[16];   /* per block and barrier: warps that will wake */
+  BarrierUse (*uses)[16];    /* per block and barrier */
   Clock *cluster, *cluster_done;
   uint32_t
       *remote; /* [blocks][n]: what of other blocks has touched the block's memory; its end must come after */

@@ -15,11 +15,40 @@ static void release(Clocks *k, Warp *w, Clock *into)
   own->v[agent_of(k, w)]++;
 }
 
-void race_barrier_arrive(Warp *w, const Barrier *b, bool waits)
+/* Barriers have numbers only: a warp that was not there the last time must know that time to be over, or it could have
+ * been counted then. */
+static void note_use(Clocks *k, Warp *w, const Inst *in, unsigned lane, unsigned id)
+{
+  BarrierUse *use = &k->uses[w->block->rank][id];
+  const uint32_t *v = clock_of(k, agent_of(k, w))->v;
+  const unsigned first = w->block->rank * k->per_block;
+  if (w->id >= BLOCK_WARPS) return;
+  for (unsigned i = 0; i < k->per_block && !(use->before >> w->id & 1); i++) {
+    if (!(use->before >> i & 1) || v[first + i] >= use->before_at[i]) continue;
+    fault_party(w, in, lane, SIM_FAULT_BARRIER, !w->block->cluster->run->ours, 0, NULL,
+                "barrier %u was used by other warps, warp %u among them, and nothing orders that before: "
+                "this arrival "
+                "could have been counted there",
+                id, i);
+    break;
+  }
+  use->now |= 1u << w->id;
+  use->now_at[w->id] = v[agent_of(k, w)];
+}
+
+static void end_use(BarrierUse *use)
+{
+  use->before = use->now;
+  memcpy(use->before_at, use->now_at, sizeof use->before_at);
+  use->now = 0;
+}
+
+void race_barrier_arrive(Warp *w, const Inst *in, unsigned lane, const Barrier *b, bool waits)
 {
   Clocks *k = clocks_of(w);
   if (!k) return;
   unsigned id = (unsigned)(b - w->block->barriers);
+  if (!b->full) note_use(k, w, in, lane, id);
   order_barrier(w);
   release(k, w, barrier_clock(k, w->block, id));
   warp_synced(k, agent_of(k, w));
@@ -37,6 +66,7 @@ void race_barrier(Block *block, const Barrier *b)
     if (k->waiting[block->rank][id] >> i & 1)
       clock_join(k, clock_of(k, block->rank * k->per_block + i), clock);
   k->waiting[block->rank][id] = 0;
+  if (!b->full) end_use(&k->uses[block->rank][id]);
   clock_reset(k, clock);
 }
 

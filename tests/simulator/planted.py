@@ -66,6 +66,7 @@ FAULTS = [
     ("tma", "rows of the results", "map_out_a", "dims", (1, 64), "undefined bounds"),
     ("cluster", "a peer is not waited for at the start", r"barrier\.cluster\.wait\.aligned;", 0, "", "cluster race"),
     ("cluster", "a slot is given back to the wrong block", r"(mapa\S+ +%r\d+, %r\d+), %r\d+;", -1, r"\1, 0;", "deadlock race mbarrier"),
+    ("cluster", "both halves of a tile meet at one barrier", r"bar\.sync +%r\d+, 128;", -1, "bar.sync 13, 128;", "barrier"),
     ("exchange", "sums are added before the peer has sent them", r"@!%p\d+ +bra +wait_\d+;", -1, "", "race undefined"),
     ("exchange", "sums are sent before the peer is there", r"barrier\.cluster\.wait\.aligned;", -1, "", "cluster race"),
     ("exchange", "sums lie in the place of the next four", r"\+8192\], \{", 0, "+8208], {", "undefined race bounds"),

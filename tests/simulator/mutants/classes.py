@@ -352,7 +352,7 @@ def _(kernel):
         seen.update(re.findall(r"%\w+", target))
 
 
-@rule("register hand-over", r"setmaxnreg")
+@rule("register reallocation", r"setmaxnreg")
 def _(kernel):
     """setmaxnreg with 8 or 16 registers more than the pool has, in the other direction, or removed where another
     warpgroup needs what it gives"""

@@ -136,6 +136,21 @@ def up_to_barrier(kernel, instruction):
     return out
 
 
+def has_left(runner, mutant):
+    """Has the lane that the mutant leaves out ended before it gets there?"""
+    instruction, new = mutant.changes[0]
+    if mutant.name not in ("branch around a barrier", "warp mask"):
+        return False
+    if not any(i.guard and i.op in ("exit", "ret", "bra") for i in mutant.kernel.instructions[:instruction.index]):
+        return False
+    lane = 31 if "0x7fffffff" in new else 0
+    probe = (f"{{ .reg .pred gone_p; .reg .b32 gone_r; mov.u32 gone_r, %laneid; setp.eq.u32 gone_p, gone_r, {lane}; @gone_p trap; }} "
+             + instruction.text())
+    text = mutant.kernel.replaced([(instruction, probe)])
+    code, _, _ = runner.run(mutant.kernel, mutant.gpu, text, 1)
+    return code == 0
+
+
 def next_of(kernel, instruction, pattern):
     """The first instruction behind this one, in the order of the text, that matches."""
     expression = re.compile(pattern)
@@ -153,6 +168,8 @@ def equivalent(runner, mutant):
         return "guard never false"
     if overwritten(runner, mutant):
         return "value never used"
+    if has_left(runner, mutant):
+        return "the lane has ended before"
     if mutant.name == "copy missing" and instruction.op.startswith("cp.async.c"):
         zeros = instruction.text(args=", ".join((instruction.operands() + ["0"])[:3] + ["0"]))
         code, _, found = runner.run(kernel, mutant.gpu, kernel.replaced([(instruction, zeros)]), 1)

@@ -43,6 +43,7 @@ void race_cluster_init(Cluster *c)
     clock_of(k, i)->foreign = knowledge_ref(c->run->known_at_start);
   }
   k->synced = g_new0(uint32_t, k->warps);
+  k->fences = g_malloc0(k->warps * sizeof k->fences[0]);
   k->copies_synced = g_new0(uint32_t, k->warps);
   k->partial = g_malloc0(k->warps * sizeof k->partial[0]);
   k->n_partial = g_new0(unsigned, k->warps);
@@ -89,6 +90,7 @@ void race_cluster_free(Cluster *c)
   g_free(k->warp);
   g_free(k->synced);
   g_free(k->copies_synced);
+  g_free(k->fences);
   g_free(k->partial);
   g_free(k->n_partial);
   g_free(k->barrier);

@@ -152,6 +152,13 @@ static bool copied_by_others(const Clocks *k, const Cell *cell, const Access *a,
          cell->clock > k->copies_synced[a->agent] && cell->lanes & ~(1u << lane);
 }
 
+/* Has another lane of the warp whose lane issues a bulk copy written this, with no barrier of the warp since? */
+static bool left_by_lanes(const Clocks *k, const Cell *cell, const Access *a)
+{
+  const unsigned self = agent_of(k, a->warp);
+  return a->agent >= 3 * k->warps && cell->agent == self && cell->clock >= lanes_since(k, self);
+}
+
 static void note_reader(const Clocks *k, const uint32_t *v, Cell *cell, const Access *a)
 {
   const Reader self = {(uint16_t)a->agent, index_of(a->warp, a->in), a->clock};
@@ -200,6 +207,9 @@ static void touch_cell(const Clocks *k, Cell *cell, const Access *a, uint8_t byt
              "another lane of the same warp, without bar.warp.sync between");
     }
   }
+  if (cell->bytes & bytes && left_by_lanes(k, cell, a) && cell->lanes & ~(1u << a->lane))
+    report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
+           "another lane of the same warp, without bar.warp.sync between");
   if (cell->bytes & bytes && copied_by_others(k, cell, a, a->lane) && cell->clock <= v[cell->agent])
     report(k, a, SIM_FAULT_RACE, false, cell->agent, cell->pc, true,
            "another lane has made and awaited it, without bar.warp.sync between");
@@ -239,7 +249,7 @@ static bool touch_row(const Clocks *k, Cell *row, const Access *a, unsigned lane
     if (row->agent == a->agent && a->agent < k->warps && row->clock == a->clock && other_lanes) return false;
     if (row->agent < k->warps && row->agent != self && k->n_partial[row->agent]) return false;
   }
-  if (row->bytes && copied_by_others(k, row, a, lane)) return false;
+  if (row->bytes && (copied_by_others(k, row, a, lane) || left_by_lanes(k, row, a))) return false;
   if (a->kind == ACCESS_READ) {
     if (!atomic) note_lanes(k, row, a, lane, true);
     note_reader(k, v, row, a);

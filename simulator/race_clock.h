@@ -45,6 +45,7 @@ typedef struct BarrierUse {
 typedef struct Clocks {
   uint32_t uid;            /* of the cluster, among all launches that may overlap */
   uint32_t *synced;        /* per warp: its clock at the last barrier of the whole warp */
+  uint32_t (*fences)[2];   /* per warp: its clock before and behind its latest proxy fences in a row */
   uint32_t *copies_synced; /* per warp: what it knew then of its cp.async */
   PartialRelease (*partial)[PARTIAL_RELEASES];
   unsigned *n_partial;
@@ -112,6 +113,13 @@ static inline void note_remote(Clocks *k, const Block *b, unsigned agent, uint32
   size_t i = (size_t)b->rank * k->n + agent;
   k->remote[i] = MAX(k->remote[i], clock);
   k->remote_pc[i] = pc;
+}
+
+/* The warp's clock when its lanes last did more than proxy fences: what they write from then on concerns each alone. */
+static inline uint32_t lanes_since(const Clocks *k, unsigned agent)
+{
+  uint32_t now = clock_of(k, agent)->v[agent];
+  return k->fences[agent][1] == now ? k->fences[agent][0] : now;
 }
 
 /* race.c */

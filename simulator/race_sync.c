@@ -196,7 +196,10 @@ void race_fence(Warp *w, const Inst *in, uint32_t mask)
     for (unsigned i = 0; i < k->n && !w->block->cluster->run->ours; i++)
       v[k->n + i] = MAX(v[k->n + i], v[i]);
   }
-  if (in->operation) v[agent]++;
+  if (!in->operation) return;
+  if (in->order == ORDER_WEAK) k->fences[agent][0] = lanes_since(k, agent);
+  v[agent]++;
+  if (in->order == ORDER_WEAK) k->fences[agent][1] = v[agent];
 }
 
 void race_warp_barrier(Warp *w)

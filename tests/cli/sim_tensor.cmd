@@ -111,3 +111,9 @@ most.json:3:63: error: 'most' is not known; known: whole, part
    "buffers": {"out": {"bytes": 512, "fill": "none", "written": "most"}}, "outputs": {"out": "out.bin"},
                                                                 ^
 [exit 1]
+
+# What other lanes of the warp have written is stored without a barrier of the warp between.
+$ sh try '/bar.sync/d'
+k.ptx:23:3: fault: race: bulk store read of shared 0x400 (mem) and write: another lane of the same warp, without bar.warp.sync between
+  cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group, block (0,0,0), warp 0, lane 0; other party: line 17, block (0,0,0), warp 0; 60 times
+16 warp-instructions in ..., 1 faults, 0 findings

@@ -446,6 +446,9 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   uint64_t ring =
       (uint64_t)candidate->stages * stage_bytes(problem, candidate) + reserved_shared_bytes(problem->gpu);
   if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
+  if (candidate->group && candidate->split_k > 1 && !gemm_candidate_fits(problem, candidate) &&
+      !choose_is_forced(problem))
+    return false; /* what blocks send one another lies beside the least ring */
   if (!blocks_fit(problem->gpu, candidate)) return false;
   if (!gemm_space_has(gemm_candidate_space(problem, candidate), candidate)) return false;
   if (problem->op->gemm.dual && !pair_legal(candidate)) return false;

@@ -145,7 +145,7 @@ static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
   for (unsigned i = 0; i < n; i++) {
     GemmCandidate candidate = g_array_index(list, PricedCandidate, i).candidate;
     if (!candidate.group || !gemm_candidate_is_thin(&candidate) || candidate.split_k > 1 ||
-        candidate.blocks > 1)
+        candidate.slices > 1 || candidate.blocks > 1)
       continue;
     GemmCandidate turns = candidate, resident = candidate;
     turns.bm = TURN_ROWS;

@@ -186,3 +186,12 @@ bound raster: int = 8
 $ adlgen compile p.json --gpu h100 --out open --emit ir --tuned walk.json --explain | grep -o 'tile 64x128x64, guard.*M <= 64'; grep -h 'bound raster' open/h100/*64x128x64.ir
 tile 64x128x64, guard: align(A) >= 16 && align(B) >= 16 && align(D) >= 16 && M <= 64
 bound raster: int = 2
+
+# No proposal is one that the passes refuse: slices of tiles take no turns, and what blocks of a split tile send one another has room beside the ring.
+$ echo '{"name": "q", "inputs": {"A": {"type": "bf16", "shape": [16, 7168], "align": 16}, "B": {"type": "bf16", "shape": [7168, 576], "strides": [1, 7168], "align": 16}}, "nodes": [{"op": "MatMul", "inputs": ["A", "B"], "outputs": ["D"]}], "outputs": ["D"]}' >q.json; adlgen tune q.json --gpu h100 --list --top 9999 | grep 'slices' | grep -c 'pingpong'
+0
+[exit 1]
+
+$ sed 's/\[16, 7168\]/[256, 7168]/; s/576/2112/' q.json >r.json; adlgen tune r.json --gpu h100 --list --top 9999 | grep -c 'bm=256 bn=176 split_k=2'
+0
+[exit 1]

@@ -19,11 +19,12 @@ static inline unsigned warpgroups_of_rows(unsigned rows)
   return rows % (2 * WARPGROUP_ROWS) == 0 ? 2 : rows % (3 * WARPGROUP_ROWS) == 0 ? 3 : 1;
 }
 
+#define PRODUCT_WARPS_MOST 8 /* warps of a block that multiply */
 /* Warps of a block that take the products of a tile with so many results: each about 64 x 64 of them, at least four
- * warps and at most eight (choose_layouts divides the tile among them). */
+ * warps (choose_layouts divides the tile among them). */
 static inline unsigned product_warps(unsigned results)
 {
-  return CLAMP(results / (64 * 64), 4u, 8u);
+  return CLAMP(results / (64 * 64), 4u, PRODUCT_WARPS_MOST);
 }
 
 /* Clusters of so many blocks, one block an SM, that run at once on `sms` SMs; at least 1. Not every SM has

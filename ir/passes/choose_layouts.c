@@ -182,8 +182,25 @@ static bool reads_registers(const IrOp *mma)
   return mma->operands[1]->kind == EXPR_VALUE && mma->operands[1]->value->type.kind == TYPE_TILE;
 }
 
-/* Warps of the kernel's warp MMAs: as many as all their outputs ask for (product_warps), fewer where they do not divide
- * a sum. */
+static bool divides_all(Placement *placement, const GPtrArray *products, unsigned warps)
+{
+  for (unsigned i = 0, wm, wn; i < products->len; i++)
+    if (!split_sum(placement, products->pdata[i], warps, &wm, &wn)) return false;
+  return true;
+}
+
+/* So many warps that all sums divide among them: the number asked for, else the next above it, which a block may still
+ * have, for fewer warps hold more registers each; else the next below. */
+static unsigned dividing_warps(Placement *placement, const GPtrArray *products, unsigned wanted)
+{
+  for (unsigned warps = wanted; warps <= PRODUCT_WARPS_MOST; warps++)
+    if (divides_all(placement, products, warps)) return warps;
+  while (wanted > 1 && !divides_all(placement, products, wanted))
+    wanted--;
+  return wanted;
+}
+
+/* Warps of the kernel's warp MMAs: as many as all their outputs ask for (product_warps). */
 static void count_warps(Placement *placement)
 {
   g_autoptr(GPtrArray) products = g_ptr_array_new();
@@ -197,13 +214,7 @@ static void count_warps(Placement *placement)
     g_ptr_array_add(products, op);
     outputs += ir_tile_elements(&op->operands[0]->value->type);
   }
-  if (!products->len) return;
-  placement->warps = product_warps((unsigned)outputs);
-  for (unsigned i = 0, wm, wn; i < products->len && placement->warps > 1; i++)
-    if (!split_sum(placement, products->pdata[i], placement->warps, &wm, &wn)) {
-      placement->warps /= 2;
-      i = G_MAXUINT; /* the others anew */
-    }
+  if (products->len) placement->warps = dividing_warps(placement, products, product_warps((unsigned)outputs));
 }
 
 static void set_threads(Placement *placement, unsigned threads)

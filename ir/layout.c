@@ -109,15 +109,32 @@ static bool same_place(const Layout *layout, const unsigned *a, const unsigned *
   return !memcmp(a, b, layout->rank * sizeof *a);
 }
 
-/* Has thread 0 the element among its registers? */
-static bool first_thread_has(const Layout *layout, const unsigned *element)
+/* The element's number in the tile. */
+static size_t number_of(const Layout *layout, const unsigned *element)
+{
+  size_t number = 0;
+  for (unsigned d = 0; d < layout->rank; d++)
+    number = number * layout->extent[d] + element[d];
+  return number;
+}
+
+/* Has thread 0 of `from` all that it has of `to`? A byte an element, for thousands of pairs are asked for. */
+static bool first_thread_has(const Layout *from, const Layout *to)
 {
   unsigned at[LAYOUT_MAX_DIMS];
-  for (unsigned r = 0; r < layout_registers(layout); r++) {
-    layout_at(layout, 0, 0, 0, r, at);
-    if (same_place(layout, at, element)) return true;
+  size_t elements = 1;
+  for (unsigned d = 0; d < from->rank; d++)
+    elements *= from->extent[d];
+  g_autofree guint8 *has = g_malloc0(elements);
+  for (unsigned r = 0; r < layout_registers(from); r++) {
+    layout_at(from, 0, 0, 0, r, at);
+    has[number_of(from, at)] = true;
   }
-  return false;
+  for (unsigned r = 0; r < layout_registers(to); r++) {
+    layout_at(to, 0, 0, 0, r, at);
+    if (!has[number_of(to, at)]) return false;
+  }
+  return true;
 }
 
 /* Layouts are sums of digits: the registers of one thread and the first register of the others tell. */
@@ -136,11 +153,7 @@ bool layout_same_threads(const Layout *from, const Layout *to)
       if (!same_place(from, a, b)) return false;
     }
   }
-  for (unsigned r = 0; r < layout_registers(to); r++) {
-    layout_at(to, 0, 0, 0, r, b);
-    if (!first_thread_has(from, b)) return false;
-  }
-  return true;
+  return first_thread_has(from, to);
 }
 
 const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents)

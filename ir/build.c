@@ -297,3 +297,12 @@ void ir_replace_uses(IrRegion *region, const IrValue *value, IrExpr *with)
   Replacement replacement = {region->function->module, value, with};
   ir_region_visit(region, replace_in_op, &replacement);
 }
+
+IrBuilder ir_before_first_use(IrOp *op)
+{
+  IrOp *use = op->next;
+  while (use && !ir_op_uses(use, op->results[0]))
+    use = use->next;
+  bool around = use && use->code == OP_IF && use->n_regions == 1 && use->regions[0]->first;
+  return ir_builder_before(around ? use->regions[0]->first : op);
+}

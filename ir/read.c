@@ -589,7 +589,7 @@ static const bool *launch_attributes(void)
       [ATTR_GRID] = true,         [ATTR_THREADS] = true,    [ATTR_CLUSTER] = true,
       [ATTR_SHARED_BYTES] = true, [ATTR_MIN_BLOCKS] = true, [ATTR_ENTRY_REGISTERS] = true,
       [ATTR_PARTS] = true,        [ATTR_FLAGS] = true,      [ATTR_OVERLAP] = true,
-      [ATTR_PACE] = true,
+      [ATTR_PACE] = true,         [ATTR_TOGETHER] = true,
   };
   return takes;
 }

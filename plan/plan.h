@@ -97,6 +97,7 @@ typedef struct PlanVariant {
   unsigned shared; /* dynamic bytes */
   bool
       waits; /* the kernel waits for the launch before it, so it may start early where an edge is dependent */
+  bool together; /* its blocks wait for one another: all of the grid run at once (cooperative launch) */
   PlanArgument *arguments; /* in the entry's order */
   unsigned n_arguments;
   const char *note; /* which template, tile and path, for people; may be NULL */

@@ -261,10 +261,10 @@ static bool read_argument(Reader *reader, Node *node, void *data)
   return false;
 }
 
-static bool read_waits(Reader *reader, Node *node, PlanVariant *variant)
+static bool read_flag(Reader *reader, Node *node, const char *key, bool *flag)
 {
-  Node *waits = node_get(node, "waits");
-  return !waits || node_boolean(waits, &variant->waits, reader->error);
+  Node *value = node_get(node, key);
+  return !value || node_boolean(value, flag, reader->error);
 }
 
 static bool read_variant(Reader *reader, Node *node, void *data)
@@ -280,11 +280,13 @@ static bool read_variant(Reader *reader, Node *node, void *data)
          get_expressions(reader, node, "grid", 3, 3, variant->grid, NULL) &&
          get_numbers(reader, node, "block", 3, variant->block) &&
          get_numbers(reader, node, "cluster", 3, variant->cluster) &&
-         get_unsigned(reader, node, "shared", &variant->shared) && read_waits(reader, node, variant) &&
+         get_unsigned(reader, node, "shared", &variant->shared) &&
+         read_flag(reader, node, "waits", &variant->waits) &&
+         read_flag(reader, node, "together", &variant->together) &&
          read_each(reader, node, "arguments", read_argument, variant) &&
          get_text(reader, node, "note", false, &variant->note) &&
          FINISH(reader, node, "kernel", "entry", "ptx", "cubin", "guard", "grid", "block", "cluster",
-                "shared", "waits", "arguments", "note");
+                "shared", "waits", "together", "arguments", "note");
 }
 
 static bool read_edge(Reader *reader, Node *node, void *data)

@@ -107,6 +107,7 @@ static json_t *variant_json(const PlanVariant *variant)
   json_object_set_new(object, "cluster", numbers_json(variant->cluster, 3, 1));
   json_object_set_new(object, "shared", json_integer(variant->shared));
   if (variant->waits) json_object_set_new(object, "waits", json_true());
+  if (variant->together) json_object_set_new(object, "together", json_true());
   for (unsigned i = 0; i < variant->n_arguments; i++)
     json_array_append_new(arguments, argument_json(&variant->arguments[i]));
   json_object_set_new(object, "arguments", arguments);

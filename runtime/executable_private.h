@@ -39,7 +39,7 @@ typedef struct SlotLaunch {
   bool empty;                   /* the grid is */
   unsigned grid[3];
   unsigned n_attributes;
-  LaunchAttribute attributes[2];
+  LaunchAttribute attributes[3];
   ParameterValue *values; /* one an argument of the largest variant */
   void **parameters;      /* addresses of the values */
   DeviceBox *boxes;       /* what tensor maps were last encoded from; rank 0: none */

@@ -300,6 +300,8 @@ static void fill_attributes(const LoadedLaunch *launch, bool follows, SlotLaunch
     launch_add_attribute(&config, LAUNCH_CLUSTER_DIMENSION, cluster, 3 * sizeof *cluster);
   if (launch->dependent && out->variant->plan->waits && follows && !launch->plan->n_zero)
     launch_add_attribute(&config, LAUNCH_PROGRAMMATIC_SERIALIZATION, &allowed, sizeof allowed);
+  if (out->variant->plan->together)
+    launch_add_attribute(&config, LAUNCH_COOPERATIVE, &allowed, sizeof allowed);
   out->n_attributes = config.n_attributes;
 }
 

@@ -321,7 +321,7 @@ static const char driver_text[] =
     "extern int cuFuncSetAttribute(void *function, int attribute, int value);\n"
     "extern int cuLaunchKernelEx(const void *config, void *function, void **arguments, void **extra);\n"
     "enum { MAX_DYNAMIC_SHARED = 8, NON_PORTABLE_CLUSTER = 14 };\n"
-    "enum { CLUSTER_DIMENSION = 4, PROGRAMMATIC_SERIALIZATION = 6 };\n"
+    "enum { COOPERATIVE = 2, CLUSTER_DIMENSION = 4, PROGRAMMATIC_SERIALIZATION = 6 };\n"
     "typedef struct launch_attribute {\n  int id, padding;\n  union {\n    unsigned cluster[3];\n    int "
     "allowed;\n"
     "    char bytes[64];\n  } value;\n} launch_attribute;\n"
@@ -495,8 +495,9 @@ static void put_variant(Emitter *emitter, const PlanLaunch *launch, unsigned ind
   put(emitter, "  const unsigned cluster[] = {%u, %u, %u};\n", variant->cluster[0], variant->cluster[1],
       variant->cluster[2]);
   put(emitter,
-      "  status = start(m->functions[%u], &config, grid, cluster, %s, arguments);\n  return status;\n}\n\n",
-      kernel_index(emitter, variant), is_dependent(launch, variant) ? "after" : "0");
+      "  status = start(m->functions[%u], &config, grid, cluster, %s, %d, arguments);\n  return "
+      "status;\n}\n\n",
+      kernel_index(emitter, variant), is_dependent(launch, variant) ? "after" : "0", variant->together);
 }
 
 /* The caller may use the workspace for other things between two calls, so what kernels expect to be zero is
@@ -540,8 +541,8 @@ static void put_launch(Emitter *emitter, const PlanLaunch *launch)
 static const char start_text[] =
     "static int start(void *function, launch_config *config, const int64_t *grid, const unsigned *cluster, "
     "int dependent,\n"
-    "                 void **arguments)\n{\n"
-    "  launch_attribute attributes[2] = {{0}};\n"
+    "                 int together, void **arguments)\n{\n"
+    "  launch_attribute attributes[3] = {{0}};\n"
     "  for (int i = 0; i < 3; i++) {\n"
     "    if (grid[i] <= 0 || grid[i] > INT32_MAX) return ERROR_SIZE;\n"
     "    config->grid[i] = (unsigned)grid[i];\n"
@@ -555,6 +556,11 @@ static const char start_text[] =
     "  if (dependent) {\n"
     "    launch_attribute *attribute = &attributes[config->n_attributes++];\n"
     "    attribute->id = PROGRAMMATIC_SERIALIZATION;\n"
+    "    attribute->value.allowed = 1;\n"
+    "  }\n"
+    "  if (together) {\n"
+    "    launch_attribute *attribute = &attributes[config->n_attributes++];\n"
+    "    attribute->id = COOPERATIVE;\n"
     "    attribute->value.allowed = 1;\n"
     "  }\n"
     "  return cuLaunchKernelEx(config, function, arguments, 0);\n}\n\n";

@@ -46,7 +46,7 @@ void choose_few_rows(Chooser *chooser)
 {
   bool odd = false;
   const FusedOperator *direct = direct_operator(chooser->problem, &odd);
-  if (!direct || !odd || direct->gemm.a_m_major || direct->gemm.b_n_major) return;
+  if (!direct || !odd || !direct_sums_take(&direct->gemm)) return;
   int64_t most = choose_maximum(chooser->problem, direct->gemm.m);
   unsigned vector = direct_vector(chooser->problem, direct), element = number_bytes(direct->gemm.a_type);
   for (unsigned i = 0; i < G_N_ELEMENTS(sums_rows); i++) {

@@ -80,13 +80,16 @@ static double issue_clocks(const CostModel *model, const CostGemm *gemm, const C
   return a + b * (gemm->b_straddles ? slow : 1 / rate) / MAX(1, tile->cluster_m);
 }
 
-/* Clocks in which slices leave their sums and the last of them adds up. */
+/* Clocks in which slices leave their sums and the last of them adds up, or several a share of the columns each. */
 static double slices_clocks(const Gpu *gpu, const CostTile *tile, bool thin)
 {
   const CostModel *model = gpu->model;
-  unsigned further = (tile->split_k - 2) / gpu->warp_size;
+  unsigned owners = MAX(1, tile->reducers), parts = owners > 1 ? tile->split_k : tile->split_k - 1;
+  unsigned further = (parts - 1) / gpu->warp_size;
+  double outputs = (double)tile->bm * tile->bn;
   return model->slice_fix + (thin ? model->slice_thin : 0) + model->slice_flags * further +
-         model->slice_output * tile->bm * tile->bn * tile->split_k;
+         model->slice_output * outputs * tile->split_k / owners +
+         (owners > 1 ? model->slice_left * outputs : 0);
 }
 
 /* Clocks for 128 bytes of rows that begin at multiples of so many, where `busy` of the SMs copy. */
@@ -333,6 +336,13 @@ static double apart_in_k(const Gpu *gpu, const CostGemm *gemm)
   return 1 + model->split_apart * fmax(0, fmin(1, (part - model->split_near) / width));
 }
 
+/* As long DRAM takes where slices, which stand apart in k, read operands that L2 does not hold. */
+static double slices_memory(const Gpu *gpu, const CostGemm *gemm)
+{
+  double bytes = ((double)gemm->m * gemm->a_bytes + (double)gemm->n * gemm->b_bytes) * (double)gemm->k;
+  return 1 + (gpu->model->slice_memory - 1) * fmax(0, fmin(1, bytes / (double)gpu->l2_bytes - 1));
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
@@ -379,12 +389,15 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->cluster_n > 1 && tile->cluster_m > 1 && !tile->sliced) cost.step += model->two_ways;
   if (cost.waves > 1 || tile->stages <= model->few_stages) {
     double quiet = model->quiet_latency / fmax(0.5, (double)tile->stages - 2);
-    cost.step = near_limit(near_limit(cost.step, cost.copy), quiet) *
+    double work =
+        fmax(cost.tensor, cost.shared); /* copies that take longer wait for nothing but themselves */
+    cost.step = near_limit(near_limit(cost.step, fmin(cost.copy, work)), quiet) *
                 (tile->bm > model->tall_rows ? model->tall_tile : 1);
   }
   cost.memory =
       memory_clocks(gpu, gemm, tile) * (gemm->batches > 1 && beyond > 0 ? model->partly_outside : 1);
   if (tile->cluster_m > 1 || tile->cluster_n > 1) cost.memory *= model->pair_memory;
+  if (tile->sliced) cost.memory *= slices_memory(gpu, gemm);
   bool apart = drifts(gemm, tile, model->drifting_work);
   if (apart) cost.memory *= model->read_again;
   if (split > 1 && !tile->sliced && !tile->streamed) cost.step *= apart_in_k(gpu, gemm);
@@ -398,7 +411,8 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   double main = steps / cost.waves * cost.step;
   TileEnd end = tile_end(model, gemm, tile, main, paces(model, gemm, tile, cost.waves, main));
   double exposed = (cost.waves - 1) * end.turn;
-  double fill = model->fill + (tile->cluster_m > 1 || tile->cluster_n > 1 ? model->fill_pair : 0);
+  /* the more blocks a cluster has, the longer until all have started */
+  double fill = model->fill + model->fill_pair * (MAX(1, tile->cluster_m) * MAX(1, tile->cluster_n) - 1.0);
   cost.total = fill + overlapped(steps * cost.step + exposed, cost.memory) + end.last + combine;
   if (wants_few_slots(model, gemm, tile, &cost)) cost.total -= model->few_slots_gain * cost.memory;
   if (apart && tile->pingpong <= 1 && gemm->m > tile->bm) cost.total *= model->drift_shared;
@@ -442,6 +456,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   double least = tile->threads_copy ? model->thin_threads_step + model->thin_threads_row * bm * deep
                                     : model->thin_step + (model->thin_depth + model->thin_column * bn) * deep;
   cost.step = fmax(fmax(cost.tensor, cost.latency), fmax(cost.copy, least));
+  if (split > 1 && !tile->sliced && gemm->n > tile->bn) cost.step *= apart_in_k(gpu, gemm);
   double wide = divide_up(gemm->n, tile->bn), outside = bn - (double)gemm->n / wide;
   if (!tile->clips_columns) cost.step += model->outside_row * outside * busy / split * deep;
   cost.memory = memory_clocks(gpu, gemm, NULL);

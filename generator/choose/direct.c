@@ -78,13 +78,18 @@ bool direct_possible(const Problem *problem)
   if ((problem->options && problem->options->sm_budget) || gemm_tile_forced(problem)) return false;
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
-  return small && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && gemm->a != gemm->b;
+  bool whole = gemm->a_type == NUMBER_F32 && gemm->b_type == NUMBER_F32;
+  return (small || whole) && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && gemm->a != gemm->b;
+}
+
+bool direct_sums_take(const FusedGemm *gemm)
+{
+  return number_bytes(gemm->a_type) == 2 && !gemm->a_m_major && !gemm->b_n_major;
 }
 
 bool direct_sums_possible(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
-  return direct_possible(problem) && !gemm->a_m_major && !gemm->b_n_major;
+  return direct_possible(problem) && direct_sums_take(&problem->op->gemm);
 }
 
 /* An operand of one row or column lies along k if its elements are neighbours, whatever that was taken for. */
@@ -159,7 +164,7 @@ double direct_sums_clocks(const Problem *problem, int64_t m, unsigned vector)
 double direct_sums_clocks_of(const Problem *problem, const FusedOperator *direct, int64_t m)
 {
   const FusedGemm *gemm = &direct->gemm;
-  if (gemm->a_m_major || gemm->b_n_major || m > MOST_SUMS) return -1;
+  if (!direct_sums_take(gemm) || m > MOST_SUMS) return -1;
   return direct_sums_clocks(problem, m, direct_vector(problem, direct));
 }
 

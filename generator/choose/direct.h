@@ -8,6 +8,8 @@
 /* Can sums along k be taken of the operands where they lie? A budget of SMs is kept by walks, which these
  * kernels have not. And by warps, which read both operands along k? */
 bool direct_possible(const Problem *problem);
+/* Sums of a warp for each row of B were measured of 16-bit operands. */
+bool direct_sums_take(const FusedGemm *gemm);
 bool direct_sums_possible(const Problem *problem);
 /* The product of operands as they lie, without copies that were inserted, in the problem's arena; NULL: sums
  * along k are not for it. `odd`: some rows are known to start at no multiples of 16 bytes. */

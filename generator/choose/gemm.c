@@ -495,13 +495,16 @@ static void choose_vector(Chooser *chooser)
   chooser->n++;
 }
 
-/* Operands that threads copy a few bytes at a time: of few columns small tiles are better than the model says,
- * which several blocks of an SM hide from each other. */
+/* Operands that threads copy a few bytes at a time: of few columns small tiles, which several blocks of an SM hide
+ * from each other, are better than the model says, and no wider than the result. */
 static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
 {
   const CostModel *model = problem->gpu->model;
-  if (choose_maximum(problem, problem->op->gemm.n) <= model->askew_columns && tile.bm > model->askew_columns)
-    tile.bm = tile.bn = model->askew_columns;
+  int64_t columns = MAX(1, choose_maximum(problem, problem->op->gemm.n)), step = model->askew_columns;
+  if (columns <= model->askew_side) {
+    tile.bm = model->askew_rows;
+    tile.bn = (unsigned)((columns + step - 1) / step * step);
+  }
   tile.bm = MIN(tile.bm, model->askew_side);
   tile.bn = MIN(tile.bn, model->askew_side);
   return tile;
@@ -524,9 +527,11 @@ bool choose_gemm(Chooser *chooser)
                           .cluster_n = 1,
                           .split_k = 1},
                 tile = scalar;
-  if (!priced && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem)) choose_vector(chooser);
-  if (priced) choose_dots(chooser);
+  if (priced || gemm->a_type == NUMBER_F32) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
+  if (!priced && !summed && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem))
+    choose_vector(chooser);
   if (priced) choose_few_rows(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) tile = choose_tiles(chooser, group, longest);

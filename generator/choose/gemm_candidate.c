@@ -66,7 +66,7 @@ static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candida
 
 unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
 {
-  for (unsigned owners = MAX(1, candidate->split_k); owners >= 1; owners--) {
+  for (unsigned owners = MAX(1, MAX(candidate->split_k, candidate->slices)); owners >= 1; owners--) {
     unsigned columns = candidate->bn / owners;
     bool pieces =
         candidate->swapped

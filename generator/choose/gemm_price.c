@@ -72,7 +72,9 @@ static CostReport price(const Problem *problem, const GemmCandidate *candidate, 
   if (gemm_candidate_is_thin(candidate)) return cost_stream_gemm(problem->gpu, &priced->shape, &priced->tile);
   CostReport cost = candidate->group ? cost_group_gemm(problem->gpu, &priced->shape, &priced->tile)
                                      : cost_warp_gemm(problem->gpu, &priced->shape, &priced->tile);
-  if (candidate->swapped) cost.total *= problem->gpu->model->exchanged;
+  bool beside = candidate->cluster_n > 1 && candidate->cluster_m <= 1 && cost.waves <= 1;
+  const CostModel *model = problem->gpu->model;
+  if (candidate->swapped) cost.total *= beside ? model->exchanged_across : model->exchanged;
   return cost;
 }
 

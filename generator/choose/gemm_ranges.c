@@ -20,9 +20,13 @@ static const int64_t group_ends[] = {
     512,  576,  640,  704,  768,  832,  896,  960,  1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2048,
     2176, 2304, 2432, 2560, 2688, 2816, 2944, 3072, 3200, 3328, 3456, 3584, 3712, 3840, 3968, 4096, 4352,
     4608, 4864, 5120, 5376, 5632, 5888, 6144, 6400, 6656, 6912, 7168, 7424, 7680, 7936};
+/* Of large products also those of few rows more than multiples of a tile, which the tile of the whole cell may waste:
+ * they are known to lie between the others. */
+static const int64_t above_tiles[] = {544,  672,  800,  928,  1056, 1184, 1312,
+                                      1440, 1568, 1696, 1824, 1952, 2080};
 static const int64_t warp_ends[] = {8, 16, 32, 64, 128, 256, 384, 512, 1024, 2048, 4096};
 #define OPEN_WARP_ENDS 8 /* where N or K is open, nobody knows how many tiles there are */
-#define MOST_CELLS     (G_N_ELEMENTS(group_ends) + 1)
+#define MOST_CELLS     (G_N_ELEMENTS(group_ends) + G_N_ELEMENTS(above_tiles) + 1)
 #define THIN_ROWS      64
 #define NO_TILE        1e9
 #define MOST_BEST      (2 * MOST_CELLS)
@@ -47,6 +51,7 @@ typedef struct Ranges {
   GemmCandidate tiles[MOST_BEST]; /* each the best in some cell */
   unsigned first[MOST_BEST];      /* cell whose best it is */
   unsigned n_tiles;
+  double large; /* the weights over those from which on a product is large */
 } Ranges;
 
 /* ---- cells ---- */
@@ -131,6 +136,14 @@ static void choose_tile(Ranges *ranges, unsigned i)
   ranges->first[cell->own] = MIN(ranges->first[cell->own], i);
 }
 
+static double weights_over_large(const Problem *problem)
+{
+  const FusedGemm *gemm = &problem->op->gemm;
+  int64_t n, k;
+  bool known = symbolic_is_constant(gemm->n, &n) && symbolic_is_constant(gemm->k, &k) && !gemm->n_batch;
+  return known ? (double)n * (double)k / problem->gpu->model->large_weights : 0;
+}
+
 static void add_cells(Ranges *ranges, int64_t longest)
 {
   bool group = ranges->group;
@@ -139,9 +152,13 @@ static void add_cells(Ranges *ranges, int64_t longest)
   const FusedGemm *gemm = &problem->op->gemm;
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
+  unsigned above = 0, n_above = group && ranges->large > 1 ? G_N_ELEMENTS(above_tiles) : 0;
   int64_t before = ends[0] / 2;
-  for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++])
+  for (unsigned i = 0; i < n && ends[i] < longest; before = ends[i++]) {
+    for (; above < n_above && above_tiles[above] < ends[i]; before = above_tiles[above++])
+      add_cell(ranges, before, above_tiles[above], true);
     add_cell(ranges, before, ends[i], true);
+  }
   int64_t typical = choose_typical(problem, problem->op->gemm.m);
   int64_t rows =
       MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)problem->gpu->model->many_rows
@@ -177,12 +194,12 @@ static double total_loss(const Ranges *ranges, const double *losses, const bool 
   return total;
 }
 
-/* What a kernel for the tile has to be worth. */
+/* What a kernel for the tile has to be worth: the same part of a large product's time is more time. */
 static double price(const Ranges *ranges, unsigned t, double worth)
 {
   const CostModel *model = ranges->chooser->problem->gpu->model;
   bool few = ranges->cells[ranges->first[t]].rows <= THIN_ROWS;
-  return worth * (few ? model->worth_a_thin : model->worth_a_kernel);
+  return worth * (few ? model->worth_a_thin : model->worth_a_kernel / fmax(1, ranges->large));
 }
 
 /* Takes in or leaves out the tile that gains most by it; false if none gains. */
@@ -286,6 +303,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   chooser->problem = &remembering;
   ranges->chooser = chooser;
   ranges->group = group;
+  ranges->large = weights_over_large(problem);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)

@@ -48,8 +48,9 @@ void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigne
 
 /* ---- Slices ---- */
 
-/* A ladder, so that ranges of rows may share a kernel. */
-static const unsigned numbers[] = {2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 22, 33, 44, 66};
+/* A ladder, so that ranges of rows may share a kernel; a warp has 32 lanes to wait for parts. */
+static const unsigned numbers[] = {2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                   13, 14, 16, 18, 20, 22, 26, 32, 33, 44, 66};
 /* Tiles, (rows, columns, clusters below one another, beside one another) */
 static const unsigned rows[] = {64, 128, 192, 256}, thin_columns[] = {8, 16, 32};
 static const unsigned clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};

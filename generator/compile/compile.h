@@ -28,6 +28,7 @@ typedef struct CompiledKernel {
   unsigned predicted_registers; /* what the assembler is expected to need; with roles: of the largest role */
   size_t arena_bytes;           /* memory the kernel's IR took */
   bool waits;                   /* for the launch before it: it may start early */
+  bool together;                /* all blocks run at once */
 } CompiledKernel;
 
 typedef struct CompileResult {

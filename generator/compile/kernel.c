@@ -68,6 +68,7 @@ static void note_resources(CompiledKernel *kernel, const IrModule *module)
   kernel->threads = launch_int(function, ATTR_THREADS, 128);
   kernel->cluster = launch_int(function, ATTR_CLUSTER, 1);
   kernel->shared_bytes = launch_int(function, ATTR_SHARED_BYTES, 0);
+  kernel->together = launch_int(function, ATTR_TOGETHER, 0) > 0;
   kernel->arena_bytes = arena_used(module->arena);
   ir_region_visit(function->body, note_wait, &kernel->waits);
   kernel->predicted_registers = module->registers;

@@ -145,6 +145,7 @@ bool compile_fill_variant(Plan *plan, PlanLaunch *launch, const KernelBuild *bui
                                kernel->tile_text, kernel->mechanism);
   variant->shared = kernel->shared_bytes;
   variant->waits = kernel->waits;
+  variant->together = kernel->together;
   variant->block[0] = kernel->threads;
   variant->cluster[0] = kernel->cluster;
   const IrExpr *grid = ir_launch_get(build->kernel, ATTR_GRID);

@@ -58,13 +58,19 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   return scope_load_tile(scope, input, access, extent);
 }
 
+/* Do blocks that share a tile finish a part of its columns each? */
+static bool shares_columns(const Choice *choice)
+{
+  return choice_int(choice, "split_k", 1) > 1 || choice_int(choice, "slices", 1) > 1;
+}
+
 /* Of an output of one column only the block whose part begins at 0 has any: the others' parts begin outside
  * of it, which a coordinate of 0 would hide. */
 static void begin_own_part(StepScope *scope, IrExpr *access)
 {
   const Place *place = scope->data;
   const FusedOperator *op = scope->build->op;
-  if (choice_int(scope->build->choice, "split_k", 1) > 1 && symbolic_equals(op->dims[op->rank - 1], 1))
+  if (shares_columns(scope->build->choice) && symbolic_equals(op->dims[op->rank - 1], 1))
     access->items[place->rank] = place->at[place->rank - 1];
 }
 
@@ -440,8 +446,7 @@ bool kernel_write_gemm(KernelBuild *build)
   /* owners of a tile that blocks share have a part of its columns each; two products have half of them each,
    * or, exchanged, tiles of their own */
   int64_t columns = choice_int(build->choice, "bn", 0);
-  if (choice_int(build->choice, "split_k", 1) > 1)
-    columns /= MAX(1, choice_int(build->choice, "reducers", 1));
+  if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
   columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
   return write_epilogue(build, bm, columns);

@@ -10,7 +10,10 @@
  *
  * Where the number of parts is known (count), as many as a thread has registers for are on their way together,
  * and each lane waits for the flag of another: one after the other, every part would take as long as the
- * memory does to answer twice. */
+ * memory does to answer twice.
+ *
+ * A part that several blocks add up lies in a row for each share of its columns, with flags of its own: whoever
+ * reads a share clears them. */
 #include "ir/lower/lower.h"
 #include <string.h>
 
@@ -27,14 +30,20 @@ typedef struct {
   unsigned threads;
 } Partial;
 
-/* A row of the tensor that the launch names. */
-static IrExpr *tensor_row(Lower *lower, IrAttributeKey key, IrExpr *row)
+/* The tensor that the launch names, or NULL. */
+static IrValue *named_tensor(const Lower *lower, IrAttributeKey key)
 {
   const IrExpr *name = ir_launch_get(lower->kernel, key);
-  IrValue *tensor = NULL;
-  int64_t columns = 0;
   for (unsigned i = 0; name && name->name && i < lower->kernel->n_parameters; i++)
-    if (!strcmp(lower->kernel->parameters[i]->name, name->name)) tensor = lower->kernel->parameters[i];
+    if (!strcmp(lower->kernel->parameters[i]->name, name->name)) return lower->kernel->parameters[i];
+  return NULL;
+}
+
+/* A row of it. */
+static IrExpr *tensor_row(Lower *lower, IrAttributeKey key, IrExpr *row)
+{
+  IrValue *tensor = named_tensor(lower, key);
+  int64_t columns = 0;
   if (!tensor || tensor->type.kind != TYPE_TENSOR || tensor->type.rank != 2 ||
       number_bits(tensor->type.element) != 32 || !ir_expr_is_int(tensor->type.dims[1], &columns))
     return lower_fail(lower, ERROR_INPUT, "stream", NULL,
@@ -87,10 +96,61 @@ static void set_flag(Lower *lower, const Partial *partial, IrOpcode code, int64_
   lower_when(op, one);
 }
 
+/* ---- Shares ---- */
+
+/* Bytes from one row of the tensor that the launch names to the next. */
+static int64_t row_bytes(Lower *lower, IrAttributeKey key)
+{
+  const IrValue *tensor = named_tensor(lower, key);
+  int64_t columns = 0;
+  if (tensor) ir_expr_is_int(tensor->type.dims[1], &columns);
+  return columns * 4;
+}
+
+/* A share lies in its row as its reader's tile does. Who reads it waits for it alone: lane i releases share i. */
+static void store_shares(Lower *lower, const Partial *partial, const IrType *type, unsigned shares)
+{
+  unsigned extent[LAYOUT_MAX_DIMS] = {(unsigned)ir_tile_extent(type, 0),
+                                      (unsigned)ir_tile_extent(type, 1) / shares};
+  LowerTile *tile = partial->tile;
+  const Layout *layout = layout_part(lower->arena, tile->layout, extent);
+  unsigned n = layout ? layout_registers(layout) : 0, reg[VECTOR];
+  for (unsigned share = 0; share < shares && !lower->failed; share++) {
+    unsigned corner[LAYOUT_MAX_DIMS] = {0, share * extent[1]};
+    const unsigned *map =
+        layout && n % VECTOR == 0 ? lower_part_of(lower, tile->layout, layout, corner) : NULL;
+    if (!map) {
+      lower_fail(lower, ERROR_UNSUPPORTED, "stream", NULL,
+                 "threads hold no vectors of %u elements of a share of %u columns", VECTOR, extent[1]);
+      return;
+    }
+    LowerAddress row = partial->sums;
+    row.offset += share * row_bytes(lower, ATTR_PARTS);
+    for (unsigned r = 0; r < n; r += VECTOR) {
+      for (unsigned i = 0; i < VECTOR; i++)
+        reg[i] = map[r + i];
+      LowerAddress address = {row.base, row.offset + (int64_t)r * 4 * partial->threads};
+      lower_store_vector(lower, OP_STORE_GLOBAL, address, tile, reg, VECTOR, NULL, NULL);
+    }
+  }
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  IrExpr *own = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, shares));
+  LowerAddress flag = {lower_mad_wide(lower, lower->lane, lower_int(lower, row_bytes(lower, ATTR_FLAGS)),
+                                      partial->flag, NUMBER_U64),
+                       0};
+  IrExpr *one = lower_value(lower, OP_MOVE, ir_scalar(NUMBER_U32), "signal", 1, lower_int(lower, 1));
+  lower_when(lower_emit(lower, OP_FLAG_RELEASE, 2, lower_address(lower, flag), one), own);
+}
+
 void lower_store_partial(Lower *lower, IrOp *op)
 {
   Partial partial = {0};
+  unsigned shares = (unsigned)ir_attribute_int(op, ATTR_COUNT, 1);
   if (!open_partial(lower, op, op->operands[1], &partial)) return;
+  if (shares > 1) {
+    store_shares(lower, &partial, &op->operands[0]->value->type, shares);
+    return;
+  }
   unsigned reg[VECTOR];
   for (unsigned r = 0; r < partial.tile->n; r += VECTOR) {
     for (unsigned i = 0; i < VECTOR; i++)

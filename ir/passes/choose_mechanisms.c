@@ -58,7 +58,7 @@ static void collect(IrOp *op, void *data)
     choice->pingpong = (unsigned)ir_attribute_int(op, ATTR_PINGPONG, 1);
     choice->tiles = op;
   }
-  if (op->code == OP_COMBINE) g_ptr_array_add(choice->combinations, op);
+  if (op->code == OP_COMBINE && !ir_attribute(op, ATTR_COUNT)) g_ptr_array_add(choice->combinations, op);
 }
 
 static const IrType *tensor_of(const IrExpr *access)

@@ -43,9 +43,10 @@ typedef struct {
   const char *exchange, *arrived;
 } Combine;
 
+/* What blocks of the grid add up is combine_streams'. */
 static void collect(IrOp *op, void *data)
 {
-  if (op->code == OP_COMBINE) g_ptr_array_add(data, op);
+  if (op->code == OP_COMBINE && !ir_attribute(op, ATTR_COUNT)) g_ptr_array_add(data, op);
 }
 
 /* Registers that a thread sends together. */
@@ -186,44 +187,6 @@ static IrExpr *add_parts(const Combine *combine, IrBuilder *builder, IrExpr *sum
   return sum;
 }
 
-static bool mentions(const IrExpr *expr, const IrValue *value)
-{
-  if (expr->kind == EXPR_VALUE) return expr->value == value;
-  for (unsigned i = 0; i < expr->n; i++)
-    if (mentions(expr->items[i], value)) return true;
-  return false;
-}
-
-typedef struct {
-  const IrValue *value;
-  bool found;
-} Use;
-
-static void note_use(IrOp *op, void *data)
-{
-  Use *use = data;
-  for (unsigned i = 0; i < op->n_operands; i++)
-    use->found |= mentions(op->operands[i], use->value);
-}
-
-/* Where the first use of the op's result stands: behind the op, or at the start of the `if` around all uses.
- */
-static IrBuilder before_first_use(IrOp *op)
-{
-  for (IrOp *next = op->next; next; next = next->next) {
-    Use direct = {op->results[0], false}, within = direct;
-    note_use(next, &direct);
-    if (direct.found) break;
-    for (unsigned i = 0; i < next->n_regions; i++)
-      ir_region_visit(next->regions[i], note_use, &within);
-    if (!within.found) continue;
-    if (next->code == OP_IF && next->n_regions == 1 && next->regions[0]->first)
-      return ir_builder_before(next->regions[0]->first);
-    break;
-  }
-  return ir_builder_before(op);
-}
-
 static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **error)
 {
   IrModule *module = combination->module;
@@ -257,7 +220,7 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   combination->reuse |= combine.reuse;
   announce(&combine, &builder);
   send_parts(&combine, &builder);
-  IrBuilder reader = before_first_use(op);
+  IrBuilder reader = ir_before_first_use(op);
   reader.mark = op->mark;
   IrExpr *own = own_columns(&combine, &reader, to);
   IrOp *await = ir_emit(&reader, OP_AWAIT, 1, barrier_of(&combine));

@@ -1,11 +1,19 @@
 /* Sums that blocks leave for each other in the workspace (store_partial, add_partial).
  *
- * What must hold, whatever the schedule: a block leaves one part at most and finds room for it; it waits only
- * for blocks of lower index, and only after it has left its own part, so that blocks which start in order can
- * never wait for each other; each part is added once, or its flag would be found set by the next launch.
- * All of that shows when the blocks run one after the other: a part that is not there when a later block
- * wants it would never come. */
+ * What must hold, whatever the schedule: a block leaves one part at most, in one row or several, and finds room for
+ * it; it waits only for blocks of lower index, and only after it has left its own part, so that blocks which start
+ * in order can never wait for each other; each part is added once, or its flag would be found set by the next
+ * launch. All of that shows when the blocks run one after the other: a part that is not there when a later block
+ * wants it would never come. Where the launch says that all blocks run at once (`together`), a block may wait for
+ * any: since each leaves its part before it waits, what matters is that somebody leaves it at all. */
 #include "ir/protocol/protocol.h"
+
+static bool runs_together(const Program *program)
+{
+  int64_t together = 0;
+  const IrExpr *said = ir_launch_get(program->kernel, ATTR_TOGETHER);
+  return said && ir_expr_is_int(said, &together) && together > 0;
+}
 
 bool program_has_partials(const Program *program)
 {
@@ -34,18 +42,16 @@ static int place_of(Machine *m, Agent *agent, const Step *step, int64_t row)
 {
   const Partials *partials = m->scenario->partials;
   unsigned of_block = agent->index % (m->n_agents / m->blocks);
-  if (row >= 0 && row < partials->blocks) return (int)(row * partials->agents + of_block);
+  if (row >= 0 && row < partials->rows) return (int)(row * partials->agents + of_block);
   machine_fault(m, agent, step, "partial-row", NULL,
                 "row %" G_GINT64_FORMAT " of the workspace is no block's: the grid has %u", row,
                 partials->blocks);
   return -1;
 }
 
-void partial_store(Machine *m, Agent *agent, const Step *step)
+static void leave_part(Machine *m, Agent *agent, const Step *step, int64_t row)
 {
   Partials *partials = m->scenario->partials;
-  if (!partials) return;
-  int64_t row = evaluate_uniform(m, agent, step->scalar[0], -1);
   int at = place_of(m, agent, step, row);
   if (at < 0) return;
   unsigned block = m->scenario->first + agent->block;
@@ -61,6 +67,15 @@ void partial_store(Machine *m, Agent *agent, const Step *step)
   partials->step[at] = (int)step->index;
 }
 
+void partial_store(Machine *m, Agent *agent, const Step *step)
+{
+  if (!m->scenario->partials) return;
+  int64_t row = evaluate_uniform(m, agent, step->scalar[0], -1);
+  int64_t shares = step->scalar[1] ? evaluate_uniform(m, agent, step->scalar[1], 1) : 1;
+  for (int64_t i = 0; i < shares; i++)
+    leave_part(m, agent, step, row + i);
+}
+
 static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row)
 {
   Partials *partials = m->scenario->partials;
@@ -68,16 +83,18 @@ static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row)
   if (at < 0) return;
   unsigned block = m->scenario->first + agent->block;
   partials->waited[block * partials->agents + agent->index] = true;
-  if (row >= block)
+  if (partials->together && !partials->left[at] && !partials->taken[at])
+    partials->step[at] = (int)step->index;
+  else if (!partials->together && row >= block)
     machine_fault(m, agent, step, "partial-order", "wait for blocks of lower index only",
                   "block %u waits for block %d, which need not have started", block, (int)row);
-  else if (!partials->left[at])
+  else if (!partials->together && !partials->left[at])
     machine_fault(m, agent, step, "deadlock", NULL,
                   "deadlock: block %u waits for a part that block %d never leaves", block, (int)row);
   else if (partials->taken[at])
     machine_fault(m, agent, step, "partial-twice", NULL,
-                  "block %u waits for the part of block %d, which was added before and whose flag is cleared",
-                  block, (int)row);
+                  "block %u waits for the part of %s %d, which was added before and whose flag is cleared",
+                  block, partials->together ? "row" : "block", (int)row);
   partials->taken[at] = true;
 }
 
@@ -93,28 +110,49 @@ void partial_add(Machine *m, Agent *agent, const Step *step)
 
 static bool check_taken(Program *program, const Partials *partials, GError **error)
 {
-  for (unsigned row = 0; row < partials->blocks; row++)
+  unsigned shares = partials->rows / partials->blocks;
+  for (unsigned row = 0; row < partials->rows; row++)
     for (unsigned agent = 0; agent < partials->agents; agent++) {
       unsigned at = row * partials->agents + agent;
-      if (!partials->left[at] || partials->taken[at]) continue;
-      error_add(error, ERROR_INPUT, SEVERITY_ERROR,
-                &program_step(program, (unsigned)partials->step[at])->op->mark, "partial-lost", NULL,
-                "in a grid of %u blocks, nobody adds the part that block %u leaves", partials->blocks, row);
+      if (partials->left[at] == partials->taken[at]) continue;
+      const Mark *mark = &program_step(program, (unsigned)partials->step[at])->op->mark;
+      if (partials->left[at])
+        error_add(error, ERROR_INPUT, SEVERITY_ERROR, mark, "partial-lost", NULL,
+                  "in a grid of %u blocks, nobody adds the part that block %u leaves", partials->blocks,
+                  row / shares);
+      else
+        error_add(error, ERROR_INPUT, SEVERITY_ERROR, mark, "deadlock", NULL,
+                  "deadlock: a block waits for a part in row %u that block %u never leaves", row,
+                  row / shares);
       return false;
     }
   return true;
 }
 
+/* Rows of the workspace for each block: shares of what it leaves. */
+static unsigned most_shares(const Program *program)
+{
+  unsigned most = 1;
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->kind == STEP_OP && step->op->code == OP_STORE_PARTIAL)
+      most = MAX(most, (unsigned)MAX(0, ir_attribute_int(step->op, ATTR_COUNT, 1)));
+  }
+  return most;
+}
+
 static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, unsigned *phases,
                      unsigned step_limit, GError **error)
 {
-  unsigned agents = 4 * PROTOCOL_MAX_THREADS / 32, n = blocks * agents;
+  unsigned agents = 4 * PROTOCOL_MAX_THREADS / 32, rows = blocks * most_shares(program), n = rows * agents;
   Partials partials = {.blocks = blocks,
                        .agents = agents,
+                       .rows = rows,
+                       .together = runs_together(program),
                        .left = arena_new_array(program->arena, bool, n),
                        .taken = arena_new_array(program->arena, bool, n),
                        .step = arena_new_array(program->arena, int, n),
-                       .waited = arena_new_array(program->arena, bool, n)};
+                       .waited = arena_new_array(program->arena, bool, blocks *agents)};
   Scenario scenario = {.dims = dims,
                        .order = ORDER_PRODUCER_FIRST,
                        .step_limit = step_limit,
@@ -131,11 +169,11 @@ static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, uns
 
 unsigned program_slices(const Program *program)
 {
-  unsigned most = 1;
+  unsigned most = 1, own = runs_together(program) ? 0 : 1; /* its own part is added from memory too */
   for (unsigned i = 0; i < program->steps->len; i++) {
     const Step *step = program_step(program, i);
     if (step->kind == STEP_OP && step->op->code == OP_ADD_PARTIAL)
-      most = MAX(most, (unsigned)MAX(0, ir_attribute_int(step->op, ATTR_COUNT, 0)) + 1);
+      most = MAX(most, (unsigned)MAX(0, ir_attribute_int(step->op, ATTR_COUNT, 0)) + own);
   }
   return most;
 }

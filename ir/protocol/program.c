@@ -430,7 +430,10 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->scalar[2] = attribute_scalar(program, op, ATTR_COUNT);
     step->scalar[0] = scalar_new(program, op->operands[1]);
     return true;
-  case OP_STORE_PARTIAL: step->scalar[0] = scalar_new(program, op->operands[1]); return true;
+  case OP_STORE_PARTIAL:
+    step->scalar[1] = attribute_scalar(program, op, ATTR_COUNT);
+    step->scalar[0] = scalar_new(program, op->operands[1]);
+    return true;
   case OP_MMA:
     step->how = ir_is_asynchronous_product(op) ? HOW_PRODUCT : HOW_THREADS;
     return step->n_places || step->n_reads;

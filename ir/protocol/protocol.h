@@ -302,8 +302,10 @@ typedef struct Scenario {
  * after the other in the order of their indices. */
 typedef struct Partials {
   unsigned blocks, agents; /* of the grid; of a block */
+  unsigned rows;           /* of the workspace */
+  bool together;           /* all blocks run at once: what one waits for may be left later */
   bool *left, *taken;      /* [row][agent] */
-  int *step;               /* [row][agent]: that left it */
+  int *step;               /* [row][agent]: that left it; where nobody has yet, that takes it */
   bool *waited;            /* [block][agent]: has waited for another block */
 } Partials;
 

@@ -17,8 +17,8 @@ ok
 
 # Slices where tiles are few and k is long; the workspace that they take.
 $ sed 's/M, K/512, 16384/; s/K, N/16384, 512/; s/1, K/1, 16384/' slices > long.json; adlgen compile long.json --gpu h100 --no-tuned --explain --emit ptx --out out | grep 'kernel.*slices\|workspace'
-  kernel matmul_bf16_m512n512k16384_64x128x64_slices4
-    blocks of several parts of k share each tile; workspace: 132 x 32768 bytes
+  kernel matmul_bf16_m512n512k16384_128x128x64_slices8
+    blocks of several parts of k share each tile; workspace: 1056 x 8192 bytes
 
 # What excludes slices is named.
 $ adlgen compile long.json --gpu h100 --set slices=4 --set split_k=2 --emit ptx --out out 2>&1 | grep 'error\|hint'

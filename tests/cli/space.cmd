@@ -7,7 +7,7 @@ error: --set twice=2: twice is from 0 to 1
 [exit 1]
 
 $ ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --set twice=1 --set split_k=2 --emit ptx --out out
-data/templates/gemm.ir:44:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
+data/templates/gemm.ir:45:7: error: parameter `twice` is 0 where `$split_k == 1 && $slices == 1` does not hold, not 1
   param twice: int = 0 in 0 .. 1 if $split_k == 1 && $slices == 1
         ^
 [exit 3]
@@ -32,7 +32,7 @@ bn=16 bn=32 bn=48 bn=64 bn=80 bn=96
 
 # What choosing takes for a key is one in the template.
 $ sed -i 's/^key bm bn pingpong/key bm bn/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --emit ptx --out out
-data/templates/gemm.ir:30:7: error: `pingpong` tells kernels apart, but the template's key lacks it
+data/templates/gemm.ir:31:7: error: `pingpong` tells kernels apart, but the template's key lacks it
   param pingpong: int = 1 in 1 .. 8
         ^
 hint: the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for

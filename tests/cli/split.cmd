@@ -29,7 +29,7 @@ $ sed 's/2048/12672/g; s/576/1680/g; s/"max": 64/"max": 1024/' few.json > rows.j
 
 $ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --emit ir --out out >/dev/null; grep -h 'bound \(split_k\|slices\)' $(ls out/h100/*x64*.ir | head -1)
 bound split_k: int = 1
-bound slices: int = 4
+bound slices: int = 6
 
 $ adlgen compile rows.json --gpu h100 --no-tuned --dim M=128 --set bm=128 --set bn=192 --set split_k=4 --emit ir --out out >/dev/null; grep -h 'bound \(split_k\|slices\)' $(ls out/h100/*192x64*.ir | head -1)
 bound split_k: int = 4

@@ -4,7 +4,7 @@ $ echo '{"name": "rows", "inputs": {"A": {"type": "bf16", "shape": ["M", 4104]},
 $ echo "import json; [print(v['kernel'], v['cluster'], *sorted(set((a['tensor'], a['l2_promotion']) for a in v['arguments'] if 'l2_promotion' in a))) for v in json.load(open('out/h100/plan.json'))['launches'][0]['variants']]" > show.py
 
 $ adlgen compile rows.json --gpu h100 --no-tuned --dim M=4096 --emit ir --out out >log && python3 show.py
-matmul_bf16_m4096n4096k4104_256x176x64 [2, 1, 1] ('A', 128) ('B', 128) ('D', 256)
+matmul_bf16_m4096n4096k4104_128x256x64 [2, 1, 1] ('A', 128) ('B', 128) ('D', 256)
 matmul_bf16_m4096n4096k4104_128x256x32_any [1, 1, 1]
 
 # At multiples of a sector, but inside of lines, pairs still gain; at whole lines nothing of that is needed.

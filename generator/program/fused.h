@@ -125,8 +125,7 @@ typedef struct FusedOperator {
   const GraphNode *anchor; /* NULL for ELEMENTWISE; of a dual product the first */
   const GraphNode **nodes; /* every graph node it computes, in graph order */
   unsigned n_nodes;
-  const char *
-      *joined_by; /* of each node, the rewrite of fusion that put it here; NULL: the kernel began with it */
+  const char **joined_by; /* of each node the rewrite that put it here; NULL: the kernel began with it */
   const Symbolic *dims[FUSED_MAX_RANK + 1];
   unsigned rank;
   FusedInput *inputs;

@@ -2,39 +2,36 @@
 """facts.py ADLGEN: what becomes of the five TILE texts of tests/ir/paper, with the facts that real kernels have, on each GPU:
 the mechanisms and roles of their STAGED twins and no spills, at sizes that fit the GPU."""
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
+
+from kernel import with_facts
 
 PAPER = pathlib.Path(__file__).resolve().parent.parent / "paper"
 ROLES = ["role @producer", "role @consumer", "via tma map", "via warpgroup"]
 WARPS = ["role @all warps", "via async", "via warp"]
 # text, GPU, what a smaller GPU needs besides, words of the form behind derive_waits
 OUTCOMES = [
-    ("attention_forward", "h100", {}, ROLES + ["pipelined", "pending 1"]),
-    ("attention_forward", "a100", {}, WARPS),
+    ("attention_forward", "h100", {}, ROLES + ["pipelined", "pending 1", "cursor @k", "cursor @v"]),
+    ("attention_forward", "a100", {}, WARPS + ["mma.a(8, 1)"]),
     ("gemm_bf16", "h100", {}, ROLES + ["pending 1"]),
     ("gemm_bf16", "a100", {"slots 4": "slots 3"}, WARPS),
-    ("gemm_fp8", "h100", {}, ROLES),
+    ("gemm_fp8", "h100", {}, ROLES + ["get @ab.sa[%read]^T"]),
     ("gemm_grouped_masked", "h100", {}, ROLES),
     ("gemm_grouped_masked", "a100", {"slots 6": "slots 4"}, WARPS),
     ("softmax_cluster", "h100", {}, ["cluster 4", "peer 3", "scope block"]),
     ("softmax_cluster", "a100", {}, ["role @all warps 0 .. 8", "reduce"]),
 ]
 REFUSED = [
+    ("gemm_fp8", "a100", {}, "187520 bytes of shared memory, 20608 more than"),
     ("gemm_bf16", "a100", {}, "needs 196608 bytes of shared memory, 29696 more than"),
     ("gemm_grouped_masked", "a100", {}, "needs 196608 bytes of shared memory, 29696 more than"),
 ]
 
 
 def text(name, changes):
-    """Rows of 16 bytes, bases aligned to them."""
-    source = (PAPER / f"{name}.tile.ir").read_text()
-    head, brace, body = source.partition(" {\n  tiles")
-    head = re.sub(r"(\b[A-Z]+: tensor<\w+>\[(?:[^\[\]()]|\([^()]*\))*\])", r"\1 align 16", head)
-    head = re.sub(r"\b([MNK]): s32", r"\1: s32 multiple 16", head)
-    source = head + brace + body
+    source = with_facts((PAPER / f"{name}.tile.ir").read_text(), 0)
     for old, new in changes.items():
         assert old in source, (name, old)
         source = source.replace(old, new)

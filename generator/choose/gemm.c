@@ -496,11 +496,13 @@ static void choose_vector(Chooser *chooser)
 }
 
 /* Operands that threads copy a few bytes at a time: of few columns small tiles, which several blocks of an SM hide
- * from each other, are better than the model says, and no wider than the result. */
+ * from each other, are better than the model says, and no wider than the result; what reduces columns takes them in
+ * whole parts. */
 static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
 {
   const CostModel *model = problem->gpu->model;
   int64_t columns = MAX(1, choose_maximum(problem, problem->op->gemm.n)), step = model->askew_columns;
+  if (fused_is_reduced(problem->op)) step = (step + REDUCED_COLUMNS - 1) / REDUCED_COLUMNS * REDUCED_COLUMNS;
   if (columns <= model->askew_side) {
     tile.bm = model->askew_rows;
     tile.bn = (unsigned)((columns + step - 1) / step * step);

@@ -37,7 +37,7 @@ def unary(op, kind, *shape):
             "nodes": [{"op": op, "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
 
 
-KERNELS = {"tma": Kernel("h100", gemm("bf16", 136, 520), 70, "bm=64 bn=64 stages=3"),
+KERNELS = {"tma": Kernel("h100", gemm("bf16", 136, 520), 70, "bm=64 bn=64 stages=3 cluster_m=1 cluster_n=1"),
            "cluster": Kernel("h100", gemm("bf16", 264, 328), 300, "bm=128 bn=64 stages=3 blocks=1"),
            "exchange": Kernel("h100", matmul("bf16", 64, 64, 2048), None, "bm=64 bn=64 stages=3 split_k=2"),
            "sm80": Kernel("a100", gemm("f16", 136, 648), 70, "bm=64 bn=64 stages=3"),

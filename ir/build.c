@@ -261,6 +261,28 @@ bool ir_region_uses(IrRegion *region, const IrValue *value)
   return use.found;
 }
 
+typedef struct {
+  const IrValue *value;
+  IrOp *user;
+  unsigned uses;
+} Uses;
+
+static void count_use(IrOp *op, void *data)
+{
+  Uses *uses = data;
+  if (op->n_regions || !ir_op_uses(op, uses->value)) return; /* those inside are visited too */
+  uses->user = op;
+  uses->uses++;
+}
+
+unsigned ir_region_count_uses(IrRegion *region, const IrValue *value, IrOp **user)
+{
+  Uses uses = {.value = value};
+  ir_region_visit(region, count_use, &uses);
+  if (user) *user = uses.user;
+  return uses.uses;
+}
+
 bool ir_op_uses(IrOp *op, const IrValue *value)
 {
   Use use = {value, false};

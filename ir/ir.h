@@ -387,6 +387,8 @@ void ir_region_visit(IrRegion *region, void (*visit)(IrOp *, void *), void *data
 /* Do operands or attributes of an op or of what is in its regions, or of a region's ops, read the value? */
 bool ir_op_uses(IrOp *op, const IrValue *value);
 bool ir_region_uses(IrRegion *region, const IrValue *value);
+/* How many operations of the region read the value, those inside of others too; `user`, if not NULL, gets the last one. */
+unsigned ir_region_count_uses(IrRegion *region, const IrValue *value, IrOp **user);
 unsigned ir_number_values(IrFunction *function);  /* gives dense ids and unique names; returns how many */
 unsigned ir_give_ids(const IrFunction *function); /* the ids alone: what is made later has none */
 void ir_name_values(IrFunction *function);        /* makes value names unique: the first keeps its name */

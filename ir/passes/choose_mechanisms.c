@@ -154,6 +154,18 @@ static const char *missing(const Choice *choice, const Mechanism *mechanism)
   return refusal(choice, "the description lists no %s", mechanism->label);
 }
 
+/* Why no tensor map of the engine describes the tensor; NULL if one does. */
+static const char *map_refusal(const Choice *choice, const IrType *tensor, const Mechanism *engine)
+{
+  if (tensor->rank > engine->rank_max)
+    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
+                   engine->rank_max);
+  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
+    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
+                   MAX(engine->stride_multiple, engine->address_multiple));
+  return NULL;
+}
+
 /* Why the engine cannot fill one tile, or a part of it, for a product; NULL if it can. */
 static const char *fill_refusal(const Choice *choice, const Operand *operand, const IrOp *fill,
                                 const Mechanism *engine, const Mechanism *product)
@@ -163,12 +175,8 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
   unsigned width =
       (unsigned)number_bytes_of(operand->tensor->element, filled_extent(choice, fill, operand->inner));
   unsigned rows = filled_extent(choice, fill, 1 - operand->inner), swizzle = swizzle_widest(swizzles, width);
-  if (tensor->rank > engine->rank_max)
-    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
-                   engine->rank_max);
-  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
-    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
-                   MAX(engine->stride_multiple, engine->address_multiple));
+  const char *unmapped = map_refusal(choice, tensor, engine);
+  if (unmapped) return unmapped;
   if (!swizzles) return refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
   if (!swizzle)
     return refusal(choice, "the tile's contiguous extent is not a multiple of %u bytes",
@@ -409,12 +417,8 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   if (!engine) return "the description lists no TMA copies";
   if (choice->threads) return "threads have to fill another slot of the kernel";
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
-  if (tensor->rank > engine->rank_max)
-    return refusal(choice, "the tensor has %u dimensions, a tensor map at most %u", tensor->rank,
-                   engine->rank_max);
-  if (!ir_tensor_map_possible(choice->kernel, tensor, engine))
-    return refusal(choice, "base or strides are not known to be multiples of %u bytes",
-                   MAX(engine->stride_multiple, engine->address_multiple));
+  const char *unmapped = map_refusal(choice, tensor, engine);
+  if (unmapped) return unmapped;
   unsigned inner = filled_extent(choice, fill, operand->inner),
            rows = filled_extent(choice, fill, 1 - operand->inner);
   if (number_bytes_of(tensor->element, inner) % MAX(1, engine->row_multiple))

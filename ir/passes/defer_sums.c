@@ -21,28 +21,6 @@ typedef struct {
   IrType kept; /* of the variable */
 } Sum;
 
-typedef struct {
-  const IrValue *value;
-  IrOp *user;
-  unsigned uses;
-} Uses;
-
-static void count_use(IrOp *op, void *data)
-{
-  Uses *uses = data;
-  if (op->n_regions || !ir_op_uses(op, uses->value)) return; /* those inside are visited too */
-  uses->user = op;
-  uses->uses++;
-}
-
-static unsigned uses_in(IrRegion *region, const IrValue *value, IrOp **user)
-{
-  Uses uses = {.value = value};
-  ir_region_visit(region, count_use, &uses);
-  if (user) *user = uses.user;
-  return uses.uses;
-}
-
 static bool is_value(const IrExpr *expr, const IrValue *value)
 {
   return expr->kind == EXPR_VALUE && expr->value == value;
@@ -96,16 +74,17 @@ static bool match(Sum *sum)
   IrOp *set = NULL;
   if (reduce->parent != body || reduce->n_operands != 1 || !ir_attribute_is(reduce, ATTR_WITH, "sum") ||
       ir_attribute_int(reduce, ATTR_DIM, 0) != 1 || ir_attribute(reduce, ATTR_EXCHANGE) ||
-      reduce->operands[0]->kind != EXPR_VALUE || uses_in(sum->scope, reduce->results[0], &sum->add) != 1 ||
-      sum->add->parent != body || !match_addition(sum))
+      reduce->operands[0]->kind != EXPR_VALUE ||
+      ir_region_count_uses(sum->scope, reduce->results[0], &sum->add) != 1 || sum->add->parent != body ||
+      !match_addition(sum))
     return false;
-  if (uses_in(sum->scope, sum->add->results[0], &set) != 1 || set->code != OP_SET || set->parent != body ||
-      !is_value(set->operands[0], sum->sum))
+  if (ir_region_count_uses(sum->scope, sum->add->results[0], &set) != 1 || set->code != OP_SET ||
+      set->parent != body || !is_value(set->operands[0], sum->sum))
     return false;
   sum->set = set;
   const IrOp *declared = sum->sum->def;
   if (declared->code != OP_VAR || declared->parent != sum->loop->parent || !declared->n_operands ||
-      !is_zero(declared->operands[0]) || uses_in(body, sum->sum, NULL) != 2)
+      !is_zero(declared->operands[0]) || ir_region_count_uses(body, sum->sum, NULL) != 2)
     return false;
   for (IrOp *op = declared->next; op != sum->loop; op = op->next)
     if (!op || ir_op_uses(op, sum->sum) || (op->n_regions && ir_region_uses(op->regions[0], sum->sum)))

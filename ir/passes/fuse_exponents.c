@@ -11,25 +11,10 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 
-typedef struct {
-  const IrValue *value;
-  IrOp *user;
-  unsigned uses;
-} Uses;
-
-static void count_use(IrOp *op, void *data)
-{
-  Uses *uses = data;
-  if (op->n_regions || !ir_op_uses(op, uses->value)) return; /* those inside are visited too */
-  uses->user = op;
-  uses->uses++;
-}
-
 static IrOp *only_user(IrRegion *scope, const IrValue *value)
 {
-  Uses uses = {.value = value};
-  ir_region_visit(scope, count_use, &uses);
-  return uses.uses == 1 ? uses.user : NULL;
+  IrOp *user;
+  return ir_region_count_uses(scope, value, &user) == 1 ? user : NULL;
 }
 
 static const IrType *tile_of(const IrExpr *operand)

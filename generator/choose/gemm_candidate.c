@@ -356,6 +356,25 @@ bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate
   return ring_runs_on(problem, candidate);
 }
 
+/* Does an epilogue read another tensor's tile, and not a row or a column of it only? */
+static bool reads_tile(const FusedOperator *op)
+{
+  for (unsigned i = 0; op->rank >= 2 && i < op->n_inputs; i++)
+    if (i != op->gemm.a && i != op->gemm.b && !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
+        !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0))
+      return true;
+  return false;
+}
+
+/* So many sums that a thread has no registers for another tensor's tile beside them, unless warpgroups take turns and
+ * results leave in narrow parts: a residual behind 256x192 spilled 20 bytes. */
+static bool sums_fill_threads(const Problem *problem, const GemmCandidate *candidate)
+{
+  unsigned threads = consumer_groups(candidate) * WARPGROUP_WARPS * problem->gpu->warp_size;
+  return candidate->pingpong <= 1 && !candidate->swapped && reads_tile(problem->op) &&
+         candidate->bm * candidate->bn / threads >= problem->gpu->model->narrow_registers;
+}
+
 static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
@@ -369,6 +388,7 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
   legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? gemm_products(problem) : 1, loads);
+  if (sums_fill_threads(problem, candidate) && !choose_is_forced(problem)) return false;
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
   if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > model->promoted_columns &&
       gemm_out_bytes(problem->op) > 2)

@@ -18,8 +18,8 @@ typedef struct CostTile {
   unsigned pingpong;     /* warpgroups that take tiles in turn; 0 and 1: they share each */
   unsigned split_k;      /* blocks of a cluster that share a tile, each a part of k; 0 and 1: none */
   unsigned reducers;     /* of these, those that finish a part of its columns */
-  bool streamed;         /* the `split` blocks are no cluster: they add up through device memory */
-  unsigned stream_steps; /* then k steps of a portion; 0: a part of `split` */
+  bool streamed;         /* the `split_k` blocks are no cluster: they add up through device memory */
+  unsigned stream_steps; /* then k steps of a portion; 0: a part of `split_k` */
   bool sliced; /* so are these; those of one part of k are neighbours, and all parts are added at once */
   unsigned cluster_m;     /* blocks that take tiles below one another and share copies of B; 0 and 1: none */
   unsigned cluster_n;     /* and beside one another, which share copies of A */

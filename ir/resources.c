@@ -88,7 +88,8 @@ unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks)
 
 bool may_hand_over(const Gpu *gpu, unsigned entry)
 {
-  return gpu_has(gpu, "register_reallocation") && producer_registers(gpu) <= entry;
+  return gpu_has(gpu, "register_reallocation") && producer_registers(gpu) <= entry &&
+         handover_most(gpu) > entry;
 }
 
 unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)

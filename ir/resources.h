@@ -39,7 +39,8 @@ unsigned handover_most(const Gpu *gpu);
  * hand-over can set. */
 unsigned producer_registers(const Gpu *gpu);
 unsigned consumer_registers(const Gpu *gpu, unsigned left);
-/* Can threads that have so many at entry come down to a producer's? */
+/* Can threads that have so many at entry come down to a producer's, and others up to more? A hand-over that can set
+ * no more than a thread has at entry would take registers from those that multiply. */
 bool may_hand_over(const Gpu *gpu, unsigned entry);
 
 /* Blocks of so many threads that an SM takes at once, registers and shared memory apart. */

@@ -323,9 +323,11 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
   unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
   unsigned beside = MAX(1, candidate->warpgroups_n), columns = candidate->bn / beside;
   unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / groups;
-  unsigned entry = entry_registers(gpu, threads, 1), step = handover_step(gpu);
-  unsigned granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
-  granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
+  unsigned entry = entry_registers(gpu, threads, 1), step = handover_step(gpu), granted = entry;
+  if (may_hand_over(gpu, entry)) {
+    granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
+    granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
+  }
   unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
   if (loads) granted -= (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + handover_step(gpu);
   return columns / 2 + model->start_registers <= entry &&

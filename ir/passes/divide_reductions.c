@@ -6,14 +6,14 @@
  *        reductions along that extent cross the cluster too, and what is no part is stored by the first block alone
  * breaks nothing; where the GPU has no clusters, or one block suffices, the scope becomes the block's
  *
- * As many blocks as leave a thread few elements of a tile: a row stays in registers from its load to its store, so it
- * is read once. `split_k` in the text says how many instead. What crosses the blocks is reduce_clusters'. */
+ * As many blocks as leave a thread few elements of a tile (the model's shared_row, or what its registers hold): a
+ * row stays in registers from its load to its store, so it is read once. `split_k` in the text says how many instead. What crosses the blocks is reduce_clusters'. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/resources.h"
 
-#define FEW_ELEMENTS 32 /* of a tile a thread: four such tiles of 32 bits are live beside one another */
+#define LIVE_TILES 4 /* of a row that are live beside one another */
 
 typedef struct {
   const IrPassContext *context;
@@ -91,6 +91,17 @@ static bool divides(const Division *division, int64_t blocks)
   return division->extent % (blocks * WARP_LANES) == 0;
 }
 
+/* Elements of a tile that a thread may have: four such tiles of 32 bits stay in the registers it enters with. */
+static int64_t few_elements(const Division *division, int64_t threads)
+{
+  const Gpu *gpu = division->context->gpu;
+  int64_t blocks = 1; /* of an SM at once */
+  const IrExpr *least = ir_launch_get(division->kernel, ATTR_MIN_BLOCKS);
+  if (least) ir_expr_is_int(least, &blocks);
+  int64_t held = entry_registers(gpu, (unsigned)threads, (unsigned)MAX(1, blocks)) / LIVE_TILES;
+  return MAX(1, MIN(gpu->model->shared_row, held));
+}
+
 /* Blocks that leave a thread few elements; fewer, where the extent cannot be divided further. */
 static int64_t wanted_blocks(const Division *division)
 {
@@ -98,8 +109,8 @@ static int64_t wanted_blocks(const Division *division)
           elements = ir_tile_elements(&division->reduce->operands[0]->value->type);
   if (!threads) threads = (int64_t)WARPGROUP_WARPS * WARP_LANES;
   const Gpu *gpu = division->context->gpu;
-  int64_t most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1;
-  while (blocks * 2 <= most && elements > FEW_ELEMENTS * threads * blocks && divides(division, blocks * 2))
+  int64_t most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1, few = few_elements(division, threads);
+  while (blocks * 2 <= most && elements > few * threads * blocks && divides(division, blocks * 2))
     blocks *= 2;
   return blocks;
 }

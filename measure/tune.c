@@ -219,7 +219,7 @@ static bool tune_case(const TuneSession *session, const BenchCase *c, TunedFile 
 {
   const CompileOptions options = {.sm_budget = session->sms, .accumulate = c->accumulate};
   g_autoptr(Proposals) proposals = generator_propose(c->graph, session->description, &options, error);
-  g_autoptr(Spaces) spaces = proposals ? spaces_read(FUSED_GEMM, error) : NULL;
+  g_autoptr(Spaces) spaces = proposals ? spaces_read(true, error) : NULL;
   if (!spaces) return false;
   if (!proposals->products->len) tell(session, "%s: it has no matrix product to tune", c->name);
   for (unsigned i = 0; i < proposals->products->len; i++) {

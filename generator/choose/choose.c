@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two products have a template of their own for swapped operands (swap-AB): a tile that is asked for with these is
- * not meant for the other one. */
+/* A tile that is asked for with a parameter which another template has is not meant for this one. */
 static bool means_another(const Problem *problem, const Choice *choice)
 {
-  unsigned swapped = 0;
-  choose_forced(problem, "swapped", &swapped);
-  bool dual = problem->op->kind == FUSED_GEMM && problem->op->gemm.dual;
-  return dual && swapped && !choice_int(choice, "swapped", 0);
+  unsigned value = 0;
+  if (choice->apart) choose_forced(problem, choice->apart, &value);
+  return value && !choice_int(choice, choice->apart, 0);
 }
 
 /* Once, however many variants there are. */
@@ -81,8 +79,8 @@ static bool converts_small_floats(const Gpu *gpu)
 static bool check_small_floats(Chooser *chooser)
 {
   const FusedOperator *op = chooser->problem->op;
-  bool copies = op->kind == FUSED_ELEMENTWISE && !op->n_steps, small = false;
-  if (copies || converts_small_floats(chooser->problem->gpu)) return true;
+  bool small = false;
+  if (fused_is_copy(op) || converts_small_floats(chooser->problem->gpu)) return true;
   const GraphTensor *culprit = NULL;
   for (unsigned i = 0; i < op->n_inputs + op->n_outputs && !small; i++) {
     culprit = i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
@@ -101,8 +99,8 @@ static bool check_small_floats(Chooser *chooser)
   return false;
 }
 
-static bool (*const choosers[FUSED_KIND_COUNT])(Chooser *chooser) = {
-#define FAMILY(kind, name, ...) [FUSED_##kind] = choose_##name,
+static bool (*const choosers[FAMILY_COUNT])(Chooser *chooser) = {
+#define FAMILY(name, ...) choose_##name,
 #include "generator/program/families.def"
 #undef FAMILY
 };
@@ -111,13 +109,14 @@ bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
   if (!check_small_floats(chooser)) return false;
-  if (!choosers[chooser->problem->op->kind](chooser)) return false;
+  const Family *family = chooser->problem->op->family;
+  if (!choosers[family->index](chooser)) return false;
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
-    g_assert(family_has_template(family_of(chooser->problem->op->kind), choice->template_name));
+    g_assert(family_has_template(family, choice->template_name));
     apply_sets(chooser, choice);
     make_room_for_streams(chooser->problem, choice);
-    if (chooser->problem->op->kind == FUSED_GEMM && !choose_gemm_complete(chooser, choice)) return false;
+    if (chooser->complete && !chooser->complete(chooser, choice)) return false;
     describe_forced(chooser->problem, choice);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */
   }

@@ -20,7 +20,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice);
 /* Finds variants that can launch one kernel: sets Choice.kernel_of of all. */
 void choose_shared_kernels(Chooser *chooser);
 /* Choosers, one for each family. */
-#define FAMILY(kind, name, ...) bool choose_##name(Chooser *chooser);
+#define FAMILY(name, ...) bool choose_##name(Chooser *chooser);
 #include "generator/program/families.def"
 #undef FAMILY
 /* Is every --set of the options a parameter that may be forced, with a value that it can have? Names that no

@@ -17,7 +17,7 @@ static const unsigned sums_rows[] = {1, 4, MOST_SUMS}; /* rows of A that there a
 static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  const FusedGemm *gemm = &direct->gemm;
+  const FusedGemm *gemm = gemm_of(direct);
   Choice *choice = choose_open(chooser, "gemv_few");
   if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return;
   unsigned share = direct_sums_share(chooser->problem, rows);
@@ -46,12 +46,12 @@ void choose_few_rows(Chooser *chooser)
 {
   bool odd = false;
   const FusedOperator *direct = direct_operator(chooser->problem, &odd);
-  if (!direct || !odd || !direct_sums_take(&direct->gemm)) return;
-  int64_t most = choose_maximum(chooser->problem, direct->gemm.m);
-  unsigned vector = direct_vector(chooser->problem, direct), element = number_bytes(direct->gemm.a_type);
+  if (!direct || !odd || !direct_sums_take(gemm_of(direct))) return;
+  int64_t most = choose_maximum(chooser->problem, gemm_of(direct)->m);
+  unsigned vector = direct_vector(chooser->problem, direct), element = number_bytes(gemm_of(direct)->a_type);
   for (unsigned i = 0; i < G_N_ELEMENTS(sums_rows); i++) {
     int64_t rows = MIN(most, sums_rows[i]);
-    if (symbolic_is_constant(direct->gemm.m, NULL) && rows < most) continue;
+    if (symbolic_is_constant(gemm_of(direct)->m, NULL) && rows < most) continue;
     if (rows <= gemm_rows_taken(chooser)) continue;
     double sums = direct_sums_clocks(chooser->problem, rows, vector),
            others = direct_others_clocks(chooser->problem, rows, odd, vector * element);

@@ -30,7 +30,7 @@ static double elements(const Problem *problem, const GraphTensor *tensor)
 
 double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
   double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6, sum = 0;
@@ -74,7 +74,7 @@ static bool take_source(const Problem *problem, FusedInput *input, const Symboli
 bool direct_possible(const Problem *problem)
 {
   const FusedOperator *op = problem->op;
-  const FusedGemm *gemm = &op->gemm;
+  const FusedGemm *gemm = gemm_of(op);
   if ((problem->options && problem->options->sm_budget) || gemm_tile_forced(problem)) return false;
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
@@ -89,7 +89,7 @@ bool direct_sums_take(const FusedGemm *gemm)
 
 bool direct_sums_possible(const Problem *problem)
 {
-  return direct_possible(problem) && direct_sums_take(&problem->op->gemm);
+  return direct_possible(problem) && direct_sums_take(gemm_of(problem->op));
 }
 
 /* An operand of one row or column lies along k if its elements are neighbours, whatever that was taken for. */
@@ -104,9 +104,9 @@ const FusedOperator *direct_operator(const Problem *problem, bool *odd)
 {
   const FusedOperator *op = problem->op;
   if (!direct_possible(problem)) return NULL;
-  FusedOperator *direct = arena_memdup(problem->arena, op, sizeof *op);
+  FusedGemm *gemm;
+  FusedOperator *direct = gemm_copy(problem->arena, op, &gemm);
   direct->inputs = arena_memdup(problem->arena, op->inputs, op->n_inputs * sizeof *op->inputs);
-  FusedGemm *gemm = &direct->gemm;
   const Symbolic **a = gemm->a_m_major ? &gemm->a_k : &gemm->a_m;
   const Symbolic **b = gemm->b_n_major ? &gemm->b_k : &gemm->b_n;
   bool known = take_source(problem, &direct->inputs[gemm->a], a, odd) &&
@@ -118,7 +118,7 @@ const FusedOperator *direct_operator(const Problem *problem, bool *odd)
 
 unsigned direct_vector(const Problem *problem, const FusedOperator *direct)
 {
-  const FusedGemm *gemm = &direct->gemm;
+  const FusedGemm *gemm = gemm_of(direct);
   const GraphTensor *a = direct->inputs[gemm->a].tensor, *b = direct->inputs[gemm->b].tensor;
   const Symbolic *const distances[] = {symbolic_equals(gemm->m, 1) ? gemm->k : gemm->a_m,
                                        symbolic_equals(gemm->n, 1) ? gemm->k : gemm->b_n, gemm->k};
@@ -137,7 +137,7 @@ unsigned direct_vector(const Problem *problem, const FusedOperator *direct)
 unsigned direct_sums_share(const Problem *problem, int64_t m)
 {
   const CostModel *model = problem->gpu->model;
-  int64_t n = choose_typical(problem, problem->op->gemm.n);
+  int64_t n = choose_typical(problem, gemm_of(problem->op)->n);
   unsigned share = m > 1 ? model->sums_share : 2;
   double blocks = m > 4 ? 1 : model->sums_one_row; /* an SM */
   while (share > 1 && (double)n < blocks * share * model->sums_warps * problem->gpu->sm_count)
@@ -147,7 +147,7 @@ unsigned direct_sums_share(const Problem *problem, int64_t m)
 
 double direct_sums_clocks(const Problem *problem, int64_t m, unsigned vector)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   CostGemm shape = {.batches = 1,
                     .m = m,
                     .n = MAX(1, choose_typical(problem, gemm->n)),
@@ -163,7 +163,7 @@ double direct_sums_clocks(const Problem *problem, int64_t m, unsigned vector)
 
 double direct_sums_clocks_of(const Problem *problem, const FusedOperator *direct, int64_t m)
 {
-  const FusedGemm *gemm = &direct->gemm;
+  const FusedGemm *gemm = gemm_of(direct);
   if (!direct_sums_take(gemm) || m > MOST_SUMS) return -1;
   return direct_sums_clocks(problem, m, direct_vector(problem, direct));
 }
@@ -178,7 +178,7 @@ Problem direct_in_place(const Problem *problem, unsigned bytes)
 
 double direct_others_clocks(const Problem *problem, int64_t m, bool odd, unsigned bytes)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   bool copied[] = {source_of(problem, problem->op->inputs[gemm->a].tensor) != NULL,
                    source_of(problem, problem->op->inputs[gemm->b].tensor) != NULL};
   if (copied[0] || copied[1])

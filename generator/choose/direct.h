@@ -2,6 +2,7 @@
  * k by warps (template gemv_few) cost, and what would run instead. Functions of a Problem only read it. */
 #pragma once
 #include "generator/choose/problem.h"
+#include "generator/program/gemm.h"
 
 #define MOST_SUMS 8 /* rows of A */
 

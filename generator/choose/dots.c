@@ -64,7 +64,7 @@ static bool best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m, 
 
 double choose_dots_clocks(const Problem *problem, int64_t m, unsigned vector)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   Dots best;
   if (gemm->a_m_major || gemm->b_n_major) vector = 1;
   return best_dots(problem, gemm, m, vector, &best) ? best.clocks : -1;
@@ -73,7 +73,7 @@ double choose_dots_clocks(const Problem *problem, int64_t m, unsigned vector)
 /* Vectors of 16 bytes where strides allow it and a guard can ask for the rest. */
 static bool require_vector(const Problem *problem, Choice *choice, const FusedOperator *op, unsigned vector)
 {
-  const FusedGemm *gemm = &op->gemm;
+  const FusedGemm *gemm = gemm_of(op);
   unsigned bytes = vector * number_bytes(gemm->a_type);
   return choose_require_align(problem, choice, op->inputs[gemm->a].tensor, bytes) &&
          choose_require_align(problem, choice, op->inputs[gemm->b].tensor, bytes);
@@ -81,7 +81,7 @@ static bool require_vector(const Problem *problem, Choice *choice, const FusedOp
 
 static bool add_dots(Chooser *chooser, const FusedOperator *direct, bool odd, int64_t rows, const Dots *dots)
 {
-  const FusedGemm *gemm = &direct->gemm;
+  const FusedGemm *gemm = gemm_of(direct);
   Choice *choice = choose_open(chooser, "gemv_split");
   if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return false;
   if (!odd && !require_vector(chooser->problem, choice, direct, dots->vector)) return false;
@@ -111,7 +111,7 @@ void choose_dots(Chooser *chooser)
   bool odd = false;
   const FusedOperator *direct = direct_operator(chooser->problem, &odd);
   if (!direct) return;
-  const FusedGemm *gemm = &direct->gemm;
+  const FusedGemm *gemm = gemm_of(direct);
   int64_t most = choose_maximum(chooser->problem, gemm->m);
   bool across = gemm->a_m_major || gemm->b_n_major;
   unsigned element = number_bytes(gemm->a_type),

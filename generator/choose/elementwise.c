@@ -164,7 +164,7 @@ static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool
 
 static bool choose_turned(Chooser *chooser)
 {
-  const FusedOperator *turned = fused_elementwise_turned(chooser->problem->arena, chooser->problem->op);
+  const FusedOperator *turned = chooser->problem->turned;
   if (!turned) return false;
   unsigned bytes = 1;
   for (unsigned i = 0; i < turned->n_inputs; i++)

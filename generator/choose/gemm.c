@@ -28,7 +28,7 @@ static bool require_operand(const Problem *problem, Choice *choice, const GraphT
 {
   unsigned vector = multiple / number_bytes(tensor->type);
   if (!choose_require_multiple(problem, choice, leading, vector)) return false;
-  for (unsigned i = 0; i < problem->op->gemm.n_batch; i++)
+  for (unsigned i = 0; i < gemm_of(problem->op)->n_batch; i++)
     if (!choose_require_multiple(problem, choice, batches[i], vector)) return false;
   return !inner || choose_require_multiple(problem, choice, inner, vector);
 }
@@ -46,7 +46,7 @@ static bool is_single(const FusedInput *input, unsigned rank)
 static bool require_fast(const Problem *problem, Choice *choice, bool group)
 {
   const FusedOperator *op = problem->op;
-  const FusedGemm *gemm = &op->gemm;
+  const FusedGemm *gemm = gemm_of(op);
   unsigned multiple = group ? MAX(WIDEST_COPY, gemm_map_multiple(problem->gpu)) : WIDEST_COPY;
   if (!require_operand(problem, choice, op->inputs[gemm->a].tensor, gemm->a_m_major ? gemm->a_k : gemm->a_m,
                        gemm->a_batch,
@@ -79,7 +79,7 @@ static bool require_fast(const Problem *problem, Choice *choice, bool group)
  * often, no policy gains; asking to drop B first gains as often as it loses. */
 static bool keeps_rows(const Problem *problem, const Choice *choice, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t rows = gemm_most_rows(problem, choice);
   double bytes = (double)rows * (double)choose_typical(problem, gemm->k) * number_bytes(gemm->a_type);
   bool again = choose_typical(problem, gemm->n) > (int64_t)tile->bn, once = rows <= 2 * (int64_t)tile->bm;
@@ -173,7 +173,7 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
 /* Does a variant have the parameter, if its template declares it? */
 static bool is_carried(const Problem *problem, const GemmAxis *axis, const GemmCandidate *tile, bool fast)
 {
-  bool pair = problem->op->gemm.dual && tile->swapped;
+  bool pair = gemm_of(problem->op)->dual && tile->swapped;
   switch (axis->carried) {
   case GEMM_ALWAYS: return true;
   case GEMM_TURNED: return problem->turned != NULL;
@@ -230,8 +230,8 @@ static const char *sharing_word(Arena *arena, const GemmCandidate *tile)
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with group and with warp MMAs */
-  if (fast && (tile.group || chooser->problem->op->gemm.dual)) tile = with_forced(chooser->problem, tile);
-  const FusedGemm *gemm = &gemm_candidate_operator(chooser->problem, &tile)->gemm;
+  if (fast && (tile.group || gemm_of(chooser->problem->op)->dual)) tile = with_forced(chooser->problem, tile);
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(chooser->problem, &tile));
   tile = gemm_candidate(chooser->problem, tile, fast);
   /* operands may be aligned although results are not: then warpgroup MMAs add up here too */
   if (!fast)
@@ -300,7 +300,7 @@ static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandid
               others[i], (int)choice_int(choice, others[i], 1));
     return false;
   }
-  if (chooser->problem->op->gemm.n_batch) {
+  if (gemm_of(chooser->problem->op)->n_batch) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
               "tiles of several batches are not cut into slices");
     return false;
@@ -320,7 +320,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
   int64_t least, most = gemm_most_rows(chooser->problem, choice);
-  symbolic_range(chooser->problem->op->gemm.m, &chooser->problem->graph->facts, &least, &(int64_t){0});
+  symbolic_range(gemm_of(chooser->problem->op)->m, &chooser->problem->graph->facts, &least, &(int64_t){0});
   const GemmCandidate tile = gemm_candidate_of(choice);
   replace_int(chooser->problem, choice, "reducers", MAX(1, gemm_candidate_owners(chooser->problem, &tile)));
   /* no rows at all are no tile */
@@ -351,7 +351,7 @@ void gemm_range(int64_t m, int64_t *least, int64_t *most)
 /* Ranges of M, each with the tile that is best there. */
 static GArray *choose_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
 {
-  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(chooser->problem->op);
   GemmRange whole = {.most = choose_typical(chooser->problem, gemm->m)};
   bool tuned;
   if (!symbolic_is_constant(gemm->m, NULL)) return gemm_ranges(chooser, group, longest, most);
@@ -388,7 +388,7 @@ static void few_batches(const CostModel *model, FewBatches few[MOST_FEW_BATCHES]
 /* Of the product, NULL if it is known, or there are none. */
 static const Symbolic *open_batches(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   const Symbolic *all = NULL;
   for (unsigned i = 0; i < gemm->n_batch; i++)
     all = all ? symbolic_mul(problem->arena, all, problem->op->dims[i]) : problem->op->dims[i];
@@ -415,7 +415,7 @@ static bool tile_comes_back(const GArray *ranges, unsigned i)
 /* Variants for ranges of M; if for any number of batches, all but the last range's. */
 static void add_ranges(Chooser *chooser, bool group, const RangeVariants *wanted)
 {
-  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(chooser->problem->op);
   for (unsigned i = 0; i + (wanted->batches ? 0 : 1) < wanted->ranges->len; i++) {
     const GemmRange *range = &g_array_index(wanted->ranges, GemmRange, i);
     bool last = i + 1 == wanted->ranges->len;
@@ -469,7 +469,7 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
 static void choose_vector(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(chooser->problem->op);
   bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
   unsigned bytes = number_bytes(gemm->b_type);
   if (rows && gemm->a_m_major) return;
@@ -479,7 +479,7 @@ static void choose_vector(Chooser *chooser)
     return;
   unsigned columns = rows ? model->vector_columns : 128 / bytes,
            depth = rows ? model->vector_depth : model->vector_depth_across;
-  const FusedGemm *read = rows ? &chooser->problem->turned->gemm : gemm;
+  const FusedGemm *read = rows ? gemm_of(chooser->problem->turned) : gemm;
   choice_set_name(choice, "ta", number_name(read->a_type));
   choice_set_name(choice, "tb", number_name(read->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
@@ -501,7 +501,7 @@ static void choose_vector(Chooser *chooser)
 static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
 {
   const CostModel *model = problem->gpu->model;
-  int64_t columns = MAX(1, choose_maximum(problem, problem->op->gemm.n)), step = model->askew_columns;
+  int64_t columns = MAX(1, choose_maximum(problem, gemm_of(problem->op)->n)), step = model->askew_columns;
   if (fused_is_reduced(problem->op)) step = (step + REDUCED_COLUMNS - 1) / REDUCED_COLUMNS * REDUCED_COLUMNS;
   if (columns <= model->askew_side) {
     tile.bm = model->askew_rows;
@@ -512,10 +512,10 @@ static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
   return tile;
 }
 
-bool choose_gemm(Chooser *chooser)
+static void choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  const FusedGemm *gemm = &chooser->problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(chooser->problem->op);
   bool group = gemm_group_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
        priced = group || warp;
   int64_t longest = choose_maximum(chooser->problem, gemm->m),
@@ -530,12 +530,12 @@ bool choose_gemm(Chooser *chooser)
                           .split_k = 1},
                 tile = scalar;
   if (priced || gemm->a_type == NUMBER_F32) choose_dots(chooser);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
   if (!priced && !summed && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem))
     choose_vector(chooser);
   if (priced) choose_few_rows(chooser);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, template_of(gemm));
   bool aligned = require_fast(chooser->problem, choice, group);
@@ -544,7 +544,7 @@ bool choose_gemm(Chooser *chooser)
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
                 group ? MAX(WIDEST_COPY, gemm_map_multiple(chooser->problem->gpu)) : WIDEST_COPY);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_bytes(gemm->a_type) == 1;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
@@ -553,5 +553,15 @@ bool choose_gemm(Chooser *chooser)
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
   finish(chooser, choose_open(chooser, template_of(gemm)), tile, false, false);
+}
+
+bool choose_gemm(Chooser *chooser)
+{
+  choose_products(chooser);
+  chooser->complete = choose_gemm_complete;
+  /* two products have a template of their own for swapped operands (swap-AB) */
+  bool apart = gemm_of(chooser->problem->op)->dual;
+  for (unsigned i = 0; i < chooser->n; i++)
+    chooser->variants[i].apart = apart ? "swapped" : NULL;
   return true;
 }

@@ -13,7 +13,7 @@ static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
 
 bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   if (!gemm->a_m_major || !candidate->group) return false;
   const GpuProduct *product = group_product(problem->gpu, gemm);
   return product && !product->a_transposed;
@@ -54,7 +54,7 @@ static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candid
 
 static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   unsigned alignment = candidate->group ? shared_alignment(problem->gpu, true) : 1;
   unsigned a = candidate->bm * candidate->bk * number_bytes(gemm->a_type),
            b = candidate->bn * candidate->bk * number_bytes(gemm->b_type);
@@ -99,7 +99,7 @@ static unsigned block_room(const Problem *problem, const GemmCandidate *candidat
 static bool wants_whole_rows(const Problem *problem, int64_t depth)
 {
   int64_t k, half = depth / 2;
-  if (!symbolic_is_constant(problem->op->gemm.k, &k)) return false;
+  if (!symbolic_is_constant(gemm_of(problem->op)->k, &k)) return false;
   int64_t whole = (k + depth - 1) / depth * depth, halves = (k + half - 1) / half * half;
   return (double)whole <= problem->gpu->model->deep_waste * (double)halves;
 }
@@ -110,7 +110,7 @@ static bool wants_whole_rows(const Problem *problem, int64_t depth)
 static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned bytes = number_bytes(gemm_candidate_operator(problem, &tile)->gemm.a_type), row = 128;
+  unsigned bytes = number_bytes(gemm_of(gemm_candidate_operator(problem, &tile))->a_type), row = 128;
   bool thin = gemm_candidate_is_thin(&tile);
   if (thin && !tile.promote) return 2 * row / bytes;
   if (tile.group) return row / bytes;
@@ -143,7 +143,7 @@ static bool reads_a_tile(const FusedOperator *op)
 {
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const Symbolic *const *strides = op->inputs[i].strides + op->rank - 2;
-    bool operand = i == op->gemm.a || i == op->gemm.b;
+    bool operand = i == gemm_of(op)->a || i == gemm_of(op)->b;
     if (!operand && !symbolic_equals(strides[0], 0) && !symbolic_equals(strides[1], 0)) return true;
   }
   return false;
@@ -157,10 +157,11 @@ static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candida
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = problem->op;
   int64_t k = 0;
-  if (candidate->pingpong <= 1 || candidate->swapped || op->gemm.dual) return false;
+  if (candidate->pingpong <= 1 || candidate->swapped || gemm_of(op)->dual) return false;
   return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
-         steps_operations(op) <= model->hiding_operations && symbolic_is_constant(op->gemm.k, &k) &&
-         k * number_bytes(op->gemm.a_type) >= model->hiding_bytes && engine_stores(problem, &op->outputs[0]);
+         steps_operations(op) <= model->hiding_operations && symbolic_is_constant(gemm_of(op)->k, &k) &&
+         k * number_bytes(gemm_of(op)->a_type) >= model->hiding_bytes &&
+         engine_stores(problem, &op->outputs[0]);
 }
 
 /* Shared memory for results, where it gains the ring a slot that it needs: the least. */
@@ -180,7 +181,8 @@ static unsigned least_staging(const Problem *problem, const GemmCandidate *candi
 /* Slots of a ring whose copies are a few bytes each, which take long. */
 static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
 {
-  int64_t k = choose_typical(problem, problem->op->gemm.k), steps = (k + candidate->bk - 1) / candidate->bk;
+  int64_t k = choose_typical(problem, gemm_of(problem->op)->k),
+          steps = (k + candidate->bk - 1) / candidate->bk;
   return (unsigned)CLAMP(steps, 2, 1 + problem->gpu->model->askew_depth / candidate->bk);
 }
 
@@ -203,7 +205,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
 
 bool gemm_candidate_may_be_askew(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
 }
 
@@ -220,7 +222,7 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
   bool shared = tile->pingpong > 1 || tile->split_k > 1 || tile->stream_k > 1 || tile->slices > 1 ||
                 tile->bm != WARPGROUP_ROWS;
   bool plain =
-      !problem->op->gemm.dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
+      !gemm_of(problem->op)->dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
   unsigned asked = tile->bn >= problem->gpu->model->beside_columns ? 2 : 1;
   choose_forced(problem, "warpgroups_n", &asked);
   bool halves = asked == 2 && tile->bn % 16 == 0;
@@ -284,21 +286,21 @@ bool gemm_group_possible(const Problem *problem)
 {
   const Gpu *gpu = problem->gpu;
   if (!gpu_has(gpu, "tma") || !gpu_has(gpu, "warpgroup_mma")) return false;
-  bool either_way = problem->turned && !problem->op->gemm.dual; /* two products: few rows only */
-  return gemm_group_reads(problem, &problem->op->gemm) ||
-         (either_way && gemm_group_reads(problem, &problem->turned->gemm));
+  bool either_way = problem->turned && !gemm_of(problem->op)->dual; /* two products: few rows only */
+  return gemm_group_reads(problem, gemm_of(problem->op)) ||
+         (either_way && gemm_group_reads(problem, gemm_of(problem->turned)));
 }
 
 bool gemm_warp_possible(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   return gpu_product(problem->gpu, "warp_mma", gemm->a_type, gemm->b_type, gemm->acc_type) != NULL;
 }
 
 /* Blocks may share a tile where all that share run at once, which N and the batches, if known, tell. */
 static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   const Gpu *gpu = problem->gpu;
   if (candidate->split_k <= 1) return true;
   bool pieces = gemm_candidate_owners(problem, candidate) > 0;
@@ -339,7 +341,7 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
 static bool ring_runs_on(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t depth;
   bool alone =
       candidate->blocks <= 1 && candidate->split_k <= 1 && candidate->stream_k <= 1 && !candidate->swapped;
@@ -362,7 +364,8 @@ bool gemm_candidate_walks(const Problem *problem, const GemmCandidate *candidate
 static bool reads_tile(const FusedOperator *op)
 {
   for (unsigned i = 0; op->rank >= 2 && i < op->n_inputs; i++)
-    if (i != op->gemm.a && i != op->gemm.b && !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
+    if (i != gemm_of(op)->a && i != gemm_of(op)->b &&
+        !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
         !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0))
       return true;
   return false;
@@ -380,7 +383,7 @@ static bool sums_fill_threads(const Problem *problem, const GemmCandidate *candi
 static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   const GpuProduct *product = group_product(problem->gpu, gemm);
   bool legal = false, loads = gemm_through_registers(problem, candidate);
   if (!gemm_group_reads(problem, gemm)) return false;
@@ -411,7 +414,7 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
 /* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
 static bool gathers_elements(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
 }
 
@@ -431,7 +434,7 @@ static bool parts_legal(const Problem *problem, const GemmCandidate *candidate)
 static bool large_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL) && !gemm->n_batch;
   bool simple = known && !gemm->a_m_major && !gemm->dual && !fused_is_reduced(problem->op);
   int64_t columns, depth;
@@ -473,13 +476,13 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
     return false; /* what blocks send one another lies beside the least ring */
   if (!blocks_fit(problem->gpu, candidate)) return false;
   if (!gemm_space_has(gemm_candidate_space(problem, candidate), candidate)) return false;
-  if (problem->op->gemm.dual && !pair_legal(candidate)) return false;
+  if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
   unsigned area = candidate->bm * candidate->bn;
   if (area > model->walked_area && !large_tile_legal(problem, candidate)) return false;
   /* the addresses of a second B do not fit beside them (found with ptxas) */
-  if (area == model->walked_area && problem->op->gemm.dual) return false;
+  if (area == model->walked_area && gemm_of(problem->op)->dual) return false;
   unsigned side = model->gathered_side;
   return !gathers_elements(problem) ||
          (!candidate->swapped && candidate->bm == side && candidate->bn == side);

@@ -5,6 +5,7 @@
 #pragma once
 #include "generator/choose/cost.h"
 #include "generator/choose/problem.h"
+#include "generator/program/gemm.h"
 
 #define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
 #define SWAPPED_ROWS 64 /* of such a tile: 128 are no faster, and fewer blocks */

@@ -19,7 +19,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
  * an SM hardly one has copies on their way. */
 static bool is_short(const Problem *problem, const GemmCandidate *tile)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t k, most = problem->gpu->model->short_steps * 2 * 128 / number_bytes(gemm->a_type);
   return tile->group && tile->split_k == 1 && gemm->n_batch && !gemm->dual &&
          symbolic_is_constant(gemm->k, &k) && k <= most;
@@ -68,7 +68,7 @@ static void append_walks(const Problem *problem, GArray *list, GemmCandidate can
   gemm_candidate_append(problem, list, candidate, m);
   candidate.pingpong = 2;
   if (gemm_candidate_is_thin(&candidate)) return; /* its blocks have one tile each */
-  if (candidate.split_k == 1 && candidate.bm <= 128 && !problem->op->gemm.dual)
+  if (candidate.split_k == 1 && candidate.bm <= 128 && !gemm_of(problem->op)->dual)
     gemm_candidate_append(problem, list, candidate, m);
 }
 
@@ -109,7 +109,7 @@ static const unsigned clusters[][2] = {{2, 1}, {1, 2}, {4, 1}, {1, 4}, {2, 2}, {
 /* Are a block's parts of the copies whole patterns of the swizzle, and are there so many tiles? */
 static bool suits_cluster(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  int64_t n = choose_typical(problem, problem->op->gemm.n);
+  int64_t n = choose_typical(problem, gemm_of(problem->op)->n);
   int64_t rows = candidate->swapped ? n : m, columns = candidate->swapped ? m : n;
   bool whole = candidate->bn % (SWIZZLE_ROWS * candidate->cluster_m) == 0 &&
                candidate->bm % (SWIZZLE_ROWS * candidate->cluster_n) == 0;
@@ -126,7 +126,7 @@ static bool straddles(const Gpu *gpu, const FusedGemm *gemm)
 /* The first of `clusters` that none is tried of. */
 static unsigned clusters_tried(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   if (!gemm_shares_copies(problem->gpu)) return 0;
   if (straddles(problem->gpu, gemm)) return G_N_ELEMENTS(clusters);
   bool lines = gemm_a_lines(gemm) < WHOLE_LINES || gemm_b_lines(gemm) < WHOLE_LINES;
@@ -147,7 +147,7 @@ static void append_group(const Problem *problem, GArray *list, const Space *spac
   append_walks(problem, list, candidate, m);
   bool exchanges = split == 1 && !candidate.swapped && space->across;
   if (exchanges) append_exchanged(problem, list, candidate, m);
-  exchanges &= bn > MOST_THIN && straddles(problem->gpu, &problem->op->gemm);
+  exchanges &= bn > MOST_THIN && straddles(problem->gpu, gemm_of(problem->op));
   if (split > 1 || candidate.swapped) return;
   for (unsigned i = 0; i < space->clusters; i++) {
     candidate.cluster_m = clusters[i][0];
@@ -183,7 +183,7 @@ GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool boun
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
   Space space = {0};
   if (group)
-    space = (Space){.reads = gemm_group_reads(problem, &problem->op->gemm),
+    space = (Space){.reads = gemm_group_reads(problem, gemm_of(problem->op)),
                     .across = problem->turned && stores_across(problem),
                     .clusters = clusters_tried(problem)};
   if (!group) append_warp_tiles(problem, list, m);
@@ -196,7 +196,7 @@ GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool boun
       gemm_append_streams(problem, list, true, group_rows[r], bn, m);
   /* fragments that are rounded take registers of their own */
   unsigned streamed =
-      number_bytes(problem->op->gemm.a_type) > 2 ? model->streamed_area / 2 : model->streamed_area;
+      number_bytes(gemm_of(problem->op)->a_type) > 2 ? model->streamed_area / 2 : model->streamed_area;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= model->streamed_columns)
       gemm_append_streams(problem, list, false, warp_tiles[i][0], warp_tiles[i][1], m);

@@ -44,7 +44,7 @@ static bool take_slots(const Forced *at, GemmCandidate *tile, unsigned least)
 
 static unsigned least_depth(const Forced *at)
 {
-  unsigned bytes = number_bytes(gemm_candidate_operator(at->chooser->problem, &at->plan)->gemm.a_type);
+  unsigned bytes = number_bytes(gemm_of(gemm_candidate_operator(at->chooser->problem, &at->plan))->a_type);
   return MAX(1, LEAST_STEP_BYTES / bytes);
 }
 

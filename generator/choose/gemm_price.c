@@ -40,7 +40,7 @@ static unsigned sharers(const GemmCandidate *candidate)
 
 static Priced priced_shape(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
-  const FusedGemm *gemm = &gemm_candidate_operator(problem, candidate)->gemm;
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   Priced priced = {.shape = shape_for(problem, candidate, m),
                    .tile = {.bm = priced_rows(problem, candidate),
                             .bn = candidate->bn,

@@ -138,7 +138,7 @@ static void choose_tile(Ranges *ranges, unsigned i)
 
 static double weights_over_large(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t n, k;
   bool known = symbolic_is_constant(gemm->n, &n) && symbolic_is_constant(gemm->k, &k) && !gemm->n_batch;
   return known ? (double)n * (double)k / problem->gpu->model->large_weights : 0;
@@ -149,7 +149,7 @@ static void add_cells(Ranges *ranges, int64_t longest)
   bool group = ranges->group;
   const Problem *problem = ranges->chooser->problem;
   const int64_t *ends = group ? group_ends : warp_ends;
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   unsigned n = group ? G_N_ELEMENTS(group_ends) : known ? G_N_ELEMENTS(warp_ends) : OPEN_WARP_ENDS;
   unsigned above = 0, n_above = group && ranges->large > 1 ? G_N_ELEMENTS(above_tiles) : 0;
@@ -159,7 +159,7 @@ static void add_cells(Ranges *ranges, int64_t longest)
       add_cell(ranges, before, above_tiles[above], true);
     add_cell(ranges, before, ends[i], true);
   }
-  int64_t typical = choose_typical(problem, problem->op->gemm.m);
+  int64_t typical = choose_typical(problem, gemm_of(problem->op)->m);
   int64_t rows =
       MIN(longest, (group || known) && before == ends[n - 1] ? (int64_t)problem->gpu->model->many_rows
                                                              : MAX(typical, before + 1));

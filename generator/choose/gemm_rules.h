@@ -2,6 +2,7 @@
  * (pass choose_mechanisms refuses the same, with the reason). Pure; thread-safe. */
 #pragma once
 #include "generator/choose/gemm_candidate.h"
+#include "generator/program/gemm.h"
 
 /* Bytes that addresses and strides of tensors are multiples of where TMA reads or writes them. */
 unsigned gemm_map_multiple(const Gpu *gpu);

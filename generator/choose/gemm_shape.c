@@ -11,7 +11,7 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
 {
-  if (!problem->op->gemm.dual) return "gemm";
+  if (!gemm_of(problem->op)->dual) return "gemm";
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
 }
 
@@ -27,12 +27,12 @@ unsigned gemm_out_bytes(const FusedOperator *op)
 
 unsigned gemm_products(const Problem *problem)
 {
-  return problem->op->gemm.dual ? 2 : 1;
+  return gemm_of(problem->op)->dual ? 2 : 1;
 }
 
 double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   double down = MAX(1, candidate->cluster_m),
          across = MAX(1, candidate->cluster_n); /* clusters begin whole */
   double columns = (double)choose_maximum(problem, gemm->n),
@@ -63,8 +63,8 @@ static double epilogue_operations(const FusedOperator *op)
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
 {
   const FusedOperator *op = swapped ? problem->turned : problem->op;
-  const FusedGemm *gemm = &op->gemm;
-  int64_t columns = MAX(1, choose_typical(problem, problem->op->gemm.n)) * gemm_products(problem);
+  const FusedGemm *gemm = gemm_of(op);
+  int64_t columns = MAX(1, choose_typical(problem, gemm_of(problem->op)->n)) * gemm_products(problem);
   CostGemm shape = {.batches = MAX(1, problem->batches),
                     .k = MAX(1, choose_typical(problem, gemm->k)),
                     .a_bytes = number_bytes(gemm->a_type),
@@ -86,7 +86,7 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
 
 int64_t gemm_most_rows(const Problem *problem, const Choice *choice)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t most = choose_maximum(problem, gemm->m);
   for (unsigned i = 0; i < choice->n_assumptions; i++) {
     const Assumption *assumption = &choice->assumptions[i];

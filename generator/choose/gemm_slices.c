@@ -9,7 +9,7 @@ static const unsigned streams[] = {2, 3, 4}; /* ascending */
 void gemm_append_streams(const Problem *problem, GArray *list, bool group, unsigned bm, unsigned bn,
                          int64_t m)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch;
   if (!plain || !symbolic_is_constant(gemm->n, &columns) || !symbolic_is_constant(gemm->k, &depth)) return;
@@ -31,7 +31,7 @@ void gemm_append_streams(const Problem *problem, GArray *list, bool group, unsig
 void gemm_append_even(const Problem *problem, GArray *list, unsigned bm, unsigned bn, int64_t m)
 {
   const CostModel *model = problem->gpu->model;
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   int64_t columns, depth;
   bool plain = !gemm->dual && !gemm->n_batch && !fused_is_reduced(problem->op);
   plain &= gemm->b_n_major; /* measured: rows along k are fetched a line at a time, and lose out of step */
@@ -62,7 +62,7 @@ static const unsigned clusters[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}};
  * walk, and none waits for another one's slice. */
 static bool may_slice(const Problem *problem)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   bool budget = problem->options && problem->options->sm_budget;
   return !budget && !gemm->dual && !gemm->n_batch && !fused_is_reduced(problem->op) &&
          symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
@@ -76,7 +76,7 @@ static void append_numbers(const Problem *problem, GArray *list, GemmCandidate t
   if (tile.bm * tile.bn >= model->sliced_area && problem->op->n_inputs > 2) return;
   double tiles = gemm_candidate_tiles(problem, &tile, m);
   if (tiles * least > problem->gpu->sm_count) return;
-  int64_t steps = choose_typical(problem, problem->op->gemm.k) / gemm_candidate(problem, tile, true).bk;
+  int64_t steps = choose_typical(problem, gemm_of(problem->op)->k) / gemm_candidate(problem, tile, true).bk;
   for (unsigned i = G_N_ELEMENTS(numbers); i-- > 0 && tried < model->slices_tried;) {
     tile.slices = numbers[i];
     if (tile.slices < least) return;
@@ -90,7 +90,7 @@ static void append_numbers(const Problem *problem, GArray *list, GemmCandidate t
 /* Blocks that are at the same k may share copies. */
 static void append_clusters(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
-  int64_t columns = choose_typical(problem, problem->op->gemm.n);
+  int64_t columns = choose_typical(problem, gemm_of(problem->op)->n);
   for (unsigned i = 0; i < G_N_ELEMENTS(clusters); i++) {
     tile.cluster_m = clusters[i][0];
     tile.cluster_n = clusters[i][1];

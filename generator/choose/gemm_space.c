@@ -63,7 +63,7 @@ static bool fill(GemmSpace *space, const IrModule *head, GError **error)
 GemmSpaces *gemm_spaces_read(GError **error)
 {
   g_autoptr(GemmSpaces) all = g_new0(GemmSpaces, 1);
-  all->spaces = spaces_read(FUSED_GEMM, error);
+  all->spaces = spaces_read(true, error);
   if (!all->spaces) return NULL;
   for (unsigned i = 0; i < G_N_ELEMENTS(templates); i++) {
     all->of[i].template_name = templates[i];

@@ -3,6 +3,7 @@
 #pragma once
 #include "adl/gpu.h"
 #include "generator/fusion/fusion.h"
+#include "generator/program/gemm.h"
 
 /* Of the product's operands. */
 bool gemm_a_straddles(const Gpu *gpu, const FusedGemm *gemm);

@@ -17,13 +17,13 @@ static Accumulate accumulation(const Problem *problem)
 
 bool gemm_sums_exactly(const Problem *problem)
 {
-  return number_is_small_float(problem->op->gemm.a_type) && accumulation(problem) == ACCUMULATE_EXACT;
+  return number_is_small_float(gemm_of(problem->op)->a_type) && accumulation(problem) == ACCUMULATE_EXACT;
 }
 
 /* Sums of floats of 8 bits, where the product keeps fewer bits of them than f32 has, or nobody knows. */
 bool gemm_promotes(const Problem *problem, bool group)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   const GpuProduct *product = gpu_product(problem->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
                                           gemm->b_type, gemm->acc_type);
   return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(problem);

@@ -8,9 +8,8 @@
 Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                    Arena *arena)
 {
-  bool either_way = op->kind == FUSED_GEMM && !fused_is_reduced(op);
   return (Problem){.op = op,
-                   .turned = either_way ? fused_gemm_transposed(arena, op) : NULL,
+                   .turned = op->family->turned(arena, op),
                    .graph = graph,
                    .gpu = gpu,
                    .options = options,

@@ -14,7 +14,7 @@ typedef struct GemmSpaces GemmSpaces; /* generator/choose/gemm_space.h */
 
 typedef struct Problem {
   const FusedOperator *op;
-  const FusedOperator *turned; /* GEMM: the operator as its transpose; NULL: it must stay as it is */
+  const FusedOperator *turned; /* as the family turns it; NULL: it must stay as it is */
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options; /* may be NULL */
@@ -30,11 +30,13 @@ typedef struct Chooser {
   GString *explain; /* may be NULL */
   Choice variants[PLAN_MAX_VARIANTS];
   unsigned n;
+  /* What follows of a variant's parameters once those that --set forces are known, set by the family's chooser; NULL:
+   * nothing. false: *error says what does not fit. */
+  bool (*complete)(struct Chooser *chooser, Choice *choice);
   GError **error;
 } Chooser;
 
 /* ---- questions about the problem ---- */
-/* A product with what its transpose is, unless its results are reduced, which are rows either way. */
 Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                    Arena *arena);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */

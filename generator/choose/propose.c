@@ -47,7 +47,7 @@ static void add_product(Proposals *all, Chooser *chooser)
 {
   ProductProposals product = {.name = arena_strdup(all->arena, chooser->problem->op->name)};
   if (!tuned_gemm_key(chooser->problem, &product.key) ||
-      !symbolic_is_constant(chooser->problem->op->gemm.m, &product.key.m) || product.key.m < 1 ||
+      !symbolic_is_constant(gemm_of(chooser->problem->op)->m, &product.key.m) || product.key.m < 1 ||
       product.key.n < 1 || product.key.k < 1 || product.key.batches < 1)
     return;
   for (unsigned i = 0; i < all->products->len; i++)
@@ -79,10 +79,10 @@ Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOp
   all->arena = arena_new();
   all->products = g_ptr_array_new_with_free_func(product_free);
   for (unsigned i = 0; i < fusion->n; i++) {
-    if (fusion->operators[i]->kind != FUSED_GEMM) continue;
+    if (!fusion->operators[i]->family->measured) continue;
     Problem problem = problem_of(fusion->operators[i], graph, gpu, options, all->arena);
     problem.spaces = spaces;
-    if (!problem.turned) problem.turned = fused_gemm_transposed(all->arena, problem.op);
+    if (!problem.turned) problem.turned = gemm_transposed(all->arena, problem.op);
     g_autofree Chooser *chooser = g_new0(Chooser, 1);
     chooser->problem = &problem;
     add_product(all, chooser);

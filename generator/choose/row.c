@@ -1,4 +1,5 @@
 /* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
+#include "generator/program/row.h"
 #include "generator/choose/choose.h"
 
 static bool online_only(const FusedRow *row)
@@ -47,7 +48,7 @@ static unsigned lone_block(const Problem *problem)
 
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
 {
-  const FusedRow *row = &chooser->problem->op->row;
+  const FusedRow *row = row_of(chooser->problem->op);
   choice_set_int(choice, "rows", rows);
   choice_set_int(choice, "cols", columns);
   choice_set_int(choice, "threads", threads);
@@ -84,7 +85,7 @@ static bool require_vectors(const Problem *problem, Choice *choice)
     if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
     if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
   }
-  return choose_require_multiple(problem, choice, op->row.columns, VECTOR_BYTES / narrowest);
+  return choose_require_multiple(problem, choice, row_of(op)->columns, VECTOR_BYTES / narrowest);
 }
 
 static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
@@ -102,7 +103,7 @@ static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
 /* Neighbouring rows are neighbours in memory, in what is read as in what is written. */
 static bool lies_across(const FusedOperator *op)
 {
-  bool across = op->row.reduction && op->n_inputs > 0;
+  bool across = row_of(op)->reduction && op->n_inputs > 0;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
     bool repeated = symbolic_equals(input->strides[0], 0);
@@ -135,7 +136,7 @@ static void add_across(Chooser *chooser, bool aligned)
   if (aligned && !require_runs(chooser->problem, choice)) return;
   unsigned lanes = chooser->problem->gpu->warp_size,
            rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
-  unsigned columns = power_of_two(choose_maximum(chooser->problem, op->row.columns), lanes,
+  unsigned columns = power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
                                   model->across_chunk * lanes / rows);
   finish(chooser, choice, rows, columns, model->across_threads);
 }
@@ -144,7 +145,7 @@ static void add_across(Chooser *chooser, bool aligned)
 static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  const FusedRow *row = &chooser->problem->op->row;
+  const FusedRow *row = row_of(chooser->problem->op);
   if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
   Choice *choice = choose_open(chooser, template_of(row, columns == 0));
   int64_t longest = choose_maximum(chooser->problem, row->columns);
@@ -177,7 +178,7 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
 bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
-  const FusedRow *row = &chooser->problem->op->row;
+  const FusedRow *row = row_of(chooser->problem->op);
   if (lies_across(chooser->problem->op)) {
     add_across(chooser, true);
     add_across(chooser, false);

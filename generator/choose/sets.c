@@ -92,7 +92,7 @@ bool choose_check_sets(const CompileOptions *options, GError **error)
 {
   const char *const *sets = options ? options->sets : NULL;
   if (!sets || !*sets) return true;
-  g_autoptr(Spaces) spaces = spaces_read(FUSED_KIND_COUNT, error);
+  g_autoptr(Spaces) spaces = spaces_read(false, error);
   if (!spaces) return false;
   for (const char *const *set = sets; *set; set++)
     if (!check_set(spaces, *set, error) || !check_once(sets, set, error)) return false;

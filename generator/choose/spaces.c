@@ -22,14 +22,13 @@ static bool read_family(Spaces *spaces, const Family *family, GError **error)
   return true;
 }
 
-Spaces *spaces_read(FusedKind kind, GError **error)
+Spaces *spaces_read(bool measured, GError **error)
 {
   g_autoptr(Spaces) spaces = g_new0(Spaces, 1);
   spaces->heads = g_ptr_array_new_with_free_func((GDestroyNotify)ir_module_free);
   spaces->names = g_ptr_array_new_with_free_func(g_free);
-  for (FusedKind each = 0; each < FUSED_KIND_COUNT; each++)
-    if ((kind == FUSED_KIND_COUNT || kind == each) && !read_family(spaces, family_of(each), error))
-      return NULL;
+  for (unsigned i = 0; i < FAMILY_COUNT; i++)
+    if ((family_at(i)->measured || !measured) && !read_family(spaces, family_at(i), error)) return NULL;
   return g_steal_pointer(&spaces);
 }
 

@@ -7,8 +7,9 @@
 
 typedef struct Spaces Spaces;
 
-/* Of every template of a family; FUSED_KIND_COUNT: of all families. NULL and *error if a template cannot be read. */
-Spaces *spaces_read(FusedKind kind, GError **error);
+/* Of every template of all families, or of those whose kernels are measured. NULL and *error if a template cannot be
+ * read. */
+Spaces *spaces_read(bool measured, GError **error);
 void spaces_free(Spaces *spaces);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Spaces, spaces_free)
 

@@ -268,7 +268,7 @@ static TunedFile *read_root(Node *root, GError **error)
     return NULL;
   g_autoptr(TunedFile) file = file_new(name, (unsigned)sms, (unsigned)generation);
   bool own = generation == TUNED_GENERATION, ok = true;
-  g_autoptr(Spaces) spaces = own && entries->n ? spaces_read(FUSED_GEMM, error) : NULL;
+  g_autoptr(Spaces) spaces = own && entries->n ? spaces_read(true, error) : NULL;
   if (own && entries->n && !spaces) return NULL;
   for (unsigned i = 0; i < entries->n; i++)
     ok &= read_entry(file, entries->items[i], spaces, error);

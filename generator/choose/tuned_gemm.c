@@ -62,7 +62,7 @@ static Epilogue epilogue_of(const FusedOperator *op)
 {
   Epilogue epilogue = {0};
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    if (i == op->gemm.a || i == op->gemm.b || (op->gemm.dual && i == op->gemm.b2)) continue;
+    if (i == gemm_of(op)->a || i == gemm_of(op)->b || (gemm_of(op)->dual && i == gemm_of(op)->b2)) continue;
     bool rows = !symbolic_equals(op->inputs[i].strides[op->rank - 2], 0);
     bool columns = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
     epilogue.tile |= rows && columns;
@@ -85,7 +85,7 @@ static const char *type_text(NumberType type)
 static char *describe_product(const Problem *problem, Epilogue epilogue)
 {
   const FusedOperator *op = problem->op;
-  const FusedGemm *gemm = &op->gemm;
+  const FusedGemm *gemm = gemm_of(op);
   g_autoptr(GString) text = g_string_new(NULL);
   g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm->a_type), gemm->a_m_major ? "km" : "mk",
                   type_text(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
@@ -101,7 +101,7 @@ static char *describe_product(const Problem *problem, Epilogue epilogue)
 
 bool tuned_gemm_key(const Problem *problem, TunedEntry *key)
 {
-  const FusedGemm *gemm = &problem->op->gemm;
+  const FusedGemm *gemm = gemm_of(problem->op);
   unsigned budget = problem->options ? problem->options->sm_budget : 0;
   *key = (TunedEntry){.batches = 1, .sms = budget ? budget : problem->gpu->sm_count};
   if (!symbolic_is_constant(gemm->n, &key->n) || !symbolic_is_constant(gemm->k, &key->k)) return false;
@@ -165,7 +165,7 @@ static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
 static void append_narrow_steps(const Problem *problem, GArray *list, int64_t m)
 {
   int64_t columns;
-  if (!symbolic_is_constant(problem->op->gemm.n, &columns) || problem->op->gemm.dual) return;
+  if (!symbolic_is_constant(gemm_of(problem->op)->n, &columns) || gemm_of(problem->op)->dual) return;
   for (unsigned bn = NARROW_LEAST; bn <= NARROW_MOST; bn += 16) {
     const GemmCandidate tile = {.group = true,
                                 .bm = NARROW_ROWS,

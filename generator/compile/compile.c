@@ -338,7 +338,7 @@ static void explain_joined(GString *explain, const FusedOperator *op, unsigned f
 static void explain_program(GString *explain, const FusedOperator *op)
 {
   g_autofree char *text = program_print(op->program);
-  g_string_append_printf(explain, "  family %s%s", family_of(op->kind)->name, strchr(text, '\n'));
+  g_string_append_printf(explain, "  family %s%s", op->family->name, strchr(text, '\n'));
   for (unsigned i = 0; i < op->n_nodes; i++)
     if (op->joined_by[i]) explain_joined(explain, op, i);
 }
@@ -467,7 +467,7 @@ static bool compile_operators(Compilation *compilation, GError **error)
 static const Symbolic *unread(const Compilation *compilation, const FusedOperator *op)
 {
   const Symbolic *when = NULL;
-  if (op->kind != FUSED_ELEMENTWISE || op->n_outputs != 1) return NULL;
+  if (!fused_is_copy(op) || op->n_outputs != 1) return NULL;
   const GraphTensor *copy = op->outputs[0].tensor;
   if (copy->index < compilation->graph->n_tensors) return NULL;
   for (unsigned i = 0; i < compilation->fusion->n; i++) {
@@ -579,7 +579,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
   g_autoptr(GemmSpaces) spaces = NULL;
   for (unsigned i = 0; i < fusion->n && !spaces; i++)
-    if (fusion->operators[i]->kind == FUSED_GEMM && !(spaces = gemm_spaces_read(error))) return NULL;
+    if (fusion->operators[i]->family->measured && !(spaces = gemm_spaces_read(error))) return NULL;
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
   Compilation compilation = {graph,    gpu,    options, fusion, result, explain, libraries,

@@ -31,6 +31,23 @@ static void mark_symbol(const Symbolic *leaf, void *data)
   if (leaf->kind == SYMBOLIC_SYMBOL) g_hash_table_add(data, (void *)leaf->name);
 }
 
+static void mark_expression(const Symbolic *expression, void *data)
+{
+  symbolic_visit(expression, mark_symbol, data);
+}
+
+static void ignore_number(int64_t number, void *data)
+{
+}
+
+static void ignore_real(double number, void *data)
+{
+}
+
+static void ignore_operand(const FusedOperand *operand, void *data)
+{
+}
+
 static void add_symbols(const Fuser *fuser, FusedOperator *fused)
 {
   const Graph *graph = fuser->graph;
@@ -40,12 +57,8 @@ static void add_symbols(const Fuser *fuser, FusedOperator *fused)
     for (unsigned i = 0; i < fused->n_inputs; i++)
       symbolic_visit(fused->inputs[i].strides[d], mark_symbol, used);
   }
-  if (fused->kind == FUSED_GEMM) {
-    const FusedGemm *gemm = &fused->gemm;
-    const Symbolic *const more[] = {gemm->k, gemm->a_m, gemm->a_k, gemm->b_k, gemm->b_n};
-    for (unsigned i = 0; i < G_N_ELEMENTS(more); i++)
-      symbolic_visit(more[i], mark_symbol, used);
-  }
+  const BindingVisitor visitor = {ignore_number, ignore_real, mark_expression, ignore_operand, used};
+  fused->family->visit(fused, &visitor);
   fused->symbols = arena_new_array(fuser->arena, const char *, graph->n_dims);
   for (unsigned i = 0; i < graph->n_dims; i++)
     if (g_hash_table_contains(used, graph->dims[i].name))

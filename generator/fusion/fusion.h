@@ -51,20 +51,9 @@ typedef struct FusionOptions {
   void *data;         /* the judge's */
 } FusionOptions;
 
-/* Does a product leave an output reduced by parts? */
-bool fused_is_reduced(const FusedOperator *op);
-
 /* The graph must outlive the fusion. options may be NULL. ERROR_UNSUPPORTED for what no kernel exists. */
 Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **error);
 void fusion_free(Fusion *fusion);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Fusion, fusion_free)
-/* A GEMM as its transpose: rows and columns change places in dims and strides, and A and B their roles. Lives
- * in `arena` and shares what it points to with `op`, which must outlive it. */
-const FusedOperator *fused_gemm_transposed(Arena *arena, const FusedOperator *op);
-/* An elementwise operator whose outputs are contiguous along one dimension and some input along another: with
- * these two last, the outputs' the very last. NULL if it is no such operator, has more than one dimension
- * besides, or truth values. Lives and shares as above. */
-const FusedOperator *fused_elementwise_turned(Arena *arena, const FusedOperator *op);
 /* Text for tests and --explain; g_free. */
 char *fusion_dump(const Fusion *fusion);
-char *fused_dump(const FusedOperator *fused);

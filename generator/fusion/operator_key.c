@@ -1,4 +1,5 @@
 #include "generator/fusion/operator_key.h"
+#include "generator/program/family.h"
 #include <string.h>
 
 typedef struct {
@@ -123,7 +124,7 @@ static void put_attributes(Writer *writer, const GraphAttribute *attributes, uns
   }
 }
 
-static void put_step(Writer *writer, const FusedStep *step)
+static void put_step(Writer *writer, const FusedOperator *op, const FusedStep *step)
 {
   put(writer, step->op);
   put_attributes(writer, step->attributes, operator_of(step->op)->n_attributes);
@@ -132,8 +133,8 @@ static void put_step(Writer *writer, const FusedStep *step)
     put_operand(writer, &step->operands[i]);
   put(writer, step->type);
   put(writer, step->compute);
-  put(writer, step->prologue);
-  put(writer, step->per_row);
+  put(writer, fused_step_is_in_front(op, step));
+  put(writer, fused_step_is_per_row(op, step));
   bool typed = step->node && step->node->outputs[0];
   put(writer, typed ? (int64_t)step->node->outputs[0]->type : -1);
 }
@@ -149,28 +150,26 @@ static void put_output(Writer *writer, const FusedOutput *output, unsigned rank)
   put(writer, output->reduction);
 }
 
-static void put_gemm(Writer *writer, const FusedGemm *gemm)
+/* ---- What its family bound ---- */
+
+static void visit_number(int64_t number, void *data)
 {
-  const Symbolic *const expressions[] = {gemm->m,   gemm->n,   gemm->k,  gemm->a_m,
-                                         gemm->a_k, gemm->b_k, gemm->b_n};
-  const unsigned numbers[] = {gemm->n_batch,   gemm->a,         gemm->b,      gemm->dual,   gemm->b2,
-                              gemm->a_m_major, gemm->b_n_major, gemm->a_type, gemm->b_type, gemm->acc_type};
-  for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
-    put(writer, numbers[i]);
-  put_expressions(writer, expressions, G_N_ELEMENTS(expressions));
-  put_expressions(writer, gemm->a_batch, gemm->n_batch);
-  put_expressions(writer, gemm->b_batch, gemm->n_batch);
+  put(data, number);
 }
 
-static void put_row(Writer *writer, const FusedRow *row)
+static void visit_real(double number, void *data)
 {
-  put(writer, row->kind);
-  put(writer, row->reduction);
-  put_number(writer, row->epsilon);
-  put_expression(writer, row->rows);
-  put_expression(writer, row->columns);
-  put_operand(writer, &row->source);
-  put(writer, row->compute);
+  put_number(data, number);
+}
+
+static void visit_expression(const Symbolic *expression, void *data)
+{
+  put_expression(data, expression);
+}
+
+static void visit_operand(const FusedOperand *operand, void *data)
+{
+  put_operand(data, operand);
 }
 
 static void put_anchor(Writer *writer, const GraphNode *anchor)
@@ -183,22 +182,18 @@ static void put_anchor(Writer *writer, const GraphNode *anchor)
 OperatorKey *operator_key(const FusedOperator *op, const Graph *graph)
 {
   Writer writer = {graph, g_string_new(NULL), g_ptr_array_new(), g_ptr_array_new()};
-  put(&writer, op->kind);
+  put(&writer, op->family->index);
   put_text(&writer, op->chain);
   put_expressions(&writer, op->dims, op->rank);
   if (op->anchor) put_anchor(&writer, op->anchor);
-  switch (op->kind) {
-  case FUSED_GEMM: put_gemm(&writer, &op->gemm); break;
-  case FUSED_ROW: put_row(&writer, &op->row); break;
-  case FUSED_ELEMENTWISE:
-  case FUSED_KIND_COUNT: break;
-  }
+  const BindingVisitor visitor = {visit_number, visit_real, visit_expression, visit_operand, &writer};
+  op->family->visit(op, &visitor);
   put(&writer, op->n_inputs);
   for (unsigned i = 0; i < op->n_inputs; i++)
     put_input(&writer, &op->inputs[i], op->rank);
   put(&writer, op->n_steps);
   for (unsigned i = 0; i < op->n_steps; i++)
-    put_step(&writer, &op->steps[i]);
+    put_step(&writer, op, &op->steps[i]);
   put(&writer, op->n_outputs);
   for (unsigned i = 0; i < op->n_outputs; i++)
     put_output(&writer, &op->outputs[i], op->rank);

@@ -237,10 +237,3 @@ void fusion_reduce_products(Fuser *fuser)
   }
   fuser_index(fuser);
 }
-
-bool fused_is_reduced(const FusedOperator *op)
-{
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (op->outputs[i].reduced) return true;
-  return false;
-}

@@ -279,5 +279,6 @@ static bool write_flat(KernelBuild *build)
 bool kernel_write_elementwise(KernelBuild *build)
 {
   bool tiles = g_str_equal(build->choice->template_name, "transpose");
+  if (tiles) build->op = build->op->family->turned(build->module->arena, build->op);
   return tiles ? kernel_write_transpose(build) : write_flat(build);
 }

@@ -1,4 +1,5 @@
 /* The GEMM template's part that only the graph knows: operands' strides, batches and the epilogue. */
+#include "generator/program/gemm.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 #include "ir/facts.h"
@@ -110,7 +111,7 @@ static IrExpr *inside_columns(StepScope *scope, IrExpr *value, IrExpr *identity,
   IrBuilder *builder = &scope->builder;
   NumberType element = value->value->type.element;
   int64_t row[2] = {1, place->bn}, all[2] = {place->bm, place->bn};
-  IrExpr *columns = kernel_dim(scope->build, scope->build->op->gemm.n, "N", NUMBER_S32);
+  IrExpr *columns = kernel_dim(scope->build, gemm_of(scope->build->op)->n, "N", NUMBER_S32);
   IrType type = ir_tile(module, element, 2, all, NULL);
   if (ir_known_multiple(scope->build->kernel, columns, REDUCED_COLUMNS) == REDUCED_COLUMNS)
     return unchanged(scope, value, identity, reduction);
@@ -153,7 +154,7 @@ static void store_reduced_rows(StepScope *scope, const FusedOutput *output, IrVa
   IrModule *module = scope->build->module;
   NumberType element = tensor->type.element;
   IrExpr *identity = identity_of(module, output->reduction, element);
-  IrExpr *rows = kernel_dim(scope->build, scope->build->op->gemm.m, "M", NUMBER_S32);
+  IrExpr *rows = kernel_dim(scope->build, gemm_of(scope->build->op)->m, "M", NUMBER_S32);
   int64_t ignored[2];
   if (output->value.kind == OPERAND_ANCHOR) value = unchanged(scope, value, identity, output->reduction);
   IrOp *store = ir_emit(&scope->builder, OP_STORE_REDUCED, 2, corner(scope, tensor, ignored), value);
@@ -190,11 +191,11 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
   scope_open(&scope, build, "epilogue");
   IrModule *module = build->module;
   int64_t extent[2] = {bm, bn};
-  IrType accumulator = ir_tile(module, build->op->gemm.acc_type, 2, extent, NULL);
+  IrType accumulator = ir_tile(module, gemm_of(build->op)->acc_type, 2, extent, NULL);
   scope.anchor = ir_value(module, ir_parameter_new(scope.function, "acc", accumulator));
-  if (build->op->gemm.dual)
+  if (gemm_of(build->op)->dual)
     scope.second_anchor = ir_value(module, ir_parameter_new(scope.function, "acc2", accumulator));
-  unsigned batches = MAX(1, build->op->gemm.n_batch);
+  unsigned batches = MAX(1, gemm_of(build->op)->n_batch);
   Place place = {.bm = bm, .bn = bn, .rank = batches + 2};
   for (unsigned d = 0; d < place.rank; d++) {
     const char *name = d < batches ? "batch" : d == batches ? "row" : "column";
@@ -234,7 +235,7 @@ static IrExpr *take_columns(const PartedCall *parted, IrExpr *accumulator, int64
 static void part_call(const PartedCall *parted, IrOp *op)
 {
   IrModule *module = parted->build->module;
-  unsigned accumulators = parted->build->op->gemm.dual ? 2 : 1, last = op->n_operands - 1;
+  unsigned accumulators = gemm_of(parted->build->op)->dual ? 2 : 1, last = op->n_operands - 1;
   int64_t columns = parted->bn / accumulators;
   if (columns == parted->width && accumulators == 1) return;
   IrExpr **whole = arena_memdup(module->arena, op->operands, op->n_operands * sizeof *op->operands);
@@ -331,7 +332,7 @@ static void expand_batches(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
-  unsigned n = op->gemm.n_batch;
+  unsigned n = gemm_of(op)->n_batch;
   IrOp *tiles = NULL;
   ir_region_visit(build->kernel->body, find_tiles, &tiles);
   IrRegion *region = tiles->regions[0];
@@ -365,13 +366,13 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   const FusedOperator *op = build->op;
   IrValue *value = build->kernel->parameters[parameter];
   IrModule *module = build->module;
-  unsigned lead = MAX(1, op->gemm.n_batch);
+  unsigned lead = MAX(1, gemm_of(op)->n_batch);
   IrExpr *rows = value->type.dims[1], *columns = value->type.dims[2];
   value->type.align = MAX(tensor->align, build->choice->align);
   value->type.rank = lead + 2;
   for (unsigned d = 0; d < lead + 2; d++) {
     const Symbolic *stride = d == lead ? row : d > lead ? column : NULL;
-    if (d < lead) stride = op->gemm.n_batch ? batches[d] : symbolic_constant(build->expressions, 0);
+    if (d < lead) stride = gemm_of(op)->n_batch ? batches[d] : symbolic_constant(build->expressions, 0);
     char *hint = d < lead ? arena_printf(module->arena, "%s_batch", value->name)
                           : arena_printf(module->arena, "%s_%s", value->name, d == lead ? "row" : "column");
     bool alone = d < lead && symbolic_equals(stride, 0);
@@ -405,10 +406,17 @@ static void keep_a(IrOp *op, void *data)
     ir_attribute_set(op, ATTR_CACHE, ir_name(build->module, "evict_last"));
 }
 
+static void bind_type(KernelBuild *build, const char *name, NumberType type)
+{
+  g_hash_table_insert(build->bindings, (gpointer)name, ir_name(build->module, number_name(type)));
+}
+
 bool kernel_write_gemm(KernelBuild *build)
 {
+  bool swapped = choice_int(build->choice, "swapped", 0) != 0;
+  if (swapped) build->op = gemm_transposed(build->module->arena, build->op);
   const FusedOperator *op = build->op;
-  const FusedGemm *gemm = &op->gemm;
+  const FusedGemm *gemm = gemm_of(op);
   const Symbolic *one = symbolic_constant(build->expressions, 1);
   if (gemm->n_batch + 2 > IR_MAX_RANK) {
     error_set(build->error, ERROR_UNSUPPORTED, &op->anchor->mark, "batches", NULL,
@@ -416,6 +424,8 @@ bool kernel_write_gemm(KernelBuild *build)
               IR_MAX_RANK - 2);
     return false;
   }
+  bind_type(build, "ta", gemm->a_type);
+  bind_type(build, "tb", gemm->b_type);
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);
@@ -430,7 +440,6 @@ bool kernel_write_gemm(KernelBuild *build)
                    a_by_k ? gemm->a_m : gemm->a_k);
   describe_operand(build, 1, op->inputs[gemm->b].tensor, gemm->b_batch, b_by_n ? gemm->b_n : gemm->b_k,
                    b_by_n ? gemm->b_k : gemm->b_n);
-  bool swapped = choice_int(build->choice, "swapped", 0) != 0;
   if (gemm->dual && swapped)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
   else if (gemm->dual)
@@ -438,7 +447,7 @@ bool kernel_write_gemm(KernelBuild *build)
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
   /* an operand that the epilogue reads too is a tensor of its own there */
-  kernel_add_operands(build, gemm->a, gemm->b, gemm->n_batch ? 0 : 1);
+  kernel_add_operands(build, gemm->n_batch ? 0 : 1);
   int64_t blocks = choice_int(build->choice, "blocks", 1);
   if (blocks > 1) ir_launch_set(build->kernel, ATTR_MIN_BLOCKS, ir_int(build->module, blocks));
   int64_t pace = choice_int(build->choice, "pace", 0);

@@ -12,10 +12,10 @@ static IrModule *read_template(const char *name, GError **error)
 /* Template parameters that are bound to a function of a library. */
 static const char *const library_functions[] = {"combine", "power"};
 
-static GHashTable *bindings_of(KernelBuild *build)
+static void bind_parameters(KernelBuild *build)
 {
   IrModule *module = build->module;
-  GHashTable *bindings = g_hash_table_new(g_str_hash, g_str_equal);
+  GHashTable *bindings = build->bindings;
   for (unsigned i = 0; i < build->choice->n_parameters; i++) {
     const ChoiceParameter *parameter = &build->choice->parameters[i];
     if (parameter->own) continue;
@@ -23,10 +23,6 @@ static GHashTable *bindings_of(KernelBuild *build)
                     : parameter->kind == EXPR_FLOAT ? ir_float(module, parameter->number)
                                                     : ir_name(module, parameter->text);
     g_hash_table_insert(bindings, (gpointer)parameter->name, value);
-  }
-  if (build->op->kind == FUSED_GEMM) { /* which is A tells the operator, exchanged or not */
-    g_hash_table_insert(bindings, (gpointer) "ta", ir_name(module, number_name(build->op->gemm.a_type)));
-    g_hash_table_insert(bindings, (gpointer) "tb", ir_name(module, number_name(build->op->gemm.b_type)));
   }
   static const char *const functions[] = {"prologue", "epilogue", "body"};
   for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
@@ -37,7 +33,6 @@ static GHashTable *bindings_of(KernelBuild *build)
     if (chosen)
       g_hash_table_insert(bindings, (gpointer)library_functions[i], ir_symbol(module, chosen->text));
   }
-  return bindings;
 }
 
 /* What a parameter of kind `function` is bound to is not called by its name, so the linker cannot see it. */
@@ -73,8 +68,8 @@ static void mark_overlap(KernelBuild *build)
   }
 }
 
-static bool (*const writers[FUSED_KIND_COUNT])(KernelBuild *build) = {
-#define FAMILY(kind, name, ...) [FUSED_##kind] = kernel_write_##name,
+static bool (*const writers[FAMILY_COUNT])(KernelBuild *build) = {
+#define FAMILY(name, ...) kernel_write_##name,
 #include "generator/program/families.def"
 #undef FAMILY
 };
@@ -82,9 +77,9 @@ static bool (*const writers[FUSED_KIND_COUNT])(KernelBuild *build) = {
 static bool write_kernel(KernelBuild *build, const char *name, GError **error)
 {
   build->kernel->name = arena_strdup(build->module->arena, name);
-  if (!writers[build->op->kind](build) || !link_libraries(build, error)) return false;
-  g_autoptr(GHashTable) bindings = bindings_of(build);
-  if (!ir_instantiate(build->module, bindings, error)) return false;
+  if (!writers[build->op->family->index](build) || !link_libraries(build, error)) return false;
+  bind_parameters(build);
+  if (!ir_instantiate(build->module, build->bindings, error)) return false;
   if (build->choice->overlap) mark_overlap(build);
   return true;
 }
@@ -115,8 +110,6 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   IrModule *module = read_template(choice->template_name, error);
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
-  if (choice_int(choice, "swapped", 0)) op = fused_gemm_transposed(module->arena, op);
-  if (g_str_equal(choice->template_name, "transpose")) op = fused_elementwise_turned(module->arena, op);
   *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};
   build->fast = libraries->math_fast != NULL;
   build->math = libraries->math;
@@ -125,6 +118,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   build->operators = libraries->operators;
   build->expressions = expressions;
   build->kernel = ir_kernel(module);
+  build->bindings = g_hash_table_new(g_str_hash, g_str_equal);
   build->dims = g_hash_table_new(g_str_hash, g_str_equal);
   build->tensors = g_hash_table_new(g_str_hash, g_str_equal);
   build->inputs = arena_new_array(module->arena, IrValue *, op->n_inputs + 1);
@@ -138,6 +132,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
 void kernel_build_free(KernelBuild *build)
 {
   if (!build) return;
+  g_hash_table_unref(build->bindings);
   g_hash_table_unref(build->dims);
   g_hash_table_unref(build->tensors);
   ir_module_free(build->module); /* the build itself lives in its arena */

@@ -6,6 +6,7 @@
 #include "adl/gpu.h"
 #include "generator/fusion/fusion.h"
 #include "generator/kernel/steps.h"
+#include "generator/program/family.h"
 #include "ir/ir.h"
 
 #define CHOICE_MAX_PARAMETERS  28
@@ -45,6 +46,7 @@ typedef struct Choice {
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
+  const char *apart;     /* a parameter: who forces it means a variant whose template has it; NULL: none */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */
 } Choice;
@@ -77,11 +79,12 @@ typedef struct KernelBuild {
   Arena *expressions; /* of symbolic expressions: outlives the build, for the plan keeps them */
   IrModule *module;
   IrFunction *kernel;
-  bool fast;           /* fast forms of functions are allowed */
-  GHashTable *dims;    /* name of a kernel dim -> const Symbolic* over the graph's symbols */
-  GHashTable *tensors; /* name of a tensor parameter -> const GraphTensor* */
-  IrValue **inputs;    /* by op->inputs: the kernel's tensor parameter, or NULL */
-  IrValue **outputs;   /* by op->outputs */
+  bool fast;            /* fast forms of functions are allowed */
+  GHashTable *bindings; /* parameter of the template -> IrExpr*; writers add to what the choice has */
+  GHashTable *dims;     /* name of a kernel dim -> const Symbolic* over the graph's symbols */
+  GHashTable *tensors;  /* name of a tensor parameter -> const GraphTensor* */
+  IrValue **inputs;     /* by op->inputs: the kernel's tensor parameter, or NULL */
+  IrValue **outputs;    /* by op->outputs */
   const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
   GError **error;
 } KernelBuild;
@@ -112,9 +115,9 @@ void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expre
  * broadcast: extent 1). */
 IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
                            unsigned rank, const Symbolic *const *dims, const Symbolic *const *strides);
-/* Adds all inputs (but those in skip_a, skip_b, and a dual product's second right operand) and outputs over
- * the operator's dims, `lead` more dims of 1 in front. */
-void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead);
+/* Adds all inputs but operands of contractions, and outputs, over the operator's dims, `lead` more dims of 1 in
+ * front. */
+void kernel_add_operands(KernelBuild *build, unsigned lead);
 
 /* Writes steps [first, last) and what they need into a sub-kernel. */
 typedef struct StepScope {
@@ -140,7 +143,7 @@ IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const 
 
 StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 /* Writers, one for each family: what the template leaves to the graph. */
-#define FAMILY(kind, name, ...) bool kernel_write_##name(KernelBuild *build);
+#define FAMILY(name, ...) bool kernel_write_##name(KernelBuild *build);
 #include "generator/program/families.def"
 #undef FAMILY
 bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */

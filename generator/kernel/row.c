@@ -1,5 +1,6 @@
 /* Row kernels: prologue (loads and computes the row) and epilogue (computes and stores) around a row
  * template. */
+#include "generator/program/row.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 
@@ -67,8 +68,8 @@ static bool write_prologue(KernelBuild *build)
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
-  NumberType compute = build->op->row.compute;
-  IrExpr *value = step_convert(&writer, scope_operand(&scope, &build->op->row.source), compute);
+  NumberType compute = row_of(build->op)->compute;
+  IrExpr *value = step_convert(&writer, scope_operand(&scope, &row_of(build->op)->source), compute);
   value = full_tile(&scope, value, compute);
   scope_close(&scope, value);
   return true;
@@ -80,7 +81,7 @@ static bool write_epilogue(KernelBuild *build)
   Place place;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
-  const FusedRow *row = &op->row;
+  const FusedRow *row = row_of(op);
   scope_open(&scope, build, "epilogue");
   int64_t rows = choice_parameter(build->choice, "rows")->integer;
   int64_t extent[2] = {rows, row->reduction ? 1 : choice_parameter(build->choice, "cols")->integer};
@@ -116,8 +117,8 @@ static bool write_epilogue(KernelBuild *build)
 
 bool kernel_write_row(KernelBuild *build)
 {
-  kernel_bind_dim(build, "R", build->op->row.rows);
-  kernel_bind_dim(build, "C", build->op->row.columns);
-  kernel_add_operands(build, G_MAXUINT, G_MAXUINT, 0);
+  kernel_bind_dim(build, "R", row_of(build->op)->rows);
+  kernel_bind_dim(build, "C", row_of(build->op)->columns);
+  kernel_add_operands(build, 0);
   return write_prologue(build) && write_epilogue(build);
 }

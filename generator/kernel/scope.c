@@ -206,12 +206,11 @@ static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTe
                            all_dims, all_strides);
 }
 
-void kernel_add_operands(KernelBuild *build, unsigned skip_a, unsigned skip_b, unsigned lead)
+void kernel_add_operands(KernelBuild *build, unsigned lead)
 {
   const FusedOperator *op = build->op;
-  unsigned skip_dual = op->kind == FUSED_GEMM && op->gemm.dual ? op->gemm.b2 : G_MAXUINT;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (i != skip_a && i != skip_b && i != skip_dual)
+    if (!fused_is_contracted(op, i))
       build->inputs[i] = add_operand(build, i, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
   for (unsigned i = 0; i < op->n_outputs; i++)
     build->outputs[i] =
@@ -336,7 +335,7 @@ bool scope_write_steps(StepScope *scope, bool prologue)
   StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < op->n_steps; i++) {
     const FusedStep *step = &op->steps[i];
-    if (step->prologue != prologue) continue;
+    if (fused_step_is_in_front(op, step) != prologue) continue;
     IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
     for (unsigned j = 0; j < step->n_operands; j++)
       operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);

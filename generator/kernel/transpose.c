@@ -1,5 +1,5 @@
 /* Elementwise kernels whose tensors are not all contiguous along one dimension: the body works on tiles of
- * the two dimensions along which they are (fused_elementwise_turned). */
+ * the two dimensions along which they are (turned_elementwise). */
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 
@@ -68,7 +68,7 @@ bool kernel_write_transpose(KernelBuild *build)
   kernel_bind_dim(build, "G", batches ? op->dims[0] : symbolic_constant(build->expressions, 1));
   kernel_bind_dim(build, "M", op->dims[op->rank - 2]);
   kernel_bind_dim(build, "N", op->dims[op->rank - 1]);
-  kernel_add_operands(build, G_MAXUINT, G_MAXUINT, batches ? 0 : 1);
+  kernel_add_operands(build, batches ? 0 : 1);
   StepScope scope = {0};
   Place place = {.extent = {choice_int(build->choice, "bm", 0), choice_int(build->choice, "bn", 0)}};
   static const char *const names[3] = {"batch", "row", "column"};

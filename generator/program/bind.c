@@ -134,7 +134,7 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
   return true;
 }
 
-static bool add_step(Binding *binding, const ProgramNode *node, bool prologue)
+static bool add_step(Binding *binding, const ProgramNode *node)
 {
   FusedOperator *fused = binding->fused;
   FusedStep step = {.op = node->op,
@@ -144,8 +144,7 @@ static bool add_step(Binding *binding, const ProgramNode *node, bool prologue)
                     .n_operands = node->n_operands,
                     .type = node->type,
                     .compute = node->compute,
-                    .prologue = prologue,
-                    .per_row = fused->kind == FUSED_ROW && fused->row.reduction && !prologue};
+                    .at = (unsigned)(node - binding->program->nodes)};
   for (unsigned i = 0; i < node->n_operands; i++)
     if (!bind_operand(binding, node->operands[i], false, &step.operands[i])) return false;
   fused->steps[fused->n_steps++] = step;
@@ -177,7 +176,7 @@ static bool add_output(Binding *binding, const ProgramNode *node)
   return true;
 }
 
-bool bind_lists(Binding *binding, const bool *first)
+bool bind_lists(Binding *binding)
 {
   const Program *program = binding->program;
   FusedOperator *fused = binding->fused;
@@ -191,8 +190,7 @@ bool bind_lists(Binding *binding, const bool *first)
       fused->inputs[fused->n_inputs++] = (FusedInput){.tensor = node->access.tensor};
     }
     binding->places[i] = node->kind == NODE_MAP ? fused->n_steps : binding->places[i];
-    if (node->kind == NODE_MAP && !binding->inside[i] && !add_step(binding, node, first && first[i]))
-      return false;
+    if (node->kind == NODE_MAP && !binding->inside[i] && !add_step(binding, node)) return false;
     if (node->kind == NODE_WRITE && !add_output(binding, node)) return false;
   }
   return true;
@@ -214,18 +212,6 @@ static const Symbolic *stride_along(const Program *program, const ProgramNode *n
   return program_stride(program, &node->access, axis);
 }
 
-/* Does a contraction read the node as one of its operands? */
-static bool is_contracted(const Program *program, unsigned read)
-{
-  for (unsigned i = 0; i < program->n_nodes; i++) {
-    const ProgramNode *node = &program->nodes[i];
-    if (node->kind != NODE_REDUCE || node->reduction != REDUCTION_DOT) continue;
-    for (unsigned j = 0; j < node->n_operands; j++)
-      if (node->operands[j].kind == VALUE_NODE && node->operands[j].node == read) return true;
-  }
-  return false;
-}
-
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
 {
   const Program *program = binding->program;
@@ -243,7 +229,7 @@ bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_READ && node->kind != NODE_WRITE) continue;
     unsigned place = node->kind == NODE_READ ? input++ : output++;
-    bool laid_out = node->kind == NODE_READ && is_contracted(program, i);
+    bool laid_out = node->kind == NODE_READ && program_is_contracted(program, i);
     for (unsigned d = 0; d < n; d++)
       space->strides[d][place] = axes[d] == PROGRAM_NONE
                                      ? symbolic_constant(program->arena, 0)

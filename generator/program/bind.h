@@ -26,9 +26,8 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first);
 /* The elementwise node of this operator whose operands are these, or PROGRAM_NONE. b may be ABSENT. */
 int bind_find_map(const Program *program, OperatorId op, ProgramValue a, ProgramValue b);
 bool bind_same_value(ProgramValue a, ProgramValue b);
-/* Inputs, steps and outputs; `first`: by node, what is a step of the prologue, or NULL. false: some node's
- * value is not to be had. */
-bool bind_lists(Binding *binding, const bool *first);
+/* Inputs, steps and outputs. false: some node's value is not to be had. */
+bool bind_lists(Binding *binding);
 bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand);
 /* The program's dims in this order (PROGRAM_NONE: one of extent 1), with strides of inputs, then outputs. */
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);

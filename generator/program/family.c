@@ -2,20 +2,27 @@
 #include "generator/program/judge.h"
 #include <string.h>
 
-#define FAMILY(kind, name, ...)                                                                              \
-  FamilyMatch match_##name(const Program *program, FusedOperator *fused, const char **why);
+#define FAMILY(name, ...)                                                                                    \
+  FamilyMatch match_##name(const Program *program, FusedOperator *fused, const char **why);                  \
+  void visit_##name(const FusedOperator *op, const BindingVisitor *visitor);                                 \
+  void describe_##name(const FusedOperator *op, GString *text);                                              \
+  unsigned types_##name(const FusedOperator *op, NumberType *types);                                         \
+  unsigned extents_##name(const FusedOperator *op, FamilyExtent *extents);                                   \
+  const FusedOperator *turned_##name(Arena *arena, const FusedOperator *op);
 #include "generator/program/families.def"
 #undef FAMILY
 
-static const Family families[FUSED_KIND_COUNT] = {
-#define FAMILY(kind, name, computes, templates) [FUSED_##kind] = {#name, computes, templates, match_##name},
+static const Family families[FAMILY_COUNT] = {
+#define FAMILY(name, measured, computes, templates)                                                          \
+  {FAMILY_NUMBER_##name, #name,           computes,     templates,      measured,     match_##name,          \
+   visit_##name,         describe_##name, types_##name, extents_##name, turned_##name},
 #include "generator/program/families.def"
 #undef FAMILY
 };
 
-const Family *family_of(FusedKind kind)
+const Family *family_at(unsigned index)
 {
-  return &families[kind];
+  return &families[index];
 }
 
 bool family_has_template(const Family *family, const char *name)
@@ -30,15 +37,15 @@ bool family_has_template(const Family *family, const char *name)
 static FusedOperator *match_families(const Program *program, GString *reasons, const char **nearest)
 {
   *nearest = NULL;
-  for (FusedKind kind = 0; kind < FUSED_KIND_COUNT; kind++) {
+  for (unsigned i = 0; i < FAMILY_COUNT; i++) {
     FusedOperator *fused = arena_new_object(program->arena, FusedOperator);
     const char *why = NULL;
     fused->program = program;
-    fused->kind = kind;
-    FamilyMatch match = families[kind].match(program, fused, &why);
+    fused->family = &families[i];
+    FamilyMatch match = families[i].match(program, fused, &why);
     if (match == MATCH_TAKEN) return fused;
     if (match == MATCH_NEARLY) *nearest = why;
-    g_string_append_printf(reasons, "%s%s: %s", reasons->len ? "; " : "", families[kind].name, why);
+    g_string_append_printf(reasons, "%s%s: %s", reasons->len ? "; " : "", families[i].name, why);
   }
   return NULL;
 }
@@ -70,7 +77,7 @@ ProgramVerdict program_judge_families(const Program *const *programs, unsigned n
   for (unsigned i = 0; i < n && verdict.taken; i++) {
     const FusedOperator *fused = family_take(programs[i], &verdict.why);
     verdict.taken = fused != NULL;
-    verdict.name = fused ? family_of(fused->kind)->name : NULL;
+    verdict.name = fused ? fused->family->name : NULL;
   }
   if (verdict.taken) verdict.why = NULL;
   return verdict;

@@ -8,16 +8,53 @@ typedef enum {
   MATCH_TAKEN,
 } FamilyMatch;
 
+/* Takes what a binding consists of, in an order of the family's own; none may be NULL. */
+typedef struct BindingVisitor {
+  void (*number)(int64_t number, void *data);
+  void (*real)(double number, void *data);
+  void (*expression)(const Symbolic *expression, void *data);
+  void (*operand)(const FusedOperand *operand, void *data);
+  void *data;
+} BindingVisitor;
+
+typedef struct FamilyExtent {
+  const char *letter; /* in front of it in names of kernels */
+  const Symbolic *extent;
+} FamilyExtent;
+
+/* All that code outside of a family's own files knows of it. */
 typedef struct Family {
+  unsigned index; /* of its row of families.def */
   const char *name;
   const char *computes;  /* for people */
   const char *templates; /* names, separated by spaces */
+  bool measured;         /* its kernels may be chosen by what was measured of them */
   /* Binds the family's parameters: all of `fused` that follows from the program, in its arena. Unless it matches,
    * *why says what keeps it from that (static, or in the arena). */
   FamilyMatch (*match)(const Program *program, FusedOperator *fused, const char **why);
+  /* What the operator's binding says that dims, inputs, steps and outputs do not: kernels depend on all of it. */
+  void (*visit)(const FusedOperator *op, const BindingVisitor *visitor);
+  /* The same as lines for people. */
+  void (*describe)(const FusedOperator *op, GString *text);
+  /* For names of kernels: types of what is read, FAMILY_MOST_TYPES at most, and extents, FAMILY_MOST_EXTENTS at most. */
+  unsigned (*types)(const FusedOperator *op, NumberType *types);
+  unsigned (*extents)(const FusedOperator *op, FamilyExtent *extents);
+  /* The same numbers computed with dims in another order, which kernels may be written for; NULL: there is none. Lives
+   * in `arena` and shares what it points to with `op`. */
+  const FusedOperator *(*turned)(Arena *arena, const FusedOperator *op);
 } Family;
 
-const Family *family_of(FusedKind kind);
+#define FAMILY_MOST_TYPES   2
+#define FAMILY_MOST_EXTENTS (FUSED_MAX_RANK + 4)
+/* How many families there are. */
+enum {
+#define FAMILY(name, ...) FAMILY_NUMBER_##name,
+#include "generator/program/families.def"
+#undef FAMILY
+  FAMILY_COUNT
+};
+
+const Family *family_at(unsigned index);
 bool family_has_template(const Family *family, const char *name);
 /* The first family that takes the program. NULL and *error ("no family matches a contraction with a gathered
  * operand", ERROR_UNSUPPORTED, at the node that makes it so) if there is none. */

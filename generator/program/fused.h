@@ -25,17 +25,13 @@
 #include "generator/program/program.h"
 
 #define FUSED_MAX_RANK GRAPH_MAX_RANK
-/* One for each row of families.def. */
-typedef enum {
-#define FAMILY(kind, ...) FUSED_##kind,
-#include "generator/program/families.def"
-#undef FAMILY
-  FUSED_KIND_COUNT
-} FusedKind;
+
+struct Family; /* generator/program/family.h */
 
 typedef struct FusedInput {
   const GraphTensor *tensor;
-  const Symbolic *strides[FUSED_MAX_RANK + 1]; /* over the iteration dims (GEMM's A and B: see FusedGemm) */
+  const Symbolic
+      *strides[FUSED_MAX_RANK + 1]; /* over the iteration dims; of a contraction's operands see gemm.h */
 } FusedInput;
 
 typedef enum {
@@ -66,8 +62,7 @@ typedef struct FusedStep {
   NumberType type;    /* the result's type in the graph: what a Cast rounds to; bool for comparisons */
   NumberType compute; /* what the arithmetic is done in: f32 (f16, bf16, tf32, f32, fp8), f64, s32 (s8, u8,
                          s32), s64, bool */
-  bool prologue;      /* ROW: before the anchor, per element of the anchor's input */
-  bool per_row;       /* ROW: the value is one per row (epilogue of a reduction) */
+  unsigned at;        /* its node of the program */
 } FusedStep;
 
 typedef struct FusedOutput {
@@ -83,46 +78,14 @@ typedef struct FusedOutput {
   OperatorId reduction;
 } FusedOutput;
 
-typedef struct FusedGemm {
-  const Symbolic *m, *n, *k;
-  unsigned n_batch; /* leading iteration dims */
-  unsigned a, b;    /* inputs[] of A and B */
-  bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
-  unsigned b2; /* dual: inputs[] of its other operand, which lies as B does (in a transposed operator as A) */
-  const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
-  const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
-  bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
-  bool b_n_major;                        /* b_n is 1 (and b_k is the leading dimension) */
-  NumberType a_type, b_type, acc_type;   /* acc: f32, f64 or s32 */
-} FusedGemm;
-
-typedef enum {
-  ROW_SOFTMAX,
-  ROW_LOG_SOFTMAX,
-  ROW_LAYER_NORM, /* (x - mean) / sqrt(variance + epsilon); scale and bias are epilogue steps */
-  ROW_RMS_NORM,   /* x / sqrt(mean(x^2) + epsilon); scale is an epilogue step */
-  ROW_REDUCE_SUM,
-  ROW_REDUCE_MEAN,
-  ROW_REDUCE_MAX,
-  ROW_REDUCE_MIN,
-} RowKind;
-
-typedef struct FusedRow {
-  RowKind kind;
-  bool reduction;                 /* one value a row comes out */
-  double epsilon;                 /* normalisations */
-  const Symbolic *rows, *columns; /* dims[0], dims[1] */
-  FusedOperand source;            /* what the anchor reads: INPUT or a prologue STEP */
-  NumberType compute;             /* type of the arithmetic */
-} FusedRow;
-
 typedef struct FusedOperator {
-  const Program *program; /* what it computes; all but names and nodes follows from it */
-  FusedKind kind;         /* the family that matches the program */
-  const char *chain;      /* its nodes' operators, a C identifier: "matmul_add_gelu" */
-  const char *name;       /* the chain, numbered where the fusion has it several times: "softmax_1" */
+  const Program *program;      /* what it computes; all but names and nodes follows from it */
+  const struct Family *family; /* that matches the program */
+  const void *binding; /* what the family needs besides, of its own type (gemm.h, row.h); NULL: nothing */
+  const char *chain;   /* its nodes' operators, a C identifier: "matmul_add_gelu" */
+  const char *name;    /* the chain, numbered where the fusion has it several times: "softmax_1" */
   unsigned index;
-  const GraphNode *anchor; /* NULL for ELEMENTWISE; of a dual product the first */
+  const GraphNode *anchor; /* what its reduction came from; of two the first; NULL: there is none */
   const GraphNode **nodes; /* every graph node it computes, in graph order */
   unsigned n_nodes;
   const char **joined_by; /* of each node the rewrite that put it here; NULL: the kernel began with it */
@@ -134,10 +97,21 @@ typedef struct FusedOperator {
   unsigned n_steps;
   FusedOutput *outputs;
   unsigned n_outputs;
-  FusedGemm gemm;
-  FusedRow row;
   const char **symbols; /* the run-time symbols its shapes and strides use, in the order of graph->dims */
   unsigned n_symbols;
   const unsigned *depends_on; /* fused operators whose outputs it reads */
   unsigned n_depends;
 } FusedOperator;
+
+/* A reduction is computed from the step's value: it is of the prologue. */
+bool fused_step_is_in_front(const FusedOperator *op, const FusedStep *step);
+/* Behind a reduction of rows that leaves one value of each, as the step's own is. */
+bool fused_step_is_per_row(const FusedOperator *op, const FusedStep *step);
+/* A contraction takes the input: where its elements lie says the binding. */
+bool fused_is_contracted(const FusedOperator *op, unsigned input);
+/* Does an output take parts of the results together? */
+bool fused_is_reduced(const FusedOperator *op);
+/* Nothing is computed: elements are stored as they are read. */
+bool fused_is_copy(const FusedOperator *op);
+/* Text for tests and --explain; g_free. */
+char *fused_dump(const FusedOperator *fused);

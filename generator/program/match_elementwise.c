@@ -34,7 +34,7 @@ static bool bind(Binding *binding)
   Space space;
   for (unsigned i = 0; i < program->n_axes; i++)
     axes[i] = (int)i;
-  if (!bind_lists(binding, NULL) || !bind_space(binding, &space, axes, program->n_axes)) return false;
+  if (!bind_lists(binding) || !bind_space(binding, &space, axes, program->n_axes)) return false;
   for (unsigned i = 0; i < binding->fused->n_outputs; i++)
     if (binding->fused->outputs[i].reduced) {
       binding->why = "parts of its values are combined";

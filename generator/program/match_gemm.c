@@ -1,11 +1,13 @@
 /* Matrix products: one contraction along one axis, or two of the same left operand. Free axes that only the
  * left operand has are rows, those that only the right one has columns, the others batches. */
 #include "generator/program/bind.h"
+#include "generator/program/gemm.h"
 
 #define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
 
 typedef struct {
   Binding *binding;
+  FusedGemm *gemm;
   const Program *program;
   const ProgramNode *dot;
   unsigned a, b; /* nodes that read the operands */
@@ -161,7 +163,7 @@ static bool settle(const Product *at, Space *space)
 {
   const Program *program = at->program;
   Arena *arena = program->arena;
-  FusedGemm *gemm = &at->binding->fused->gemm;
+  FusedGemm *gemm = at->gemm;
   unsigned batches = space->rank - 2;
   gemm->a_m = space->strides[batches][gemm->a];
   gemm->b_n = space->strides[batches + 1][gemm->b];
@@ -194,7 +196,7 @@ static bool settle(const Product *at, Space *space)
 static void bind_operands(const Product *at)
 {
   const Program *program = at->program;
-  FusedGemm *gemm = &at->binding->fused->gemm;
+  FusedGemm *gemm = at->gemm;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_REDUCE || node == at->dot) continue;
@@ -211,15 +213,17 @@ static void bind_operands(const Product *at)
 static bool bind(Binding *binding)
 {
   const Program *program = binding->program;
-  Product at = {.binding = binding, .program = program};
+  FusedGemm *gemm = arena_new_object(program->arena, FusedGemm);
+  Product at = {.binding = binding, .gemm = gemm, .program = program};
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
-  if (!find_products(&at) || !bind_lists(binding, NULL)) return false;
+  if (!find_products(&at) || !bind_lists(binding)) return false;
   if (!ends_contraction(&at)) {
     binding->why = "other values vary along the contracted axis";
     return false;
   }
   binding->fused->anchor = at.dot->source;
+  binding->fused->binding = gemm;
   bind_operands(&at);
   for (int i = 0; i < (int)program->n_axes; i++)
     if (i != at.m && i != at.n && i != at.k) axes[n++] = i;

@@ -1,11 +1,13 @@
 /* Row kernels: one reduction, by itself or as part of a softmax or normalisation, with steps in front and
  * behind. Rows and columns become one dim each. */
 #include "generator/program/bind.h"
+#include "generator/program/row.h"
 
 static const ProgramValue none = {.kind = VALUE_ABSENT};
 
 typedef struct {
   Binding *binding;
+  FusedRow *bound;
   const Program *program;
   const ProgramNode *reduce;
   ProgramValue source, first, second; /* what the template reads; the reduction's results */
@@ -34,7 +36,7 @@ static bool follows(Row *row, OperatorId op, ProgramValue a, ProgramValue b, Pro
 /* The family's own value. */
 static void set_value(Row *row, RowKind kind, ProgramValue value, double epsilon)
 {
-  FusedRow *bound = &row->binding->fused->row;
+  FusedRow *bound = row->bound;
   bound->kind = kind;
   bound->reduction = kind >= ROW_REDUCE_SUM;
   bound->epsilon = epsilon;
@@ -130,9 +132,11 @@ static bool match_kind(Row *row)
 }
 
 /* Rows and columns to one dim each; false if an operand does not allow it. */
-static bool settle(Binding *binding, uint32_t columns)
+static bool settle(Row *row)
 {
-  const Program *program = binding->program;
+  Binding *binding = row->binding;
+  const Program *program = row->program;
+  uint32_t columns = row->reduce->axes;
   int axes[PROGRAM_MAX_AXES];
   unsigned n = 0, rows = 0;
   for (unsigned part = 0; part < 2; part++) {
@@ -151,27 +155,26 @@ static bool settle(Binding *binding, uint32_t columns)
   }
   if (!n_columns) space_insert(program->arena, &space, space.rank);
   if (!n_rows) space_insert(program->arena, &space, 0);
-  binding->fused->row.rows = space.dims[0];
-  binding->fused->row.columns = space.dims[1];
+  row->bound->rows = space.dims[0];
+  row->bound->columns = space.dims[1];
   bind_take_space(binding, &space);
   return true;
 }
 
 /* Behind the reduction nothing wants what is computed element by element in front of it, and of one value a
  * row nothing varies along the row. */
-static bool ends_row(const Row *row, const bool *first)
+static bool ends_row(const Row *row)
 {
   const Program *program = row->program;
-  bool per_row = row->binding->fused->row.reduction;
+  const bool *inside = row->binding->inside;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    bool behind = (node->kind == NODE_MAP || node->kind == NODE_WRITE) && !(first && first[i]) &&
-                  !row->binding->inside[i];
-    if (behind && per_row && program->varies[i] & row->reduce->axes) return false;
+    bool behind = (node->kind == NODE_MAP || node->kind == NODE_WRITE) && !program->in_front[i] && !inside[i];
+    if (behind && row->bound->reduction && program->varies[i] & row->reduce->axes) return false;
     for (unsigned j = 0; behind && j < node->n_operands; j++) {
       const ProgramValue *value = &node->operands[j];
       bool step = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_MAP;
-      if (step && first && first[value->node]) return false;
+      if (step && program->in_front[value->node] && !inside[value->node]) return false;
     }
   }
   return true;
@@ -185,7 +188,8 @@ static bool bind(Binding *binding)
     binding->why = at == PROGRAM_NONE ? "there is no reduction" : "there are several reductions";
     return false;
   }
-  Row row = {.binding = binding, .program = program, .reduce = &program->nodes[at]};
+  FusedRow *bound = arena_new_object(program->arena, FusedRow);
+  Row row = {.binding = binding, .bound = bound, .program = program, .reduce = &program->nodes[at]};
   binding->near = row.reduce->reduction != REDUCTION_DOT;
   row.first = row.second = result_of(&row, at);
   row.second.result = 1;
@@ -196,15 +200,13 @@ static bool bind(Binding *binding)
   }
   binding->inside[at] = true;
   binding->fused->anchor = row.reduce->source;
-  binding->fused->row.compute = row.reduce->compute;
-  g_autofree bool *first = row.source.kind == VALUE_NODE ? program_ancestors(program, row.source.node) : NULL;
-  if (!ends_row(&row, first)) {
+  binding->fused->binding = bound;
+  bound->compute = row.reduce->compute;
+  if (!ends_row(&row)) {
     binding->why = "values of its rows' elements are wanted behind the reduction";
     return false;
   }
-  return bind_lists(binding, first) &&
-         bind_operand(binding, row.source, false, &binding->fused->row.source) &&
-         settle(binding, row.reduce->axes);
+  return bind_lists(binding) && bind_operand(binding, row.source, false, &bound->source) && settle(&row);
 }
 
 FamilyMatch match_row(const Program *program, FusedOperator *fused, const char **why)

@@ -117,8 +117,22 @@ static uint32_t varies_by_access(const Program *program, const ProgramAccess *ac
   return axes;
 }
 
+static void mark_in_front(Program *program)
+{
+  program->in_front = arena_new_array(program->arena, bool, program->n_nodes + 1);
+  for (unsigned i = program->n_nodes; i-- > 0;) {
+    const ProgramNode *node = &program->nodes[i];
+    bool marks = program->in_front[i] || node->kind == NODE_REDUCE || node->kind == NODE_SCAN;
+    for (unsigned j = 0; marks && j < node->n_operands; j++)
+      if (node->operands[j].kind == VALUE_NODE) program->in_front[node->operands[j].node] = true;
+    for (unsigned d = 0; marks && node->kind == NODE_READ && d < node->access.tensor->rank; d++)
+      if (node->access.at[d].node != PROGRAM_NONE) program->in_front[node->access.at[d].node] = true;
+  }
+}
+
 void program_settle(Program *program)
 {
+  mark_in_front(program);
   program->varies = arena_new_array(program->arena, uint32_t, program->n_nodes + 1);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
@@ -135,6 +149,17 @@ void program_settle(Program *program)
     }
     program->varies[i] = axes;
   }
+}
+
+bool program_is_contracted(const Program *program, unsigned node)
+{
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *dot = &program->nodes[i];
+    if (dot->kind != NODE_REDUCE || dot->reduction != REDUCTION_DOT) continue;
+    for (unsigned j = 0; j < dot->n_operands; j++)
+      if (dot->operands[j].kind == VALUE_NODE && dot->operands[j].node == node) return true;
+  }
+  return false;
 }
 
 bool *program_ancestors(const Program *program, unsigned node)

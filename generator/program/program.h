@@ -104,9 +104,10 @@ typedef struct Program {
   unsigned n_nodes;
   const SymbolicFacts *facts; /* of the graph's symbols; may be NULL */
   uint32_t *varies;           /* by node: axes that its value varies along; program_settle() sets it */
+  bool *in_front;             /* by node: a reduction or scan is computed from its value; the same */
 } Program;
 
-/* Computes what each value varies along: after the last node was added. */
+/* Computes what each value varies along, and what reductions are computed from: after the last node was added. */
 void program_settle(Program *program);
 /* What arithmetic on a type is done in. */
 NumberType program_compute(NumberType type);
@@ -123,6 +124,8 @@ uint32_t program_axes_in(const Program *program, const Symbolic *expression);
 const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis);
 /* Elements of the tensor between neighbours along an axis; NULL as above. */
 const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis);
+/* Does a contraction take the node's value as one of its operands? */
+bool program_is_contracted(const Program *program, unsigned node);
 /* Bit per node that the value of `node` is computed from, itself included: n_nodes bytes, g_free. */
 bool *program_ancestors(const Program *program, unsigned node);
 

@@ -169,6 +169,35 @@ def check_paths(files):
                 yield name, number, "names a path of one machine"
 
 
+# A family's own files, by its binding: who else asks which family an operator is of, or reads what it bound, knows too much.
+BINDINGS = {
+    "gemm": (re.compile(r"\b(gemm_of|FusedGemm|gemm_copy|gemm_transposed)\b"),
+             re.compile(r"generator/(program/|kernel/gemm\.c|choose/(gemm|tuned_gemm|judge_gemm|direct|dots|copies|propose)[_.])")),
+    "row": (re.compile(r"\b(row_of|FusedRow|RowKind)\b"),
+            re.compile(r"generator/(program/|kernel/row|choose/(row|judge_row))")),
+}
+SEE_FAMILIES = ("generator/", "measure/", "execute/", "api/", "catalog/", "cli/")  # that include generator/
+FAMILY = r"(?:family(?:_at\([^()]*\))?|families\[[^\]]*\])"
+FAMILY_ASKED = re.compile(rf"{FAMILY}(?:\s*(?:->|\.)\s*(?:name|index))?\s*[!=]=|[!=]=\s*[\w.>()-]*\b{FAMILY}\b(?!\()|"
+                          rf"switch \([^()]*{FAMILY}|(?:strcmp|g_str_equal|g_strcmp0|strstr)\([^;]*{FAMILY}\s*(?:->|\.)\s*name|"
+                          r"\bFAMILY_NUMBER_")
+
+
+def check_families(files):
+    """Outside of families' own files an operator's program, its binding or its family is asked for a property, never which
+    family it is."""
+    for name in files:
+        if not is_c(name) or not name.startswith(SEE_FAMILIES) or name.startswith("generator/program/"):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            if FAMILY_ASKED.search(line):
+                yield name, number, "asks which family an operator is of: ask its program or its family (generator/program/family.h)"
+            for family, (words, own) in BINDINGS.items():
+                match = words.search(line)
+                if match and not own.match(name):
+                    yield name, number, f"reads the binding of family {family}: {match.group()}"
+
+
 NUMBERS = re.compile(r"(?<![\w.])(0x[0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?)[uUlLfF]*(?![\w.])")
 NOT_CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 DEFINED = re.compile(r"^#define (\w+)(?:\\\n|.)*$", re.MULTILINE)

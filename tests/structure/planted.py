@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """Does check.py find what was planted? planted.py CHECK
 
-A tree of two files: one with numbers that no list names, in every way that C spells them, and one with numbers that its list
-names, that are small, or that are no numbers at all. The check must report the first, an entry that is out of date, and
-nothing else."""
+A tree of a few files for each check. For `numbers` one with numbers that no list names, in every way that C spells them, and
+one with numbers that its list names, that are small, or that are no numbers at all; for `families` one that asks in every way
+which family an operator is of, and one of the family's own. The check must report the first, an entry that is out of date,
+and nothing else."""
 import pathlib
 import subprocess
 import sys
 import tempfile
 
-FILES = {
+NUMBERS = {
     "generator/choose/planted.c": """#define MOST_ROWS 4096
 #define WIDE      (2 * 0x80)
 static const unsigned sides[][2] = {{1, 2}, {3, 48}};
@@ -25,19 +26,44 @@ int small = 4, half = 0.5 * 2, v128 = x64[3];
     "ir/lower/elsewhere.c": "int outside_of_the_folders = 12345;\n",
     "tests/structure/numbers.txt": "# comment\ngenerator/choose/listed.c\tNAMED table GONE\twhy\n",
 }
-WANTED = [("generator/choose/planted.c", 1, "4096"), ("generator/choose/planted.c", 2, "0x80"), ("generator/choose/planted.c", 3, "48"),
+NUMBERS_WANTED = [("generator/choose/planted.c", 1, "4096"), ("generator/choose/planted.c", 2, "0x80"), ("generator/choose/planted.c", 3, "48"),
           ("generator/choose/planted.c", 4, "1.05"), ("generator/choose/planted.c", 4, "1e3"), ("generator/choose/planted.c", 4, "17u"),
           ("tests/structure/numbers.txt", 2, "generator/choose/listed.c has no GONE any more")]
 
-with tempfile.TemporaryDirectory() as folder:
-    root = pathlib.Path(folder)
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    subprocess.run(["git", "init", "-q", root], check=True)
-    run = subprocess.run([sys.executable, sys.argv[1], root, "numbers"], capture_output=True, text=True)
-    found = sorted(line for line in run.stdout.splitlines())
-    wanted = sorted(f"{file}:{line}: {what}" for file, line, what in WANTED)
-    same = len(found) == len(wanted) and all(line.startswith(start) for line, start in zip(found, wanted))
-    if run.returncode != 1 or not same:
-        sys.exit(f"check.py numbers ended with {run.returncode} and found\n{run.stdout}{run.stderr}wanted\n" + "\n".join(wanted))
+FAMILIES = {
+    "generator/fusion/planted.c": """#include "generator/program/family.h"
+bool a(const FusedOperator *op) { return op->family->index == 1; }
+bool b(const FusedOperator *op) { return op->family == family_at(0); }
+bool c(const FusedOperator *op) { return !strcmp(op->family->name, "gemm"); }
+int d(const FusedOperator *op) { switch (op->family->index) { default: return 0; } }
+bool e(const FusedOperator *op) { return gemm_of(op)->dual; }
+bool f(const Family *family) { return family_at(0) == family; }
+const char *g(const FusedOperator *op) { return op->family->name; }
+bool h(const FusedOperator *op) { return op->family->measured && table[op->family->index](op); }
+""",
+    "generator/choose/gemm_own.c": "bool pair(const FusedOperator *op) { return gemm_of(op)->dual; }\n",
+    "generator/choose/row.c": "bool pair(const FusedOperator *op) { return gemm_of(op)->dual; }\n",
+}
+ASKS = "asks which family an operator is of"
+FAMILIES_WANTED = [("generator/fusion/planted.c", line, ASKS) for line in (2, 3, 4, 5, 7)] + [
+    ("generator/fusion/planted.c", 6, "reads the binding of family gemm: gemm_of"),
+    ("generator/choose/row.c", 1, "reads the binding of family gemm: gemm_of")]
+
+
+def check(name, files, faults):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for file, text in files.items():
+            (root / file).parent.mkdir(parents=True, exist_ok=True)
+            (root / file).write_text(text)
+        subprocess.run(["git", "init", "-q", root], check=True)
+        run = subprocess.run([sys.executable, sys.argv[1], root, name], capture_output=True, text=True)
+        found = sorted(line for line in run.stdout.splitlines())
+        wanted = sorted(f"{file}:{line}: {what}" for file, line, what in faults)
+        same = len(found) == len(wanted) and all(line.startswith(start) for line, start in zip(found, wanted))
+        if run.returncode != 1 or not same:
+            sys.exit(f"check.py {name} ended with {run.returncode} and found\n{run.stdout}{run.stderr}wanted\n" + "\n".join(wanted))
+
+
+check("numbers", NUMBERS, NUMBERS_WANTED)
+check("families", FAMILIES, FAMILIES_WANTED)

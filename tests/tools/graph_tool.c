@@ -94,7 +94,7 @@ static int read_program(Source *source, GError **error)
   if (!fused) return 1;
   fused->name = program->name;
   g_autofree char *text = fused_dump(fused);
-  printf("family %s: %s\n%s", family_of(fused->kind)->name, family_of(fused->kind)->computes, text);
+  printf("family %s: %s\n%s", fused->family->name, fused->family->computes, text);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "tests/tools/interpret.h"
 #include "execute/evaluate.h"
+#include "generator/program/gemm.h"
+#include "generator/program/row.h"
 #include <math.h>
 #include <string.h>
 
@@ -113,7 +115,8 @@ static double run_step(const Point *point, const FusedStep *step)
 static void run_steps(Point *point, double *steps, bool prologue)
 {
   for (unsigned i = 0; i < point->fused->n_steps; i++)
-    if (point->fused->steps[i].prologue == prologue) steps[i] = run_step(point, &point->fused->steps[i]);
+    if (fused_step_is_in_front(point->fused, &point->fused->steps[i]) == prologue)
+      steps[i] = run_step(point, &point->fused->steps[i]);
 }
 
 /* What a part has so far, and a further value; NaN stays. */
@@ -145,7 +148,7 @@ static void store_outputs(const Point *point)
 /* The product of A and a right operand: B, or the second one of a dual product. */
 static double product(const Point *point, unsigned right)
 {
-  const FusedGemm *gemm = &point->fused->gemm;
+  const FusedGemm *gemm = gemm_of(point->fused);
   const double *a = first_of(point->memory, point->fused->inputs[gemm->a].tensor);
   const double *b = first_of(point->memory, point->fused->inputs[right].tensor);
   int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
@@ -202,7 +205,7 @@ static double row_value(const FusedRow *row, const RowFacts *facts, double x)
 
 static void run_row(Point *point, double *steps, int64_t row)
 {
-  const FusedRow *anchor = &point->fused->row;
+  const FusedRow *anchor = row_of(point->fused);
   int64_t n = number(anchor->columns), index[2] = {row, 0};
   g_autofree double *x = g_new0(double, n + 1);
   point->index = index;
@@ -236,15 +239,16 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
   Point point = {.memory = memory, .fused = fused, .index = index, .steps = steps};
   for (unsigned d = 0; d < fused->rank; d++)
     if (!number(fused->dims[d])) return;
-  if (fused->kind == FUSED_ROW) {
-    for (int64_t row = 0; row < number(fused->row.rows); row++)
+  if (!strcmp(fused->family->name, "row")) {
+    for (int64_t row = 0; row < number(row_of(fused)->rows); row++)
       run_row(&point, steps, row);
     return;
   }
+  const FusedGemm *gemm = strcmp(fused->family->name, "gemm") != 0 ? NULL : gemm_of(fused);
   do {
     double acc[2] = {0};
-    if (fused->kind == FUSED_GEMM) acc[0] = product(&point, fused->gemm.b);
-    if (fused->kind == FUSED_GEMM && fused->gemm.dual) acc[1] = product(&point, fused->gemm.b2);
+    if (gemm) acc[0] = product(&point, gemm->b);
+    if (gemm && gemm->dual) acc[1] = product(&point, gemm->b2);
     point.anchor = acc;
     run_steps(&point, steps, false);
     store_outputs(&point);

@@ -1,49 +1,33 @@
-/* Operators with their dimensions in another order.
- *
- * The product the other way round: D = A B and D^T = B^T A^T are the same numbers, so a kernel may take B's
- * columns for its rows and A's rows for its columns. */
-#include "generator/fusion/fusion.h"
+/* Elementwise operators: what they tell others, and one with the dimensions that it reads and writes along last. They bind
+ * nothing of their own. */
+#include "generator/program/family.h"
 #include <string.h>
 
-static void exchange(const Symbolic **strides, unsigned rank)
+void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
 {
-  const Symbolic *row = strides[rank - 2];
-  strides[rank - 2] = strides[rank - 1];
-  strides[rank - 1] = row;
 }
 
-const FusedOperator *fused_gemm_transposed(Arena *arena, const FusedOperator *op)
+void describe_elementwise(const FusedOperator *op, GString *text)
 {
-  FusedOperator *turned = arena_memdup(arena, op, sizeof *op);
-  FusedGemm *gemm = &turned->gemm;
-  const FusedGemm *from = &op->gemm;
-  exchange(turned->dims, op->rank);
-  turned->inputs = arena_memdup(arena, op->inputs, op->n_inputs * sizeof *op->inputs);
-  turned->outputs = arena_memdup(arena, op->outputs, op->n_outputs * sizeof *op->outputs);
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    exchange(turned->inputs[i].strides, op->rank);
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    exchange(turned->outputs[i].strides, op->rank);
-  gemm->m = from->n;
-  gemm->n = from->m;
-  gemm->a = from->b;
-  gemm->b = from->a;
-  for (unsigned i = 0; i < from->n_batch; i++) {
-    gemm->a_batch[i] = from->b_batch[i];
-    gemm->b_batch[i] = from->a_batch[i];
-  }
-  gemm->a_m = from->b_n;
-  gemm->a_k = from->b_k;
-  gemm->b_k = from->a_k;
-  gemm->b_n = from->a_m;
-  gemm->a_m_major = from->b_n_major;
-  gemm->b_n_major = from->a_m_major;
-  gemm->a_type = from->b_type;
-  gemm->b_type = from->a_type;
-  return turned;
 }
 
-/* ---- Elementwise operators ---- */
+unsigned types_elementwise(const FusedOperator *op, NumberType *types)
+{
+  if (op->n_inputs) types[0] = op->inputs[0].tensor->type;
+  return op->n_inputs ? 1 : 0;
+}
+
+/* Those that are known. */
+unsigned extents_elementwise(const FusedOperator *op, FamilyExtent *extents)
+{
+  unsigned n = 0;
+  for (unsigned d = 0; d < op->rank; d++)
+    if (symbolic_is_constant(op->dims[d], NULL)) {
+      extents[n] = (FamilyExtent){n ? "x" : "n", op->dims[d]};
+      n++;
+    }
+  return n;
+}
 
 /* The dimension along which a tensor is contiguous; the rank if there is none. */
 static unsigned unit_dimension(const Symbolic *const *strides, unsigned rank)
@@ -85,11 +69,12 @@ static const Symbolic **reordered(Arena *arena, const Symbolic *const *list, uns
   return order;
 }
 
-const FusedOperator *fused_elementwise_turned(Arena *arena, const FusedOperator *op)
+/* Outputs that are contiguous along one dimension and some input along another: with these two last, the outputs' the
+ * very last. There is none with more than one dimension besides, or truth values. */
+const FusedOperator *turned_elementwise(Arena *arena, const FusedOperator *op)
 {
   unsigned rows, columns;
-  if (op->kind != FUSED_ELEMENTWISE || op->rank < 2 || op->rank > 3 || !find_faces(op, &rows, &columns))
-    return NULL;
+  if (op->rank < 2 || op->rank > 3 || !find_faces(op, &rows, &columns)) return NULL;
   FusedOperator *turned = arena_memdup(arena, op, sizeof *op);
   size_t bytes = op->rank * sizeof *op->dims;
   memcpy(turned->dims, reordered(arena, op->dims, op->rank, rows, columns), bytes);

@@ -1,0 +1,124 @@
+/* Matrix products: what their binding tells others, and a product the other way round. */
+#include "generator/program/gemm.h"
+#include "generator/program/fused_text.h"
+
+FusedOperator *gemm_copy(Arena *arena, const FusedOperator *op, FusedGemm **gemm)
+{
+  FusedOperator *copy = arena_memdup(arena, op, sizeof *op);
+  copy->binding = *gemm = arena_memdup(arena, gemm_of(op), sizeof **gemm);
+  return copy;
+}
+
+/* ---- the transpose ---- */
+
+static void exchange(const Symbolic **strides, unsigned rank)
+{
+  const Symbolic *row = strides[rank - 2];
+  strides[rank - 2] = strides[rank - 1];
+  strides[rank - 1] = row;
+}
+
+const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
+{
+  FusedGemm *gemm;
+  FusedOperator *turned = gemm_copy(arena, op, &gemm);
+  const FusedGemm *from = gemm_of(op);
+  exchange(turned->dims, op->rank);
+  turned->inputs = arena_memdup(arena, op->inputs, op->n_inputs * sizeof *op->inputs);
+  turned->outputs = arena_memdup(arena, op->outputs, op->n_outputs * sizeof *op->outputs);
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    exchange(turned->inputs[i].strides, op->rank);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    exchange(turned->outputs[i].strides, op->rank);
+  gemm->m = from->n;
+  gemm->n = from->m;
+  gemm->a = from->b;
+  gemm->b = from->a;
+  for (unsigned i = 0; i < from->n_batch; i++) {
+    gemm->a_batch[i] = from->b_batch[i];
+    gemm->b_batch[i] = from->a_batch[i];
+  }
+  gemm->a_m = from->b_n;
+  gemm->a_k = from->b_k;
+  gemm->b_k = from->a_k;
+  gemm->b_n = from->a_m;
+  gemm->a_m_major = from->b_n_major;
+  gemm->b_n_major = from->a_m_major;
+  gemm->a_type = from->b_type;
+  gemm->b_type = from->a_type;
+  return turned;
+}
+
+const FusedOperator *turned_gemm(Arena *arena, const FusedOperator *op)
+{
+  return fused_is_reduced(op) ? NULL : gemm_transposed(arena, op); /* what is reduced are rows either way */
+}
+
+/* ---- for others ---- */
+
+static void visit_list(const BindingVisitor *visitor, const Symbolic *const *list, unsigned n)
+{
+  visitor->number(n, visitor->data);
+  for (unsigned i = 0; i < n; i++)
+    visitor->expression(list[i], visitor->data);
+}
+
+void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
+{
+  const FusedGemm *gemm = gemm_of(op);
+  const Symbolic *const expressions[] = {gemm->m,   gemm->n,   gemm->k,  gemm->a_m,
+                                         gemm->a_k, gemm->b_k, gemm->b_n};
+  const unsigned numbers[] = {gemm->n_batch,   gemm->a,         gemm->b,      gemm->dual,   gemm->b2,
+                              gemm->a_m_major, gemm->b_n_major, gemm->a_type, gemm->b_type, gemm->acc_type};
+  for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
+    visitor->number(numbers[i], visitor->data);
+  visit_list(visitor, expressions, G_N_ELEMENTS(expressions));
+  visit_list(visitor, gemm->a_batch, gemm->n_batch);
+  visit_list(visitor, gemm->b_batch, gemm->n_batch);
+}
+
+unsigned types_gemm(const FusedOperator *op, NumberType *types)
+{
+  types[0] = gemm_of(op)->a_type;
+  types[1] = gemm_of(op)->b_type;
+  return 2;
+}
+
+unsigned extents_gemm(const FusedOperator *op, FamilyExtent *extents)
+{
+  const FusedGemm *gemm = gemm_of(op);
+  unsigned n = 0;
+  while (n < gemm->n_batch) {
+    extents[n] = (FamilyExtent){"b", op->dims[n]};
+    n++;
+  }
+  extents[n++] = (FamilyExtent){"m", gemm->m};
+  extents[n++] = (FamilyExtent){"n", gemm->n};
+  extents[n++] = (FamilyExtent){"k", gemm->k};
+  return n;
+}
+
+void describe_gemm(const FusedOperator *op, GString *text)
+{
+  const FusedGemm *gemm = gemm_of(op);
+  g_string_append_printf(text, "  gemm %s x %s in %s, %u batch dims,", number_name(gemm->a_type),
+                         number_name(gemm->b_type), number_name(gemm->acc_type), gemm->n_batch);
+  fused_put_value(text, "m", gemm->m);
+  fused_put_value(text, "n", gemm->n);
+  fused_put_value(text, "k", gemm->k);
+  g_string_append(text, "\n  a ");
+  fused_put_tensor(text, op->inputs[gemm->a].tensor);
+  fused_put_list(text, " batch ", gemm->a_batch, gemm->n_batch);
+  fused_put_value(text, "m", gemm->a_m);
+  fused_put_value(text, "k", gemm->a_k);
+  g_string_append_printf(text, "%s\n  b ", gemm->a_m_major ? " m-major" : "");
+  fused_put_tensor(text, op->inputs[gemm->b].tensor);
+  fused_put_list(text, " batch ", gemm->b_batch, gemm->n_batch);
+  fused_put_value(text, "k", gemm->b_k);
+  fused_put_value(text, "n", gemm->b_n);
+  g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
+  if (!gemm->dual) return;
+  g_string_append(text, "  b2 ");
+  fused_put_tensor(text, op->inputs[gemm->b2].tensor);
+  g_string_append(text, " as b\n");
+}

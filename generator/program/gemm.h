@@ -1,0 +1,28 @@
+/* Matrix products as their family sees them. For the family's own files: its matcher, what chooses among its templates,
+ * what writes its kernels. All others ask the operator, its program, or its family (family.h). */
+#pragma once
+#include "generator/program/family.h"
+
+typedef struct FusedGemm {
+  const Symbolic *m, *n, *k;
+  unsigned n_batch; /* leading iteration dims */
+  unsigned a, b;    /* inputs[] of A and B, which may be one */
+  bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
+  unsigned b2; /* dual: inputs[] of its other operand, which lies as B does (in a transposed operator as A) */
+  const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];
+  const Symbolic *a_m, *a_k, *b_k, *b_n; /* strides in elements; of each pair one is the constant 1 */
+  bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
+  bool b_n_major;                        /* b_n is 1 (and b_k is the leading dimension) */
+  NumberType a_type, b_type, acc_type;   /* acc: f32, f64 or s32 */
+} FusedGemm;
+
+static inline const FusedGemm *gemm_of(const FusedOperator *op)
+{
+  return op->binding;
+}
+
+/* The operator with another binding, which lives in `arena` as the new operator does. *gemm may be changed. */
+FusedOperator *gemm_copy(Arena *arena, const FusedOperator *op, FusedGemm **gemm);
+/* A product as its transpose: rows and columns change places in dims and strides, and A and B their roles: D = A B and
+ * D^T = B^T A^T are the same numbers. Lives in `arena` and shares what it points to with `op`, which must outlive it. */
+const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op);

@@ -1,0 +1,50 @@
+/* Rows: what their binding tells others. */
+#include "generator/program/row.h"
+#include "generator/program/fused_text.h"
+
+void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
+{
+  const FusedRow *row = row_of(op);
+  visitor->number(row->kind, visitor->data);
+  visitor->number(row->reduction, visitor->data);
+  visitor->real(row->epsilon, visitor->data);
+  visitor->expression(row->rows, visitor->data);
+  visitor->expression(row->columns, visitor->data);
+  visitor->operand(&row->source, visitor->data);
+  visitor->number(row->compute, visitor->data);
+}
+
+unsigned types_row(const FusedOperator *op, NumberType *types)
+{
+  if (op->n_inputs) types[0] = op->inputs[0].tensor->type;
+  return op->n_inputs ? 1 : 0;
+}
+
+unsigned extents_row(const FusedOperator *op, FamilyExtent *extents)
+{
+  extents[0] = (FamilyExtent){"r", row_of(op)->rows};
+  extents[1] = (FamilyExtent){"c", row_of(op)->columns};
+  return 2;
+}
+
+const FusedOperator *turned_row(Arena *arena, const FusedOperator *op)
+{
+  return NULL;
+}
+
+void describe_row(const FusedOperator *op, GString *text)
+{
+  static const char *const kinds[] = {
+      [ROW_SOFTMAX] = "softmax",   [ROW_LOG_SOFTMAX] = "log softmax", [ROW_LAYER_NORM] = "layer norm",
+      [ROW_RMS_NORM] = "rms norm", [ROW_REDUCE_SUM] = "sum",          [ROW_REDUCE_MEAN] = "mean",
+      [ROW_REDUCE_MAX] = "max",    [ROW_REDUCE_MIN] = "min",
+  };
+  char number[G_ASCII_DTOSTR_BUF_SIZE];
+  g_string_append_printf(text, "  row %s of ", kinds[row_of(op)->kind]);
+  fused_put_operand(text, op, &row_of(op)->source);
+  g_string_append_printf(text, " in %s", number_name(row_of(op)->compute));
+  if (row_of(op)->epsilon != 0)
+    g_string_append_printf(text, " epsilon %s",
+                           g_ascii_formatd(number, sizeof number, "%.9g", row_of(op)->epsilon));
+  g_string_append_c(text, '\n');
+}

@@ -61,7 +61,7 @@ bool reference_is_view(const char *op)
 bool reference_knows(const char *op)
 {
   return reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
-         reference_is_quantization(op) || reference_is_elementwise(op);
+         reference_is_reshape(op) || reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
@@ -74,6 +74,10 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);
     return false;
+  }
+  if (reference_is_reshape(call->op)) {
+    outputs[0] = reference_reshape(call, error);
+    return outputs[0] != NULL;
   }
   if (reference_is_quantization(call->op)) {
     outputs[0] = reference_quantization(call, error);

@@ -25,6 +25,9 @@ bool reference_is_view(const char *op);
 bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                      GError **error); /* views.c */
 
+bool reference_is_reshape(const char *op);
+Value *reference_reshape(const ReferenceCall *call, GError **error); /* reshape.c */
+
 /* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
  * false if the value does not broadcast. */
 bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);

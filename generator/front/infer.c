@@ -536,6 +536,11 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_TRANSPOSE: return infer_transpose(at, shape);
   case SHAPE_RULE_SLICE: return infer_slice(at, shape);
   case SHAPE_RULE_CONCAT: return infer_concat(at, shape);
+  case SHAPE_RULE_RESHAPE: return infer_reshape(at, shape);
+  case SHAPE_RULE_FLATTEN: return infer_flatten(at, shape);
+  case SHAPE_RULE_SQUEEZE: return infer_squeeze(at, shape);
+  case SHAPE_RULE_UNSQUEEZE: return infer_unsqueeze(at, shape);
+  case SHAPE_RULE_EXPAND: return infer_expand(at, shape);
   }
   return false;
 }

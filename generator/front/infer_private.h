@@ -38,3 +38,9 @@ bool infer_split(Inference *at, Shape *shape);
 bool infer_transpose(Inference *at, Shape *shape);
 bool infer_slice(Inference *at, Shape *shape);
 bool infer_concat(Inference *at, Shape *shape);
+/* infer_reshape.c: likewise. */
+bool infer_reshape(Inference *at, Shape *shape);
+bool infer_flatten(Inference *at, Shape *shape);
+bool infer_squeeze(Inference *at, Shape *shape);
+bool infer_unsqueeze(Inference *at, Shape *shape);
+bool infer_expand(Inference *at, Shape *shape);

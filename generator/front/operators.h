@@ -64,7 +64,7 @@ typedef enum {
   TYPE_RULE_CAST,       /* attribute `to` */
   TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
-  TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes */
+  TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
   TYPE_RULE_SLICE,      /* outputs as input 0; further inputs are s32 or s64: indices */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
@@ -85,6 +85,11 @@ typedef enum {
   SHAPE_RULE_TRANSPOSE, /* input 0's dimensions in another order */
   SHAPE_RULE_SLICE,     /* every so many elements of input 0 along some dimensions */
   SHAPE_RULE_CONCAT,    /* all inputs behind one another along `axis` */
+  SHAPE_RULE_RESHAPE,   /* the shape in input 1, which holds as many elements */
+  SHAPE_RULE_FLATTEN,   /* two dimensions: those before `axis` and the others */
+  SHAPE_RULE_SQUEEZE,   /* input 0's without the `axes`, which are 1 */
+  SHAPE_RULE_UNSQUEEZE, /* input 0's with 1 at the `axes` of the result */
+  SHAPE_RULE_EXPAND,    /* input 0's broadcast with the shape in input 1 */
 } ShapeRule;
 
 typedef struct Operator {

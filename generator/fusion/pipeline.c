@@ -28,7 +28,7 @@ static const FusionRewrite rewrites[] = {
     {"halve_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_halve_products,
      "a product whose halves meet again becomes two, with halves of its weights"},
     {"make_views", FUSION_NODES, FUSION_READS, false, NULL, fusion_make_views,
-     "Split, Slice, Transpose and Concat are read and written where the tensor lies"},
+     "operators that only move or repeat elements are read and written where the tensor lies"},
     {"drop_unread", FUSION_READS, FUSION_READS, false, fusion_drop_unread, NULL,
      "what no node reads any more is not computed"},
     {"space_rows", FUSION_READS, FUSION_PLACED, false, NULL, fusion_space_rows,

@@ -78,7 +78,16 @@ void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *sourc
  * the others. */
 bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node);
 
-/* ---- views: view.c ---- */
+/* ---- views: view_of.c, view.c, reshape.c ---- */
+
+/* A view of a whole tensor, for the caller to change. */
+GraphTensor *fuser_view_of(Fuser *fuser, const GraphTensor *tensor);
+/* Readers of `old`, all of which come later, read `by`. */
+void fuser_replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by);
+/* Elements that repeat along the dimensions that the tensor lacks. */
+GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const GraphTensor *like);
+/* Readers of the node's result read its input, and NULL; or the node that writes the result. */
+GraphNode *fuser_reshape(Fuser *fuser, const GPtrArray *live, const GraphNode *node);
 
 /* Part of a tensor along a dimension: `extent` indices from `first` on. */
 GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,

@@ -1,58 +1,12 @@
-/* Rewrite make_views: Split, Slice and Transpose cost no kernel where their readers can read the input where it lies: a part
- * begins behind the elements before it, a transposed tensor has its strides in another order. Kernels know a
- * view by the index and name of the tensor whose memory it is, so what a group computes is never taken for a
- * view of it: who reads a view reads memory.
+/* Rewrite make_views: Split, Slice, Transpose and Expand cost no kernel where their readers can read the input where it
+ * lies: a part begins behind the elements before it, a transposed tensor has its strides in another order, what repeats has
+ * strides of 0. Kernels know a view by the index and name of the tensor whose memory it is, so what a group
+ * computes is never taken for a view of it: who reads a view reads memory. Other shapes of the same elements: reshape.c.
  *
  * Concat is the same for writers: each of its inputs is copied to a part of the result, which is a view of
  * it, and a copy is a node like others, so who computes the input stores it there. */
 #include "generator/fusion/private.h"
 #include <string.h>
-
-#define WIDEST_ALIGN 256
-
-bool fuser_is_view(const GraphTensor *tensor)
-{
-  return tensor->begins != NULL;
-}
-
-static bool reads_view_of(const GPtrArray *nodes, const GraphTensor *tensor)
-{
-  for (unsigned i = 0; nodes && i < nodes->len; i++) {
-    const GraphNode *node = nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] && node->inputs[j]->index == tensor->index && fuser_is_view(node->inputs[j]))
-        return true;
-  }
-  return false;
-}
-
-bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTensor *tensor)
-{
-  return reads_view_of(live ? live : fuser->nodes, tensor) || (live && reads_view_of(fuser->nodes, tensor));
-}
-
-static GraphTensor *view_of(Fuser *fuser, const GraphTensor *tensor)
-{
-  GraphTensor *view = arena_memdup(fuser->arena, tensor, sizeof *tensor);
-  view->is_output = false;
-  if (!view->begins) view->begins = symbolic_constant(fuser->arena, 0);
-  return view;
-}
-
-GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dimension, const Symbolic *first,
-                           const Symbolic *extent)
-{
-  GraphTensor *part = view_of(fuser, tensor);
-  const Symbolic *before = symbolic_mul(fuser->arena, first, tensor->strides[dimension]);
-  part->shape[dimension] = extent;
-  part->begins = symbolic_add(fuser->arena, part->begins, before);
-  unsigned element = number_bytes(tensor->type);
-  part->align = MIN(part->align, WIDEST_ALIGN);
-  while (part->align > element &&
-         !symbolic_divisible(part->begins, part->align / element, &fuser->graph->facts))
-    part->align /= 2;
-  return part;
-}
 
 /* Steps back are for copies only: no kernel but an elementwise one walks backwards. */
 static GraphTensor *slice_of(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node, bool *back)
@@ -73,22 +27,12 @@ static GraphTensor *slice_of(Fuser *fuser, const GraphTensor *tensor, const Grap
 
 static GraphTensor *transposed(Fuser *fuser, const GraphTensor *tensor, const unsigned *order)
 {
-  GraphTensor *view = view_of(fuser, tensor);
+  GraphTensor *view = fuser_view_of(fuser, tensor);
   for (unsigned i = 0; i < tensor->rank; i++) {
     view->shape[i] = tensor->shape[order[i]];
     view->strides[i] = tensor->strides[order[i]];
   }
   return view;
-}
-
-/* Readers of `old`, all of which come later, read `by`. */
-static void replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by)
-{
-  for (unsigned i = 0; i < live->len; i++) {
-    GraphNode *node = live->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] == old) node->inputs[j] = by;
-  }
 }
 
 /* The graph gives the output in memory of its own. */
@@ -124,7 +68,7 @@ static void write_parts(Fuser *fuser, const GPtrArray *live, const GraphNode *no
     g_ptr_array_add(copies, copy);
   }
   fuser_note(fuser, "`%s` is written in %u parts", output->name, whole->n_parts);
-  replace_input(live, output, whole);
+  fuser_replace_input(live, output, whole);
 }
 
 /* ---- all ---- */
@@ -141,6 +85,8 @@ static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *n
       view = transposed(fuser, input, node->order);
     else if (node->op->id == ONNX_Slice)
       view = slice_of(fuser, input, node, &back);
+    else if (node->op->id == ONNX_Expand)
+      view = fuser_expanded(fuser, input, output);
     else
       view = fuser_part_of(fuser, input, (unsigned)__builtin_ctz(node->axes), first, node->sizes[i]);
     if (node->op->id == ONNX_Split) first = symbolic_add(fuser->arena, first, node->sizes[i]);
@@ -153,9 +99,15 @@ static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *n
     if (output->n_consumers)
       fuser_note(fuser, "`%s` is read where `%s` lies: %s costs no kernel", output->name, input->name,
                  node->op->name);
-    replace_input(live, output, view);
+    fuser_replace_input(live, output, view);
     if (output->is_output) g_ptr_array_add(copies, copy_out(fuser, node, view, output));
   }
+}
+
+static bool is_reshape(const GraphNode *node)
+{
+  OperatorId op = node->op->id;
+  return op == ONNX_Reshape || op == ONNX_Flatten || op == ONNX_Squeeze || op == ONNX_Unsqueeze;
 }
 
 bool fusion_make_views(Fuser *fuser, unsigned place)
@@ -164,7 +116,12 @@ bool fusion_make_views(Fuser *fuser, unsigned place)
   const GraphNode *node = live->pdata[place];
   if (node->op->class_ != OPERATOR_VIEW) return false;
   g_autoptr(GPtrArray) copies = g_ptr_array_new();
-  (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
+  if (is_reshape(node)) {
+    GraphNode *copy = fuser_reshape(fuser, live, node);
+    if (copy) g_ptr_array_add(copies, copy);
+  } else {
+    (node->op->id == ONNX_Concat ? write_parts : replace_node)(fuser, live, node, copies);
+  }
   g_ptr_array_remove_index(live, place);
   for (unsigned j = 0; j < copies->len; j++)
     g_ptr_array_insert(live, (gint)(place + j), copies->pdata[j]);

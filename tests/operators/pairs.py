@@ -86,6 +86,12 @@ def inputs_of(graph, row, type_, n):
         return [[x, graph.tensor(type_, []), graph.tensor(type_, [])][:n]]
     if op == "Split":
         return [[x, graph.indices([16, 48])][:n]]
+    if op in ("Squeeze", "Unsqueeze"):
+        return [[graph.tensor(type_, [32, 1, 64]), graph.indices([1])][:n]]
+    if op == "Reshape":
+        return [[x, graph.indices([-1, 16])]]
+    if op == "Expand":
+        return [[graph.tensor(type_, [32, 1]), graph.indices([3, 1, 64])]]
     if op == "Slice" and n > 1:
         return [[x, *(graph.indices(list_) for list_ in ([1], [60], [1], [2]))][:n]]
     if op.startswith("Reduce"):

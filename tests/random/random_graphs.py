@@ -178,6 +178,54 @@ class Case:
         attributes = {"axis": axis - (len(whole) if self.chance(0.5) else 0)}
         return self.node("Concat", names, [(whole, kind)], attributes)[0], whole
 
+    def factors(self, n):
+        """Extents whose product is n."""
+        shape = []
+        while n > 1 and self.chance(0.7):
+            divisors = [d for d in range(2, min(n, 70) + 1) if n % d == 0]
+            if not divisors:
+                break
+            shape.append(self.rng.choice(divisors))
+            n //= shape[-1]
+        shape.append(n)
+        self.rng.shuffle(shape)
+        return shape
+
+    def reshape(self, name, shape, kind):
+        """The same elements in another shape. Where extents are symbols, without naming them."""
+        what = self.rng.choice(["Reshape", "Reshape", "Reshape", "Flatten", "Unsqueeze", "Squeeze"])
+        if what == "Flatten":
+            axis = self.rng.randrange(len(shape) + 1)
+            left = [self.volume(shape[:axis]), self.volume(shape[axis:])]
+            return self.node(what, [name], [(left, kind)], {"axis": axis})[0], left
+        if what == "Unsqueeze" and len(shape) < 7:
+            axis = self.rng.randrange(len(shape) + 1)
+            left = shape[:axis] + [1] + shape[axis:]
+            return self.node(what, [name, self.constant([1], [axis], "s64")], [(left, kind)])[0], left
+        if what == "Squeeze" and 1 in shape:
+            axis = shape.index(1)
+            left = shape[:axis] + shape[axis + 1:]
+            return self.node(what, [name, self.constant([1], [axis - len(shape)], "s64")], [(left, kind)])[0], left
+        if self.symbolic or 0 in shape:
+            kept = self.rng.randrange(len(shape))
+            entries, left = [0] * kept + [-1], shape[:kept] + [self.volume(shape[kept:])]
+            if 0 in shape:
+                entries, left = [0] * len(shape), list(shape)
+        else:
+            left = self.factors(self.volume(shape))
+            entries = list(left)
+            if self.chance(0.5):
+                entries[self.rng.randrange(len(entries))] = -1
+        return self.node("Reshape", [name, self.constant([len(entries)], entries, "s64")], [(left, kind)])[0], left
+
+    def expand(self, name, shape, kind):
+        """Repeated along dimensions of 1, and along new ones in front."""
+        left = [self.rng.choice([1, 2, 3]) for _ in range(self.rng.choice([0, 0, 1]))]
+        left += [self.rng.choice([1, 2, 5, 8]) if extent == 1 else extent for extent in shape]
+        entries = [1 if i >= len(left) - len(shape) and extent == shape[i - len(left)] else extent
+                   for i, extent in enumerate(left)]
+        return self.node("Expand", [name, self.constant([len(entries)], entries, "s64")], [(left, kind)])[0], left
+
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:
@@ -202,6 +250,12 @@ class Case:
         elif op == "Slice":
             shape = shape or [7]
             self.slice(self.input(shape, kind), shape, kind)
+        elif op in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+            shape = shape or [1]
+            self.reshape(self.input(shape, kind), shape, kind)
+        elif op == "Expand":
+            shape = self.narrowed(shape) if shape and 0 not in shape else [1]
+            self.expand(self.input(shape, kind), shape, kind)
         elif op == "Concat":
             shape = shape or [7]
             axis, shapes = self.rng.randrange(len(shape)), [shape]
@@ -430,6 +484,10 @@ class Case:
             what = self.rng.random()
             if shape and self.chance(0.12):
                 self.transpose(name, shape, kind)
+            elif shape and not self.symbolic and self.chance(0.15):  # symbols would stand beside their products
+                self.reshape(name, shape, kind)
+            elif 1 in shape and not self.symbolic and self.volume(shape) < 500 and len(shape) < 7 and self.chance(0.3):
+                self.expand(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):
                 self.sliced_or_joined(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):

@@ -1,0 +1,253 @@
+/* Shapes of operators that give the same elements, in the same order or repeated, another shape: Reshape, Flatten, Squeeze,
+ * Unsqueeze, Expand. */
+#include "generator/front/infer_private.h"
+#include <string.h>
+
+/* Divides `a` and `b` by what both have. */
+static int64_t common_factor(int64_t a, int64_t b)
+{
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* ---- Reshape ---- */
+
+/* Elements that the entries of a shape do not account for yet: dimensions of the input that no entry names,
+ * and the product of the entries that are numbers. */
+typedef struct {
+  const Symbolic *dims[GRAPH_MAX_RANK];
+  unsigned n;
+  int64_t entries;
+} Rest;
+
+static void cancel(Rest *rest, const Symbolic *entry)
+{
+  for (unsigned i = 0; i < rest->n; i++) {
+    if (!symbolic_same(rest->dims[i], entry)) continue;
+    rest->dims[i] = rest->dims[--rest->n];
+    return;
+  }
+  int64_t value;
+  if (!symbolic_is_constant(entry, &value) || __builtin_mul_overflow(rest->entries, value, &rest->entries))
+    rest->entries = -1;
+}
+
+/* What is left of the dimensions, over what is left of the entries; NULL if it is not known to divide. */
+static const Symbolic *quotient(Inference *at, const Rest *rest)
+{
+  Arena *arena = at->graph->arena;
+  int64_t numbers = 1, value;
+  const Symbolic *symbols = symbolic_constant(arena, 1);
+  if (rest->entries <= 0) return NULL;
+  for (unsigned i = 0; i < rest->n; i++) {
+    if (!symbolic_is_constant(rest->dims[i], &value))
+      symbols = symbolic_mul(arena, symbols, rest->dims[i]);
+    else if (__builtin_mul_overflow(numbers, value, &numbers))
+      return NULL;
+  }
+  if (!numbers) return symbolic_constant(arena, 0);
+  int64_t common = common_factor(numbers, rest->entries), left = rest->entries / common;
+  const Symbolic *whole = symbolic_mul(arena, symbolic_constant(arena, numbers / common), symbols);
+  if (left == 1) return whole;
+  if (!symbolic_divisible(whole, left, &at->graph->facts)) return NULL;
+  return symbolic_binary(arena, SYMBOLIC_DIV, whole, symbolic_constant(arena, left));
+}
+
+static bool are_numbers(const GraphTensor *tensor)
+{
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!symbolic_is_constant(tensor->shape[d], NULL)) return false;
+  return true;
+}
+
+static bool refuse_elements(Inference *at, const List *entries, bool open)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  g_autofree char *have = graph_shape_text(input->shape, input->rank);
+  g_autoptr(GString) want = g_string_new("[");
+  for (unsigned i = 0; i < entries->n; i++)
+    g_string_append_printf(want, "%s%" G_GINT64_FORMAT, i ? ", " : "", entries->items[i]);
+  g_string_append_c(want, ']');
+  if (are_numbers(input))
+    return infer_refuse(at, ERROR_INPUT, &entries->mark, "shape", NULL,
+                        "`%s`, %s, has not as many elements as the shape %s", input->name, have, want->str);
+  return infer_refuse(at, ERROR_INPUT, &entries->mark, "shape",
+                      open ? "declare under `dims` what the dimension is a multiple of"
+                           : "an entry of 0 stands for the input's dimension, one of -1 for what is left",
+                      "the elements of `%s`, %s, are not known to have the shape %s", input->name, have,
+                      want->str);
+}
+
+static bool refuse_entry(Inference *at, const List *entries, unsigned i, const char *why)
+{
+  return infer_refuse(at, ERROR_INPUT, &entries->mark, "shape", NULL,
+                      "entry %u of the shape, %" G_GINT64_FORMAT ", %s", i, entries->items[i], why);
+}
+
+/* Entry i of the shape; NULL and no error for the one that is -1. */
+static bool read_entry(Inference *at, const List *entries, unsigned i, int *open, const Symbolic **extent)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  const GraphAttribute *zeros = graph_attribute_find(at->node, "allowzero");
+  int64_t entry = entries->items[i];
+  *extent = NULL;
+  if (entry < -1 || entry > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, entries, i, "is no extent");
+  if (entry == -1) {
+    if (*open >= 0) return refuse_entry(at, entries, i, "is the second one that is left open");
+    *open = (int)i;
+  } else if (entry || (zeros && zeros->integer)) {
+    *extent = symbolic_constant(at->graph->arena, entry);
+  } else {
+    if (i >= input->rank)
+      return refuse_entry(at, entries, i, "stands for a dimension that the input does not have");
+    *extent = input->shape[i];
+  }
+  return true;
+}
+
+/* No elements at all, whatever the other extents are. */
+static bool has_none(const Symbolic *const *dims, unsigned rank)
+{
+  for (unsigned d = 0; d < rank; d++)
+    if (dims[d] && symbolic_equals(dims[d], 0)) return true;
+  return false;
+}
+
+bool infer_reshape(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  List entries;
+  int open = -1;
+  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes"}, &entries)) return false;
+  *shape = (Shape){.rank = entries.n};
+  if (entries.n > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
+  Rest rest = {.n = input->rank, .entries = 1};
+  memcpy(rest.dims, input->shape, sizeof rest.dims);
+  for (unsigned i = 0; i < entries.n; i++) {
+    if (!read_entry(at, &entries, i, &open, &shape->dims[i])) return false;
+    if (shape->dims[i]) cancel(&rest, shape->dims[i]);
+  }
+  if (open < 0 && has_none(input->shape, input->rank) && has_none(shape->dims, shape->rank)) return true;
+  const Symbolic *left = quotient(at, &rest);
+  if (!left || (open < 0 && !symbolic_equals(left, 1))) return refuse_elements(at, &entries, open >= 0);
+  if (open >= 0) shape->dims[open] = left;
+  return true;
+}
+
+/* ---- Flatten ---- */
+
+bool infer_flatten(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  const GraphAttribute *attribute = graph_attribute(node, "axis");
+  int64_t axis = attribute->integer < 0 ? attribute->integer + input->rank : attribute->integer;
+  if (axis < 0 || axis > input->rank)
+    return infer_refuse(at, ERROR_INPUT, attribute->given ? &attribute->mark : &node->input_marks[0], "axis",
+                        NULL, "axis %" G_GINT64_FORMAT " of `%s`, which has rank %u", attribute->integer,
+                        input->name, input->rank);
+  *shape = (Shape){.rank = 2};
+  for (unsigned part = 0; part < 2; part++)
+    shape->dims[part] = symbolic_constant(at->graph->arena, 1);
+  for (unsigned d = 0; d < input->rank; d++)
+    shape->dims[d >= axis] = symbolic_mul(at->graph->arena, shape->dims[d >= axis], input->shape[d]);
+  return true;
+}
+
+/* ---- Squeeze and Unsqueeze ---- */
+
+/* `axes` as bits, of a shape of that rank. */
+static bool read_axes(Inference *at, const List *axes, unsigned rank, uint32_t *bits)
+{
+  *bits = 0;
+  for (unsigned i = 0; i < axes->n; i++) {
+    unsigned axis;
+    if (!infer_axis(at, axes->items[i], rank, &axes->mark, &axis)) return false;
+    if (*bits >> axis & 1)
+      return infer_refuse(at, ERROR_INPUT, &axes->mark, "axis", NULL, "axis %u is named twice", axis);
+    *bits |= 1u << axis;
+  }
+  return true;
+}
+
+/* Without `axes`, dimensions of 1 go; of each it must be known whether it is one. */
+static bool find_ones(Inference *at, uint32_t *bits)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  *bits = 0;
+  for (unsigned d = 0; d < input->rank; d++) {
+    int64_t least, most;
+    symbolic_range(input->shape[d], &at->graph->facts, &least, &most);
+    if (least == 1 && most == 1)
+      *bits |= 1u << d;
+    else if (least <= 1 && most >= 1)
+      return infer_refuse(at, ERROR_UNSUPPORTED, &at->node->input_marks[0], "shape", "name the `axes`",
+                          "Squeeze without axes, and dimension %u of `%s` may be 1 or not", d, input->name);
+  }
+  return true;
+}
+
+bool infer_squeeze(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  uint32_t gone;
+  List axes;
+  if (!infer_list(at, &(ListArgument){"axes", 1, "axes"}, &axes)) return false;
+  if (!(axes.given ? read_axes(at, &axes, input->rank, &gone) : find_ones(at, &gone))) return false;
+  *shape = (Shape){0};
+  for (unsigned d = 0; d < input->rank; d++) {
+    if (!(gone >> d & 1)) {
+      shape->dims[shape->rank++] = input->shape[d];
+    } else if (!symbolic_equals(input->shape[d], 1)) {
+      g_autofree char *text = symbolic_text(input->shape[d]);
+      return infer_refuse(at, ERROR_INPUT, &axes.mark, "shape", NULL,
+                          "dimension %u of `%s` is %s, and Squeeze takes away dimensions of 1", d,
+                          input->name, text);
+    }
+  }
+  return true;
+}
+
+bool infer_unsqueeze(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  uint32_t added;
+  List axes;
+  if (!infer_list(at, &(ListArgument){"axes", 1, "axes"}, &axes)) return false;
+  *shape = (Shape){.rank = input->rank + axes.n};
+  if (shape->rank > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
+  if (!read_axes(at, &axes, shape->rank, &added)) return false;
+  for (unsigned d = 0, from = 0; d < shape->rank; d++)
+    shape->dims[d] = added >> d & 1 ? symbolic_constant(at->graph->arena, 1) : input->shape[from++];
+  return true;
+}
+
+/* ---- Expand ---- */
+
+bool infer_expand(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  List entries;
+  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes"}, &entries)) return false;
+  *shape = (Shape){.rank = MAX(input->rank, entries.n)};
+  if (shape->rank > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
+  for (unsigned d = 0; d < shape->rank; d++) {
+    bool has = d + input->rank >= shape->rank, asked = d + entries.n >= shape->rank;
+    const Symbolic *own =
+        has ? input->shape[d + input->rank - shape->rank] : symbolic_constant(at->graph->arena, 1);
+    unsigned i = asked ? d + entries.n - shape->rank : 0;
+    int64_t entry = asked ? entries.items[i] : 1;
+    if (entry < 0 || entry > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, &entries, i, "is no extent");
+    shape->dims[d] = entry == 1 ? own : symbolic_constant(at->graph->arena, entry);
+    if (entry == 1 || symbolic_equals(own, 1) || symbolic_equals(own, entry)) continue;
+    g_autofree char *have = graph_shape_text(input->shape, input->rank);
+    return infer_refuse(at, ERROR_INPUT, &entries.mark, "shape", "an entry of 1 leaves a dimension as it is",
+                        "`%s`, %s, does not broadcast: entry %u of the shape is %" G_GINT64_FORMAT,
+                        input->name, have, i, entry);
+  }
+  return true;
+}

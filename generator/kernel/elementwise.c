@@ -195,6 +195,23 @@ static void decode(StepScope *scope, IrExpr *tile)
   }
 }
 
+/* A value that is constant along the vector, written out: as the sum with nothing, or, of types that threads do not
+ * compute with, chosen of twice the same. */
+static IrExpr *spread_value(StepScope *scope, IrExpr *value, IrType type)
+{
+  IrModule *module = scope->build->module;
+  bool truth = type.element == NUMBER_BOOL, floats = number_class(type.element) == NUMBER_FLOAT;
+  if (number_is_small_float(type.element)) {
+    IrType condition = type;
+    condition.element = NUMBER_BOOL;
+    IrExpr *always = ir_emit_value(&scope->builder, OP_SPLAT, condition, "always", 1, ir_int(module, 1));
+    return ir_emit_value(&scope->builder, OP_SELECT, type, "spread", 3, always, value, value);
+  }
+  IrExpr *zero = floats ? ir_float(module, -0.0) : ir_int(module, 0);
+  IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, zero);
+  return ir_emit_value(&scope->builder, truth ? OP_OR : OP_ADD, type, "spread", 2, blank, value);
+}
+
 static void store_outputs(StepScope *scope)
 {
   Body *body = scope->data;
@@ -208,17 +225,7 @@ static void store_outputs(StepScope *scope)
     int64_t extent[2] = {body->place.groups, body->place.vector};
     NumberType element = step_element(value, tensor->type.element);
     bool full = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) == extent[1];
-    if (!full) { /* constant along the vector: written out */
-      IrType type = ir_tile(module, element, 2, extent, NULL);
-      if (element == NUMBER_BOOL) {
-        IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, ir_int(module, 0));
-        value = ir_emit_value(&scope->builder, OP_OR, type, "spread", 2, blank, value);
-      } else {
-        IrExpr *zero = number_class(element) == NUMBER_FLOAT ? ir_float(module, -0.0) : ir_int(module, 0);
-        IrExpr *blank = ir_emit_value(&scope->builder, OP_SPLAT, type, "blank", 1, zero);
-        value = ir_emit_value(&scope->builder, OP_ADD, type, "spread", 2, blank, value);
-      }
-    }
+    if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
     value = step_convert(&writer, value, tensor->type.element);
     IrExpr *offset = offset_of(scope, &body->outputs[i], op->rank);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);

@@ -90,7 +90,9 @@ const unsigned schema_n_sections = G_N_ELEMENTS(schema_sections);
       CHOICES(name, "acc", PLACES, RULE_REQUIRED, "where the accumulator is"),                               \
       CHOICE(name, "layout_a", LAYOUTS, RULE_REQUIRED, "layout of A"),                                       \
       CHOICE(name, "layout_b", LAYOUTS, RULE_REQUIRED, "layout of B"),                                       \
-      CHOICE(name, "layout_acc", LAYOUTS, RULE_REQUIRED, "layout of the accumulator")
+      CHOICE(name, "layout_acc", LAYOUTS, RULE_REQUIRED, "layout of the accumulator"),                       \
+      NUMBER(name, "blocks", "blocks", RULE_POSITIVE, NO_FIELD,                                              \
+             "of a cluster that take one product together; missing: 1")
 
 const Rule schema_rules[] = {
     {"", "target", RULE_TEXT, NULL, NULL, RULE_REQUIRED, NO_FIELD, "the assembler's .target"},

@@ -101,6 +101,7 @@ static void read_product(Reader *reader, Mechanism *row)
   row->shapes = reader->gpu->products;
   row->n_shapes = reader->gpu->n_products;
   row->groups_in_flight = number(reader, "groups_in_flight", row->groups_in_flight);
+  row->blocks = number(reader, "blocks", 1);
 }
 
 static void read_transfer(Reader *reader, Mechanism *row)
@@ -251,6 +252,17 @@ bool ir_is_grouped_product(const IrOp *op)
 {
   const Mechanism *mechanism = op->code == OP_MMA ? ir_mechanism_of(op) : NULL;
   return mechanism && mechanism->completion == COMPLETES_WARPGROUP_GROUP;
+}
+
+unsigned ir_product_blocks(const IrOp *mma)
+{
+  return (unsigned)MAX(1, ir_attribute_int(mma, ATTR_BLOCKS, 1));
+}
+
+unsigned ir_product_parts(const IrOp *mma)
+{
+  const Mechanism *mechanism = ir_mechanism_of(mma);
+  return !mechanism || mechanism->b & IN_PEER_SHARED ? ir_product_blocks(mma) : 1;
 }
 
 bool ir_completes(const IrOp *op, MechanismCompletion completion)

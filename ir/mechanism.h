@@ -71,10 +71,13 @@ typedef struct Mechanism {
   MechanismKind kind;
   const char *missing; /* why this GPU has no such mechanism; NULL: it has */
   MechanismIssue issue;
-  unsigned warps; /* that issue one operation together; 0: each thread its own */
+  unsigned warps;  /* that issue one operation together; 0: each thread its own */
+  unsigned blocks; /* of a cluster that take one product together, each the rows of its own sum; 0: one */
   MechanismCompletion completion;
   /* products */
-  IrPlace a, b, acc; /* where operands may lie; where the accumulator does */
+  IrPlace a, b,
+      acc; /* where operands may lie; where the accumulator does; what several blocks take and that lies in
+                        peers' shared memory too, each block has a part of */
   MechanismAccumulator accumulator;
   const GpuProduct *shapes; /* of all families */
   unsigned n_shapes;
@@ -137,6 +140,15 @@ bool ir_is_grouped_copy(const IrOp *op);
 bool ir_meets(const IrOp *op);
 /* A fill or copy of an engine that counts bytes on a barrier or is named by a tensor map: one thread starts it. */
 bool ir_is_engine_copy(const IrOp *op);
+/* Blocks that take one product together, at least 1. */
+static inline unsigned mechanism_blocks(const Mechanism *mechanism)
+{
+  return MAX(1, mechanism->blocks);
+}
+/* Blocks that take the product together, as its text says. */
+unsigned ir_product_blocks(const IrOp *mma);
+/* Parts of B that they have, one in each block's shared memory; 1: each block has all of it. */
+unsigned ir_product_parts(const IrOp *mma);
 /* The shape of a product of these types; NULL: it does not take them. */
 const GpuProduct *mechanism_product(const Mechanism *mechanism, NumberType a, NumberType b, NumberType acc);
 /* The widest of a set of swizzles, in bytes, that rows of so many bytes are a multiple of; 0: none. */

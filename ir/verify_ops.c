@@ -1,6 +1,7 @@
 /* The verifier's rules for single operations: shapes, element types, variables, control. */
 #include "ir/calls.h"
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/verifier.h"
 #include <string.h>
 
@@ -195,6 +196,28 @@ static void check_memory(Verifier *verifier, const IrOp *op)
 
 /* ---- Products and reductions ---- */
 
+/* What the operands' places say must be what the mechanism reads: peers' shared memory where several blocks take the
+ * product, each with a part of B. */
+static void check_places(Verifier *verifier, const IrOp *op, const IrType *acc)
+{
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  unsigned blocks = ir_product_blocks(op);
+  int64_t cluster = 1;
+  const IrExpr *launch = ir_launch_get(verifier->function, ATTR_CLUSTER);
+  if (launch) ir_expr_is_int(launch, &cluster);
+  if (mechanism && blocks != mechanism_blocks(mechanism))
+    fault(verifier, op, "place", "`via %s` takes a product by %u blocks, not by %u", mechanism->name,
+          mechanism_blocks(mechanism), blocks);
+  if (blocks > 1 && op->operands[2]->kind == EXPR_VALUE)
+    fault(verifier, op, "place",
+          "the second operand of a product of %u blocks lies in registers, which no peer reads", blocks);
+  if (blocks > 1 && verifier->module->level == IR_STAGED && (cluster < blocks || cluster % blocks))
+    fault(verifier, op, "place", "a product of %u blocks reads peers' shared memory, a cluster has %d blocks",
+          blocks, (int)cluster);
+  if (mechanism && acc->layout && !(mechanism->acc & ir_place_of(acc)))
+    fault(verifier, op, "place", "`via %s` does not keep its sum where this one lies", mechanism->name);
+}
+
 static void check_mma(Verifier *verifier, const IrOp *op)
 {
   IrType acc = type_of(verifier, op->operands[0]), a = type_of(verifier, op->operands[1]),
@@ -207,8 +230,14 @@ static void check_mma(Verifier *verifier, const IrOp *op)
   const IrExpr *warps = ir_attribute_value(op, ATTR_WARPS);
   if (warps && (warps->kind != EXPR_LIST || warps->n != 2))
     fault(verifier, op, "attribute", "attribute `warps` of `mma` takes a list of two: [m, n]");
-  bool fits = same_extent(verifier, acc.dims[0], a.dims[0]) &&
-              same_extent(verifier, acc.dims[1], b.dims[1]) && same_extent(verifier, a.dims[1], b.dims[0]);
+  check_places(verifier, op, &acc);
+  int64_t columns;
+  unsigned parts = ir_product_parts(op);
+  IrExpr *all = parts > 1 && ir_expr_is_int(b.dims[1], &columns)
+                    ? ir_int((IrModule *)verifier->module, columns * parts)
+                    : b.dims[1];
+  bool fits = same_extent(verifier, acc.dims[0], a.dims[0]) && same_extent(verifier, acc.dims[1], all) &&
+              same_extent(verifier, a.dims[1], b.dims[0]);
   if (fits) return;
   g_autofree char *c = shape_text(verifier, &acc), *x = shape_text(verifier, &a),
                   *y = shape_text(verifier, &b);

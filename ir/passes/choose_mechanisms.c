@@ -16,6 +16,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/divide_operands.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 #include <string.h>
@@ -33,6 +34,8 @@ typedef struct {
   unsigned k;           /* extent of the operand's second dimension */
   const IrType
       *registers; /* the operand is such a tile of registers instead, and nothing fills it; or NULL */
+  unsigned parts; /* of it that blocks have, along this dimension of the slot; 0: each has all of it */
+  unsigned divided;
 } Operand;
 
 typedef struct {
@@ -126,6 +129,13 @@ static unsigned filled_extent(const Choice *choice, const IrOp *fill, int dim)
   return (unsigned)ir_tile_extent(&type, (unsigned)dim);
 }
 
+/* The same of what one block brings, where several have parts of the operand. */
+static unsigned brought_extent(const Choice *choice, const Operand *operand, const IrOp *fill, int dim)
+{
+  unsigned extent = filled_extent(choice, fill, dim);
+  return operand->parts && (int)operand->divided == dim ? extent / operand->parts : extent;
+}
+
 /* Rows of a part are as wide as the swizzle of the tile, and whole groups of the 8 after which it repeats. */
 static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill,
                               unsigned swizzles)
@@ -172,9 +182,10 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
 {
   const IrType *tensor = tensor_of(fill->operands[1]);
   unsigned swizzles = mechanism_swizzles(engine, product, operand->tensor->element);
-  unsigned width =
-      (unsigned)number_bytes_of(operand->tensor->element, filled_extent(choice, fill, operand->inner));
-  unsigned rows = filled_extent(choice, fill, 1 - operand->inner), swizzle = swizzle_widest(swizzles, width);
+  unsigned width = (unsigned)number_bytes_of(operand->tensor->element,
+                                             brought_extent(choice, operand, fill, operand->inner));
+  unsigned rows = brought_extent(choice, operand, fill, 1 - operand->inner),
+           swizzle = swizzle_widest(swizzles, width);
   const char *unmapped = map_refusal(choice, tensor, engine);
   if (unmapped) return unmapped;
   if (!swizzles) return refusal(choice, "%s and %s have no swizzle in common", engine->label, product->label);
@@ -183,6 +194,7 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
                    swizzles & -swizzles);
   if (!tensor_box_side(rows, engine->box_max))
     return refusal(choice, "the tile divides into no boxes of at most %u elements a side", engine->box_max);
+  if (operand->parts) return NULL; /* it is the whole of the slot */
   return part_fits_swizzle(choice, operand, fill, swizzles) ? NULL
                                                             : "a part of the tile cuts through its swizzle";
 }
@@ -217,7 +229,8 @@ static const char *barrier_refusal(const Choice *choice, const Operand *operand,
   int64_t lines = 1;
   if (tiles && ir_attribute_int(tiles, ATTR_SPLIT_K, 1) <= 1)
     lines = ir_attribute_int(tiles, ATTR_CLUSTER_M, 1) + ir_attribute_int(tiles, ATTR_CLUSTER_N, 1) - 1;
-  int64_t arrivals = lines > 1 ? groups * lines : groups * product->warps;
+  bool together = lines > 1 && product->issue == ISSUE_WARPGROUP;
+  int64_t arrivals = (together ? groups : groups * product->warps) * lines;
   if ((double)arrivals > arrivals_max)
     return refusal(choice, "%d arrivals free a slot, more than the %.0f an mbarrier counts", (int)arrivals,
                    arrivals_max);
@@ -348,6 +361,10 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
   const char *against = !engine           ? "the description lists no TMA copies"
                         : choice->threads ? "threads have to fill another slot of the kernel"
                                           : product_refusal(choice, mma, a, b, product);
+  OperandParts parts = {choice->context, choice->kernel, choice->tiles};
+  b->parts = operand_parts(product) > 1 ? operand_parts(product) : 0;
+  b->divided = operand_divided_dim(mma->operands[2]);
+  if (!against) against = divided_refusal(&parts, mma, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
   if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
@@ -676,6 +693,14 @@ static void choose_stores(Choice *choice)
   }
 }
 
+/* Once all is chosen: until then a slot that threads have to fill can undo what was. */
+static void divide_operands(Choice *choice)
+{
+  OperandParts parts = {choice->context, choice->kernel, choice->tiles};
+  for (unsigned i = 0; i < choice->products->len; i++)
+    divide_operand(&parts, choice->products->pdata[i], ir_mechanism_of(choice->products->pdata[i]));
+}
+
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
@@ -697,6 +722,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
   ir_region_visit(choice.kernel->body, collect, &choice);
   if (!check_filled(&choice)) return false;
   choose_all(&choice);
+  if (!choice.failed) divide_operands(&choice);
   if (!choice.failed) choose_stores(&choice);
   return !choice.failed;
 }

@@ -2,6 +2,7 @@
 #include "ir/passes/cluster.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include <string.h>
 
 static bool depends_on(const IrExpr *expr, const IrValue *value)
 {
@@ -41,6 +42,27 @@ bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns)
                     (ir_expr_is_int(tiles->operands[n - 1], &known) && known < columns));
 }
 
+const char *cluster_refusal(const IrPassContext *context, const IrOp *tiles, int64_t rows, int64_t columns)
+{
+  unsigned arguments = MIN(tiles->n_operands - 1, tiles->regions[0]->n_arguments);
+  if (context->sm_budget && context->sm_budget < rows * columns)
+    return "more blocks than SMs that may be used";
+  if (cluster_beyond_tiles(tiles, rows, columns)) return "more rows or columns of tiles than there are";
+  if (!gpu_has(context->gpu, "cluster")) return "the description lists none";
+  return arguments < 2 ? "tiles have one coordinate" : NULL;
+}
+
+/* Does the block's place in the cluster stand in it? */
+static bool names_rank(const IrExpr *expr)
+{
+  if (expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank")) return true;
+  const IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (def && def->code == OP_LET && names_rank(def->operands[0])) return true;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (names_rank(expr->items[i])) return true;
+  return false;
+}
+
 static ClusterSharers sharers_of(const Cluster *cluster, const IrOp *fill)
 {
   IrModule *module = cluster->module;
@@ -49,7 +71,8 @@ static ClusterSharers sharers_of(const Cluster *cluster, const IrOp *fill)
   bool by_row = depends_on(fill->operands[1], cluster->tile_row);
   bool by_column = depends_on(fill->operands[1], cluster->tile_column);
   ClusterSharers all = {blocks, rank, ir_int(module, (1 << blocks) - 1)};
-  if ((by_row && by_column) || (by_row && columns == 1) || (by_column && rows == 1))
+  if (names_rank(fill->operands[1]) || (by_row && by_column) || (by_row && columns == 1) ||
+      (by_column && rows == 1))
     return (ClusterSharers){1};
   if ((!by_row && !by_column) || rows == 1 || columns == 1) return all;
   IrExpr *across = ir_int(module, columns), *row = ir_binary(module, OPERATOR_DIV, rank, across),

@@ -2,7 +2,7 @@
  * that bring it to all of those at once. For split_roles. Pure functions on the kernel's IR; not thread-safe
  * for one module. */
 #pragma once
-#include "ir/ir.h"
+#include "ir/pass.h"
 
 typedef struct Cluster {
   IrModule *module;
@@ -24,6 +24,9 @@ typedef struct ClusterSharers {
  * with one row or column nothing names the coordinate any more, so a block beyond stores where another does.
  */
 bool cluster_beyond_tiles(const IrOp *tiles, int64_t rows, int64_t columns);
+/* Why there can be no clusters of so many rows and columns of tiles, whatever their blocks have in common; NULL: there
+ * can. */
+const char *cluster_refusal(const IrPassContext *context, const IrOp *tiles, int64_t rows, int64_t columns);
 /* Can one copy of each fill reach several blocks? */
 bool cluster_copies_reach(const GPtrArray *fills);
 /* Do blocks copy into each other's slots? */

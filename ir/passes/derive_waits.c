@@ -3,7 +3,8 @@
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
  * gives  commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
  *        are done, that barrier and its awaits), the products fence, slots released after the wait that covers
- *        their last reader
+ *        their last reader; where several blocks take a product, a barrier at which they say
+ *        that their slots are full
  * breaks nothing
  *
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
@@ -346,6 +347,59 @@ static void wait_products(Waits *waits, IrRegion *region)
   }
 }
 
+/* ---- Products that several blocks take together ---- */
+
+/* Each block counts those that have seen their own slots full, so that peers' are: a barrier a slot. */
+static const IrOp *declare_meeting(Waits *waits, const IrOp *product, const IrOp *channel)
+{
+  IrModule *module = waits->module;
+  IrFunction *kernel = product->parent->function;
+  const char *name = arena_printf(module->arena, "%s_peers", channel->symbol);
+  const IrOp *known = ir_symbol_find(kernel, name);
+  if (known) return known;
+  IrBuilder builder = ir_builder_before(kernel->body->first);
+  builder.mark = channel->mark;
+  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
+  barrier->symbol = name;
+  ir_attribute_set(barrier, ATTR_COUNT, ir_attribute_value(channel, ATTR_SLOTS));
+  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, ir_product_blocks(product)));
+  return barrier;
+}
+
+/* Has the region's product before this one waited for the same slots? */
+static bool has_met(const IrOp *product, const IrExpr *barrier)
+{
+  for (const IrOp *op = product->previous; op; op = op->previous)
+    if (op->code == OP_AWAIT && ir_expr_equal(op->operands[0], barrier)) return true;
+  return false;
+}
+
+/* Nobody can wait at another block's barrier: a block that has seen its slot full arrives at those of all, and waits at
+ * its own for theirs. The slot's release, at all of theirs too, is split_roles'. */
+static void meet_peers(Waits *waits, IrRegion *region)
+{
+  IrModule *module = waits->module;
+  for (IrOp *op = region->first; op; op = op->next) {
+    if (op->code != OP_MMA || ir_product_parts(op) <= 1) continue;
+    const IrExpr *access = op->operands[2];
+    IrOp *channel = NULL;
+    while (access->kind == EXPR_TRANSPOSED)
+      access = access->items[0];
+    if (!ir_slot_of(region->function, access, &channel) || access->kind != EXPR_INDEX) continue;
+    IrExpr *cursor = access->items[1];
+    IrExpr *barrier =
+        ir_index(module, ir_symbol(module, declare_meeting(waits, op, channel)->symbol), 1, cursor);
+    if (has_met(op, barrier)) continue;
+    IrBuilder before = ir_builder_before(op);
+    before.mark = op->mark;
+    IrOp *arrive = ir_emit(&before, OP_ARRIVE, 1, barrier);
+    ir_attribute_set(arrive, ATTR_BY, ir_name(module, "role"));
+    ir_attribute_set(arrive, ATTR_PEER, ir_name(module, "all"));
+    IrOp *await = ir_emit(&before, OP_AWAIT, 1, barrier);
+    ir_attribute_set(await, ATTR_PARITY, ir_field(module, cursor, "phase"));
+  }
+}
+
 /* ---- Products that arrive at a barrier when they are done ---- */
 
 /* One barrier for all of a kernel's, at which each warp that issues makes an arrival. */
@@ -406,6 +460,7 @@ static void wait_phases(Waits *waits, IrRegion *region)
 static void visit_regions(Waits *waits, IrRegion *region)
 {
   wait_copies(waits, region);
+  meet_peers(waits, region);
   if (has_late_products(region))
     wait_late(waits->module, region);
   else

@@ -87,7 +87,7 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
  * for one product together; where they have loaded from the slot themselves each answers for its own. */
 static bool frees_together(const Split *split)
 {
-  return cluster_shares_slots(&split->cluster) && !split->loads;
+  return cluster_shares_slots(&split->cluster) && !split->loads && !split->apart;
 }
 
 /* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
@@ -238,7 +238,11 @@ static void find_load(IrOp *op, void *data)
 {
   Split *split = data;
   split->combines |= op->code == OP_COMBINE;
-  if (op->code == OP_MMA) split->loads |= ir_passes_registers(split->kernel, op);
+  if (op->code != OP_MMA) return;
+  const Mechanism *mechanism = ir_mechanism_of(op);
+  split->loads |= ir_passes_registers(split->kernel, op);
+  split->apart |= mechanism && mechanism->issue != ISSUE_WARPGROUP;
+  split->spans |= ir_product_blocks(op) > 1;
 }
 
 static void survey_op(IrOp *op, void *data)
@@ -458,24 +462,19 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
     return;
   }
   if (rows * columns <= 1) return;
-  const Gpu *gpu = split->context->gpu;
-  unsigned budget = split->context->sm_budget;
-  bool multicasts = cluster_copies_reach(survey->fills);
-  bool few = budget && budget < rows * columns, wide = cluster_beyond_tiles(tiles, rows, columns);
-  if (!engine || !gpu_has(gpu, "cluster") || !multicasts || arguments < 2 || few || wide) {
-    ir_remark(split->context, "clusters rejected: %s",
-              few                       ? "more blocks than SMs that may be used"
-              : wide                    ? "more rows or columns of tiles than there are"
-              : !engine                 ? "threads copy, so blocks share nothing"
-              : gpu_has(gpu, "cluster") ? "no copy reaches several blocks"
-                                        : "the description lists none");
+  const char *against = engine ? cluster_refusal(split->context, tiles, rows, columns)
+                               : "threads copy, so blocks share nothing";
+  if (!against && !split->spans && !cluster_copies_reach(survey->fills))
+    against = "no copy reaches several blocks";
+  if (against) {
+    ir_remark(split->context, "clusters rejected: %s", against);
     return;
   }
   split->cluster.blocks = rows * columns;
   split->cluster.across = columns;
   split->cluster.tile_row = tiles->regions[0]->arguments[arguments - 2];
   split->cluster.tile_column = tiles->regions[0]->arguments[arguments - 1];
-  if (!fills_shared(split, survey)) {
+  if (!split->spans && !fills_shared(split, survey)) {
     ir_remark(split->context, "clusters of %d rejected: %s", (int)split->cluster.blocks,
               cluster_in_two_dimensions(&split->cluster) ? "not every tile of a step can be copied in parts"
                                                          : "no fill is the same for several blocks");

@@ -13,6 +13,8 @@ typedef struct {
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
   bool loads; /* an operand of a product passes through registers (load_operands) */
+  bool apart; /* warps issue products, each its own, and answer for themselves */
+  bool spans; /* several blocks take a product together */
   Cluster cluster;
   bool combines;    /* blocks that share a tile add it up once (combine), so they cannot walk */
   int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */

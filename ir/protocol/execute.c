@@ -202,15 +202,33 @@ static bool product_registers(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
+/* What a product reads of a tile: where several blocks have parts of it, the parts of all of them, at the same place. */
+static bool product_reads(Machine *m, Agent *agent, const Step *step, unsigned place, bool keeps)
+{
+  bool divided = step->span > 1 && place + 1 == step->n_places;
+  unsigned low = divided ? agent->block / step->span * step->span : agent->block,
+           high = low + (divided ? step->span : 1);
+  for (unsigned block = low; block < high; block++) {
+    if (block >= m->blocks) {
+      machine_fault(m, agent, step, "peer", "`cluster` of the launch",
+                    "a product of %u blocks reads from block %u, which is not in the cluster of %u",
+                    step->span, block, m->blocks);
+      return false;
+    }
+    Region region = region_of(m, agent, &step->places[place], block);
+    if (!memory_access(m, agent, step, &region, ACCESS_READ, step->how, keeps)) return false;
+    remote_note(m, agent, step, block);
+  }
+  return true;
+}
+
 static bool execute_mma(Machine *m, Agent *agent, const Step *step)
 {
   bool group = step->how == HOW_PRODUCT;
   if (group ? !product_registers(m, agent, step) : !check_registers(m, agent, step)) return false;
   bool keeps = !group || active_by(agent, BY_WARPGROUP) > 0;
-  for (unsigned i = 0; i < step->n_places; i++) {
-    Region region = region_of(m, agent, &step->places[i], agent->block);
-    if (!memory_access(m, agent, step, &region, ACCESS_READ, step->how, keeps)) return false;
-  }
+  for (unsigned i = 0; i < step->n_places; i++)
+    if (!product_reads(m, agent, step, i, keeps)) return false;
   return true;
 }
 

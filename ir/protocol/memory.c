@@ -254,6 +254,7 @@ void memory_complete(Machine *m, Agent *agent, How how, unsigned group)
         continue;
       record->pending = false;
       record->tick = agent->clock[agent->index];
+      remote_note(m, agent, program_step(m->program, record->step), pending->place / m->program->n_places);
     }
     g_array_remove_index_fast(agent->pending, i);
   }

@@ -130,6 +130,7 @@ typedef struct Step {
   How how;         /* a copy writes, a product reads its tiles */
   unsigned family; /* which groups: products, copies, stores; or which turn; or Fence */
   unsigned across; /* blocks of a row of the cluster, where only the own row and column are meant; or 0 */
+  unsigned span;   /* blocks that take a product together, whose last operand they have in parts; 0, 1: one */
   int64_t bytes;   /* of a copy */
   int64_t slots;   /* of the ring that a cursor walks */
   bool walk;       /* a loop over tiles that the grid shares */

@@ -1,6 +1,8 @@
-/* Mechanisms as rows: what a description fills in, and one that only this test has. Two warps take its products from
- * shared memory, each arrives at a barrier when a product is done, and sums lie in a memory of their own. No pass
- * knows of it; it reaches STAGED, verified, and the protocol checker finds it in order and finds what is broken in it. */
+/* Mechanisms as rows: what a description fills in, and two that only this test has. Two warps take the first one's
+ * products from shared memory, each arrives at a barrier when a product is done, and sums lie in a memory of their own;
+ * the second one is the same over two blocks of a cluster, each of which has a half of B. No pass knows of them; they
+ * reach STAGED, verified, and the protocol checker finds them in order and finds what is broken in them. What they
+ * become stands in tests/ir/mechanisms/NAME.ir; ADLGEN_UPDATE=1 writes what comes out into it. */
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include <setjmp.h>
@@ -64,13 +66,37 @@ static const char tile_text[] = "adlgen-ir 1 tile\n"
                                 "  }\n"
                                 "}\n";
 
+/* The same by the warps of two blocks, each of which has a half of B in its shared memory and reads the other's. */
+static Mechanism two_blocks(void)
+{
+  Mechanism row = pair;
+  row.name = "two";
+  row.label = "products of two blocks";
+  row.blocks = 2;
+  row.b = IN_SHARED | IN_PEER_SHARED;
+  return row;
+}
+
 /* The rows of the GPU with the test's in front, which is best. */
-static Mechanism *rows_with_pair(const Gpu *gpu)
+static Mechanism *rows_with(const Gpu *gpu, Mechanism row)
 {
   Mechanism *rows = g_new0(Mechanism, MECHANISM_COUNT + 1);
-  rows[0] = pair;
+  rows[0] = row;
   mechanisms_read(gpu, rows + 1);
   return rows;
+}
+
+static Mechanism *rows_with_pair(const Gpu *gpu)
+{
+  return rows_with(gpu, pair);
+}
+
+/* The test's text, whose plan gives clusters of two rows of tiles. */
+static char *clustered_text(void)
+{
+  g_autoptr(GString) text = g_string_new(tile_text);
+  assert_int_equal(g_string_replace(text, "persistent 1 {", "persistent 1 cluster_m 2 {", 1), 1);
+  return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
 static IrModule *read_text(const char *text)
@@ -97,18 +123,42 @@ static void assert_has(const char *text, const char *part)
   if (!strstr(text, part)) fail_msg("no `%s` in\n%s", part, text);
 }
 
-static char *staged_text(const Gpu *gpu, const Mechanism *rows)
+static char *staged_of(const char *tiles, const Gpu *gpu, const Mechanism *rows, const char *remark)
 {
   g_autoptr(GError) error = NULL;
   g_autoptr(GString) remarks = g_string_new(NULL);
-  g_autoptr(IrModule) module = read_text(tile_text);
+  g_autoptr(IrModule) module = read_text(tiles);
   if (!run_to(module, gpu, rows, "budget_registers", remarks, &error)) {
     g_autofree char *message = error_to_text(error, false), *now = ir_print(module);
     fail_msg("%s\n%s", message, now);
   }
   assert_int_equal(module->level, IR_STAGED);
-  assert_has(remarks->str, "products: pair, from shared memory filled by TMA copies");
+  assert_has(remarks->str, remark);
   return ir_print(module);
+}
+
+static char *staged_text(const Gpu *gpu, const Mechanism *rows)
+{
+  return staged_of(tile_text, gpu, rows, "products: pair, from shared memory filled by TMA copies");
+}
+
+static char *staged_two(const Gpu *gpu, const Mechanism *rows)
+{
+  g_autofree char *text = clustered_text();
+  return staged_of(text, gpu, rows, "products: two, from shared memory filled by TMA copies");
+}
+
+/* The kernel is what the file holds; what stands in front of it names the description. */
+static void assert_golden(const char *name, const char *text)
+{
+  const char *root = g_getenv("ADLGEN_SOURCE_ROOT"), *kernel = strstr(text, "kernel ");
+  g_autofree char *path =
+      g_build_filename(root != NULL ? root : ".", "tests", "ir", "mechanisms", name, NULL);
+  g_autofree char *golden = NULL;
+  assert_non_null(kernel);
+  if (g_getenv("ADLGEN_UPDATE")) assert_true(g_file_set_contents(path, kernel, -1, NULL));
+  assert_true(g_file_get_contents(path, &golden, NULL, NULL));
+  assert_string_equal(kernel, golden);
 }
 
 static void test_reaches_staged(void **state)
@@ -128,33 +178,165 @@ static void test_reaches_staged(void **state)
   assert_has(text, "role @consumer warps 1 .. 3");
   assert_has(text, "swizzle 64"); /* the widest that the engine and the product both have */
   assert_null(strstr(text, "wait_group products"));
+  assert_golden("pair.ir", text);
 }
 
-/* A line of the staged text that a careless pass would leave out, and what the checker says of it. */
-static void check_broken(const char *line, const char *code)
+static void test_two_blocks_reach_staged(void **state)
 {
+  (void)state;
   g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
-  g_autofree Mechanism *rows = rows_with_pair(gpu);
-  g_autofree char *text = staged_text(gpu, rows);
+  g_autofree Mechanism *rows = rows_with(gpu, two_blocks());
+  g_autofree char *text = staged_two(gpu, rows);
+  assert_has(text, "cluster 2");
+  assert_has(text, "tile @b: tile<bf16>[64, 64] in"); /* a half of what the text says */
+  assert_has(text, "mma %acc += @ab.a[%read] * @ab.b[%read] via two blocks 2");
+  assert_has(text, "full_bytes 16384 empty_arrivals 4"); /* two warps of each of two blocks */
+  assert_has(text, "arrive @ab_peers[%read] by role peer all");
+  assert_has(text, "await @ab_peers[%read] parity %read.phase");
+  assert_has(text, "arrive @ab.empty[%read] by warp peer all");
+  assert_null(strstr(text, "multicast"));
+  assert_golden("two.ir", text);
+}
+
+/* B lies across: then its rows are what a block has a half of. */
+static void test_two_blocks_across(void **state)
+{
+  (void)state;
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_blocks());
+  g_autofree char *clustered = clustered_text();
+  g_autoptr(GString) text = g_string_new(clustered);
+  assert_int_equal(g_string_replace(text, "B: tensor<bf16>[K, N]", "B: tensor<bf16>[N, K]", 1), 1);
+  assert_int_equal(g_string_replace(text, "tile<bf16>[64, 128]", "tile<bf16>[128, 64]", 1), 1);
+  assert_int_equal(g_string_replace(text, "B[%k, %n * 128]", "B[%n * 128, %k]", 1), 1);
+  assert_int_equal(g_string_replace(text, "* @ab.b", "* @ab.b^T", 1), 1);
+  g_autofree char *staged = staged_of(text->str, gpu, rows, "products: two");
+  assert_has(staged, "tile @b: tile<bf16>[64, 64] in");
+  assert_has(staged, " * 128 + cluster_rank() * 64, %k]");
+}
+
+/* A part of the staged text that a careless pass would leave out, and what the checker says of it. */
+typedef struct {
+  const char *line, *instead, *says;
+} Broken;
+
+static void check_broken(const char *text, const Gpu *gpu, const Mechanism *rows, const Broken *fault)
+{
   g_autoptr(GString) broken = g_string_new(text);
-  assert_has(text, line);
-  assert_int_equal(g_string_replace(broken, line, "", 1), 1);
+  assert_has(text, fault->line);
+  assert_int_equal(g_string_replace(broken, fault->line, fault->instead, 1), 1);
   g_autoptr(IrModule) module = read_text(broken->str);
   module->mechanisms = rows;
   module->n_mechanisms = MECHANISM_COUNT + 1;
   g_autoptr(GError) error = NULL;
   IrPassContext context = {.gpu = gpu};
-  assert_false(pass_check_protocol(module, &context, &error));
+  if (pass_check_protocol(module, &context, &error)) fail_msg("passes without `%s`", fault->line);
   g_autofree char *message = error_to_text(error, false);
-  if (!strstr(message, code)) fail_msg("no `%s` in %s", code, message);
+  if (!strstr(message, fault->says)) fail_msg("no `%s` in %s", fault->says, message);
   module->mechanisms = NULL;
 }
 
 static void test_checker_knows_it(void **state)
 {
   (void)state;
-  check_broken("        await @products[0] parity %phase\n", "product");
-  check_broken("        commit products barrier @products[0] by warp\n", "deadlock");
+  static const Broken faults[] = {{"        await @products[0] parity %phase\n", "", "product"},
+                                  {"        commit products barrier @products[0] by warp\n", "", "deadlock"}};
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with_pair(gpu);
+  g_autofree char *text = staged_text(gpu, rows);
+  for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++)
+    check_broken(text, gpu, rows, &faults[i]);
+}
+
+/* Each wait and each release that was derived, left out or kept to the own block. */
+static void test_checker_follows_peers(void **state)
+{
+  (void)state;
+  static const Broken faults[] = {
+      {"        await @ab.full[%read] parity %read.phase\n", "", "is known to have filled it"},
+      {"        arrive @ab_peers[%read] by role peer all\n", "", "deadlock"},
+      {"@ab_peers[%read] by role peer all\n", "@ab_peers[%read] by role\n", "1 of 2 arrivals are missing"},
+      {"        await @ab_peers[%read] parity %read.phase\n", "",
+       "@consumer of block 0 reads @ab.b[0] of block 1"},
+      {"        commit products barrier @products[0] by warp\n", "", "deadlock"},
+      {"        await @products[0] parity %phase\n", "", "while a product of @consumer of block"},
+      {"        arrive @ab.empty[%read] by warp peer all relaxed\n", "", "deadlock"},
+      {"by warp peer all relaxed\n", "by warp relaxed\n", "2 of 4 arrivals are missing"},
+      {"empty_arrivals 4", "empty_arrivals 2", "while a product of @consumer of block"},
+      {"          await @ab.empty[%write] parity %write.phase ^ 1\n          expect", "          expect",
+       "lacks only 0 of 1 arrivals"},
+      {"        await @ab.empty[%write] parity %write.phase ^ 1\n        advance", "        advance",
+       "may have exited before @consumer of block 1"},
+      {"  cluster_wait\n", "", "before its initialisation is known"},
+  };
+  static const Broken
+      own = {"by warp peer all relaxed\n", "by warp relaxed\n", ""},
+      counted = {"empty_arrivals 4", "empty_arrivals 2",
+                 "overwrites @ab.b[0] of block 1 in iteration 3 while a product of @consumer of block 0"};
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_blocks());
+  g_autofree char *text = staged_two(gpu, rows);
+  for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++)
+    check_broken(text, gpu, rows, &faults[i]);
+  g_autoptr(GString) freed = g_string_new(text); /* each block frees its own slots, and counts no others */
+  assert_int_equal(g_string_replace(freed, own.line, own.instead, 1), 1);
+  check_broken(freed->str, gpu, rows, &counted);
+}
+
+/* Operands lie where the text says, and that is where the mechanism reads them. */
+static void test_verifier_knows_places(void **state)
+{
+  (void)state;
+  static const Broken faults[] = {
+      {" cluster 2 ", " cluster 3 ", "reads peers' shared memory, a cluster has 3 blocks"},
+      {" via two blocks 2", " via two", "takes a product by 2 blocks, not by 1"},
+      {" via two blocks 2", " via warpgroup blocks 2", "takes a product by 1 blocks, not by 2"},
+      {" via two blocks 2", " via two blocks 4", "takes a product by 2 blocks, not by 4"},
+      {"in cells(2) = var 0", "in {register 128:1.1 | lane 32:0.1 | warp 2:0.32} = var 0",
+       "does not keep its sum where this one lies"},
+      {"tile @b: tile<bf16>[64, 64]", "tile @b: tile<bf16>[64, 128]", "shapes do not multiply"},
+  };
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_blocks());
+  g_autofree char *text = staged_two(gpu, rows);
+  for (unsigned i = 0; i < G_N_ELEMENTS(faults); i++) {
+    g_autoptr(GString) broken = g_string_new(text);
+    assert_int_equal(g_string_replace(broken, faults[i].line, faults[i].instead, 1), 1);
+    g_autoptr(IrModule) module = read_text(broken->str);
+    module->mechanisms = rows;
+    module->n_mechanisms = MECHANISM_COUNT + 1;
+    g_autoptr(GError) error = NULL;
+    if (ir_verify(module, "a careless pass", &error)) fail_msg("passes with `%s`", faults[i].instead);
+    g_autofree char *message = error_to_text(error, false);
+    assert_has(message, faults[i].says);
+    module->mechanisms = NULL;
+  }
+}
+
+/* A plan without such clusters, or a kernel that needs all of B in a block, takes the next mechanism. */
+static void test_two_blocks_refused(void **state)
+{
+  (void)state;
+  static const Broken texts[] = {
+      {" cluster_m 2 {", " {", "they take 2 blocks below one another"},
+      {" cluster_m 2 {", " cluster_m 4 {", "they take 2 blocks below one another"},
+      {" cluster_m 2 {", " cluster_m 2 cluster_n 2 {", "they take 2 blocks below one another"},
+      {"persistent 1 cluster_m 2 {", "cluster_m 2 pingpong 2 {", "in an order of their own"},
+      {"raster(ceil_div(M, 64)", "raster(1", "more rows or columns of tiles than there are"},
+  };
+  g_autoptr(Gpu) gpu = gpu_load(GPU, NULL);
+  g_autofree Mechanism *rows = rows_with(gpu, two_blocks());
+  g_autofree char *text = clustered_text();
+  for (unsigned i = 0; i < G_N_ELEMENTS(texts); i++) {
+    g_autoptr(GString) other = g_string_new(text);
+    g_autoptr(GString) remarks = g_string_new(NULL);
+    g_autoptr(GError) error = NULL;
+    assert_int_equal(g_string_replace(other, texts[i].line, texts[i].instead, 1), 1);
+    g_autoptr(IrModule) module = read_text(other->str);
+    assert_true(run_to(module, gpu, rows, "choose_mechanisms", remarks, &error));
+    assert_has(remarks->str, texts[i].says);
+    assert_has(remarks->str, "products: warpgroup, from shared memory"); /* the next row */
+  }
 }
 
 /* What the row says is honoured like what a description says. */
@@ -217,9 +399,11 @@ static void test_questions(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reaches_staged),
-                                     cmocka_unit_test(test_checker_knows_it), cmocka_unit_test(test_refusals),
-                                     cmocka_unit_test(test_description_fills_rows),
-                                     cmocka_unit_test(test_questions)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_reaches_staged),         cmocka_unit_test(test_two_blocks_reach_staged),
+      cmocka_unit_test(test_two_blocks_across),      cmocka_unit_test(test_checker_knows_it),
+      cmocka_unit_test(test_checker_follows_peers),  cmocka_unit_test(test_verifier_knows_places),
+      cmocka_unit_test(test_two_blocks_refused),     cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_description_fills_rows), cmocka_unit_test(test_questions)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

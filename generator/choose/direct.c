@@ -79,7 +79,7 @@ bool direct_possible(const Problem *problem)
   bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   bool whole = gemm->a_type == NUMBER_F32 && gemm->b_type == NUMBER_F32;
-  return (small || whole) && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op) && gemm->a != gemm->b;
+  return (small || whole) && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op);
 }
 
 bool direct_sums_take(const FusedGemm *gemm)

@@ -45,6 +45,10 @@ GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *fro
 void fuser_insert_copy(Fuser *fuser, const GraphNode *reader, GraphTensor *source, GraphTensor *copy,
                        const char *why)
 {
+  /* both operands of a product may be views of one tensor, and both were made before one was inserted */
+  for (unsigned i = 0; i < fuser->tensors->len; i++)
+    if (!strcmp(((const GraphTensor *)fuser->tensors->pdata[i])->name, copy->name))
+      copy->name = arena_printf(fuser->arena, "%s.copy%u", source->name, fuser->tensors->len);
   g_ptr_array_add(fuser->tensors, copy);
   GraphNode *node = fuser_copy_node(fuser, reader, source, copy);
   copy->producer = node;

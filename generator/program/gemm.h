@@ -6,7 +6,7 @@
 typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
   unsigned n_batch; /* leading iteration dims */
-  unsigned a, b;    /* inputs[] of A and B, which may be one */
+  unsigned a, b;    /* inputs[] of A and B */
   bool dual;        /* a second product with the same A: ANCHOR operands of index 1 */
   unsigned b2; /* dual: inputs[] of its other operand, which lies as B does (in a transposed operator as A) */
   const Symbolic *a_batch[FUSED_MAX_RANK], *b_batch[FUSED_MAX_RANK];

@@ -2,6 +2,7 @@
  * left operand has are rows, those that only the right one has columns, the others batches. */
 #include "generator/program/bind.h"
 #include "generator/program/gemm.h"
+#include <string.h>
 
 #define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
 
@@ -13,6 +14,65 @@ typedef struct {
   unsigned a, b; /* nodes that read the operands */
   int m, n, k;   /* axes; PROGRAM_NONE: there is none */
 } Product;
+
+/* ---- one read an operand ---- */
+
+static void shift(ProgramValue *value, const unsigned *place)
+{
+  if (value->kind == VALUE_NODE) value->node = place[value->node];
+}
+
+/* The node as it stands where those before it have these places. */
+static ProgramNode moved(const Program *program, const ProgramNode *node, const unsigned *place)
+{
+  ProgramNode moved = *node;
+  moved.operands = arena_memdup(program->arena, node->operands, node->n_operands * sizeof *node->operands);
+  for (unsigned i = 0; i < node->n_operands; i++)
+    shift(&moved.operands[i], place);
+  for (unsigned d = 0; d < GRAPH_MAX_RANK; d++)
+    if (moved.access.at[d].node > PROGRAM_NONE) moved.access.at[d].node = (int)place[moved.access.at[d].node];
+  return moved;
+}
+
+/* Of a contraction whose right operand is a read that a contraction before it has, or its own left operand: that
+ * read. Else PROGRAM_NONE. `taken`: by node, reads that contractions so far have. */
+static int read_again(const Program *program, const ProgramNode *node, bool *taken)
+{
+  const ProgramValue *operands = node->operands;
+  bool dot = node->kind == NODE_REDUCE && node->reduction == REDUCTION_DOT &&
+             operands[0].kind == VALUE_NODE && operands[1].kind == VALUE_NODE;
+  if (!dot) return PROGRAM_NONE;
+  unsigned left = operands[0].node, right = operands[1].node;
+  bool again = program->nodes[right].kind == NODE_READ && (taken[right] || right == left);
+  taken[left] = taken[right] = true;
+  return again ? (int)right : PROGRAM_NONE;
+}
+
+/* Such operands are read once more: kernels have a tensor for each, which may be one in memory. */
+static const Program *reads_apart(const Program *program)
+{
+  unsigned more = 0;
+  g_autofree bool *taken = g_new0(bool, program->n_nodes + 1);
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    more += read_again(program, &program->nodes[i], taken) != PROGRAM_NONE;
+  if (!more) return program;
+  g_autofree unsigned *place = g_new0(unsigned, program->n_nodes + 1);
+  Program *apart = arena_memdup(program->arena, program, sizeof *program);
+  apart->nodes = arena_new_array(program->arena, ProgramNode, program->n_nodes + more);
+  apart->n_nodes = 0;
+  memset(taken, 0, program->n_nodes * sizeof *taken);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    int right = read_again(program, &program->nodes[i], taken);
+    if (right != PROGRAM_NONE) apart->nodes[apart->n_nodes++] = moved(program, &program->nodes[right], place);
+    place[i] = apart->n_nodes++;
+    apart->nodes[place[i]] = moved(program, &program->nodes[i], place);
+    if (right != PROGRAM_NONE) apart->nodes[place[i]].operands[1].node = place[i] - 1;
+  }
+  for (unsigned i = 0; i < apart->n_axes; i++)
+    if (apart->axes[i].length != PROGRAM_NONE) apart->axes[i].length = (int)place[apart->axes[i].length];
+  program_settle(apart);
+  return apart;
+}
 
 /* ---- which ---- */
 
@@ -239,6 +299,7 @@ static bool bind(Binding *binding)
 FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)
 {
   Binding binding;
+  fused->program = program = reads_apart(program);
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);

@@ -93,6 +93,10 @@ static int read_program(Source *source, GError **error)
   FusedOperator *fused = family_match(program, error);
   if (!fused) return 1;
   fused->name = program->name;
+  if (fused->program != program) {
+    puts("bound as");
+    if (show_program(fused->program, error)) return 1;
+  }
   g_autofree char *text = fused_dump(fused);
   printf("family %s: %s\n%s", fused->family->name, fused->family->computes, text);
   return 0;

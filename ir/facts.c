@@ -1,5 +1,6 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include <string.h>
 
 static unsigned lowest_bit(uint64_t value, unsigned limit)
 {
@@ -216,4 +217,16 @@ int64_t ir_slot_bytes(const IrOp *channel)
 bool ir_map_is_tiled(const IrOp *map)
 {
   return !ir_attribute(map, ATTR_MODE) || ir_attribute_is(map, ATTR_MODE, "tiled");
+}
+
+bool ir_row_extent(const IrExpr *extent, const IrExpr *row, int64_t *every)
+{
+  int64_t parts = 1;
+  bool divided = extent->kind == EXPR_BINARY && extent->operator_ == OPERATOR_DIV;
+  bool rounded = extent->kind == EXPR_CALL && extent->n == 2 && !strcmp(extent->name, "ceil_div");
+  if ((divided || rounded) && ir_expr_is_int(extent->items[1], &parts) && parts > 0)
+    extent = extent->items[0];
+  if (!ir_expr_equal(extent, row)) return false;
+  if (every) *every = parts;
+  return true;
 }

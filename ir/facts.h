@@ -30,6 +30,8 @@ bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
 bool ir_map_is_tiled(const IrOp *map);
 /* Bytes of a channel's slot: of all its tiles. */
 int64_t ir_slot_bytes(const IrOp *channel);
+/* Is it the extent of a row, or so many elements of it to one: `C`, `C / 128`, `ceil_div(C, 128)`? `every` may be NULL. */
+bool ir_row_extent(const IrExpr *extent, const IrExpr *row, int64_t *every);
 /* Threads of the launch; of a kernel that nobody has asked yet, one warpgroup. */
 unsigned ir_launch_threads(const IrFunction *kernel);
 /* Warps of a role, or 0 if its range is not constant. */

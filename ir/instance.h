@@ -10,6 +10,7 @@ typedef struct Instance {
   GHashTable *reserved;   /* symbols of the target's own text: inlined ones make way */
   GHashTable *referenced; /* functions that stay, by name: combiners and schedulers */
   GQueue *pending;        /* IrFunction*: those of them whose bodies are still to be made */
+  bool rows;              /* the target's tiles may have the extent of a row */
   unsigned copied;        /* operations made so far: sub-kernels that call others twice grow fast */
   GError **error;
 } Instance;

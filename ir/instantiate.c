@@ -1,6 +1,7 @@
 /* Instantiation: binds the template's parameters, evaluates `when`, inlines sub-kernels, folds. Each kernel's
  * body is copied once, everything happening on the way. */
 #include "ir/instance.h"
+#include "ir/reducer.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -78,7 +79,8 @@ static bool map_type(const Frame *frame, IrType *type, const Mark *mark)
     type->dims[i] = map_expr(frame, type->dims[i]);
     type->strides[i] = map_expr(frame, type->strides[i]);
     /* A combiner that stays a function keeps the bare names of its signature. */
-    bool constant = type->dims[i]->kind == EXPR_INT || !frame->instance->target->is_kernel;
+    bool constant =
+        type->dims[i]->kind == EXPR_INT || !frame->instance->target->is_kernel || frame->instance->rows;
     if (type->kind == TYPE_TILE && !constant)
       return instance_fail(frame, mark, "extent", NULL, "the extent `%s` of a tile is not a constant",
                            ir_expr_text(frame->instance->module, type->dims[i]));
@@ -121,11 +123,15 @@ static void keep_referenced(const IrExpr *expr, void *data)
   if (expr->kind == EXPR_SYMBOL) keep_function(data, expr->name);
 }
 
-/* Combiners of `with` and tile schedulers stay functions. */
+/* Combiners of `with`, with what else a reducer has, and tile schedulers stay functions. */
 static void keep_callees(Frame *frame, IrOp *op)
 {
   const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
   if (with) ir_expr_visit(with, keep_referenced, frame->instance);
+  for (ReducerPart part = 0; with && with->kind == EXPR_SYMBOL && part < REDUCER_PARTS; part++) {
+    const IrFunction *function = ir_reducer_part(frame->instance->module, with->name, part);
+    if (function) keep_function(frame->instance, function->name);
+  }
   if (op->code != OP_TILES) return;
   const IrExpr *scheduler = op->operands[0];
   if (scheduler->kind == EXPR_NAME && ir_function_find(frame->instance->module, scheduler->name))
@@ -580,6 +586,11 @@ static bool map_signature(Frame *frame, IrFunction *function)
   return true;
 }
 
+static void find_rows(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES && ir_attribute(op, ATTR_ROW)) *(bool *)data = true;
+}
+
 /* Makes the function's body anew. The parameters stay the same values. */
 static bool expand_function(Instance *instance, IrFunction *function)
 {
@@ -591,6 +602,8 @@ static bool expand_function(Instance *instance, IrFunction *function)
   g_hash_table_remove_all(instance->reserved);
   reserve_symbols(instance, old);
   instance->target = function;
+  instance->rows = false;
+  ir_region_visit(old, find_rows, &instance->rows);
   function->body = body;
   IrBuilder builder = ir_builder_at_end(body);
   bool ok = map_signature(&frame, function) && expand_region(&frame, &builder, old);

@@ -1,5 +1,5 @@
 /* Linking: copies of the library's sub-kernels that a module calls and lacks. */
-#include "ir/ir.h"
+#include "ir/reducer.h"
 #include <string.h>
 
 typedef struct Link {
@@ -28,6 +28,8 @@ static void link_op(IrOp *op, void *data)
   }
   const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
   if (with) ir_expr_visit(with, link_expr, data);
+  for (ReducerPart part = 0; with && with->kind == EXPR_SYMBOL && part < REDUCER_PARTS; part++)
+    link_name(data, ir_reducer_part_name(((Link *)data)->module, with->name, part));
 }
 
 static bool has_parameter(const IrModule *module, const char *name)

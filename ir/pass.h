@@ -51,6 +51,7 @@ bool ir_run_passes(IrModule *module, const IrPassContext *context, const IrRunOp
                    GError **error);
 
 /* The passes, each in ir/passes/NAME.c. */
+bool pass_place_rows(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_divide_reductions(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error);

@@ -1,6 +1,6 @@
 /* The pass list and the one door that runs every pass.
  *
- *   TILE    divide_reductions  choose_mechanisms  choose_layouts  split_roles
+ *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
  *         write_pipelines  derive_waits  pipeline_fragments  overlap_tiles  combine_blocks  combine_streams
  *         reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses  hoist_loads  overlap_launches
@@ -15,6 +15,8 @@
 
 /* In this order. Name, level before, level after, may be skipped, what runs, what it does. */
 static const IrPass passes[] = {
+    {"place_rows", IR_TILE, IR_TILE, false, pass_place_rows,
+     "rows get constant extents, masks, and the way in which they stay"},
     {"divide_reductions", IR_TILE, IR_TILE, false, pass_divide_reductions,
      "blocks of a cluster that reduce a tile together get a part each"},
     {"choose_mechanisms", IR_TILE, IR_TILE, false, pass_choose_mechanisms,
@@ -211,8 +213,8 @@ static void find_templated(IrOp *op, void *data)
 static bool is_template(const IrModule *module)
 {
   bool found = false;
-  const IrFunction *kernel = ir_kernel(module);
-  if (kernel && module->level != IR_THREAD) ir_region_visit(kernel->body, find_templated, &found);
+  for (unsigned i = 0; ir_kernel(module) && module->level != IR_THREAD && i < module->n_functions; i++)
+    ir_region_visit(module->functions[i]->body, find_templated, &found);
   return found;
 }
 

@@ -227,7 +227,11 @@ static bool infer_reduction(const IrOp *op, unsigned result, IrType *type)
   if (result >= op->n_operands) return false;
   *type = ir_expr_type(op->parent->function, op->operands[result]);
   if (type->kind != TYPE_TILE || dim < 0 || dim >= type->rank) return false;
-  type->dims[dim] = ir_int(op->parent->function->module, 1);
+  IrModule *module = op->parent->function->module;
+  const IrAttribute *every = ir_attribute(op, ATTR_EVERY);
+  type->dims[dim] =
+      every ? ir_binary(module, OPERATOR_DIV, type->dims[dim], every->value) : ir_int(module, 1);
+  if (every) type->layout = NULL;
   if (type->layout && type->rank == 2)
     type->layout = layout_slice(op->parent->function->module->arena, type->layout, dim == 0 ? 1 : 0);
   return true;

@@ -18,6 +18,7 @@ typedef struct Verifier {
   GPtrArray *values;   /* by id */
   GByteArray *visible; /* by id: defined at this point */
   unsigned loops;      /* open loops */
+  const IrOp *rows;    /* the open `tiles` whose tiles may have the extent of a row; NULL: none */
   GHashTable *used;    /* names of the template's parameters that something reads */
 } Verifier;
 
@@ -36,6 +37,7 @@ typedef enum {
 
 void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigned allowed);
 void verify_type(Verifier *verifier, const IrType *type, const Mark *mark, const char *what);
+void verify_rows(Verifier *verifier, const IrOp *tiles); /* how `tiles` holds rows: ir/verify_rows.c */
 void verify_op_rules(Verifier *verifier, const IrOp *op);
 bool verify_is_constant_later(const Verifier *verifier,
                               const IrExpr *expr); /* a constant once instantiated */

@@ -270,9 +270,11 @@ static void check_op(Verifier *verifier, const IrOp *op)
   check_declared(verifier, op);
   bool loop = op->code == OP_FOR || op->code == OP_LOOP;
   verifier->loops += loop;
+  if (op->code == OP_TILES && ir_attribute(op, ATTR_ROW)) verifier->rows = op;
   for (unsigned i = 0; i < op->n_regions; i++)
     check_region(verifier, op->regions[i]);
   verifier->loops -= loop;
+  if (verifier->rows == op) verifier->rows = NULL;
   check_results(verifier, op);
   /* Rules of single operations build on the row's being kept. */
   if (verifier->faults == before) verify_op_rules(verifier, op);
@@ -316,6 +318,7 @@ static void verify_function(Verifier *verifier, IrFunction *function)
   verifier->function = function;
   verifier->templated = verifier->module->n_parameters || !function->is_kernel;
   verifier->loops = 0;
+  verifier->rows = NULL;
   verifier->symbols = g_hash_table_new(g_str_hash, g_str_equal);
   verifier->values = g_ptr_array_new();
   verifier->visible = g_byte_array_new();

@@ -1,5 +1,6 @@
 /* The verifier's view of expressions and types. */
 #include "ir/calls.h"
+#include "ir/facts.h"
 #include "ir/verifier.h"
 #include <string.h>
 
@@ -248,6 +249,23 @@ void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigne
 
 /* ---- Types ---- */
 
+/* An extent that is no constant: that of a row, or of a part of it, where there are rows. */
+static void check_row_extent(Verifier *verifier, const IrExpr *extent, const Mark *mark, const char *what)
+{
+  IrModule *module = (IrModule *)verifier->module;
+  const char *text = ir_expr_text(module, extent);
+  const IrExpr *row = verifier->rows ? ir_attribute_value(verifier->rows, ATTR_ROW) : NULL;
+  if (!row) {
+    g_autofree char *hint = g_strdup_printf("only what stands in `tiles ... row %s` may have it", text);
+    verify_fault(verifier, mark, "extent", hint, "the extent `%s` of %s is no constant", text, what);
+  } else if (!ir_row_extent(extent, row, NULL)) {
+    const char *whole = ir_expr_text(module, row);
+    g_autofree char *hint = g_strdup_printf("`%s`, `%s / n` or `ceil_div(%s, n)`", whole, whole, whole);
+    verify_fault(verifier, mark, "extent", hint,
+                 "the extent `%s` of %s is neither that of a row nor a part of it", text, what);
+  }
+}
+
 static void check_extents(Verifier *verifier, const IrType *type, const Mark *mark, const char *what)
 {
   int64_t all = 1, least = type->kind == TYPE_TILE; /* a tensor may be empty */
@@ -261,7 +279,7 @@ static void check_extents(Verifier *verifier, const IrType *type, const Mark *ma
         return;
       }
     } else if (type->kind == TYPE_TILE && !verify_is_constant_later(verifier, type->dims[i])) {
-      verify_fault(verifier, mark, "extent", NULL, "the extents of %s must be constants", what);
+      check_row_extent(verifier, type->dims[i], mark, what);
       return;
     }
   }

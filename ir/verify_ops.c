@@ -2,6 +2,7 @@
 #include "ir/calls.h"
 #include "ir/facts.h"
 #include "ir/mechanism.h"
+#include "ir/reducer.h"
 #include "ir/verifier.h"
 #include <string.h>
 
@@ -255,7 +256,7 @@ static bool holds_element(const IrType *value, const IrType *tile)
 static void check_combiner(Verifier *verifier, const IrOp *op)
 {
   const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
-  unsigned n = op->n_operands;
+  unsigned n = op->n_results;
   if (with->kind != EXPR_SYMBOL) {
     if (n > 1)
       fault(verifier, op, "combiner", "%u tiles are combined by a sub-kernel, such as `with @merge`", n);
@@ -268,7 +269,7 @@ static void check_combiner(Verifier *verifier, const IrOp *op)
   }
   bool fits = combiner->n_parameters == 2 * n && combiner->n_results == n;
   for (unsigned i = 0; fits && i < 2 * n; i++) {
-    IrType tile = type_of(verifier, op->operands[i % n]);
+    IrType tile = op->results[i % n]->type;
     fits = holds_element(&combiner->parameters[i]->type, &tile) &&
            (i >= n || holds_element(&combiner->results[i], &tile));
   }
@@ -281,37 +282,86 @@ static void check_combiner(Verifier *verifier, const IrOp *op)
             ir_op_info(step->code)->name);
 }
 
-static void check_reduce(Verifier *verifier, const IrOp *op)
+/* What is left of an extent of which every so many elements become one. */
+static bool is_every(const Verifier *verifier, const IrExpr *from, const IrExpr *to, const IrOp *op)
+{
+  int64_t every = ir_attribute_int(op, ATTR_EVERY, 0), extent, row;
+  if (ir_attribute_value(op, ATTR_EVERY)->kind != EXPR_INT) return true;
+  if (every < 1) return false;
+  if (ir_expr_is_int(from, &extent) && ir_expr_is_int(to, &row)) return extent == row * every;
+  return verifier->templated || (ir_row_extent(to, from, &row) && row == every);
+}
+
+/* The dimension along which it combines, of each operand and result; false: something else is wrong there. */
+static bool check_reduced(Verifier *verifier, const IrOp *op, const IrType *from, const IrType *to)
 {
   int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
-  if (op->n_results != op->n_operands || !op->n_operands) {
+  if (ir_attribute_value(op, ATTR_DIM)->kind != EXPR_INT) return false;
+  if (dim < 0 || dim >= from->rank) {
+    fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, from->rank);
+    return false;
+  }
+  bool one = to->dims[dim]->kind == EXPR_INT && to->dims[dim]->integer == 1;
+  if (ir_attribute(op, ATTR_EVERY)) {
+    if (is_every(verifier, from->dims[dim], to->dims[dim], op)) return true;
+    g_autofree char *x = shape_text(verifier, from), *y = shape_text(verifier, to);
+    fault(verifier, op, "shape",
+          "the shape %s is not %s with every %" G_GINT64_FORMAT " of dimension %" G_GINT64_FORMAT " made one",
+          y, x, ir_attribute_int(op, ATTR_EVERY, 0), dim);
+    return false;
+  }
+  if (!one) fault(verifier, op, "shape", "the reduced dimension's extent becomes 1");
+  return one;
+}
+
+static void check_reduce(Verifier *verifier, const IrOp *op)
+{
+  bool lifts = ir_reduction_lifts(op);
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
+  if ((op->n_results != op->n_operands && !lifts) || !op->n_operands) {
     fault(verifier, op, "result-count", "`reduce` gives one result for each operand");
     return;
   }
+  IrType first = type_of(verifier, op->operands[0]);
   for (unsigned i = 0; i < op->n_operands; i++) {
-    IrType from = type_of(verifier, op->operands[i]), to = op->results[i]->type;
-    IrType first = type_of(verifier, op->operands[0]);
+    IrType from = type_of(verifier, op->operands[i]);
     if (from.kind == TYPE_TILE && first.kind == TYPE_TILE && !same_shape(verifier, &first, &from)) {
       fault(verifier, op, "shape", "tiles that are combined together have one shape");
       return;
     }
-    if (from.kind != TYPE_TILE || to.kind != TYPE_TILE || from.rank != to.rank) {
+    if (from.kind != TYPE_TILE) {
       fault(verifier, op, "shape", "`reduce` takes tiles and gives tiles of the same rank");
       return;
     }
-    if (ir_attribute_value(op, ATTR_DIM)->kind != EXPR_INT) return;
-    if (dim < 0 || dim >= from.rank) {
-      fault(verifier, op, "dim", "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim, from.rank);
+  }
+  for (unsigned i = 0; i < op->n_results; i++) {
+    IrType from = lifts ? first : type_of(verifier, op->operands[i]), to = op->results[i]->type;
+    if (to.kind != TYPE_TILE || from.rank != to.rank) {
+      fault(verifier, op, "shape", "`reduce` takes tiles and gives tiles of the same rank");
       return;
     }
-    from.dims[dim] =
-        to.dims[dim]->kind == EXPR_INT && to.dims[dim]->integer == 1 ? to.dims[dim] : from.dims[dim];
-    if (to.dims[dim]->kind != EXPR_INT || to.dims[dim]->integer != 1)
-      fault(verifier, op, "shape", "the reduced dimension's extent becomes 1");
-    else
-      expect_same_tile(verifier, op, &from, &to);
+    if (!check_reduced(verifier, op, &from, &to)) return;
+    from.dims[dim] = to.dims[dim];
+    if (lifts) from.element = to.element;
+    expect_same_tile(verifier, op, &from, &to);
   }
   check_combiner(verifier, op);
+}
+
+/* `spread %x dim 1 every 128`: from what such a reduction gives to what it takes. */
+static void check_spread(Verifier *verifier, const IrOp *op)
+{
+  IrType from = type_of(verifier, op->operands[0]), to = op->results[0]->type;
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
+  if (op->operands[0]->kind != EXPR_VALUE || from.kind != TYPE_TILE || to.kind != TYPE_TILE ||
+      from.rank != to.rank || dim < 0 || dim >= to.rank) {
+    fault(verifier, op, "shape",
+          "`spread` takes a tile and gives one of the same rank, along one of its dimensions");
+    return;
+  }
+  if (!check_reduced(verifier, op, &to, &from)) return;
+  to.dims[dim] = from.dims[dim];
+  expect_same_tile(verifier, op, &from, &to);
 }
 
 /* Rows that become one: as many as divide the tile's, and all or none of them may lie outside. */
@@ -615,6 +665,7 @@ static void check_scheduler(Verifier *verifier, const IrOp *op, const IrFunction
 static void check_tiles(Verifier *verifier, const IrOp *op)
 {
   const IrExpr *name = op->operands[0];
+  verify_rows(verifier, op);
   if (name->kind != EXPR_SYMBOL && name->kind != EXPR_NAME) return; /* a parameter: known when it is bound */
   const IrFunction *scheduler = ir_function_find(verifier->module, name->name);
   if (scheduler) check_scheduler(verifier, op, scheduler);
@@ -642,6 +693,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
     break;
   case OP_MMA: check_mma(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
+  case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
   case OP_SET: check_set(verifier, op); break;

@@ -1,6 +1,7 @@
 /* A TILE module, or one of a later level, to PTX; and what people are told of the kernel. */
 #include "generator/compile/kernel.h"
 #include "backends/backend.h"
+#include "generator/kernel/kernel.h"
 #include <string.h>
 
 /* ---- What a kernel turned out to be, gathered while its passes run ---- */
@@ -128,6 +129,8 @@ CompiledKernel *generator_compile_ir(Source *source, const Gpu *gpu, const char 
   kernel->tile_text = g_strdup("-");
   kernel->mechanism = g_strdup("-");
   kernel->roles = g_strdup("-");
+  if (module->level == IR_TILE && !kernel_link_text(module, options && options->fast_math, error))
+    return NULL;
   if (!compile_kernel(kernel, module, gpu, start_after, options, NULL, error)) return NULL;
   return g_steal_pointer(&kernel);
 }

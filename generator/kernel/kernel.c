@@ -51,9 +51,7 @@ static void copy_bound_function(KernelBuild *build)
 static bool link_libraries(KernelBuild *build, GError **error)
 {
   copy_bound_function(build);
-  return ir_link(build->module, build->operators, error) && ir_link(build->module, build->math, error) &&
-         ir_link(build->module, build->math_narrow, error) &&
-         (!build->math_fast || ir_link(build->module, build->math_fast, error));
+  return kernel_libraries_link(build->libraries, build->module, error);
 }
 
 /* Says what the passes may rely on where launches overlap: what the graph does not compute, no launch of the
@@ -90,8 +88,39 @@ KernelLibraries *kernel_libraries_read(bool fast, GError **error)
   libraries->math = read_template("math", error);
   if (libraries->math) libraries->math_narrow = read_template("math_narrow", error);
   if (libraries->math_narrow) libraries->operators = read_template("operators", error);
-  if (libraries->operators && fast) libraries->math_fast = read_template("math_fast", error);
-  return libraries->operators && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
+  if (libraries->operators) libraries->reducers = read_template("reducers", error);
+  if (libraries->reducers && fast) libraries->math_fast = read_template("math_fast", error);
+  return libraries->reducers && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
+}
+
+bool kernel_libraries_link(const KernelLibraries *libraries, IrModule *module, GError **error)
+{
+  return ir_link(module, libraries->operators, error) && ir_link(module, libraries->reducers, error) &&
+         ir_link(module, libraries->math, error) && ir_link(module, libraries->math_narrow, error) &&
+         (!libraries->math_fast || ir_link(module, libraries->math_fast, error));
+}
+
+typedef struct {
+  const IrModule *module;
+  bool lacks;
+} Lack;
+
+static void find_lacking(IrOp *op, void *data)
+{
+  Lack *lack = data;
+  const IrExpr *with = ir_attribute_value(op, ATTR_WITH),
+               *name = op->code == OP_CALL ? op->operands[0] : with;
+  if (name && name->kind == EXPR_SYMBOL && !ir_function_find(lack->module, name->name)) lack->lacks = true;
+}
+
+bool kernel_link_text(IrModule *module, bool fast, GError **error)
+{
+  Lack lack = {module, false};
+  for (unsigned i = 0; i < module->n_functions; i++)
+    ir_region_visit(module->functions[i]->body, find_lacking, &lack);
+  if (!lack.lacks) return true;
+  g_autoptr(KernelLibraries) libraries = kernel_libraries_read(fast, error);
+  return libraries && kernel_libraries_link(libraries, module, error);
 }
 
 void kernel_libraries_free(KernelLibraries *libraries)
@@ -101,6 +130,7 @@ void kernel_libraries_free(KernelLibraries *libraries)
   ir_module_free(libraries->math_narrow);
   ir_module_free(libraries->math_fast);
   ir_module_free(libraries->operators);
+  ir_module_free(libraries->reducers);
   g_free(libraries);
 }
 
@@ -116,6 +146,7 @@ KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Cho
   build->math_narrow = libraries->math_narrow;
   build->math_fast = libraries->math_fast;
   build->operators = libraries->operators;
+  build->libraries = libraries;
   build->expressions = expressions;
   build->kernel = ir_kernel(module);
   build->bindings = g_hash_table_new(g_str_hash, g_str_equal);

@@ -63,12 +63,16 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 /* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
  * sources, so they outlive every kernel that was built with them. */
 typedef struct KernelLibraries {
-  IrModule *math, *math_narrow, *operators;
+  IrModule *math, *math_narrow, *operators, *reducers;
   IrModule *math_fast; /* NULL unless fast forms are allowed */
 } KernelLibraries;
 
 KernelLibraries *kernel_libraries_read(bool fast, GError **error);
 void kernel_libraries_free(KernelLibraries *libraries);
+/* Copies into the module what it calls and lacks. */
+bool kernel_libraries_link(const KernelLibraries *libraries, IrModule *module, GError **error);
+/* The same for a text of somebody's own: the libraries are read only if it lacks something. */
+bool kernel_link_text(IrModule *module, bool fast, GError **error);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelLibraries, kernel_libraries_free)
 
 /* The kernel being built; lives in the module's arena. */
@@ -86,6 +90,7 @@ typedef struct KernelBuild {
   IrValue **inputs;     /* by op->inputs: the kernel's tensor parameter, or NULL */
   IrValue **outputs;    /* by op->outputs */
   const IrModule *math, *math_narrow, *math_fast, *operators; /* of the libraries */
+  const KernelLibraries *libraries;
   GError **error;
 } KernelBuild;
 

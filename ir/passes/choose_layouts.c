@@ -418,7 +418,8 @@ static const Layout *spread(Placement *placement, unsigned rank, const unsigned 
     row_lanes *= 2;
   unsigned rows_of_warp = 32 / row_lanes;
   unsigned warps_for_rows = CLAMP(rows / MAX(1, rows_of_warp), 1u, warps);
-  while (warps % warps_for_rows)
+  bool whole = rows % rows_of_warp == 0;
+  while (warps % warps_for_rows || (whole && rows % (rows_of_warp * warps_for_rows)))
     warps_for_rows--;
   unsigned row_warps = warps / warps_for_rows;
   while (row_warps > 1 && columns % (row_warps * row_lanes * vector))

@@ -1,4 +1,5 @@
 #include "ir/passes/combiner.h"
+#include "ir/reducer.h"
 #include <string.h>
 
 static const struct {
@@ -15,10 +16,11 @@ static bool refuse(const IrOp *reduce, const IrOp *op, GError **error)
   return false;
 }
 
-static bool apply_named(IrBuilder *builder, const IrOp *reduce, const char *name, IrExpr **sum,
-                        IrExpr *const *part, GError **error)
+static bool apply_named(IrBuilder *builder, const IrOp *reduce, const IrType *shape, const char *name,
+                        IrExpr **sum, IrExpr *const *part, GError **error)
 {
-  IrType type = reduce->results[0]->type;
+  IrType type = *shape;
+  type.element = reduce->results[0]->type.element;
   for (unsigned i = 0; i < G_N_ELEMENTS(named); i++) {
     if (strcmp(name, named[i].name)) continue;
     sum[0] = ir_emit_value(builder, named[i].code, type, name, 2, sum[0], part[0]);
@@ -30,39 +32,22 @@ static bool apply_named(IrBuilder *builder, const IrOp *reduce, const char *name
   return refuse(reduce, reduce, error);
 }
 
-/* Elementwise operations on single values and constants; infix arithmetic has no form for tiles. */
-static bool is_applicable(const IrOp *op)
-{
-  if (op->n_results != 1 || op->n_regions || !(ir_op_is_elementwise(op->code) || op->code == OP_CAST))
-    return false;
-  for (unsigned i = 0; i < op->n_operands; i++)
-    if (op->operands[i]->n && op->operands[i]->kind != EXPR_UNARY) return false;
-  return true;
-}
-
-bool combiner_apply(IrBuilder *builder, const IrOp *reduce, IrExpr **sum, IrExpr *const *part, GError **error)
+bool combiner_apply(IrBuilder *builder, const IrOp *reduce, const IrType *shape, IrExpr **sum,
+                    IrExpr *const *part, GError **error)
 {
   const IrExpr *with = ir_attribute_value(reduce, ATTR_WITH);
-  if (with->kind == EXPR_NAME) return apply_named(builder, reduce, with->name, sum, part, error);
+  if (with->kind == EXPR_NAME) return apply_named(builder, reduce, shape, with->name, sum, part, error);
   const IrFunction *combiner = ir_function_find(builder->module, with->name);
   unsigned n = reduce->n_results;
-  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  IrExpr *arguments[2 * COMBINER_MAX], *results[COMBINER_MAX];
   for (unsigned i = 0; i < n; i++) {
-    g_hash_table_insert(map, combiner->parameters[i], sum[i]);
-    g_hash_table_insert(map, combiner->parameters[n + i], part[i]);
+    arguments[i] = sum[i];
+    arguments[n + i] = part[i];
   }
-  for (const IrOp *op = combiner->body->first; op && op->code != OP_RETURN; op = op->next) {
-    if (!is_applicable(op)) return refuse(reduce, op, error);
-    IrOp *copy = ir_op_clone(builder, op, map);
-    NumberType element =
-        op->results[0]->type.kind == TYPE_PREDICATE ? NUMBER_BOOL : op->results[0]->type.element;
-    copy->results[0]->type = reduce->results[0]->type;
-    copy->results[0]->type.element = element;
+  const IrOp *wrong = ir_reducer_apply(builder, combiner, shape, arguments, results);
+  for (unsigned i = 0; i < n && !wrong; i++) {
+    if (results[i]->kind != EXPR_VALUE) wrong = combiner->body->last;
+    sum[i] = results[i];
   }
-  const IrOp *end = combiner->body->last;
-  for (unsigned i = 0; i < n; i++) {
-    sum[i] = end->operands[i]->kind == EXPR_VALUE ? g_hash_table_lookup(map, end->operands[i]->value) : NULL;
-    if (!sum[i]) return refuse(reduce, end, error);
-  }
-  return true;
+  return !wrong || refuse(reduce, wrong, error);
 }

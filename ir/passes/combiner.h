@@ -4,7 +4,6 @@
 
 #define COMBINER_MAX 8 /* values that are combined together */
 
-/* Emits what the `with` of a reduction does to sum[i] and part[i], tiles of its results' types, and leaves what it gives
- * in sum. false and an error: its sub-kernel does what has no meaning for tiles. */
-bool combiner_apply(IrBuilder *builder, const IrOp *reduce, IrExpr **sum, IrExpr *const *part,
-                    GError **error);
+/* Emits what the `with` of a reduction does to sum[i] and part[i], tiles of the shape, and leaves what it gives in sum. false and an error: its sub-kernel does what has no meaning for tiles. */
+bool combiner_apply(IrBuilder *builder, const IrOp *reduce, const IrType *shape, IrExpr **sum,
+                    IrExpr *const *part, GError **error);

@@ -141,7 +141,8 @@ static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
       part[i] = ir_emit_value(builder, OP_GET, reduce->results[i]->type, "peer", 1, slot(meeting, i));
       ir_attribute_set(part[i]->value->def, ATTR_PEER, ir_int(clusters->module, peer));
     }
-    if (peer && !combiner_apply(builder, reduce, sum, part, clusters->error)) return false;
+    if (peer && !combiner_apply(builder, reduce, &reduce->results[0]->type, sum, part, clusters->error))
+      return false;
     for (unsigned i = 0; !peer && i < reduce->n_results; i++)
       sum[i] = part[i];
   }

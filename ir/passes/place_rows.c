@@ -1,0 +1,211 @@
+/* place_rows: tiles that are as wide as a row get constant extents.
+ *
+ * needs  TILE, instantiated
+ * gives  constant extents in the `tiles` that have a `row`, and neither `row` nor `hold`: rows that stay in registers are as
+ *        wide as the widest row, rounded up to whole vectors of its threads; rows that are read in passes become loops over
+ *        chunks, one for each phase, the state of its reductions carried along. What lies beyond the row counts as the
+ *        identity of what reduces it. Reductions of elements become those of states (ir/reducer.h)
+ * breaks nothing; kernels without rows stay as they are, but for reducers that lift
+ *
+ * A phase ends at the reductions whose results later operations need. Extents need not be powers of two: a row of 5120 bf16
+ * is five vectors of eight for each of 128 threads. */
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/passes/rows.h"
+#include "ir/reducer.h"
+
+/* ---- What a row is ---- */
+
+static void find_tiles(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES && ir_attribute(op, ATTR_ROW)) *(IrOp **)data = op;
+}
+
+static void find_lifted(IrOp *op, void *data)
+{
+  if (op->code == OP_REDUCE && ir_reduction_lifts(op)) *(bool *)data = true;
+}
+
+static void note_every(IrOp *op, void *data)
+{
+  GArray *every = data;
+  int64_t n = ir_attribute_int(op, ATTR_EVERY, 1);
+  if ((op->code == OP_REDUCE || op->code == OP_SPREAD) && n > 1) g_array_append_val(every, n);
+}
+
+static void open_row(Rows *rows)
+{
+  const IrDim *dim = rows->row->kind == EXPR_DIM ? ir_dim_find(rows->kernel, rows->row->name) : NULL;
+  if (!dim) rows->width = rows->row->integer;
+  if (dim && dim->maximum && dim->multiple == dim->maximum)
+    rows->width = dim->maximum; /* a row is not empty */
+  rows->columns = rows->width ? ir_int(rows->module, rows->width) : ir_dim(rows->module, rows->row->name);
+  ir_region_visit(rows->tiles->regions[0], note_every, rows->every);
+}
+
+/* ---- How wide tiles are ---- */
+
+typedef struct {
+  const Rows *rows;
+  unsigned vector;
+  int64_t height; /* rows of a tile */
+} Accesses;
+
+static void note_access(IrOp *op, void *data)
+{
+  Accesses *accesses = data;
+  const Rows *rows = accesses->rows;
+  IrType tile = {0};
+  int64_t every, height;
+  if (op->code == OP_LOAD) tile = op->results[0]->type;
+  if (op->code == OP_STORE) tile = ir_expr_type(rows->kernel, op->operands[1]);
+  if (!rows_part(rows, &tile, &every) || every != 1) return;
+  const IrExpr *access = op->operands[0], *base = ir_access_base(access);
+  if (tile.rank > 1 && ir_expr_is_int(tile.dims[tile.rank - 2], &height))
+    accesses->height = MAX(accesses->height, height);
+  if (base->kind != EXPR_VALUE || base->value->type.kind != TYPE_TENSOR || access->kind != EXPR_INDEX) return;
+  const IrType *tensor = &base->value->type;
+  bool along = ir_contiguous_dim(tensor) == (int)tensor->rank - 1;
+  unsigned widest = MECHANISM_SIZES_MOST;
+  accesses->vector =
+      MIN(accesses->vector, along ? ir_access_vector(rows->kernel, tensor, access->items + 1, widest) : 1);
+}
+
+static int64_t round_up(int64_t x, int64_t unit)
+{
+  return (x + unit - 1) / unit * unit;
+}
+
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+  int64_t x = a, y = b;
+  while (y) {
+    int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return a / x * b;
+}
+
+/* Columns that the threads of a row hold together, a vector each: lanes of a warp, then warps, as choose_layouts spreads
+ * tiles. `wanted`: fewer lanes suffice where rows are short and many. */
+static int64_t row_unit(const Rows *rows, int64_t wanted)
+{
+  Accesses accesses = {rows, MECHANISM_SIZES_MOST, 1};
+  ir_region_visit(rows->tiles->regions[0], note_access, &accesses);
+  int64_t warps = ir_launch_threads(rows->kernel) / WARP_LANES, vector = accesses.vector, lanes = WARP_LANES;
+  while (lanes > 1 && wanted <= lanes / 2 * vector && accesses.height % (2 * WARP_LANES / lanes) == 0)
+    lanes /= 2;
+  int64_t rows_of_warp = WARP_LANES / lanes, below = CLAMP(accesses.height / rows_of_warp, 1, MAX(warps, 1));
+  while (warps % below || accesses.height % (rows_of_warp * below))
+    below--;
+  return lanes * vector * MAX(warps / below, 1);
+}
+
+/* As many whole units as hold so many columns. */
+static void choose_extent(Rows *rows, int64_t most, int64_t columns)
+{
+  int64_t unit = row_unit(rows, most);
+  for (unsigned i = 0; i < rows->every->len; i++)
+    unit = common_multiple(unit, g_array_index(rows->every, int64_t, i));
+  rows->extent = round_up(columns, unit);
+}
+
+/* ---- Rows in registers ---- */
+
+static void collect(IrOp *op, void *data)
+{
+  g_ptr_array_add(data, op);
+}
+
+static bool place_registers(Rows *rows)
+{
+  int64_t most = rows->width ? rows->width : ir_known_maximum(rows->kernel, rows->row);
+  choose_extent(rows, most, most);
+  if (!rows_write_reducers(rows, true)) return false;
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  ir_region_visit(rows->tiles->regions[0], collect, ops);
+  for (unsigned i = 0; i < ops->len && rows->extent != rows->width; i++) {
+    IrOp *op = ops->pdata[i];
+    int64_t every;
+    IrType type = op->n_operands ? ir_expr_type(rows->kernel, op->operands[0]) : (IrType){0};
+    bool masked = op->code == OP_REDUCE && rows_part(rows, &type, &every);
+    if (masked && !rows_mask(rows, op, NULL)) return false;
+  }
+  g_ptr_array_set_size(ops, 0);
+  ir_region_visit(rows->tiles->regions[0], collect, ops);
+  rows_set_extents(rows, ops);
+  ir_remark(rows->context, "rows of %s%d elements stay in registers, as %d", rows->width ? "" : "at most ",
+            (int)most, (int)rows->extent);
+  return true;
+}
+
+/* ---- The pass ---- */
+
+/* Functions that only reducers needed go: their tiles have extents of no kernel. */
+static void keep_named(const IrExpr *expr, void *data)
+{
+  if (expr->kind == EXPR_SYMBOL) g_hash_table_add(data, (gpointer)expr->name);
+}
+
+static void find_named(IrOp *op, void *data)
+{
+  const IrExpr *with = ir_attribute_value(op, ATTR_WITH);
+  if (with) ir_expr_visit(with, keep_named, data);
+  if (op->code == OP_TILES) keep_named(op->operands[0], data);
+}
+
+static void forget_parts(Rows *rows)
+{
+  IrModule *module = rows->module;
+  g_autoptr(GHashTable) named = g_hash_table_new(g_str_hash, g_str_equal);
+  ir_region_visit(rows->kernel->body, find_named, named);
+  unsigned kept = 0;
+  for (unsigned i = 0; i < module->n_functions; i++) {
+    IrFunction *function = module->functions[i];
+    if (function->is_kernel || g_hash_table_contains(named, function->name))
+      module->functions[kept++] = function;
+  }
+  module->n_functions = kept;
+}
+
+static bool place(Rows *rows)
+{
+  rows->row = ir_attribute_value(rows->tiles, ATTR_ROW);
+  open_row(rows);
+  const IrExpr *hold = ir_attribute_value(rows->tiles, ATTR_HOLD);
+  const char *form = hold ? hold->name : "registers";
+  bool placed = false;
+  if (g_str_equal(form, "registers")) {
+    placed = place_registers(rows);
+  } else if (g_str_equal(form, "passes")) {
+    choose_extent(rows, ir_attribute_int(rows->tiles, ATTR_CHUNK, 1), 1); /* a piece */
+    placed = rows_place_passes(rows);
+  } else {
+    error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",
+              "rows cannot be held by `%s` yet", form);
+  }
+  ir_attribute_remove(rows->tiles, ATTR_ROW);
+  ir_attribute_remove(rows->tiles, ATTR_HOLD);
+  ir_attribute_remove(rows->tiles, ATTR_CHUNK);
+  return placed;
+}
+
+bool pass_place_rows(IrModule *module, const IrPassContext *context, GError **error)
+{
+  g_autoptr(GArray) every = g_array_new(false, false, sizeof(int64_t));
+  g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
+  Rows rows = {.context = context,
+               .module = module,
+               .kernel = ir_kernel(module),
+               .inside = inside,
+               .every = every,
+               .error = error};
+  if (!rows.kernel) return true;
+  bool lifts = false;
+  ir_region_visit(rows.kernel->body, find_tiles, &rows.tiles);
+  ir_region_visit(rows.kernel->body, find_lifted, &lifts);
+  if (rows.tiles ? !place(&rows) : !rows_write_reducers(&rows, false)) return false;
+  if (rows.tiles || lifts) forget_parts(&rows);
+  return true;
+}

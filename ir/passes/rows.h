@@ -1,0 +1,43 @@
+/* What the files of place_rows share: what a row is (rows.c), and what is done to reductions along it. */
+#pragma once
+#include "ir/pass.h"
+
+typedef struct Rows {
+  const IrPassContext *context;
+  IrModule *module;
+  IrFunction *kernel;
+  IrOp *tiles;       /* the loop whose tiles have rows */
+  const IrExpr *row; /* its `row`: a dim or a constant */
+  IrExpr *columns;   /* the same as a value: a constant where it is known */
+  int64_t width;     /* elements of a row, 0 where only the launch knows */
+  int64_t extent;    /* of a tile in place of the row's; of a chunk, where rows are read in passes */
+  GHashTable *
+      inside; /* columns for one of the row's -> IrExpr*: what lies in the row, of tiles that begin with it */
+  GArray *every; /* int64_t: so many elements become one somewhere */
+  GError **error;
+} Rows;
+
+/* Is the type's last extent the row's, or so many elements of it to one? */
+bool rows_part(const Rows *rows, const IrType *type, int64_t *every);
+/* The operation reduces the row to one element. */
+bool rows_reduces(const Rows *rows, const IrOp *op);
+/* Elements of a row of which every so many became one. */
+IrExpr *rows_columns(const Rows *rows, int64_t every);
+
+/* Constant extents in place of the row's, of all results. */
+void rows_set_extents(const Rows *rows, const GPtrArray *ops);
+
+/* ---- row_reductions.c ---- */
+
+/* Elements become states, and reducers that have a form for rows that stay take it, if `stay`. */
+bool rows_write_reducers(Rows *rows, bool stay);
+/* The identity of what a reduction's operand i holds, a literal; NULL and an error: its reducer has none. */
+IrExpr *rows_identity(const Rows *rows, const IrOp *reduce, unsigned i);
+/* Of the operand what lies inside: elements from `columns` on count as the identity. `first`: of the tile's columns;
+ * NULL: it begins with the row. */
+bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first);
+
+/* ---- row_passes.c ---- */
+
+/* Rows are read in chunks, once for each phase. */
+bool rows_place_passes(Rows *rows);

@@ -1,0 +1,72 @@
+/* Parts of reducers, found by name and applied to tiles. */
+#include "ir/reducer.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const suffix[REDUCER_PARTS] = {"identity", "lift", "stay"};
+
+const IrFunction *ir_reducer_part(const IrModule *module, const char *name, ReducerPart part)
+{
+  g_autofree char *full = g_strconcat(name, "_", suffix[part], NULL);
+  return ir_function_find(module, full);
+}
+
+const char *ir_reducer_part_name(IrModule *module, const char *name, ReducerPart part)
+{
+  return arena_printf(module->arena, "%s_%s", name, suffix[part]);
+}
+
+bool ir_reduction_lifts(const IrOp *reduce)
+{
+  const IrExpr *with = ir_attribute_value(reduce, ATTR_WITH);
+  const IrModule *module = reduce->parent->function->module;
+  const IrFunction *merge = with && with->kind == EXPR_SYMBOL ? ir_function_find(module, with->name) : NULL;
+  const IrFunction *lift = merge ? ir_reducer_part(module, with->name, REDUCER_LIFT) : NULL;
+  return lift && lift->n_parameters == reduce->n_operands && lift->n_results == reduce->n_results &&
+         merge->n_parameters == 2 * reduce->n_results;
+}
+
+IrExpr *ir_reduction_identity(IrModule *module, const char *with, NumberType element)
+{
+  bool real = number_class(element) == NUMBER_FLOAT, sign = number_class(element) == NUMBER_SIGNED;
+  unsigned bits = MIN(number_bits(element), 63u);
+  int64_t most = ((int64_t)1 << (sign ? bits - 1 : bits)) - 1;
+  if (!strcmp(with, "sum")) return real ? ir_float(module, 0.0) : ir_int(module, 0);
+  if (!strcmp(with, "prod")) return real ? ir_float(module, 1.0) : ir_int(module, 1);
+  if (!strcmp(with, "max")) return real ? ir_float(module, -INFINITY) : ir_int(module, sign ? -most - 1 : 0);
+  if (!strcmp(with, "min")) return real ? ir_float(module, INFINITY) : ir_int(module, most);
+  return NULL;
+}
+
+/* Elementwise operations on values and constants; infix arithmetic has no form for tiles. */
+static bool is_applicable(const IrOp *op)
+{
+  if (op->n_results != 1 || op->n_regions || !ir_op_is_elementwise(op->code)) return false;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    if (op->operands[i]->n && op->operands[i]->kind != EXPR_UNARY) return false;
+  return true;
+}
+
+const IrOp *ir_reducer_apply(IrBuilder *builder, const IrFunction *function, const IrType *shape,
+                             IrExpr *const *arguments, IrExpr **results)
+{
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
+  for (unsigned i = 0; i < function->n_parameters; i++)
+    g_hash_table_insert(map, function->parameters[i], arguments[i]);
+  const IrOp *end = function->body->last;
+  for (const IrOp *op = function->body->first; op && op != end; op = op->next) {
+    if (!is_applicable(op)) return op;
+    IrOp *copy = ir_op_clone(builder, op, map);
+    const IrType *type = &op->results[0]->type;
+    NumberType element = type->kind == TYPE_PREDICATE ? NUMBER_BOOL : type->element;
+    copy->results[0]->type = *shape;
+    copy->results[0]->type.element = element;
+  }
+  for (unsigned i = 0; i < function->n_results; i++) {
+    IrExpr *value = end->operands[i];
+    bool literal = !value->n || (value->kind == EXPR_UNARY && !value->items[0]->n);
+    results[i] = value->kind == EXPR_VALUE ? g_hash_table_lookup(map, value->value) : literal ? value : NULL;
+    if (!results[i]) return end;
+  }
+  return NULL;
+}

@@ -1,0 +1,27 @@
+/* Reducers: what `reduce ... with @name` combines by. `@name` itself merges two states; beside it a module may have
+ *
+ *   @name_identity() -> state             what merges with any state into that one
+ *   @name_lift(elements) -> state         the state of one element; then `reduce` takes elements, not states
+ *   @name_stay(tiles[, count]) -> state   the same from rows that stay, by reductions of their own; count, an f32: how
+ *                                         many elements are reduced
+ *
+ * templates/reducers.ir has those that the generator uses. */
+#pragma once
+#include "ir/ir.h"
+
+typedef enum { REDUCER_IDENTITY, REDUCER_LIFT, REDUCER_STAY, REDUCER_PARTS } ReducerPart;
+
+#define REDUCER_MOST 8 /* values of a state */
+
+/* A part of a reducer, or NULL. */
+const IrFunction *ir_reducer_part(const IrModule *module, const char *name, ReducerPart part);
+/* Its name, in the arena. */
+const char *ir_reducer_part_name(IrModule *module, const char *name, ReducerPart part);
+/* Does the reduction take elements that a reducer lifts into states? Then it may have other operands than results. */
+bool ir_reduction_lifts(const IrOp *reduce);
+/* What a reduction by one of the names merges with into the same: 0, 1, the largest, the least number. NULL: no such name. */
+IrExpr *ir_reduction_identity(IrModule *module, const char *with, NumberType element);
+/* Applies a sub-kernel of scalars to the elements of tiles, which broadcast: emits its operations and leaves what it returns
+ * in `results`, tiles of that shape, or literals where it returns one. The op that cannot be applied so, or NULL. */
+const IrOp *ir_reducer_apply(IrBuilder *builder, const IrFunction *function, const IrType *shape,
+                             IrExpr *const *arguments, IrExpr **results);

@@ -181,6 +181,21 @@ bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
   return layout->n && layout->modes[0].dim == 0 && number_bytes(slot->declared->element) != 2;
 }
 
+unsigned ir_computed_inner(const IrFunction *function, const IrOp *mma, unsigned operand,
+                           const Mechanism *product)
+{
+  IrType a = ir_expr_type(function, mma->operands[1]), b = ir_expr_type(function, mma->operands[2]);
+  const GpuProduct *shape =
+      product ? mechanism_product(product, a.element, b.element, mma->operands[0]->value->type.element)
+              : NULL;
+  bool turned = mma->operands[operand]->kind == EXPR_TRANSPOSED;
+  unsigned k = (operand == 1) != turned; /* k is the second dimension of A, the first of B */
+  bool either = shape && (operand == 1 ? shape->a_transposed : shape->b_transposed);
+  if (shape && !(product->b & IN_SHARED))
+    either = number_bits(operand == 1 ? a.element : b.element) == 16; /* matrices */
+  return either ? 1 : k;
+}
+
 int64_t ir_trip_count(const IrOp *loop)
 {
   int64_t low, high, step = 1;

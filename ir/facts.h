@@ -26,6 +26,10 @@ const IrExpr *ir_access_base(const IrExpr *access);
 /* Does a warpgroup MMA's A lie across k in its slot although it is not of 16 bits, so that it has to pass
  * through registers? The slot has its layout. */
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma);
+/* The dimension along which a slot that threads fill with values lies contiguously for the product that has it as its
+ * operand 1 or 2: rows, where the mechanism reads 16-bit operands and the like either way; else along k. */
+unsigned ir_computed_inner(const IrFunction *function, const IrOp *mma, unsigned operand,
+                           const struct Mechanism *product);
 /* Are a tensor map's boxes rectangles of the tensor? Else they are pixels and channels that a convolution reads. */
 bool ir_map_is_tiled(const IrOp *map);
 /* Bytes of a channel's slot: of all its tiles. */

@@ -62,6 +62,13 @@ unsigned handover_most(const Gpu *gpu)
                     handover_step(gpu));
 }
 
+unsigned handover_least(const Gpu *gpu)
+{
+  unsigned step = handover_step(gpu),
+           least = handover_fact(gpu, "register_reallocation.min", PRODUCER_REGISTERS);
+  return (least + step - 1) / step * step;
+}
+
 unsigned producer_registers(const Gpu *gpu)
 {
   unsigned step = handover_step(gpu), least = handover_fact(gpu, "register_reallocation.min", 0);

@@ -35,6 +35,7 @@ unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);
 /* Registers move between warpgroups in steps of so many; where they cannot, they are allocated so. */
 unsigned handover_step(const Gpu *gpu);
 unsigned handover_most(const Gpu *gpu);
+unsigned handover_least(const Gpu *gpu); /* a producer's where the others need what it would have */
 /* What a thread that only starts copies keeps, and what one that gets `left` may have of it: within what a
  * hand-over can set. */
 unsigned producer_registers(const Gpu *gpu);

@@ -173,6 +173,37 @@ static void check_corner(Verifier *verifier, const IrOp *op, const IrExpr *corne
           number_name(tile->element), number_name(tensor.element));
 }
 
+static bool is_value(const IrExpr *expr)
+{
+  return expr->kind == EXPR_VALUE;
+}
+
+/* A tile of a channel takes a tensor from a corner on, or a tile that the kernel has computed. */
+static void check_fill(Verifier *verifier, const IrOp *op, const IrType *slot, const IrType *from)
+{
+  static const IrAttributeKey of_tensors[] = {ATTR_VIA, ATTR_CACHE, ATTR_SIZE, ATTR_UNDEFINED};
+  if (slot->kind != TYPE_TILE) {
+    fault(verifier, op, "operand", "`fill` writes a tile of a channel, such as @ab.a");
+    return;
+  }
+  if (from->kind == TYPE_TENSOR) {
+    check_corner(verifier, op, op->operands[1], slot);
+    return;
+  }
+  if (from->kind != TYPE_TILE ||
+      (op->operands[1]->kind == EXPR_TRANSPOSED && is_value(op->operands[1]->items[0])) ||
+      (op->operands[1]->kind == EXPR_INDEX && is_value(op->operands[1]->items[0]))) {
+    fault(verifier, op, "operand",
+          "`fill` takes a tensor at a corner, such as A[%%i, 0], a tile %%x or a slot's tile");
+    return;
+  }
+  for (unsigned i = 0; i < G_N_ELEMENTS(of_tensors); i++)
+    if (ir_attribute(op, of_tensors[i]))
+      fault(verifier, op, "attribute", "`%s` is of fills from a tensor; this one takes a value",
+            ir_attribute_name(of_tensors[i]));
+  expect_same_tile(verifier, op, slot, from);
+}
+
 static void check_memory(Verifier *verifier, const IrOp *op)
 {
   IrType other = op->n_operands > 1 ? type_of(verifier, op->operands[op->n_operands - 1]) : (IrType){0};
@@ -182,12 +213,7 @@ static void check_memory(Verifier *verifier, const IrOp *op)
   case OP_GATHER: check_corner(verifier, op, op->operands[0], &op->results[0]->type); break;
   case OP_STORE:
   case OP_SCATTER: check_corner(verifier, op, op->operands[0], &other); break;
-  case OP_FILL:
-    if (first.kind != TYPE_TILE)
-      fault(verifier, op, "operand", "`fill` writes a tile of a channel, such as @ab.a");
-    else
-      check_corner(verifier, op, op->operands[1], &first);
-    break;
+  case OP_FILL: check_fill(verifier, op, &first, &other); break;
   case OP_COPY:
   case OP_PUT: expect_same_tile(verifier, op, &first, &other); break;
   case OP_GET: expect_same_tile(verifier, op, &first, &op->results[0]->type); break;
@@ -481,6 +507,10 @@ static void check_channel(Verifier *verifier, const IrOp *op)
   int64_t slots;
   if (ir_expr_is_int(ir_attribute_value(op, ATTR_SLOTS), &slots) && (slots < 1 || slots > 64))
     fault(verifier, op, "slots", "a channel has 1 to 64 slots, not %" G_GINT64_FORMAT, slots);
+  int64_t threads = ir_attribute_int(op, ATTR_THREADS, WARPGROUP_WARPS * WARP_LANES);
+  if (threads < 1 || threads % (WARPGROUP_WARPS * WARP_LANES))
+    fault(verifier, op, "threads", "a role has whole warpgroups of %d threads, not %" G_GINT64_FORMAT,
+          WARPGROUP_WARPS * WARP_LANES, threads);
   g_autoptr(GHashTable) names = g_hash_table_new(g_str_hash, g_str_equal);
   for (const IrOp *slot = op->regions[0]->first; slot; slot = slot->next)
     if (slot->code != OP_SLOT)

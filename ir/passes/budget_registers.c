@@ -6,17 +6,20 @@
  * breaks nothing; refuses accumulators that cannot fit
  *
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
- * issues copies needs few; what it gives back goes to the consumers. The hand-over works on whole warpgroups,
+ * issues copies needs few; what it gives back goes to the consumers, by what their tiles need where several roles compute. The hand-over works on whole warpgroups,
  * in steps and between bounds that the description states, and the sum must not exceed what the block entered with. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/live_tiles.h"
 #include "ir/resources.h"
 
 typedef struct {
   IrOp *role;
   unsigned warps;
   unsigned tile_registers; /* 32-bit registers a thread's largest variable tile takes */
+  unsigned live;           /* of the tiles that are alive at once */
+  unsigned registers;      /* that a thread gets */
 } RoleBudget;
 
 static unsigned tile_registers(const IrType *type)
@@ -32,19 +35,86 @@ static void largest_variable(IrOp *op, void *data)
     *largest = MAX(*largest, tile_registers(&op->results[i]->type));
 }
 
+static unsigned round_up(unsigned registers, unsigned step)
+{
+  return (registers + step - 1) / step * step;
+}
+
+/* More than a producer and a consumer: does a role compute, and keep no sum from step to step? */
+static bool fills_slots(const RoleBudget *roles, unsigned n)
+{
+  unsigned computing = 0;
+  for (unsigned i = 0; i < n; i++)
+    computing += roles[i].live > 0;
+  return n > 2 && computing > 1;
+}
+
+static unsigned taken(const RoleBudget *roles, unsigned n)
+{
+  unsigned registers = 0;
+  for (unsigned i = 0; i < n; i++)
+    registers += roles[i].registers * roles[i].warps * WARP_LANES;
+  return registers;
+}
+
+/* A step more for each role that fulfils the condition while there is something left; false: nobody got one. */
+static bool share_step(RoleBudget *roles, unsigned n, bool sums, const Gpu *gpu, unsigned pool)
+{
+  unsigned step = handover_step(gpu);
+  bool given = false;
+  for (unsigned i = 0; i < n; i++) {
+    if (!roles[i].live || (sums && !roles[i].tile_registers)) continue;
+    unsigned more = consumer_registers(gpu, roles[i].registers + step);
+    if (more <= roles[i].registers || taken(roles, n) + step * roles[i].warps * WARP_LANES > pool) continue;
+    roles[i].registers = more;
+    given = true;
+  }
+  return given;
+}
+
+/* Several roles compute: each gets what its tiles need beside addresses and counters, the producer the least of the
+ * hand-over where that is not there otherwise; what is left goes to those that keep sums, then to all. */
+static void divide_among(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
+                         unsigned entry, unsigned threads)
+{
+  const Gpu *gpu = context->gpu;
+  unsigned pool = entry * threads, step = handover_step(gpu);
+  for (unsigned i = 0; i < n; i++) {
+    unsigned needed = round_up(roles[i].live + PRODUCER_REGISTERS, step);
+    roles[i].registers = roles[i].live ? consumer_registers(gpu, needed) : producer_registers(gpu);
+  }
+  for (unsigned i = 0; i < n && taken(roles, n) > pool; i++)
+    if (!roles[i].live) roles[i].registers = handover_least(gpu);
+  while (taken(roles, n) > pool) { /* the assembler has to make do with less: first where most is */
+    unsigned most = 0;
+    for (unsigned i = 1; i < n; i++)
+      if (roles[i].registers > roles[most].registers) most = i;
+    roles[most].registers -= step;
+  }
+  while (share_step(roles, n, true, gpu, pool))
+    ;
+  while (share_step(roles, n, false, gpu, pool))
+    ;
+  for (unsigned i = 0; i < n; i++) {
+    ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, roles[i].registers));
+    ir_remark(context, "registers: %u a thread of role %s, whose tiles take %u (%u at entry)",
+              roles[i].registers, roles[i].role->symbol, roles[i].live, entry);
+  }
+}
+
 static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
                       unsigned entry, unsigned threads)
 {
   const Gpu *gpu = context->gpu;
-  unsigned pool = entry * threads, taken = 0, consumers = 0;
+  unsigned pool = entry * threads, producers = 0, consumers = 0;
   for (unsigned i = 0; i < n; i++) {
     if (roles[i].tile_registers)
       consumers += roles[i].warps * WARP_LANES;
     else
-      taken += producer_registers(gpu) * roles[i].warps * WARP_LANES;
+      producers += producer_registers(gpu) * roles[i].warps * WARP_LANES;
   }
-  if (!consumers || taken >= pool) return true;
-  unsigned each = consumer_registers(gpu, (pool - taken) / consumers);
+  if (!consumers || producers >= pool) return true;
+  unsigned each = consumer_registers(gpu, (pool - producers) / consumers);
   for (unsigned i = 0; i < n; i++) {
     unsigned registers = roles[i].tile_registers ? each : producer_registers(gpu);
     ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, registers));
@@ -79,6 +149,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     if (op->code != OP_ROLE) continue;
     roles[n] = (RoleBudget){.role = op, .warps = ir_role_warps(op)};
     ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
+    roles[n].live = live_tile_registers(op->regions[0]);
     n++;
   }
   int64_t blocks = 1; /* of an SM at once */
@@ -99,5 +170,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     if (roles[i].warps % WARPGROUP_WARPS) return true;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
   ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
-  return set_roles(module, context, roles, n, entry, threads);
+  if (!fills_slots(roles, n)) return set_roles(module, context, roles, n, entry, threads);
+  divide_among(module, context, roles, n, entry, threads);
+  return true;
 }

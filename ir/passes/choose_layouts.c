@@ -16,8 +16,10 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/assign_layouts.h"
+#include "ir/passes/place_slots.h"
 #include "ir/passes/place_sums.h"
 #include "ir/passes/read_slots.h"
+#include "ir/passes/role_graph.h"
 #include "ir/resources.h"
 
 typedef struct {
@@ -30,6 +32,7 @@ typedef struct {
   GHashTable *only;   /* IrValue*: accesses to these alone matter; NULL: all do */
   bool pingpong;      /* instances take tiles in turn: layouts are those of one */
   unsigned warps;     /* of warp MMAs; 0: there are none */
+  bool filled;        /* a role fills slots with values */
   bool whole_rows;    /* a warp has all columns of a sum: another product takes them from its registers */
   GError **error;
 } Placement;
@@ -43,90 +46,6 @@ static void extents_of(const IrType *type, unsigned *extent)
 {
   for (unsigned d = 0; d < type->rank; d++)
     extent[d] = (unsigned)ir_tile_extent(type, d);
-}
-
-/* ---- Shared tiles ---- */
-
-static int inner_dim_of_fill(const IrOp *fill)
-{
-  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
-  int inner = ir_contiguous_dim(tensor) - ((int)tensor->rank - 2);
-  return inner < 0 ? 1 : inner;
-}
-
-typedef enum {
-  READ_SWIZZLED,  /* by matrices, or by a warpgroup MMA */
-  READ_COLUMNS,   /* by scalar products: down columns, element by element */
-  READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
-  READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
-  READ_VALUES,    /* by arithmetic alone */
-} SlotReader;
-
-/* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
- * of the elements that are read together. */
-static void place_slot(Placement *placement, IrOp *slot, unsigned inner, SlotReader reader, unsigned swizzles)
-{
-  unsigned extent[2];
-  extents_of(slot->declared, extent);
-  unsigned bytes = number_bytes(slot->declared->element);
-  /* a warpgroup's rows are whole panels */
-  unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
-  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
-  unsigned swizzle = swizzled ? swizzle_widest(swizzles, wide * bytes) : 0;
-  unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
-  slot->declared->layout =
-      layout_shared(placement->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
-}
-
-/* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
-static SlotReader reader_of(Placement *placement, const IrOp *slot, unsigned inner)
-{
-  bool multiplied = false;
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    const IrOp *op = placement->ops->pdata[i];
-    if (op->code != OP_MMA) continue;
-    multiplied |= ir_slot_of(placement->kernel, op->operands[1], NULL) == slot ||
-                  ir_slot_of(placement->kernel, op->operands[2], NULL) == slot;
-    const Mechanism *mechanism = ir_mechanism_of(op);
-    if (mechanism->accumulator == ACCUMULATOR_THREAD) return READ_COLUMNS;
-    bool group = ir_is_grouped_product(op) && number_bytes(slot->declared->element) != 2;
-    bool turned = op->operands[1]->kind == EXPR_TRANSPOSED;
-    if (group && inner == 0 && !turned && ir_slot_of(placement->kernel, op->operands[1], NULL) == slot)
-      return READ_ROWS;
-    bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_bytes(slot->declared->element) == 4;
-    for (unsigned k = 0; k < 2 && warp; k++) { /* k is dimension 1 of A, 0 of B */
-      const IrExpr *operand = op->operands[2 - k];
-      unsigned lies = operand->kind == EXPR_TRANSPOSED ? 1 - inner : inner;
-      if (ir_slot_of(placement->kernel, operand, NULL) == slot && lies != k) return READ_FRAGMENTS;
-    }
-  }
-  return multiplied ? READ_SWIZZLED : READ_VALUES;
-}
-
-/* Widths of swizzles that what fills the slot writes and what multiplies from it reads. */
-static unsigned swizzles_of(Placement *placement, const IrOp *fill, const IrOp *slot)
-{
-  NumberType element = slot->declared->element;
-  unsigned swizzles = mechanism_swizzles(ir_mechanism_of(fill), NULL, element);
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    const IrOp *op = placement->ops->pdata[i];
-    bool reads = op->code == OP_MMA && (ir_slot_of(placement->kernel, op->operands[1], NULL) == slot ||
-                                        ir_slot_of(placement->kernel, op->operands[2], NULL) == slot);
-    if (reads) swizzles &= mechanism_swizzles(NULL, ir_mechanism_of(op), element);
-  }
-  return swizzles;
-}
-
-static void place_channels(Placement *placement)
-{
-  for (unsigned i = 0; i < placement->ops->len; i++) {
-    IrOp *op = placement->ops->pdata[i];
-    if (op->code != OP_FILL) continue;
-    IrOp *slot = ir_slot_of(placement->kernel, op->operands[0], NULL);
-    unsigned inner = (unsigned)inner_dim_of_fill(op);
-    if (slot)
-      place_slot(placement, slot, inner, reader_of(placement, slot, inner), swizzles_of(placement, op, slot));
-  }
 }
 
 /* ---- Accumulators ---- */
@@ -227,7 +146,7 @@ static void set_threads(Placement *placement, unsigned threads)
 static bool takes_turns(Placement *placement)
 {
   IrOp *tiles = NULL;
-  const char *against = NULL;
+  const char *against = placement->filled ? "a role of its own fills slots with values" : NULL;
   for (unsigned i = 0; i < placement->ops->len; i++) {
     IrOp *op = placement->ops->pdata[i];
     if (op->code == OP_TILES) tiles = op;
@@ -747,6 +666,76 @@ static void forget_layouts(Placement *placement)
   }
 }
 
+/* What is at hand: a role's ops, or, where no roles are asked of the text, all of the kernel. */
+static bool collect_role(Placement *placement, unsigned role)
+{
+  g_auto(RoleGraph) graph = {0};
+  collect_all(placement);
+  if (!role_graph_read(placement->kernel, &graph, placement->error)) return false;
+  for (unsigned i = 0; graph.n && i < placement->ops->len;) {
+    if (g_hash_table_contains(graph.nodes[role].does, placement->ops->pdata[i]))
+      i++;
+    else
+      g_ptr_array_remove_index(placement->ops, i);
+  }
+  return true;
+}
+
+static bool place_role(Placement *placement, unsigned role)
+{
+  GPtrArray *ops = placement->ops;
+  if (!collect_role(placement, role)) return false;
+  g_ptr_array_set_size(placement->anchors, 0);
+  g_hash_table_remove_all(placement->fixed);
+  placement->warps = 0;
+  placement->whole_rows = false;
+  placement->pingpong = takes_turns(placement);
+  count_warps(placement);
+  if (!place_products(placement) || !check_warps(placement)) return false;
+  for (unsigned i = 0; i < ops->len; i++)
+    place_parts(placement, ops->pdata[i]);
+  if (!place_registers(placement) || !place_values(placement)) return false;
+  if (!collect_role(placement, role)) return false;
+  if (!check_meetings(placement)) return false;
+  place_sums(placement->module, ops);
+  place_accesses(placement);
+  for (unsigned i = 0; i < ops->len; i++)
+    if (((IrOp *)ops->pdata[i])->code == OP_REDUCE) place_exchange(placement, ops->pdata[i]);
+  return true;
+}
+
+/* Threads of a role that computes for others: as many as its products take, else as the first channel that it fills
+ * asks for, else one warpgroup. split_roles finds them at that channel. */
+static bool place_filling_role(Placement *placement, const RoleNode *node, unsigned role)
+{
+  IrOp *channel = node->fills->pdata[0];
+  int64_t asked = ir_attribute_int(channel, ATTR_THREADS, 0);
+  set_threads(placement, asked ? (unsigned)asked : WARPGROUP_WARPS * WARP_LANES);
+  if (!place_role(placement, role)) return false;
+  unsigned threads = ir_launch_threads(placement->kernel);
+  if (asked && asked != threads)
+    ir_remark(placement->context, "role %s: %u threads, which its products take, not %d", channel->symbol,
+              threads, (int)asked);
+  ir_attribute_set(channel, ATTR_THREADS, ir_int(placement->module, threads));
+  return true;
+}
+
+/* The consumer comes last: the launch's threads are its own until split_roles adds the others'. */
+static bool place_roles(Placement *placement)
+{
+  g_auto(RoleGraph) graph = {0};
+  IrExpr *threads = ir_launch_get(placement->kernel, ATTR_THREADS);
+  if (!role_graph_read(placement->kernel, &graph, placement->error)) return false;
+  role_graph_part(placement->kernel, &graph);
+  placement->filled = graph.n > 0;
+  for (unsigned i = 0; i + 1 < graph.n; i++)
+    if (!place_filling_role(placement, &graph.nodes[i], i)) return false;
+  if (graph.n)
+    ir_launch_set(placement->kernel, ATTR_THREADS,
+                  threads ? threads : ir_int(placement->module, WARPGROUP_WARPS * WARP_LANES));
+  return place_role(placement, graph.n ? graph.n - 1 : 0);
+}
+
 bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) anchors = g_ptr_array_new();
@@ -764,18 +753,6 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
   forget_layouts(&placement);
   if (!read_slots(placement.kernel, ops, error)) return false;
   collect_all(&placement);
-  place_channels(&placement);
-  placement.pingpong = takes_turns(&placement);
-  count_warps(&placement);
-  if (!place_products(&placement) || !check_warps(&placement)) return false;
-  for (unsigned i = 0; i < ops->len; i++)
-    place_parts(&placement, ops->pdata[i]);
-  if (!place_registers(&placement) || !place_values(&placement)) return false;
-  collect_all(&placement);
-  if (!check_meetings(&placement)) return false;
-  place_sums(module, ops);
-  place_accesses(&placement);
-  for (unsigned i = 0; i < ops->len; i++)
-    if (((IrOp *)ops->pdata[i])->code == OP_REDUCE) place_exchange(&placement, ops->pdata[i]);
-  return true;
+  place_slots(placement.kernel, ops);
+  return place_roles(&placement);
 }

@@ -2,7 +2,7 @@
  *
  * needs  TILE, instantiated: no parameters, calls or `when`
  * gives  `via` on every mma (group, warp, fma) and fill (tensor, async, plain), `size` on async and plain
- *        fills; on stores of a warpgroup MMA's results `via tma` where TMA may take them, else
+ *        fills; a fill with a value is a `put`; on stores of a warpgroup MMA's results `via tma` where TMA may take them, else
  *        `via shared` where threads may write rows of them out of shared memory; `overlay` on those whose
  *        staging has only room in the slots of the kernel's channel
  * breaks nothing
@@ -29,6 +29,7 @@ typedef struct {
   IrOp *fill[MAX_FILLS]; /* what fills it: all of it, or parts side by side */
   unsigned n;
   const IrType *tensor; /* of the first; the others have its element type and contiguous dimension */
+  bool computed;        /* threads fill the tile with values, so that it may lie as the product likes it */
   int inner;            /* dimension of the tile that is contiguous in the tensor: 0, 1, or -1 */
   int along;            /* the same of the operand, which may be the tile transposed */
   unsigned k;           /* extent of the operand's second dimension */
@@ -42,7 +43,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  GPtrArray *fills, *products, *stores, *channels, *combinations;
+  GPtrArray *fills, *puts, *products, *stores, *channels, *combinations;
   unsigned pingpong; /* instances that take tiles in turn, each with staging of its own */
   const IrOp *tiles; /* the walk, if there is one */
   bool threads;      /* some slots cannot be filled by an engine, so that threads fill all */
@@ -50,9 +51,24 @@ typedef struct {
   bool failed;
 } Choice;
 
+static const IrType *tensor_of(const IrExpr *access)
+{
+  const IrExpr *base = ir_access_base(access);
+  return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
+}
+
+/* A slot that threads fill with a value of theirs. */
+static void put_value(Choice *choice, IrOp *fill)
+{
+  fill->code = OP_PUT;
+  ir_mechanism_set(fill, ir_mechanism_first(choice->module, MECHANISM_PUT));
+  g_ptr_array_add(choice->puts, fill);
+}
+
 static void collect(IrOp *op, void *data)
 {
   Choice *choice = data;
+  if (op->code == OP_FILL && !tensor_of(op->operands[1])) put_value(choice, op);
   if (op->code == OP_FILL) g_ptr_array_add(choice->fills, op);
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);
@@ -64,17 +80,27 @@ static void collect(IrOp *op, void *data)
   if (op->code == OP_COMBINE && !ir_attribute(op, ATTR_COUNT)) g_ptr_array_add(choice->combinations, op);
 }
 
-static const IrType *tensor_of(const IrExpr *access)
-{
-  const IrExpr *base = ir_access_base(access);
-  return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
-}
-
 /* Dimension of a fill's tile that is contiguous in its tensor, or -1. */
 static int inner_of(const IrType *tensor)
 {
   int lead = (int)tensor->rank - 2, inner = ir_contiguous_dim(tensor) - lead;
   return inner < 0 || lead < 0 ? -1 : inner;
+}
+
+static bool is_computed(const Choice *choice, const IrOp *slot)
+{
+  for (unsigned i = 0; i < choice->puts->len; i++)
+    if (ir_slot_of(choice->kernel, ((IrOp *)choice->puts->pdata[i])->operands[0], NULL) == slot) return true;
+  return false;
+}
+
+/* A slot that is filled with values lies as `product` reads it. */
+static void turn_computed(const Choice *choice, const IrOp *mma, unsigned at, Operand *operand,
+                          const Mechanism *product)
+{
+  if (!operand->computed) return;
+  operand->inner = (int)ir_computed_inner(choice->kernel, mma, at, product);
+  operand->along = mma->operands[at]->kind == EXPR_TRANSPOSED ? 1 - operand->inner : operand->inner;
 }
 
 /* The fills of a slot and the orientation they bring. */
@@ -90,16 +116,19 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
   if (!operand->slot) return false;
   IrType type = ir_expr_type(choice->kernel, access);
   operand->k = type.rank == 2 ? (unsigned)ir_tile_extent(&type, 1) : 1;
+  operand->computed = is_computed(choice, operand->slot);
+  if (operand->computed) operand->tensor = operand->slot->declared;
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
     if (ir_slot_of(choice->kernel, fill->operands[0], NULL) != operand->slot) continue;
     const IrType *tensor = tensor_of(fill->operands[1]);
-    if (!tensor || operand->n == MAX_FILLS) return false;
+    if (!tensor || operand->n == MAX_FILLS || operand->computed) return false;
     if (!operand->n) operand->tensor = tensor;
     if (tensor->element != operand->tensor->element || inner_of(tensor) != inner_of(operand->tensor))
       return false;
     operand->fill[operand->n++] = fill;
   }
+  if (operand->computed) return true;
   if (!operand->n) return false;
   operand->inner = operand->along = inner_of(operand->tensor);
   if (access->kind == EXPR_TRANSPOSED && operand->inner >= 0) operand->along = 1 - operand->inner;
@@ -199,11 +228,21 @@ static const char *fill_refusal(const Choice *choice, const Operand *operand, co
                                                             : "a part of the tile cuts through its swizzle";
 }
 
+/* Why a product cannot read what threads put into a slot, or NULL if it can. */
+static const char *computed_refusal(const Operand *operand, const Mechanism *product)
+{
+  unsigned swizzles = mechanism_swizzles(NULL, product, operand->tensor->element);
+  unsigned width = (unsigned)number_bytes_of(operand->tensor->element,
+                                             tile_extent(operand->slot, (unsigned)operand->inner));
+  return swizzle_widest(swizzles, width) ? NULL : "the slot's rows are no multiple of a swizzle";
+}
+
 /* Why the engine cannot fill this operand of a product, or NULL if it can. */
 static const char *engine_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine,
                                   const Mechanism *product)
 {
   if (operand->registers) return NULL;
+  if (operand->computed) return computed_refusal(operand, product);
   if (operand->inner < 0) return "no dimension of the tensor's tile is contiguous";
   for (unsigned i = 0; i < operand->n; i++) {
     const char *against = fill_refusal(choice, operand, operand->fill[i], engine, product);
@@ -321,6 +360,7 @@ static void fill_via(Choice *choice, const Operand *operand, const Mechanism *me
  * sets `via` and `size`. */
 static bool choose_thread_copy(Choice *choice, const IrOp *mma, Operand *operand, const char *tile_name)
 {
+  if (operand->computed) return true;
   unsigned bytes = copy_bytes(choice, operand), n, size = 0;
   const Mechanism *rows = ir_mechanisms(choice->module, &n), *chosen = NULL;
   for (unsigned i = 0; i < n && !chosen; i++) {
@@ -405,7 +445,7 @@ static void choose_product(Choice *choice, IrOp *mma)
       b.registers) {
     error_set(choice->error, ERROR_UNSUPPORTED, &mma->mark, "mma-operands",
               "the first may be a tile of registers, else both are tiles of a channel that a fill of the "
-              "kernel fills",
+              "kernel fills, from a tensor or with a value",
               "an operand of this product is not filled from a tensor");
     choice->failed = true;
     return;
@@ -414,6 +454,8 @@ static void choose_product(Choice *choice, IrOp *mma)
   const Mechanism *rows = ir_mechanisms(choice->module, &n);
   for (unsigned i = 0; i < n && !choice->failed; i++) {
     if (rows[i].kind != MECHANISM_PRODUCT) continue;
+    turn_computed(choice, mma, 1, &a, &rows[i]);
+    turn_computed(choice, mma, 2, &b, &rows[i]);
     bool taken = mechanism_is_asynchronous(&rows[i]) ? take_from_engine(choice, mma, &a, &b, &rows[i])
                                                      : take_from_threads(choice, mma, &a, &b, &rows[i]);
     if (taken) return;
@@ -462,6 +504,8 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
   bool engine_fills = false;
   for (unsigned i = 0; i < choice->fills->len; i++)
     engine_fills |= ir_is_engine_copy(choice->fills->pdata[i]);
+  for (unsigned i = 0; i < choice->products->len; i++) /* of operands that are filled with values alone */
+    engine_fills |= ir_is_asynchronous_product(choice->products->pdata[i]);
   const char *name = operand.slot->symbol;
   if (engine_fills || !choice->products->len) {
     const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
@@ -485,7 +529,12 @@ static bool check_filled(Choice *choice)
       bool filled = false;
       for (unsigned j = 0; j < choice->fills->len; j++)
         filled |= ir_slot_of(choice->kernel, ((IrOp *)choice->fills->pdata[j])->operands[0], NULL) == slot;
-      if (filled) continue;
+      if (filled && is_computed(choice, slot)) {
+        error_set(choice->error, ERROR_INPUT, &slot->mark, "filled-twice", "fill one of them from the other",
+                  "`@%s.%s` is filled from a tensor and with a value", channel->symbol, slot->symbol);
+        return false;
+      }
+      if (filled || is_computed(choice, slot)) continue;
       error_set(choice->error, ERROR_INPUT, &slot->mark, "unfilled", NULL, "nothing fills `@%s.%s`",
                 channel->symbol, slot->symbol);
       return false;
@@ -499,9 +548,12 @@ static bool check_filled(Choice *choice)
 static bool is_mixed(const Choice *choice)
 {
   unsigned engine = 0;
+  bool asynchronous = false; /* a product of slots that are filled with values alone */
   for (unsigned i = 0; i < choice->fills->len; i++)
     engine += ir_is_engine_copy(choice->fills->pdata[i]);
-  return engine && engine < choice->fills->len;
+  for (unsigned i = 0; choice->puts->len && i < choice->products->len; i++)
+    asynchronous |= ir_is_asynchronous_product(choice->products->pdata[i]);
+  return (engine || asynchronous) && engine < MAX(1, choice->fills->len);
 }
 
 static void choose_all(Choice *choice)
@@ -704,6 +756,7 @@ static void divide_operands(Choice *choice)
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
+  g_autoptr(GPtrArray) puts = g_ptr_array_new();
   g_autoptr(GPtrArray) products = g_ptr_array_new();
   g_autoptr(GPtrArray) stores = g_ptr_array_new();
   g_autoptr(GPtrArray) channels = g_ptr_array_new();
@@ -712,6 +765,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .module = module,
                    .kernel = ir_kernel(module),
                    .fills = fills,
+                   .puts = puts,
                    .products = products,
                    .stores = stores,
                    .channels = channels,

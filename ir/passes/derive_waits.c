@@ -25,6 +25,7 @@
 #include "ir/pass.h"
 #include "ir/passes/late_waits.h"
 #include "ir/passes/trailing.h"
+#include <string.h>
 
 typedef struct {
   IrModule *module;
@@ -148,10 +149,30 @@ static bool chains(const IrRegion *body, const IrOp *product)
   return true;
 }
 
+/* An arrival that frees a slot, not one that tells that it is full. */
+static bool releases(const IrOp *op)
+{
+  if (op->code != OP_ARRIVE) return false;
+  const IrExpr *barrier = op->operands[0]->kind == EXPR_INDEX ? op->operands[0]->items[0] : op->operands[0];
+  return barrier->kind != EXPR_FIELD || strcmp(barrier->name, "full");
+}
+
 static IrOp *release_after(IrOp *product)
 {
   for (IrOp *op = product->next; op; op = op->next)
-    if (op->code == OP_ARRIVE) return op;
+    if (releases(op)) return op;
+  return NULL;
+}
+
+/* Where one release has been found, that of the other slot that the product reads, or NULL. */
+static IrOp *next_release(const IrOp *product, const IrOp *release)
+{
+  for (IrOp *op = release ? release->next : NULL; op && !ir_is_grouped_product(op); op = op->next) {
+    bool frees =
+        releases(op) && op->operands[0]->kind == EXPR_INDEX && op->operands[0]->items[1]->kind == EXPR_VALUE;
+    for (unsigned i = 1; frees && i < product->n_operands; i++)
+      if (mentions(product->operands[i], op->operands[0]->items[1]->value)) return op;
+  }
   return NULL;
 }
 
@@ -338,8 +359,12 @@ static void wait_products(Waits *waits, IrRegion *region)
     bool chained = loop && last == op && chains(region, op) && !reads_registers(op);
     IrOp *wait = emit_group(waits, &after, OP_WAIT_GROUP, "products", chained ? 1 : 0),
          *release = release_after(last);
-    if (chained && release) release_late(waits, loop, release);
-    if (!chained && release && release->parent == region) release_early(wait, release);
+    while (release) {
+      IrOp *other = next_release(last, release);
+      if (chained) release_late(waits, loop, release);
+      if (!chained && release->parent == region) release_early(wait, release);
+      release = other;
+    }
     if (chained) wait_behind(waits, loop);
     if (chained) start_at_zero(waits, loop, op);
     if (chained) compute_behind(waits->model, loop, op);

@@ -115,6 +115,7 @@ static void lower_op(Lower *lower, IrOp *op)
   case OP_COMMIT:
   case OP_WAIT_GROUP:
   case OP_FENCE:
+  case OP_SYNC_WARP:
   case OP_SYNC:
   case OP_SYNC_ARRIVE:
   case OP_CLUSTER_ARRIVE:

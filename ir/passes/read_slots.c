@@ -26,10 +26,11 @@ static IrExpr *read_slot(IrFunction *kernel, IrOp *take, const IrOp *op, IrExpr 
   return ir_value(kernel->module, ir_result(get, tile->symbol, ir_expr_type(kernel, slot)));
 }
 
-/* Arithmetic and reductions, what a variable is set to, and what is stored. */
+/* Arithmetic and reductions, what a variable is set to, and what is stored, or put into another slot. */
 static bool reads_values(const IrOp *op, unsigned operand)
 {
-  if (op->code == OP_SET || op->code == OP_STORE || op->code == OP_STORE_REDUCED) return operand == 1;
+  if (op->code == OP_SET || op->code == OP_STORE || op->code == OP_STORE_REDUCED || op->code == OP_PUT)
+    return operand == 1;
   return op->code == OP_REDUCE || ir_op_is_elementwise(op->code);
 }
 

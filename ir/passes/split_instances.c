@@ -102,7 +102,8 @@ static void check_op(IrOp *op, void *data)
   case OP_STORE_REDUCED:                     /* of all columns */
     if (split->cut) split->possible = false; /* fall through */
   case OP_LOAD:
-  case OP_STORE:
+  case OP_STORE: /* a number is the same for all instances */
+    if (op->n_results && op->results[0]->type.kind == TYPE_SCALAR) break;
     if (!has_corner(op->operands[0])) split->possible = false;
     break;
   case OP_CONVERT:

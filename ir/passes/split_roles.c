@@ -40,18 +40,9 @@ static void copy_control(Role *role, IrBuilder *builder, const IrOp *op)
 
 /* ---- Channels ---- */
 
-static IrExpr *barrier(Split *split, const char *channel, const char *which, IrExpr *cursor)
+static bool fills_channel(Split *split, const IrOp *op, const IrOp *channel)
 {
-  return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1,
-                  cursor);
-}
-
-static void emit_await_empty(Split *split, IrBuilder *builder, const char *channel, IrExpr *cursor)
-{
-  IrModule *module = split->module;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel, "empty", cursor));
-  ir_attribute_set(await, ATTR_PARITY,
-                   ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
+  return (op->code == OP_FILL || op->code == OP_PUT) && role_channel_of(split, op->operands[0]) == channel;
 }
 
 /* The producer's turn of the ring: fills that follow one another for one channel fill one slot. */
@@ -62,17 +53,17 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   IrOp *channel = role_channel_of(split, fill->operands[0]);
   IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
   builder->mark = fill->mark;
-  emit_await_empty(split, builder, channel->symbol, cursor);
-  IrOp *expect = ir_emit(builder, OP_EXPECT, 1, barrier(split, channel->symbol, "full", cursor));
-  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, ir_slot_bytes(channel)));
+  role_await_empty(split, builder, channel->symbol, cursor);
+  IrOp *expect = ir_emit(builder, OP_EXPECT, 1, role_barrier(split, channel->symbol, "full", cursor));
+  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, role_copied_bytes(split->kernel, channel)));
   const IrOp *last = fill;
-  for (const IrOp *op = fill; op && op->code == OP_FILL && role_channel_of(split, op->operands[0]) == channel;
-       op = op->next) {
+  for (const IrOp *op = fill; op && fills_channel(split, op, channel); op = op->next) {
+    if (op->code == OP_PUT) continue; /* another role's */
     /* emit_copy indexes by itself: the cursors of takes must not apply */
     IrOp *copy = role_emit_copy(role, builder, op, cursor);
     const IrValue *tensor = ir_access_base(op->operands[1])->value;
     ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
-    ir_attribute_set(copy, ATTR_BARRIER, barrier(split, channel->symbol, "full", cursor));
+    ir_attribute_set(copy, ATTR_BARRIER, role_barrier(split, channel->symbol, "full", cursor));
     ClusterSharers sharers;
     int dim = cluster_shared_dim(&split->cluster, op, &sharers);
     const IrOp *slot = ir_slot_of(split->kernel, op->operands[0], NULL);
@@ -90,18 +81,48 @@ static bool frees_together(const Split *split)
   return cluster_shares_slots(&split->cluster) && !split->loads && !split->apart;
 }
 
-/* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
-static void consume(Role *role, IrBuilder *builder, const IrOp *take)
+typedef struct {
+  const Role *role;
+  const IrOp *channel;
+  bool reads, multiplies;
+} SlotReads;
+
+static void find_reads(IrOp *op, void *data)
+{
+  SlotReads *find = data;
+  const Role *role = find->role;
+  if (role->node && !g_hash_table_contains(role->node->does, op)) return;
+  for (unsigned i = op->code == OP_PUT; i < op->n_operands; i++) {
+    IrOp *channel = NULL;
+    if (!ir_slot_of(role->split->kernel, op->operands[i], &channel) || channel != find->channel) continue;
+    find->reads = true;
+    find->multiplies |= op->code != OP_GET;
+  }
+}
+
+/* A role that fills others' slots frees one as soon as it has loaded what lies there: behind the last op of the `take`
+ * that reads it. NULL: products read it, which derive_waits sees to, or ops that stand deeper. */
+static const IrOp *last_read(const Role *role, const IrOp *take)
+{
+  const IrOp *last = NULL;
+  for (IrOp *op = take->regions[0]->first; role->node && op; op = op->next) {
+    SlotReads find = {.role = role, .channel = role_channel_of(role->split, take->operands[0])};
+    find_reads(op, &find);
+    bool here = find.reads;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      ir_region_visit(op->regions[i], find_reads, &find);
+    if (find.multiplies || (find.reads && !here)) return NULL;
+    if (here) last = op;
+  }
+  return last;
+}
+
+static void release(Role *role, IrBuilder *builder, const IrOp *take, IrExpr *cursor)
 {
   Split *split = role->split;
-  const char *channel = take->operands[0]->name;
-  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel);
   builder->mark = take->mark;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(split, channel, "full", cursor));
-  ir_attribute_set(await, ATTR_PARITY, ir_field(split->module, cursor, "phase"));
-  copy_region(role, builder, take->regions[0]);
-  builder->mark = take->mark;
-  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(split, channel, "empty", cursor));
+  IrOp *arrive =
+      ir_emit(builder, OP_ARRIVE, 1, role_barrier(split, take->operands[0]->name, "empty", cursor));
   ir_attribute_set(
       arrive, ATTR_BY,
       ir_name(split->module, mechanism_issue_name(frees_together(split) ? ISSUE_WARPGROUP : ISSUE_WARP)));
@@ -113,6 +134,25 @@ static void consume(Role *role, IrBuilder *builder, const IrOp *take)
     if (!split->loads) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
   }
   ir_emit(builder, OP_ADVANCE, 1, cursor);
+}
+
+/* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
+static void consume(Role *role, IrBuilder *builder, const IrOp *take)
+{
+  Split *split = role->split;
+  const char *channel = take->operands[0]->name;
+  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel);
+  builder->mark = take->mark;
+  IrOp *await = ir_emit(builder, OP_AWAIT, 1, role_barrier(split, channel, "full", cursor));
+  ir_attribute_set(await, ATTR_PARITY, ir_field(split->module, cursor, "phase"));
+  const IrOp *last = last_read(role, take);
+  for (const IrOp *op = take->regions[0]->first; op; op = op->next) {
+    op = role->copy(role, builder, op);
+    if (op != last) continue;
+    ir_emit(builder, OP_SYNC_WARP, 0); /* one lane tells what all have read */
+    release(role, builder, take, cursor);
+  }
+  if (!last) release(role, builder, take, cursor);
 }
 
 /* ---- Regions ---- */
@@ -179,7 +219,21 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
 /* Threads load from a slot, which the engine fills again once it is released. */
 static bool reads_slot(const Split *split, const IrOp *op)
 {
-  return op && op->code == OP_GET && ir_slot_of(split->kernel, op->operands[0], NULL);
+  IrOp *channel = NULL;
+  return op && op->code == OP_GET && ir_slot_of(split->kernel, op->operands[0], &channel) &&
+         role_copied_bytes(split->kernel, channel) > 0;
+}
+
+static bool does(const Role *role, const IrOp *op)
+{
+  return !role->node || g_hash_table_contains(role->node->does, op);
+}
+
+/* Does the role read slots of the channel that is taken? */
+static bool takes(const Role *role, const IrOp *take)
+{
+  return !role->node ||
+         g_hash_table_contains(role->node->takes, role_channel_of(role->split, take->operands[0]));
 }
 
 static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
@@ -188,16 +242,29 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
   switch (op->code) {
   case OP_CHANNEL:
   case OP_SHARED: break; /* declared once, in front of the roles */
+  case OP_PUT:
+    if (role_fills_slot(role->split->kernel, op, NULL)) {
+      if (!producer && !(role->node && !does(role, op))) role_put(role, builder, op);
+      break;
+    }
+    if (!producer && does(role, op)) role_copy_op(role, builder, op);
+    break;
   case OP_TILES:
-    if (!producer || contains_fill(op)) copy_tiles(role, builder, op);
+    if (producer ? contains_fill(op) : does(role, op)) copy_tiles(role, builder, op);
     break;
   case OP_FILL:
     if (role->kind == ROLE_ALL) return role_fill_here(role, builder, op);
     return producer ? produce(role, builder, op) : op;
   case OP_TAKE:
     if (producer && contains_fill(op)) copy_region(role, builder, op->regions[0]);
-    if (role->kind == ROLE_ALL) role_take_filled(role, builder, op);
-    if (role->kind == ROLE_CONSUMER) consume(role, builder, op);
+    if (role->kind == ROLE_ALL && role_has_values(role->split, role_channel_of(role->split, op->operands[0])))
+      role_take_values(role, builder, op);
+    else if (role->kind == ROLE_ALL)
+      role_take_filled(role, builder, op);
+    if (role->kind == ROLE_CONSUMER && takes(role, op))
+      consume(role, builder, op);
+    else if (role->kind == ROLE_CONSUMER && does(role, op))
+      copy_region(role, builder, op->regions[0]);
     break;
   case OP_FOR:
     if (role->kind == ROLE_ALL && role_copy_filling_loop(role, builder, op)) break;
@@ -210,10 +277,13 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     G_GNUC_FALLTHROUGH;
   case OP_IF:
   case OP_LOOP:
-    if (!producer || contains_fill(op)) copy_control(role, builder, op);
+    if (producer ? contains_fill(op) : does(role, op)) copy_control(role, builder, op);
     break;
   default:
-    if (!producer || producer_has(op, role->needed)) role_copy_op(role, builder, op);
+    if (producer ? producer_has(op, role->needed) : does(role, op))
+      role_copy_op(role, builder, op);
+    else
+      break;
     if (role->kind == ROLE_CONSUMER && reads_slot(role->split, op) && !reads_slot(role->split, op->next))
       ir_emit(builder, OP_FENCE, 1, ir_name(role->split->module, "async_shared"));
   }
@@ -289,8 +359,9 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
 }
 
 /* Arrivals that free a slot: see consume(). */
-static int64_t empty_arrivals(const Split *split)
+static int64_t empty_arrivals(const Split *split, const IrOp *channel)
 {
+  if (split->graph.n) return role_empty_arrivals(split, channel);
   if (!cluster_shares_slots(&split->cluster)) return split->consumer_warps;
   int64_t columns = split->cluster.across, rows = split->cluster.blocks / columns;
   return split->consumer_warps / (frees_together(split) ? WARPGROUP_WARPS : 1) * (rows + columns - 1);
@@ -304,9 +375,10 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
   copy->symbol = channel->symbol;
   ir_attribute_set(copy, ATTR_SLOTS, ir_attribute_value(channel, ATTR_SLOTS));
   if (barriers) {
-    ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, 1));
-    ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, ir_slot_bytes(channel)));
-    ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split)));
+    int64_t bytes = role_copied_bytes(split->kernel, channel);
+    ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, role_full_arrivals(split, channel)));
+    if (bytes) ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, bytes));
+    ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split, channel)));
   }
   IrBuilder inner = ir_builder_at_end(ir_region_add(copy));
   for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
@@ -330,31 +402,48 @@ static void drain(Role *role, IrBuilder *builder, const IrOp *channel)
   ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
   IrBuilder inner = ir_builder_at_end(region);
   inner.mark = channel->mark;
-  emit_await_empty(split, &inner, channel->symbol, cursor);
+  role_await_empty(split, &inner, channel->symbol, cursor);
   ir_emit(&inner, OP_ADVANCE, 1, cursor);
 }
+
+typedef struct {
+  IrModule *module;
+  int64_t id;
+} Meeting;
 
 /* Warps of a role that is not the whole block meet at a barrier of their own. */
 static void name_meeting(IrOp *op, void *data)
 {
-  Split *split = data;
-  if (ir_attribute(op, ATTR_EXCHANGE))
-    ir_attribute_set(op, ATTR_ID, ir_int(split->module, NAMED_BARRIER_FIRST));
+  const Meeting *meeting = data;
+  if (ir_attribute(op, ATTR_EXCHANGE)) ir_attribute_set(op, ATTR_ID, ir_int(meeting->module, meeting->id));
 }
 
-static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const char *name, unsigned first,
-                       unsigned last, const IrRegion *body, const Survey *survey)
+/* Does the role fill or read slots of the channel? */
+static bool needs_cursor(const Role *role, const IrOp *channel)
+{
+  const Split *split = role->split;
+  if (!split->graph.n) return true;
+  return role->node ? g_hash_table_contains(role->node->takes, channel)
+                    : role_copied_bytes(split->kernel, channel) > 0;
+}
+
+static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const RoleNode *node,
+                       const char *name, unsigned first, unsigned last, const IrRegion *body,
+                       const Survey *survey)
 {
   const GPtrArray *channels = survey->channels;
   IrModule *module = split->module;
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   g_autoptr(GHashTable) cursors = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GHashTable) writes = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GHashTable) filled = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GHashTable) needed = values_needed_by_fills((IrRegion *)body);
   Role role = {.split = split,
                .kind = kind,
+               .node = node,
                .map = map,
                .cursors = cursors,
+               .writes = writes,
                .filled = filled,
                .needed = needed,
                .copy = copy_one};
@@ -373,16 +462,19 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const ch
   }
   for (unsigned i = 0; kind != ROLE_ALL && i < channels->len; i++) {
     const IrOp *channel = channels->pdata[i];
+    if (!needs_cursor(&role, channel)) continue;
     g_hash_table_insert(
         cursors, (gpointer)channel->symbol,
         role_cursor_new(split, &inner, channel->symbol, kind == ROLE_PRODUCER ? "write" : "read"));
   }
+  if (kind != ROLE_PRODUCER) role_write_cursors(&role, &inner, channels);
   if (kind == ROLE_CONSUMER && split->pingpong > 1) {
     ir_attribute_set(op, ATTR_INSTANCES, ir_int(module, split->pingpong));
     role_skip_tiles(&role, &inner, survey->taking, ir_call(module, "instance", 0));
   }
   copy_region(&role, &inner, body);
-  if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, split);
+  Meeting meeting = {module, NAMED_BARRIER_FIRST + (node ? node - split->graph.nodes : 0)};
+  if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, &meeting);
   for (unsigned i = 0; kind == ROLE_PRODUCER && cluster_shares_slots(&split->cluster) && i < channels->len;
        i++)
     drain(&role, &inner, channels->pdata[i]);
@@ -466,6 +558,7 @@ static void form_clusters(Split *split, const Survey *survey, bool engine)
                                : "threads copy, so blocks share nothing";
   if (!against && !split->spans && !cluster_copies_reach(survey->fills))
     against = "no copy reaches several blocks";
+  if (!against && split->graph.n) against = "a role of its own fills slots with values";
   if (against) {
     ir_remark(split->context, "clusters rejected: %s", against);
     return;
@@ -520,6 +613,12 @@ static void split_kernel(Split *split, const Survey *survey)
   unsigned warps = ir_launch_threads(split->kernel) / WARP_LANES;
   bool engine = engine_fills(survey);
   split->consumer_warps = warps;
+  for (unsigned i = 0; i < split->graph.n;
+       i++) { /* choose_layouts has counted the threads of all but the last */
+    const GPtrArray *filled = split->graph.nodes[i].fills;
+    int64_t threads = filled->len ? ir_attribute_int(filled->pdata[0], ATTR_THREADS, 0) : warps * WARP_LANES;
+    split->warps[i] = (unsigned)threads / WARP_LANES;
+  }
   form_clusters(split, survey, engine);
   IrBuilder builder = ir_builder_at_end(body);
   for (unsigned i = 0; engine && i < survey->fills->len; i++)
@@ -536,12 +635,21 @@ static void split_kernel(Split *split, const Survey *survey)
   if (engine) {
     warps *= (unsigned)split->pingpong;
     unsigned first = producer_warps(split);
-    write_role(split, &builder, ROLE_PRODUCER, "producer", 0, first, old, survey);
-    write_role(split, &builder, ROLE_CONSUMER, "consumer", first, first + warps, old, survey);
-    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (first + warps) * WARP_LANES));
+    write_role(split, &builder, ROLE_PRODUCER, NULL, "producer", 0, first, old, survey);
     ir_remark(split->context, "roles: producer of %u warps (one issues), consumer of %u warps", first, warps);
+    const RoleNode *node = split->graph.nodes;
+    for (unsigned i = 0; i + 1 < split->graph.n; i++, node++) {
+      write_role(split, &builder, ROLE_CONSUMER, node, node->name, first, first + split->warps[i], old,
+                 survey);
+      ir_remark(split->context, "roles: `%s` of %u warps fills slots with values", node->name,
+                split->warps[i]);
+      first += split->warps[i];
+    }
+    write_role(split, &builder, ROLE_CONSUMER, split->graph.n ? node : NULL, "consumer", first, first + warps,
+               old, survey);
+    ir_launch_set(split->kernel, ATTR_THREADS, ir_int(module, (first + warps) * WARP_LANES));
   } else {
-    write_role(split, &builder, ROLE_ALL, "all", 0, warps, old, survey);
+    write_role(split, &builder, ROLE_ALL, NULL, "all", 0, warps, old, survey);
   }
   split->kernel->body = body;
 }
@@ -581,8 +689,12 @@ bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **e
     return false;
   }
   if (tiles->len && !scheduler_check(module, tiles->pdata[0], error)) return false;
-  if (!check_sharing(&survey, context->gpu, error)) return false;
-  split_kernel(&split, &survey);
+  if (!check_sharing(&survey, context->gpu, error) || !role_graph_read(kernel, &split.graph, error))
+    return false;
+  bool possible = role_check_values(&split, tiles->len ? tiles->pdata[0] : NULL, error);
+  if (possible) split_kernel(&split, &survey);
+  role_graph_clear(&split.graph);
+  if (!possible) return false;
   if (tiles->len) scheduler_forget(module, tiles->pdata[0]);
   module->level = IR_STAGED;
   return !split.failed;

@@ -2,6 +2,7 @@
 #pragma once
 #include "ir/pass.h"
 #include "ir/passes/cluster.h"
+#include "ir/passes/role_graph.h"
 
 typedef enum { ROLE_PRODUCER, ROLE_CONSUMER, ROLE_ALL } RoleKind;
 
@@ -12,6 +13,8 @@ typedef struct {
   GHashTable *maps;     /* tensor IrValue* -> symbol of its map */
   GHashTable *channels; /* old CHANNEL IrOp* -> new one */
   unsigned consumer_warps;
+  RoleGraph graph;                 /* of roles that fill slots with values; n 0: there are none */
+  unsigned warps[ROLE_NODES_MOST]; /* of its roles */
   bool loads; /* an operand of a product passes through registers (load_operands) */
   bool apart; /* warps issue products, each its own, and answer for themselves */
   bool spans; /* several blocks take a product together */
@@ -27,9 +30,11 @@ typedef struct Role Role;
 struct Role {
   Split *split;
   RoleKind kind;
-  GHashTable *map;     /* IrValue* of the TILE form -> IrExpr* of the role */
-  GHashTable *cursors; /* channel symbol -> IrExpr* of the cursor that the current take reads with */
-  GHashTable *filled;  /* channel symbol -> IrRegion* in which threads filled the slot that is to be taken */
+  const RoleNode *node; /* what the role keeps of the kernel; NULL: all but fills */
+  GHashTable *map;      /* IrValue* of the TILE form -> IrExpr* of the role */
+  GHashTable *cursors;  /* channel symbol -> IrExpr* of the cursor that the current take reads with */
+  GHashTable *writes; /* channel symbol -> IrExpr* of the cursor by which the role fills slots with values */
+  GHashTable *filled; /* channel symbol -> IrRegion* in which threads filled the slot that is to be taken */
   const IrRegion *pipelined; /* body of the loop at hand whose slots are filled ahead, or NULL */
   GHashTable *needed;        /* of a producer: values_needed_by_fills() */
   /* Writes an op, or the fills of one slot, into the role; gives the last op that it has written. */
@@ -42,6 +47,10 @@ IrExpr *role_rewrite(Role *role, const IrExpr *expr);
 IrOp *role_copy_op(Role *role, IrBuilder *builder, const IrOp *op);
 IrOp *role_channel_of(Split *split, const IrExpr *access);
 IrExpr *role_cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name);
+/* await @channel.empty[cursor], the phase before the cursor's. */
+void role_await_empty(Split *split, IrBuilder *builder, const char *channel, IrExpr *cursor);
+/* @channel.full[cursor] or .empty */
+IrExpr *role_barrier(Split *split, const char *channel, const char *which, IrExpr *cursor);
 /* The copy that fills a tile of the slot under the cursor. */
 IrOp *role_emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor);
 /* Are the k steps of the last tiles divided among all blocks? */
@@ -61,6 +70,22 @@ void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *t
  * over the slots of the tiles that are theirs. */
 void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop);
 void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop);
+
+/* ---- value_fills.c: slots that are filled with values ---- */
+
+/* A cursor for each channel that the role fills with values. */
+void role_write_cursors(Role *role, IrBuilder *builder, const GPtrArray *channels);
+/* Waits until the slot is empty in front of what fills its first tile, tells that it is full behind the last. */
+void role_put(Role *role, IrBuilder *builder, const IrOp *put);
+/* Arrivals that fill a slot, and, 0 where none do, of those that fill it with values. */
+int64_t role_full_arrivals(const Split *split, const IrOp *channel);
+int64_t role_empty_arrivals(const Split *split, const IrOp *channel);
+/* What a `take` of such a channel holds, where one role does everything: it meets in front of it. */
+void role_take_values(Role *role, IrBuilder *builder, const IrOp *take);
+/* Is the channel filled with values, by whatever role? */
+bool role_has_values(const Split *split, const IrOp *channel);
+/* What several blocks would share a tile or a cluster for is left to kernels of two roles. */
+bool role_check_values(const Split *split, const IrOp *tiles, GError **error);
 
 /* ---- thread_copies.c: slots that threads fill ---- */
 

@@ -6,15 +6,10 @@ import random
 import sys
 import tempfile
 
-from kernel import Kernel, number
+from kernel import e4m3, Kernel, number
 
 M, N, K, STEP = 140, 136, 272, 128
 LIMIT = 4e-3  # of a bf16 result
-
-
-def e4m3(bits):
-    sign, exponent, mantissa = -1.0 if bits & 128 else 1.0, bits >> 3 & 15, bits & 7
-    return sign * (mantissa / 8 * 2 ** -6 if exponent == 0 else (1 + mantissa / 8) * 2 ** (exponent - 7))
 
 
 random.seed(5)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-CODES = {"bf16": "H", "s32": "i", "f32": "f", "e4m3": "B"}
+CODES = {"bf16": "H", "s32": "i", "f32": "f", "e4m3": "B", "s8": "b"}
 
 
 def bf16(value):
@@ -17,6 +17,11 @@ def bf16(value):
 
 def number(bits):
     return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def e4m3(bits):
+    sign, exponent, mantissa = -1.0 if bits & 128 else 1.0, bits >> 3 & 15, bits & 7
+    return sign * (mantissa / 8 * 2 ** -6 if exponent == 0 else (1 + mantissa / 8) * 2 ** (exponent - 7))
 
 
 def close(bits, wanted):
@@ -52,8 +57,8 @@ class Kernel:
                 sys.exit(f"{gpu}: no `{word}` in the STAGED form")
 
     def run(self, blocks, shared, buffers, dims, maps, *outputs):
-        """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first. Gives the output, or
-        a list of several. A box of one row is not swizzled."""
+        """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first, and the swizzle where
+        it is not as wide as the box. Gives the output, or a list of several. A box of one row is not swizzled."""
         launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={},
                       outputs={name: f"{name}.out" for name in outputs})
         launch["buffers"] = {}
@@ -65,14 +70,15 @@ class Kernel:
             if "tensormap" not in argument:
                 continue
             name = argument["tensormap"].rsplit("_", 1)[1]
-            extents, box = maps[name]
+            extents, box, *swizzle = maps[name]
             kind = buffers[name][0]
             bytes_each = struct.calcsize(CODES[kind])
             strides = [bytes_each]
             for extent in extents[:-1]:
                 strides.append(strides[-1] * extent)
             launch["tensormaps"][name] = {"buffer": name, "type": kind, "dims": extents, "strides": strides[1:], "box": box,
-                                          "swizzle": bytes_each * box[0] if box[1] > 1 else 0, "oob": "zero"}
+                                          "swizzle": swizzle[0] if swizzle else bytes_each * box[0] if box[1] > 1 else 0,
+                                          "oob": "zero"}
             launch["args"].append({"tensormap": name})
         (self.folder / "launch.json").write_text(json.dumps(launch))
         call(self.adlgen, "sim", self.ptx, "--launch", self.folder / "launch.json", "--gpu", self.gpu, "--strict")

@@ -1,0 +1,108 @@
+/* Tiles of channels: rows as wide as the swizzle of what reads them. */
+#include "ir/passes/place_slots.h"
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include "ir/resources.h"
+
+typedef struct {
+  IrModule *module;
+  IrFunction *kernel;
+  const GPtrArray *ops;
+} Slots;
+
+static int inner_dim_of_fill(const IrOp *fill)
+{
+  const IrType *tensor = &ir_access_base(fill->operands[1])->value->type;
+  int inner = ir_contiguous_dim(tensor) - ((int)tensor->rank - 2);
+  return inner < 0 ? 1 : inner;
+}
+
+typedef enum {
+  READ_SWIZZLED,  /* by matrices, or by a warpgroup MMA */
+  READ_COLUMNS,   /* by scalar products: down columns, element by element */
+  READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
+  READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
+  READ_VALUES,    /* by arithmetic alone */
+} SlotReader;
+
+/* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
+ * of the elements that are read together. */
+static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader reader, unsigned swizzles)
+{
+  unsigned extent[2];
+  for (unsigned d = 0; d < 2; d++)
+    extent[d] = (unsigned)ir_tile_extent(slot->declared, d);
+  unsigned bytes = number_bytes(slot->declared->element);
+  /* a warpgroup's rows are whole panels */
+  unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
+  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
+  unsigned swizzle = swizzled ? swizzle_widest(swizzles, wide * bytes) : 0;
+  unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
+  slot->declared->layout =
+      layout_shared(slots->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
+}
+
+/* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
+static SlotReader reader_of(Slots *slots, const IrOp *slot, unsigned inner)
+{
+  bool multiplied = false;
+  for (unsigned i = 0; i < slots->ops->len; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    if (op->code != OP_MMA) continue;
+    multiplied |= ir_slot_of(slots->kernel, op->operands[1], NULL) == slot ||
+                  ir_slot_of(slots->kernel, op->operands[2], NULL) == slot;
+    const Mechanism *mechanism = ir_mechanism_of(op);
+    if (mechanism->accumulator == ACCUMULATOR_THREAD) return READ_COLUMNS;
+    bool group = ir_is_grouped_product(op) && number_bytes(slot->declared->element) != 2;
+    bool turned = op->operands[1]->kind == EXPR_TRANSPOSED;
+    if (group && inner == 0 && !turned && ir_slot_of(slots->kernel, op->operands[1], NULL) == slot)
+      return READ_ROWS;
+    bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_bytes(slot->declared->element) == 4;
+    for (unsigned k = 0; k < 2 && warp; k++) { /* k is dimension 1 of A, 0 of B */
+      const IrExpr *operand = op->operands[2 - k];
+      unsigned lies = operand->kind == EXPR_TRANSPOSED ? 1 - inner : inner;
+      if (ir_slot_of(slots->kernel, operand, NULL) == slot && lies != k) return READ_FRAGMENTS;
+    }
+  }
+  return multiplied ? READ_SWIZZLED : READ_VALUES;
+}
+
+/* Widths of swizzles that what fills the slot writes and what multiplies from it reads. */
+static unsigned swizzles_of(Slots *slots, const IrOp *fill, const IrOp *slot)
+{
+  NumberType element = slot->declared->element;
+  const Mechanism *writer = fill->code == OP_FILL ? ir_mechanism_of(fill) : NULL; /* threads write any */
+  unsigned swizzles = mechanism_swizzles(writer, NULL, element);
+  for (unsigned i = 0; i < slots->ops->len; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    bool reads = op->code == OP_MMA && (ir_slot_of(slots->kernel, op->operands[1], NULL) == slot ||
+                                        ir_slot_of(slots->kernel, op->operands[2], NULL) == slot);
+    if (reads) swizzles &= mechanism_swizzles(NULL, ir_mechanism_of(op), element);
+  }
+  return swizzles;
+}
+
+/* Of a slot that is filled with values, as the product that reads it likes it; what arithmetic alone reads lies in rows. */
+static unsigned inner_dim_of_put(Slots *slots, const IrOp *slot)
+{
+  for (unsigned i = 0; i < slots->ops->len; i++) {
+    const IrOp *op = slots->ops->pdata[i];
+    for (unsigned k = 1; op->code == OP_MMA && k < 3; k++)
+      if (ir_slot_of(slots->kernel, op->operands[k], NULL) == slot)
+        return ir_computed_inner(slots->kernel, op, k, ir_mechanism_of(op));
+  }
+  return 1;
+}
+
+void place_slots(IrFunction *kernel, const GPtrArray *ops)
+{
+  Slots slots = {kernel->module, kernel, ops};
+  for (unsigned i = 0; i < ops->len; i++) {
+    IrOp *op = ops->pdata[i];
+    if (op->code != OP_FILL && op->code != OP_PUT) continue;
+    IrOp *slot = ir_slot_of(kernel, op->operands[0], NULL);
+    if (!slot) continue;
+    unsigned inner = op->code == OP_FILL ? (unsigned)inner_dim_of_fill(op) : inner_dim_of_put(&slots, slot);
+    place_slot(&slots, slot, inner, reader_of(&slots, slot, inner), swizzles_of(&slots, op, slot));
+  }
+}

@@ -1,6 +1,6 @@
 /* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
 #include "generator/program/row.h"
-#include "generator/choose/choose.h"
+#include "generator/choose/row_program.h"
 
 static bool online_only(const FusedRow *row)
 {
@@ -17,7 +17,8 @@ static const char *template_of(const FusedRow *row, bool online)
   case ROW_REDUCE_SUM:
   case ROW_REDUCE_MEAN:
   case ROW_REDUCE_MAX:
-  case ROW_REDUCE_MIN: break;
+  case ROW_REDUCE_MIN:
+  case ROW_PROGRAM: break;
   }
   return "row_reduce";
 }
@@ -179,6 +180,10 @@ bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = row_of(chooser->problem->op);
+  if (row->kind == ROW_PROGRAM) {
+    choose_row_program(chooser);
+    return true;
+  }
   if (lies_across(chooser->problem->op)) {
     add_across(chooser, true);
     add_across(chooser, false);

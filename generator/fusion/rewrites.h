@@ -24,3 +24,4 @@ bool fusion_close_branches(Fuser *fuser, unsigned place);
 void fusion_break_circles(Fuser *fuser);
 void fusion_pair_products(Fuser *fuser);
 void fusion_reduce_products(Fuser *fuser);
+void fusion_join_rows(Fuser *fuser);

@@ -132,16 +132,20 @@ typedef struct StepScope {
   IrExpr **step_values;           /* by op->steps */
   IrExpr **input_values;          /* by op->inputs, loaded at first use */
   IrExpr *anchor, *second_anchor; /* second_anchor: of a dual product */
+  IrExpr **reduced;               /* of a row program: by OPERAND_REDUCED index */
   IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);
   void *data;
 } StepScope;
 bool scope_open(StepScope *scope, KernelBuild *build, const char *name);
+/* The same at the end of a region of the kernel itself, whose tensors have been added. */
+void scope_open_region(StepScope *scope, KernelBuild *build, IrRegion *region);
 /* Tensor parameters of the sub-kernel, after its other parameters; appends them to every call of it. */
 void scope_add_tensors(StepScope *scope);
 /* Ends the sub-kernel with its result (NULL: none) and lets it name the kernel's dims. */
 void scope_close(StepScope *scope, IrExpr *result);
 bool scope_write_steps(StepScope *scope, bool prologue);
+bool scope_write_step(StepScope *scope, unsigned i);
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
 /* Loads a tile of two extents of an input at `access`. */
 IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
@@ -152,3 +156,4 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 #include "generator/program/families.def"
 #undef FAMILY
 bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */
+bool kernel_write_row_program(KernelBuild *build);

@@ -117,6 +117,11 @@ static bool write_epilogue(KernelBuild *build)
 
 bool kernel_write_row(KernelBuild *build)
 {
+  if (g_str_equal(build->choice->template_name, "row")) {
+    const FusedOperator *whole = row_of(build->op)->whole;
+    if (whole) build->op = whole;
+    return kernel_write_row_program(build);
+  }
   kernel_bind_dim(build, "R", row_of(build->op)->rows);
   kernel_bind_dim(build, "C", row_of(build->op)->columns);
   kernel_add_operands(build, 0);

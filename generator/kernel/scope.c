@@ -219,17 +219,32 @@ void kernel_add_operands(KernelBuild *build, unsigned lead)
 
 /* ---- Steps in a sub-kernel ---- */
 
-bool scope_open(StepScope *scope, KernelBuild *build, const char *name)
+static void open_values(StepScope *scope, KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   Arena *arena = build->module->arena;
   scope->build = build;
-  scope->function = ir_function_new(build->module, name, false);
-  scope->builder = ir_builder_at_end(scope->function->body);
   scope->step_values = arena_new_array(arena, IrExpr *, op->n_steps + 1);
   scope->input_values = arena_new_array(arena, IrExpr *, op->n_inputs + 1);
   scope->tensors = arena_new_array(arena, IrValue *, op->n_inputs + op->n_outputs + 1);
+}
+
+bool scope_open(StepScope *scope, KernelBuild *build, const char *name)
+{
+  open_values(scope, build);
+  scope->function = ir_function_new(build->module, name, false);
+  scope->builder = ir_builder_at_end(scope->function->body);
   return true;
+}
+
+void scope_open_region(StepScope *scope, KernelBuild *build, IrRegion *region)
+{
+  const FusedOperator *op = build->op;
+  open_values(scope, build);
+  scope->function = build->kernel;
+  scope->builder = ir_builder_at_end(region);
+  memcpy(scope->tensors, build->inputs, op->n_inputs * sizeof *scope->tensors);
+  memcpy(scope->tensors + op->n_inputs, build->outputs, op->n_outputs * sizeof *scope->tensors);
 }
 
 typedef struct {
@@ -302,6 +317,7 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
     return scope->input_values[operand->index];
   case OPERAND_STEP: return scope->step_values[operand->index];
   case OPERAND_ANCHOR: return operand->index ? scope->second_anchor : scope->anchor;
+  case OPERAND_REDUCED: return scope->reduced[operand->index];
   case OPERAND_IMMEDIATE:
     return number_class(operand->type) == NUMBER_FLOAT ? ir_float(module, operand->immediate)
                                                        : ir_int(module, (int64_t)operand->immediate);
@@ -328,20 +344,23 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
                       .error = build->error};
 }
 
-bool scope_write_steps(StepScope *scope, bool prologue)
+bool scope_write_step(StepScope *scope, unsigned i)
 {
   KernelBuild *build = scope->build;
-  const FusedOperator *op = build->op;
+  const FusedStep *step = &build->op->steps[i];
   StepWriter writer = kernel_steps(build, &scope->builder);
-  for (unsigned i = 0; i < op->n_steps; i++) {
-    const FusedStep *step = &op->steps[i];
-    if (fused_step_is_in_front(op, step) != prologue) continue;
-    IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
-    for (unsigned j = 0; j < step->n_operands; j++)
-      operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);
-    scope->builder.mark = step->node ? step->node->mark : (Mark){0};
-    scope->step_values[i] = step_write(&writer, step, operands);
-    if (!scope->step_values[i]) return false;
-  }
+  IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
+  for (unsigned j = 0; j < step->n_operands; j++)
+    operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);
+  scope->builder.mark = step->node ? step->node->mark : (Mark){0};
+  scope->step_values[i] = step_write(&writer, step, operands);
+  return scope->step_values[i] != NULL;
+}
+
+bool scope_write_steps(StepScope *scope, bool prologue)
+{
+  const FusedOperator *op = scope->build->op;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    if (fused_step_is_in_front(op, &op->steps[i]) == prologue && !scope_write_step(scope, i)) return false;
   return true;
 }

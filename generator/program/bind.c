@@ -122,7 +122,7 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
   }
   const FusedOperand *anchor = &binding->anchors[value.node][value.result];
   bool known =
-      anchor->kind == OPERAND_ANCHOR && (output || !binding->anchor_outputs[value.node][value.result]);
+      anchor->kind != OPERAND_ABSENT && (output || !binding->anchor_outputs[value.node][value.result]);
   if (binding->inside[value.node] && !known) {
     binding->why = "a value is wanted that its templates keep to themselves";
     return false;

@@ -33,3 +33,6 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);
 /* Dims and strides are those of the space from here on. */
 void bind_take_space(Binding *binding, const Space *space);
+
+/* A row program: any reductions of the same columns, steps in any phase (match_row_program.c). */
+FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why);

@@ -44,9 +44,13 @@ static void add_row_axes(ProgramBuilder *at)
     bool reduced = at->anchor->axes >> i & 1;
     int number = reduced ? (columns > 1 ? column++ : -1) : rows > 1 ? row++ : -1;
     at->point[i] = add_axis(at, reduced ? 'c' : 'r', number, source->shape[i]);
-    if (reduced) at->reduced |= 1u << at->point[i];
+    at->whole[i] = at->point[i];
+    if (reduced)
+      at->reduced |= 1u << at->point[i];
+    else
+      at->left[at->left_rank++] = at->point[i];
   }
-  at->point_rank = source->rank;
+  at->point_rank = at->whole_rank = source->rank;
 }
 
 /* Batches, then rows of A and columns of B if these are no vectors, then what is summed over. */
@@ -70,6 +74,7 @@ static void add_product_axes(ProgramBuilder *at)
 static void add_write(ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
 {
   bool parts = at->product && node->op->class_ == OPERATOR_ROW;
+  program_stand_at(at, tensor);
   const ProgramValue *value = g_hash_table_lookup(at->values, tensor);
   ProgramNode write = {.kind = NODE_WRITE,
                        .source = node,
@@ -110,6 +115,7 @@ static void add_nodes(ProgramBuilder *at)
 {
   for (unsigned i = 0; i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
+    program_stand_at(at, node->op->class_ == OPERATOR_ROW ? node->inputs[0] : node->outputs[0]);
     switch (node->op->class_) {
     case OPERATOR_GEMM: program_add_product(at, node); break;
     case OPERATOR_ROW:

@@ -12,9 +12,10 @@
 typedef struct ProgramGroup {
   Arena *arena;
   const Graph *graph;
-  const char *name;        /* the program's; may be NULL */
-  GraphNode *const *nodes; /* in topological order: at most two matrix products, or one row operator; of a
-                              product's result row operators reduce parts */
+  const char *name; /* the program's; may be NULL */
+  GraphNode *const
+      *nodes; /* in topological order: at most two matrix products, or row operators of one shape along
+                              the same axes; of a product's result row operators reduce parts */
   unsigned n;
   int64_t mean_of; /* the row operator's sum is divided by so many elements; 0: it is not */
   bool (*leaves)(const GraphTensor *tensor, void *data); /* what other groups, or the graph, want of it */

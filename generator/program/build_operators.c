@@ -262,7 +262,6 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
   default:
     reduce_row(at, &row, row.x);
     value = row.first;
-    program_take_away(at);
     if (at->group->mean_of)
       value = row_part(at, &row, ONNX_Div, value, program_immediate((double)at->group->mean_of, NUMBER_F32));
   }

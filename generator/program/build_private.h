@@ -7,11 +7,15 @@ typedef struct ProgramBuilder {
   Program *program;
   GHashTable *values;      /* tensor -> ProgramValue of what the group computes */
   GArray *nodes;           /* ProgramNode */
-  const GraphNode *anchor; /* the first product, else the row operator; NULL: neither */
+  const GraphNode *anchor; /* the first product, else a row operator; NULL: neither */
   bool product;
   int point[GRAPH_MAX_RANK]; /* axis of each dimension of elementwise values; PROGRAM_NONE: its extent is 1 */
   unsigned point_rank;
-  uint32_t reduced; /* axes that the row operator takes together */
+  int whole
+      [GRAPH_MAX_RANK]; /* rows: the point of their elements, and that of one value a row without its dimensions */
+  int left[GRAPH_MAX_RANK];
+  unsigned whole_rank, left_rank;
+  uint32_t reduced; /* axes that row operators take together */
   int m, n, k;      /* of a product; m, n: PROGRAM_NONE for vectors */
 } ProgramBuilder;
 
@@ -31,8 +35,8 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
 /* An operand of a product, read along rows or columns and k. */
 ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input);
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value);
-/* From here on values are a reduction's results: without the axes it took away. */
-void program_take_away(ProgramBuilder *at);
+/* From here on values belong to the tensor's points: of rows' elements or, with dimensions gone, to whole rows. */
+void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);
 
 /* build_operators.c */
 void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);

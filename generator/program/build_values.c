@@ -13,16 +13,11 @@ static void set_point(ProgramBuilder *at, unsigned rank, const int *axes)
   memcpy(at->point, axes, rank * sizeof *axes);
 }
 
-void program_take_away(ProgramBuilder *at)
+void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor)
 {
-  unsigned rank = at->anchor->outputs[0]->rank, n = 0;
-  int axes[GRAPH_MAX_RANK];
-  for (unsigned i = 0; i < at->point_rank; i++) {
-    bool reduced = at->reduced >> at->point[i] & 1;
-    if (reduced && rank != at->point_rank) continue;
-    axes[n++] = reduced ? PROGRAM_NONE : at->point[i];
-  }
-  set_point(at, n, axes);
+  if (!at->reduced) return;
+  bool whole = tensor->rank == at->whole_rank;
+  set_point(at, whole ? at->whole_rank : at->left_rank, whole ? at->whole : at->left);
 }
 
 /* ---- accesses ---- */

@@ -17,7 +17,7 @@
  *                [batch..., K, N]. Batches are merged as far as possible, and into M where B has none.
  *   ROW          dims are [R, C]: always two. An input of prologue and epilogue has strides over both.
  *                Outputs of reductions (and of their epilogues), Mean and InvStdDev have C-stride 0: one value
- *                a row.
+ *                a row. A row program's dims are [rows..., C]: as many dims of rows as do not merge.
  *
  * Everything lives in the program's arena, immutable. */
 #pragma once
@@ -41,6 +41,7 @@ typedef enum {
   OPERAND_ANCHOR,    /* the anchor's value at the iteration point: accumulator (index: of a dual product's
                         two), normalised or reduced value */
   OPERAND_IMMEDIATE, /* `immediate`, already rounded to `type` */
+  OPERAND_REDUCED,   /* row programs: result `index` of all that their reductions have, in order */
 } FusedOperandKind;
 
 typedef struct FusedOperand {

@@ -1,5 +1,6 @@
-/* Row kernels: one reduction, by itself or as part of a softmax or normalisation, with steps in front and
- * behind. Rows and columns become one dim each. */
+/* Row kernels: reductions over the same columns with steps around them (match_row_program.c). One reduction, by itself
+ * or as part of a softmax or normalisation, with steps in front and behind, is bound for its template too: rows and
+ * columns become one dim each. */
 #include "generator/program/bind.h"
 #include "generator/program/row.h"
 
@@ -148,11 +149,7 @@ static bool settle(Row *row)
   if (!bind_space(binding, &space, axes, n)) return false;
   unsigned n_columns = space_merge(program->arena, &space, rows, space.rank);
   unsigned n_rows = space_merge(program->arena, &space, 0, rows);
-  if (n_rows > 1 || n_columns > 1) {
-    binding->why =
-        n_rows > 1 ? "its rows are not evenly spaced" : "elements of its rows are not evenly spaced";
-    return false;
-  }
+  if (n_rows > 1 || n_columns > 1) return false;
   if (!n_columns) space_insert(program->arena, &space, space.rank);
   if (!n_rows) space_insert(program->arena, &space, 0);
   row->bound->rows = space.dims[0];
@@ -180,40 +177,39 @@ static bool ends_row(const Row *row)
   return true;
 }
 
-static bool bind(Binding *binding)
+static bool bind(Binding *binding, const FusedOperator *whole)
 {
   const Program *program = binding->program;
   int at;
-  if (bind_count(program, NODE_REDUCE, &at) != 1) {
-    binding->why = at == PROGRAM_NONE ? "there is no reduction" : "there are several reductions";
-    return false;
-  }
+  if (bind_count(program, NODE_REDUCE, &at) != 1) return false;
   FusedRow *bound = arena_new_object(program->arena, FusedRow);
   Row row = {.binding = binding, .bound = bound, .program = program, .reduce = &program->nodes[at]};
-  binding->near = row.reduce->reduction != REDUCTION_DOT;
   row.first = row.second = result_of(&row, at);
   row.second.result = 1;
   binding->inside[at] = true;
-  if (!match_kind(&row)) {
-    binding->why = "its reduction is part of no softmax or normalisation";
-    return false;
-  }
+  if (!match_kind(&row)) return false;
   binding->inside[at] = true;
   binding->fused->anchor = row.reduce->source;
   binding->fused->binding = bound;
   bound->compute = row.reduce->compute;
-  if (!ends_row(&row)) {
-    binding->why = "values of its rows' elements are wanted behind the reduction";
-    return false;
-  }
-  return bind_lists(binding) && bind_operand(binding, row.source, false, &bound->source) && settle(&row);
+  bound->whole = whole;
+  return ends_row(&row) && bind_lists(binding) && bind_operand(binding, row.source, false, &bound->source) &&
+         settle(&row);
+}
+
+static bool bind_template(const Program *program, FusedOperator *fused, const FusedOperator *whole)
+{
+  Binding binding;
+  bool ok = bind_open(&binding, program, fused) && bind(&binding, whole);
+  bind_close(&binding);
+  return ok;
 }
 
 FamilyMatch match_row(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding;
-  bool ok = bind_open(&binding, program, fused) && bind(&binding);
-  *why = binding.why;
-  bind_close(&binding);
-  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
+  FusedOperator *whole = arena_memdup(program->arena, fused, sizeof *fused);
+  FamilyMatch match = bind_row_program(program, whole, why);
+  if (bind_template(program, fused, match == MATCH_TAKEN ? whole : NULL)) return MATCH_TAKEN;
+  *fused = *whole;
+  return match;
 }

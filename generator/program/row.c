@@ -12,6 +12,14 @@ void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
   visitor->expression(row->columns, visitor->data);
   visitor->operand(&row->source, visitor->data);
   visitor->number(row->compute, visitor->data);
+  for (unsigned i = 0; i < row->n_reductions; i++) { /* what else there is follows from these and the steps */
+    const FusedReduction *reduction = &row->reductions[i];
+    const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
+    visitor->number(reduction->reduction, visitor->data);
+    visitor->operand(&reduction->source, visitor->data);
+    visitor->number(reduction->compute, visitor->data);
+    visitor->number(result ? (int64_t)result->type : -1, visitor->data);
+  }
 }
 
 unsigned types_row(const FusedOperator *op, NumberType *types)
@@ -32,8 +40,37 @@ const FusedOperator *turned_row(Arena *arena, const FusedOperator *op)
   return NULL;
 }
 
+static void put_phases(GString *text, const char *title, const unsigned *phases, unsigned n)
+{
+  g_string_append(text, title);
+  for (unsigned i = 0; i < n; i++)
+    g_string_append_printf(text, "%s%u", i ? " " : "", phases[i]);
+}
+
+static void describe_program(const FusedOperator *op, GString *text)
+{
+  const FusedRow *row = row_of(op);
+  g_string_append_printf(text, "  row program of %u phases", row->n_phases);
+  put_phases(text, ", steps in ", row->step_phases, op->n_steps);
+  put_phases(text, ", results in ", row->output_phases, op->n_outputs);
+  g_string_append_c(text, '\n');
+  for (unsigned i = 0; i < row->n_reductions; i++) {
+    const FusedReduction *reduction = &row->reductions[i];
+    g_string_append_printf(text, "  reduced%u", reduction->first);
+    for (unsigned j = 1; j < program_reduction_results(reduction->reduction); j++)
+      g_string_append_printf(text, ", reduced%u", reduction->first + j);
+    g_string_append_printf(text, " = %s of ", program_reduction_name(reduction->reduction));
+    fused_put_operand(text, op, &reduction->source);
+    g_string_append_printf(text, " in %s phase %u\n", number_name(reduction->compute), reduction->phase);
+  }
+}
+
 void describe_row(const FusedOperator *op, GString *text)
 {
+  if (row_of(op)->kind == ROW_PROGRAM) {
+    describe_program(op, text);
+    return;
+  }
   static const char *const kinds[] = {
       [ROW_SOFTMAX] = "softmax",   [ROW_LOG_SOFTMAX] = "log softmax", [ROW_LAYER_NORM] = "layer norm",
       [ROW_RMS_NORM] = "rms norm", [ROW_REDUCE_SUM] = "sum",          [ROW_REDUCE_MEAN] = "mean",

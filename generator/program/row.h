@@ -11,7 +11,18 @@ typedef enum {
   ROW_REDUCE_MEAN,
   ROW_REDUCE_MAX,
   ROW_REDUCE_MIN,
+  ROW_PROGRAM, /* any reductions of the same columns: no anchor, all that it computes are steps and `reductions` */
 } RowKind;
+
+/* A reduction of a row program: it ends its phase, the steps of later ones use its results. */
+typedef struct FusedReduction {
+  ProgramReduction reduction;
+  const GraphNode *node; /* where it came from; NULL in a program that was read from text */
+  FusedOperand source;
+  NumberType compute;
+  unsigned first; /* its first result's OPERAND_REDUCED index */
+  unsigned phase;
+} FusedReduction;
 
 typedef struct FusedRow {
   RowKind kind;
@@ -20,9 +31,23 @@ typedef struct FusedRow {
   const Symbolic *rows, *columns; /* dims[0], dims[1] */
   FusedOperand source;            /* what the anchor reads: INPUT or a prologue STEP */
   NumberType compute;             /* type of the arithmetic */
+  /* The same operator as a row program, where it is bound as one of the other kinds; NULL: it is none. */
+  const FusedOperator *whole;
+  /* ROW_PROGRAM */
+  FusedReduction *reductions;
+  unsigned n_reductions, n_phases;
+  unsigned *step_phases;   /* in which a step is computed: as late as its users allow */
+  unsigned *output_phases; /* in which an output is stored: as early as its value is there */
+  uint32_t axes;           /* of the program, that are columns */
 } FusedRow;
 
 static inline const FusedRow *row_of(const FusedOperator *op)
 {
   return op->binding;
+}
+
+/* Of a row program: the step's value is one a row. */
+static inline bool row_step_is_per_row(const FusedOperator *op, const FusedStep *step)
+{
+  return !(op->program->varies[step->at] & row_of(op)->axes);
 }

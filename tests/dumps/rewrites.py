@@ -36,11 +36,17 @@ GRAPHS = {
     "rows": {"inputs": {"x": tensor("f32", 5, 40)},
              "nodes": [node("Tanh", "x", "t"), node("Softmax", "t", "p", axis=-1), node("Sigmoid", "p", "q"),
                        node("Mul", "p q", "y")], "outputs": ["y"]},
+    # a sum that is a result and the norm of it, and three reductions of one tensor
+    "norm": {"inputs": {"x": tensor("bf16", 3, 200), "r": tensor("bf16", 3, 200), "g": tensor("bf16", 200)},
+             "constants": {"last": {"type": "s64", "shape": [1], "data": [-1]}},
+             "nodes": [node("Add", "x r", "h"), node("RMSNormalization", "h g", "y", axis=-1), node("Mul", "h h", "q"),
+                       node("ReduceSum", "q last", "s"), node("ReduceMax", "h last", "m"), node("Div", "y m", "z")],
+             "outputs": ["h", "z", "s"]},
     # rows that start anywhere, which copies are worth
     "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
             "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -8,9 +8,10 @@
 typedef struct {
   GHashTable *memory; /* GraphTensor -> double *, elements at their strides */
   const FusedOperator *fused;
-  const int64_t *index; /* the iteration point */
-  const double *steps;  /* results so far */
-  const double *anchor; /* by anchor output */
+  const int64_t *index;  /* the iteration point */
+  const double *steps;   /* results so far */
+  const double *anchor;  /* by anchor output */
+  const double *reduced; /* of a row program: by result */
 } Point;
 
 static int64_t number(const Symbolic *expression)
@@ -71,6 +72,7 @@ static double operand(const Point *point, const FusedOperand *operand, unsigned 
   case OPERAND_INPUT: return at_strides(point, input->tensor, input->strides);
   case OPERAND_STEP: return point->steps[operand->index];
   case OPERAND_ANCHOR: return point->anchor[operand->index ? operand->index : anchor_output];
+  case OPERAND_REDUCED: return point->reduced[operand->index];
   case OPERAND_IMMEDIATE: return operand->immediate;
   case OPERAND_ABSENT: break;
   }
@@ -199,6 +201,7 @@ static double row_value(const FusedRow *row, const RowFacts *facts, double x)
   case ROW_REDUCE_MEAN: return facts->mean;
   case ROW_REDUCE_MAX: return facts->largest;
   case ROW_REDUCE_MIN: return facts->smallest;
+  case ROW_PROGRAM: break;
   }
   return 0;
 }
@@ -223,6 +226,61 @@ static void run_row(Point *point, double *steps, int64_t row)
   }
 }
 
+/* ---- row programs ---- */
+
+static void run_phases(Point *point, double *steps, unsigned last)
+{
+  for (unsigned i = 0; i < point->fused->n_steps; i++)
+    if (row_of(point->fused)->step_phases[i] <= last) steps[i] = run_step(point, &point->fused->steps[i]);
+}
+
+static void set_results(const FusedReduction *reduction, const RowFacts *facts, double *reduced)
+{
+  double *first = &reduced[reduction->first];
+  switch (reduction->reduction) {
+  case REDUCTION_SUM: *first = facts->sum; return;
+  case REDUCTION_MEAN: *first = facts->mean; return;
+  case REDUCTION_MAX: *first = facts->largest; return;
+  case REDUCTION_MIN: *first = facts->smallest; return;
+  case REDUCTION_MOMENTS:
+    first[0] = facts->mean;
+    first[1] = 1 / (facts->inverse * facts->inverse);
+    return;
+  case REDUCTION_MAX_SUM:
+    first[0] = facts->largest;
+    first[1] = facts->exponentials;
+    return;
+  case REDUCTION_DOT:
+  case REDUCTION_COUNT: break;
+  }
+  g_error("interpret: no reduction of rows");
+}
+
+/* The row at point->index, whose last dim is the columns'. */
+static void run_row_program(Point *point, double *steps, int64_t *index)
+{
+  const FusedOperator *fused = point->fused;
+  const FusedRow *row = row_of(fused);
+  int64_t n = number(row->columns), *column = &index[fused->rank - 1];
+  g_autofree double *x = g_new0(double, n + 1), *reduced = g_new0(double, 2 * row->n_reductions + 1);
+  point->reduced = reduced;
+  for (unsigned phase = 0; phase + 1 < row->n_phases; phase++)
+    for (unsigned i = 0; i < row->n_reductions; i++) {
+      if (row->reductions[i].phase != phase) continue;
+      for (*column = 0; *column < n; ++*column) {
+        run_phases(point, steps, phase);
+        x[*column] = operand(point, &row->reductions[i].source, 0);
+      }
+      RowFacts facts = row_facts(row, x, n);
+      set_results(&row->reductions[i], &facts, reduced);
+    }
+  for (*column = 0; *column < n; ++*column) {
+    run_phases(point, steps, row->n_phases);
+    store_outputs(point);
+  }
+  *column = n - 1;
+}
+
 static bool next(const FusedOperator *fused, int64_t *index)
 {
   for (unsigned d = fused->rank; d-- > 0;) {
@@ -239,6 +297,12 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
   Point point = {.memory = memory, .fused = fused, .index = index, .steps = steps};
   for (unsigned d = 0; d < fused->rank; d++)
     if (!number(fused->dims[d])) return;
+  if (!strcmp(fused->family->name, "row") && row_of(fused)->kind == ROW_PROGRAM) {
+    do
+      run_row_program(&point, steps, index);
+    while (next(fused, index));
+    return;
+  }
   if (!strcmp(fused->family->name, "row")) {
     for (int64_t row = 0; row < number(row_of(fused)->rows); row++)
       run_row(&point, steps, row);

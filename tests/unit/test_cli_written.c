@@ -70,8 +70,10 @@ static char *simulate(const char *broken, const char *const *skip, unsigned sche
   return g_string_free(out, FALSE);
 }
 
-static const char *const apart[] = {"overlap_launches", NULL};
-static const char *const *const ways[] = {NULL, apart};
+/* Rows of one shape would share a kernel. */
+static const char *const beside[] = {"join_rows", NULL}, *const apart[] = {"join_rows", "overlap_launches",
+                                                                           NULL};
+static const char *const *const ways[] = {beside, apart};
 
 static void all_is_written(void **state)
 {

@@ -1,0 +1,205 @@
+/* Row programs: rows stay in the registers of a block, rounded up to whole vectors of its threads. How many threads a
+ * row has is what leaves least of it empty, and holds what its phases have alive at once. */
+#include "generator/choose/row_program.h"
+#include "generator/program/row.h"
+#include "ir/resources.h"
+
+#define VECTOR_BYTES 16 /* of a thread's widest access */
+#define WORD_BITS    32 /* of a register */
+
+static const FusedOperator *program_of(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  return row_of(op)->whole ? row_of(op)->whole : op;
+}
+
+/* ---- what is alive at once ---- */
+
+typedef struct {
+  const FusedOperator *op;
+  unsigned *first, *last; /* by input, then by step: phases in which it is wanted */
+} Lives;
+
+static void want(Lives *lives, const FusedOperand *operand, unsigned phase)
+{
+  bool input = operand->kind == OPERAND_INPUT;
+  if (!input && operand->kind != OPERAND_STEP) return;
+  unsigned i = operand->index + (input ? 0 : lives->op->n_inputs);
+  lives->first[i] = MIN(lives->first[i], phase);
+  lives->last[i] = MAX(lives->last[i], phase);
+}
+
+static void find_lives(Lives *lives)
+{
+  const FusedOperator *op = lives->op;
+  const FusedRow *row = row_of(op);
+  for (unsigned i = 0; i < op->n_inputs + op->n_steps; i++)
+    lives->first[i] = G_MAXUINT;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    lives->first[op->n_inputs + i] = row->step_phases[i];
+    for (unsigned j = 0; j < op->steps[i].n_operands; j++)
+      want(lives, &op->steps[i].operands[j], row->step_phases[i]);
+  }
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    want(lives, &op->outputs[i].value, row->output_phases[i]);
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    want(lives, &row->reductions[i].source, row->reductions[i].phase);
+}
+
+/* Bits of each element that a phase has alive: what stays over one of its ends, and what is loaded in it at once. */
+static unsigned bits_alive(const Lives *lives, unsigned phase)
+{
+  const FusedOperator *op = lives->op;
+  unsigned bits = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    bool along = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
+    if (along && lives->first[i] <= phase && lives->last[i] >= phase)
+      bits += number_bits(op->inputs[i].tensor->type);
+  }
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    unsigned at = op->n_inputs + i;
+    bool stays = lives->first[at] <= phase && lives->last[at] > phase;
+    bool stayed = lives->first[at] < phase && lives->last[at] >= phase;
+    if (!row_step_is_per_row(op, &op->steps[i]) && (stays || stayed))
+      bits += MAX(WORD_BITS, number_bits(op->steps[i].compute));
+  }
+  return bits;
+}
+
+static unsigned most_bits(const FusedOperator *op)
+{
+  g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
+  g_autofree unsigned *last = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
+  Lives lives = {op, first, last};
+  unsigned most = WORD_BITS;
+  find_lives(&lives);
+  for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
+    most = MAX(most, bits_alive(&lives, phase));
+  return most;
+}
+
+/* ---- threads ---- */
+
+static bool holds(const Problem *problem, unsigned bits, unsigned elements, unsigned threads)
+{
+  const CostModel *model = problem->gpu->model;
+  return elements * bits / WORD_BITS + model->row_registers <= entry_registers(problem->gpu, threads, 1);
+}
+
+static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
+{
+  unsigned value = low;
+  while (value < high && value < at_least)
+    value *= 2;
+  return value;
+}
+
+/* Several short rows share a block, a warp or several have each. */
+static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowFit *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
+  unsigned lanes = problem->gpu->warp_size, width = power_of_two(longest, lanes, model->short_row);
+  *fit = (RowFit){more * MAX(model->row_warps, model->short_row / width), width,
+                  more * model->row_warps * lanes};
+  while (fit->rows > 1 && !holds(problem, bits, fit->rows * fit->cols / fit->threads, fit->threads))
+    fit->rows /= 2;
+  return holds(problem, bits, MAX(1, fit->rows * fit->cols / fit->threads), fit->threads);
+}
+
+/* Fewest columns beyond the row's end, of these as many threads as have row_elements each, or next to it. */
+static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowFit *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  int64_t least = 0;
+  for (unsigned threads = problem->gpu->threads_per_block; threads >= model->row_least; threads /= 2) {
+    int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
+    unsigned elements = (unsigned)(cols / threads);
+    bool better = !least || cols < least || (cols == least && elements <= model->row_elements);
+    if (!better || !holds(problem, bits, elements, threads)) continue;
+    least = cols;
+    *fit = (RowFit){1, (unsigned)cols, threads};
+  }
+  return least > 0;
+}
+
+/* Elements of a row lie apart: threads would load sectors for one element each. */
+static bool lies_apart(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const Symbolic *stride = op->inputs[i].strides[op->rank - 1];
+    if (!symbolic_equals(stride, 0) && !symbolic_equals(stride, 1)) return true;
+  }
+  return false;
+}
+
+const char *row_program_fit(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  const FusedOperator *op = program_of(problem);
+  if (longest > model->longest_row) return "its rows may be longer than a block's registers";
+  unsigned bits = most_bits(op);
+  bool fits = longest <= model->short_row ? fit_short(problem, bits, longest, fit)
+                                          : fit_long(problem, bits, longest, vector, fit);
+  return fits ? NULL
+              : arena_printf(problem->arena,
+                             "of each element %u bits are alive at once, for which a block has no registers",
+                             bits);
+}
+
+const char *row_program_refuse(const Problem *problem)
+{
+  RowFit fit;
+  const FusedOperator *op = program_of(problem);
+  if (lies_apart(op)) return "elements of its rows lie apart";
+  return row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
+}
+
+/* ---- variants ---- */
+
+/* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. *vector: elements of one of
+ * the narrowest type. */
+static bool require_vectors(const Problem *problem, Choice *choice, unsigned *vector)
+{
+  const FusedOperator *op = program_of(problem);
+  *vector = 1;
+  for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
+    bool input = i < op->n_inputs;
+    const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
+    const Symbolic *const *strides =
+        input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+    if (symbolic_equals(strides[op->rank - 1], 0)) continue;
+    if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
+    unsigned elements = VECTOR_BYTES / number_bytes(tensor->type);
+    *vector = MAX(*vector, elements);
+    for (unsigned d = 0; d + 1 < op->rank; d++)
+      if (!choose_require_multiple(problem, choice, strides[d], elements)) return false;
+    if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
+  }
+  return choose_require_multiple(problem, choice, row_of(op)->columns, *vector);
+}
+
+static void add_variant(Chooser *chooser, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = program_of(problem);
+  if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
+  Choice *choice = choose_open(chooser, "row");
+  unsigned vector = 1;
+  RowFit fit;
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), vector, &fit)) return;
+  choice_set_int(choice, "rows", fit.rows);
+  choice_set_int(choice, "cols", fit.cols);
+  choice_set_int(choice, "threads", fit.threads);
+  choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
+  choice->suffix = choice->tile_text;
+  choice->stages = 1;
+  chooser->n++;
+}
+
+void choose_row_program(Chooser *chooser)
+{
+  add_variant(chooser, true);
+  add_variant(chooser, false);
+}

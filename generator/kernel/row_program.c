@@ -1,0 +1,330 @@
+/* Row programs: whole rows are loaded, computed, reduced and stored in phases. What later phases need of a row's elements
+ * stays in registers. */
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+#include "generator/program/row.h"
+
+/* What a reduction computes of a row's elements on its way, for steps that ask for the same. */
+typedef struct {
+  IrExpr *below; /* x - its first result */
+  IrExpr *power; /* e^below */
+} Kept;
+
+typedef struct {
+  int64_t rows, cols;                /* of a tile */
+  IrExpr *at[FUSED_MAX_RANK + 1];    /* where the tile begins, by dim */
+  IrExpr *columns, *inside, *number; /* C; bool tile [1, cols], NULL: all are; C as f32 */
+  Kept *kept;                        /* by reduction */
+} RowTile;
+
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+{
+  const RowTile *tile = scope->data;
+  IrModule *module = scope->build->module;
+  unsigned rank = scope->build->op->rank;
+  IrExpr *at[FUSED_MAX_RANK + 1];
+  int64_t stride;
+  extent[0] = tile->rows;
+  extent[1] = tile->cols;
+  for (unsigned d = 0; d < rank; d++) {
+    bool broadcast = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
+    at[d] = broadcast ? ir_int(module, 0) : tile->at[d];
+    if (broadcast && d + 2 >= rank) extent[d + 2 - rank] = 1;
+  }
+  return ir_index_array(module, ir_value(module, tensor), rank, at);
+}
+
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  int64_t extent[2];
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  return scope_load_tile(scope, input, access, extent);
+}
+
+/* ---- tiles ---- */
+
+static IrType tile_type(const StepScope *scope, NumberType element, bool per_row)
+{
+  const RowTile *tile = scope->data;
+  int64_t extent[2] = {tile->rows, per_row ? 1 : tile->cols};
+  return ir_tile(scope->build->module, element, 2, extent, NULL);
+}
+
+static IrExpr *emit(StepScope *scope, IrOpcode code, IrType type, const char *name, IrExpr *a, IrExpr *b)
+{
+  return b ? ir_emit_value(&scope->builder, code, type, name, 2, a, b)
+           : ir_emit_value(&scope->builder, code, type, name, 1, a);
+}
+
+/* A value of each element, or of each row, written out where it repeats. */
+static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, bool per_row)
+{
+  const RowTile *tile = scope->data;
+  IrModule *module = scope->build->module;
+  IrType type = tile_type(scope, element, per_row);
+  bool whole = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
+               ir_tile_extent(&value->value->type, 0) == tile->rows &&
+               ir_tile_extent(&value->value->type, 1) == (per_row ? 1 : tile->cols);
+  if (whole) return value;
+  if (element == NUMBER_BOOL) {
+    IrExpr *blank = emit(scope, OP_SPLAT, type, "blank", ir_int(module, 0), NULL);
+    return emit(scope, OP_OR, type, "spread", blank, value);
+  }
+  IrExpr *zero = number_class(element) == NUMBER_FLOAT ? ir_float(module, -0.0) : ir_int(module, 0);
+  IrExpr *blank = emit(scope, OP_SPLAT, type, "blank", zero, NULL);
+  return emit(scope, OP_ADD, type, "spread", blank, value); /* x + -0 is x */
+}
+
+/* Only what lies in the row, else the reduction's identity. */
+static IrExpr *only_inside(StepScope *scope, IrExpr *value, NumberType element, IrExpr *identity)
+{
+  const RowTile *tile = scope->data;
+  if (!tile->inside) return value;
+  return ir_emit_value(&scope->builder, OP_SELECT, tile_type(scope, element, false), "row", 3, tile->inside,
+                       value, identity);
+}
+
+static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  IrOp *op = ir_emit(&scope->builder, OP_REDUCE, 1, value);
+  ir_attribute_set(op, ATTR_WITH, ir_name(module, with));
+  ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
+  return ir_value(module, ir_result(op, with, tile_type(scope, element, true)));
+}
+
+/* ---- reductions ---- */
+
+static IrExpr *sum_of(StepScope *scope, IrExpr *value)
+{
+  value = only_inside(scope, value, NUMBER_F32, ir_float(scope->build->module, 0.0));
+  return reduce(scope, "sum", NUMBER_F32, value);
+}
+
+static IrExpr *mean_of(StepScope *scope, IrExpr *value)
+{
+  const RowTile *tile = scope->data;
+  return emit(scope, OP_DIV, tile_type(scope, NUMBER_F32, true), "mean", sum_of(scope, value), tile->number);
+}
+
+/* The exponential of what is at most 0, as exactly as the operator's result needs. */
+static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExpr *below)
+{
+  IrModule *module = scope->build->module;
+  const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
+  bool narrow = result && number_bits(result->type) <= 16;
+  IrExpr *power = ir_symbol(module, narrow ? "exp_negative_narrow" : "exp");
+  IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
+  return ir_value(module, ir_result(call, "power", tile_type(scope, NUMBER_F32, false)));
+}
+
+static void write_simple(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  bool integer = number_class(reduction->compute) != NUMBER_FLOAT,
+       max = reduction->reduction == REDUCTION_MAX, min = reduction->reduction == REDUCTION_MIN;
+  IrExpr *identity = integer ? ir_int(module, max   ? G_MININT32
+                                              : min ? G_MAXINT32
+                                                    : 0)
+                             : ir_float(module, max   ? -INFINITY
+                                                : min ? INFINITY
+                                                      : 0.0);
+  value = only_inside(scope, value, reduction->compute, identity);
+  scope->reduced[reduction->first] = reduce(scope,
+                                            max   ? "max"
+                                            : min ? "min"
+                                                  : "sum",
+                                            reduction->compute, value);
+}
+
+static void write_moments(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
+{
+  IrType whole = tile_type(scope, NUMBER_F32, false);
+  IrExpr *mean = mean_of(scope, value);
+  kept->below = emit(scope, OP_SUB, whole, "centred", value, mean);
+  IrExpr *square = emit(scope, OP_MUL, whole, "square", kept->below, kept->below);
+  scope->reduced[reduction->first] = mean;
+  scope->reduced[reduction->first + 1] = mean_of(scope, square);
+}
+
+static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
+{
+  IrModule *module = scope->build->module;
+  value = only_inside(scope, value, NUMBER_F32, ir_float(module, -INFINITY));
+  IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
+  kept->below = emit(scope, OP_SUB, tile_type(scope, NUMBER_F32, false), "below", value, peak);
+  kept->power = power_of(scope, reduction, kept->below);
+  scope->reduced[reduction->first] = peak;
+  scope->reduced[reduction->first + 1] = reduce(scope, "sum", NUMBER_F32, kept->power);
+}
+
+static void write_reduction(StepScope *scope, unsigned i)
+{
+  RowTile *tile = scope->data;
+  const FusedReduction *reduction = &row_of(scope->build->op)->reductions[i];
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  scope->builder.mark = reduction->node ? reduction->node->mark : (Mark){0};
+  IrExpr *value = step_convert(&writer, scope_operand(scope, &reduction->source), reduction->compute);
+  value = spread(scope, value, reduction->compute, false);
+  switch (reduction->reduction) {
+  case REDUCTION_MEAN: scope->reduced[reduction->first] = mean_of(scope, value); return;
+  case REDUCTION_MOMENTS: write_moments(scope, reduction, value, &tile->kept[i]); return;
+  case REDUCTION_MAX_SUM: write_max_sum(scope, reduction, value, &tile->kept[i]); return;
+  case REDUCTION_SUM:
+  case REDUCTION_MAX:
+  case REDUCTION_MIN:
+  case REDUCTION_DOT:
+  case REDUCTION_COUNT: write_simple(scope, reduction, value); return;
+  }
+}
+
+/* ---- steps ---- */
+
+static bool same_operand(const FusedOperand *a, const FusedOperand *b)
+{
+  return a->kind == b->kind && a->index == b->index && a->kind != OPERAND_IMMEDIATE;
+}
+
+/* What a reduction has computed on its way; NULL: the step is written. */
+static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
+{
+  const RowTile *tile = scope->data;
+  const FusedOperator *op = scope->build->op;
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++) {
+    const FusedReduction *reduction = &row_of(op)->reductions[i];
+    const FusedOperand first = {OPERAND_REDUCED, reduction->first, 0, reduction->compute};
+    const Kept *kept = &tile->kept[i];
+    if (step->compute != NUMBER_F32 || !kept->below) continue;
+    if (step->op == ONNX_Sub && same_operand(&step->operands[0], &reduction->source) &&
+        same_operand(&step->operands[1], &first))
+      return kept->below;
+    if (step->op == ONNX_Exp && kept->power && step->node == reduction->node &&
+        step->operands[0].kind == OPERAND_STEP && scope->step_values[step->operands[0].index] == kept->below)
+      return kept->power;
+  }
+  return NULL;
+}
+
+/* A quotient of elements by one number a row which is part of an operator, a product with its reciprocal. */
+static IrExpr *quotient(StepScope *scope, const FusedStep *step)
+{
+  const FusedOperator *op = scope->build->op;
+  bool part = step->op == ONNX_Div && step->node && step->node->op->class_ == OPERATOR_ROW &&
+              step->compute == NUMBER_F32 && !row_step_is_per_row(op, step) &&
+              step->operands[1].kind == OPERAND_REDUCED;
+  if (!part || op->n_outputs == 0) return NULL;
+  IrExpr *inverse = emit(scope, OP_RCP, tile_type(scope, NUMBER_F32, true), "inverse",
+                         scope_operand(scope, &step->operands[1]), NULL);
+  return emit(scope, OP_MUL, tile_type(scope, NUMBER_F32, false), "share",
+              scope_operand(scope, &step->operands[0]), inverse);
+}
+
+static bool write_step(StepScope *scope, unsigned i)
+{
+  const FusedStep *step = &scope->build->op->steps[i];
+  IrExpr *value = kept_value(scope, step);
+  if (!value) value = quotient(scope, step);
+  if (!value) return scope_write_step(scope, i);
+  scope->step_values[i] = value;
+  return true;
+}
+
+static void store_output(StepScope *scope, unsigned i)
+{
+  const FusedOperator *op = scope->build->op;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  IrValue *tensor = scope->tensors[op->n_inputs + i];
+  int64_t extent[2];
+  IrExpr *access = corner(scope, tensor, extent), *value = scope_operand(scope, &op->outputs[i].value);
+  bool along = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) > 1; /* even if C is 1 */
+  value = spread(scope, value, step_element(value, tensor->type.element), extent[1] == 1 && !along);
+  ir_emit(&scope->builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
+}
+
+/* ---- the whole ---- */
+
+static bool write_phase(StepScope *scope, unsigned phase)
+{
+  const FusedOperator *op = scope->build->op;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    if (row_of(op)->step_phases[i] == phase && !write_step(scope, i)) return false;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (row_of(op)->output_phases[i] == phase) store_output(scope, i);
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    if (row_of(op)->reductions[i].phase == phase) write_reduction(scope, i);
+  return true;
+}
+
+static void find_columns(StepScope *scope)
+{
+  RowTile *tile = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  int64_t extent[2] = {1, tile->cols}, constant;
+  tile->columns = kernel_dim(build, row_of(build->op)->columns, "C", NUMBER_S32);
+  bool known = ir_expr_is_int(tile->columns, &constant);
+  tile->number = known ? ir_float(module, (double)constant)
+                       : emit(scope, OP_CAST, ir_scalar(NUMBER_F32), "count", tile->columns, NULL);
+  if (known && constant == tile->cols) return;
+  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
+  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
+  IrExpr *column = ir_value(module, ir_result(iota, "column", ir_tile(module, NUMBER_S32, 2, extent, NULL)));
+  tile->inside =
+      emit(scope, OP_LT, ir_tile(module, NUMBER_BOOL, 2, extent, NULL), "inside", column, tile->columns);
+}
+
+/* Rows that do not merge have a coordinate a dim; tiles are along the last of them. */
+static void find_rows(StepScope *scope, IrExpr *index)
+{
+  RowTile *tile = scope->data;
+  KernelBuild *build = scope->build;
+  IrModule *module = build->module;
+  const FusedOperator *op = build->op;
+  IrExpr *rows = ir_int(module, tile->rows), *rest = index;
+  for (unsigned d = op->rank - 1; d-- > 0;) {
+    IrExpr *at = rest;
+    if (d) {
+      IrExpr *count = kernel_dim(build, op->dims[d], "extent", NUMBER_S32);
+      if (d + 2 == op->rank && tile->rows > 1) count = ir_call(module, "ceil_div", 2, count, rows);
+      at = emit(scope, OP_REM, ir_scalar(NUMBER_S32), "at", rest, count);
+      rest = emit(scope, OP_DIV, ir_scalar(NUMBER_S32), "rest", rest, count);
+    }
+    bool last = d + 2 == op->rank;
+    tile->at[d] = last && tile->rows > 1 ? ir_binary(module, OPERATOR_MUL, at, rows) : at;
+  }
+  tile->at[op->rank - 1] = ir_int(module, 0);
+}
+
+/* Rows as the grid counts them: of each run along the last dim of rows whole tiles. */
+static const Symbolic *counted_rows(const KernelBuild *build, int64_t rows)
+{
+  const FusedOperator *op = build->op;
+  Arena *arena = build->expressions;
+  if (op->rank == 2 || rows == 1) return row_of(op)->rows;
+  const Symbolic *tile = symbolic_constant(arena, rows), *last = op->dims[op->rank - 2];
+  const Symbolic *count = symbolic_mul(arena, symbolic_ceil_div(arena, last, tile), tile);
+  for (unsigned d = 0; d + 2 < op->rank; d++)
+    count = symbolic_mul(arena, count, op->dims[d]);
+  return count;
+}
+
+bool kernel_write_row_program(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  IrModule *module = build->module;
+  RowTile tile = {.rows = choice_parameter(build->choice, "rows")->integer,
+                  .cols = choice_parameter(build->choice, "cols")->integer,
+                  .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions)};
+  IrOp *tiles = build->kernel->body->first;
+  kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
+  kernel_bind_dim(build, "C", row_of(op)->columns);
+  kernel_add_operands(build, 0);
+  StepScope scope = {.load = load_input, .data = &tile};
+  scope_open_region(&scope, build, tiles->regions[0]);
+  scope.reduced = arena_new_array(module->arena, IrExpr *, 2 * row_of(op)->n_reductions);
+  find_rows(&scope, ir_value(module, tiles->regions[0]->arguments[0]));
+  find_columns(&scope);
+  for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
+    if (!write_phase(&scope, phase)) return false;
+  return true;
+}

@@ -1,0 +1,187 @@
+/* Row programs: any number of reductions over the same columns, with steps before, between, behind and beside them,
+ * whose values may be written in any phase. A phase ends at the reductions whose results later steps need. */
+#include "generator/program/bind.h"
+#include "generator/program/row.h"
+
+#define NO_PHASE G_MAXUINT
+
+typedef struct {
+  Binding *binding;
+  FusedRow *bound;
+  const Program *program;
+  uint32_t columns;
+  unsigned *phases; /* by node */
+} RowProgram;
+
+/* ---- what is a row program ---- */
+
+static const char *refuse_reduction(const ProgramNode *node)
+{
+  bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
+                node->reduction == REDUCTION_MIN;
+  if (node->reduction == REDUCTION_DOT) return "a reduction is a contraction";
+  if (node->compute == NUMBER_F32 || (node->compute == NUMBER_S32 && simple)) return NULL;
+  return "a reduction's type has no row program";
+}
+
+static bool check_nodes(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  Binding *binding = rows->binding;
+  bool writes = false, dots = false;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    writes |= node->kind == NODE_WRITE;
+    if (node->kind == NODE_WRITE && node->combines) binding->why = "parts of its values are combined";
+    if (node->kind != NODE_REDUCE) continue;
+    dots |= node->reduction == REDUCTION_DOT;
+    if (!binding->why) binding->why = refuse_reduction(node);
+    if (!binding->why && rows->columns && node->axes != rows->columns)
+      binding->why = "its reductions are over several axes";
+    rows->columns = node->axes;
+  }
+  binding->near = rows->columns && !dots;
+  if (!binding->why && !rows->columns) binding->why = "there is no reduction";
+  if (!binding->why && !writes) binding->why = "nothing is written";
+  return !binding->why;
+}
+
+/* ---- phases ---- */
+
+/* In which phase a value is there: behind a reduction in the next. */
+static unsigned ready_after(const RowProgram *rows, const ProgramValue *value)
+{
+  if (value->kind != VALUE_NODE) return 0;
+  return rows->phases[value->node] + (rows->program->nodes[value->node].kind == NODE_REDUCE);
+}
+
+/* Steps go to the phase of the first who reads them, which is where nothing waits in registers for it. */
+static void find_phases(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  g_autofree unsigned *first = g_new(unsigned, program->n_nodes + 1);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    first[i] = NO_PHASE;
+    for (unsigned j = 0; j < node->n_operands; j++)
+      rows->phases[i] = MAX(rows->phases[i], ready_after(rows, &node->operands[j]));
+  }
+  for (unsigned i = program->n_nodes; i-- > 0;) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP && first[i] != NO_PHASE) rows->phases[i] = MAX(rows->phases[i], first[i]);
+    for (unsigned j = 0; j < node->n_operands; j++)
+      if (node->operands[j].kind == VALUE_NODE)
+        first[node->operands[j].node] = MIN(first[node->operands[j].node], rows->phases[i]);
+  }
+}
+
+/* ---- what they are to the writer ---- */
+
+static void anchor_results(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  unsigned next = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    rows->binding->inside[i] = true;
+    for (unsigned j = 0; j < program_reduction_results(node->reduction); j++)
+      rows->binding->anchors[i][j] = (FusedOperand){OPERAND_REDUCED, next++, 0, node->compute};
+  }
+}
+
+static bool bind_reductions(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  row->reductions = arena_new_array(program->arena, FusedReduction, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    FusedReduction reduction = {.reduction = node->reduction,
+                                .node = node->source,
+                                .compute = node->compute,
+                                .first = rows->binding->anchors[i][0].index,
+                                .phase = rows->phases[i]};
+    if (!bind_operand(rows->binding, node->operands[0], false, &reduction.source)) return false;
+    row->reductions[row->n_reductions++] = reduction;
+    row->n_phases = MAX(row->n_phases, reduction.phase + 2);
+  }
+  return true;
+}
+
+static void place_steps(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  unsigned step = 0, output = 0;
+  row->step_phases = arena_new_array(program->arena, unsigned, program->n_nodes);
+  row->output_phases = arena_new_array(program->arena, unsigned, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_MAP) row->step_phases[step++] = rows->phases[i];
+    if (node->kind == NODE_WRITE) row->output_phases[output++] = rows->phases[i];
+  }
+}
+
+/* Columns become one dim, rows as few as their operands allow. */
+static bool settle(RowProgram *rows)
+{
+  const Program *program = rows->program;
+  FusedRow *row = rows->bound;
+  int axes[PROGRAM_MAX_AXES];
+  unsigned n = 0, n_rows = 0;
+  for (unsigned part = 0; part < 2; part++) {
+    for (unsigned i = 0; i < program->n_axes; i++)
+      if ((rows->columns >> i & 1) == part) axes[n++] = (int)i;
+    if (!part) n_rows = n;
+  }
+  Space space;
+  if (!bind_space(rows->binding, &space, axes, n)) return false;
+  unsigned n_columns = space_merge(program->arena, &space, n_rows, space.rank);
+  n_rows = space_merge(program->arena, &space, 0, n_rows);
+  if (n_columns > 1) {
+    rows->binding->why = "elements of its rows are not evenly spaced";
+    return false;
+  }
+  if (!n_columns) space_insert(program->arena, &space, space.rank);
+  if (!n_rows) space_insert(program->arena, &space, 0);
+  row->columns = space.dims[space.rank - 1];
+  row->rows = space.dims[0];
+  for (unsigned d = 1; d + 1 < space.rank; d++)
+    row->rows = symbolic_mul(program->arena, row->rows, space.dims[d]);
+  bind_take_space(rows->binding, &space);
+  return true;
+}
+
+static bool bind(RowProgram *rows)
+{
+  FusedOperator *fused = rows->binding->fused;
+  int first;
+  if (!check_nodes(rows)) return false;
+  bind_count(rows->program, NODE_REDUCE, &first);
+  fused->anchor = rows->program->nodes[first].source;
+  fused->binding = rows->bound = arena_new_object(rows->program->arena, FusedRow);
+  *rows->bound =
+      (FusedRow){.kind = ROW_PROGRAM, .compute = rows->program->nodes[first].compute, .axes = rows->columns};
+  find_phases(rows);
+  anchor_results(rows);
+  if (!bind_lists(rows->binding) || !bind_reductions(rows)) return false;
+  place_steps(rows);
+  return settle(rows);
+}
+
+FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why)
+{
+  Binding binding;
+  RowProgram rows = {.binding = &binding, .program = program};
+  bool ok = bind_open(&binding, program, fused);
+  if (ok) {
+    rows.phases = g_new0(unsigned, program->n_nodes + 1);
+    ok = bind(&rows);
+  }
+  *why = binding.why;
+  g_free(rows.phases);
+  bind_close(&binding);
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
+}

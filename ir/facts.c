@@ -90,6 +90,39 @@ int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr)
   }
 }
 
+static bool argument_is_non_negative(const IrValue *value)
+{
+  const IrOp *owner = value->argument_of ? value->argument_of->owner : NULL;
+  return owner && owner->code == OP_FOR && ir_is_non_negative(owner->operands[0]);
+}
+
+bool ir_is_non_negative(const IrExpr *expr)
+{
+  switch (expr->kind) {
+  case EXPR_INT: return expr->integer >= 0;
+  case EXPR_DIM: return true;
+  case EXPR_CALL:
+    if (!strcmp(expr->name, "max"))
+      return ir_is_non_negative(expr->items[0]) || ir_is_non_negative(expr->items[1]);
+    if (strcmp(expr->name, "min") && strcmp(expr->name, "ceil_div")) return true;
+    G_GNUC_FALLTHROUGH;
+  case EXPR_BINARY:
+    if (expr->kind == EXPR_BINARY && expr->operator_ == OPERATOR_SUB) return false;
+    for (unsigned i = 0; i < expr->n; i++)
+      if (!ir_is_non_negative(expr->items[i])) return false;
+    return true;
+  case EXPR_SELECT: return ir_is_non_negative(expr->items[1]) && ir_is_non_negative(expr->items[2]);
+  case EXPR_FIELD: return true; /* slot, phase */
+  case EXPR_VALUE: {
+    const IrValue *value = expr->value;
+    if (value->variable) return false;
+    if (value->def) return value->def->code == OP_LET && ir_is_non_negative(value->def->operands[0]);
+    return argument_is_non_negative(value);
+  }
+  default: return false;
+  }
+}
+
 int ir_contiguous_dim(const IrType *tensor)
 {
   int64_t stride;

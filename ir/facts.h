@@ -8,6 +8,8 @@
 unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsigned limit);
 /* An upper bound of a non-negative integer expression, or INT64_MAX. */
 int64_t ir_known_maximum(const IrFunction *function, const IrExpr *expr);
+/* Is an integer expression never below 0, whatever its dims and places are? */
+bool ir_is_non_negative(const IrExpr *expr);
 /* The dimension of a tensor whose stride is the constant 1, or -1. */
 int ir_contiguous_dim(const IrType *tensor);
 /* How many consecutive elements along the contiguous dimension an access that starts at `corner` (one

@@ -62,6 +62,7 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
 bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_defer_sums(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_products(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_split_loops(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_write_pipelines(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_overlap_sums(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_pipeline_fragments(IrModule *module, const IrPassContext *context, GError **error);

@@ -1,4 +1,5 @@
 /* STAGED scalar expressions: dims, loop variables, special values, 32- and 64-bit integer arithmetic. */
+#include "ir/facts.h"
 #include "ir/lower/lower.h"
 #include <string.h>
 
@@ -71,41 +72,6 @@ IrExpr *lower_s32(Lower *lower, const IrExpr *expr)
   return lower_as(lower, value, NUMBER_S32);
 }
 
-/* ---- Sign ---- */
-
-static bool argument_is_non_negative(const IrValue *value)
-{
-  const IrOp *owner = value->argument_of ? value->argument_of->owner : NULL;
-  return owner && owner->code == OP_FOR && lower_is_non_negative(owner->operands[0]);
-}
-
-bool lower_is_non_negative(const IrExpr *expr)
-{
-  switch (expr->kind) {
-  case EXPR_INT: return expr->integer >= 0;
-  case EXPR_DIM: return true;
-  case EXPR_CALL:
-    if (!strcmp(expr->name, "max"))
-      return lower_is_non_negative(expr->items[0]) || lower_is_non_negative(expr->items[1]);
-    if (strcmp(expr->name, "min") && strcmp(expr->name, "ceil_div")) return true;
-    G_GNUC_FALLTHROUGH;
-  case EXPR_BINARY:
-    if (expr->kind == EXPR_BINARY && expr->operator_ == OPERATOR_SUB) return false;
-    for (unsigned i = 0; i < expr->n; i++)
-      if (!lower_is_non_negative(expr->items[i])) return false;
-    return true;
-  case EXPR_SELECT: return lower_is_non_negative(expr->items[1]) && lower_is_non_negative(expr->items[2]);
-  case EXPR_FIELD: return true; /* slot, phase */
-  case EXPR_VALUE: {
-    const IrValue *value = expr->value;
-    if (value->variable) return false;
-    if (value->def) return value->def->code == OP_LET && lower_is_non_negative(value->def->operands[0]);
-    return argument_is_non_negative(value);
-  }
-  default: return false;
-  }
-}
-
 /* ---- Operators ---- */
 
 /* Assemblers divide by constants as by any number, with a reciprocal in floating point, some 130 clocks
@@ -130,11 +96,11 @@ static LowerScalar integer_division(Lower *lower, const IrExpr *expr, IrExpr *a,
   if (lower_is_int(a, &x) && lower_is_int(b, &y))
     return scalar(lower_int(lower, remainder ? x % y : x / y), type);
   if (lower_is_int(b, &y) && y == 1) return scalar(remainder ? lower_int(lower, 0) : a, type);
-  if (lower_is_int(b, &y) && y > 0 && !(y & (y - 1)) && lower_is_non_negative(expr->items[0])) {
+  if (lower_is_int(b, &y) && y > 0 && !(y & (y - 1)) && ir_is_non_negative(expr->items[0])) {
     if (remainder) return scalar(lower_bits(lower, OP_AND, type, a, lower_int(lower, y - 1)), type);
     return scalar(lower_shr(lower, type, a, (unsigned)g_bit_nth_lsf((gulong)y, -1)), type);
   }
-  bool natural = lower_is_non_negative(expr->items[0]) && lower_is_non_negative(expr->items[1]);
+  bool natural = ir_is_non_negative(expr->items[0]) && ir_is_non_negative(expr->items[1]);
   if (natural && type == NUMBER_S32 && lower_is_int(b, &y) && y <= INT32_MAX) {
     IrExpr *quotient = quotient_by_constant(lower, a, (uint64_t)y);
     if (!remainder) return scalar(quotient, type);

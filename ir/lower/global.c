@@ -209,7 +209,7 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
   if (is_clamped(index, bound)) return true;
   if (index->kind == EXPR_VALUE && index->value->argument_of) { /* for %i in 0 .. bound */
     const IrOp *loop = index->value->argument_of->owner;
-    return loop && loop->code == OP_FOR && lower_is_non_negative(loop->operands[0]) &&
+    return loop && loop->code == OP_FOR && ir_is_non_negative(loop->operands[0]) &&
            ir_expr_equal(loop->operands[1], bound);
   }
   const IrExpr *grid = ir_launch_get(lower->kernel, ATTR_GRID);

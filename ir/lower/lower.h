@@ -134,7 +134,6 @@ IrExpr *lower_s32(Lower *lower, const IrExpr *expr);
 IrExpr *lower_condition(Lower *lower, const IrExpr *expr); /* a predicate, or the constant 0 or 1 */
 IrExpr *lower_elected(Lower *lower);
 IrExpr *lower_dim(Lower *lower, const char *name, NumberType *type);
-bool lower_is_non_negative(const IrExpr *staged);
 
 /* ---- index.c: layouts as index arithmetic ---- */
 

@@ -41,13 +41,26 @@ static bool touches(IrOp *op, const IrExpr *operand)
   return found;
 }
 
+/* Does an op compute what a variable is set to behind it? The assembler gives both the same registers. */
+static bool computes(const IrOp *op, const IrExpr *variable)
+{
+  const IrValue *result = op->n_results == 1 && variable->kind == EXPR_VALUE ? op->results[0] : NULL;
+  for (const IrOp *next = op->next; result && next; next = next->next) {
+    bool takes = next->n_operands && next->operands[next->n_operands - 1]->kind == EXPR_VALUE &&
+                 next->operands[next->n_operands - 1]->value == result;
+    if (takes && next->code == OP_CONVERT) result = next->results[0];
+    if (takes && next->code == OP_SET && next->operands[0]->value == variable->value) return true;
+  }
+  return false;
+}
+
 /* Writing the operand in registers, reading or writing the sum, or using the cursor whose step is put off. */
 static bool needs(IrOp *op, const Flight *flight)
 {
   const IrOp *product = flight->product;
   if (touches(op, product->operands[0])) return true;
   bool writes = op->code == OP_SET || op->n_regions > 0;
-  if (writes && touches(op, product->operands[1])) return true;
+  if ((writes && touches(op, product->operands[1])) || computes(op, product->operands[1])) return true;
   return flight->advance && op != flight->advance && touches(op, flight->advance->operands[0]);
 }
 

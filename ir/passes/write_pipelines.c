@@ -9,9 +9,8 @@
  *        nothing is in flight from run to run
  * breaks nothing
  *
- * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products.)
- * In the steady state the iteration is known not to be the first: what a comparison with its number decides, such as the
- * mask of a diagonal, is decided. */
+ * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products;
+ * what the bounds of the steady state decide, such as the mask of a diagonal, is for split_loops.) */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
@@ -158,85 +157,6 @@ static void write_iteration(const Pipeline *pipeline, IrBuilder *builder, IrExpr
   }
 }
 
-/* ---- What the steady state decides ---- */
-
-typedef struct {
-  IrModule *module;
-  const IrValue *index;
-  int64_t least;
-} Known;
-
-static bool is_index(const IrExpr *expr, const Known *known)
-{
-  return expr->kind == EXPR_VALUE && expr->value == known->index;
-}
-
-/* index > c, index >= c, index == c, min(index, c), as far as the index's least value decides them. */
-static IrExpr *decide(const Known *known, IrExpr *expr)
-{
-  int64_t c;
-  if (expr->n) {
-    IrExpr *copy = arena_memdup(known->module->arena, expr, sizeof *expr);
-    copy->items = arena_new_array(known->module->arena, IrExpr *, expr->n);
-    for (unsigned i = 0; i < expr->n; i++)
-      copy->items[i] = decide(known, expr->items[i]);
-    expr = copy->kind == EXPR_BINARY
-               ? ir_binary(known->module, copy->operator_, copy->items[0], copy->items[1])
-               : copy;
-  }
-  if (expr->n != 2) return expr;
-  if (!is_index(expr->items[0], known) || !ir_expr_is_int(expr->items[1], &c)) return expr;
-  if (expr->kind == EXPR_CALL && g_str_equal(expr->name, "min") && c <= known->least)
-    return ir_int(known->module, c);
-  if (expr->kind != EXPR_BINARY) return expr;
-  if (expr->operator_ == OPERATOR_GT && c < known->least) return ir_int(known->module, 1);
-  if (expr->operator_ == OPERATOR_GE && c <= known->least) return ir_int(known->module, 1);
-  if (expr->operator_ == OPERATOR_NE && c < known->least) return ir_int(known->module, 1);
-  if (expr->operator_ == OPERATOR_EQ && c < known->least) return ir_int(known->module, 0);
-  return expr;
-}
-
-static void decide_op(IrOp *op, void *data)
-{
-  for (unsigned i = 0; i < op->n_operands; i++)
-    op->operands[i] = decide(data, op->operands[i]);
-}
-
-/* Does anything behind an operation write a variable? */
-static bool is_written_behind(const IrOp *op, const IrValue *variable)
-{
-  for (IrOp *next = op->next; variable->variable && next; next = next->next) {
-    bool writes = (ir_op_effects(next->code) & EFFECT_UPDATE) && next->operands[0]->kind == EXPR_VALUE &&
-                  next->operands[0]->value == variable;
-    for (unsigned i = 0; i < next->n_regions; i++)
-      writes |= ir_region_uses(next->regions[i], variable);
-    if (writes) return true;
-  }
-  return false;
-}
-
-/* A mask that lets everything pass selects nothing: what read its selection reads what it selects from. */
-static void drop_masks(IrRegion *region)
-{
-  for (IrOp *op = region->first, *next; op; op = next) {
-    next = op->next;
-    int64_t all;
-    bool passes =
-        op->code == OP_OR && op->n_operands == 2 && ir_expr_is_int(op->operands[1], &all) && all == 1;
-    for (IrOp *use = passes ? op->next : NULL, *after; use; use = after) {
-      after = use->next;
-      bool selects = use->code == OP_SELECT && use->operands[0]->kind == EXPR_VALUE &&
-                     use->operands[0]->value == op->results[0] && use->operands[1]->kind == EXPR_VALUE &&
-                     !is_written_behind(use, use->operands[1]->value);
-      IrType type = selects ? ir_expr_type(region->function, use->operands[1]) : (IrType){0};
-      if (!selects || !ir_type_equal(&type, &use->results[0]->type)) continue;
-      ir_replace_uses(region, use->results[0], use->operands[1]);
-      next = next == use ? after : next;
-      ir_op_remove(use);
-    }
-  }
-}
-
 /* ---- The three parts ---- */
 
 static IrExpr *step_of(const Pipeline *pipeline)
@@ -287,11 +207,6 @@ static void write_loop(Pipeline *pipeline)
   IrBuilder inner = ir_builder_at_end(region);
   inner.mark = loop->mark;
   write_iteration(pipeline, &inner, index, ir_binary(module, OPERATOR_SUB, index, step));
-  Known known = {module, index->value, 0};
-  if (ir_expr_is_int(steady->operands[0], &known.least)) {
-    ir_region_visit(region, decide_op, &known);
-    drop_masks(region);
-  }
   write_iteration(pipeline, &builder, NULL, last_index(pipeline));
   ir_op_remove(loop);
 }

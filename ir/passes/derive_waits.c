@@ -2,9 +2,9 @@
  *
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
  * gives  commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
- *        are done, that barrier and its awaits), the products fence, slots released after the wait that covers
- *        their last reader; where several blocks take a product, a barrier at which they say
- *        that their slots are full
+ *        are done, that barrier and its awaits), the fences of products and behind loads of their operands, slots
+ *        released after the wait that covers their last reader; where several blocks take a product, a barrier at which
+ *        they say that their slots are full
  * breaks nothing
  *
  * Async copies of a thread complete in order, so before iteration i reads its slot all groups but the last
@@ -265,6 +265,36 @@ static void compute_behind(const CostModel *model, IrOp *loop, const IrOp *produ
   }
 }
 
+/* Does a product of the region take from registers what an op loads? */
+static bool feeds_product(const IrOp *get)
+{
+  for (const IrOp *op = get->next; get->code == OP_GET && op; op = op->next)
+    if (ir_is_grouped_product(op) && op->operands[1]->kind == EXPR_VALUE &&
+        op->operands[1]->value == get->results[0])
+      return true;
+  return false;
+}
+
+/* TMA fills a slot again once it is released: behind the last load of an operand that products take from registers stands a
+ * fence. */
+static void fence_loads(Waits *waits, IrRegion *region)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    IrOp *channel = NULL;
+    if (!feeds_product(op) || !ir_slot_of(region->function, op->operands[0]->items[0], &channel) ||
+        !ir_attribute(channel, ATTR_FULL_BYTES))
+      continue;
+    const IrOp *later = op->next;
+    while (later &&
+           !(feeds_product(later) && ir_expr_equal(later->operands[0]->items[0], op->operands[0]->items[0])))
+      later = later->next;
+    if (later) continue;
+    IrBuilder after = ir_builder_after(op);
+    after.mark = op->mark;
+    ir_emit(&after, OP_FENCE, 1, ir_name(waits->module, "async_shared"));
+  }
+}
+
 /* What products read is in registers before them. */
 static void fence_products(Waits *waits, IrOp *product)
 {
@@ -485,6 +515,7 @@ static void wait_phases(Waits *waits, IrRegion *region)
 static void visit_regions(Waits *waits, IrRegion *region)
 {
   wait_copies(waits, region);
+  fence_loads(waits, region);
   meet_peers(waits, region);
   if (has_late_products(region))
     wait_late(waits->module, region);

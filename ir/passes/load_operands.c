@@ -53,17 +53,14 @@ static IrExpr *k_range(const Steps *steps, int64_t at)
   return ir_range(module, ir_int(module, at), ir_int(module, at + steps->step));
 }
 
-/* NULL behind the last step. TMA fills the slot again once it is released, so the last load is
- * followed by a fence. */
+/* NULL behind the last step. */
 static IrExpr *load_step(const Steps *steps, IrBuilder *builder, int64_t at)
 {
   IrModule *module = steps->loads->module;
   if (at >= steps->depth) return NULL;
   IrOp *get = ir_emit(builder, OP_GET, 1, ir_index(module, steps->slot, 2, steps->rows, k_range(steps, at)));
   ir_mechanism_set(get, ir_mechanism_first(module, MECHANISM_GET));
-  IrExpr *x = ir_value(module, ir_result(get, "a", steps->type));
-  if (at + steps->step >= steps->depth) ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
-  return x;
+  return ir_value(module, ir_result(get, "a", steps->type));
 }
 
 static void multiply_step(const Steps *steps, IrBuilder *builder, IrExpr *a, int64_t at)

@@ -256,6 +256,39 @@ def check_numbers(files):
         yield "tests/structure/numbers.txt", allowed[key], f"{key[0]} has no {key[1]} any more"
 
 
+SYNCHRONISATION = re.compile(r"\bOP_(AWAIT|ARRIVE|COMMIT|WAIT_GROUP|FENCE|SYNC|EXPECT)\b")
+WRITES = re.compile(r"\b(?:ir_)?emit\w*\([^;]*?" + SYNCHRONISATION.pattern)
+
+
+def check_synchronisation(files):
+    """Waits, commits, fences and releases are derive_waits': other passes that name them stand in synchronisation.txt."""
+    listed = "tests/structure/synchronisation.txt"
+    allowed = {}
+    for number, line in enumerate(lines(listed) if (root / listed).exists() else [], 1):
+        if line and not line.startswith("#"):
+            file, kind, _ = line.split("\t")
+            allowed[file] = (number, kind)
+    seen = set()
+    for name in files:
+        if not name.startswith("ir/passes/") or not name.endswith(".c"):
+            continue
+        text = NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), "\n".join(lines(name)))
+        first = SYNCHRONISATION.search(text)
+        if not first:
+            continue
+        seen.add(name)
+        number, kind = text.count("\n", 0, first.start()) + 1, allowed.get(name, (0, None))[1]
+        writes = WRITES.search(text)
+        if kind is None:
+            yield name, number, f"{first.group()}: synchronisation is derive_waits'; a pass that names it says why in {listed}"
+        elif writes and kind != "writes":
+            yield name, text.count("\n", 0, writes.start()) + 1, f"writes synchronisation, which {listed} does not say"
+        elif not writes and kind == "writes":
+            yield listed, allowed[name][0], f"{name} writes no synchronisation any more"
+    for name in sorted(set(allowed) - seen):
+        yield listed, allowed[name][0], f"{name} names no synchronisation any more"
+
+
 CHECKS = {name[len("check_"):]: check for name, check in list(globals().items()) if name.startswith("check_")}
 
 faults = 0

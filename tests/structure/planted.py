@@ -3,7 +3,7 @@
 
 A tree of a few files for each check. For `numbers` one with numbers that no list names, in every way that C spells them, and
 one with numbers that its list names, that are small, or that are no numbers at all; for `families` one that asks in every way
-which family an operator is of, and one of the family's own. The check must report the first, an entry that is out of date,
+which family an operator is of, and one of the family's own; for `synchronisation` passes that name it and do not say so. The check must report the first, an entry that is out of date,
 and nothing else."""
 import pathlib
 import subprocess
@@ -49,6 +49,19 @@ FAMILIES_WANTED = [("generator/fusion/planted.c", line, ASKS) for line in (2, 3,
     ("generator/fusion/planted.c", 6, "reads the binding of family gemm: gemm_of"),
     ("generator/choose/row.c", 1, "reads the binding of family gemm: gemm_of")]
 
+SYNCHRONISATION = {
+    "ir/passes/planted.c": "/* OP_SYNC in a comment */\nvoid f(IrBuilder *builder) { ir_emit(builder, OP_SYNC, 0); }\n",
+    "ir/passes/asks.c": "bool g(const IrOp *op) { return op->code == OP_FENCE; }\n",
+    "ir/passes/grown.c": "bool h(const IrOp *op) { return op->code == OP_FENCE; }\nvoid i(IrBuilder *b)\n{\n  ir_emit(b,\n          OP_COMMIT, 0);\n}\n",
+    "ir/passes/fewer.c": "bool h(const IrOp *op) { return op->code == OP_FENCE; }\n",
+    "tests/structure/synchronisation.txt": "# comment\nir/passes/asks.c\tasks\twhy\nir/passes/grown.c\tasks\twhy\n"
+                                           "ir/passes/fewer.c\twrites\twhy\nir/passes/gone.c\tmoves\twhy\n",
+}
+SYNCHRONISATION_WANTED = [
+    ("ir/passes/grown.c", 4, "writes synchronisation"), ("ir/passes/planted.c", 2, "OP_SYNC"),
+    ("tests/structure/synchronisation.txt", 4, "ir/passes/fewer.c writes no"),
+    ("tests/structure/synchronisation.txt", 5, "ir/passes/gone.c names no")]
+
 
 def check(name, files, faults):
     with tempfile.TemporaryDirectory() as folder:
@@ -67,3 +80,4 @@ def check(name, files, faults):
 
 check("numbers", NUMBERS, NUMBERS_WANTED)
 check("families", FAMILIES, FAMILIES_WANTED)
+check("synchronisation", SYNCHRONISATION, SYNCHRONISATION_WANTED)

@@ -116,8 +116,8 @@ const GpuProduct *gpu_product(const Gpu *gpu, const char *family, NumberType a, 
 double gpu_peak(const Gpu *gpu, NumberType type);
 /* A property that is a word, such as "copy_async.scope"; NULL if absent. */
 const char *gpu_text(const Gpu *gpu, const char *path);
-/* A property that is a list of numbers, in base units, such as "tma.swizzles"; NULL and 0 if absent.
- */
+/* A property that is a list of numbers, in base units, such as "tma.swizzles"; NULL and 0 if absent, 0 alone
+ * if it is empty. */
 const double *gpu_numbers(const Gpu *gpu, const char *path, unsigned *n);
 /* true if a property that is a list of words holds the item: gpu_lists(gpu, "cache_hint.policies",
  * "evict_first"). */

@@ -35,7 +35,7 @@ const double *gpu_numbers(const Gpu *gpu, const char *path, unsigned *n)
 {
   const Entry *entry = find(gpu, path);
   *n = entry && entry->numbers ? entry->n : 0;
-  return *n ? entry->numbers : NULL;
+  return entry ? entry->numbers : NULL;
 }
 
 bool gpu_lists(const Gpu *gpu, const char *path, const char *item)

@@ -331,7 +331,8 @@ static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsign
     granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
   }
   unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
-  if (loads) granted -= (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + handover_step(gpu);
+  unsigned loaded = loads ? (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + step : 0;
+  granted -= MIN(granted, loaded);
   return columns / 2 + model->start_registers <= entry &&
          accumulators * (rows / WARPGROUP_ROWS) * columns / 2 + model->epilogue_registers <= granted;
 }
@@ -403,7 +404,9 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
     return false;
   bool shares = candidate->cluster_m > 1 || candidate->cluster_n > 1;
   if (shares && !gemm_shares_copies(problem->gpu) && !choose_is_forced(problem)) return false;
-  if (gemm->a_m_major && !gemm_is_panel(problem->gpu, candidate->bm, gemm->a_type)) return false;
+  /* of what passes through registers a warpgroup has rows of its own: whole panels */
+  unsigned rows = loads ? candidate->bm / warpgroups_of_rows(candidate->bm) : candidate->bm;
+  if (gemm->a_m_major && !gemm_is_panel(problem->gpu, rows, gemm->a_type)) return false;
   if (!legal || (gemm->b_n_major && !gemm_is_panel(problem->gpu, candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */

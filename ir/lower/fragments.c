@@ -37,11 +37,12 @@ static const Mechanism *matrix_loads(const Lower *lower)
   return loads && !loads->missing && loads->matrices ? loads : NULL;
 }
 
-static bool is_matrix_loadable(Lower *lower, const Operand *operand)
+/* `matrices` of them, by instructions for as many or fewer, if the GPU has such. */
+static bool is_matrix_loadable(Lower *lower, const Operand *operand, unsigned matrices)
 {
   unsigned inner = lower_shared_inner(&operand->shared), bytes = number_bytes(operand->shared.element);
   const Mechanism *loads = matrix_loads(lower);
-  if (!loads) return false;
+  if (!loads || !mechanism_matrices(loads, matrices)) return false;
   if (inner != operand->k_dim && (bytes != 2 || !loads->transposes)) return false;
   return lower_shared_vector(&operand->shared, inner) * bytes >= 16;
 }
@@ -107,7 +108,7 @@ void lower_fragment_a(Lower *lower, const LowerShared *shared, const LowerMap *w
                       unsigned k, IrExpr **out)
 {
   Operand operand = operand_of(lower, shared, warps, 1);
-  if (is_matrix_loadable(lower, &operand)) {
+  if (is_matrix_loadable(lower, &operand, 4)) {
     load_matrices(lower, &operand, false, 4, (unsigned[LAYOUT_MAX_DIMS]){row, k}, out);
     return;
   }
@@ -120,7 +121,7 @@ void lower_fragment_b(Lower *lower, const LowerShared *shared, const LowerMap *w
                       unsigned column, unsigned pieces, IrExpr **out)
 {
   Operand operand = operand_of(lower, shared, warps, 0);
-  if (is_matrix_loadable(lower, &operand)) {
+  if (is_matrix_loadable(lower, &operand, 2 * pieces)) {
     load_matrices(lower, &operand, true, 2 * pieces, (unsigned[LAYOUT_MAX_DIMS]){k, column}, out);
     return;
   }

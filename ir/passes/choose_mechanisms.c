@@ -393,6 +393,26 @@ static bool choose_thread_copy(Choice *choice, const IrOp *mma, Operand *operand
   return true;
 }
 
+/* Does A lie across k for a product that cannot read it so, and pass through registers? */
+static bool passes_registers(const IrOp *mma, const Operand *a, const Operand *b, const Mechanism *product)
+{
+  const GpuProduct *shape = mechanism_product(product, operand_element(a), operand_element(b),
+                                              mma->operands[0]->value->type.element);
+  return a->along != 1 && shape && !shape->a_transposed;
+}
+
+/* Why A cannot: each warpgroup loads rows of its own, which are whole panels of a swizzle (choose_layouts). NULL: it can. */
+static const char *panel_refusal(const Choice *choice, const Operand *a, const Mechanism *engine,
+                                 const Mechanism *product)
+{
+  unsigned rows = tile_extent(a->slot, (unsigned)a->inner), own = rows / warpgroups_of_rows(rows),
+           swizzles = mechanism_swizzles(engine, product, operand_element(a));
+  if (swizzle_widest(swizzles, (unsigned)number_bytes_of(operand_element(a), own))) return NULL;
+  return refusal(choice,
+                 "a warpgroup's %u rows of A, which pass through registers, are no multiple of %u bytes", own,
+                 swizzles & -swizzles);
+}
+
 /* A product that goes on while its threads do reads what an engine has filled: nobody else counts its bytes on
  * a barrier. */
 static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, const Mechanism *product)
@@ -407,6 +427,7 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
   if (!against) against = divided_refusal(&parts, mma, product);
   if (!against) against = engine_refusal(choice, a, engine, product);
   if (!against) against = engine_refusal(choice, b, engine, product);
+  if (!against && passes_registers(mma, a, b, product)) against = panel_refusal(choice, a, engine, product);
   if (!against) against = barrier_refusal(choice, a->registers ? b : a, mma, product);
   if (against) {
     ir_remark(choice->context, "products: TMA copies + %s rejected: %s", product->label, against);
@@ -416,9 +437,7 @@ static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, 
   fill_via(choice, a, engine);
   fill_via(choice, b, engine);
   ir_remark(choice->context, "products: %s, from shared memory filled by %s", product->name, engine->label);
-  const GpuProduct *shape = mechanism_product(product, operand_element(a), operand_element(b),
-                                              mma->operands[0]->value->type.element);
-  if (a->along != 1 && !shape->a_transposed)
+  if (passes_registers(mma, a, b, product))
     ir_remark(choice->context, "products: A lies across k and passes through registers");
   return true;
 }

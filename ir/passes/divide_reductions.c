@@ -4,7 +4,8 @@
  * gives  where a `reduce` has the scope of a cluster: `split_k` on the tile loop, so many blocks to a tile; of every
  *        tile with the reduced extent each block has its part, which its loads, stores and iotas begin at; other
  *        reductions along that extent cross the cluster too, and what is no part is stored by the first block alone
- * breaks nothing; where the GPU has no clusters, or one block suffices, the scope becomes the block's
+ * breaks nothing; where the GPU has no clusters, or no mbarriers by which their blocks wait for each other, or one block
+ *        suffices, the scope becomes the block's
  *
  * As many blocks as leave a thread few elements of a tile (the model's shared_row, or what its registers hold): a
  * row stays in registers from its load to its store, so it is read once. `split_k` in the text says how many instead. What crosses the blocks is reduce_clusters'. */
@@ -86,6 +87,12 @@ static void check_op(IrOp *op, void *data)
 
 /* ---- How many blocks ---- */
 
+/* Blocks of a cluster that can send each other their parts and wait for them on mbarriers; 1: none can. */
+static unsigned most_blocks(const Gpu *gpu)
+{
+  return gpu_has(gpu, "cluster") && gpu_has(gpu, "mbarrier") ? gpu->cluster_portable : 1;
+}
+
 static bool divides(const Division *division, int64_t blocks)
 {
   return division->extent % (blocks * WARP_LANES) == 0;
@@ -109,7 +116,7 @@ static int64_t wanted_blocks(const Division *division)
           elements = ir_tile_elements(&division->reduce->operands[0]->value->type);
   if (!threads) threads = (int64_t)WARPGROUP_WARPS * WARP_LANES;
   const Gpu *gpu = division->context->gpu;
-  int64_t most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1, few = few_elements(division, threads);
+  int64_t most = most_blocks(gpu), few = few_elements(division, threads);
   while (blocks * 2 <= most && elements > few * threads * blocks && divides(division, blocks * 2))
     blocks *= 2;
   return blocks;
@@ -121,7 +128,7 @@ static bool choose_blocks(Division *division)
   const IrOp *tiles = division->tiles;
   division->blocks =
       ir_attribute(tiles, ATTR_SPLIT_K) ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : wanted_blocks(division);
-  unsigned most = gpu_has(gpu, "cluster") ? gpu->cluster_portable : 1;
+  unsigned most = most_blocks(gpu);
   if (division->blocks > most) {
     error_set(division->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer with `split_k`",
               "a cluster of %d blocks, but %s has at most %u", (int)division->blocks, gpu->name, most);

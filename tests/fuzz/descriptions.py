@@ -56,9 +56,9 @@ def values(form):
     if form.startswith("number type"):
         return ["f64", "e4m3", "s8", "f16"]
     if form.startswith("list, in B"):
-        return ["[]", "[1 B]", "[64 B]", "[1 GiB]"]
+        return ["[]", "[1 B]", "[16 B]", "[32 B]", "[64 B]", "[128 B]", "[1 GiB]"]
     if form.startswith("list, in"):
-        return ["[]", "[1]", "[3]"]
+        return ["[]", "[1]", "[2]", "[3]", "[4]"]
     if form.startswith("numbers and ranges"):
         return ["[8]", "8..256 step 24", "3", "256"]
     if form.endswith("/clk/SM"):

@@ -5,7 +5,7 @@ witnesses.tsv says it, a witness a line, columns apart by tabs:
 
     rule      of `adlgen gpus rules`; each has one at least
     gpu       that the changed description extends
-    graph     of this folder or of examples/, and options of `compile`; of `run` where results are compared; - for refusals
+    graph     of this folder, of examples/ or a TILE text of tests/ir/kernels/, and options of `compile`; of `run` where results are compared; - for refusals
     change    PATH=VALUE & PATH=VALUE ...: the value of the rule, and what cannot stay as it is then
     beside    the same, changed in both descriptions that are compared, or -
     follows   ptx        another PTX text of a kernel, or other kernels
@@ -116,6 +116,8 @@ def read_outcome(folder, name, explained):
     outcome = Outcome()
     for file in sorted((folder / name).glob("*.ptx")):
         outcome.ptx[file.name] = file.read_text()
+    if not (folder / name / "plan.json").exists(): # TILE text has none
+        return outcome
     plan = json.loads((folder / name / "plan.json").read_text())
     del plan["gpu"]
     outcome.plan, outcome.choice = plan, variants(plan)
@@ -132,8 +134,8 @@ def command(adlgen, words, folder):
 
 def graph_words(graph):
     name, *options = graph.split()
-    for place in (HERE, ROOT / "examples"):
-        for suffix in (".json", ".yaml", ".ir"):
+    for place in (HERE, ROOT / "examples", ROOT / "tests/ir/kernels"):
+        for suffix in (".json", ".yaml", ".tile.ir"):
             if (place / (name + suffix)).exists():
                 return [str(place / (name + suffix)), *options]
     sys.exit(f"there is no graph {name}")
@@ -142,8 +144,10 @@ def graph_words(graph):
 def compile_all(adlgen, folder, graph, names):
     """{name: Outcome} of several descriptions, in one process; one by one where one is refused."""
     out = folder / ("out-" + names[0])
-    words = ["compile", *graph_words(graph), "--gpu", ",".join(f"{name}.yaml" for name in names), "--out", str(out),
-             "--emit", "ptx", "--no-cache", "--no-tuned", "--explain", "--jobs", "1"]
+    file, *options = graph_words(graph)
+    words = ["compile", file, *options, "--gpu", ",".join(f"{name}.yaml" for name in names), "--out", str(out),
+             "--emit", "ptx", "--no-cache"]
+    words += [] if file.endswith(".ir") else ["--no-tuned", "--explain", "--jobs", "1"]
     done = command(adlgen, words, folder)
     if done.returncode == 0:
         return {name: read_outcome(out, name, done.stdout + "\n") for name in names}

@@ -197,24 +197,36 @@ const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep)
   return slice;
 }
 
-const Layout *layout_every(Arena *arena, const Layout *layout, unsigned every)
+/* A digit of which only the lower part stays within so many elements, in two. */
+static bool splits(const LayoutMode *mode, unsigned every)
 {
-  if (layout->rank != 2 || !every || layout->extent[0] % every) return NULL;
-  Layout *rows = arena_memdup(arena, layout, sizeof *layout);
-  rows->extent[0] /= every;
-  rows->n = 0;
-  rows->name = NULL;
+  return mode->place != PLACE_WARP && mode->step && every % mode->step == 0 &&
+         mode->size % (every / mode->step) == 0;
+}
+
+const Layout *layout_every(Arena *arena, const Layout *layout, unsigned dim, unsigned every)
+{
+  if (layout->rank != 2 || !every || layout->extent[dim] % every) return NULL;
+  Layout *part = arena_memdup(arena, layout, sizeof *layout);
+  part->extent[dim] /= every;
+  part->n = 0;
+  part->name = NULL;
   for (unsigned i = 0; i < layout->n; i++) {
-    LayoutMode mode = layout->modes[i];
-    if (mode.dim == 0) {
+    LayoutMode mode = layout->modes[i], rest = {.size = 1};
+    if (mode.dim == (int)dim) {
       bool within = mode.step * mode.size <= every, beyond = mode.step % every == 0;
-      if (!within && !beyond) return NULL;
-      mode = within ? (LayoutMode){mode.place, mode.size, LAYOUT_REPLICATED, 0}
-                    : (LayoutMode){mode.place, mode.size, 0, mode.step / every};
+      if (!within && !beyond && !splits(&mode, every)) return NULL;
+      unsigned inner = within ? mode.size : beyond ? 1 : every / mode.step;
+      if (!within)
+        rest = (LayoutMode){mode.place, mode.size / inner, (int)dim, beyond ? mode.step / every : 1};
+      mode = (LayoutMode){mode.place, inner, LAYOUT_REPLICATED, 0};
     }
-    if (mode.dim != LAYOUT_REPLICATED || mode.place != PLACE_REGISTER) rows->modes[rows->n++] = mode;
+    bool kept = mode.size > 1 && (mode.dim != LAYOUT_REPLICATED || mode.place != PLACE_REGISTER);
+    if (part->n + 2 > LAYOUT_MAX_MODES) return NULL;
+    if (kept) part->modes[part->n++] = mode;
+    if (rest.size > 1) part->modes[part->n++] = rest;
   }
-  return rows;
+  return part;
 }
 
 const Layout *layout_transposed(Arena *arena, const Layout *layout)

@@ -76,6 +76,9 @@ const Layout *layout_group_a_across(Arena *arena, NumberType type, unsigned m, u
  * is left repeats in registers. row_warps warps share a row. */
 const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extents, unsigned vector,
                              unsigned row_lanes, unsigned row_warps, unsigned warps);
+/* The same where each warp has `whole` elements side by side, its lanes' vectors several times. */
+const Layout *layout_blocked_whole(Arena *arena, const unsigned *extents, unsigned vector, unsigned row_lanes,
+                                   unsigned whole, unsigned row_warps, unsigned warps);
 /* Each thread holds squares of `vector` rows and columns, a warp 8 rows of 4 of them: vectors along both
  * dimensions. */
 const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps);
@@ -107,9 +110,10 @@ bool layout_same_threads(const Layout *from, const Layout *to);
 /* The layout of a row (keep = 1) or column (keep = 0) vector that belongs to a 2-D layout: the other
  * dimension has extent 1 and its modes replicate. Register modes that only replicate are dropped. */
 const Layout *layout_slice(Arena *arena, const Layout *layout, unsigned keep);
-/* The layout of a tile that has one row for each `every` of a 2-D layout's: digits of its rows that stay
- * within these replicate, registers that only do so are dropped. NULL where a digit does not. */
-const Layout *layout_every(Arena *arena, const Layout *layout, unsigned every);
+/* The layout of a tile that has one element for each `every` of a 2-D layout's along dim: digits that stay within
+ * these replicate, those of registers and lanes in part, too; registers that only do so are dropped. NULL where a
+ * digit does not. */
+const Layout *layout_every(Arena *arena, const Layout *layout, unsigned dim, unsigned every);
 /* The layout of a part of a tile with the extents given, starting where a register begins a new piece: what
  * is cut off are registers. NULL where lanes or warps would go. */
 const Layout *layout_part(Arena *arena, const Layout *layout, const unsigned *extents);

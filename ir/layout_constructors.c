@@ -220,6 +220,25 @@ const Layout *layout_blocked(Arena *arena, unsigned rank, const unsigned *extent
   return layout;
 }
 
+const Layout *layout_blocked_whole(Arena *arena, const unsigned *extents, unsigned vector, unsigned row_lanes,
+                                   unsigned whole, unsigned row_warps, unsigned warps)
+{
+  if (!vector || !divides(row_lanes, 32) || !divides(row_warps, warps)) return NULL;
+  unsigned lane_rows = 32 / row_lanes, warp_rows = warps / row_warps, pass = lane_rows * warp_rows;
+  unsigned lanes_wide = vector * row_lanes, chunk = whole * row_warps;
+  if (!divides(lanes_wide, whole) || !divides(chunk, extents[1]) || !divides(pass, extents[0])) return NULL;
+  Layout *layout = layout_new(arena, 2, extents);
+  mode(layout, PLACE_REGISTER, vector, 1, 1);
+  mode(layout, PLACE_REGISTER, whole / lanes_wide, 1, lanes_wide);
+  mode(layout, PLACE_REGISTER, extents[1] / chunk, 1, chunk);
+  mode(layout, PLACE_LANE, row_lanes, 1, vector);
+  mode(layout, PLACE_WARP, row_warps, 1, whole);
+  mode(layout, PLACE_LANE, lane_rows, 0, 1);
+  mode(layout, PLACE_WARP, warp_rows, 0, lane_rows);
+  mode(layout, PLACE_REGISTER, extents[0] / pass, 0, pass);
+  return layout; /* the text has its modes */
+}
+
 const Layout *layout_patches(Arena *arena, unsigned rows, unsigned columns, unsigned vector, unsigned warps)
 {
   if (!vector || !divides(8 * vector, rows)) return NULL;

@@ -147,7 +147,7 @@ static void across_lanes(Lower *lower, const Reduction *reduction, unsigned limi
     const LayoutMode *mode = &layout->modes[i];
     if (mode->place != PLACE_LANE) continue;
     bool along = mode->dim == (int)reduction->dim && mode->step < limit;
-    for (unsigned bit = 1; along && bit < mode->size; bit *= 2)
+    for (unsigned bit = 1; along && bit < mode->size && mode->step * bit < limit; bit *= 2)
       for (unsigned r = 0; r < reduction->to[0]->n && !lower->failed; r++) {
         Tuple mine = registers_of(reduction->to, reduction->n, r);
         Tuple other = shuffled(lower, reduction, r, "xor", lower_int(lower, (int64_t)divisor * bit));
@@ -309,6 +309,80 @@ static void across_warps(Lower *lower, const Reduction *reduction)
   }
 }
 
+/* ---- So many elements that become one ---- */
+
+/* No warp waits for another: the elements of a value have to be of one warp, as the blocks of 16 of products are. */
+static bool is_of_one_warp(const Layout *layout, unsigned dim, unsigned every)
+{
+  for (unsigned i = 0; i < layout->n; i++)
+    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == (int)dim &&
+        layout->modes[i].step < every)
+      return false;
+  return true;
+}
+
+/* Every so many elements along the dimension become one. */
+static bool combine_every(Lower *lower, const Reduction *reduction, unsigned every)
+{
+  LowerTile *from = reduction->from[0], *to = reduction->to[0];
+  const unsigned *at = lower_registers(lower, from->layout);
+  g_autofree Tuple *x = g_new(Tuple, from->n);
+  unsigned *target = arena_new_array(lower->arena, unsigned, from->n);
+  for (unsigned i = 0; i < from->n; i++) {
+    const unsigned *here = at + (size_t)i * LAYOUT_MAX_DIMS;
+    unsigned row = reduction->dim == 0 ? here[0] / every : here[0],
+             column = reduction->dim == 1 ? here[1] / every : here[1];
+    target[i] = lower_register_at(lower, to->layout, row, column);
+    if (target[i] >= to->n) return false;
+  }
+  for (unsigned r = 0; r < to->n; r++) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < from->n; i++)
+      if (target[i] == r) x[n++] = registers_of(reduction->from, 1, i);
+    if (!n) return false;
+    to->reg[r] = combine_all(lower, reduction, x, n).part[0];
+  }
+  across_lanes(lower, reduction, every);
+  return true;
+}
+
+static void reduce_every(Lower *lower, IrOp *op, Reduction *reduction)
+{
+  unsigned every = (unsigned)ir_attribute_int(op, ATTR_EVERY, 1);
+  const Layout *from = reduction->from[0]->layout, *to = reduction->to[0]->layout;
+  const Layout *wanted = from->rank == 2 ? layout_every(lower->arena, from, reduction->dim, every) : NULL;
+  bool fits =
+      wanted && layout_equal(wanted, to) && is_of_one_warp(from, reduction->dim, every) && reduction->n == 1;
+  if (!fits || reduction->combiner || !combine_every(lower, reduction, every))
+    lower_fail(lower, ERROR_UNSUPPORTED, "reduction",
+               "a power of two that divides what a warp has side by side",
+               "every %u elements of this tile become one: they are not one warp's, or no name combines them",
+               every);
+}
+
+void lower_spread_every(Lower *lower, IrOp *op)
+{
+  unsigned every = (unsigned)ir_attribute_int(op, ATTR_EVERY, 1),
+           dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
+  LowerTile *from = lower_tile(lower, op->operands[0]);
+  if (!from) return;
+  LowerTile *tile = lower_tile_new(lower, from->element, op->results[0]->type.layout);
+  const Layout *wanted =
+      tile->layout->rank == 2 ? layout_every(lower->arena, tile->layout, dim, every) : NULL;
+  if (!wanted || !layout_equal(wanted, from->layout)) {
+    lower_fail(lower, ERROR_UNSUPPORTED, "spread", NULL,
+               "each element %u times: they are not the same thread's", every);
+    return;
+  }
+  const unsigned *at = lower_registers(lower, tile->layout);
+  for (unsigned r = 0; r < tile->n; r++) {
+    const unsigned *here = at + (size_t)r * LAYOUT_MAX_DIMS;
+    unsigned row = dim == 0 ? here[0] / every : here[0], column = dim == 1 ? here[1] / every : here[1];
+    tile->reg[r] = from->reg[lower_register_at(lower, from->layout, row, column)];
+  }
+  lower_tile_bind(lower, op->results[0], tile);
+}
+
 /* Tiles of one layout, and what combines them. */
 static bool open_reduction(Lower *lower, Reduction *reduction)
 {
@@ -345,6 +419,11 @@ void lower_reduce(Lower *lower, IrOp *op)
     return;
   }
   if (!open_reduction(lower, &reduction)) return;
+  if (ir_attribute(op, ATTR_EVERY)) {
+    reduce_every(lower, op, &reduction);
+    if (!lower->failed) lower_tile_bind(lower, op->results[0], reduction.to[0]);
+    return;
+  }
   within_thread(lower, &reduction);
   if (!lower->failed) across_lanes(lower, &reduction, G_MAXUINT);
   if (!lower->failed) agree(lower, &reduction);
@@ -375,46 +454,14 @@ static void replace_outside(Lower *lower, const IrOp *op, const IrExpr *corner, 
   }
 }
 
-static bool combine_rows(Lower *lower, const Reduction *reduction, unsigned every)
-{
-  LowerTile *from = reduction->from[0], *to = reduction->to[0];
-  const unsigned *at = lower_registers(lower, from->layout);
-  g_autofree Tuple *x = g_new(Tuple, from->n);
-  unsigned *target = arena_new_array(lower->arena, unsigned, from->n);
-  for (unsigned i = 0; i < from->n; i++) {
-    const unsigned *here = at + (size_t)i * LAYOUT_MAX_DIMS;
-    target[i] = lower_register_at(lower, to->layout, here[0] / every, here[1]);
-    if (target[i] >= to->n) return false;
-  }
-  for (unsigned r = 0; r < to->n; r++) {
-    unsigned n = 0;
-    for (unsigned i = 0; i < from->n; i++)
-      if (target[i] == r) x[n++] = registers_of(reduction->from, 1, i);
-    if (!n) return false;
-    to->reg[r] = combine_all(lower, reduction, x, n).part[0];
-  }
-  across_lanes(lower, reduction, every);
-  return true;
-}
-
-/* No warp waits for another: the rows of a value have to be of one warp, as the blocks of 16 of products are.
- */
-static bool is_of_one_warp(const Layout *layout, unsigned every)
-{
-  for (unsigned i = 0; i < layout->n; i++)
-    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == 0 && layout->modes[i].step < every)
-      return false;
-  return true;
-}
-
 void lower_store_reduced(Lower *lower, IrOp *op)
 {
   const IrExpr *with = ir_attribute_value(op, ATTR_WITH), *corner = op->operands[0];
   unsigned every = (unsigned)ir_attribute_int(op, ATTR_EVERY, 1);
   LowerTile *tile = lower_tile(lower, op->operands[1]);
   if (!tile) return;
-  const Layout *layout = is_of_one_warp(tile->layout, every) && with->kind == EXPR_NAME
-                             ? layout_every(lower->arena, tile->layout, every)
+  const Layout *layout = is_of_one_warp(tile->layout, 0, every) && with->kind == EXPR_NAME
+                             ? layout_every(lower->arena, tile->layout, 0, every)
                              : NULL;
   if (!layout || corner->kind != EXPR_INDEX || corner->n < 3) {
     lower_fail(lower, ERROR_UNSUPPORTED, "reduction", NULL,
@@ -430,7 +477,7 @@ void lower_store_reduced(Lower *lower, IrOp *op)
   IrExpr **row = &moved->items[corner->n - 2];
   replace_outside(lower, op, *row, from);
   *row = ir_binary(lower->module, OPERATOR_DIV, *row, ir_int(lower->module, every));
-  if (!lower->failed && combine_rows(lower, &reduction, every))
+  if (!lower->failed && combine_every(lower, &reduction, every))
     lower_store_tile(lower, op, moved, reduction.to[0]);
   else if (!lower->failed)
     lower_fail(lower, ERROR_INTERNAL, "reduction", NULL, "store_reduced: registers without a place");

@@ -16,6 +16,7 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/assign_layouts.h"
+#include "ir/passes/every.h"
 #include "ir/passes/place_slots.h"
 #include "ir/passes/place_sums.h"
 #include "ir/passes/read_slots.h"
@@ -330,17 +331,19 @@ static unsigned shape_vector(Placement *placement, const IrType *shape)
 
 /* Lanes along a row first, then rows; warps beyond what the rows take share rows. */
 static const Layout *spread(Placement *placement, unsigned rank, const unsigned *extent, unsigned rows,
-                            unsigned columns, unsigned vector, unsigned warps)
+                            unsigned columns, unsigned vector, unsigned warps, unsigned whole)
 {
   unsigned row_lanes = 1;
   while (row_lanes < 32 && row_lanes * 2 * vector <= columns)
     row_lanes *= 2;
   unsigned rows_of_warp = 32 / row_lanes;
   unsigned warps_for_rows = CLAMP(rows / MAX(1, rows_of_warp), 1u, warps);
-  bool whole = rows % rows_of_warp == 0;
-  while (warps % warps_for_rows || (whole && rows % (rows_of_warp * warps_for_rows)))
+  bool even = rows % rows_of_warp == 0;
+  while (warps % warps_for_rows || (even && rows % (rows_of_warp * warps_for_rows)))
     warps_for_rows--;
   unsigned row_warps = warps / warps_for_rows;
+  if (whole > row_lanes * vector && rank == 2)
+    return layout_blocked_whole(placement->module->arena, extent, vector, row_lanes, whole, row_warps, warps);
   while (row_warps > 1 && columns % (row_warps * row_lanes * vector))
     row_warps /= 2;
   return layout_blocked(placement->module->arena, rank, extent, vector, row_lanes, row_warps, warps);
@@ -378,7 +381,7 @@ static const Layout *place_along_rows(Placement *placement, const IrType *type, 
   if (number_bytes_of(type->element, turned[1]) < placement->context->gpu->global_sector) return NULL;
   for (; vector; vector /= 2) {
     if (turned[1] % vector) continue;
-    const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps);
+    const Layout *layout = spread(placement, 2, turned, turned[0], turned[1], vector, warps, 1);
     if (layout) return layout_transposed(arena, layout);
   }
   return NULL;
@@ -399,9 +402,10 @@ static const Layout *place_blocked(Placement *placement, const IrType *type)
   if (along == 1) other = place_along_rows(placement, type, patch, warps);
   if (other) return other;
   unsigned rows = type->rank == 2 ? extent[0] : 1, columns = extent[type->rank - 1];
+  unsigned every = every_most(placement->ops, type);
   for (unsigned vector = shape_vector(placement, type); vector;
        vector /= 2) { /* narrower ones spread wider */
-    const Layout *layout = spread(placement, type->rank, extent, rows, columns, vector, warps);
+    const Layout *layout = spread(placement, type->rank, extent, rows, columns, vector, warps, every);
     if (layout) return layout;
   }
   return NULL;
@@ -448,10 +452,25 @@ static const IrType *largest_unplaced(Placement *placement)
   return largest;
 }
 
+/* A tile that has one element for so many of another lies as that one does. NULL: it is none, or that one is spread
+ * otherwise. */
+static const Layout *place_every(Placement *placement, const IrType *type)
+{
+  Every every;
+  const Layout *layout = NULL;
+  for (unsigned i = 0; i < placement->ops->len && !layout; i++) {
+    if (!every_of(placement->ops->pdata[i], &every) || !every_same_extents(every.narrow, type)) continue;
+    const Layout *whole = layout_for(placement, every.wide);
+    if (whole) layout = layout_every(placement->module->arena, whole, every.dim, every.n);
+  }
+  return layout;
+}
+
 static bool place_registers(Placement *placement)
 {
   for (const IrType *type; (type = largest_unplaced(placement));) {
-    const Layout *layout = type->rank <= 2 ? place_blocked(placement, type) : NULL;
+    const Layout *layout = type->rank <= 2 ? place_every(placement, type) : NULL;
+    if (!layout && type->rank <= 2) layout = place_blocked(placement, type);
     if (!layout) {
       error_set(placement->error, ERROR_UNSUPPORTED, &placement->kernel->mark, "tile-layout",
                 "choose extents that are powers of two times the vector width",
@@ -529,7 +548,7 @@ static void place_exchange(Placement *placement, IrOp *reduce)
 {
   const IrType *type = &reduce->operands[0]->value->type;
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
-  if (!crosses_warps(type->layout, dim)) return;
+  if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;
   unsigned extents[2] = {layout_size(type->layout, PLACE_WARP),
                          (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim) * reduce->n_operands)};
   ir_attribute_set(

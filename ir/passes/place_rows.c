@@ -99,16 +99,16 @@ static int64_t row_unit(const Rows *rows, int64_t wanted)
   int64_t rows_of_warp = WARP_LANES / lanes, below = CLAMP(accesses.height / rows_of_warp, 1, MAX(warps, 1));
   while (warps % below || accesses.height % (rows_of_warp * below))
     below--;
-  return lanes * vector * MAX(warps / below, 1);
+  int64_t wide = lanes * vector; /* of a warp: blocks that become one are whole there */
+  for (unsigned i = 0; i < rows->every->len; i++)
+    wide = common_multiple(wide, g_array_index(rows->every, int64_t, i));
+  return wide * MAX(warps / below, 1);
 }
 
 /* As many whole units as hold so many columns. */
 static void choose_extent(Rows *rows, int64_t most, int64_t columns)
 {
-  int64_t unit = row_unit(rows, most);
-  for (unsigned i = 0; i < rows->every->len; i++)
-    unit = common_multiple(unit, g_array_index(rows->every, int64_t, i));
-  rows->extent = round_up(columns, unit);
+  rows->extent = round_up(columns, row_unit(rows, most));
 }
 
 /* ---- Rows in registers ---- */

@@ -112,6 +112,7 @@ static void check_op(IrOp *op, void *data)
   case OP_REDUCE:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
+  case OP_SPREAD:
   case OP_GATHER:
   case OP_SCATTER:
   case OP_PUT:

@@ -408,7 +408,7 @@ static void test_slice(void **state)
 static void test_every(void **state)
 {
   g_autoptr(Arena) arena = arena_new();
-  const Layout *layout = layout_group_d(arena, 128, 176, 1), *rows = layout_every(arena, layout, 16);
+  const Layout *layout = layout_group_d(arena, 128, 176, 1), *rows = layout_every(arena, layout, 0, 16);
   assert_non_null(rows);
   assert_int_equal(rows->extent[0], 8);
   assert_int_equal(layout_registers(rows), layout_registers(layout) / 2);
@@ -425,9 +425,28 @@ static void test_every(void **state)
       }
   for (unsigned i = 0; i < 8; i++)
     assert_true(seen[i]);
-  assert_non_null(layout_every(arena, layout_mma_c(arena, 64, 64, 2, 2), 16));
-  assert_null(layout_every(arena, layout, 24)); /* no divisor of the rows */
-  assert_null(layout_every(arena, layout, 32)); /* rows of a warp and of the next */
+  assert_non_null(layout_every(arena, layout_mma_c(arena, 64, 64, 2, 2), 0, 16));
+  assert_null(layout_every(arena, layout, 0, 24)); /* no divisor of the rows */
+  assert_null(layout_every(arena, layout, 0, 32)); /* rows of a warp and of the next */
+  /* along columns: half of a warp's lanes have the same 128, the other half the next */
+  layout = layout_blocked(arena, 2, (unsigned[]){4, 2048}, 8, 32, 2, 8);
+  const Layout *columns = layout_every(arena, layout, 1, 128);
+  assert_non_null(columns);
+  assert_int_equal(columns->extent[1], 16);
+  assert_int_equal(layout_registers(columns), 4);
+  for (unsigned w = 0; w < 8; w++)
+    for (unsigned l = 0; l < 32; l++)
+      for (unsigned r = 0; r < layout_registers(layout); r++) {
+        unsigned whole[2], part[2];
+        layout_at(layout, 0, w, l, r, whole);
+        layout_at(columns, 0, w, l, r / 8, part);
+        assert_int_equal(part[0], whole[0]);
+        assert_int_equal(part[1], whole[1] / 128);
+      }
+  assert_null(layout_every(arena, layout, 1, 512)); /* of two warps */
+  layout = layout_blocked_whole(arena, (unsigned[]){1, 1024}, 1, 32, 128, 4, 4);
+  assert_non_null(layout);
+  assert_non_null(layout_every(arena, layout, 1, 128));
 }
 
 static void test_transposed(void **state)

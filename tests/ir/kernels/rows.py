@@ -26,26 +26,103 @@ def rewritten(name, folder, columns, hold, known):
     return path
 
 
-def softmax(gpu, columns, rows, hold, known):
-    x = [bf16(random.gauss(0, 2)) for _ in range(rows * columns)] or [0]
+def softmax_mask(gpu, columns, rows, hold, known):
+    batch, heads, queries = 2, 3, max(rows // 6, 1)
+    rows = batch * heads * queries
+    x = [bf16(random.gauss(0, 8)) for _ in range(rows * columns)]
+    mask = [bf16(random.choice((0, -1, -math.inf))) for _ in range(batch * queries * columns)]
+    for first in range(0, len(mask), columns):
+        mask[first] = 0
+    buffers = {"X": ("bf16", x), "MASK": ("bf16", mask), "Y": ("bf16", [7] * len(x))}
+    out = run("softmax_mask", gpu, columns, rows, hold, known, buffers, [batch, heads, queries, columns], "Y")
+    for r in range(rows):
+        other = (r // (heads * queries) * queries + r % queries) * columns
+        weights = [math.exp(number(x[r * columns + c]) / 8 + number(mask[other + c])) for c in range(columns)]
+        total = sum(weights)
+        for c, weight in enumerate(weights):
+            close(number(out[r * columns + c]), weight / total, 2 ** -8 * weight / total, f"Y[{r}, {c}]")
+
+
+def e4m3(bits):
+    exponent, mantissa = bits >> 3 & 15, bits & 7
+    size = (1 + mantissa / 8) * 2 ** (exponent - 7) if exponent else mantissa / 8 * 2 ** -6
+    return -size if bits & 128 else size
+
+
+def add_norm_quantise(gpu, columns, rows, hold, known):
+    blocks = -(-columns // 128)
+    x, res = ([bf16(random.gauss(1, 2)) for _ in range(rows * columns)] for _ in range(2))
+    gamma, beta = ([bf16(random.gauss(1, 1)) for _ in range(columns)] for _ in range(2))
+    buffers = {"X": ("bf16", x), "RES": ("bf16", res), "GAMMA": ("bf16", gamma), "BETA": ("bf16", beta),
+               "H": ("bf16", [7] * len(x)), "Q": ("e4m3", [7] * len(x)), "S": ("f32", [7] * (rows * blocks))}
+    h, q, s = run("add_norm_quantise", gpu, columns, -(-rows // 2), hold, known, buffers, [rows, columns], "H", "Q", "S")
+    for r in range(rows):
+        row = [bf16(number(x[r * columns + c]) + number(res[r * columns + c])) for c in range(columns)]
+        if list(h[r * columns:(r + 1) * columns]) != row:
+            sys.exit(f"{CASE}: row {r} of H is not X + RES")
+        row = [number(v) for v in row]
+        mean = sum(row) / columns
+        scale = 1 / math.sqrt(sum((v - mean) ** 2 for v in row) / columns + 1e-5)
+        y = [(v - mean) * scale * number(gamma[c]) + number(beta[c]) for c, v in enumerate(row)]
+        for b in range(blocks):
+            most = max(abs(v) for v in y[128 * b:128 * b + 128])
+            close(s[r * blocks + b], most / 448, 1e-4 * most / 448, f"S[{r}, {b}]")
+            for c in range(128 * b, min(128 * b + 128, columns)):
+                wanted = y[c] * 448 / most
+                close(e4m3(q[r * columns + c]), wanted, abs(wanted) / 15.9 + 2 ** -9, f"Q[{r}, {c}]")
+
+
+def cross_entropy(gpu, columns, rows, hold, known):
+    x = [bf16(random.gauss(0, 4)) for _ in range(rows * columns)]
+    classes = [random.randrange(columns) for _ in range(rows)]
+    buffers = {"X": ("bf16", x), "T": ("s32", classes), "LOSS": ("f32", [7] * rows), "DX": ("bf16", [7] * len(x))}
+    loss, dx = run("cross_entropy", gpu, columns, rows, hold, known, buffers, [rows, columns], "LOSS", "DX")
+    for r in range(rows):
+        row = [number(v) for v in x[r * columns:(r + 1) * columns]]
+        total = sum(math.exp(v) for v in row)
+        wanted = math.log(total) - row[classes[r]]
+        close(loss[r], wanted, 2 ** -12 * (1 + abs(wanted)), f"LOSS[{r}]")
+        for c, v in enumerate(row):
+            p = math.exp(v) / total
+            close(number(dx[r * columns + c]), p - (c == classes[r]), 2 ** -8 * (p if c != classes[r] else 1) + 1e-9, f"DX[{r}, {c}]")
+
+
+def close(found, wanted, allowed, what):
+    if not abs(found - wanted) <= allowed:
+        sys.exit(f"{CASE}: {what} is {found}, not {wanted}")
+
+
+def run(name, gpu, columns, blocks, hold, known, buffers, dims, *outputs):
     with tempfile.TemporaryDirectory() as folder:
-        text = rewritten("softmax_rows", folder, columns, hold, known)
-        kernel = Kernel(sys.argv[1], text, "softmax_rows", gpu, [], folder, 8, "place_rows")
-        out = kernel.run(max(rows, 1), 4096, {"X": ("bf16", x), "Y": ("bf16", [7] * len(x))}, [rows, columns], {}, "Y")
+        text = rewritten(name, folder, columns, hold, known)
+        kernel = Kernel(sys.argv[1], text, name, gpu, [], folder, 8, "place_rows")
+        return kernel.run(blocks, 4096, buffers, dims, {}, *outputs)
+
+
+def softmax_rows(gpu, columns, rows, hold, known):
+    x = [bf16(random.gauss(0, 2)) for _ in range(rows * columns)]
+    buffers = {"X": ("bf16", x), "Y": ("bf16", [7] * len(x))}
+    out = run("softmax_rows", gpu, columns, rows, hold, known, buffers, [rows, columns], "Y")
     for r in range(rows):
         weights = [math.exp(number(v)) for v in x[r * columns:(r + 1) * columns]]
         total = sum(weights)
         for c, weight in enumerate(weights):
-            if not abs(number(out[r * columns + c]) - weight / total) <= 2 ** -8 * weight / total:
-                sys.exit(f"{gpu}, {hold}, C = {columns}: Y[{r}, {c}] is {number(out[r * columns + c])}, not {weight / total}")
-    print(f"{gpu}, {hold}, {'C' if known else 'C at most'} {columns}: {rows} rows of a softmax right")
+            close(number(out[r * columns + c]), weight / total, 2 ** -8 * weight / total, f"Y[{r}, {c}]")
 
 
 HOLDS = ["registers", "passes chunk 1024"]
+FULL = "ADLGEN_TEST_FULL" in os.environ
 random.seed(16)
-for columns in [1, 31, 33, 127, 1025, 5121, 5120]:
-    for hold in HOLDS:
-        for known in (True, False):
-            for gpu in ("h100", "a100"):
-                if gpu == "h100" or columns in (33, 5121) or os.environ.get("ADLGEN_TEST_FULL"):
-                    softmax(gpu, columns, 2, hold, known)
+ran = 0
+for check in (softmax_rows, softmax_mask, add_norm_quantise, cross_entropy):
+    for columns, rows in [(1, 131), (31, 131), (33, 1), (127, 6), (1025, 3), (1280, 2), (5120, 1), (5121, 1)]:
+        for hold in HOLDS:
+            for known in (True, False):
+                gpus = ("h100", "a100") if FULL or (columns, known) in ((33, True), (5121, False)) else ("h100",)
+                if not FULL and not known and check is not add_norm_quantise and columns not in (33, 1025):
+                    continue
+                for gpu in gpus[:1] if check is add_norm_quantise else gpus:  # only h100 of them has e4m3
+                    CASE = f"{check.__name__}, {gpu}, {hold}, C {'=' if known else '<='} {columns}, {rows} rows"
+                    check(gpu, columns, rows, hold, known)
+                    ran += 1
+print(f"{ran} kernels of rows right")

@@ -13,6 +13,9 @@ static void check_forms(Verifier *verifier, const IrOp *tiles)
   bool row = ir_attribute(tiles, ATTR_ROW);
   if (!row && ir_attribute(tiles, ATTR_HOLD))
     verify_fault(verifier, &tiles->mark, "row", "`row C` says how wide rows are", "`hold` without `row`");
+  if (row && !strcmp(form, "cluster") && ir_attribute_int(tiles, ATTR_SPLIT_K, 0) < 2)
+    verify_fault(verifier, &tiles->mark, "row", "`split_k 4`",
+                 "`hold cluster` needs `split_k`, how many blocks share a row");
   for (unsigned key = 0; key < IR_ATTRIBUTE_COUNT; key++) {
     if (!belongs_to[key]) continue;
     bool given = ir_attribute(tiles, key), wanted = row && !strcmp(form, belongs_to[key]);

@@ -106,9 +106,9 @@ static int64_t row_unit(const Rows *rows, int64_t wanted)
 }
 
 /* As many whole units as hold so many columns. */
-static void choose_extent(Rows *rows, int64_t most, int64_t columns)
+static void choose_extent(Rows *rows, int64_t most, int64_t columns, int64_t blocks)
 {
-  rows->extent = round_up(columns, row_unit(rows, most));
+  rows->extent = round_up(columns, row_unit(rows, (most + blocks - 1) / blocks) * blocks);
 }
 
 /* ---- Rows in registers ---- */
@@ -118,10 +118,11 @@ static void collect(IrOp *op, void *data)
   g_ptr_array_add(data, op);
 }
 
-static bool place_registers(Rows *rows)
+/* `blocks`: so many of a cluster share a row. */
+static bool place_registers(Rows *rows, int64_t blocks)
 {
   int64_t most = rows->width ? rows->width : ir_known_maximum(rows->kernel, rows->row);
-  choose_extent(rows, most, most);
+  choose_extent(rows, most, most, blocks);
   if (!rows_write_reducers(rows, true)) return false;
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   ir_region_visit(rows->tiles->regions[0], collect, ops);
@@ -137,6 +138,31 @@ static bool place_registers(Rows *rows)
   rows_set_extents(rows, ops);
   ir_remark(rows->context, "rows of %s%d elements stay in registers, as %d", rows->width ? "" : "at most ",
             (int)most, (int)rows->extent);
+  return true;
+}
+
+/* ---- Rows that blocks of a cluster share ---- */
+
+static bool place_cluster(Rows *rows)
+{
+  int64_t blocks = ir_attribute_int(rows->tiles, ATTR_SPLIT_K, 1);
+  if (!gpu_has(rows->context->gpu, "cluster")) blocks = 1; /* one block has all of it */
+  if (rows->every->len && blocks > 1) {
+    error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",
+              "blocks of elements that become one (`every`) in rows that a cluster shares");
+    return false;
+  }
+  if (!place_registers(rows, blocks)) return false;
+  if (blocks == 1) ir_attribute_remove(rows->tiles, ATTR_SPLIT_K);
+  g_autoptr(GPtrArray) ops = g_ptr_array_new();
+  ir_region_visit(rows->tiles->regions[0], collect, ops);
+  for (unsigned i = 0; i < ops->len && blocks > 1; i++) {
+    IrOp *op = ops->pdata[i];
+    if (op->code != OP_REDUCE) continue;
+    IrType type = ir_expr_type(rows->kernel, op->operands[0]);
+    if (ir_tile_extent(&type, type.rank - 1) == rows->extent)
+      ir_attribute_set(op, ATTR_SCOPE, ir_name(rows->module, "cluster"));
+  }
   return true;
 }
 
@@ -177,9 +203,11 @@ static bool place(Rows *rows)
   const char *form = hold ? hold->name : "registers";
   bool placed = false;
   if (g_str_equal(form, "registers")) {
-    placed = place_registers(rows);
+    placed = place_registers(rows, 1);
+  } else if (g_str_equal(form, "cluster")) {
+    placed = place_cluster(rows);
   } else if (g_str_equal(form, "passes")) {
-    choose_extent(rows, ir_attribute_int(rows->tiles, ATTR_CHUNK, 1), 1); /* a piece */
+    choose_extent(rows, ir_attribute_int(rows->tiles, ATTR_CHUNK, 1), 1, 1); /* a piece */
     placed = rows_place_passes(rows);
   } else {
     error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",

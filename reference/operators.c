@@ -61,7 +61,8 @@ bool reference_is_view(const char *op)
 bool reference_knows(const char *op)
 {
   return reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
-         reference_is_reshape(op) || reference_is_quantization(op) || reference_is_elementwise(op);
+         reference_is_reshape(op) || reference_is_index(op) || reference_is_quantization(op) ||
+         reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
@@ -75,8 +76,8 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
       g_clear_pointer(&outputs[i], value_free);
     return false;
   }
-  if (reference_is_reshape(call->op)) {
-    outputs[0] = reference_reshape(call, error);
+  if (reference_is_reshape(call->op) || reference_is_index(call->op)) {
+    outputs[0] = (reference_is_reshape(call->op) ? reference_reshape : reference_index)(call, error);
     return outputs[0] != NULL;
   }
   if (reference_is_quantization(call->op)) {

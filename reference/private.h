@@ -28,6 +28,9 @@ bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outp
 bool reference_is_reshape(const char *op);
 Value *reference_reshape(const ReferenceCall *call, GError **error); /* reshape.c */
 
+bool reference_is_index(const char *op);
+Value *reference_index(const ReferenceCall *call, GError **error); /* index.c */
+
 /* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
  * false if the value does not broadcast. */
 bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);

@@ -1,5 +1,6 @@
 /* Elementwise: a variant of 16-byte accesses where shapes and addresses allow it, and one of single elements.
  */
+#include "generator/program/elementwise.h"
 #include "generator/choose/choose.h"
 #include "ir/resources.h"
 
@@ -9,7 +10,7 @@ static unsigned widest_element(const FusedOperator *op)
 {
   unsigned bytes = 1;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
+    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) || elementwise_scatters(op, i))
       bytes = MAX(bytes, number_bytes(op->inputs[i].tensor->type));
   for (unsigned i = 0; i < op->n_outputs; i++)
     bytes = MAX(bytes, number_bytes(op->outputs[i].tensor->type));
@@ -27,6 +28,19 @@ static bool require_operand(const Problem *problem, Choice *choice, const GraphT
   return choose_require_align(problem, choice, tensor, bytes);
 }
 
+/* Rows of an input may lie at any index of these dimensions, but each element at the end of the one before. */
+static bool require_input(const Problem *problem, Choice *choice, unsigned input, unsigned vector,
+                          unsigned bytes)
+{
+  const FusedOperator *op = problem->op;
+  const ElementPlace *place = elementwise_place(op, input);
+  if (elementwise_scatters(op, input)) return true; /* element by element */
+  bool along = !symbolic_equals(op->inputs[input].strides[op->rank - 1], 0);
+  for (unsigned i = 0; place && along && i < place->n; i++)
+    if (!choose_require_multiple(problem, choice, place->indices[i].stride, vector)) return false;
+  return require_operand(problem, choice, op->inputs[input].tensor, op->inputs[input].strides, vector, bytes);
+}
+
 /* Accesses of so many bytes by the widest operand. */
 static bool require_vectors(const Problem *problem, Choice *choice, unsigned bytes)
 {
@@ -34,8 +48,7 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned byt
   unsigned vector = bytes / widest_element(op);
   if (!choose_require_multiple(problem, choice, op->dims[op->rank - 1], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!require_operand(problem, choice, op->inputs[i].tensor, op->inputs[i].strides, vector, bytes))
-      return false;
+    if (!require_input(problem, choice, i, vector, bytes)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (!require_operand(problem, choice, op->outputs[i].tensor, op->outputs[i].strides, vector, bytes))
       return false;
@@ -48,7 +61,7 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned byt
 static bool require_ragged(const Problem *problem, Choice *choice, unsigned vector)
 {
   const FusedOperator *op = problem->op;
-  bool copies = !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
+  bool copies = !elementwise_of(op) && !op->n_steps && op->n_inputs == 1 && op->n_outputs == 1 && vector > 1;
   if (!copies || op->rank < 2 || !symbolic_is_constant(op->dims[op->rank - 1], NULL)) return false;
   const FusedOutput *output = &op->outputs[0];
   if (!symbolic_equals(op->inputs[0].strides[op->rank - 1], 1) ||

@@ -204,6 +204,11 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
     return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_PAD:
+    *type = node->inputs[0]->type;
+    if (node->n_inputs > 1 && !check_type(at, 1, TYPE_BIT(S64))) return false;
+    if (node->n_inputs > 3 && !check_type(at, 3, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
+    return check_type(at, 0, node->op->types);
   case TYPE_RULE_SLICE:
     *type = node->inputs[0]->type;
     for (unsigned i = 1; i < node->n_inputs; i++)
@@ -541,6 +546,11 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SQUEEZE: return infer_squeeze(at, shape);
   case SHAPE_RULE_UNSQUEEZE: return infer_unsqueeze(at, shape);
   case SHAPE_RULE_EXPAND: return infer_expand(at, shape);
+  case SHAPE_RULE_GATHER: return infer_gather(at, shape);
+  case SHAPE_RULE_GATHER_ELEMENTS: return infer_gather_elements(at, shape);
+  case SHAPE_RULE_PAD: return infer_pad(at, shape);
+  case SHAPE_RULE_TILE: return infer_tile(at, shape);
+  case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   }
   return false;
 }

@@ -38,6 +38,12 @@ bool infer_split(Inference *at, Shape *shape);
 bool infer_transpose(Inference *at, Shape *shape);
 bool infer_slice(Inference *at, Shape *shape);
 bool infer_concat(Inference *at, Shape *shape);
+/* infer_index.c: likewise, of class INDEX. */
+bool infer_gather(Inference *at, Shape *shape);
+bool infer_gather_elements(Inference *at, Shape *shape);
+bool infer_pad(Inference *at, Shape *shape);
+bool infer_tile(Inference *at, Shape *shape);
+bool infer_trilu(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

@@ -49,6 +49,8 @@ static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
 /* Of float8e8m0, which there are no kernels for. */
 static const char *const round_modes[] = {"up", "down", "nearest", NULL};
+static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
+static const char *const pad_modes_2[] = {"constant", "reflect", "edge", NULL};
 static const char *const approximations[] = {"none", "tanh", NULL};
 
 /* clang-format off */
@@ -70,6 +72,10 @@ ATTRIBUTES(split, INT("axis", 0), INT("num_outputs", 0))
 ATTRIBUTES(split_sizes, INT("axis", 0), INTS("split"))
 ATTRIBUTES(transpose, INTS("perm"))
 ATTRIBUTES(slice_7, INTS("axes"), REQUIRED_INTS("ends"), REQUIRED_INTS("starts"))
+ATTRIBUTES(pad, CHOICE("mode", "constant", pad_modes))
+ATTRIBUTES(pad_2, CHOICE("mode", "constant", pad_modes_2), REQUIRED_INTS("pads"), FLOAT("value", 0))
+ATTRIBUTES(pad_11, CHOICE("mode", "constant", pad_modes_2))
+ATTRIBUTES(trilu, INT("upper", 1))
 ATTRIBUTES(reshape, INT("allowzero", 0))
 ATTRIBUTES(axes, INTS("axes"))
 ATTRIBUTES(required_axes, REQUIRED_INTS("axes"))

@@ -25,6 +25,8 @@ typedef enum {
   OPERATOR_GEMM,        /* anchors a matrix product */
   OPERATOR_ROW,         /* anchors a reduction or normalisation over trailing axes */
   OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
+  OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
+                           indices that are loaded or computed, and of where it lies */
 } OperatorClass;
 
 typedef enum {
@@ -66,6 +68,7 @@ typedef enum {
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
   TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
   TYPE_RULE_SLICE,      /* outputs as input 0; further inputs are s32 or s64: indices */
+  TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
 } TypeRule;
@@ -90,6 +93,11 @@ typedef enum {
   SHAPE_RULE_SQUEEZE,   /* input 0's without the `axes`, which are 1 */
   SHAPE_RULE_UNSQUEEZE, /* input 0's with 1 at the `axes` of the result */
   SHAPE_RULE_EXPAND,    /* input 0's broadcast with the shape in input 1 */
+  SHAPE_RULE_GATHER,    /* input 0's with input 1's in place of the dimension `axis` */
+  SHAPE_RULE_GATHER_ELEMENTS, /* input 1's */
+  SHAPE_RULE_PAD,             /* input 0's with `pads` in front and behind */
+  SHAPE_RULE_TILE,            /* input 0's times `repeats` */
+  SHAPE_RULE_TRILU,           /* input 0's: matrices */
 } ShapeRule;
 
 typedef struct Operator {

@@ -21,7 +21,7 @@ static bool follows(Closure *c, const GraphNode *node)
     for (unsigned j = 0; j < fuser_n_writers(input); j++) {
       const GraphNode *producer = fuser_writer(c->fuser, input, j);
       if (!producer) continue;
-      if (fuser_in_memory_only(input, producer))
+      if (fuser_in_memory_only(node, input, producer))
         waits = waits || c->inside[producer->index];
       else
         reads = reads || c->inside[producer->index];

@@ -55,7 +55,7 @@ void fuser_settle_levels(Fuser *fuser, Group *group)
 Group *fuser_open_group(Fuser *fuser, GraphNode *node)
 {
   Group *group = arena_new_object(fuser->arena, Group);
-  bool anchored = node->op->class_ != OPERATOR_ELEMENTWISE;
+  bool anchored = node->op->class_ != OPERATOR_ELEMENTWISE && node->op->class_ != OPERATOR_INDEX;
   *group = (Group){.anchor = anchored ? node : NULL, .nodes = g_ptr_array_new()};
   g_ptr_array_add(group->nodes, node);
   fuser->group_of[node->index] = group;

@@ -43,9 +43,10 @@ GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned 
   return fuser->producers[tensor->n_parts ? tensor->parts[i]->index : tensor->index];
 }
 
-bool fuser_in_memory_only(const GraphTensor *tensor, const GraphNode *producer)
+bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, const GraphNode *producer)
 {
-  return fuser_is_view(tensor) || tensor->n_parts || tensor != producer->outputs[0];
+  return reader->op->class_ == OPERATOR_INDEX || fuser_is_view(tensor) || tensor->n_parts ||
+         tensor != producer->outputs[0];
 }
 
 bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *group)
@@ -54,7 +55,7 @@ bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *gr
     for (unsigned j = 0; j < fuser_n_writers(node->inputs[i]); j++) {
       const GraphNode *producer = fuser_writer(fuser, node->inputs[i], j);
       if (producer && fuser_group(fuser, producer) == group &&
-          fuser_in_memory_only(node->inputs[i], producer))
+          fuser_in_memory_only(node, node->inputs[i], producer))
         return true;
     }
   return false;

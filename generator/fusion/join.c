@@ -87,10 +87,18 @@ static Group *candidate(Fuser *fuser, const GraphNode *node, unsigned i, const c
   return *why ? NULL : group;
 }
 
+/* Only an elementwise kernel reads at indices that are loaded or computed. */
+static bool has_indices(const Group *group)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    if (((GraphNode *)group->nodes->pdata[i])->op->class_ == OPERATOR_INDEX) return true;
+  return false;
+}
+
 /* An elementwise group all of whose results only `group` and `node` read may become part of the group. */
 static bool may_absorb(Fuser *fuser, const Group *group, const Group *other, const GraphNode *node)
 {
-  if (other == group || other->anchor) return false;
+  if (other == group || other->anchor || (group->anchor && has_indices(other))) return false;
   if (group->nodes->len + other->nodes->len >= fuser->max_steps) return false;
   if (group->work + other->work + step_operations_of(node) > fuser->max_work) return false;
   if (count_tensors(fuser, group, other, node) > fuser->max_tensors) return false;

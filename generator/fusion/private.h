@@ -108,9 +108,10 @@ Group *fuser_group(const Fuser *fuser, const GraphNode *node);
  * graph is given. */
 unsigned fuser_n_writers(const GraphTensor *tensor);
 GraphNode *fuser_writer(const Fuser *fuser, const GraphTensor *tensor, unsigned i);
-/* Must whoever reads the tensor wait until the kernel of its producer has written it? So it is with views,
- * and with further results, such as a row's mean: elementwise steps go on from the first one only. */
-bool fuser_in_memory_only(const GraphTensor *tensor, const GraphNode *producer);
+/* Must the node that reads the tensor wait until the kernel of its producer has written it? So it is with views,
+ * with elements at other indices, and with further results, such as a row's mean: elementwise steps go on from the
+ * first one only. */
+bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, const GraphNode *producer);
 /* The node reads what must have left the group's kernel before. */
 bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *group);
 /* Nobody but `node` reads the tensor, and the graph does not give it. */

@@ -41,6 +41,7 @@ static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
   case OPERATOR_ELEMENTWISE:
     return graph_same_shape(node->outputs[0], rows->inputs[0]) || is_per_row(node->outputs[0], rows);
   case OPERATOR_GEMM:
+  case OPERATOR_INDEX:
   case OPERATOR_VIEW: break;
   }
   return false;

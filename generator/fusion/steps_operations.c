@@ -98,6 +98,7 @@ static bool varies(const FusedOperator *op, const FusedOperand *operand, const b
     for (unsigned d = 0; d < op->rank; d++)
       if (!symbolic_equals(op->inputs[operand->index].strides[d], 0)) return true;
     return false;
+  case OPERAND_INDEX:
   case OPERAND_ANCHOR:
   case OPERAND_REDUCED: return true;
   }

@@ -8,28 +8,7 @@
  *
  * Ragged rows are no multiple of `vector`: the last group of a row is shorter. Inputs are then read element
  * by element, whole groups stored as vectors, and the others element by element. */
-#include "generator/kernel/kernel.h"
-#include "generator/kernel/steps.h"
-
-typedef struct {
-  int64_t groups, vector;
-  NumberType index; /* s64, or s32 where indices are known to fit */
-  bool ragged;
-  IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
-  IrExpr *whole;           /* of these, if ragged, those with all their elements, */
-  IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
-  IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
-} Place;
-
-static IrExpr *emit_tile(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
-                         IrExpr *b)
-{
-  const Place *place = scope->data;
-  int64_t extent[2] = {place->groups, 1};
-  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
-  return b ? ir_emit_value(&scope->builder, code, type, name, 2, a, b)
-           : ir_emit_value(&scope->builder, code, type, name, 1, a);
-}
+#include "generator/kernel/elementwise.h"
 
 static bool is_zero(const IrExpr *expr)
 {
@@ -37,46 +16,16 @@ static bool is_zero(const IrExpr *expr)
   return ir_expr_is_int(expr, &value) && value == 0;
 }
 
-static bool is_one(const IrExpr *expr)
-{
-  int64_t value;
-  return ir_expr_is_int(expr, &value) && value == 1;
-}
-
-/* Strides of the flat tensors, noted when they were added. */
-typedef struct {
-  IrExpr *strides[FUSED_MAX_RANK + 1];
-} FlatStrides;
-
-static IrExpr *offset_of(StepScope *scope, const FlatStrides *flat, unsigned rank)
-{
-  const Place *place = scope->data;
-  IrExpr *sum = NULL;
-  for (unsigned d = 0; d < rank; d++) {
-    if (is_zero(flat->strides[d])) continue;
-    IrExpr *term = place->coordinates[d];
-    if (!is_one(flat->strides[d]))
-      term = emit_tile(scope, OP_MUL, NUMBER_S64, "step", term, flat->strides[d]);
-    sum = sum ? emit_tile(scope, OP_ADD, NUMBER_S64, "offset", sum, term) : term;
-  }
-  if (sum) return sum;
-  return emit_tile(scope, OP_SPLAT, NUMBER_S64, "origin", ir_int(scope->build->module, 0), NULL);
-}
-
-typedef struct {
-  Place place; /* first: scope->data is both */
-  FlatStrides *inputs, *outputs;
-} Body;
-
 static IrExpr *load_input(StepScope *scope, unsigned input)
 {
-  Body *body = scope->data;
+  ElementBody *body = scope->data;
   IrModule *module = scope->build->module;
   IrValue *tensor = scope->tensors[input];
   unsigned rank = scope->build->op->rank;
+  if (elementwise_place(scope->build->op, input)) return element_load_indexed(scope, input);
   bool along = !is_zero(body->inputs[input].strides[rank - 1]);
   int64_t extent[2] = {body->place.groups, along ? body->place.vector : 1};
-  IrExpr *offset = offset_of(scope, &body->inputs[input], rank);
+  IrExpr *offset = element_offset(scope, &body->inputs[input], rank);
   IrExpr *value =
       ir_emit_value(&scope->builder, OP_GATHER, ir_tile(module, tensor->type.element, 2, extent, NULL),
                     tensor->name, 2, ir_value(module, tensor), offset);
@@ -120,7 +69,7 @@ static NumberType index_type(const KernelBuild *build)
 static IrExpr *emit_mask(StepScope *scope, IrOpcode code, int64_t columns, const char *name, IrExpr *a,
                          IrExpr *b)
 {
-  const Place *place = scope->data;
+  const ElementPoint *place = scope->data;
   int64_t extent[2] = {place->groups, columns};
   IrType type = ir_tile(scope->build->module, NUMBER_BOOL, 2, extent, NULL);
   return ir_emit_value(&scope->builder, code, type, name, 2, a, b);
@@ -131,7 +80,7 @@ static void find_elements(StepScope *scope, IrExpr *at)
 {
   IrModule *module = scope->build->module;
   const FusedOperator *op = scope->build->op;
-  Place *place = scope->data;
+  ElementPoint *place = scope->data;
   int64_t extent[2] = {place->groups, place->vector};
   IrExpr *length = kernel_dim(scope->build, op->dims[op->rank - 1], "extent", place->index);
   IrType columns = ir_tile(module, place->index, 2, extent, NULL);
@@ -139,7 +88,7 @@ static void find_elements(StepScope *scope, IrExpr *at)
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
   IrExpr *column = ir_value(module, ir_result(iota, "column", columns));
   column = ir_emit_value(&scope->builder, OP_ADD, columns, "column", 2, column, at);
-  IrExpr *last = emit_tile(scope, OP_ADD, place->index, "last", at, ir_int(module, place->vector - 1));
+  IrExpr *last = element_tile(scope, OP_ADD, place->index, "last", at, ir_int(module, place->vector - 1));
   IrExpr *fits = emit_mask(scope, OP_LT, 1, "fits", last, length);
   IrExpr *ends = emit_mask(scope, OP_GE, 1, "ends", last, length);
   place->whole = emit_mask(scope, OP_AND, 1, "whole", place->inside, fits);
@@ -149,7 +98,7 @@ static void find_elements(StepScope *scope, IrExpr *at)
 }
 
 /* Groups along a row. */
-static IrExpr *groups_of(const Place *place, IrModule *module, IrExpr *length)
+static IrExpr *groups_of(const ElementPoint *place, IrModule *module, IrExpr *length)
 {
   IrExpr *vector = ir_int(module, place->vector);
   return place->ragged ? ir_call(module, "ceil_div", 2, length, vector)
@@ -162,7 +111,7 @@ static void decode(StepScope *scope, IrExpr *tile)
   KernelBuild *build = scope->build;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
-  Place *place = scope->data;
+  ElementPoint *place = scope->data;
   IrExpr *first = ir_binary(module, OPERATOR_MUL, tile, ir_int(module, place->groups));
   int64_t extent[2] = {place->groups, 1}, constant;
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
@@ -171,7 +120,7 @@ static void decode(StepScope *scope, IrExpr *tile)
   IrExpr *start = first;
   if (place->index == NUMBER_S64)
     start = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S64), "first", 1, first);
-  IrExpr *rest = emit_tile(scope, OP_ADD, place->index, "index", group, start);
+  IrExpr *rest = element_tile(scope, OP_ADD, place->index, "index", group, start);
   IrExpr *total = ir_binary(module, OPERATOR_DIV, ir_dim(module, "TOTAL"), ir_int(module, place->vector));
   if (!ir_dim_find(build->kernel, "TOTAL")) {
     int64_t count = 0;
@@ -180,18 +129,18 @@ static void decode(StepScope *scope, IrExpr *tile)
   }
   if (place->index == NUMBER_S32 && !ir_expr_is_int(total, &constant))
     total = ir_emit_value(&scope->builder, OP_CAST, ir_scalar(NUMBER_S32), "total", 1, total);
-  place->inside = emit_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
+  place->inside = element_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
   for (unsigned d = op->rank; d-- > 0;) {
     bool innermost = d == op->rank - 1;
     IrExpr *count = kernel_dim(build, op->dims[d], "extent", place->index);
     if (innermost) count = groups_of(place, module, count);
-    IrExpr *at = d ? emit_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
+    IrExpr *at = d ? element_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
     if (innermost && place->vector > 1)
-      at = emit_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
+      at = element_tile(scope, OP_MUL, place->index, "at", at, ir_int(module, place->vector));
     if (innermost && place->ragged) find_elements(scope, at);
     place->coordinates[d] =
-        place->index == NUMBER_S64 ? at : emit_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
-    if (d) rest = emit_tile(scope, OP_DIV, place->index, "rest", rest, count);
+        place->index == NUMBER_S64 ? at : element_tile(scope, OP_CAST, NUMBER_S64, "at", at, NULL);
+    if (d) rest = element_tile(scope, OP_DIV, place->index, "rest", rest, count);
   }
 }
 
@@ -214,7 +163,7 @@ static IrExpr *spread_value(StepScope *scope, IrExpr *value, IrType type)
 
 static void store_outputs(StepScope *scope)
 {
-  Body *body = scope->data;
+  ElementBody *body = scope->data;
   KernelBuild *build = scope->build;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
@@ -227,7 +176,7 @@ static void store_outputs(StepScope *scope)
     bool full = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) == extent[1];
     if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
     value = step_convert(&writer, value, tensor->type.element);
-    IrExpr *offset = offset_of(scope, &body->outputs[i], op->rank);
+    IrExpr *offset = element_offset(scope, &body->outputs[i], op->rank);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
     ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);
     ir_attribute_set(store, ATTR_ALIGNED, ir_int(module, body->place.vector));
@@ -258,8 +207,8 @@ static bool write_flat(KernelBuild *build)
   const Symbolic *total = elements_of(build);
   kernel_bind_dim(build, "TOTAL", total);
   if (!ir_dim_find(build->kernel, "TOTAL")) g_hash_table_insert(build->dims, "TOTAL", (gpointer)total);
-  Body body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),
-               .outputs = arena_new_array(module->arena, FlatStrides, op->n_outputs + 1)};
+  ElementBody body = {.inputs = arena_new_array(module->arena, FlatStrides, op->n_inputs + 1),
+                      .outputs = arena_new_array(module->arena, FlatStrides, op->n_outputs + 1)};
   body.place.vector = build->choice->vector;
   body.place.ragged = build->choice->ragged;
   body.place.index = index_type(build);
@@ -274,6 +223,7 @@ static bool write_flat(KernelBuild *build)
   scope_open(&scope, build, "body");
   IrExpr *tile = ir_value(module, ir_parameter_new(scope.function, "tile", ir_scalar(NUMBER_S32)));
   scope.load = load_input;
+  scope.index = element_index_value;
   scope.data = &body;
   scope_add_tensors(&scope);
   decode(&scope, tile);

@@ -135,6 +135,7 @@ typedef struct StepScope {
   IrExpr **reduced;               /* of a row program: by OPERAND_REDUCED index */
   IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);
+  IrExpr *(*index)(struct StepScope *scope, unsigned value); /* NULL: no operand is an index */
   void *data;
 } StepScope;
 bool scope_open(StepScope *scope, KernelBuild *build, const char *name);

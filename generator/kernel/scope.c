@@ -318,6 +318,7 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
   case OPERAND_STEP: return scope->step_values[operand->index];
   case OPERAND_ANCHOR: return operand->index ? scope->second_anchor : scope->anchor;
   case OPERAND_REDUCED: return scope->reduced[operand->index];
+  case OPERAND_INDEX: return scope->index(scope, operand->index);
   case OPERAND_IMMEDIATE:
     return number_class(operand->type) == NUMBER_FLOAT ? ir_float(module, operand->immediate)
                                                        : ir_int(module, (int64_t)operand->immediate);

@@ -29,9 +29,27 @@ static const char *refuse_index(const Program *program, const ProgramNode *node,
   return NULL;
 }
 
-static const char *refuse_node(const Program *program, const ProgramNode *node)
+/* Known to be inside: 0 of what has an element, or an axis of as many indices. */
+static bool is_inside(const Program *program, const ProgramAccess *access, unsigned d)
 {
+  const Symbolic *index = access->at[d].of_axes;
+  for (unsigned axis = 0; axis < program->n_axes; axis++)
+    if (symbolic_same(index, program->axes[axis].symbol))
+      return symbolic_same(program->axes[axis].extent, access->tensor->shape[d]);
+  return symbolic_equals(index, 0) && symbolic_equals(access->tensor->shape[d], 1);
+}
+
+bool bind_is_plain(const Program *program, const ProgramAccess *access, unsigned d)
+{
+  if (access->outside != OUTSIDE_NEVER && !is_inside(program, access, d)) return false;
+  return !refuse_index(program, &(ProgramNode){.access = *access}, d);
+}
+
+static const char *refuse_node(const Binding *binding, const ProgramNode *node)
+{
+  const Program *program = binding->program;
   const char *why = NULL;
+  if (binding->points && (node->kind == NODE_READ || node->kind == NODE_INDEX)) return NULL;
   switch (node->kind) {
   case NODE_READ:
   case NODE_WRITE:
@@ -58,11 +76,11 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
 
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
-  *binding = (Binding){.program = program, .fused = fused};
+  *binding = (Binding){.program = program, .fused = fused, .points = binding->points};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
-    binding->why = refuse_node(program, &program->nodes[i]);
+    binding->why = refuse_node(binding, &program->nodes[i]);
   if (binding->why) return false;
   binding->inside = g_new0(bool, program->n_nodes + 1);
   binding->anchors = g_malloc0_n(program->n_nodes + 1, sizeof *binding->anchors);
@@ -127,10 +145,11 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
     binding->why = "a value is wanted that its templates keep to themselves";
     return false;
   }
-  bool read = program->nodes[value.node].kind == NODE_READ;
-  *operand =
-      known ? *anchor
-            : (FusedOperand){read ? OPERAND_INPUT : OPERAND_STEP, binding->places[value.node], 0, value.type};
+  ProgramNodeKind kind = program->nodes[value.node].kind;
+  FusedOperandKind own = kind == NODE_READ    ? OPERAND_INPUT
+                         : kind == NODE_INDEX ? OPERAND_INDEX
+                                              : OPERAND_STEP;
+  *operand = known ? *anchor : (FusedOperand){own, binding->places[value.node], 0, value.type};
   return true;
 }
 
@@ -183,8 +202,9 @@ bool bind_lists(Binding *binding)
   fused->inputs = arena_new_array(program->arena, FusedInput, program->n_nodes);
   fused->steps = arena_new_array(program->arena, FusedStep, program->n_nodes);
   fused->outputs = arena_new_array(program->arena, FusedOutput, program->n_nodes);
-  for (unsigned i = 0; i < program->n_nodes; i++) {
+  for (unsigned i = 0, n_indices = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
+    if (node->kind == NODE_INDEX) binding->places[i] = n_indices++;
     if (node->kind == NODE_READ) {
       binding->places[i] = fused->n_inputs;
       fused->inputs[fused->n_inputs++] = (FusedInput){.tensor = node->access.tensor};
@@ -212,6 +232,41 @@ static const Symbolic *stride_along(const Program *program, const ProgramNode *n
   return program_stride(program, &node->access, axis);
 }
 
+/* The same of a read, of those dimensions whose index strides can tell. */
+static const Symbolic *plain_stride(const Program *program, const ProgramAccess *access, unsigned axis)
+{
+  Arena *arena = program->arena;
+  const Symbolic *sum = symbolic_constant(arena, 0);
+  if (symbolic_equals(program->axes[axis].extent, 1)) return sum;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    if (!bind_is_plain(program, access, d)) continue;
+    const Symbolic *step = program_step(program, access->at[d].of_axes, axis);
+    sum = symbolic_add(arena, sum, symbolic_mul(arena, step, access->tensor->strides[d]));
+  }
+  return sum;
+}
+
+static const Symbolic *stride_of(const Binding *binding, unsigned node, int axis)
+{
+  const Program *program = binding->program;
+  const ProgramNode *row = &program->nodes[node];
+  bool reads = row->kind == NODE_READ;
+  if (axis == PROGRAM_NONE) return symbolic_constant(program->arena, 0);
+  if (reads && binding->points) return plain_stride(program, &row->access, (unsigned)axis);
+  return stride_along(program, row, (unsigned)axis, reads && program_is_contracted(program, node));
+}
+
+/* Operands that keep the marked axes apart from others. */
+static void mark_axes(const Binding *binding, Space *space, const int *axes, unsigned place)
+{
+  for (unsigned axis = 0; axis < binding->program->n_axes; axis++) {
+    if (!(binding->marked >> axis & 1)) continue;
+    for (unsigned d = 0; d < space->rank; d++)
+      space->strides[d][place] = symbolic_constant(binding->program->arena, axes[d] == (int)axis);
+    place++;
+  }
+}
+
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
 {
   const Program *program = binding->program;
@@ -223,17 +278,16 @@ bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
   }
   for (unsigned d = 0; d < n; d++)
     dims[d] = axes[d] == PROGRAM_NONE ? symbolic_constant(program->arena, 1) : program->axes[axes[d]].extent;
-  space_init(program->arena, space, n, dims, fused->n_inputs + fused->n_outputs);
+  unsigned operands = fused->n_inputs + fused->n_outputs;
+  space_init(program->arena, space, n, dims, operands + (unsigned)__builtin_popcount(binding->marked));
+  mark_axes(binding, space, axes, operands);
   unsigned input = 0, output = fused->n_inputs;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_READ && node->kind != NODE_WRITE) continue;
     unsigned place = node->kind == NODE_READ ? input++ : output++;
-    bool laid_out = node->kind == NODE_READ && program_is_contracted(program, i);
     for (unsigned d = 0; d < n; d++)
-      space->strides[d][place] = axes[d] == PROGRAM_NONE
-                                     ? symbolic_constant(program->arena, 0)
-                                     : stride_along(program, node, (unsigned)axes[d], laid_out);
+      space->strides[d][place] = stride_of(binding, i, axes[d]);
   }
   return true;
 }

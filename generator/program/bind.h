@@ -12,11 +12,16 @@ typedef struct Binding {
   FusedOperand (*anchors)[2]; /* by node and result; ABSENT: none */
   unsigned (*anchor_outputs)[2];
   unsigned *places; /* in fused->inputs or ->steps */
-  const char *why;  /* what does not fit */
-  bool near;        /* the program computes what the family does, whether it fits or not */
+  bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
+  uint32_t
+      marked; /* axes that have a dim of their own: each has an operand behind inputs and outputs in the space,
+                       with a stride of 1 along its dim; set before bind_space() */
+  const char *why; /* what does not fit */
+  bool near;       /* the program computes what the family does, whether it fits or not */
 } Binding;
 
-/* false: an index is not a plain sum of axes, or an axis ends elsewhere than at its extent. */
+/* false: an index is not a plain sum of axes (but where `points`), or an axis ends elsewhere than at its extent. The
+ * rest of the binding is 0. */
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused);
 void bind_close(Binding *binding);
 /* The value is the family's own: anchor `index`, and for outputs which of its values. The node is inside. */
@@ -26,6 +31,8 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first);
 /* The elementwise node of this operator whose operands are these, or PROGRAM_NONE. b may be ABSENT. */
 int bind_find_map(const Program *program, OperatorId op, ProgramValue a, ProgramValue b);
 bool bind_same_value(ProgramValue a, ProgramValue b);
+/* Is the access's index along dimension d a sum of axes inside of the tensor, that begins at 0? */
+bool bind_is_plain(const Program *program, const ProgramAccess *access, unsigned d);
 /* Inputs, steps and outputs. false: some node's value is not to be had. */
 bool bind_lists(Binding *binding);
 bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand);

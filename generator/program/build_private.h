@@ -38,6 +38,9 @@ void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramVal
 /* From here on values belong to the tensor's points: of rows' elements or, with dimensions gone, to whole rows. */
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);
 
+/* build_index.c */
+void program_add_indexed(ProgramBuilder *at, const GraphNode *node);
+
 /* build_operators.c */
 void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);
 void program_add_product(ProgramBuilder *at, const GraphNode *node);

@@ -1,14 +1,116 @@
 /* Elementwise operators: what they tell others, and one with the dimensions that it reads and writes along last. They bind
  * nothing of their own. */
-#include "generator/program/family.h"
+#include "generator/program/elementwise.h"
+#include "generator/program/fused_text.h"
 #include <string.h>
+
+/* ---- where points read ---- */
+
+const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input)
+{
+  const Elementwise *elementwise = elementwise_of(op);
+  return elementwise && elementwise->places[input].n ? &elementwise->places[input] : NULL;
+}
+
+/* The expression mentions the axis of the last dim. */
+static bool follows_row(const FusedOperator *op, const Symbolic *expression)
+{
+  uint32_t axes = program_axes_in(op->program, expression);
+  for (unsigned axis = 0; axis < op->program->n_axes; axis++)
+    if (axes >> axis & 1 && elementwise_of(op)->dims[axis] == (int)op->rank - 1) return true;
+  return false;
+}
+
+/* Does a value change along the last dim? */
+static bool varies(const FusedOperator *op, const FusedOperand *operand)
+{
+  switch (operand->kind) {
+  case OPERAND_INPUT:
+    return !symbolic_equals(op->inputs[operand->index].strides[op->rank - 1], 0) ||
+           elementwise_scatters(op, operand->index);
+  case OPERAND_INDEX: return follows_row(op, elementwise_of(op)->values[operand->index]);
+  case OPERAND_STEP: {
+    const FusedStep *step = &op->steps[operand->index];
+    for (unsigned i = 0; i < step->n_operands; i++)
+      if (varies(op, &step->operands[i])) return true;
+    return false;
+  }
+  case OPERAND_ABSENT:
+  case OPERAND_ANCHOR:
+  case OPERAND_REDUCED:
+  case OPERAND_IMMEDIATE: return false;
+  }
+  return false;
+}
+
+bool elementwise_scatters(const FusedOperator *op, unsigned input)
+{
+  const ElementPlace *place = elementwise_place(op, input);
+  for (unsigned i = 0; place && i < place->n; i++)
+    if (follows_row(op, place->indices[i].of_axes) || varies(op, &place->indices[i].loaded)) return true;
+  return false;
+}
+
+/* ---- what others know ---- */
 
 void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
 {
+  const Elementwise *elementwise = elementwise_of(op);
+  if (!elementwise) return;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const ElementPlace *place = &elementwise->places[i];
+    visitor->number(place->n, visitor->data);
+    visitor->real(place->fill, visitor->data);
+    for (unsigned j = 0; j < place->n; j++) {
+      const ElementIndex *index = &place->indices[j];
+      visitor->expression(index->of_axes, visitor->data);
+      visitor->operand(&index->loaded, visitor->data);
+      visitor->number(index->extent != NULL, visitor->data);
+      if (index->extent) visitor->expression(index->extent, visitor->data);
+      visitor->expression(index->stride, visitor->data);
+    }
+  }
+  visitor->number(elementwise->n_values, visitor->data);
+  for (unsigned i = 0; i < elementwise->n_values; i++)
+    visitor->expression(elementwise->values[i], visitor->data);
+  for (unsigned i = 0; i < op->program->n_axes; i++)
+    visitor->number(elementwise->dims[i], visitor->data);
+}
+
+static void describe_place(const FusedOperator *op, unsigned input, GString *text)
+{
+  const ElementPlace *place = elementwise_place(op, input);
+  if (!place) return;
+  g_string_append(text, "  at ");
+  fused_put_tensor(text, op->inputs[input].tensor);
+  for (unsigned i = 0; i < place->n; i++) {
+    const ElementIndex *index = &place->indices[i];
+    fused_put_value(text, i ? "and" : "index", index->of_axes);
+    if (index->loaded.kind != OPERAND_ABSENT) {
+      g_string_append(text, " + ");
+      fused_put_operand(text, op, &index->loaded);
+    }
+    fused_put_value(text, "times", index->stride);
+    if (index->extent) fused_put_value(text, "below", index->extent);
+  }
+  bool guarded = false;
+  for (unsigned i = 0; i < place->n; i++)
+    guarded = guarded || place->indices[i].extent;
+  if (guarded) g_string_append_printf(text, " else %g", place->fill);
+  g_string_append_c(text, '\n');
 }
 
 void describe_elementwise(const FusedOperator *op, GString *text)
 {
+  const Elementwise *elementwise = elementwise_of(op);
+  if (!elementwise) return;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    describe_place(op, i, text);
+  for (unsigned i = 0; i < elementwise->n_values; i++) {
+    g_string_append_printf(text, "  index %u:", i);
+    fused_put_value(text, "", elementwise->values[i]);
+    g_string_append_c(text, '\n');
+  }
 }
 
 unsigned types_elementwise(const FusedOperator *op, NumberType *types)
@@ -74,7 +176,7 @@ static const Symbolic **reordered(Arena *arena, const Symbolic *const *list, uns
 const FusedOperator *turned_elementwise(Arena *arena, const FusedOperator *op)
 {
   unsigned rows, columns;
-  if (op->rank < 2 || op->rank > 3 || !find_faces(op, &rows, &columns)) return NULL;
+  if (elementwise_of(op) || op->rank < 2 || op->rank > 3 || !find_faces(op, &rows, &columns)) return NULL;
   FusedOperator *turned = arena_memdup(arena, op, sizeof *op);
   size_t bytes = op->rank * sizeof *op->dims;
   memcpy(turned->dims, reordered(arena, op->dims, op->rank, rows, columns), bytes);

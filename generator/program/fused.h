@@ -40,6 +40,7 @@ typedef enum {
   OPERAND_STEP,      /* result of steps[index], index < own index */
   OPERAND_ANCHOR,    /* the anchor's value at the iteration point: accumulator (index: of a dual product's
                         two), normalised or reduced value */
+  OPERAND_INDEX,     /* ELEMENTWISE: the binding's values[index], which follows from where the point lies */
   OPERAND_IMMEDIATE, /* `immediate`, already rounded to `type` */
   OPERAND_REDUCED,   /* row programs: result `index` of all that their reductions have, in order */
 } FusedOperandKind;

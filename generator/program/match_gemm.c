@@ -298,7 +298,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding;
+  Binding binding = {0};
   fused->program = program = reads_apart(program);
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;

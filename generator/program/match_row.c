@@ -199,7 +199,7 @@ static bool bind(Binding *binding, const FusedOperator *whole)
 
 static bool bind_template(const Program *program, FusedOperator *fused, const FusedOperator *whole)
 {
-  Binding binding;
+  Binding binding = {0};
   bool ok = bind_open(&binding, program, fused) && bind(&binding, whole);
   bind_close(&binding);
   return ok;

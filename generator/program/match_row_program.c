@@ -173,7 +173,7 @@ static bool bind(RowProgram *rows)
 
 FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding;
+  Binding binding = {0};
   RowProgram rows = {.binding = &binding, .program = program};
   bool ok = bind_open(&binding, program, fused);
   if (ok) {

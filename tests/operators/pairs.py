@@ -50,7 +50,7 @@ class Graph:
 def attributes_of(row, largest):
     """Sets of attributes: the required ones, or all; each choice of a string in a set of its own."""
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
-             "ends": [8], "fmod": 1, "block_size": 0}
+             "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3]}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -92,6 +92,17 @@ def inputs_of(graph, row, type_, n):
         return [[x, graph.indices([-1, 16])]]
     if op == "Expand":
         return [[graph.tensor(type_, [32, 1]), graph.indices([3, 1, 64])]]
+    if op in ("Gather", "GatherElements"):
+        return [[x, graph.tensor(index, [16, 8])] for index in ("s32", "s64")]
+    if op == "Pad" and n > 1:
+        fill = f"fill_{type_}"
+        graph.constants[fill] = {"type": type_, "shape": [], "data": True if type_ == "bool" else 1}
+        return [[x, graph.indices([1, 0, 2, 3]), fill, graph.indices([0, 1])][:n]]
+    if op == "Tile":
+        return [[x, graph.indices([2, 3])]]
+    if op == "Trilu" and n > 1:
+        graph.constants["diagonal"] = {"type": "s64", "shape": [], "data": 1}
+        return [[x, "diagonal"]]
     if op == "Slice" and n > 1:
         return [[x, *(graph.indices(list_) for list_ in ([1], [60], [1], [2]))][:n]]
     if op.startswith("Reduce"):

@@ -22,6 +22,7 @@ PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257]
 BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
 MOST_UNPROVEN = 0.01  # of all graphs: seen are 4 of 3000
+INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
 
 
@@ -226,6 +227,47 @@ class Case:
                    for i, extent in enumerate(left)]
         return self.node("Expand", [name, self.constant([len(entries)], entries, "s64")], [(left, kind)])[0], left
 
+    def indices(self, shape, n):
+        """Constants, or an input: drawn from what is valid."""
+        if self.chance(0.3) and self.volume(shape) < 200:
+            kind, data = self.rng.choice(["s32", "s64"]), [self.rng.randrange(-n, n) for _ in range(self.volume(shape))]
+            for extent in reversed(shape[1:]):
+                data = [data[i:i + extent] for i in range(0, len(data), extent)] if extent else data
+            return self.constant(shape, data if shape else data[0], kind)
+        name = f"i{len(self.inputs)}"
+        self.inputs[name] = {"type": self.rng.choice(["s32", "s64"]), "shape": shape}
+        return name
+
+    def indexed(self, op, name, shape, kind):
+        """Elements at indices that are data or computed. Name and shape of the result."""
+        axis = self.rng.randrange(len(shape))
+        if op == "Gather":
+            taken = self.rng.choice([[], [1], [5], [2, 3], [17], [64]])
+            left = shape[:axis] + taken + shape[axis + 1:]
+            inputs, attributes = [name, self.indices(taken, shape[axis])], {"axis": axis - self.rng.choice([0, len(shape)])}
+        elif op == "GatherElements":
+            left = [self.rng.randint(1, extent) for extent in shape]
+            left[axis] = self.rng.choice([1, 3, 8, shape[axis], 2 * shape[axis]])
+            inputs, attributes = [name, self.indices(left, shape[axis])], {"axis": axis}
+        elif op == "Pad":
+            mode = self.rng.choice(["constant", "constant", "edge", "reflect", "wrap"])
+            most = [min(e - 1, 9) if mode == "reflect" else 9 for e in shape]
+            pads = [self.rng.choice([0, 0, 1, m, self.rng.randint(0, m)]) for m in most + most] if mode != "constant" else \
+                [self.rng.choice([0, 0, 1, 8, self.rng.randint(-(e // 3), 9)]) for e in shape + shape]
+            left = [e + a + b for e, a, b in zip(shape, pads, pads[len(shape):])]
+            inputs, attributes = [name, self.constant([len(pads)], pads, "s64")], {"mode": mode}
+            if mode == "constant" and self.chance(0.5):
+                inputs.append(self.constant([], self.rng.choice([0, 1]), kind) if kind != "bool" else "")
+        elif op == "Tile":
+            repeats = [self.rng.choice([1, 1, 2, 3]) for _ in shape]
+            left = [e * r for e, r in zip(shape, repeats)]
+            inputs, attributes = [name, self.constant([len(repeats)], repeats, "s64")], {}
+        else:
+            inputs, left, attributes = [name], shape, {"upper": self.rng.randrange(2)}
+            if self.chance(0.5):
+                inputs.append(self.constant([], self.rng.randint(-5, 5), "s64"))
+        return self.node(op, inputs, [(left, kind)], attributes)[0], left
+
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:
@@ -253,6 +295,12 @@ class Case:
         elif op in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
             shape = shape or [1]
             self.reshape(self.input(shape, kind), shape, kind)
+        elif op in INDEXED:
+            self.symbolic = False  # extents follow from numbers
+            shape = [max(extent, 1) for extent in shape] or [7]
+            shape = shape if op != "Trilu" or len(shape) > 1 else [5] + shape
+            shape = shape[:7]
+            self.indexed(op, self.input(shape, kind), shape, kind)
         elif op == "Expand":
             shape = self.narrowed(shape) if shape and 0 not in shape else [1]
             self.expand(self.input(shape, kind), shape, kind)
@@ -486,6 +534,8 @@ class Case:
                 self.transpose(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):  # symbols would stand beside their products
                 self.reshape(name, shape, kind)
+            elif shape and not self.symbolic and 0 not in shape and self.volume(shape) < 500 and self.chance(0.12):
+                self.indexed(self.rng.choice(INDEXED[:4] + ["Trilu"][:len(shape) > 1]), name, shape, kind)
             elif 1 in shape and not self.symbolic and self.volume(shape) < 500 and len(shape) < 7 and self.chance(0.3):
                 self.expand(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):

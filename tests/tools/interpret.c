@@ -1,5 +1,6 @@
 #include "tests/tools/interpret.h"
 #include "execute/evaluate.h"
+#include "generator/program/elementwise.h"
 #include "generator/program/gemm.h"
 #include "generator/program/row.h"
 #include <math.h>
@@ -65,11 +66,53 @@ static double at_strides(const Point *point, const GraphTensor *tensor, const Sy
   return first_of(point->memory, tensor)[offset];
 }
 
+/* Where the point lies along an axis of the program. */
+static bool axis_value(const Symbolic *leaf, int64_t *value, void *data)
+{
+  const Point *point = data;
+  const Program *program = point->fused->program;
+  unsigned axis = 0;
+  while (axis < program->n_axes && !symbolic_same(leaf, program->axes[axis].symbol))
+    axis++;
+  if (axis == program->n_axes) return false;
+  int dim = elementwise_of(point->fused)->dims[axis];
+  *value = dim < 0 ? 0 : point->index[dim];
+  return true;
+}
+
+static int64_t index_value(const Point *point, const Symbolic *expression)
+{
+  int64_t value;
+  if (!symbolic_evaluate(expression, axis_value, (void *)point, &value, NULL))
+    g_error("interpret: an index has no value");
+  return value;
+}
+
+static double operand(const Point *point, const FusedOperand *operand, unsigned anchor_output);
+
+static double read_input(const Point *point, unsigned i)
+{
+  const FusedInput *input = &point->fused->inputs[i];
+  bool elementwise = g_str_equal(point->fused->family->name, "elementwise");
+  const ElementPlace *place = elementwise ? elementwise_place(point->fused, i) : NULL;
+  int64_t offset = 0;
+  if (!place) return at_strides(point, input->tensor, input->strides);
+  for (unsigned d = 0; d < point->fused->rank; d++)
+    offset += point->index[d] * number(input->strides[d]);
+  for (unsigned j = 0; j < place->n; j++) {
+    const ElementIndex *index = &place->indices[j];
+    int64_t at = index_value(point, index->of_axes) + (int64_t)operand(point, &index->loaded, 0);
+    if (index->extent && (at < 0 || at >= number(index->extent))) return place->fill;
+    offset += at * number(index->stride);
+  }
+  return first_of(point->memory, input->tensor)[offset];
+}
+
 static double operand(const Point *point, const FusedOperand *operand, unsigned anchor_output)
 {
-  const FusedInput *input = &point->fused->inputs[operand->index];
   switch (operand->kind) {
-  case OPERAND_INPUT: return at_strides(point, input->tensor, input->strides);
+  case OPERAND_INPUT: return read_input(point, operand->index);
+  case OPERAND_INDEX: return (double)index_value(point, elementwise_of(point->fused)->values[operand->index]);
   case OPERAND_STEP: return point->steps[operand->index];
   case OPERAND_ANCHOR: return point->anchor[operand->index ? operand->index : anchor_output];
   case OPERAND_REDUCED: return point->reduced[operand->index];

@@ -1,0 +1,169 @@
+/* Shapes of operators that take elements at indices of their own: Gather, GatherElements, Pad, Tile, Trilu. */
+#include "generator/front/infer_private.h"
+#include <string.h>
+
+/* Attribute `axis`, as bit of node->axes too. */
+static bool read_axis(Inference *at, unsigned *axis)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *attribute = graph_attribute(node, "axis");
+  const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
+  if (!infer_axis(at, attribute->integer, node->inputs[0]->rank, mark, axis)) return false;
+  node->axes = 1u << *axis;
+  return true;
+}
+
+/* ---- Gather ---- */
+
+bool infer_gather(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0], *indices = at->node->inputs[1];
+  unsigned axis = 0;
+  if (!read_axis(at, &axis)) return false;
+  *shape = (Shape){.rank = input->rank - 1 + indices->rank};
+  if (shape->rank > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
+  memcpy(shape->dims, input->shape, axis * sizeof *shape->dims);
+  memcpy(shape->dims + axis, indices->shape, indices->rank * sizeof *shape->dims);
+  memcpy(shape->dims + axis + indices->rank, input->shape + axis + 1,
+         (input->rank - axis - 1) * sizeof *shape->dims);
+  return true;
+}
+
+bool infer_gather_elements(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0], *indices = node->inputs[1];
+  unsigned axis = 0;
+  if (!read_axis(at, &axis)) return false;
+  *shape = infer_shape_of(indices);
+  bool fits = indices->rank == input->rank;
+  for (unsigned d = 0; fits && d < input->rank; d++) {
+    int64_t least, most;
+    symbolic_range(symbolic_sub(at->graph->arena, input->shape[d], indices->shape[d]), &at->graph->facts,
+                   &least, &most);
+    fits = d == axis || least >= 0;
+  }
+  if (fits) return true;
+  g_autofree char *have = graph_shape_text(indices->shape, indices->rank);
+  g_autofree char *want = graph_shape_text(input->shape, input->rank);
+  return infer_refuse(at, ERROR_INPUT, &node->input_marks[1], "shape",
+                      "of all dimensions but that of `axis` it may have as many indices at most",
+                      "`%s` of shape %s does not take elements of `%s` of shape %s along axis %u",
+                      indices->name, have, input->name, want, axis);
+}
+
+/* ---- Pad ---- */
+
+typedef struct {
+  List pads, axes;
+} PadLists;
+
+static bool read_pads(Inference *at, PadLists *lists)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  if (!infer_list(at, &(ListArgument){"pads", 1, "pads"}, &lists->pads) ||
+      !infer_list(at, &(ListArgument){"axes", 3, "axes"}, &lists->axes))
+    return false;
+  unsigned n = lists->axes.given ? lists->axes.n : input->rank;
+  if (lists->pads.n == 2 * n) return true;
+  return infer_refuse(at, ERROR_INPUT, &lists->pads.mark, "arity", "those in front, then those behind",
+                      "%u pads of %u dimensions", lists->pads.n, n);
+}
+
+/* What stands outside: one number that is known, or nothing. */
+static bool check_fill(Inference *at)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *fill = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  double value;
+  if (!fill || graph_scalar(fill, &value)) return true;
+  bool one = graph_has_one_element(fill);
+  return infer_refuse(at, one ? ERROR_UNSUPPORTED : ERROR_INPUT, &node->input_marks[2], "fill",
+                      one ? "put it under `constants`, with `data`" : NULL,
+                      one ? "a constant value that the description does not hold is not supported: `%s`"
+                          : "the constant value of Pad is one number: `%s` is not",
+                      fill->name);
+}
+
+static bool check_fill_type(Inference *at)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  const GraphTensor *fill = at->node->n_inputs > 2 ? at->node->inputs[2] : NULL;
+  if (!fill || fill->type == input->type) return true;
+  return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[2], "type", NULL,
+                      "the constant value `%s` is %s, `%s` is %s", fill->name, number_name(fill->type),
+                      input->name, number_name(input->type));
+}
+
+bool infer_pad(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  Arena *arena = at->graph->arena;
+  uint32_t taken = 0;
+  PadLists lists;
+  if (!read_pads(at, &lists) || !check_fill_type(at) || !check_fill(at)) return false;
+  *shape = infer_shape_of(node->inputs[0]);
+  node->firsts = arena_new_array(arena, const Symbolic *, GRAPH_MAX_RANK);
+  for (unsigned d = 0; d < shape->rank; d++)
+    node->firsts[d] = symbolic_constant(arena, 0);
+  unsigned n = lists.pads.n / 2;
+  for (unsigned i = 0; i < n; i++) {
+    unsigned axis = i;
+    if (lists.axes.given && !infer_axis(at, lists.axes.items[i], shape->rank, &lists.axes.mark, &axis))
+      return false;
+    if (taken >> axis & 1)
+      return infer_refuse(at, ERROR_INPUT, &lists.axes.mark, "axis", NULL, "axis %u is named twice", axis);
+    taken |= 1u << axis;
+    int64_t front = lists.pads.items[i], behind = lists.pads.items[i + n], least, most;
+    if (ABS(front) > SYMBOLIC_DIMENSION_MAX || ABS(behind) > SYMBOLIC_DIMENSION_MAX)
+      return infer_refuse(at, ERROR_INPUT, &lists.pads.mark, "shape", NULL,
+                          "pads of dimension %u are no extents", axis);
+    shape->dims[axis] = symbolic_add(arena, shape->dims[axis], symbolic_constant(arena, front + behind));
+    node->firsts[axis] = symbolic_constant(arena, -front);
+    symbolic_range(shape->dims[axis], &at->graph->facts, &least, &most);
+    if (least < 0)
+      return infer_refuse(at, ERROR_INPUT, &lists.pads.mark, "shape", "declare `min` under `dims`",
+                          "dimension %u of `%s` is not known to have as many elements as negative pads take",
+                          axis, node->inputs[0]->name);
+  }
+  return true;
+}
+
+/* ---- Tile ---- */
+
+bool infer_tile(Inference *at, Shape *shape)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  Arena *arena = at->graph->arena;
+  List repeats;
+  if (!infer_list(at, &(ListArgument){"repeats", 1, "repeats"}, &repeats)) return false;
+  *shape = infer_shape_of(input);
+  if (repeats.n != input->rank)
+    return infer_refuse(at, ERROR_INPUT, &repeats.mark, "arity", NULL, "%u repeats of %u dimensions",
+                        repeats.n, input->rank);
+  for (unsigned d = 0; d < input->rank; d++) {
+    if (repeats.items[d] < 0 || repeats.items[d] > SYMBOLIC_DIMENSION_MAX)
+      return infer_refuse(at, ERROR_INPUT, &repeats.mark, "shape", NULL,
+                          "%" G_GINT64_FORMAT " repeats of dimension %u", repeats.items[d], d);
+    shape->dims[d] = symbolic_mul(arena, shape->dims[d], symbolic_constant(arena, repeats.items[d]));
+  }
+  return true;
+}
+
+/* ---- Trilu ---- */
+
+bool infer_trilu(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0], *k = node->n_inputs > 1 ? node->inputs[1] : NULL;
+  double value;
+  if (input->rank < 2)
+    return infer_refuse(at, ERROR_INPUT, &node->input_marks[0], "rank", NULL,
+                        "Trilu takes matrices: `%s` has rank %u", input->name, input->rank);
+  if (k && !graph_scalar(k, &value))
+    return infer_refuse(
+        at, ERROR_UNSUPPORTED, &node->input_marks[1], "diagonal", "put it under `constants`, with `data`",
+        "a diagonal that is not a constant of the description is not supported: `%s`", k->name);
+  *shape = infer_shape_of(input);
+  return true;
+}

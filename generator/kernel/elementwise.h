@@ -1,0 +1,36 @@
+/* Between elementwise*.c only: the groups of elements that a tile has, and where they lie. */
+#pragma once
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+#include "generator/program/elementwise.h"
+
+typedef struct {
+  int64_t groups, vector;
+  NumberType index; /* s64, or s32 where indices are known to fit */
+  bool ragged;
+  IrExpr *inside;          /* bool tile [groups, 1]: groups that exist */
+  IrExpr *whole;           /* of these, if ragged, those with all their elements, */
+  IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
+  IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
+} ElementPoint;
+
+/* Strides of the flat tensors, noted when they were added. */
+typedef struct {
+  IrExpr *strides[FUSED_MAX_RANK + 1];
+} FlatStrides;
+
+typedef struct {
+  ElementPoint place; /* first: scope->data is both */
+  FlatStrides *inputs, *outputs;
+} ElementBody;
+
+/* elementwise_point.c: an operation on tiles [groups, 1]; b: NULL of one operand. */
+IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
+                     IrExpr *b);
+/* Offset of the first element of each group, s64 [groups, 1]. */
+IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank);
+
+/* elementwise_index.c: an input that strides alone do not find, and the value of an index: s64 [groups, 1], or a column
+ * for each element of a group where it changes along rows. */
+IrExpr *element_load_indexed(StepScope *scope, unsigned input);
+IrExpr *element_index_value(StepScope *scope, unsigned value);

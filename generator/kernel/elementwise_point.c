@@ -1,0 +1,39 @@
+/* Elementwise kernels: arithmetic on groups of elements, and where a group lies in a tensor. */
+#include "generator/kernel/elementwise.h"
+
+static bool is_zero(const IrExpr *expr)
+{
+  int64_t value;
+  return ir_expr_is_int(expr, &value) && value == 0;
+}
+
+static bool is_one(const IrExpr *expr)
+{
+  int64_t value;
+  return ir_expr_is_int(expr, &value) && value == 1;
+}
+
+IrExpr *element_tile(StepScope *scope, IrOpcode code, NumberType element, const char *name, IrExpr *a,
+                     IrExpr *b)
+{
+  const ElementPoint *place = scope->data;
+  int64_t extent[2] = {place->groups, 1};
+  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
+  return b ? ir_emit_value(&scope->builder, code, type, name, 2, a, b)
+           : ir_emit_value(&scope->builder, code, type, name, 1, a);
+}
+
+IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank)
+{
+  const ElementPoint *place = scope->data;
+  IrExpr *sum = NULL;
+  for (unsigned d = 0; d < rank; d++) {
+    if (is_zero(flat->strides[d])) continue;
+    IrExpr *term = place->coordinates[d];
+    if (!is_one(flat->strides[d]))
+      term = element_tile(scope, OP_MUL, NUMBER_S64, "step", term, flat->strides[d]);
+    sum = sum ? element_tile(scope, OP_ADD, NUMBER_S64, "offset", sum, term) : term;
+  }
+  if (sum) return sum;
+  return element_tile(scope, OP_SPLAT, NUMBER_S64, "origin", ir_int(scope->build->module, 0), NULL);
+}

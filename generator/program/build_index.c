@@ -1,0 +1,178 @@
+/* Operators that take elements at indices of their own, as nodes of a program: reads at loaded indices, at expressions of
+ * axes, and outside of the tensor, and values that follow from where a point lies. */
+#include "generator/program/build_private.h"
+
+static const Symbolic *number(ProgramBuilder *at, int64_t value)
+{
+  return symbolic_constant(at->program->arena, value);
+}
+
+static ProgramValue add_index(ProgramBuilder *at, const GraphNode *node, const Symbolic *index)
+{
+  int64_t value;
+  if (symbolic_is_constant(index, &value)) return program_immediate((double)value, NUMBER_S64);
+  ProgramNode row = {
+      .kind = NODE_INDEX, .source = node, .type = NUMBER_S64, .compute = NUMBER_S64, .index = index};
+  return program_add_node(at, row, NULL, 0, NUMBER_S64);
+}
+
+static ProgramValue add_map(ProgramBuilder *at, const GraphNode *node, OperatorId op, NumberType type,
+                            NumberType compute, const ProgramValue *operands, unsigned n)
+{
+  ProgramNode row = {.kind = NODE_MAP, .source = node, .op = op, .type = type, .compute = compute};
+  return program_add_node(at, row, operands, n, program_compute(type));
+}
+
+static ProgramValue add_read(ProgramBuilder *at, const GraphNode *node, ProgramAccess access)
+{
+  NumberType type = access.tensor->type;
+  ProgramNode row = {.kind = NODE_READ, .source = node, .type = type, .compute = type, .access = access};
+  return program_add_node(at, row, NULL, 0, type);
+}
+
+/* Index of the point along dimension d of a shape; 0 along what has one element. */
+static const Symbolic *along(const ProgramBuilder *at, unsigned d, const Symbolic *extent)
+{
+  bool still = symbolic_equals(extent, 1) || at->point[d] == PROGRAM_NONE;
+  return still ? symbolic_constant(at->program->arena, 0) : at->program->axes[at->point[d]].symbol;
+}
+
+/* ---- Gather, GatherElements ---- */
+
+/* Negative indices count from the end; what is outside of the tensor then reads as 0, so that no index makes a kernel
+ * leave its memory. */
+static ProgramIndex loaded_index(ProgramBuilder *at, const GraphNode *node, ProgramValue index,
+                                 const Symbolic *extent)
+{
+  if (index.kind == VALUE_IMMEDIATE) {
+    const Symbolic *place = number(at, (int64_t)index.immediate);
+    if (index.immediate < 0) place = symbolic_add(at->program->arena, place, extent);
+    return (ProgramIndex){place, PROGRAM_NONE};
+  }
+  ProgramValue none = program_immediate(0, NUMBER_S64), length = add_index(at, node, extent);
+  ProgramValue behind =
+      add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64, (ProgramValue[]){index, length}, 2);
+  ProgramValue below =
+      add_map(at, node, ONNX_Less, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){index, none}, 2);
+  ProgramValue place =
+      add_map(at, node, ONNX_Where, NUMBER_S64, NUMBER_S64, (ProgramValue[]){below, behind, index}, 3);
+  return (ProgramIndex){number(at, 0), (int)place.node};
+}
+
+static ProgramValue index_value(ProgramBuilder *at, const GraphNode *node, const GraphTensor *indices,
+                                unsigned first)
+{
+  double value;
+  if (graph_scalar(indices, &value)) return program_immediate(value, indices->type);
+  ProgramAccess access = {.tensor = indices};
+  for (unsigned d = 0; d < indices->rank; d++)
+    access.at[d] = (ProgramIndex){along(at, first + d, indices->shape[d]), PROGRAM_NONE};
+  return add_read(at, node, access);
+}
+
+static ProgramValue add_gather(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0], *indices = node->inputs[1];
+  bool elements = node->op->id == ONNX_GatherElements;
+  unsigned axis = (unsigned)__builtin_ctz(node->axes), more = elements ? 1 : indices->rank;
+  ProgramValue index = index_value(at, node, indices, elements ? 0 : axis);
+  ProgramAccess access = {.tensor = input, .outside = OUTSIDE_FILL};
+  for (unsigned d = 0; d < input->rank; d++) {
+    unsigned place = d <= axis ? d : d - 1 + more;
+    access.at[d] = d == axis ? loaded_index(at, node, index, input->shape[d])
+                             : (ProgramIndex){along(at, place, input->shape[d]), PROGRAM_NONE};
+  }
+  return add_read(at, node, access);
+}
+
+/* ---- Pad, Tile ---- */
+
+static const Symbolic *largest(ProgramBuilder *at, const Symbolic *a, const Symbolic *b)
+{
+  return symbolic_binary(at->program->arena, SYMBOLIC_MAX, a, b);
+}
+
+static const Symbolic *remainder_of(ProgramBuilder *at, const Symbolic *index, const Symbolic *extent)
+{
+  return symbolic_binary(at->program->arena, SYMBOLIC_MOD, index, extent);
+}
+
+/* Where a mode finds what is outside: at the edge, beyond it as in a mirror, or at the other end. */
+static const Symbolic *brought_inside(ProgramBuilder *at, char mode, const Symbolic *index,
+                                      const Symbolic *extent)
+{
+  Arena *arena = at->program->arena;
+  const Symbolic *last = symbolic_sub(arena, extent, number(at, 1));
+  if (mode == 'e') return symbolic_binary(arena, SYMBOLIC_MIN, largest(at, index, number(at, 0)), last);
+  if (mode == 'w') {
+    const Symbolic *rest = symbolic_add(arena, remainder_of(at, index, extent), extent);
+    return remainder_of(at, rest, extent);
+  }
+  const Symbolic *before = largest(at, index, symbolic_sub(arena, number(at, 0), index));
+  const Symbolic *mirrored = symbolic_sub(arena, symbolic_mul(arena, number(at, 2), last), before);
+  return symbolic_binary(arena, SYMBOLIC_MIN, before, mirrored);
+}
+
+static ProgramValue add_pad(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0], *fill = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  const GraphAttribute *value = graph_attribute_find(node, "value");
+  char mode = graph_attribute(node, "mode")->text[0];
+  ProgramAccess access = {.tensor = input, .outside = OUTSIDE_FILL, .fill = value ? value->number : 0};
+  if (fill) graph_scalar(fill, &access.fill);
+  for (unsigned d = 0; d < input->rank; d++) {
+    const Symbolic *point = along(at, d, node->outputs[0]->shape[d]);
+    const Symbolic *index = symbolic_add(at->program->arena, point, node->firsts[d]);
+    bool moves =
+        !symbolic_same(node->outputs[0]->shape[d], input->shape[d]) || !symbolic_equals(node->firsts[d], 0);
+    if (moves && mode != 'c') index = brought_inside(at, mode, index, input->shape[d]);
+    access.at[d] = (ProgramIndex){index, PROGRAM_NONE};
+  }
+  return add_read(at, node, access);
+}
+
+static ProgramValue add_tile(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0], *output = node->outputs[0];
+  ProgramAccess access = {.tensor = input};
+  for (unsigned d = 0; d < input->rank; d++) {
+    const Symbolic *index = along(at, d, input->shape[d]);
+    if (!symbolic_same(input->shape[d], output->shape[d])) index = remainder_of(at, index, input->shape[d]);
+    access.at[d] = (ProgramIndex){index, PROGRAM_NONE};
+  }
+  return add_read(at, node, access);
+}
+
+/* ---- Trilu ---- */
+
+/* Elements on the kept side of the diagonal: columns - rows >= k, or <= k. */
+static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0];
+  unsigned row = input->rank - 2, column = input->rank - 1;
+  double k = 0;
+  if (node->n_inputs > 1 && node->inputs[1]) graph_scalar(node->inputs[1], &k);
+  const Symbolic *rows = along(at, row, input->shape[row]),
+                 *columns = along(at, column, input->shape[column]);
+  ProgramValue distance = add_index(at, node, symbolic_sub(at->program->arena, columns, rows));
+  bool upper = graph_attribute(node, "upper")->integer != 0;
+  ProgramValue kept = add_map(at, node, upper ? ONNX_GreaterOrEqual : ONNX_LessOrEqual, NUMBER_BOOL,
+                              NUMBER_S64, (ProgramValue[]){distance, program_immediate(k, NUMBER_S64)}, 2);
+  ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
+  return add_map(at, node, ONNX_Where, input->type, program_compute(input->type),
+                 (ProgramValue[]){kept, x, none}, 3);
+}
+
+void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
+{
+  ProgramValue value = {.kind = VALUE_ABSENT};
+  switch ((unsigned)node->op->id) {
+  case ONNX_Gather:
+  case ONNX_GatherElements: value = add_gather(at, node); break;
+  case ONNX_Pad: value = add_pad(at, node); break;
+  case ONNX_Tile: value = add_tile(at, node); break;
+  case ONNX_Trilu: value = add_trilu(at, node); break;
+  default: g_assert_not_reached();
+  }
+  program_set_value(at, node->outputs[0], value);
+}

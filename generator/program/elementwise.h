@@ -1,0 +1,39 @@
+/* Elementwise operators as their family sees them; for the family's own files, as gemm.h is. */
+#pragma once
+#include "generator/program/family.h"
+
+/* A dimension along which an input is read elsewhere than where the point's strides lead: offset and value of `loaded` are
+ * added, times the stride. */
+typedef struct ElementIndex {
+  const Symbolic *of_axes; /* over the program's axes and the graph's symbols */
+  FusedOperand loaded;     /* ABSENT: nothing */
+  const Symbolic
+      *extent; /* an index outside of 0 .. extent - 1 reads `fill` of the place; NULL: none is outside */
+  const Symbolic *stride; /* elements */
+} ElementIndex;
+
+/* Besides the input's strides. */
+typedef struct ElementPlace {
+  ElementIndex *indices;
+  unsigned n; /* 0: the strides say all */
+  double fill;
+} ElementPlace;
+
+/* Only of operators that read at such places, or compute with indices; others have no binding. */
+typedef struct Elementwise {
+  ElementPlace *places;    /* by input */
+  const Symbolic **values; /* expressions over axes and symbols that are operands */
+  unsigned n_values;
+  int dims
+      [PROGRAM_MAX_AXES]; /* by axis that an index or value mentions: the operator's dim; -1: it has one index */
+} Elementwise;
+
+/* NULL: points are all it knows. */
+static inline const Elementwise *elementwise_of(const FusedOperator *op)
+{
+  return op->binding;
+}
+/* NULL: strides tell where the input lies. */
+const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
+/* Has each element of a row (the last dim) its own place, rather than the one behind its neighbour's? */
+bool elementwise_scatters(const FusedOperator *op, unsigned input);

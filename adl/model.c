@@ -67,6 +67,8 @@ static const struct {
     {"online_elements row_elements", 1, 64, true},
     {"row_warps sums_warps", 1, 32, true},
     {"row_registers", 16, 128, false},
+    {"row_bytes", 16, 512, true},
+    {"row_blocks", 1, 32, false},
     {"lone_rows sums_share", 1, 8, true},
     {"sums_blocks short_blocks", 1, 32, false},
     {"sums_deep dots_deep", 1, 64, true},

@@ -176,11 +176,21 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
            CLAMP(width / model->row_elements, model->row_least, chooser->problem->gpu->threads_per_block));
 }
 
+/* Rows of a length that is known, longer than a warp keeps: templates round these up to powers of two, row programs do
+ * not. */
+static bool is_long(const Problem *problem)
+{
+  const FusedRow *row = row_of(problem->op);
+  bool known = symbolic_is_constant(row->columns, NULL) && row->whole && !row->reduction;
+  return known && choose_maximum(problem, row->columns) > problem->gpu->model->short_row;
+}
+
 bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = row_of(chooser->problem->op);
-  if (row->kind == ROW_PROGRAM) {
+  bool is_program = row->kind == ROW_PROGRAM || is_long(chooser->problem);
+  if (is_program && !row_program_refuse(chooser->problem)) {
     choose_row_program(chooser);
     return true;
   }
@@ -189,7 +199,7 @@ bool choose_row(Chooser *chooser)
     add_across(chooser, false);
     return true;
   }
-  if (!online_only(row)) {
+  if (!online_only(row) && !is_program) { /* what no block keeps is read twice */
     int64_t longest = choose_maximum(chooser->problem, row->columns);
     const int64_t widths[] = {model->short_row, model->long_row};
     if (symbolic_is_constant(row->columns, NULL)) {

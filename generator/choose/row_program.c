@@ -1,5 +1,5 @@
 /* Row programs: rows stay in the registers of a block, rounded up to whole vectors of its threads. How many threads a
- * row has is what leaves least of it empty, and holds what its phases have alive at once. */
+ * row has is what they keep in flight and hold of what its phases have alive at once. */
 #include "generator/choose/row_program.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
@@ -46,24 +46,55 @@ static void find_lives(Lives *lives)
     want(lives, &row->reductions[i].source, row->reductions[i].phase);
 }
 
-/* Bits of each element that a phase has alive: what stays over one of its ends, and what is loaded in it at once. */
-static unsigned bits_alive(const Lives *lives, unsigned phase)
+/* Does a reduction compute f32 of an input on its way that later phases go on from? */
+static bool is_widened(const Lives *lives, unsigned input)
+{
+  const FusedRow *row = row_of(lives->op);
+  for (unsigned i = 0; i < row->n_reductions; i++) {
+    const FusedReduction *reduction = &row->reductions[i];
+    bool keeps = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
+    if (keeps && reduction->source.kind == OPERAND_INPUT && reduction->source.index == input) return true;
+  }
+  return false;
+}
+
+static bool lies_along(const Lives *lives, unsigned input)
+{
+  return !symbolic_equals(lives->op->inputs[input].strides[lives->op->rank - 1], 0);
+}
+
+/* Bits of each element that stay over the end of a phase. */
+static unsigned bits_kept(const Lives *lives, unsigned phase)
 {
   const FusedOperator *op = lives->op;
   unsigned bits = 0;
-  for (unsigned i = 0; i < op->n_inputs; i++) {
-    bool along = !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0);
-    if (along && lives->first[i] <= phase && lives->last[i] >= phase)
-      bits += number_bits(op->inputs[i].tensor->type);
-  }
-  for (unsigned i = 0; i < op->n_steps; i++) {
-    unsigned at = op->n_inputs + i;
-    bool stays = lives->first[at] <= phase && lives->last[at] > phase;
-    bool stayed = lives->first[at] < phase && lives->last[at] >= phase;
-    if (!row_step_is_per_row(op, &op->steps[i]) && (stays || stayed))
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (lies_along(lives, i) && lives->first[i] <= phase && lives->last[i] > phase)
+      bits += is_widened(lives, i) ? WORD_BITS : number_bits(op->inputs[i].tensor->type);
+  for (unsigned i = 0; i < op->n_steps; i++)
+    if (!row_step_is_per_row(op, &op->steps[i]) && row_of(op)->step_phases[i] <= phase &&
+        lives->last[op->n_inputs + i] > phase)
       bits += MAX(WORD_BITS, number_bits(op->steps[i].compute));
-  }
   return bits;
+}
+
+/* Bits of each element that a phase loads at once: all of the first's tensors; later ones use one after the other. */
+static unsigned bits_loaded(const Lives *lives, unsigned phase)
+{
+  unsigned sum = 0, most = 0;
+  for (unsigned i = 0; i < lives->op->n_inputs; i++) {
+    if (!lies_along(lives, i) || lives->first[i] != phase) continue;
+    unsigned bits = number_bits(lives->op->inputs[i].tensor->type);
+    sum += bits;
+    most = MAX(most, bits);
+  }
+  return phase ? most : sum;
+}
+
+static unsigned bits_alive(const Lives *lives, unsigned phase)
+{
+  unsigned before = phase ? MAX(WORD_BITS, bits_kept(lives, phase - 1)) : 0;
+  return MAX(before + bits_loaded(lives, phase), bits_kept(lives, phase));
 }
 
 static unsigned most_bits(const FusedOperator *op)
@@ -80,10 +111,12 @@ static unsigned most_bits(const FusedOperator *op)
 
 /* ---- threads ---- */
 
-static bool holds(const Problem *problem, unsigned bits, unsigned elements, unsigned threads)
+/* Do threads keep so many elements each, where so many blocks share an SM? */
+static bool holds(const Problem *problem, unsigned bits, const RowFit *fit, unsigned blocks)
 {
-  const CostModel *model = problem->gpu->model;
-  return elements * bits / WORD_BITS + model->row_registers <= entry_registers(problem->gpu, threads, 1);
+  unsigned elements = MAX(1, fit->rows * fit->cols / fit->threads);
+  return elements * bits / WORD_BITS + problem->gpu->model->row_registers <=
+         entry_registers(problem->gpu, fit->threads, blocks);
 }
 
 static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
@@ -101,26 +134,40 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
   unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = power_of_two(longest, lanes, model->short_row);
   *fit = (RowFit){more * MAX(model->row_warps, model->short_row / width), width,
-                  more * model->row_warps * lanes};
-  while (fit->rows > 1 && !holds(problem, bits, fit->rows * fit->cols / fit->threads, fit->threads))
+                  more * model->row_warps * lanes, 1};
+  while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
-  return holds(problem, bits, MAX(1, fit->rows * fit->cols / fit->threads), fit->threads);
+  return holds(problem, bits, fit, 1);
 }
 
-/* Fewest columns beyond the row's end, of these as many threads as have row_elements each, or next to it. */
+/* Bytes of an element of the widest input that is read along rows. */
+static unsigned widest_bytes(const FusedOperator *op)
+{
+  unsigned bytes = 1;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
+      bytes = MAX(bytes, number_bytes(op->inputs[i].tensor->type));
+  return bytes;
+}
+
+/* As few threads as keep row_bytes each or less, or else as many as there can be; then as many blocks as an SM has
+ * registers for, row_blocks at most: while one reduces, others load. */
 static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
-  int64_t least = 0;
-  for (unsigned threads = problem->gpu->threads_per_block; threads >= model->row_least; threads /= 2) {
+  unsigned bytes = widest_bytes(program_of(problem));
+  bool found = false;
+  for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
-    unsigned elements = (unsigned)(cols / threads);
-    bool better = !least || cols < least || (cols == least && elements <= model->row_elements);
-    if (!better || !holds(problem, bits, elements, threads)) continue;
-    least = cols;
-    *fit = (RowFit){1, (unsigned)cols, threads};
+    RowFit next = {1, (unsigned)cols, threads, 1};
+    if (!holds(problem, bits, &next, 1)) continue;
+    *fit = next;
+    found = true;
+    if (cols / threads * bytes <= model->row_bytes) break;
   }
-  return least > 0;
+  while (found && fit->blocks < model->row_blocks && holds(problem, bits, fit, fit->blocks + 1))
+    fit->blocks++;
+  return found;
 }
 
 /* Elements of a row lie apart: threads would load sectors for one element each. */
@@ -192,6 +239,7 @@ static void add_variant(Chooser *chooser, bool aligned)
   choice_set_int(choice, "rows", fit.rows);
   choice_set_int(choice, "cols", fit.cols);
   choice_set_int(choice, "threads", fit.threads);
+  choice_set_int(choice, "blocks", fit.blocks);
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   choice->suffix = choice->tile_text;
   choice->stages = 1;

@@ -4,6 +4,7 @@
 
 typedef struct RowFit {
   unsigned rows, cols, threads; /* of a block's tile */
+  unsigned blocks;              /* that share an SM */
 } RowFit;
 
 /* The operator, a row program, with rows of so many columns at most, of which threads access `vector` at once.

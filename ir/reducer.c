@@ -26,6 +26,20 @@ bool ir_reduction_lifts(const IrOp *reduce)
          merge->n_parameters == 2 * reduce->n_results;
 }
 
+bool ir_reducer_commutes(const IrFunction *merge)
+{
+  unsigned n = merge->n_results;
+  for (const IrOp *op = merge->body->first; op && op->code != OP_RETURN; op = op->next) {
+    bool exchanges = op->code == OP_ADD || op->code == OP_MUL || op->code == OP_MIN || op->code == OP_MAX,
+         sides = false;
+    for (unsigned i = 0; exchanges && i < n && op->n_operands == 2; i++)
+      sides |= op->operands[0]->kind == EXPR_VALUE && op->operands[0]->value == merge->parameters[i] &&
+               op->operands[1]->kind == EXPR_VALUE && op->operands[1]->value == merge->parameters[n + i];
+    if (!sides) return false;
+  }
+  return true;
+}
+
 IrExpr *ir_reduction_identity(IrModule *module, const char *with, NumberType element)
 {
   bool real = number_class(element) == NUMBER_FLOAT, sign = number_class(element) == NUMBER_SIGNED;

@@ -19,6 +19,8 @@ const IrFunction *ir_reducer_part(const IrModule *module, const char *name, Redu
 const char *ir_reducer_part_name(IrModule *module, const char *name, ReducerPart part);
 /* Does the reduction take elements that a reducer lifts into states? Then it may have other operands than results. */
 bool ir_reduction_lifts(const IrOp *reduce);
+/* Does it give the same bits when its sides are exchanged? Sums, products and extremes of both sides side by side do. */
+bool ir_reducer_commutes(const IrFunction *merge);
 /* What a reduction by one of the names merges with into the same: 0, 1, the largest, the least number. NULL: no such name. */
 IrExpr *ir_reduction_identity(IrModule *module, const char *with, NumberType element);
 /* Applies a sub-kernel of scalars to the elements of tiles, which broadcast: emits its operations and leaves what it returns

@@ -5,6 +5,7 @@
  * result. Registers are combined pairwise, which keeps both the error and the chain of dependent operations
  * short. */
 #include "ir/lower/lower.h"
+#include "ir/reducer.h"
 #include <string.h>
 
 #define MOST_PARTS 8 /* tiles that are combined together */
@@ -213,7 +214,7 @@ static void agree(Lower *lower, const Reduction *reduction)
     weight[i] = map.digit[i].divisor;
     lanes *= map.digit[i].size;
   }
-  if (!reduction->combiner || lanes == 1) return;
+  if (!reduction->combiner || lanes == 1 || ir_reducer_commutes(reduction->combiner)) return;
   IrExpr *first = lanes == WARP_LANES
                       ? lower_int(lower, 0)
                       : lower_sub(lower, NUMBER_S32, lower->lane, lower_weighted_sum(lower, &map, weight));

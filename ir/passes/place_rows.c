@@ -213,6 +213,7 @@ static bool place(Rows *rows)
     error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",
               "rows cannot be held by `%s` yet", form);
   }
+  if (placed) rows_share_exchanges(rows);
   ir_attribute_remove(rows->tiles, ATTR_ROW);
   ir_attribute_remove(rows->tiles, ATTR_HOLD);
   ir_attribute_remove(rows->tiles, ATTR_CHUNK);

@@ -37,6 +37,11 @@ IrExpr *rows_identity(const Rows *rows, const IrOp *reduce, unsigned i);
  * NULL: it begins with the row. */
 bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first);
 
+/* ---- row_exchanges.c ---- */
+
+/* Reductions of one phase, of tiles of one shape, become one of a tuple. */
+void rows_share_exchanges(Rows *rows);
+
 /* ---- row_passes.c ---- */
 
 /* Rows are read in chunks, once for each phase. */

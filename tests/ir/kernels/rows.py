@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import re
+import struct
 import sys
 import tempfile
 
@@ -87,6 +88,30 @@ def cross_entropy(gpu, columns, rows, hold, known):
             close(number(dx[r * columns + c]), p - (c == classes[r]), 1.05 * 2 ** -8 * (p if c != classes[r] else 1) + 1e-9, f"DX[{r}, {c}]")
 
 
+def row_statistics(gpu, columns, rows, hold, known):
+    """Rows about 10000 with a deviation of 1, of few values, so that the largest stands in several places; and one NaN."""
+    x = [struct.unpack("<f", struct.pack("<f", 1e4 + round(random.gauss(0, 1) * 64) / 64))[0] for _ in range(rows * columns)]
+    buffers = {"X": ("f32", x), "SUM": ("f32", [7] * rows), "MOST": ("f32", [7] * rows), "AT": ("s32", [7] * rows), "Y": ("f32", [7] * len(x))}
+    lost = rows - 1 if rows > 1 else rows
+    if lost < rows:
+        x[lost * columns + columns // 2] = math.nan
+    found = run("row_statistics", gpu, columns, rows, hold, known, buffers, [rows, columns], "SUM", "MOST", "AT", "Y")
+    for r in range(rows):
+        row = x[r * columns:(r + 1) * columns]
+        if r == lost:
+            if found[2][r] != columns // 2 or not math.isnan(found[1][r]) or not math.isnan(found[0][r]):
+                sys.exit(f"{CASE}: NaN at {columns // 2} of row {r} is told as {[f[r] for f in found[:3]]}")
+            continue
+        close(found[0][r], math.fsum(row), 2 ** -20 * math.fsum(row), f"SUM[{r}]")
+        if found[1][r] != max(row) or found[2][r] != row.index(max(row)):
+            sys.exit(f"{CASE}: largest element {found[1][r]} of row {r} at {found[2][r]}, not {max(row)} at {row.index(max(row))}")
+        mean = math.fsum(row) / columns
+        root = math.sqrt(math.fsum((v - mean) ** 2 for v in row) / columns + 1e-5)
+        ulps = 4 * 2 ** -10 / root  # of the largest term, some 10000
+        for c, v in enumerate(row):
+            close(found[3][r * columns + c], (v - mean) / root, ulps + 4 * 2 ** -22, f"Y[{r}, {c}]")
+
+
 def close(found, wanted, allowed, what):
     if not abs(found - wanted) <= allowed:
         sys.exit(f"{CASE}: {what} is {found}, not {wanted}")
@@ -115,14 +140,15 @@ HOLDS = ["registers", "passes chunk 1024", "cluster split_k 2"]
 FULL = "ADLGEN_TEST_FULL" in os.environ
 random.seed(16)
 ran = 0
-for check in (softmax_rows, softmax_mask, add_norm_quantise, cross_entropy):
+for check in (softmax_rows, softmax_mask, add_norm_quantise, cross_entropy, row_statistics):
     for columns, rows in [(1, 131), (31, 131), (33, 1), (127, 6), (1025, 3), (1280, 2), (5120, 1), (5121, 1)]:
         for hold in HOLDS:
             for known in (True, False):
                 gpus = ("h100", "a100") if FULL or (columns, known) in ((33, False), (5121, True)) else ("h100",)
                 if hold.startswith("cluster") and (check is add_norm_quantise or columns in (1, 31, 127, 1280)):
                     continue
-                drawn = {softmax_rows: (1, 33, 5121), add_norm_quantise: (33, 1280), softmax_mask: (1025,), cross_entropy: (127, 5120)}
+                drawn = {softmax_rows: (1, 33, 5121), add_norm_quantise: (33, 1280), softmax_mask: (1025,), cross_entropy: (127, 5120),
+                         row_statistics: (33, 127, 5121)}
                 if not FULL and (columns not in drawn[check] or known == (columns == 33)):
                     continue
                 for gpu in gpus[:1] if check is add_norm_quantise else gpus:  # only h100 of them has e4m3

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Random graphs through the whole program: compiled, run on the simulator, compared with the reference.
 
-    random_graphs.py ADLGEN [--gpu a100,h100] [--first SEED] [--count N] [--seconds S] [--jobs N] [--show]
+    random_graphs.py ADLGEN [--gpu a100,h100] [--first SEED] [--count N] [--seconds S] [--jobs N] [--rows] [--show]
 
 A third of the seeds are one operator, a third one product, a third chains that share intermediates. Shapes are odd on
 purpose: dimensions 0, 1 and primes, any rank, broadcasting in every dimension, strides, pointers off their alignment,
-symbols. A seed that fails is printed with its graph and the options that reproduce it; --show prints all of them."""
+symbols. With --rows each seed is a row program: up to four reductions along the same axis, and steps around them that go
+on from elements, from values of rows, or from both. A seed that fails is printed with its graph and the options that reproduce it; --show prints all of them."""
 import argparse
 import json
 import random
@@ -29,12 +30,12 @@ REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
 class Case:
     """A graph and the options of its run."""
 
-    def __init__(self, seed, ops):
+    def __init__(self, seed, ops, rows=False):
         self.rng = random.Random(seed)
         self.ops = ops
         self.inputs, self.constants, self.nodes, self.outputs, self.tensors = {}, {}, [], [], []
         self.options, self.symbols = ["--seed", str(seed)], {}
-        [self.single, self.product, self.chain][seed % 3]()
+        ([self.rows] * 3 if rows else [self.single, self.product, self.chain])[seed % 3]()
 
     # ---- parts ----
 
@@ -568,6 +569,42 @@ class Case:
             self.node("Abs", [name], [(shape, kind)])
         self.finish()
 
+    def rows(self):
+        kind, self.symbolic = self.rng.choice(FLOATS), self.chance(0.3)
+        shape = [self.rng.choice([1, 2, 3, 5]) for _ in range(self.rng.choice([1, 1, 1, 2, 3]))]
+        axis = len(shape) if self.chance(0.85) else self.rng.randrange(len(shape) + 1)
+        shape.insert(axis, self.rng.choice([1, 7, 31, 33, 64, 100, 127, 257, 600, 1025, 1100, 2049]))
+        while self.volume(shape) > 9000:
+            largest = max((extent, i) for i, extent in enumerate(shape) if i != axis)[1]
+            shape[largest] = 1
+        column = shape[:axis] + [1] + shape[axis + 1:]
+        elements, values = [self.input(shape, kind)], []
+        for _ in range(self.rng.randint(1, 4)):
+            for _ in range(self.rng.choice([0, 1, 1, 2])):
+                elements.append(self.step_of_rows(elements, values, shape, kind))
+            what, source = self.rng.random(), self.rng.choice(elements[-3:])
+            if what < 0.6:
+                inputs = [source, self.constant([1], [axis - self.rng.choice([0, len(shape)])], "s64")]
+                values += self.node(self.rng.choice(REDUCTIONS[1:]), inputs, [(column, kind)], {"keepdims": 1})
+                if self.chance(0.3):
+                    values.append(self.step_elementwise(values[-1], column, kind))
+            elif what < 0.8 or axis + 1 < len(shape):
+                elements += self.node(self.rng.choice(["Softmax", "LogSoftmax"]), [source], [(shape, kind)],
+                                      {"axis": axis})
+            else:
+                scale, op = self.input([shape[-1]], kind), self.rng.choice(["LayerNormalization", "RMSNormalization"])
+                elements += self.node(op, [source, scale], [(shape, kind)], {"axis": -1, "epsilon": 0.01})
+        elements.append(self.step_of_rows(elements, values, shape, kind))
+        self.finish()
+
+    def step_of_rows(self, elements, values, shape, kind):
+        source = self.rng.choice(elements[-3:])
+        if self.chance(0.3) or not values:
+            return self.step_elementwise(source, shape, kind)
+        inputs = [source, self.rng.choice(values)]
+        self.rng.shuffle(inputs)
+        return self.node(self.rng.choice(["Add", "Sub", "Mul", "Max"]), inputs, [(shape, kind)])[0]
+
     def sliced_or_joined(self, name, shape, kind):
         """A part of a tensor; or it behind another, which may be computed, or itself."""
         if self.chance(0.5):
@@ -597,8 +634,8 @@ class Case:
                 "outputs": self.outputs}
 
 
-def run(adlgen, gpu, seed, ops):
-    case = Case(seed, ops)
+def run(adlgen, gpu, seed, ops, rows):
+    case = Case(seed, ops, rows)
     text = json.dumps(case.graph())
     options = ["--gpu", gpu, "--on", "sim", "--check"] + case.options
     try:
@@ -623,6 +660,7 @@ def main():
     parser.add_argument("--count", type=int, default=100000)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--rows", action="store_true")
     parser.add_argument("--show", action="store_true")
     arguments = parser.parse_args()
     listed = json.loads(subprocess.run([arguments.adlgen, "ops", "--json"], capture_output=True, check=True).stdout)
@@ -634,7 +672,8 @@ def main():
     end, ran, refused, failed, wide = time.monotonic() + arguments.seconds, 0, 0, 0, 0
 
     def one(seed):
-        return run(arguments.adlgen, gpus[seed // 3 % len(gpus)], seed, ops) if time.monotonic() < end else None
+        gpu = gpus[seed // 3 % len(gpus)]
+        return run(arguments.adlgen, gpu, seed, ops, arguments.rows) if time.monotonic() < end else None
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         for result in pool.map(one, range(arguments.first, arguments.first + arguments.count)):

@@ -1,5 +1,6 @@
 /* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
 #include "generator/program/row.h"
+#include "generator/choose/reduction.h"
 #include "generator/choose/row_program.h"
 
 static bool online_only(const FusedRow *row)
@@ -23,21 +24,11 @@ static const char *template_of(const FusedRow *row, bool online)
   return "row_reduce";
 }
 
-static void set_reduction(Choice *choice, const FusedRow *row)
+static ProgramReduction reduction_of(const FusedRow *row)
 {
-  bool integer = number_class(row->compute) != NUMBER_FLOAT;
-  bool max = row->kind == ROW_REDUCE_MAX, min = row->kind == ROW_REDUCE_MIN;
-  choice_set_name(choice, "element", number_name(row->compute));
-  choice_set_name(choice, "with", max ? "max" : min ? "min" : "sum");
-  if (integer)
-    choice_set_int(choice, "identity", max ? G_MININT32 : min ? G_MAXINT32 : 0);
-  else
-    choice_set_float(choice, "identity", max ? -INFINITY : min ? INFINITY : 0.0);
-  choice_set_name(choice, "combine",
-                  max   ? (integer ? "combine_max_integer" : "combine_max")
-                  : min ? (integer ? "combine_min_integer" : "combine_min")
-                        : (integer ? "combine_sum_integer" : "combine_sum"));
-  choice_set_int(choice, "mean", row->kind == ROW_REDUCE_MEAN);
+  return row->kind == ROW_REDUCE_MAX   ? REDUCTION_MAX
+         : row->kind == ROW_REDUCE_MIN ? REDUCTION_MIN
+                                       : REDUCTION_SUM;
 }
 
 /* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
@@ -60,7 +51,10 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
   }
   if (row->kind == ROW_LAYER_NORM || row->kind == ROW_RMS_NORM)
     choice_set_float(choice, "epsilon", row->epsilon);
-  if (row->reduction) set_reduction(choice, row);
+  if (row->reduction) {
+    choose_reduction(choice, reduction_of(row), row->compute);
+    choice_set_int(choice, "mean", row->kind == ROW_REDUCE_MEAN);
+  }
   choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
   choice->suffix = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
   choice->stages = 1;

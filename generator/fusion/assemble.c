@@ -82,9 +82,9 @@ Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor
   return program_build(&nodes);
 }
 
-FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error)
+FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const Program *program, GError **error)
 {
-  FusedOperator *fused = family_match(fuser_group_program(fuser, group, NULL, name), error);
+  FusedOperator *fused = family_match(program, error);
   if (!fused) return NULL;
   fused->n_nodes = group->nodes->len;
   fused->nodes = arena_memdup(fuser->arena, group->nodes->pdata, fused->n_nodes * sizeof(GraphNode *));

@@ -124,6 +124,35 @@ void fusion_break_circles(Fuser *fuser)
   }
 }
 
+static unsigned count_operators(const GPtrArray *groups)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < groups->len; i++) {
+    const Group *group = groups->pdata[i];
+    n += group->division ? group->division->n_programs : 1;
+  }
+  return n;
+}
+
+/* The group's fused operator, or those that it is divided into. */
+static bool finish_group(Fuser *fuser, Fusion *fusion, const Group *group, GHashTable *names, GError **error)
+{
+  const ProgramDivision *division = group->division;
+  const char *chain = chain_of(fuser, group);
+  for (unsigned i = 0; i < (division ? division->n_programs : 1); i++) {
+    const char *own = division ? arena_printf(fuser->arena, "%s%s", chain, division->suffixes[i]) : chain;
+    Program *program = division ? division->programs[i] : fuser_group_program(fuser, group, NULL, own);
+    program->name = own;
+    FusedOperator *fused = fuser_assemble(fuser, group, program, error);
+    if (!fused || !program_verify(fused->program, ERROR_INTERNAL, error)) return false;
+    fused->index = fusion->n;
+    fused->chain = own;
+    fused->name = unique_name(fuser, own, names);
+    fusion->operators[fusion->n++] = fused;
+  }
+  return true;
+}
+
 bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
 {
   g_autoptr(GPtrArray) ordered = g_ptr_array_new(), intermediates = g_ptr_array_new();
@@ -131,19 +160,12 @@ bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error)
   g_autoptr(GHashTable) added = g_hash_table_new(NULL, NULL);
   order_groups(fuser, ordered);
   g_assert(is_complete(fuser, ordered));
-  fusion->n = ordered->len;
-  fusion->operators = arena_new_array(fusion->arena, FusedOperator *, ordered->len);
-  for (unsigned i = 0; i < ordered->len; i++) {
-    const char *chain = chain_of(fuser, ordered->pdata[i]);
-    FusedOperator *fused = fuser_assemble(fuser, ordered->pdata[i], chain, error);
-    if (!fused || !program_verify(fused->program, ERROR_INTERNAL, error)) return false;
-    fused->index = i;
-    fused->chain = chain;
-    fused->name = unique_name(fuser, fused->chain, names);
-    fusion->operators[i] = fused;
-    for (unsigned j = 0; j < fused->n_outputs; j++)
-      add_intermediate(intermediates, added, fused->outputs[j].tensor);
-  }
+  fusion->operators = arena_new_array(fusion->arena, FusedOperator *, count_operators(ordered));
+  for (unsigned i = 0; i < ordered->len; i++)
+    if (!finish_group(fuser, fusion, ordered->pdata[i], names, error)) return false;
+  for (unsigned i = 0; i < fusion->n; i++)
+    for (unsigned j = 0; j < fusion->operators[i]->n_outputs; j++)
+      add_intermediate(intermediates, added, fusion->operators[i]->outputs[j].tensor);
   fusion->n_intermediates = intermediates->len;
   fusion->intermediates =
       arena_memdup(fusion->arena, intermediates->pdata, intermediates->len * sizeof(void *));

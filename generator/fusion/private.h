@@ -2,6 +2,7 @@
 #pragma once
 #include "generator/fusion/fusion.h"
 #include "generator/fusion/rewrites.h"
+#include "generator/program/division.h"
 
 /* A group of nodes on its way to a fused operator. */
 typedef struct Group {
@@ -12,7 +13,8 @@ typedef struct Group {
   double work;       /* operations of its elementwise nodes, for each element */
   unsigned level;    /* above those of all groups it reads from */
   unsigned seen;     /* the search that came by last */
-  int64_t mean_of;   /* a row's sum is divided by so many elements, of which parts were summed before; or 0 */
+  const ProgramDivision *division; /* into several kernels; NULL: it is one */
+  int64_t mean_of; /* a row's sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;
 
 struct Fuser {
@@ -153,6 +155,6 @@ ProgramVerdict fuser_judge(Fuser *fuser, const Group *group, const GraphTensor *
 
 /* The program of a group, called `name` (may be NULL), of which `result` (may be NULL) leaves in any case. */
 Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor *result, const char *name);
-/* The fused operator of a group, its program called `name` (may be NULL). NULL and *error if no family takes the
- * program: then it may not be grouped so. */
-FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const char *name, GError **error);
+/* The fused operator of a group's program, or of one of those that it is divided into. NULL and *error if no family
+ * takes the program: then it may not be grouped so. */
+FusedOperator *fuser_assemble(Fuser *fuser, const Group *group, const Program *program, GError **error);

@@ -156,5 +156,8 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 #define FAMILY(name, ...) bool kernel_write_##name(KernelBuild *build);
 #include "generator/program/families.def"
 #undef FAMILY
+/* The prologue of a template of rows: the steps in front of reductions, or behind, and the tile of `source` in type `compute`. */
+bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, NumberType compute,
+                               bool in_front);
 bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */
 bool kernel_write_row_program(KernelBuild *build);

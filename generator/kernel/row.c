@@ -59,17 +59,17 @@ static IrExpr *full_tile(StepScope *scope, IrExpr *value, NumberType element)
   return ir_emit_value(&scope->builder, OP_ADD, type, "spread", 2, blank, value); /* x + -0 is x */
 }
 
-static bool write_prologue(KernelBuild *build)
+bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, NumberType compute,
+                               bool in_front)
 {
   StepScope scope = {0};
   Place place;
   scope_open(&scope, build, "prologue");
   open_place(&scope, &place);
   scope_add_tensors(&scope);
-  if (!scope_write_steps(&scope, true)) return false;
+  if (!scope_write_steps(&scope, in_front)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
-  NumberType compute = row_of(build->op)->compute;
-  IrExpr *value = step_convert(&writer, scope_operand(&scope, &row_of(build->op)->source), compute);
+  IrExpr *value = step_convert(&writer, scope_operand(&scope, source), compute);
   value = full_tile(&scope, value, compute);
   scope_close(&scope, value);
   return true;
@@ -125,5 +125,6 @@ bool kernel_write_row(KernelBuild *build)
   kernel_bind_dim(build, "R", row_of(build->op)->rows);
   kernel_bind_dim(build, "C", row_of(build->op)->columns);
   kernel_add_operands(build, 0);
-  return write_prologue(build) && write_epilogue(build);
+  const FusedRow *row = row_of(build->op);
+  return kernel_write_row_prologue(build, &row->source, row->compute, true) && write_epilogue(build);
 }

@@ -12,10 +12,12 @@
 #include "generator/program/families.def"
 #undef FAMILY
 
+bool divide_row(const Program *program, unsigned way, ProgramDivision *division);
+
 static const Family families[FAMILY_COUNT] = {
-#define FAMILY(name, measured, computes, templates)                                                          \
-  {FAMILY_NUMBER_##name, #name,           computes,     templates,      measured,     match_##name,          \
-   visit_##name,         describe_##name, types_##name, extents_##name, turned_##name},
+#define FAMILY(name, measured, divide, computes, templates)                                                  \
+  {FAMILY_NUMBER_##name, #name,        computes,        templates,    measured,       divide,                \
+   match_##name,         visit_##name, describe_##name, types_##name, extents_##name, turned_##name},
 #include "generator/program/families.def"
 #undef FAMILY
 };
@@ -45,7 +47,7 @@ static FusedOperator *match_families(const Program *program, GString *reasons, c
     FamilyMatch match = families[i].match(program, fused, &why);
     if (match == MATCH_TAKEN) return fused;
     if (match == MATCH_NEARLY) *nearest = why;
-    g_string_append_printf(reasons, "%s%s: %s", reasons->len ? "; " : "", families[i].name, why);
+    if (why) g_string_append_printf(reasons, "%s%s: %s", reasons->len ? "; " : "", families[i].name, why);
   }
   return NULL;
 }

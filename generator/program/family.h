@@ -1,5 +1,6 @@
 /* Families: which kernels a program can be, found by matching it. */
 #pragma once
+#include "generator/program/division.h"
 #include "generator/program/fused.h"
 
 typedef enum {
@@ -29,8 +30,11 @@ typedef struct Family {
   const char *computes;  /* for people */
   const char *templates; /* names, separated by spaces */
   bool measured;         /* its kernels may be chosen by what was measured of them */
+  /* The way-th of the ways to make several kernels of a program that the family takes, in the program's arena. false:
+   * there are no more. NULL: there are none. Which is best tells the judge, of all the kernels' price. */
+  bool (*divide)(const Program *program, unsigned way, ProgramDivision *division);
   /* Binds the family's parameters: all of `fused` that follows from the program, in its arena. Unless it matches,
-   * *why says what keeps it from that (static, or in the arena). */
+   * *why says what keeps it from that (static, or in the arena); NULL: it goes without saying. */
   FamilyMatch (*match)(const Program *program, FusedOperator *fused, const char **why);
   /* What the operator's binding says that dims, inputs, steps and outputs do not: kernels depend on all of it. */
   void (*visit)(const FusedOperator *op, const BindingVisitor *visitor);

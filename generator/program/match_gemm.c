@@ -1,6 +1,7 @@
 /* Matrix products: one contraction along one axis, or two of the same left operand. Free axes that only the
  * left operand has are rows, those that only the right one has columns, the others batches. */
 #include "generator/program/bind.h"
+#include "generator/program/division.h"
 #include "generator/program/gemm.h"
 #include <string.h>
 
@@ -16,23 +17,6 @@ typedef struct {
 } Product;
 
 /* ---- one read an operand ---- */
-
-static void shift(ProgramValue *value, const unsigned *place)
-{
-  if (value->kind == VALUE_NODE) value->node = place[value->node];
-}
-
-/* The node as it stands where those before it have these places. */
-static ProgramNode moved(const Program *program, const ProgramNode *node, const unsigned *place)
-{
-  ProgramNode moved = *node;
-  moved.operands = arena_memdup(program->arena, node->operands, node->n_operands * sizeof *node->operands);
-  for (unsigned i = 0; i < node->n_operands; i++)
-    shift(&moved.operands[i], place);
-  for (unsigned d = 0; d < GRAPH_MAX_RANK; d++)
-    if (moved.access.at[d].node > PROGRAM_NONE) moved.access.at[d].node = (int)place[moved.access.at[d].node];
-  return moved;
-}
 
 /* Of a contraction whose right operand is a read that a contraction before it has, or its own left operand: that
  * read. Else PROGRAM_NONE. `taken`: by node, reads that contractions so far have. */
@@ -63,9 +47,10 @@ static const Program *reads_apart(const Program *program)
   memset(taken, 0, program->n_nodes * sizeof *taken);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     int right = read_again(program, &program->nodes[i], taken);
-    if (right != PROGRAM_NONE) apart->nodes[apart->n_nodes++] = moved(program, &program->nodes[right], place);
+    if (right != PROGRAM_NONE)
+      apart->nodes[apart->n_nodes++] = program_moved(program, &program->nodes[right], place, program->arena);
     place[i] = apart->n_nodes++;
-    apart->nodes[place[i]] = moved(program, &program->nodes[i], place);
+    apart->nodes[place[i]] = program_moved(program, &program->nodes[i], place, program->arena);
     if (right != PROGRAM_NONE) apart->nodes[place[i]].operands[1].node = place[i] - 1;
   }
   for (unsigned i = 0; i < apart->n_axes; i++)

@@ -42,11 +42,13 @@ GRAPHS = {
              "nodes": [node("Add", "x r", "h"), node("RMSNormalization", "h g", "y", axis=-1), node("Mul", "h h", "q"),
                        node("ReduceSum", "q last", "s"), node("ReduceMax", "h last", "m"), node("Div", "y m", "z")],
              "outputs": ["h", "z", "s"]},
+    # one long row, which would be one block
+    "whole": {"inputs": {"x": tensor("f32", 100003)}, "nodes": [node("ReduceSum", "x", "y", keepdims=0)], "outputs": ["y"]},
     # rows that start anywhere, which copies are worth
     "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
             "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole"]  # the other is large
 
 
 def adlgen(*arguments):

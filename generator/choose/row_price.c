@@ -1,0 +1,39 @@
+#include "generator/choose/row_price.h"
+#include <math.h>
+
+static double bytes_of(const Problem *problem, const GraphTensor *tensor, const Symbolic *const *strides)
+{
+  double n = number_bytes(tensor->type);
+  for (unsigned d = 0; d < problem->op->rank; d++)
+    if (!symbolic_equals(strides[d], 0)) n *= (double)choose_typical(problem, problem->op->dims[d]);
+  return n;
+}
+
+/* Bytes of what a block loads together and waits for. */
+static double tile_bytes(const FusedOperator *op, const Choice *choice)
+{
+  double sides[] = {(double)choice_int(choice, "rows", 0), (double)choice_int(choice, "cols", 0)}, bytes = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    double n = number_bytes(op->inputs[i].tensor->type);
+    for (unsigned d = 0; d < op->rank; d++)
+      if (!symbolic_equals(op->inputs[i].strides[d], 0)) n *= sides[d];
+    bytes += n;
+  }
+  return bytes;
+}
+
+double row_clocks(const Problem *problem, const Choice *choice, double blocks)
+{
+  const FusedOperator *op = problem->op;
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6, bytes = 0;
+  double threads = (double)choice_int(choice, "threads", 0), tile = tile_bytes(op, choice);
+  if (threads <= 0 || tile <= 0 || !(gpu->memory_bandwidth > 0)) return -1;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    bytes += bytes_of(problem, op->inputs[i].tensor, op->inputs[i].strides);
+  double resident = fmax(1, floor(gpu->threads_per_sm / threads));
+  double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
+  double alone = (1 + turns) * model->quiet_latency;
+  return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);
+}

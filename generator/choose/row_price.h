@@ -1,0 +1,6 @@
+/* What kernels of rows take: all that crosses memory, or what a block has of it, one after the other. */
+#pragma once
+#include "generator/choose/choose.h"
+
+/* Clocks of a variant that leaves few results, in `blocks` blocks; a negative number: not known. */
+double row_clocks(const Problem *problem, const Choice *choice, double blocks);

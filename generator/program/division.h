@@ -1,0 +1,19 @@
+/* A program as several, which run one behind the other and hand each other tensors that nobody else sees: their workspace.
+ * A tensor of it lives from the kernel that writes it to the last that reads it; what runs beside may have its memory
+ * before and after (the plan places it as it places what one operator leaves for another). */
+#pragma once
+#include "generator/program/program.h"
+
+#define DIVISION_PROGRAMS 2
+#define DIVISION_TENSORS  1
+
+typedef struct ProgramDivision {
+  Program *programs[DIVISION_PROGRAMS];    /* the last computes what the whole one does */
+  const char *suffixes[DIVISION_PROGRAMS]; /* of the operator's name; "" for the last */
+  GraphTensor *workspace[DIVISION_TENSORS];
+  unsigned n_programs, n_workspace; /* no programs: this way is none for the program */
+  const char *how;                  /* for people: "in parts of 4096" */
+} ProgramDivision;
+
+/* A node of `from` as it stands in another program, where nodes have these places, in that program's arena. */
+ProgramNode program_moved(const Program *from, const ProgramNode *node, const unsigned *place, Arena *arena);

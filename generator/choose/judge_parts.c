@@ -15,10 +15,10 @@ void judge_parts(const Problem *problem, bool priced, ProgramVerdict *verdict)
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   chooser->problem = problem;
   if (!choose_parts(chooser) || !chooser->n) return;
-  double rows = (double)choice_int(&chooser->variants[0], "rows", 1),
-         width = (double)choose_typical(problem, parts->width);
-  double blocks = fmax(1, ceil((double)choose_typical(problem, parts->rows) / rows)) *
-                  fmax(1, ceil((double)choose_typical(problem, parts->columns) / width));
-  double clocks = row_clocks(problem, &chooser->variants[0], blocks);
+  double tile = (double)choice_int(&chooser->variants[0], "rows", 1);
+  double rows = (double)choose_typical(problem, parts->rows),
+         columns = (double)choose_typical(problem, parts->columns);
+  double n = fmax(1, ceil(columns / (double)choose_typical(problem, parts->width)));
+  double clocks = row_clocks(problem, &chooser->variants[0], fmax(1, ceil(rows / tile)) * n, rows * n);
   if (clocks >= 0) verdict_price(verdict, clocks, NULL);
 }

@@ -17,7 +17,7 @@ void judge_row(const Problem *problem, bool priced, ProgramVerdict *verdict)
   if (!choose_row(chooser) || !chooser->n) return;
   double rows = (double)choice_int(&chooser->variants[0], "rows", 0);
   if (rows <= 0) return;
-  double blocks = fmax(1, ceil((double)choose_typical(problem, row->rows) / rows));
-  double clocks = row_clocks(problem, &chooser->variants[0], blocks);
+  double results = (double)choose_typical(problem, row->rows), blocks = fmax(1, ceil(results / rows));
+  double clocks = row_clocks(problem, &chooser->variants[0], blocks, results);
   if (clocks >= 0) verdict_price(verdict, clocks, NULL);
 }

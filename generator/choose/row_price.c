@@ -22,7 +22,7 @@ static double tile_bytes(const FusedOperator *op, const Choice *choice)
   return bytes;
 }
 
-double row_clocks(const Problem *problem, const Choice *choice, double blocks)
+double row_clocks(const Problem *problem, const Choice *choice, double blocks, double results)
 {
   const FusedOperator *op = problem->op;
   const Gpu *gpu = problem->gpu;
@@ -32,7 +32,9 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks)
   if (threads <= 0 || tile <= 0 || !(gpu->memory_bandwidth > 0)) return -1;
   for (unsigned i = 0; i < op->n_inputs; i++)
     bytes += bytes_of(problem, op->inputs[i].tensor, op->inputs[i].strides);
-  double resident = fmax(1, floor(gpu->threads_per_sm / threads));
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    bytes += results * number_bytes(op->outputs[i].tensor->type);
+  double resident = CLAMP(floor(gpu->threads_per_sm / threads), 1, gpu->blocks_per_sm);
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
   double alone = (1 + turns) * model->quiet_latency;
   return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);

@@ -2,5 +2,6 @@
 #pragma once
 #include "generator/choose/choose.h"
 
-/* Clocks of a variant that leaves few results, in `blocks` blocks; a negative number: not known. */
-double row_clocks(const Problem *problem, const Choice *choice, double blocks);
+/* Clocks of a variant that leaves so many results in each of its outputs, in `blocks` blocks; a negative number: not
+ * known. */
+double row_clocks(const Problem *problem, const Choice *choice, double blocks, double results);

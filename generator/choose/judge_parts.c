@@ -20,5 +20,5 @@ void judge_parts(const Problem *problem, bool priced, ProgramVerdict *verdict)
          columns = (double)choose_typical(problem, parts->columns);
   double n = fmax(1, ceil(columns / (double)choose_typical(problem, parts->width)));
   double clocks = row_clocks(problem, &chooser->variants[0], fmax(1, ceil(rows / tile)) * n, rows * n);
-  if (clocks >= 0) verdict_price(verdict, clocks, NULL);
+  if (clocks >= 0) verdict_price(verdict, clocks * problem->gpu->model->parts_price, NULL);
 }

@@ -2,7 +2,7 @@
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
- *         write_pipelines  derive_waits  split_loops  pipeline_fragments  overlap_tiles  combine_blocks
+ *         pipeline_fragments  write_pipelines  derive_waits  split_loops  overlap_tiles  combine_blocks
  *         combine_streams  reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
@@ -37,14 +37,14 @@ static const IrPass passes[] = {
      "a loop's first product runs an iteration ahead of its second"},
     {"overlap_sums", IR_STAGED, IR_STAGED, true, pass_overlap_sums,
      "a step's sum is added while the next one is multiplied"},
+    {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
+     "operands of warp MMAs are loaded a step ahead, across the barrier too"},
     {"write_pipelines", IR_STAGED, IR_STAGED, false, pass_write_pipelines,
      "loops whose operations have stages become prologue, steady state and epilogue"},
     {"derive_waits", IR_STAGED, IR_STAGED, false, pass_derive_waits,
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"split_loops", IR_STAGED, IR_STAGED, true, pass_split_loops,
      "iterations in which a mask is known run in loops of their own, without it"},
-    {"pipeline_fragments", IR_STAGED, IR_STAGED, true, pass_pipeline_fragments,
-     "operands of warp MMAs are loaded a step ahead, across the barrier too"},
     {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,
      "a ring that threads fill runs on from one tile to the next"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,

@@ -74,12 +74,21 @@ static void wait_before_sync(Waits *waits, IrOp *sync, int64_t pending)
   emit_group(waits, &builder, OP_WAIT_GROUP, "copies", (int)pending);
 }
 
+/* Does the region step over the slots that a copy of it fills? Then it runs ahead of those who read them. */
+static bool runs_ahead(const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op; op = op->next)
+    for (const IrOp *copy = region->first; op->code == OP_ADVANCE && copy; copy = copy->next)
+      if (ir_is_grouped_copy(copy) && ir_op_uses((IrOp *)copy, op->operands[0]->value)) return true;
+  return false;
+}
+
 /* Is what is copied in the region read behind a barrier in it, nothing running ahead? */
 static bool copies_meet(const IrRegion *region)
 {
   bool copied = false;
   for (const IrOp *op = region->first; op; op = op->next) {
-    if (copied && op->code == OP_SYNC) return true;
+    if (copied && op->code == OP_SYNC) return !runs_ahead(region);
     copied |= ir_is_grouped_copy(op);
   }
   return false;
@@ -97,8 +106,23 @@ static bool commit_here(Waits *waits, IrOp *copy)
   return true;
 }
 
-/* prologue loop (n groups ahead), steady loop whose first op is the block barrier, and the barrier behind it; or
- * copies, and the barrier behind which they are read.
+typedef struct {
+  Waits *waits;
+  int64_t pending;
+  bool meets;
+} Meeting;
+
+static void wait_at(IrOp *op, void *data)
+{
+  Meeting *meeting = data;
+  if (op->code != OP_SYNC) return;
+  wait_before_sync(meeting->waits, op, meeting->pending);
+  meeting->meets = true;
+}
+
+/* prologue loop (n groups ahead); in front of the steady loop perhaps the barrier behind which its first slot is read; the
+ * steady loop, each of whose barriers stands in front of a slot's reads; and the barrier behind it; or copies, and the
+ * barrier behind which they are read.
  */
 static void wait_copies(Waits *waits, IrRegion *region)
 {
@@ -108,6 +132,8 @@ static void wait_copies(Waits *waits, IrRegion *region)
     if (op->code == OP_SYNC && draining) {
       wait_before_sync(waits, op, 0);
       draining = false;
+    } else if (op->code == OP_SYNC && ahead) {
+      wait_before_sync(waits, op, MAX(0, ahead - 1));
     }
     draining |= meet && commit_here(waits, op);
     if (op->code != OP_FOR) continue;
@@ -115,12 +141,12 @@ static void wait_copies(Waits *waits, IrRegion *region)
     if (body->first && body->first->code != OP_SYNC && copies_meet(body)) continue; /* seen to by itself */
     unsigned runs = commit_copies(waits, body);
     if (!runs) continue;
-    bool steady = body->first->code == OP_SYNC;
-    if (!steady) {
+    Meeting meeting = {waits, MAX(0, ahead - 1), false};
+    ir_region_visit(body, wait_at, &meeting);
+    if (!meeting.meets) {
       ahead += ir_trip_count(op) * runs;
       continue;
     }
-    wait_before_sync(waits, body->first, MAX(0, ahead - 1));
     draining = true;
     ahead = 0;
   }

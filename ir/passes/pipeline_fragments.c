@@ -1,16 +1,17 @@
 /* pipeline_fragments: operands of warp MMAs are loaded a step of k ahead of their product.
  *
- * needs  STAGED from derive_waits: a loop that waits for its slot, meets, copies ahead and multiplies
- * gives  the loop turned round: fragments are `get`s of their own, those of step k + 1 in front of the
- *        products of step k; the wait and the barrier for the next slot stand in front of the last step's
- *        products, and behind them the next slot's first fragments are loaded. Loops that plain copies
- *        fill, or with other ops in them, stay as they are
+ * needs  STAGED without waits: a loop that meets, copies ahead and multiplies
+ * gives  the loop `pipelined`, ahead: fragments are `get`s of their own, those of step k + 1 in front of the products of
+ *        step k; the barrier and the first step's fragments are stage 0, everything else stage 1, so that they stand in
+ *        front of the last products of the iteration before; copies, where it is known when they end, in an `if` by which
+ *        split_loops gives the last slots a loop without them. Loops that plain copies fill, or with other ops in them,
+ *        stay as they are
  * breaks nothing
  *
  * So products always have something to do while fragments arrive, also across the barrier. A slot is filled
  * again behind the barrier of the iteration after the one that read it, as before: all its fragments have
- * been loaded in front of that barrier. Behind the last iteration the first fragments of one more slot are
- * loaded and not used; it holds zeros. (Software pipelining: Lam, "Software pipelining: an effective
+ * been loaded in front of that barrier. Where copies do not end behind the last iteration the first fragments of one more
+ * slot are loaded and not used; it holds zeros. (Software pipelining: Lam, "Software pipelining: an effective
  * scheduling technique for VLIW machines", PLDI 1988.) */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
@@ -20,12 +21,10 @@ typedef struct Pipeline {
   const IrPassContext *context;
   IrModule *module;
   IrOp *loop;
-  IrOp *wait, *sync, *product,
-      *advance;                      /* of the body; `advance` moves the cursor that the product reads by */
-  GPtrArray *copies;                 /* IrOp*: what fills the slot ahead: copies, commit, advance */
+  IrOp *sync, *product, *advance;    /* of the body; `advance` moves the cursor that the product reads by */
+  GPtrArray *copies;                 /* IrOp*: what fills the slot ahead: copies, advance */
   int64_t m, n, depth, step;         /* extents of the product; k of one instruction */
   const Layout *a_layout, *b_layout; /* of the fragments of one step */
-  IrExpr *a, *b;                     /* variables: the first fragments of the next slot */
 } Pipeline;
 
 /* ---- Which loops ---- */
@@ -47,16 +46,14 @@ static bool takes_fragments(const IrOp *product)
   return mechanism && mechanism->accumulator == ACCUMULATOR_WARP && !mechanism_is_asynchronous(mechanism);
 }
 
-/* wait, sync, { copy | commit | advance of another cursor }, mma, advance: nothing else. */
+/* sync, { copy | advance of another cursor }, mma, advance: nothing else. */
 static bool match_body(Pipeline *pipeline)
 {
   IrOp *op = pipeline->loop->regions[0]->first;
-  if (!op || op->code != OP_WAIT_GROUP || !op->next || op->next->code != OP_SYNC) return false;
-  pipeline->wait = op;
-  pipeline->sync = op->next;
-  for (op = op->next->next; op && op->code != OP_MMA; op = op->next) {
-    bool copy = ir_is_grouped_copy(op);
-    if (!copy && op->code != OP_COMMIT && op->code != OP_ADVANCE) return false;
+  if (!op || op->code != OP_SYNC || ir_attribute(op, ATTR_ID)) return false;
+  pipeline->sync = op;
+  for (op = op->next; op && op->code != OP_MMA; op = op->next) {
+    if (!ir_is_grouped_copy(op) && op->code != OP_ADVANCE) return false;
     g_ptr_array_add(pipeline->copies, op);
   }
   if (!op || !takes_fragments(op) || ir_attribute(op, ATTR_FIRST) || !is_slot(op->operands[1]) ||
@@ -94,10 +91,15 @@ static bool find_fragments(Pipeline *pipeline)
   return pipeline->a_layout && pipeline->b_layout;
 }
 
-/* ---- The loop, turned round ---- */
+/* ---- The loop, with stages ---- */
+
+static void set_stage(IrOp *op, IrModule *module, int stage)
+{
+  ir_attribute_set(op, ATTR_STAGE, ir_int(module, stage));
+}
 
 /* Step `s` of operand `which` (1: A, 2: B), loaded from the slot under the cursor. */
-static IrExpr *load(const Pipeline *pipeline, IrBuilder *builder, unsigned which, int64_t s)
+static IrExpr *load(const Pipeline *pipeline, unsigned which, int64_t s)
 {
   IrModule *module = pipeline->module;
   IrExpr *slot = pipeline->product->operands[which];
@@ -108,94 +110,45 @@ static IrExpr *load(const Pipeline *pipeline, IrBuilder *builder, unsigned which
   int64_t extent[2] = {is_a ? pipeline->m : pipeline->step, is_a ? pipeline->step : pipeline->n};
   IrType type = ir_tile(module, whole.element, 2, extent, is_a ? pipeline->a_layout : pipeline->b_layout);
   IrExpr *part = ir_index(module, slot, 2, is_a ? all : k, is_a ? k : all);
-  IrOp *get = ir_emit(builder, OP_GET, 1, part);
+  IrBuilder builder = ir_builder_before(pipeline->product);
+  builder.mark = pipeline->product->mark;
+  IrOp *get = ir_emit(&builder, OP_GET, 1, part);
   ir_mechanism_set(get, ir_mechanism_first(module, MECHANISM_GET));
-  return ir_value(module, ir_result(get, is_a ? "a" : "b", type));
+  set_stage(get, module, s ? 1 : 0);
+  return ir_value(module, ir_result(get, s ? "fragments" : is_a ? "a" : "b", type));
 }
 
-static IrExpr *declare(const Pipeline *pipeline, IrBuilder *builder, IrExpr *start)
+static IrOp *multiply(const Pipeline *pipeline)
 {
-  IrOp *op = ir_emit(builder, OP_VAR, 1, start);
-  IrValue *value = ir_result(op, start->value->name, start->value->type);
-  value->variable = true;
-  return ir_value(pipeline->module, value);
-}
-
-/* The slot at hand is filled and everyone has left the one before it. */
-static void await_slot(const Pipeline *pipeline, IrBuilder *builder)
-{
-  IrModule *module = pipeline->module;
-  IrOp *wait = ir_emit(builder, OP_WAIT_GROUP, 1, pipeline->wait->operands[0]);
-  ir_attribute_set(wait, ATTR_PENDING, ir_int(module, ir_attribute_int(pipeline->wait, ATTR_PENDING, 0)));
-  ir_emit(builder, OP_SYNC, 0);
-}
-
-static void multiply(const Pipeline *pipeline, IrBuilder *builder, IrExpr *a, IrExpr *b)
-{
-  const IrOp *product = pipeline->product;
-  IrOp *op = ir_emit(builder, OP_MMA, 3, product->operands[0], a, b);
+  IrOp *product = pipeline->product;
+  IrBuilder builder = ir_builder_before(product);
+  builder.mark = product->mark;
+  IrOp *op = ir_emit(&builder, OP_MMA, 3, product->operands[0], product->operands[1], product->operands[2]);
   for (unsigned i = 0; i < product->n_attributes; i++)
     ir_attribute_set(op, product->attributes[i].key, product->attributes[i].value);
+  set_stage(op, pipeline->module, 1);
+  return op;
 }
 
-/* What fills the slot ahead; without copies only the group is closed, so that the waits count alike. */
-static void copy_ahead(const Pipeline *pipeline, IrBuilder *builder, IrExpr *index, bool copies)
+/* What fills the slot ahead; where copies are known to end, as long as they last. */
+static void copy_ahead(const Pipeline *pipeline, IrExpr *end)
 {
-  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
-  g_hash_table_insert(map, pipeline->loop->regions[0]->arguments[0], index);
+  IrModule *module = pipeline->module;
+  const IrValue *index = pipeline->loop->regions[0]->arguments[0];
+  IrOp *lasts = NULL;
   for (unsigned i = 0; i < pipeline->copies->len; i++) {
-    const IrOp *op = pipeline->copies->pdata[i];
-    if (copies || op->code == OP_COMMIT) ir_op_clone(builder, op, map);
-  }
-}
-
-/* The next slot's first fragments, into the variables; where no copies run ahead only if there is a next
- * slot. */
-static void load_next(const Pipeline *pipeline, IrBuilder *builder, IrExpr *index, bool copies)
-{
-  IrModule *module = pipeline->module;
-  const IrExpr *step = pipeline->loop->operands[2];
-  IrExpr *next = ir_binary(module, OPERATOR_ADD, index, (IrExpr *)step);
-  IrBuilder inner = *builder;
-  if (!copies) {
-    IrOp *more =
-        ir_emit(builder, OP_IF, 1, ir_binary(module, OPERATOR_LT, next, pipeline->loop->operands[1]));
-    inner = ir_builder_at_end(ir_region_add(more));
-    inner.mark = builder->mark;
-  }
-  ir_emit(&inner, OP_ADVANCE, 1, pipeline->advance->operands[0]);
-  await_slot(pipeline, &inner);
-  IrExpr *a = load(pipeline, &inner, 1, 0), *b = load(pipeline, &inner, 2, 0);
-  ir_emit(&inner, OP_SET, 2, pipeline->a, a);
-  ir_emit(&inner, OP_SET, 2, pipeline->b, b);
-  if (copies) *builder = inner;
-}
-
-/* The variables are free from the second step on: they hold what the first one multiplies. */
-static void emit_loop(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low, IrExpr *high, bool copies)
-{
-  IrModule *module = pipeline->module;
-  int64_t steps = pipeline->depth / pipeline->step;
-  IrOp *loop = ir_emit(builder, OP_FOR, 3, low, high, pipeline->loop->operands[2]);
-  IrRegion *body = ir_region_add(loop);
-  const IrValue *old = pipeline->loop->regions[0]->arguments[0];
-  IrExpr *index = ir_value(module, ir_argument_add(body, old->name, old->type));
-  IrExpr *a = pipeline->a, *b = pipeline->b;
-  IrBuilder inner = ir_builder_at_end(body);
-  for (int64_t s = 0; s < steps; s++) {
-    IrExpr *next_a = NULL, *next_b = NULL;
-    inner.mark = pipeline->product->mark;
-    if (s + 1 == steps) {
-      load_next(pipeline, &inner, index, copies);
-    } else {
-      next_a = load(pipeline, &inner, 1, s + 1);
-      next_b = load(pipeline, &inner, 2, s + 1);
+    IrOp *op = pipeline->copies->pdata[i];
+    if (end && (!lasts || (lasts->regions[0]->last->code == OP_COPY) != (op->code == OP_COPY))) {
+      IrBuilder builder = ir_builder_before(pipeline->product);
+      builder.mark = op->mark;
+      lasts = ir_emit(&builder, OP_IF, 1,
+                      ir_binary(module, OPERATOR_LT, ir_value(module, (IrValue *)index), end));
+      ir_attribute_set(lasts, ATTR_SPLIT, NULL);
+      set_stage(lasts, module, 1);
+      ir_region_add(lasts);
     }
-    if (s == 0) copy_ahead(pipeline, &inner, index, copies);
-    inner.mark = pipeline->product->mark;
-    multiply(pipeline, &inner, a, b);
-    a = next_a;
-    b = next_b;
+    if (!end) set_stage(op, module, 1);
+    ir_op_move(op, end ? lasts->regions[0] : pipeline->product->parent, end ? NULL : pipeline->product);
   }
 }
 
@@ -235,26 +188,38 @@ static IrExpr *end_of_copies(const Pipeline *pipeline)
   return ir_binary(module, OPERATOR_SUB, loop->operands[1], ir_int(module, ahead));
 }
 
-static void turn_round(Pipeline *pipeline)
+/* Each step's fragments stand in front of the product of the step before it; the first ones, behind the barrier, in front of
+ * the product that ends the iteration before. */
+static void set_stages(Pipeline *pipeline)
 {
   IrModule *module = pipeline->module;
-  IrOp *loop = pipeline->loop;
-  IrBuilder builder = ir_builder_before(loop);
-  builder.mark = loop->mark;
-  await_slot(pipeline, &builder);
-  pipeline->a = declare(pipeline, &builder, load(pipeline, &builder, 1, 0));
-  pipeline->b = declare(pipeline, &builder, load(pipeline, &builder, 2, 0));
-  IrExpr *end = end_of_copies(pipeline), *low = loop->operands[0];
-  int64_t constant;
-  if (!end) {
-    emit_loop(pipeline, &builder, low, loop->operands[1], true);
-  } else {
-    emit_loop(pipeline, &builder, low, end, true);
-    builder.mark = loop->mark;
-    if (!ir_expr_is_int(end, &constant)) end = ir_call(module, "max", 2, end, low);
-    emit_loop(pipeline, &builder, end, loop->operands[1], false);
+  IrOp *loop = pipeline->loop, *product = pipeline->product, *first = NULL, *last = NULL;
+  int64_t steps = pipeline->depth / pipeline->step;
+  IrExpr *end = end_of_copies(pipeline), *a = NULL, *b = NULL;
+  for (int64_t s = 0; s < steps; s++) {
+    IrExpr *next_a = NULL, *next_b = NULL;
+    if (s + 1 < steps) {
+      next_a = load(pipeline, 1, s + 1);
+      next_b = load(pipeline, 2, s + 1);
+    } else {
+      set_stage(pipeline->advance, module, 1);
+      set_stage(pipeline->sync, module, 0);
+      ir_op_move(pipeline->advance, product->parent, product);
+      ir_op_move(pipeline->sync, product->parent, product);
+      first->operands[1] = load(pipeline, 1, 0);
+      first->operands[2] = load(pipeline, 2, 0);
+    }
+    if (s == 0) copy_ahead(pipeline, end);
+    last = multiply(pipeline);
+    if (s == 0) first = last;
+    if (s) last->operands[1] = a;
+    if (s) last->operands[2] = b;
+    a = next_a;
+    b = next_b;
   }
-  ir_op_remove(loop);
+  ir_op_remove(product);
+  ir_attribute_set(loop, ATTR_PIPELINED, ir_int(module, 1));
+  ir_attribute_set(loop, ATTR_AHEAD, ir_name(module, end ? "guarded" : "always"));
   ir_remark(pipeline->context, "fragments: loaded a step of %d ahead of their products%s",
             (int)pipeline->step, end ? "; the last slots in a loop without copies" : "");
 }
@@ -268,7 +233,7 @@ static void visit_region(IrModule *module, const IrPassContext *context, IrRegio
     if (op->code != OP_FOR) continue;
     g_autoptr(GPtrArray) copies = g_ptr_array_new();
     Pipeline pipeline = {.context = context, .module = module, .loop = op, .copies = copies};
-    if (match_body(&pipeline) && find_fragments(&pipeline)) turn_round(&pipeline);
+    if (match_body(&pipeline) && find_fragments(&pipeline)) set_stages(&pipeline);
   }
 }
 

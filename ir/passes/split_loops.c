@@ -28,8 +28,9 @@ typedef struct {
   IrOp *op;
   IrRegion *body;
   const IrValue *index;
-  Affine low[2], high[2]; /* the index is no less than any of these, and less than any of those */
+  Affine low[3], high[3]; /* the index is no less than any of these, and less than any of those */
   unsigned n_low, n_high;
+  bool first_is_low, first_is_high; /* the first of them is the bound itself, not a side of a minimum */
 } Loop;
 
 /* Values between base + low and base + high, for the elements of a tile and the instances of a role. */
@@ -55,34 +56,45 @@ static bool is_inside(const IrRegion *region, const IrRegion *body)
   return false;
 }
 
-/* The same for all threads of the role or instance, and in all iterations, or the index itself. */
-static bool is_unknown(const IrExpr *leaf, void *data)
+/* The same for all threads of the role or instance; what varies between them is asked for by name. */
+static bool is_uniform(const IrExpr *expr)
 {
   static const char *const places[] = {"block",    "blocks",       "instance",     "min", "max",
                                        "ceil_div", "cluster_rank", "cluster_size", NULL};
-  const Loop *loop = data;
-  switch (leaf->kind) {
+  if (expr->kind == EXPR_CALL && !g_strv_contains(places, expr->name)) return false;
+  const IrOp *def = expr->kind == EXPR_VALUE ? expr->value->def : NULL;
+  if (def && def->code == OP_LET && !is_uniform(def->operands[0])) return false;
+  for (unsigned i = 0; i < expr->n; i++)
+    if (!is_uniform(expr->items[i])) return false;
+  return true;
+}
+
+/* The same in all iterations too: numbers from outside of the loop, and what is computed of them. */
+static bool is_invariant(const Loop *loop, const IrExpr *expr)
+{
+  switch (expr->kind) {
   case EXPR_INT:
   case EXPR_DIM: return true;
   case EXPR_VALUE: {
-    const IrValue *value = leaf->value;
-    if (value == loop->index) return true;
+    const IrValue *value = expr->value;
     if (value->variable || value->type.kind != TYPE_SCALAR) return false;
-    if (!value->def) return value->argument_of && !is_inside(value->argument_of, loop->body);
-    if (is_inside(value->def->parent, loop->body)) return false;
-    return value->def->code != OP_LET || is_unknown(value->def->operands[0], data);
+    const IrRegion *region = value->def ? value->def->parent : value->argument_of;
+    return region && !is_inside(region, loop->body);
   }
   case EXPR_CALL:
-    if (!g_strv_contains(places, leaf->name)) return false;
-    break;
   case EXPR_BINARY: break;
   default: return false;
   }
-  for (unsigned i = 0; i < leaf->n; i++) {
-    const IrExpr *item = leaf->items[i];
-    if ((item->kind == EXPR_VALUE && item->value == loop->index) || !is_unknown(item, data)) return false;
-  }
+  for (unsigned i = 0; i < expr->n; i++)
+    if (!is_invariant(loop, expr->items[i])) return false;
   return true;
+}
+
+static bool is_unknown(const IrExpr *leaf, void *data)
+{
+  const Loop *loop = data;
+  if (leaf->kind == EXPR_VALUE && leaf->value == loop->index) return true;
+  return is_invariant(loop, leaf) && is_uniform(leaf);
 }
 
 static bool form_of(const Loop *loop, const IrExpr *expr, Affine *form)
@@ -446,8 +458,12 @@ static bool align(const Loop *loop, int64_t step, Place *place)
   IrModule *module = loop->kernel->module;
   IrExpr *low = loop->op->operands[0];
   Affine distance = place->form;
-  if (step == 1) return true;
-  if (place->exact && loop->n_low == 1 && affine_add(&distance, &loop->low[0], -1)) {
+  const IrFunction *function = loop->body->function;
+  bool meets = step <= UINT16_MAX && (step & (step - 1)) == 0 &&
+               ir_known_multiple(function, low, (unsigned)step) == step &&
+               ir_known_multiple(function, place->expr, (unsigned)step) == step;
+  if (step == 1 || meets) return true;
+  if (place->exact && loop->first_is_low && affine_add(&distance, &loop->low[0], -1)) {
     Place steps;
     if (divide(loop, &distance, step, false, &steps) && steps.exact) {
       Affine from = loop->low[0];
@@ -537,18 +553,22 @@ static void drop_parts(const Loop *loop, Parts *parts)
 
 /* ---- The parts, written ---- */
 
-static void take_bounds(const Loop *loop, const IrExpr *expr, const char *call, Affine *forms, unsigned *n)
+/* The forms of a bound, and of both sides where it is a minimum or a maximum; is the first the bound's own? */
+static bool take_bounds(const Loop *loop, const IrExpr *expr, const char *call, Affine *forms, unsigned *n)
 {
+  bool whole = form_of(loop, expr, &forms[*n]);
   bool both = expr->kind == EXPR_CALL && expr->n == 2 && g_str_equal(expr->name, call);
-  for (unsigned i = 0; i < (both ? 2 : 1); i++)
-    if (form_of(loop, both ? expr->items[i] : expr, &forms[*n])) ++*n;
+  if (whole) ++*n;
+  for (unsigned i = 0; both && i < 2; i++)
+    if (form_of(loop, expr->items[i], &forms[*n])) ++*n;
+  return whole;
 }
 
 static Loop loop_of(const Kernel *kernel, IrOp *op)
 {
   Loop loop = {.kernel = kernel, .op = op, .body = op->regions[0], .index = op->regions[0]->arguments[0]};
-  take_bounds(&loop, op->operands[0], "max", loop.low, &loop.n_low);
-  take_bounds(&loop, op->operands[1], "min", loop.high, &loop.n_high);
+  loop.first_is_low = take_bounds(&loop, op->operands[0], "max", loop.low, &loop.n_low);
+  loop.first_is_high = take_bounds(&loop, op->operands[1], "min", loop.high, &loop.n_high);
   return loop;
 }
 
@@ -574,18 +594,25 @@ static bool can_be_split(const Loop *loop, int64_t *step)
          (loop->op->n_operands < 3 || ir_expr_is_int(loop->op->operands[2], step)) && *step >= 1;
 }
 
-static void find_tile(IrOp *op, void *data)
+typedef struct {
+  bool tiles, meets;
+} Inside;
+
+static void find_inside(IrOp *op, void *data)
 {
+  Inside *inside = data;
   for (unsigned i = 0; i < op->n_results; i++)
-    *(bool *)data |= op->results[i]->type.kind == TYPE_TILE;
+    inside->tiles |= op->results[i]->type.kind == TYPE_TILE;
+  inside->meets |= (ir_op_effects(op->code) & EFFECT_SYNC) != 0;
 }
 
+/* Tiles that are computed with, meeting nobody, or what a pass asks for. */
 static bool holds_tiles(const IrOp *op)
 {
-  bool tiles = false;
+  Inside inside = {0};
   for (unsigned i = 0; i < op->n_regions; i++)
-    ir_region_visit(op->regions[i], find_tile, &tiles);
-  return tiles;
+    ir_region_visit(op->regions[i], find_inside, &inside);
+  return (inside.tiles && !inside.meets) || ir_attribute(op, ATTR_SPLIT);
 }
 
 /* Where a predicate stands: an op that compares tiles, or an operand of one that masks a tile or of an `if` around
@@ -621,16 +648,16 @@ static bool find_site(const Loop *loop, IrRegion *region, int64_t step, Parts *p
   return false;
 }
 
-/* max(low, place) and min(high, place), as far as nobody knows which. */
+/* max(place, low) and min(high, place), as far as nobody knows which. */
 static IrExpr *from_place(const Loop *loop, const Place *place)
 {
-  if (place->exact && loop->n_low == 1 && is_at_most(&loop->low[0], &place->form)) return place->expr;
-  return ir_call(loop->kernel->module, "max", 2, loop->op->operands[0], place->expr);
+  if (place->exact && loop->first_is_low && is_at_most(&loop->low[0], &place->form)) return place->expr;
+  return ir_call(loop->kernel->module, "max", 2, place->expr, loop->op->operands[0]);
 }
 
 static IrExpr *to_place(const Loop *loop, const Place *place)
 {
-  if (place->exact && loop->n_high == 1 && is_at_most(&place->form, &loop->high[0])) return place->expr;
+  if (place->exact && loop->first_is_high && is_at_most(&place->form, &loop->high[0])) return place->expr;
   return ir_call(loop->kernel->module, "min", 2, loop->op->operands[1], place->expr);
 }
 
@@ -642,14 +669,20 @@ static void collect_op(IrOp *op, void *data)
   g_ptr_array_add(data, op);
 }
 
-static IrOp *counterpart(IrOp *loop, IrOp *op, IrOp *clone)
+/* In the clone of a loop the predicate is known, wherever it stands. */
+static void assume(const Loop *loop, const Site *site, IrOp *clone, State state, GHashTable *known)
 {
   g_autoptr(GPtrArray) from = g_ptr_array_new();
   g_autoptr(GPtrArray) to = g_ptr_array_new();
-  guint at = 0;
-  ir_region_visit(loop->regions[0], collect_op, from);
+  ir_region_visit(loop->body, collect_op, from);
   ir_region_visit(clone->regions[0], collect_op, to);
-  return g_ptr_array_find(from, op, &at) ? to->pdata[at] : NULL;
+  for (unsigned i = 0; i < from->len; i++) {
+    IrOp *op = from->pdata[i], *copy = to->pdata[i];
+    if (op == site->op && site->operand < 0) know(known, copy, state);
+    for (unsigned j = 0; site->operand >= 0 && j < op->n_operands; j++)
+      if (ir_expr_equal(op->operands[j], site->op->operands[site->operand]))
+        copy->operands[j] = ir_int(loop->kernel->module, state == STATE_TRUE);
+  }
 }
 
 static void write_part(const Loop *loop, const Site *site, const Parts *parts, unsigned i, unsigned splits)
@@ -663,11 +696,7 @@ static void write_part(const Loop *loop, const Site *site, const Parts *parts, u
   if (i) part->operands[0] = from_place(loop, from);
   if (to) part->operands[1] = to_place(loop, to);
   State state = parts->parts[i].state;
-  IrOp *copy = counterpart(loop->op, site->op, part);
-  if (state != STATE_UNKNOWN && site->operand >= 0)
-    copy->operands[site->operand] = ir_int(loop->kernel->module, state == STATE_TRUE);
-  else if (state != STATE_UNKNOWN)
-    know(known, copy, state);
+  if (state != STATE_UNKNOWN) assume(loop, site, part, state, known);
   visit_loop(loop->kernel, part, state == STATE_UNKNOWN ? MOST_SPLITS : splits + 1, known);
 }
 

@@ -6,7 +6,8 @@
  *        epilogue (stage 1 of the last). What stage 0 computes for stage 1 lies in variables. Operations without a stage,
  *        such as turns, stand in all three. In runs (`pipelined 4`) the iterations are written out and a tile that is
  *        declared in the loop and read by both stages becomes two tiles in turn, since registers cannot be indexed;
- *        nothing is in flight from run to run
+ *        nothing is in flight from run to run. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
+ *        one; the prologue has that of the first, and there is no epilogue
  * breaks nothing
  *
  * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products;
@@ -211,6 +212,109 @@ static void write_loop(Pipeline *pipeline)
   ir_op_remove(loop);
 }
 
+/* ---- Ahead ---- */
+
+/* Does anything behind the loop name the cursor? */
+static bool is_used_behind(const Pipeline *pipeline, const IrValue *cursor)
+{
+  for (IrOp *op = pipeline->loop->next; op; op = op->next) {
+    if (ir_op_uses(op, cursor)) return true;
+    for (unsigned i = 0; i < op->n_regions; i++)
+      if (ir_region_uses(op->regions[i], cursor)) return true;
+  }
+  return false;
+}
+
+/* A step to the slot of the next iteration, which is taken only if there is one. */
+static bool steps_ahead(const Pipeline *pipeline, const IrOp *op)
+{
+  for (; op && op->code == OP_ADVANCE && stage_of(op) == 1; op = op->next)
+    if (is_used_behind(pipeline, op->operands[0]->value)) return false;
+  return op && stage_of(op) == 0;
+}
+
+/* What stage 0 gives, into its variables: everything that reads them has stood in front. */
+static void keep_run(Pipeline *pipeline, IrBuilder *builder, GHashTable *ahead)
+{
+  for (unsigned i = 0; i < pipeline->crossing->len; i++) {
+    const IrValue *value = pipeline->crossing->pdata[i];
+    if (last_reader(value->def, value) != value->def)
+      refuse(pipeline, value->def, "what reads the iteration before stands behind what the next one keeps");
+    ir_emit(builder, OP_SET, 2, (IrExpr *)pipeline->kept->pdata[i],
+            (IrExpr *)g_hash_table_lookup(ahead, value));
+  }
+}
+
+/* Stage 0 of the first iteration; what it gives are the variables' first values. */
+static void write_first(Pipeline *pipeline, IrBuilder *builder, GHashTable *map)
+{
+  g_hash_table_insert(map, (gpointer)pipeline->index, pipeline->loop->operands[0]);
+  for (const IrOp *op = pipeline->body->first; op; op = op->next) {
+    if (stage_of(op) == 1) continue;
+    emit(pipeline, builder, op, map);
+    if (!op->n_results || crossing_at(pipeline, op->results[0]) < 0) continue;
+    const IrValue *value = op->results[0];
+    IrOp *start = ir_emit(builder, OP_VAR, 1, (IrExpr *)g_hash_table_lookup(map, value));
+    IrValue *variable = ir_result(start, value->name, value->type);
+    variable->variable = true;
+    g_ptr_array_add(pipeline->kept, ir_value(pipeline->module, variable));
+  }
+}
+
+/* A run of stage 0, of the next iteration; returns its last operation. */
+static const IrOp *write_next(Pipeline *pipeline, IrBuilder *builder, const IrOp *op, IrExpr *next,
+                              bool guarded)
+{
+  IrModule *module = pipeline->module;
+  g_autoptr(GHashTable) ahead = g_hash_table_new(NULL, NULL);
+  g_hash_table_insert(ahead, (gpointer)pipeline->index, next);
+  IrBuilder inner = *builder;
+  if (guarded) {
+    inner = ir_builder_at_end(ir_region_add(
+        ir_emit(builder, OP_IF, 1, ir_binary(module, OPERATOR_LT, next, pipeline->loop->operands[1]))));
+    inner.mark = builder->mark;
+  }
+  const IrOp *last = op;
+  for (; op && (stage_of(op) == 0 || steps_ahead(pipeline, op)); op = op->next) {
+    emit(pipeline, &inner, op, ahead);
+    last = op;
+  }
+  keep_run(pipeline, &inner, ahead);
+  return last;
+}
+
+/* All iterations: stage 1, and where stage 0 stands that of the next one. There is no epilogue. */
+static void write_ahead(Pipeline *pipeline)
+{
+  IrModule *module = pipeline->module;
+  IrOp *loop = pipeline->loop;
+  IrBuilder builder = ir_builder_before(loop);
+  builder.mark = loop->mark;
+  g_autoptr(GHashTable) first = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) behind = g_hash_table_new(NULL, NULL);
+  write_first(pipeline, &builder, first);
+  if (pipeline->kept->len != pipeline->crossing->len)
+    refuse(pipeline, loop, "several results of one operation cannot be kept");
+  if (pipeline->failed) return;
+  IrOp *all = ir_emit(&builder, OP_FOR, 3, loop->operands[0], loop->operands[1], step_of(pipeline));
+  IrRegion *region = ir_region_add(all);
+  IrExpr *index = ir_value(module, ir_argument_add(region, pipeline->index->name, pipeline->index->type));
+  IrExpr *next = ir_binary(module, OPERATOR_ADD, index, step_of(pipeline));
+  IrBuilder inner = ir_builder_at_end(region);
+  unsigned runs = 0;
+  g_hash_table_insert(behind, (gpointer)pipeline->index, index);
+  read_kept(pipeline, behind);
+  for (const IrOp *op = pipeline->body->first; op; op = op->next) {
+    inner.mark = op->mark;
+    bool ahead = stage_of(op) == 0 || steps_ahead(pipeline, op);
+    if (ahead) op = write_next(pipeline, &inner, op, next, ir_attribute_is(loop, ATTR_AHEAD, "guarded"));
+    if (!ahead) emit(pipeline, &inner, op, behind);
+    runs += ahead;
+  }
+  if (runs != 1) refuse(pipeline, loop, "what runs ahead has to stand in one place");
+  ir_op_remove(loop);
+}
+
 /* ---- In runs ---- */
 
 static void declare_instances(Pipeline *pipeline, IrBuilder *builder)
@@ -301,9 +405,11 @@ static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
                   "runs need a known number of iterations, none of which asks for its number");
   if (pipeline.runs)
     write_runs(&pipeline, run);
+  else if (ir_attribute(loop, ATTR_AHEAD))
+    write_ahead(&pipeline);
   else
     write_loop(&pipeline);
-  return true;
+  return !pipeline.failed;
 }
 
 static void collect(IrOp *op, void *data)

@@ -14,23 +14,6 @@ static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error
   return true;
 }
 
-/* The fewest elements that some Gather takes by the tensor's values, or what it looks like elsewhere; 0: none does. */
-static int64_t indexed_elements(const GraphTensor *tensor)
-{
-  int64_t least = 0;
-  for (unsigned i = 0; i < tensor->n_consumers; i++) {
-    const GraphNode *node = tensor->consumers[i];
-    bool gathers = node->op->id == ONNX_Gather || node->op->id == ONNX_GatherElements;
-    int64_t n = 0;
-    if (gathers && node->inputs[1] == tensor)
-      symbolic_is_constant(node->inputs[0]->shape[__builtin_ctz(node->axes)], &n);
-    else if (node->op->class_ == OPERATOR_VIEW && node->inputs[0] == tensor && node->outputs[0])
-      n = indexed_elements(node->outputs[0]);
-    if (n > 0 && (!least || n < least)) least = n;
-  }
-  return least;
-}
-
 Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale, uint64_t seed,
                                GError **error)
 {
@@ -38,7 +21,7 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
   int64_t shape[GRAPH_MAX_RANK];
   if (!extents_of(input, shape, error)) return NULL;
   Tensor *tensor = tensor_new(input->name, input->type, input->rank, shape, error);
-  int64_t n = number_class(input->type) == NUMBER_FLOAT ? 0 : indexed_elements(input);
+  int64_t n = number_class(input->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(input);
   if (tensor && n)
     tensor_fill_range(tensor, seed, index, -n, n);
   else if (tensor)

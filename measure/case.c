@@ -272,6 +272,17 @@ static bool is_external(const GraphTensor *tensor)
   return tensor->kind != TENSOR_COMPUTED || tensor->is_output;
 }
 
+/* Indices of n elements, drawn here: they are few beside what they gather. */
+static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
+                         int64_t n, GError **error)
+{
+  int64_t extent = (int64_t)(bench_tensor_bytes(tensor) / number_bytes(tensor->type));
+  g_autoptr(Tensor) indices = tensor_new(tensor->name, tensor->type, 1, &extent, error);
+  if (!indices) return false;
+  tensor_fill_range(indices, set, tensor->index, 0, n);
+  return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
+}
+
 static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t address, unsigned set,
                         GError **error)
 {
@@ -280,6 +291,8 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
   if (tensor->kind == TENSOR_CONSTANT && tensor->data)
     return device_write(device, address, tensor->data, bytes, error);
   if (tensor->kind == TENSOR_COMPUTED) return device_fill(device, address, 0xff, bytes, error);
+  int64_t n = number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
+  if (n) return fill_indices(t, tensor, address, set, n, error);
   return bench_gpu_fill(t->gpu, address, tensor->type, bytes / number_bytes(tensor->type),
                         set * t->c->graph->n_tensors + tensor->index + 1, error);
 }

@@ -18,12 +18,14 @@ static bool has_symbol(const GraphTensor *tensor, unsigned axis, const char *nam
 }
 
 /* What a node sums over: the last axis of a product's first operand and the axis of the second that meets it,
- * and what a row operator reduces. */
+ * what a row operator reduces, what is taken by an index. */
 static bool node_sums(const GraphNode *node, const char *name)
 {
   const GraphTensor *a = node->inputs[0];
   if (node->op->class_ == OPERATOR_GEMM)
     return has_symbol(a, a->rank - 1, name) || (!strcmp(node->op->name, "Gemm") && has_symbol(a, 0, name));
+  for (unsigned i = 0; i < a->rank && node->op->id == ONNX_Trilu; i++)
+    if (i + 2 >= a->rank && has_symbol(a, i, name)) return true; /* where a diagonal lies */
   for (unsigned i = 0; i < a->rank; i++)
     if ((node->axes >> i & 1) && has_symbol(a, i, name)) return true;
   return false;

@@ -77,6 +77,22 @@ bool graph_scalar(const GraphTensor *tensor, double *value)
   return true;
 }
 
+int64_t graph_indexed_elements(const GraphTensor *tensor)
+{
+  int64_t least = 0;
+  for (unsigned i = 0; i < tensor->n_consumers; i++) {
+    const GraphNode *node = tensor->consumers[i];
+    bool gathers = node->op->id == ONNX_Gather || node->op->id == ONNX_GatherElements;
+    int64_t n = 0;
+    if (gathers && node->inputs[1] == tensor)
+      symbolic_is_constant(node->inputs[0]->shape[__builtin_ctz(node->axes)], &n);
+    else if (node->op->class_ == OPERATOR_VIEW && node->inputs[0] == tensor && node->outputs[0])
+      n = graph_indexed_elements(node->outputs[0]);
+    if (n > 0 && (!least || n < least)) least = n;
+  }
+  return least;
+}
+
 bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, GError **error)
 {
   const char *sign = strchr(text, '=');

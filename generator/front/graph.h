@@ -138,6 +138,9 @@ const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);
 /* Value of a constant of one element whose data are known; false otherwise. */
 bool graph_scalar(const GraphTensor *tensor, double *value);
+/* The fewest elements that some Gather or GatherElements takes by the tensor's values, or by what it looks like elsewhere; 0:
+ * none does, or their number is not known. */
+int64_t graph_indexed_elements(const GraphTensor *tensor);
 /* Is every extent 1, whatever the rank? */
 bool graph_has_one_element(const GraphTensor *tensor);
 /* The graph as text, for tests and --explain; g_free. */

@@ -1,6 +1,6 @@
 /* A program as several, which run one behind the other and hand each other tensors that nobody else sees: their workspace.
- * A tensor of it lives from the kernel that writes it to the last that reads it; what runs beside may have its memory
- * before and after (the plan places it as it places what one operator leaves for another). */
+ * A tensor of it lives from the kernel that writes it to the last that reads it. The plan gives each tensor of the workspace
+ * memory of its own, these too: nobody has it before or after. */
 #pragma once
 #include "generator/program/program.h"
 

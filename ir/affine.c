@@ -50,7 +50,7 @@ bool affine_of(const IrExpr *expr, AffineKnown known, void *data, Affine *form)
   case EXPR_INT: form->constant = expr->integer; return true;
   case EXPR_UNARY: {
     Affine inner;
-    return expr->operator_ == OPERATOR_SUB && affine_of(expr->items[0], known, data, &inner) &&
+    return expr->operator_ == OPERATOR_NEG && affine_of(expr->items[0], known, data, &inner) &&
            affine_add(form, &inner, -1);
   }
   case EXPR_BINARY:

@@ -183,8 +183,8 @@ bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = row_of(chooser->problem->op);
-  bool is_program = row->kind == ROW_PROGRAM || is_long(chooser->problem);
-  if (is_program && !row_program_refuse(chooser->problem)) {
+  bool is_program = is_long(chooser->problem);
+  if (row->kind == ROW_PROGRAM || (is_program && row_program_stays(chooser->problem))) {
     choose_row_program(chooser);
     return true;
   }

@@ -46,16 +46,17 @@ static void find_lives(Lives *lives)
     want(lives, &row->reductions[i].source, row->reductions[i].phase);
 }
 
-/* Does a reduction compute f32 of an input on its way that later phases go on from? */
-static bool is_widened(const Lives *lives, unsigned input)
+/* How many reductions compute f32 of an input on their way that later phases go on from. */
+static unsigned count_widened(const Lives *lives, unsigned input)
 {
   const FusedRow *row = row_of(lives->op);
+  unsigned n = 0;
   for (unsigned i = 0; i < row->n_reductions; i++) {
     const FusedReduction *reduction = &row->reductions[i];
     bool keeps = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
-    if (keeps && reduction->source.kind == OPERAND_INPUT && reduction->source.index == input) return true;
+    n += keeps && reduction->source.kind == OPERAND_INPUT && reduction->source.index == input;
   }
-  return false;
+  return n;
 }
 
 static bool lies_along(const Lives *lives, unsigned input)
@@ -70,7 +71,7 @@ static unsigned bits_kept(const Lives *lives, unsigned phase)
   unsigned bits = 0;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (lies_along(lives, i) && lives->first[i] <= phase && lives->last[i] > phase)
-      bits += is_widened(lives, i) ? WORD_BITS : number_bits(op->inputs[i].tensor->type);
+      bits += MAX(count_widened(lives, i) * WORD_BITS, number_bits(op->inputs[i].tensor->type));
   for (unsigned i = 0; i < op->n_steps; i++)
     if (!row_step_is_per_row(op, &op->steps[i]) && row_of(op)->step_phases[i] <= phase &&
         lives->last[op->n_inputs + i] > phase)
@@ -196,10 +197,15 @@ const char *row_program_fit(const Problem *problem, int64_t longest, unsigned ve
 
 const char *row_program_refuse(const Problem *problem)
 {
+  return lies_apart(program_of(problem)) ? "elements of its rows lie apart" : NULL;
+}
+
+bool row_program_stays(const Problem *problem)
+{
   RowFit fit;
   const FusedOperator *op = program_of(problem);
-  if (lies_apart(op)) return "elements of its rows lie apart";
-  return row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
+  return !row_program_refuse(problem) &&
+         !row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
 }
 
 /* ---- variants ---- */
@@ -226,28 +232,68 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned *ve
   return choose_require_multiple(problem, choice, row_of(op)->columns, *vector);
 }
 
-static void add_variant(Chooser *chooser, bool aligned)
+static void finish(Chooser *chooser, Choice *choice, const RowFit *fit)
 {
-  const Problem *problem = chooser->problem;
-  const FusedOperator *op = program_of(problem);
-  if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
-  Choice *choice = choose_open(chooser, "row");
-  unsigned vector = 1;
-  RowFit fit;
-  if (aligned && !require_vectors(problem, choice, &vector)) return;
-  if (row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), vector, &fit)) return;
-  choice_set_int(choice, "rows", fit.rows);
-  choice_set_int(choice, "cols", fit.cols);
-  choice_set_int(choice, "threads", fit.threads);
-  choice_set_int(choice, "blocks", fit.blocks);
-  choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
+  choice_set_int(choice, "rows", fit->rows);
+  choice_set_int(choice, "cols", fit->cols);
+  choice_set_int(choice, "threads", fit->threads);
+  choice_set_int(choice, "blocks", fit->blocks);
   choice->suffix = choice->tile_text;
   choice->stages = 1;
   chooser->n++;
 }
 
+static bool is_complete(const Chooser *chooser)
+{
+  return chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard);
+}
+
+/* Rows of so many columns at most. */
+static void add_registers(Chooser *chooser, int64_t most, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = program_of(problem);
+  if (is_complete(chooser)) return;
+  Choice *choice = choose_open(chooser, "row");
+  int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
+  unsigned vector = 1;
+  RowFit fit;
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
+  if (row_program_fit(problem, longest, vector, &fit)) return;
+  choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
+  finish(chooser, choice, &fit);
+}
+
+/* Rows of any length, a chunk at a time in each phase. */
+static void add_passes(Chooser *chooser, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = program_of(problem);
+  const CostModel *model = problem->gpu->model;
+  if (is_complete(chooser)) return;
+  Choice *choice = choose_open(chooser, "row");
+  unsigned vector = 1;
+  int64_t known;
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  unsigned chunk = model->online_chunk;
+  bool constant = symbolic_is_constant(row_of(op)->columns, &known);
+  RowFit fit = {1, constant ? (unsigned)known : chunk, model->online_most, 1};
+  choice->tile_text = arena_printf(problem->arena, "passes%u", chunk);
+  choice_set_own(choice, "chunk", chunk);
+  finish(chooser, choice, &fit);
+}
+
 void choose_row_program(Chooser *chooser)
 {
-  add_variant(chooser, true);
-  add_variant(chooser, false);
+  const Problem *problem = chooser->problem;
+  const CostModel *model = problem->gpu->model;
+  const int64_t widths[] = {model->short_row, model->long_row, model->longest_row};
+  bool stays = row_program_stays(problem);
+  for (unsigned i = stays ? G_N_ELEMENTS(widths) - 1 : 0; i < G_N_ELEMENTS(widths) - !stays; i++) {
+    add_registers(chooser, widths[i], true);
+    add_registers(chooser, widths[i], false);
+  }
+  add_passes(chooser, true);
+  add_passes(chooser, false);
 }

@@ -12,5 +12,7 @@ typedef struct RowFit {
 const char *row_program_fit(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit);
 /* Variants of a row program, by the template `row`. */
 void choose_row_program(Chooser *chooser);
+/* Do rows of every length that there can be stay in registers? */
+bool row_program_stays(const Problem *problem);
 /* NULL, or why a program that no other template takes is none for these either. */
 const char *row_program_refuse(const Problem *problem);

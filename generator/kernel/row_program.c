@@ -15,6 +15,7 @@ typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 1];    /* where the tile begins, by dim */
   IrExpr *columns, *inside, *number; /* C; bool tile [1, cols], NULL: all are; C as f32 */
   Kept *kept;                        /* by reduction */
+  bool passes;                       /* rows are read again in each phase, a chunk at a time */
 } RowTile;
 
 static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
@@ -107,13 +108,17 @@ static IrExpr *mean_of(StepScope *scope, IrExpr *value)
   return emit(scope, OP_DIV, tile_type(scope, NUMBER_F32, true), "mean", sum_of(scope, value), tile->number);
 }
 
+static bool is_narrow(const FusedReduction *reduction)
+{
+  const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
+  return result && number_bits(result->type) <= 16;
+}
+
 /* The exponential of what is at most 0, as exactly as the operator's result needs. */
 static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExpr *below)
 {
   IrModule *module = scope->build->module;
-  const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
-  bool narrow = result && number_bits(result->type) <= 16;
-  IrExpr *power = ir_symbol(module, narrow ? "exp_negative_narrow" : "exp");
+  IrExpr *power = ir_symbol(module, is_narrow(reduction) ? "exp_negative_narrow" : "exp");
   IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
   return ir_value(module, ir_result(call, "power", tile_type(scope, NUMBER_F32, false)));
 }
@@ -135,6 +140,30 @@ static void write_simple(StepScope *scope, const FusedReduction *reduction, IrEx
                                             : min ? "min"
                                                   : "sum",
                                             reduction->compute, value);
+}
+
+/* A reduction of templates/reducers.ir, whose states of a row's chunks are merged: results one after the other. */
+static void reduce_with(StepScope *scope, const char *reducer, IrExpr *value, unsigned n, IrExpr **results)
+{
+  IrModule *module = scope->build->module;
+  IrOp *op = ir_emit(&scope->builder, OP_REDUCE, 1, value);
+  ir_attribute_set(op, ATTR_WITH, ir_symbol(module, reducer));
+  ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
+  for (unsigned i = 0; i < n; i++)
+    results[i] = ir_value(module, ir_result(op, "state", tile_type(scope, NUMBER_F32, true)));
+}
+
+static void write_merged(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
+{
+  const RowTile *tile = scope->data;
+  IrExpr **results = &scope->reduced[reduction->first], *moments[3]; /* count, mean, squares of distances */
+  if (reduction->reduction == REDUCTION_MAX_SUM) {
+    reduce_with(scope, is_narrow(reduction) ? "max_sum_narrow" : "max_sum", value, 2, results);
+    return;
+  }
+  reduce_with(scope, "moments", value, G_N_ELEMENTS(moments), moments);
+  results[0] = moments[1];
+  results[1] = emit(scope, OP_DIV, tile_type(scope, NUMBER_F32, true), "variance", moments[2], tile->number);
 }
 
 static void write_moments(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
@@ -166,6 +195,11 @@ static void write_reduction(StepScope *scope, unsigned i)
   scope->builder.mark = reduction->node ? reduction->node->mark : (Mark){0};
   IrExpr *value = step_convert(&writer, scope_operand(scope, &reduction->source), reduction->compute);
   value = spread(scope, value, reduction->compute, false);
+  bool pair = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
+  if (tile->passes && pair) {
+    write_merged(scope, reduction, value);
+    return;
+  }
   switch (reduction->reduction) {
   case REDUCTION_MEAN: scope->reduced[reduction->first] = mean_of(scope, value); return;
   case REDUCTION_MOMENTS: write_moments(scope, reduction, value, &tile->kept[i]); return;
@@ -194,6 +228,9 @@ static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
     const FusedReduction *reduction = &row_of(op)->reductions[i];
     const FusedOperand first = {OPERAND_REDUCED, reduction->first, 0, reduction->compute};
     const Kept *kept = &tile->kept[i];
+    bool power = step->op == ONNX_Exp && reduction->node && step->node == reduction->node;
+    if (tile->passes && power && reduction->reduction == REDUCTION_MAX_SUM)
+      return power_of(scope, reduction, scope_operand(scope, &step->operands[0]));
     if (step->compute != NUMBER_F32 || !kept->below) continue;
     if (step->op == ONNX_Sub && same_operand(&step->operands[0], &reduction->source) &&
         same_operand(&step->operands[1], &first))
@@ -265,7 +302,7 @@ static void find_columns(StepScope *scope)
   bool known = ir_expr_is_int(tile->columns, &constant);
   tile->number = known ? ir_float(module, (double)constant)
                        : emit(scope, OP_CAST, ir_scalar(NUMBER_F32), "count", tile->columns, NULL);
-  if (known && constant == tile->cols) return;
+  if (tile->passes || (known && constant == tile->cols)) return;
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
   IrExpr *column = ir_value(module, ir_result(iota, "column", ir_tile(module, NUMBER_S32, 2, extent, NULL)));
@@ -308,13 +345,40 @@ static const Symbolic *counted_rows(const KernelBuild *build, int64_t rows)
   return count;
 }
 
+typedef struct {
+  IrModule *module;
+  int64_t cols;
+} Widening;
+
+static void widen_results(IrOp *op, void *data)
+{
+  const Widening *widening = data;
+  for (unsigned i = 0; i < op->n_results; i++) {
+    IrType *type = &op->results[i]->type;
+    if (type->kind == TYPE_TILE && ir_tile_extent(type, 1) == widening->cols)
+      type->dims[1] = ir_dim(widening->module, "C");
+  }
+}
+
+/* Tiles become as wide as the row: place_rows divides it into chunks. */
+static void hold_in_passes(KernelBuild *build, IrOp *tiles, const RowTile *tile)
+{
+  Widening widening = {build->module, tile->cols};
+  int64_t constant;
+  ir_attribute_set(tiles, ATTR_ROW, tile->columns);
+  ir_attribute_set(tiles, ATTR_HOLD, ir_name(build->module, "passes"));
+  ir_attribute_set(tiles, ATTR_CHUNK, ir_int(build->module, choice_int(build->choice, "chunk", 0)));
+  if (!ir_expr_is_int(tile->columns, &constant)) ir_region_visit(tiles->regions[0], widen_results, &widening);
+}
+
 bool kernel_write_row_program(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   IrModule *module = build->module;
   RowTile tile = {.rows = choice_parameter(build->choice, "rows")->integer,
                   .cols = choice_parameter(build->choice, "cols")->integer,
-                  .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions)};
+                  .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions),
+                  .passes = choice_int(build->choice, "chunk", 0) > 0};
   IrOp *tiles = build->kernel->body->first;
   kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
@@ -326,5 +390,6 @@ bool kernel_write_row_program(KernelBuild *build)
   find_columns(&scope);
   for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
     if (!write_phase(&scope, phase)) return false;
+  if (tile.passes) hold_in_passes(build, tiles, &tile);
   return true;
 }

@@ -43,6 +43,7 @@ typedef struct IrRunOptions {
   /* Verify what passes from THREAD to THREAD leave once, behind the last of them, instead of after each: that
    * is most of the work of verifying. A fault then names the last. */
   bool verify_threads_once;
+  bool unverified; /* verify nothing, name nothing anew: for those who throw the module away */
   void (*report)(const IrPassReport *report, IrModule *module, void *data); /* may be NULL */
   void *data;
 } IrRunOptions;

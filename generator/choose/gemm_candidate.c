@@ -1,99 +1,10 @@
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_bound.h"
 #include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_space.h"
 #include "generator/kernel/steps.h"
 #include "ir/mechanism.h"
 #include "ir/resources.h"
-#include "ir/staging.h"
-
-static const GpuProduct *group_product(const Gpu *gpu, const FusedGemm *gemm)
-{
-  return gpu_product(gpu, "warpgroup_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
-}
-
-bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
-{
-  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  if (!gemm->a_m_major || !candidate->group) return false;
-  const GpuProduct *product = group_product(problem->gpu, gemm);
-  return product && !product->a_transposed;
-}
-
-/* ---- Shared memory ---- */
-
-static unsigned consumer_groups(const GemmCandidate *candidate)
-{
-  if (candidate->pingpong > 1) return candidate->pingpong;
-  return MAX(warpgroups_of_rows(candidate->bm), candidate->warpgroups_n);
-}
-
-/* What stage_stores takes for the outputs. */
-static unsigned output_staging(const Problem *problem, const GemmCandidate *candidate)
-{
-  const FusedOperator *op = problem->op;
-  unsigned beside = MAX(1, candidate->warpgroups_n);
-  unsigned bytes = 0, rows = candidate->bm * candidate->pingpong * beside;
-  StagingRules rules = staging_rules(problem->gpu);
-  unsigned columns =
-      candidate->bn / MAX(1, gemm_candidate_owners(problem, candidate)) / gemm_products(problem) / beside;
-  if (!gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), true)) return 0;
-  if (fused_is_reduced(op)) columns = REDUCED_COLUMNS; /* as the epilogue's parts */
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (!op->outputs[i].reduced)
-      bytes += (candidate->swapped ? staging_bytes_across : staging_bytes)(
-          &rules, rows, columns, number_bytes(op->outputs[i].tensor->type));
-  return bytes;
-}
-
-/* Threads that gather 32-bit elements across k want padded rows (choose_layouts). */
-static unsigned padding_bytes(const FusedGemm *gemm, const GemmCandidate *candidate)
-{
-  bool gathers = !candidate->group && number_bytes(gemm->a_type) == 4;
-  return gathers ? (gemm->a_m_major + gemm->b_n_major) * candidate->bk * 32 : 0;
-}
-
-static unsigned stage_bytes(const Problem *problem, const GemmCandidate *candidate)
-{
-  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  unsigned alignment = candidate->group ? shared_alignment(problem->gpu, true) : 1;
-  unsigned a = candidate->bm * candidate->bk * number_bytes(gemm->a_type),
-           b = candidate->bn * candidate->bk * number_bytes(gemm->b_type);
-  a = (a + alignment - 1) / alignment * alignment *
-      (candidate->swapped ? gemm_products(problem) : 1); /* weights of each */
-  b = (b + alignment - 1) / alignment * alignment;
-  return a + b + padding_bytes(gemm, candidate);
-}
-
-unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
-{
-  for (unsigned owners = MAX(1, MAX(candidate->split_k, candidate->slices)); owners >= 1; owners--) {
-    unsigned columns = candidate->bn / owners;
-    bool pieces =
-        candidate->swapped
-            ? columns % 8 == 0
-            : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % problem->gpu->global_sector == 0;
-    if (candidate->bn % owners == 0 && pieces) return owners;
-  }
-  return 0;
-}
-
-/* Where a block gets the other blocks' parts of its columns (combine_blocks). */
-static unsigned exchange_bytes(const Problem *problem, const GemmCandidate *candidate)
-{
-  unsigned owners = gemm_candidate_owners(problem, candidate);
-  if (candidate->split_k <= 1 || !owners) return 0;
-  unsigned sums = candidate->swapped ? gemm_products(problem) : 1;
-  return sums * candidate->bm * (candidate->split_k - 1) * (candidate->bn / owners) * 4;
-}
-
-/* Bytes of shared memory that a block may have, less barriers and alignment. */
-static unsigned block_room(const Problem *problem, const GemmCandidate *candidate)
-{
-  const Gpu *gpu = problem->gpu;
-  unsigned room = gpu->shared_per_block;
-  if (candidate->blocks > 1) room = MIN(room, gpu->shared_per_sm / candidate->blocks - gpu->shared_reserved);
-  return room - reserved_shared_bytes(problem->gpu);
-}
 
 /* Are steps of `depth` no waste at the end of k, where copies are a few bytes each? */
 static bool wants_whole_rows(const Problem *problem, int64_t depth)
@@ -122,60 +33,8 @@ static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast
   if (bytes == 4 && tile.bm * tile.bn == model->shared_area) row /= 2;
   for (;; row /= 2) {
     tile.bk = row / bytes;
-    if (row <= 64 || 3 * stage_bytes(problem, &tile) <= block_room(problem, &tile)) return tile.bk;
+    if (row <= 64 || 3 * gemm_slot_bytes(problem, &tile) <= gemm_room(problem, &tile)) return tile.bk;
   }
-}
-
-/* Does TMA write the output, whose address is a multiple of 16 bytes? */
-static bool engine_stores(const Problem *problem, const FusedOutput *output)
-{
-  const FusedOperator *op = problem->op;
-  const SymbolicFacts *facts = &problem->graph->facts;
-  unsigned column = op->rank - 1, piece = 16 / number_bytes(output->tensor->type);
-  if (!output->strides[column] || !symbolic_equals(output->strides[column], 1)) return false;
-  for (unsigned d = 0; d < column; d++)
-    if (!symbolic_divisible(output->strides[d], piece, facts)) return false;
-  return symbolic_divisible(op->dims[column], piece, facts);
-}
-
-/* Does the epilogue read another tile of the result's size? */
-static bool reads_a_tile(const FusedOperator *op)
-{
-  for (unsigned i = 0; i < op->n_inputs; i++) {
-    const Symbolic *const *strides = op->inputs[i].strides + op->rank - 2;
-    bool operand = i == gemm_of(op)->a || i == gemm_of(op)->b;
-    if (!operand && !symbolic_equals(strides[0], 0) && !symbolic_equals(strides[1], 0)) return true;
-  }
-  return false;
-}
-
-/* Can results leave through narrow parts, one at a time, while the other warpgroup's products hide how long
- * that takes? Measured at K = 1536 and 4096 (docs/performance-log.md). Epilogues with arithmetic or another
- * tile to read take longer. */
-static bool leaves_narrowly(const Problem *problem, const GemmCandidate *candidate)
-{
-  const CostModel *model = problem->gpu->model;
-  const FusedOperator *op = problem->op;
-  int64_t k = 0;
-  if (candidate->pingpong <= 1 || candidate->swapped || gemm_of(op)->dual) return false;
-  return op->n_outputs == 1 && !op->outputs[0].reduced && gemm_out_bytes(op) <= 2 && !reads_a_tile(op) &&
-         steps_operations(op) <= model->hiding_operations && symbolic_is_constant(gemm_of(op)->k, &k) &&
-         k * number_bytes(gemm_of(op)->a_type) >= model->hiding_bytes &&
-         engine_stores(problem, &op->outputs[0]);
-}
-
-/* Shared memory for results, where it gains the ring a slot that it needs: the least. */
-static unsigned least_staging(const Problem *problem, const GemmCandidate *candidate, unsigned staging)
-{
-  const CostModel *model = problem->gpu->model;
-  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
-  if (!leaves_narrowly(problem, candidate) || room < staging ||
-      (room - staging) / stage >= model->enough_in_turn)
-    return staging;
-  StagingRules rules = staging_rules(problem->gpu);
-  unsigned least = staging_bytes_least(&rules, candidate->bm * candidate->pingpong, candidate->bn,
-                                       gemm_out_bytes(problem->op));
-  return least && (room - least) / stage > (room - staging) / stage ? least : staging;
 }
 
 /* Slots of a ring whose copies are a few bytes each, which take long. */
@@ -189,14 +48,13 @@ static unsigned askew_slots(const Problem *problem, const GemmCandidate *candida
 static unsigned stage_count(const Problem *problem, const GemmCandidate *candidate, bool fast)
 {
   const CostModel *model = problem->gpu->model;
-  unsigned stage = stage_bytes(problem, candidate), room = block_room(problem, candidate);
+  unsigned stage = gemm_slot_bytes(problem, candidate), room = gemm_room(problem, candidate);
   if (!fast) return candidate->askew ? askew_slots(problem, candidate) : 2;
   if (!candidate->group)
     return CLAMP(room / stage, 2u,
                  gemm_candidate_is_thin(candidate) ? model->thin_warp_slots : model->warp_slots);
-  unsigned staging = candidate->once ? 0 : output_staging(problem, candidate);
-  if (!candidate->reuse) room -= exchange_bytes(problem, candidate);
-  staging = least_staging(problem, candidate, staging);
+  if (!candidate->reuse) room -= gemm_exchange_bytes(problem, candidate);
+  unsigned staging = candidate->once ? 0 : gemm_least_staging(problem, candidate);
   /* without room for three stages results go straight from registers */
   if (room < staging + 3 * stage) staging = 0;
   return CLAMP((room - staging) / stage, 2u,
@@ -207,12 +65,6 @@ bool gemm_candidate_may_be_askew(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
   return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
-}
-
-bool gemm_candidate_fits(const Problem *problem, const GemmCandidate *candidate)
-{
-  unsigned exchange = candidate->reuse ? 0 : exchange_bytes(problem, candidate);
-  return candidate->stages * stage_bytes(problem, candidate) + exchange <= block_room(problem, candidate);
 }
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -240,7 +92,7 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
     reusing.stages = stage_count(problem, &reusing, fast);
-    bool fits = reusing.stages * stage_bytes(problem, &tile) >= exchange_bytes(problem, &tile);
+    bool fits = reusing.stages * gemm_slot_bytes(problem, &tile) >= gemm_exchange_bytes(problem, &tile);
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
   return tile;
@@ -267,7 +119,7 @@ GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candid
   GemmCandidate once = candidate;
   once.once = 1;
   once.stages = stage_count(problem, &once, true);
-  bool staged = once.stages * stage_bytes(problem, &once) >= output_staging(problem, &once);
+  bool staged = once.stages * gemm_slot_bytes(problem, &once) >= gemm_staging_bytes(problem, &once);
   return staged && once.stages > candidate.stages ? once : candidate;
 }
 
@@ -275,7 +127,7 @@ GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candid
 
 bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
 {
-  const GpuProduct *product = group_product(problem->gpu, gemm);
+  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
   return product &&
          (!gemm->a_m_major || product->a_transposed ||
           (product->a_from_registers && gemm_passes_registers(problem->gpu, gemm->a_type))) &&
@@ -308,33 +160,8 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(problem->op->dims[i], NULL);
   return known && pieces && gpu_has(gpu, "cluster") && candidate->split_k <= gpu->cluster_portable &&
-         MAX(exchange_bytes(problem, candidate), 3 * stage_bytes(problem, candidate)) <
-             block_room(problem, candidate);
-}
-
-/* What a thread needs besides its part of the accumulator (found with ptxas): at entry, where registers have
- * not been handed over yet, and in the epilogue. */
-
-/* A thread's registers for 64 rows of a step of 128 bytes of k of an operand that passes through them; what
- * an epilogue would take has room for one. */
-
-/* `sums`: accumulators of a tile's size. */
-static bool registers_fit(const Gpu *gpu, const GemmCandidate *candidate, unsigned sums, bool loads)
-{
-  const CostModel *model = gpu->model;
-  unsigned groups = consumer_groups(candidate), threads = 128 * (1 + groups);
-  unsigned beside = MAX(1, candidate->warpgroups_n), columns = candidate->bn / beside;
-  unsigned rows = candidate->pingpong > 1 ? candidate->bm : candidate->bm * beside / groups;
-  unsigned entry = entry_registers(gpu, threads, 1), step = handover_step(gpu), granted = entry;
-  if (may_hand_over(gpu, entry)) {
-    granted = (entry * threads - producer_registers(gpu) * 128) / (groups * 128) / step * step;
-    granted = MIN(granted, MIN(gpu->registers_per_thread, handover_most(gpu)));
-  }
-  unsigned accumulators = sums * (candidate->promote ? 2 : 1); /* the sum of a step has its own */
-  unsigned loaded = loads ? (rows / WARPGROUP_ROWS - 1) * model->loaded_registers + step : 0;
-  granted -= MIN(granted, loaded);
-  return columns / 2 + model->start_registers <= entry &&
-         accumulators * (rows / WARPGROUP_ROWS) * columns / 2 + model->epilogue_registers <= granted;
+         MAX(gemm_exchange_bytes(problem, candidate), 3 * gemm_slot_bytes(problem, candidate)) <
+             gemm_room(problem, candidate);
 }
 
 /* Do threads that copy go on from one tile to the next? That pays where a ring runs on under the end of a
@@ -376,16 +203,24 @@ static bool reads_tile(const FusedOperator *op)
  * results leave in narrow parts: a residual behind 256x192 spilled 20 bytes. */
 static bool sums_fill_threads(const Problem *problem, const GemmCandidate *candidate)
 {
-  unsigned threads = consumer_groups(candidate) * WARPGROUP_WARPS * problem->gpu->warp_size;
+  unsigned threads = gemm_consumer_groups(candidate) * WARPGROUP_WARPS * problem->gpu->warp_size;
   return candidate->pingpong <= 1 && !candidate->swapped && reads_tile(problem->op) &&
          candidate->bm * candidate->bn / threads >= problem->gpu->model->narrow_registers;
+}
+
+/* Registers have not been handed over yet when the first sums begin. */
+static bool starts_within_registers(const Gpu *gpu, const GemmCandidate *candidate)
+{
+  unsigned threads = WARPGROUP_WARPS * gpu->warp_size * (1 + gemm_consumer_groups(candidate));
+  unsigned columns = candidate->bn / MAX(1, candidate->warpgroups_n);
+  return columns / 2 + gpu->model->start_registers <= entry_registers(gpu, threads, 1);
 }
 
 static bool group_tile_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
-  const GpuProduct *product = group_product(problem->gpu, gemm);
+  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
   bool legal = false, loads = gemm_through_registers(problem, candidate);
   if (!gemm_group_reads(problem, gemm)) return false;
   /* what passes through registers is loaded between products: nobody else's would hide that in turn */
@@ -393,14 +228,11 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
     return false;
   for (unsigned i = 0; product && i < product->n_count; i++)
     legal |= product->n[i] == candidate->bn;
-  legal &= registers_fit(problem->gpu, candidate, candidate->swapped ? gemm_products(problem) : 1, loads);
+  legal &= starts_within_registers(problem->gpu, candidate);
   if (sums_fill_threads(problem, candidate) && !choose_is_forced(problem)) return false;
   /* two accumulators of 192 columns leave no room to store 32-bit results (found with ptxas) */
   if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > model->promoted_columns &&
       gemm_out_bytes(problem->op) > 2)
-    return false;
-  if (!gemm_barriers_count(problem, candidate, stage_bytes(problem, candidate), consumer_groups(candidate)) ||
-      !gemm_named_barriers(problem->gpu, candidate, consumer_groups(candidate), false))
     return false;
   bool shares = candidate->cluster_m > 1 || candidate->cluster_n > 1;
   if (shares && !gemm_shares_copies(problem->gpu) && !choose_is_forced(problem)) return false;
@@ -460,24 +292,11 @@ static bool pair_legal(const GemmCandidate *candidate)
   return gemm_candidate_is_thin(candidate) && (!candidate->group || candidate->bm == SWAPPED_ROWS);
 }
 
-/* Takes an SM so many blocks at once? */
-static bool blocks_fit(const Gpu *gpu, const GemmCandidate *candidate)
-{
-  unsigned warps = candidate->group ? WARPGROUP_WARPS * (1 + consumer_groups(candidate))
-                                    : product_warps(candidate->bm * candidate->bn);
-  return candidate->blocks <= 1 || candidate->blocks <= resident_blocks(gpu, warps * gpu->warp_size);
-}
-
 bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate)
 {
   const CostModel *model = problem->gpu->model;
-  uint64_t ring =
-      (uint64_t)candidate->stages * stage_bytes(problem, candidate) + reserved_shared_bytes(problem->gpu);
-  if (ring > problem->gpu->shared_per_block && !choose_is_forced(problem)) return false;
-  if (candidate->group && candidate->split_k > 1 && !gemm_candidate_fits(problem, candidate) &&
-      !choose_is_forced(problem))
-    return false; /* what blocks send one another lies beside the least ring */
-  if (!blocks_fit(problem->gpu, candidate)) return false;
+  if (!choose_is_forced(problem) && !gemm_candidate_fits(problem, candidate)) return false;
+  if (!gemm_bound_admits(problem, candidate)) return false;
   if (!gemm_space_has(gemm_candidate_space(problem, candidate), candidate)) return false;
   if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;

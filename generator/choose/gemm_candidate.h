@@ -24,6 +24,7 @@ typedef struct GemmCandidate {
 typedef struct PricedCandidate {
   GemmCandidate candidate;
   CostReport cost;
+  bool settled; /* the passes were asked (gemm_settle) */
 } PricedCandidate;
 
 /* The operator whose A, B and D the candidate's tile speaks of: the problem's, or its transpose. */
@@ -33,6 +34,8 @@ const char *gemm_candidate_template(const Problem *problem, const GemmCandidate 
 /* Bytes of an element of the result; products that a tile's columns are divided among. */
 unsigned gemm_out_bytes(const FusedOperator *op);
 unsigned gemm_products(const Problem *problem);
+/* The warpgroup MMA of the operands' types; NULL: there is none. */
+const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm);
 /* Does A reach the product through registers, since it lies across k and is not of 16 bits? */
 bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate);
 /* Of the blocks that share a tile, how many finish a part of its columns: as many as these have whole pieces
@@ -79,6 +82,8 @@ unsigned gemm_candidate_pace(const Problem *problem, const GemmCandidate *candid
 /* The product as the cost model sees it, but for the rows: its m, or n where operands are exchanged, is 0. */
 CostGemm gemm_operator_shape(const Problem *problem, bool swapped);
 CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m);
+/* The same of what gemm_candidate_within() made of it. */
+CostReport gemm_candidate_cost_within(const Problem *problem, const GemmCandidate *within, int64_t m);
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
 GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded);
@@ -88,9 +93,9 @@ unsigned gemm_candidate_sms(const Problem *problem);
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
 /* Do both compute the same way, by the key (gemm_axes.def)? How tiles are walked (raster) does not count. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
-/* Of a list of gemm_candidates() for m rows the cheapest, or a small tile if it has none; notes how it was
- * found. */
-GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, int64_t m);
+/* Of a list of gemm_candidates() for m rows the cheapest of those that the passes take, or a small tile if it has none;
+ * notes how it was found. What the passes refuse leaves the list, and what they take with fewer slots is priced anew. */
+GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t m);
 /* The cheapest for m rows; notes how it was found. */
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded);
 /* The range of rows whose variant serves m: what is measured at m answers for them. Beyond the last range, an

@@ -1,5 +1,7 @@
-/* Of the ways to compute a matrix product the cheapest, and what --explain shows of how it was found. */
+/* Of the ways to compute a matrix product the cheapest, and what --explain shows of how it was found. Finalists are shown
+ * to the real passes: the cheapest of the list until the cheapest is one that was shown. */
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemm_variant.h"
 
 static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m)
 {
@@ -24,21 +26,65 @@ static bool is_better(const CostReport *cost, const CostReport *best)
   return cost->total <= best->total * 1.001;
 }
 
-GemmCandidate gemm_cheapest(Chooser *chooser, bool group, const GArray *list, int64_t m)
+/* The cheapest of the list; notes each that is cheaper than those before it, if there is somebody to read that. */
+static PricedCandidate *cheapest(Chooser *notes, GArray *list, int64_t m)
 {
-  const PricedCandidate *best = NULL;
+  PricedCandidate *best = NULL;
   for (unsigned i = 0; i < list->len; i++) {
-    const PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
+    PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
     if (best && !is_better(&priced->cost, &best->cost)) continue;
     best = priced;
-    note_cost(chooser, priced, m);
+    if (notes) note_cost(notes, priced, m);
   }
-  if (best) return best->candidate;
+  return best;
+}
+
+/* The price without the passes is a bound: they refuse a candidate, or leave it fewer slots. */
+static void settle(Chooser *chooser, GArray *list, PricedCandidate *priced, int64_t m)
+{
+  const Problem *problem = chooser->problem;
+  GemmCandidate within = gemm_candidate_within(problem, priced->candidate, m);
+  unsigned slots = within.stages;
+  if (!gemm_settle(chooser, &within)) {
+    g_array_remove_index(list, (guint)(priced - (PricedCandidate *)(void *)list->data));
+    return;
+  }
+  priced->settled = true;
+  if (within.stages == slots) return;
+  priced->candidate.stages = MIN(priced->candidate.stages, within.stages);
+  priced->cost = gemm_candidate_cost_within(problem, &within, m);
+}
+
+GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t m)
+{
+  PricedCandidate *best = cheapest(NULL, list, m);
+  for (; best && !best->settled; best = cheapest(NULL, list, m))
+    settle(chooser, list, best, m);
+  if (best) return cheapest(chooser, list, m)->candidate;
   return gemm_candidate(
       chooser->problem,
       (GemmCandidate){
           .group = group, .bm = 64, .bn = 64, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1},
       true);
+}
+
+void gemm_settle_ahead(Chooser *chooser, GArray *const *lists, const int64_t *rows, unsigned n)
+{
+  const Problem *problem = chooser->problem;
+  const CompileOptions *options = problem->options;
+  if (!problem->dry || choose_is_forced(problem)) return;
+  g_autofree Choice *choices = g_new0(Choice, n);
+  Problem scratch = *problem;
+  unsigned count = 0;
+  scratch.arena = arena_new();
+  for (unsigned i = 0; i < n; i++) {
+    const PricedCandidate *best = cheapest(NULL, lists[i], rows[i]);
+    if (!best) continue;
+    const GemmCandidate within = gemm_candidate_within(problem, best->candidate, rows[i]);
+    count += gemm_variant_dry(&scratch, &choices[count], &within);
+  }
+  dry_run_ahead(problem->dry, choices, count, options ? options->threads : 0);
+  arena_free(scratch.arena);
 }
 
 GemmCandidate gemm_best_candidate(Chooser *chooser, bool group, int64_t m, bool bounded)

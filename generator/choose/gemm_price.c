@@ -78,11 +78,16 @@ static CostReport price(const Problem *problem, const GemmCandidate *candidate, 
   return cost;
 }
 
+CostReport gemm_candidate_cost_within(const Problem *problem, const GemmCandidate *within, int64_t m)
+{
+  Priced priced = priced_shape(problem, within, m);
+  return price(problem, within, &priced);
+}
+
 CostReport gemm_candidate_cost(const Problem *problem, const GemmCandidate *candidate, int64_t m)
 {
   GemmCandidate within = gemm_candidate_within(problem, *candidate, m);
-  Priced priced = priced_shape(problem, &within, m);
-  return price(problem, candidate, &priced);
+  return gemm_candidate_cost_within(problem, &within, m);
 }
 
 unsigned gemm_candidate_slots(const Problem *problem, const GemmCandidate *candidate, int64_t m)
@@ -137,7 +142,7 @@ static bool comes_too_often(const Problem *problem, const GemmCandidate *tile, i
 
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
-  PricedCandidate priced;
+  PricedCandidate priced = {0};
   if (comes_too_often(problem, &tile, m)) return;
   if (!gemm_memo_complete(problem, tile, &priced.candidate)) return;
   if (priced.candidate.warpgroups_n > 1)
@@ -145,7 +150,6 @@ void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate t
   /* a budget of SMs is kept by launching no more blocks than that */
   if (tile.blocks > 1 && problem->options && problem->options->sm_budget) return;
   GemmCandidate within = gemm_candidate_within(problem, priced.candidate, m);
-  Priced shape = priced_shape(problem, &within, m);
-  priced.cost = price(problem, &priced.candidate, &shape);
+  priced.cost = gemm_candidate_cost_within(problem, &within, m);
   g_array_append_val(list, priced);
 }

@@ -9,6 +9,7 @@
 #include "generator/choose/gemm_ranges.h"
 #include "base/parallel.h"
 #include "generator/choose/gemm_memo.h"
+#include "generator/choose/gemm_variant.h"
 #include "generator/choose/tuned_gemm.h"
 #include <math.h>
 #include <string.h>
@@ -291,6 +292,18 @@ static GArray *ranges_of(const Ranges *ranges, const unsigned *path)
   return list;
 }
 
+/* The passes about the cells' best, on several threads. */
+static void ask_ahead(Ranges *ranges)
+{
+  GArray *lists[MOST_CELLS];
+  int64_t rows[MOST_CELLS];
+  for (unsigned i = 0; i < ranges->n_cells; i++) {
+    lists[i] = ranges->cells[i].list;
+    rows[i] = ranges->cells[i].rows;
+  }
+  gemm_settle_ahead(ranges->chooser, lists, rows, ranges->n_cells);
+}
+
 GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most)
 {
   g_autofree Ranges *ranges = g_new0(Ranges, 1);
@@ -306,6 +319,7 @@ GArray *gemm_ranges(Chooser *chooser, bool group, int64_t longest, unsigned most
   ranges->large = weights_over_large(problem);
   add_cells(ranges, longest);
   parallel_for(ranges->n_cells, options ? options->threads : 0, price_cell, ranges);
+  ask_ahead(ranges);
   for (unsigned i = 0; i < ranges->n_cells; i++)
     choose_tile(ranges, i);
   g_autofree double *losses = g_new(double, ranges->n_cells * ranges->n_tiles);

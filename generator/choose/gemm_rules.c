@@ -67,23 +67,6 @@ bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type)
   return widest && (bytes % widest == 0 || (bytes < widest && some & bytes));
 }
 
-bool gemm_barriers_count(const Problem *problem, const GemmCandidate *candidate, unsigned slot_bytes,
-                         unsigned warpgroups)
-{
-  const Gpu *gpu = problem->gpu;
-  unsigned lines = MAX(1, candidate->cluster_m) + MAX(1, candidate->cluster_n) - 1;
-  unsigned groups = candidate->pingpong > 1 ? 1 : warpgroups;
-  unsigned arrivals = lines > 1 ? groups * lines : groups * WARPGROUP_WARPS;
-  return slot_bytes <= fact(gpu, "mbarrier.bytes_max", G_MAXUINT) &&
-         arrivals <= fact(gpu, "mbarrier.arrivals_max", G_MAXUINT);
-}
-
-bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged)
-{
-  unsigned turns = candidate->pingpong > 1 ? candidate->pingpong : 0;
-  return NAMED_BARRIER_FIRST + turns + (staged ? warpgroups + OVERLAY_BARRIERS : 0) <= gpu->named_barriers;
-}
-
 bool gemm_shares_copies(const Gpu *gpu)
 {
   return gpu_has(gpu, "cluster") && gpu_fact(gpu, "tma.multicast") == 1;

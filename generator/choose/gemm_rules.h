@@ -13,10 +13,5 @@ bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm);
 bool gemm_passes_registers(const Gpu *gpu, NumberType type);
 /* Panels of an operand that does not lie along k: whole ones of the widest swizzle, or one of a narrower one. */
 bool gemm_is_panel(const Gpu *gpu, unsigned extent, NumberType type);
-/* Do mbarriers count the bytes of a slot and the arrivals that free it? */
-bool gemm_barriers_count(const Problem *problem, const GemmCandidate *candidate, unsigned slot_bytes,
-                         unsigned warpgroups);
-/* Are there named barriers for warpgroups that take turns, and, `staged`, for results in shared memory too? */
-bool gemm_named_barriers(const Gpu *gpu, const GemmCandidate *candidate, unsigned warpgroups, bool staged);
 /* Can blocks of a cluster share what TMA brings? */
 bool gemm_shares_copies(const Gpu *gpu);

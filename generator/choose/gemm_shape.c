@@ -30,6 +30,32 @@ unsigned gemm_products(const Problem *problem)
   return gemm_of(problem->op)->dual ? 2 : 1;
 }
 
+const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm)
+{
+  return gpu_product(gpu, "warpgroup_mma", gemm->a_type, gemm->b_type, gemm->acc_type);
+}
+
+bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
+{
+  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
+  if (!gemm->a_m_major || !candidate->group) return false;
+  const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
+  return product && !product->a_transposed;
+}
+
+unsigned gemm_candidate_owners(const Problem *problem, const GemmCandidate *candidate)
+{
+  for (unsigned owners = MAX(1, MAX(candidate->split_k, candidate->slices)); owners >= 1; owners--) {
+    unsigned columns = candidate->bn / owners;
+    bool pieces =
+        candidate->swapped
+            ? columns % 8 == 0
+            : columns % 16 == 0 && columns * gemm_out_bytes(problem->op) % problem->gpu->global_sector == 0;
+    if (candidate->bn % owners == 0 && pieces) return owners;
+  }
+  return 0;
+}
+
 double gemm_candidate_tiles(const Problem *problem, const GemmCandidate *candidate, int64_t rows)
 {
   const FusedGemm *gemm = gemm_of(problem->op);

@@ -5,6 +5,7 @@
  * and reasons, for one thread at a time. */
 #pragma once
 #include "adl/gpu.h"
+#include "generator/choose/dry_run.h"
 #include "generator/kernel/kernel.h"
 #include "generator/options.h"
 #include "plan/plan.h"
@@ -23,6 +24,7 @@ typedef struct Problem {
   int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
   const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: nobody asks */
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
+  DryRuns *dry;                  /* GEMM: what the passes say; NULL: bounds are taken at their word */
 } Problem;
 
 typedef struct Chooser {

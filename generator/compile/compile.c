@@ -3,10 +3,12 @@
 #include "generator/choose/choose.h"
 #include "generator/choose/gemm_space.h"
 #include "generator/choose/tuned.h"
+#include "generator/compile/dry_run.h"
 #include "generator/compile/kernel.h"
 #include "generator/compile/names.h"
 #include "generator/compile/plan.h"
 #include "generator/program/family.h"
+#include "ir/mechanism.h"
 #include <string.h>
 
 /* Kernels that are made at the same time, at most about: each takes some megabytes while it is made. */
@@ -19,7 +21,7 @@ typedef struct {
   const Fusion *fusion;
   CompileResult *result;
   GString *explain;
-  const KernelLibraries *libraries;
+  KernelLibraries *libraries;
   PlanLaunch **launches;    /* by the fusion's operators; NULL: there is nothing to launch */
   GPtrArray *opened;        /* OpenOperator *: their variants are chosen; in the order of the fusion */
   GHashTable *keys;         /* key text -> OpenOperator *, the first that has it */
@@ -27,6 +29,7 @@ typedef struct {
   GPtrArray *making;        /* KernelJob * of the same time */
   const Symbolic **direct;  /* of each fused operator: when it reads operands as they lie, not their copies */
   const GemmSpaces *spaces; /* NULL: there is no product */
+  Mechanism mechanisms[MECHANISM_COUNT]; /* of the GPU */
 } Compilation;
 
 /* A kernel that is being made, which other threads do. */
@@ -113,7 +116,7 @@ static bool run_job(KernelJob *job)
   const Compilation *compilation = job->compilation;
   if (!job->build) return false;
   if (!compile_kernel(job->kernel, job->build->module, compilation->gpu, NULL, compilation->options,
-                      job->remarks, &job->error))
+                      compilation->mechanisms, job->remarks, &job->error))
     return false;
   job->build->kernel = ir_kernel(job->build->module);
   return true;
@@ -291,6 +294,10 @@ static bool choose_for(Compilation *compilation, OpenOperator *opened, GError **
   Problem problem = problem_of(opened->op, compilation->graph, compilation->gpu, compilation->options,
                                compilation->result->plan->arena);
   problem.spaces = compilation->spaces;
+  DryRunner runner = {compilation->gpu, compilation->options, compilation->libraries,
+                      compilation->mechanisms};
+  g_autoptr(DryRuns) dry = dry_runs_new(opened->op, compilation->graph, compile_dry_run, &runner);
+  problem.dry = dry;
   *chooser = (Chooser){.problem = &problem, .explain = silent ? NULL : opened->explain, .error = error};
   if (!choose_variants(chooser)) return false;
   bool beside = compilation->fusion->n > 1 && gpu_has(compilation->gpu, "dependent_launch");
@@ -582,8 +589,9 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
     if (fusion->operators[i]->family->measured && !(spaces = gemm_spaces_read(error))) return NULL;
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
-  Compilation compilation = {graph,    gpu,    options, fusion, result, explain, libraries,
-                             launches, opened, keys,    texts,  making, direct,  spaces};
+  Compilation compilation = {graph,  gpu,  options, fusion, result, explain, libraries, launches,
+                             opened, keys, texts,   making, direct, spaces,  {{0}}};
+  mechanisms_read(gpu, compilation.mechanisms);
   for (unsigned i = 0; i < fusion->n_notes; i++)
     g_string_append_printf(explain, "%s\n", fusion->notes[i]);
   const TunedDatabase *tuned = options ? options->tuned : NULL;

@@ -2,6 +2,7 @@
 #include "generator/compile/kernel.h"
 #include "backends/backend.h"
 #include "generator/kernel/kernel.h"
+#include "ir/mechanism.h"
 #include <string.h>
 
 /* ---- What a kernel turned out to be, gathered while its passes run ---- */
@@ -91,9 +92,11 @@ void compiled_kernel_free(CompiledKernel *kernel)
 }
 
 bool compile_kernel(CompiledKernel *kernel, IrModule *module, const Gpu *gpu, const char *start_after,
-                    const CompileOptions *options, GString *remarks, GError **error)
+                    const CompileOptions *options, const Mechanism *mechanisms, GString *remarks,
+                    GError **error)
 {
-  IrPassContext context = {.gpu = gpu, .remarks = remarks};
+  IrPassContext context = {
+      .gpu = gpu, .mechanisms = mechanisms, .n_mechanisms = MECHANISM_COUNT, .remarks = remarks};
   if (options) {
     context.fast_math = options->fast_math;
     context.sm_budget = options->sm_budget;
@@ -131,6 +134,6 @@ CompiledKernel *generator_compile_ir(Source *source, const Gpu *gpu, const char 
   kernel->roles = g_strdup("-");
   if (module->level == IR_TILE && !kernel_link_text(module, options && options->fast_math, error))
     return NULL;
-  if (!compile_kernel(kernel, module, gpu, start_after, options, NULL, error)) return NULL;
+  if (!compile_kernel(kernel, module, gpu, start_after, options, NULL, NULL, error)) return NULL;
   return g_steal_pointer(&kernel);
 }

@@ -82,9 +82,23 @@ static bool write_kernel(KernelBuild *build, const char *name, GError **error)
   return true;
 }
 
+/* A copy of the template. On any thread. */
+static IrModule *take_template(KernelLibraries *libraries, const char *name, GError **error)
+{
+  g_mutex_lock(&libraries->mutex);
+  IrModule *module = g_hash_table_lookup(libraries->templates, name);
+  if (!module && (module = read_template(name, error)))
+    g_hash_table_insert(libraries->templates, g_strdup(name), module);
+  g_mutex_unlock(&libraries->mutex);
+  return module ? ir_module_clone(module) : NULL;
+}
+
 KernelLibraries *kernel_libraries_read(bool fast, GError **error)
 {
   g_autoptr(KernelLibraries) libraries = g_new0(KernelLibraries, 1);
+  g_mutex_init(&libraries->mutex);
+  libraries->templates =
+      g_hash_table_new_full(g_str_hash, g_str_equal, g_free, (GDestroyNotify)ir_module_free);
   libraries->math = read_template("math", error);
   if (libraries->math) libraries->math_narrow = read_template("math_narrow", error);
   if (libraries->math_narrow) libraries->operators = read_template("operators", error);
@@ -131,13 +145,15 @@ void kernel_libraries_free(KernelLibraries *libraries)
   ir_module_free(libraries->math_fast);
   ir_module_free(libraries->operators);
   ir_module_free(libraries->reducers);
+  g_hash_table_unref(libraries->templates);
+  g_mutex_clear(&libraries->mutex);
   g_free(libraries);
 }
 
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          const KernelLibraries *libraries, Arena *expressions, GError **error)
+                          KernelLibraries *libraries, Arena *expressions, GError **error)
 {
-  IrModule *module = read_template(choice->template_name, error);
+  IrModule *module = take_template(libraries, choice->template_name, error);
   if (!module) return NULL;
   g_autoptr(KernelBuild) build = arena_new_object(module->arena, KernelBuild);
   *build = (KernelBuild){.op = op, .graph = graph, .choice = choice, .module = module, .error = error};

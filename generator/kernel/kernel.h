@@ -65,6 +65,8 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 typedef struct KernelLibraries {
   IrModule *math, *math_narrow, *operators, *reducers;
   IrModule *math_fast; /* NULL unless fast forms are allowed */
+  GMutex mutex;
+  GHashTable *templates; /* IrModule * by name, read when the first kernel asks; under the mutex */
 } KernelLibraries;
 
 KernelLibraries *kernel_libraries_read(bool fast, GError **error);
@@ -97,7 +99,7 @@ typedef struct KernelBuild {
 /* Instantiates; `name` becomes the entry. New symbolic expressions live in `expressions`. NULL and *error on
  * failure. Free with kernel_build_free. */
 KernelBuild *kernel_build(const FusedOperator *op, const Graph *graph, const Choice *choice, const char *name,
-                          const KernelLibraries *libraries, Arena *expressions, GError **error);
+                          KernelLibraries *libraries, Arena *expressions, GError **error);
 void kernel_build_free(KernelBuild *build);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(KernelBuild, kernel_build_free)
 /* An integer expression over the kernel's dims as one over the graph's symbols, in `arena`; NULL if it has no

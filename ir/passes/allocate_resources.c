@@ -129,8 +129,8 @@ static bool all_placed(const Allocation *allocation, GError **error)
 /* ---- What barriers can count ---- */
 
 typedef struct {
-  const Gpu *gpu;
-  const IrOp *op; /* the first that asks for too much, or NULL */
+  double arrivals, bytes, named; /* what there may be at most */
+  const IrOp *op;                /* the first that asks for too much, or NULL */
   const char *what;
   double asked, most;
 } Limits;
@@ -138,7 +138,10 @@ typedef struct {
 static void limit(Limits *limits, const IrOp *op, const char *what, double asked, double most)
 {
   if (limits->op || !(asked > most)) return; /* what the description does not say is no limit */
-  *limits = (Limits){limits->gpu, op, what, asked, most};
+  limits->op = op;
+  limits->what = what;
+  limits->asked = asked;
+  limits->most = most;
 }
 
 /* The highest number that `7` or `instance() + 7` is. */
@@ -157,8 +160,7 @@ static int64_t highest_id(const IrExpr *id, const IrOp *op)
 static void check_limits(IrOp *op, void *data)
 {
   Limits *limits = data;
-  double arrivals = gpu_fact(limits->gpu, "mbarrier.arrivals_max"),
-         bytes = gpu_fact(limits->gpu, "mbarrier.bytes_max"), named = limits->gpu->named_barriers;
+  double arrivals = limits->arrivals, bytes = limits->bytes, named = limits->named;
   const IrExpr *id = ir_attribute_value(op, ATTR_ID), *ids = ir_attribute_value(op, ATTR_IDS);
   limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_FULL_ARRIVALS, 0), arrivals);
   limit(limits, op, "arrivals on an mbarrier", (double)ir_attribute_int(op, ATTR_EMPTY_ARRIVALS, 0),
@@ -172,7 +174,9 @@ static void check_limits(IrOp *op, void *data)
 
 static bool within_limits(IrFunction *kernel, const Gpu *gpu, GError **error)
 {
-  Limits limits = {.gpu = gpu};
+  Limits limits = {.arrivals = gpu_fact(gpu, "mbarrier.arrivals_max"),
+                   .bytes = gpu_fact(gpu, "mbarrier.bytes_max"),
+                   .named = gpu->named_barriers};
   ir_region_visit(kernel->body, check_limits, &limits);
   if (!limits.op) return true;
   error_set(error, ERROR_UNSUPPORTED, &limits.op->mark, "limits", "a smaller tile, or fewer warpgroups",

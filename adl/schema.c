@@ -222,6 +222,8 @@ const Rule schema_rules[] = {
     FLAG("tma", "multicast", RULE_REQUIRED, "one load into several blocks of a cluster"),
     FLAG("tma", "patch_map", RULE_REQUIRED, "a tensor map can be changed on the device"),
     CYCLES("tma", "issue", OPEN, "between two issues of one thread"),
+    NUMBER("tma", "bulk_multiple", "B", RULE_POSITIVE | RULE_POWER_OF_TWO, NO_FIELD,
+           "of pieces of memory that it loads without a tensor map; absent: it loads none"),
     CHOICE("tma", "store_completion", COMPLETIONS, RULE_REQUIRED, "of stores"),
 
     FAMILY("thread_fma", "FLOP/clk/SM"),

@@ -11,9 +11,10 @@
 
 /* What a text that names a mechanism means by it, whatever GPU it is for: nothing is limited. */
 static const Mechanism any_gpu[MECHANISM_COUNT] = {
-#define MECHANISM(id, name_, kind_, family_, issue_, completion_, label_)                                    \
+#define MECHANISM(id, name_, kind_, family_, pieces_, issue_, completion_, label_)                           \
   {.name = name_,                                                                                            \
    .family = family_,                                                                                        \
+   .pieces = pieces_,                                                                                        \
    .label = label_,                                                                                          \
    .kind = MECHANISM_##kind_,                                                                                \
    .issue = ISSUE_##issue_,                                                                                  \
@@ -112,6 +113,7 @@ static void read_transfer(Reader *reader, Mechanism *row)
   row->matrices = powers(reader, "matrices", row->matrices);
   row->transposes = number(reader, "transpose", 1) != 0;
   row->multicasts = number(reader, "multicast", 1) != 0;
+  if (*row->pieces) row->run_multiple = number(reader, row->pieces, 0);
   row->address_multiple = number(reader, "alignment", 1);
   row->stride_multiple = number(reader, "stride_multiple", 1);
   row->row_multiple = number(reader, "box_row_multiple", 1);
@@ -130,6 +132,7 @@ static const char *missing(Reader *reader, const Mechanism *row)
                         : "completion";
   int completion = word(reader, key, completion_words, G_N_ELEMENTS(completion_words));
   int issue = word(reader, "scope", issue_words, G_N_ELEMENTS(issue_words));
+  if (*row->pieces && !number(reader, row->pieces, 0)) return MECHANISM_NOT_LISTED;
   bool written_for = completion == (int)row->completion && issue == (int)row->issue;
   return written_for ? NULL : "it is issued or completes in a way no lowering is written for";
 }
@@ -179,6 +182,17 @@ const Mechanism *ir_mechanism_usable(const IrModule *module, MechanismKind kind,
   const Mechanism *rows = ir_mechanisms(module, &n);
   for (unsigned i = 0; i < n; i++)
     if (rows[i].kind == kind && rows[i].completion == completion && !rows[i].missing) return &rows[i];
+  return NULL;
+}
+
+const Mechanism *ir_mechanism_engine(const IrModule *module, bool maps)
+{
+  unsigned n;
+  const Mechanism *rows = ir_mechanisms(module, &n);
+  for (unsigned i = 0; i < n; i++)
+    if (rows[i].kind == MECHANISM_FILL && rows[i].completion == COMPLETES_BARRIER_BYTES && !rows[i].missing &&
+        !rows[i].run_multiple == maps)
+      return &rows[i];
   return NULL;
 }
 

@@ -67,7 +67,7 @@ typedef enum {
 } MechanismAccumulator;
 
 typedef struct Mechanism {
-  const char *name, *family, *label;
+  const char *name, *family, *pieces, *label;
   MechanismKind kind;
   const char *missing; /* why this GPU has no such mechanism; NULL: it has */
   MechanismIssue issue;
@@ -91,6 +91,8 @@ typedef struct Mechanism {
   /* of tiles in shared memory */
   unsigned swizzles; /* widths in bytes: the sum of these powers of two */
   unsigned alignment, swizzle_alignment;
+  unsigned
+      run_multiple; /* bytes of one piece of memory that it moves without a tensor map; 0: it needs one */
   /* of tensor maps */
   unsigned address_multiple, stride_multiple, row_multiple; /* bytes */
   unsigned box_max, rank_max;
@@ -114,6 +116,8 @@ const Mechanism *ir_mechanism_usable(const IrModule *module, MechanismKind kind,
                                      MechanismCompletion completion);
 /* The row that an op's `via` names; NULL: it has none, or its kind of op takes none. */
 const Mechanism *ir_mechanism_of(const IrOp *op);
+/* The first row that fills shared memory by an engine that counts bytes, by tensor maps or without; NULL: none. */
+const Mechanism *ir_mechanism_engine(const IrModule *module, bool maps);
 /* The best row of a kind, whether this GPU has it or not: lowering does by single accesses what it lacks. */
 const Mechanism *ir_mechanism_first(const IrModule *module, MechanismKind kind);
 /* The first row of a kind that these issue. */

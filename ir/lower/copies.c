@@ -1,4 +1,4 @@
-/* Copies between tensors and shared tiles: per thread (async or through registers) and by TMA.
+/* Copies between tensors and shared tiles: per thread (async or through registers), in bulk and by TMA.
  *
  * Per thread, the tile is cut into chunks of `size` bytes along its contiguous dimension; consecutive threads
  * take consecutive chunks of a row, then of the next rows. Chunks outside the tensor become zeros. */
@@ -137,6 +137,51 @@ static void copy_plain(Lower *lower, IrOp *op, const LowerShared *shared, unsign
                          NULL);
       at[chunks.inner] += vector;
     }
+  }
+}
+
+/* ---- Bulk ---- */
+
+/* Does a row of the tile lie in one piece? */
+static bool rows_are_pieces(const LowerShared *shared, unsigned inner)
+{
+  unsigned at[LAYOUT_MAX_DIMS] = {0}, bytes = number_bytes(shared->element);
+  int64_t start = lower_shared_offset(shared, at);
+  for (unsigned row = 0; row < (shared->rank == 2 ? shared->extent[1 - inner] : 1); row++) {
+    if (shared->rank == 2) at[1 - inner] = row;
+    int64_t first = start + lower_shared_linear(shared, at);
+    for (unsigned i = 0; i < shared->extent[inner]; i++) {
+      at[inner] = i;
+      if (lower_shared_offset(shared, at) != first + (int64_t)i * bytes) return false;
+    }
+    at[inner] = 0;
+  }
+  return true;
+}
+
+static void copy_bulk_load(Lower *lower, IrOp *op, const LowerShared *shared)
+{
+  const IrExpr *barrier = ir_attribute_value(op, ATTR_BARRIER);
+  unsigned inner = lower_shared_inner(shared), rows = shared->rank == 2 ? shared->extent[1 - inner] : 1,
+           bytes = shared->extent[inner] * number_bytes(shared->element);
+  if (!barrier || !rows_are_pieces(shared, inner)) {
+    lower_fail(lower, ERROR_INPUT, "bulk-copy", NULL,
+               "a bulk copy needs a barrier, and rows that lie in one piece in shared memory");
+    return;
+  }
+  LowerAccess access;
+  if (!lower_access_open(lower, op->operands[1], NULL, shared->rank, shared->extent, &access)) return;
+  IrExpr *full = lower_address_register(lower, lower_barrier(lower, barrier), NUMBER_U32);
+  for (unsigned row = 0; row < rows && !lower->failed; row++) {
+    unsigned at[LAYOUT_MAX_DIMS] = {0};
+    if (shared->rank == 2) at[1 - inner] = row;
+    LowerAddress to = {shared->base, shared->offset + lower_shared_linear(shared, at)};
+    IrExpr *operands[3] = {lower_address(lower, to),
+                           lower_address(lower, lower_access_at(lower, &access, at)),
+                           lower_int(lower, bytes)};
+    IrOp *copy = lower_emit_array(lower, OP_COPY_BULK_LOAD, 3, operands);
+    ir_attribute_set(copy, ATTR_BARRIER, full);
+    if (ir_attribute(op, ATTR_CACHE)) ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(op, ATTR_CACHE));
   }
 }
 
@@ -293,6 +338,8 @@ void lower_copy(Lower *lower, IrOp *op)
   if (ir_is_engine_copy(op)) {
     if (store)
       copy_tensor_store(lower, op, &shared);
+    else if (!ir_attribute(op, ATTR_MAP))
+      copy_bulk_load(lower, op, &shared);
     else
       copy_tensor_load(lower, op, &shared);
     return;

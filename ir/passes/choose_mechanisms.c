@@ -9,6 +9,7 @@
  *
  * Only what the description lists is considered, best first:
  *   TMA copies + warpgroup MMAs   four warps multiply straight from shared memory
+ *   bulk copies                  rows that lie in one piece, of slots that arithmetic alone reads
  *   async copies + warp MMAs     each thread copies 4, 8 or 16 bytes; fragments are loaded
  *   plain copies + warp MMAs     when no 4 bytes of the tensor are known to be aligned
  *   ... + scalar products            when no matrix product takes the types
@@ -17,6 +18,7 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/divide_operands.h"
+#include "ir/passes/fills.h"
 #include "ir/resources.h"
 #include "ir/staging.h"
 #include <string.h>
@@ -87,13 +89,6 @@ static int inner_of(const IrType *tensor)
   return inner < 0 || lead < 0 ? -1 : inner;
 }
 
-static bool is_computed(const Choice *choice, const IrOp *slot)
-{
-  for (unsigned i = 0; i < choice->puts->len; i++)
-    if (ir_slot_of(choice->kernel, ((IrOp *)choice->puts->pdata[i])->operands[0], NULL) == slot) return true;
-  return false;
-}
-
 /* A slot that is filled with values lies as `product` reads it. */
 static void turn_computed(const Choice *choice, const IrOp *mma, unsigned at, Operand *operand,
                           const Mechanism *product)
@@ -116,7 +111,7 @@ static bool operand_find(Choice *choice, const IrExpr *access, Operand *operand)
   if (!operand->slot) return false;
   IrType type = ir_expr_type(choice->kernel, access);
   operand->k = type.rank == 2 ? (unsigned)ir_tile_extent(&type, 1) : 1;
-  operand->computed = is_computed(choice, operand->slot);
+  operand->computed = slot_is_filled(choice->kernel, choice->puts, operand->slot);
   if (operand->computed) operand->tensor = operand->slot->declared;
   for (unsigned i = 0; i < choice->fills->len; i++) {
     IrOp *fill = choice->fills->pdata[i];
@@ -417,7 +412,7 @@ static const char *panel_refusal(const Choice *choice, const Operand *a, const M
  * a barrier. */
 static bool take_from_engine(Choice *choice, IrOp *mma, Operand *a, Operand *b, const Mechanism *product)
 {
-  const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
+  const Mechanism *engine = ir_mechanism_engine(choice->module, true);
   const char *against = !engine           ? "the description lists no TMA copies"
                         : choice->threads ? "threads have to fill another slot of the kernel"
                                           : product_refusal(choice, mma, a, b, product);
@@ -507,6 +502,31 @@ static const char *rows_refusal(const Choice *choice, const Operand *operand, co
   return NULL;
 }
 
+/* Why an engine that moves pieces of memory cannot fill a tile row by row; NULL if it can. */
+static const char *pieces_refusal(const Choice *choice, const Operand *operand, const Mechanism *engine)
+{
+  if (!engine) return "the description lists none";
+  if (choice->threads) return "threads have to fill another slot of the kernel";
+  double most = gpu_fact(choice->context->gpu, "mbarrier.bytes_max");
+  if ((double)ir_slot_bytes(operand->slot->parent->owner) > most)
+    return refusal(choice, "a slot has more than the %.0f bytes an mbarrier counts", most);
+  return fill_pieces_refusal(choice->kernel, choice->tiles, operand->fill[0], engine);
+}
+
+/* The engine that fills a slot which no product reads; NULL: threads do. */
+static const Mechanism *engine_of_rows(Choice *choice, const Operand *operand)
+{
+  for (unsigned maps = 1; maps < 2; maps--) { /* by a tensor map where there is one for the tile */
+    const Mechanism *engine = ir_mechanism_engine(choice->module, maps);
+    const char *against =
+        maps ? rows_refusal(choice, operand, engine) : pieces_refusal(choice, operand, engine);
+    if (!against) return engine;
+    ir_remark(choice->context, "%s: %s copies rejected: %s", operand->slot->symbol, maps ? "TMA" : "bulk",
+              against);
+  }
+  return NULL;
+}
+
 /* As the slots of products are filled, if there are products. */
 static void choose_other_fill(Choice *choice, IrOp *fill)
 {
@@ -527,39 +547,14 @@ static void choose_other_fill(Choice *choice, IrOp *fill)
     engine_fills |= ir_is_asynchronous_product(choice->products->pdata[i]);
   const char *name = operand.slot->symbol;
   if (engine_fills || !choice->products->len) {
-    const Mechanism *engine = ir_mechanism_usable(choice->module, MECHANISM_FILL, COMPLETES_BARRIER_BYTES);
-    const char *against = rows_refusal(choice, &operand, engine);
-    if (!against) {
+    const Mechanism *engine = engine_of_rows(choice, &operand);
+    if (engine) {
       fill_via(choice, &operand, engine);
       ir_remark(choice->context, "%s: filled by %s", name, engine->label);
       return;
     }
-    ir_remark(choice->context, "%s: TMA copies rejected: %s", name, against);
   }
   choose_thread_copy(choice, fill, &operand, name);
-}
-
-/* A slot is full when all of its tiles have come. */
-static bool check_filled(Choice *choice)
-{
-  for (unsigned i = 0; i < choice->channels->len; i++) {
-    const IrOp *channel = choice->channels->pdata[i];
-    for (IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
-      bool filled = false;
-      for (unsigned j = 0; j < choice->fills->len; j++)
-        filled |= ir_slot_of(choice->kernel, ((IrOp *)choice->fills->pdata[j])->operands[0], NULL) == slot;
-      if (filled && is_computed(choice, slot)) {
-        error_set(choice->error, ERROR_INPUT, &slot->mark, "filled-twice", "fill one of them from the other",
-                  "`@%s.%s` is filled from a tensor and with a value", channel->symbol, slot->symbol);
-        return false;
-      }
-      if (filled || is_computed(choice, slot)) continue;
-      error_set(choice->error, ERROR_INPUT, &slot->mark, "unfilled", NULL, "nothing fills `@%s.%s`",
-                channel->symbol, slot->symbol);
-      return false;
-    }
-  }
-  return true;
 }
 
 /* Does an engine fill some slots of the kernel and threads others? They run in different roles, and one counts bytes
@@ -793,7 +788,7 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
                    .error = error};
   if (!choice.kernel) return true;
   ir_region_visit(choice.kernel->body, collect, &choice);
-  if (!check_filled(&choice)) return false;
+  if (!slots_check_filled(choice.kernel, channels, fills, puts, error)) return false;
   choose_all(&choice);
   if (!choice.failed) divide_operands(&choice);
   if (!choice.failed) choose_stores(&choice);

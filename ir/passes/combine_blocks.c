@@ -25,6 +25,7 @@
  * blocks have started. Warps that put nothing wait where they end. With `reuse` the arrival moves too, behind
  * the steps: the one meeting serves both. */
 #include "ir/pass.h"
+#include "ir/passes/cluster.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -237,74 +238,6 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   return true;
 }
 
-/* ---- The cluster's start ---- */
-
-typedef struct {
-  const IrOp *wait; /* at the start of the kernel */
-  IrOp *put;        /* the first that a peer gets */
-  bool signals;     /* does anything else reach a peer? */
-} Peers;
-
-/* The `if` around all `if`s that a put stands in, or the put. */
-static IrOp *outermost(IrOp *put)
-{
-  IrOp *op = put;
-  while (op->parent->owner && op->parent->owner->code == OP_IF)
-    op = op->parent->owner;
-  return op;
-}
-
-static void survey_peers(IrOp *op, void *data)
-{
-  Peers *peers = data;
-  bool reaches = ir_attribute(op, ATTR_PEER) || ir_attribute(op, ATTR_MULTICAST);
-  if (op->code == OP_PUT && reaches) {
-    if (!peers->put) peers->put = outermost(op);
-  } else {
-    peers->signals |= reaches || (op->code == OP_CLUSTER_WAIT && op != peers->wait && !peers->put);
-  }
-}
-
-/* The arrival at the cluster's start, behind which the wait for it stands. */
-static IrOp *start_arrive(const IrFunction *kernel)
-{
-  for (IrOp *op = kernel->body->first; op && op->code != OP_ROLE; op = op->next)
-    if (op->code == OP_CLUSTER_ARRIVE && op->next && op->next->code == OP_CLUSTER_WAIT) return op;
-  return NULL;
-}
-
-/* One role puts parts, the others wait at their end: every thread that arrived also waits. `reuse`: the role
- * that puts has arrived behind its steps. */
-static bool delay_start(IrFunction *kernel, bool reuse)
-{
-  IrOp *arrive = start_arrive(kernel), *wait = arrive ? arrive->next : NULL;
-  if (!wait) return false;
-  Peers peers = {.wait = wait};
-  unsigned puts = 0;
-  for (IrOp *role = kernel->body->first; role; role = role->next) {
-    if (role->code != OP_ROLE) continue;
-    peers.put = NULL;
-    ir_region_visit(role->regions[0], survey_peers, &peers);
-    puts += peers.put != NULL && peers.put->parent == role->regions[0];
-  }
-  if (peers.signals || puts != 1) return false;
-  for (IrOp *role = kernel->body->first; role; role = role->next) {
-    if (role->code != OP_ROLE) continue;
-    peers.put = NULL;
-    ir_region_visit(role->regions[0], survey_peers, &peers);
-    IrBuilder builder = peers.put ? ir_builder_before(peers.put) : ir_builder_at_end(role->regions[0]);
-    builder.mark = wait->mark;
-    if (reuse && !peers.put) ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
-    ir_emit(&builder, OP_CLUSTER_WAIT, 0);
-  }
-  IrBuilder builder = ir_builder_before(wait);
-  builder.mark = wait->mark;
-  ir_emit(&builder, OP_SYNC, 0);
-  if (reuse) ir_op_remove(arrive);
-  ir_op_remove(wait);
-  return true;
-}
-
 bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
@@ -320,7 +253,7 @@ bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError 
       if (!expand(&combination, role, ops->pdata[i], error)) return false;
     expanded |= ops->len > 0;
   }
-  if (expanded && !delay_start(kernel, combination.reuse) && combination.reuse) {
+  if (expanded && !cluster_delay_start(kernel, combination.reuse) && combination.reuse) {
     error_set(error, ERROR_UNSUPPORTED, &kernel->mark, "combine", "reuse 0",
               "blocks that signal each other before they combine cannot reuse the slots of their channel");
     return false;

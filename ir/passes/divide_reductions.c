@@ -55,6 +55,8 @@ static bool is_known_op(IrOpcode code)
   switch (code) {
   case OP_LOAD:
   case OP_STORE:
+  case OP_FILL:
+  case OP_GET:
   case OP_REDUCE:
   case OP_SPLAT:
   case OP_IOTA:
@@ -66,6 +68,12 @@ static bool is_known_op(IrOpcode code)
   }
 }
 
+/* The tile of a slot, which is divided with what comes through it. */
+static bool is_slot(const IrOp *op, unsigned operand)
+{
+  return operand == 0 && (op->code == OP_FILL || op->code == OP_GET) && op->operands[0]->kind == EXPR_FIELD;
+}
+
 static void check_op(IrOp *op, void *data)
 {
   Division *division = data;
@@ -75,7 +83,7 @@ static void check_op(IrOp *op, void *data)
   for (unsigned i = 0; i < op->n_operands; i++) {
     IrType type = ir_expr_type(division->kernel, op->operands[i]);
     bool part = op->operands[i]->kind == EXPR_VALUE && is_divided(division, &type);
-    if (type.kind == TYPE_TILE && op->operands[i]->kind != EXPR_VALUE)
+    if (type.kind == TYPE_TILE && op->operands[i]->kind != EXPR_VALUE && !is_slot(op, i))
       refuse(division, op, NULL, "only whole tiles of registers are");
     divided |= part;
   }
@@ -149,11 +157,11 @@ static IrExpr *first_own(const Division *division)
                    ir_int(module, division->extent / division->blocks));
 }
 
-/* The corner of a tensor, moved to the block's part. */
-static void move_corner(Division *division, IrOp *op, const IrType *tile)
+/* The corner of a tensor, an operand, moved to the block's part. */
+static void move_corner(Division *division, IrOp *op, unsigned operand, const IrType *tile)
 {
   IrModule *module = division->module;
-  IrExpr *access = op->operands[0];
+  IrExpr *access = op->operands[operand];
   if (access->kind != EXPR_INDEX || access->n <= tile->rank) {
     refuse(division, op, NULL, "an access names no corner");
     return;
@@ -163,7 +171,7 @@ static void move_corner(Division *division, IrOp *op, const IrType *tile)
     corner[i - 1] = access->items[i];
   unsigned at = access->n - 1 - tile->rank + division->dim;
   corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], first_own(division));
-  op->operands[0] = ir_index_array(module, access->items[0], access->n - 1, corner);
+  op->operands[operand] = ir_index_array(module, access->items[0], access->n - 1, corner);
 }
 
 /* The same value in all blocks is stored by one. */
@@ -199,11 +207,15 @@ static void collect(IrOp *op, void *data)
 static void divide_op(Division *division, IrOp *op)
 {
   if (op->code == OP_LOAD && is_divided(division, &op->results[0]->type))
-    move_corner(division, op, &op->results[0]->type);
+    move_corner(division, op, 0, &op->results[0]->type);
+  if (op->code == OP_FILL) {
+    IrType filled = ir_expr_type(division->kernel, op->operands[0]);
+    if (is_divided(division, &filled)) move_corner(division, op, 1, &filled);
+  }
   if (op->code == OP_STORE) {
     IrType stored = ir_expr_type(division->kernel, op->operands[1]);
     if (is_divided(division, &stored))
-      move_corner(division, op, &stored);
+      move_corner(division, op, 0, &stored);
     else
       store_once(division, op);
   }
@@ -221,7 +233,13 @@ static void divide(Division *division)
   for (unsigned i = 0; i < ops->len && !division->failed; i++)
     divide_op(division, ops->pdata[i]);
   for (unsigned i = 0; i < ops->len; i++) {
-    const IrOp *op = ops->pdata[i];
+    IrOp *op = ops->pdata[i];
+    if (op->code == OP_SLOT && is_divided(division, op->declared)) {
+      IrType *part = arena_new_object(division->module->arena, IrType);
+      *part = *op->declared;
+      part->dims[division->dim] = ir_int(division->module, division->extent / division->blocks);
+      op->declared = part;
+    }
     for (unsigned r = 0; r < op->n_results; r++)
       if (is_divided(division, &op->results[r]->type))
         op->results[r]->type.dims[division->dim] =

@@ -1,4 +1,7 @@
 #include "ir/passes/fills.h"
+#include "ir/facts.h"
+#include "ir/mechanism.h"
+#include <string.h>
 
 static void find_fill(IrOp *op, void *data)
 {
@@ -85,4 +88,113 @@ static bool serves_fills(const IrOp *op, GHashTable *needed)
 bool producer_has(const IrOp *op, GHashTable *needed)
 {
   return is_scalar_only(op) || serves_fills(op, needed);
+}
+
+/* ---- what they bring ---- */
+
+typedef struct {
+  const IrFunction *kernel;
+  const IrOp *tiles; /* or NULL */
+} Walk;
+
+/* The largest value of a coordinate, as far as it is known: of a block's rank in its cluster too. */
+static int64_t largest(const Walk *walk, const IrExpr *index)
+{
+  int64_t value;
+  if (ir_expr_is_int(index, &value)) return value;
+  if (index->kind == EXPR_CALL && !strcmp(index->name, "cluster_rank") && walk->tiles)
+    return ir_attribute_int(walk->tiles, ATTR_SPLIT_K, 1) - 1;
+  if (index->kind != EXPR_BINARY) return ir_known_maximum(walk->kernel, index);
+  int64_t a = largest(walk, index->items[0]), b = largest(walk, index->items[1]);
+  if (a < 0 || b < 0 || a > G_MAXINT32 || b > G_MAXINT32) return G_MAXINT64;
+  if (index->operator_ == OPERATOR_ADD) return a + b;
+  return index->operator_ == OPERATOR_MUL ? a * b : G_MAXINT64;
+}
+
+/* Does a tile of so many elements that begins at `index` end inside of the dimension? Of the coordinate of a tile where
+ * the walk has so many tiles, and none is cut. */
+static bool ends_inside(const Walk *walk, const IrExpr *index, int64_t extent, const IrExpr *bound)
+{
+  int64_t limit, end = largest(walk, index);
+  if (ir_expr_is_int(bound, &limit) && end < G_MAXINT32 && end + extent <= limit) return true;
+  const IrExpr *coordinate = index;
+  if (extent > 1) {
+    int64_t step;
+    bool scaled = index->kind == EXPR_BINARY && index->operator_ == OPERATOR_MUL &&
+                  ir_expr_is_int(index->items[1], &step) && step == extent;
+    if (!scaled || (extent & (extent - 1)) ||
+        ir_known_multiple(walk->kernel, bound, (unsigned)extent) < extent)
+      return false;
+    coordinate = index->items[0];
+  }
+  const IrRegion *region = coordinate->kind == EXPR_VALUE ? coordinate->value->argument_of : NULL;
+  if (!region || region->owner != walk->tiles) return false;
+  for (unsigned i = 0; i < region->n_arguments && i + 1 < walk->tiles->n_operands; i++) {
+    const IrExpr *tiles = walk->tiles->operands[i + 1];
+    if (region->arguments[i] != coordinate->value) continue;
+    bool divided = tiles->kind == EXPR_CALL && !strcmp(tiles->name, "ceil_div") && tiles->n == 2;
+    int64_t each = 1;
+    if (divided && !ir_expr_is_int(tiles->items[1], &each)) return false;
+    return each == extent && ir_expr_equal(divided ? tiles->items[0] : tiles, bound);
+  }
+  return false;
+}
+
+static bool lies_inside(const IrFunction *kernel, const IrOp *tiles, const IrOp *fill)
+{
+  const Walk walk = {kernel, tiles};
+  const IrExpr *access = fill->operands[1];
+  const IrType *tensor = &ir_access_base(access)->value->type;
+  IrType tile = ir_expr_type(kernel, fill->operands[0]);
+  unsigned lead = tensor->rank - tile.rank;
+  for (unsigned d = 0; d < tensor->rank; d++)
+    if (!ends_inside(&walk, access->items[d + 1], d < lead ? 1 : ir_tile_extent(&tile, d - lead),
+                     tensor->dims[d]))
+      return false;
+  return true;
+}
+
+const char *fill_pieces_refusal(const IrFunction *kernel, const IrOp *tiles, const IrOp *fill,
+                                const Mechanism *engine)
+{
+  const IrExpr *access = fill->operands[1];
+  const IrType *tensor = &ir_access_base(access)->value->type;
+  IrType tile = ir_expr_type(kernel, fill->operands[0]);
+  unsigned bytes = number_bytes(tensor->element), row = (unsigned)ir_tile_extent(&tile, tile.rank - 1);
+  if (fill->operands[0]->kind == EXPR_INDEX) return "it fills a part of a tile";
+  if (ir_contiguous_dim(tensor) != (int)tensor->rank - 1) return "rows of the tile do not lie in one piece";
+  IrExpr *corner[IR_MAX_RANK];
+  for (unsigned d = 0; d < tensor->rank; d++)
+    corner[d] = access->items[d + 1];
+  if (ir_access_vector(kernel, tensor, corner, row) * bytes < engine->address_multiple)
+    return "rows are not known to begin at multiples of its pieces";
+  if (row * bytes % engine->run_multiple) return "rows are no multiples of its pieces";
+  return lies_inside(kernel, tiles, fill) ? NULL : "the tile is not known to lie inside of the tensor";
+}
+
+bool slot_is_filled(const IrFunction *kernel, const GPtrArray *ops, const IrOp *slot)
+{
+  for (unsigned i = 0; i < ops->len; i++)
+    if (ir_slot_of(kernel, ((IrOp *)ops->pdata[i])->operands[0], NULL) == slot) return true;
+  return false;
+}
+
+bool slots_check_filled(const IrFunction *kernel, const GPtrArray *channels, const GPtrArray *fills,
+                        const GPtrArray *puts, GError **error)
+{
+  for (unsigned i = 0; i < channels->len; i++) {
+    const IrOp *channel = channels->pdata[i];
+    for (IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {
+      bool filled = slot_is_filled(kernel, fills, slot), computed = slot_is_filled(kernel, puts, slot);
+      if (filled != computed) continue;
+      if (filled)
+        error_set(error, ERROR_INPUT, &slot->mark, "filled-twice", "fill one of them from the other",
+                  "`@%s.%s` is filled from a tensor and with a value", channel->symbol, slot->symbol);
+      else
+        error_set(error, ERROR_INPUT, &slot->mark, "unfilled", NULL, "nothing fills `@%s.%s`",
+                  channel->symbol, slot->symbol);
+      return false;
+    }
+  }
+  return true;
 }

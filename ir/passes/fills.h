@@ -10,3 +10,12 @@ bool takes_slots(const IrOp *loop); /* in its body itself */
 GHashTable *values_needed_by_fills(IrRegion *region);
 /* Does a role that only fills slots have the operation? Plain arithmetic on numbers, and what else such values need. */
 bool producer_has(const IrOp *op, GHashTable *needed);
+/* Why an engine that moves pieces of memory cannot bring a fill's tile row by row; NULL if it can. It reads what it is
+ * told, so nothing of the tile may lie outside of the tensor. tiles: the walk, or NULL. */
+const char *fill_pieces_refusal(const IrFunction *kernel, const IrOp *tiles, const IrOp *fill,
+                                const struct Mechanism *engine);
+/* Does one of these fills, or puts, write the slot's tile? */
+bool slot_is_filled(const IrFunction *kernel, const GPtrArray *ops, const IrOp *slot);
+/* A slot is full when all of its tiles have come: an error where none, or a fill and a put, bring one of them. */
+bool slots_check_filled(const IrFunction *kernel, const GPtrArray *channels, const GPtrArray *fills,
+                        const GPtrArray *puts, GError **error);

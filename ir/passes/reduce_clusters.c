@@ -1,17 +1,20 @@
 /* reduce_clusters: what the blocks of a cluster have reduced, each its part, they tell each other.
  *
  * needs  STAGED
- * gives  for each `reduce` with the scope of a cluster one with the scope of the block, and a channel with a slot for
- *        its results: each block writes its own into its slot and arrives in all blocks; all read what the peers have,
- *        combine it in the order of ranks, and arrive at the owners' empty barriers. Two slots, so that a fast block
- *        may be one row ahead
+ * gives  for each `reduce` with the scope of a cluster one with the scope of the block, and a channel whose slots have
+ *        room for the results of all blocks: each block sends its own to all blocks, whose full barriers count the
+ *        bytes; all combine what has come in the order of ranks, and arrive at the senders' empty barriers. Two slots, so
+ *        that a fast block may be one row ahead
  * breaks nothing
  *
- * The order is the same in all blocks and all runs, so all have the same result. No block leaves before its peers have
- * read its slots: the role ends by waiting for those. */
+ * The order is the same in all blocks and all runs, so all have the same result. What is sent needs no answer before the
+ * row is stored: a peer is waited for once in a reduction. A block that has one row needs one slot and no answers. Else no
+ * block leaves before its peers have arrived at its barriers:
+ * the role ends by waiting for those. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/cluster.h"
 #include "ir/passes/combiner.h"
 
 #define SLOTS 2
@@ -30,7 +33,8 @@ typedef struct {
   IrOp *role, *reduce;
   const char *channel;
   IrExpr *cursor;
-  bool single; /* one element each, which any thread has */
+  int64_t bytes; /* of a slot */
+  bool once;     /* a block reduces one row: its slot is filled once, and nobody waits for it to be free */
 } Meeting;
 
 static IrExpr *barrier(const Meeting *meeting, const char *which)
@@ -51,7 +55,19 @@ static IrExpr *slot(const Meeting *meeting, unsigned part)
                   meeting->cursor);
 }
 
-/* A slot holds each result's tile; one thread of each block fills it, each warp of each block empties it. */
+/* Elements of one block's result, and rows of it: those of all blocks lie below one another. */
+static IrType *room_for(const Meeting *meeting, const IrType *result)
+{
+  const Clusters *clusters = meeting->clusters;
+  Arena *arena = clusters->module->arena;
+  int64_t extent[2] = {ir_tile_extent(result, 0) * clusters->blocks, ir_tile_extent(result, 1)};
+  unsigned shape[2] = {(unsigned)extent[0], (unsigned)extent[1]};
+  NumberType element = result->element == NUMBER_TF32 ? NUMBER_F32 : result->element;
+  IrType *tile = arena_new_object(arena, IrType);
+  *tile = ir_tile(clusters->module, element, 2, extent, layout_shared(arena, 2, shape, 1, element, 0, 0));
+  return tile;
+}
+
 static void declare_channel(Meeting *meeting)
 {
   Clusters *clusters = meeting->clusters;
@@ -59,28 +75,20 @@ static void declare_channel(Meeting *meeting)
   IrBuilder builder = ir_builder_before(clusters->kernel->body->first);
   builder.mark = meeting->reduce->mark;
   IrOp *channel = ir_emit(&builder, OP_CHANNEL, 0);
+  int64_t readers = clusters->blocks * ir_role_warps(meeting->role);
   channel->symbol = meeting->channel = ir_symbol_unique(clusters->kernel, "shares");
-  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, SLOTS));
-  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, clusters->blocks));
-  ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS,
-                   ir_int(module, clusters->blocks * ir_role_warps(meeting->role)));
+  ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, meeting->once ? 1 : SLOTS));
+  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
+  if (!meeting->once) ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS, ir_int(module, readers));
   IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
   inner.mark = builder.mark;
   for (unsigned i = 0; i < meeting->reduce->n_results; i++) {
-    const IrType *type = &meeting->reduce->results[i]->type;
-    IrType *tile = arena_new_object(module->arena, IrType);
-    int64_t extent[2];
-    unsigned shape[2];
-    for (unsigned d = 0; d < 2; d++)
-      shape[d] = (unsigned)(extent[d] = ir_tile_extent(type, d));
-    NumberType element = type->element == NUMBER_TF32 ? NUMBER_F32 : type->element;
-    unsigned inner_dim = shape[1] > 1 ? 1 : shape[0] > 1 ? 0 : 1;
-    *tile =
-        ir_tile(module, element, 2, extent, layout_shared(module->arena, 2, shape, inner_dim, element, 0, 0));
     IrOp *part = ir_emit(&inner, OP_SLOT, 0);
     part->symbol = slot_name(meeting, i);
-    part->declared = tile;
+    part->declared = room_for(meeting, &meeting->reduce->results[i]->type);
   }
+  meeting->bytes = ir_slot_bytes(channel);
+  ir_attribute_set(channel, ATTR_FULL_BYTES, ir_int(module, meeting->bytes));
 }
 
 static void open_cursor(Meeting *meeting)
@@ -105,31 +113,44 @@ static void emit_await(const Meeting *meeting, IrBuilder *builder, const char *w
                    empty ? ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)) : phase);
 }
 
-static IrOp *emit_arrive(const Meeting *meeting, IrBuilder *builder, const char *which)
-{
-  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(meeting, which));
-  ir_attribute_set(arrive, ATTR_PEER, ir_name(meeting->clusters->module, "all"));
-  return arrive;
-}
-
-/* One element is written by the thread that arrives; of several each is by a thread that has it, and all meet before
- * one arrives for them. */
-static void tell(const Meeting *meeting, IrBuilder *builder, IrOp *local)
+/* The rows of a block in a part of the slot. */
+static IrExpr *share_of(const Meeting *meeting, unsigned part, IrExpr *rank)
 {
   IrModule *module = meeting->clusters->module;
-  emit_await(meeting, builder, "empty");
-  for (unsigned i = 0; !meeting->single && i < local->n_results; i++)
-    ir_emit(builder, OP_PUT, 2, slot(meeting, i), ir_value(module, local->results[i]));
-  if (!meeting->single) ir_emit(builder, OP_SYNC, 0);
+  const IrType *type = &meeting->reduce->results[part]->type;
+  IrExpr *rows = ir_int(module, ir_tile_extent(type, 0)),
+         *first = ir_binary(module, OPERATOR_MUL, rank, rows);
+  IrExpr *range[2] = {ir_range(module, first, ir_binary(module, OPERATOR_ADD, first, rows)),
+                      ir_range(module, ir_int(module, 0), ir_int(module, ir_tile_extent(type, 1)))};
+  return ir_index_array(module, slot(meeting, part), 2, range);
+}
+
+static void send(const Meeting *meeting, IrBuilder *builder, const IrOp *local)
+{
+  IrModule *module = meeting->clusters->module;
+  for (int64_t peer = 0; peer < meeting->clusters->blocks; peer++)
+    for (unsigned i = 0; i < local->n_results; i++) {
+      IrOp *put = ir_emit(builder, OP_PUT, 2, share_of(meeting, i, ir_call(module, "cluster_rank", 0)),
+                          ir_value(module, local->results[i]));
+      ir_attribute_set(put, ATTR_PEER, ir_int(module, peer));
+      ir_attribute_set(put, ATTR_BARRIER, barrier(meeting, "full"));
+    }
+}
+
+/* One thread announces what will come; each element is sent by one of the threads that have it. */
+static void tell(const Meeting *meeting, IrBuilder *builder, const IrOp *local)
+{
+  IrModule *module = meeting->clusters->module;
+  if (!meeting->once) emit_await(meeting, builder, "empty");
   IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(module, "elected", 0));
   IrBuilder inner = ir_builder_at_end(ir_region_add(one));
   inner.mark = builder->mark;
-  for (unsigned i = 0; meeting->single && i < local->n_results; i++)
-    ir_emit(&inner, OP_PUT, 2, slot(meeting, i), ir_value(module, local->results[i]));
-  emit_arrive(meeting, &inner, "full");
+  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier(meeting, "full"));
+  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, meeting->bytes));
+  send(meeting, builder, local);
 }
 
-/* What the peers have, in the order of ranks; false: the sub-kernel cannot be applied to tiles. */
+/* What all blocks have sent, in the order of ranks; false: the sub-kernel cannot be applied to tiles. */
 static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
 {
   Clusters *clusters = meeting->clusters;
@@ -137,17 +158,18 @@ static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
   emit_await(meeting, builder, "full");
   for (int64_t peer = 0; peer < clusters->blocks; peer++) {
     IrExpr *part[COMBINER_MAX];
-    for (unsigned i = 0; i < reduce->n_results; i++) {
-      part[i] = ir_emit_value(builder, OP_GET, reduce->results[i]->type, "peer", 1, slot(meeting, i));
-      ir_attribute_set(part[i]->value->def, ATTR_PEER, ir_int(clusters->module, peer));
-    }
+    for (unsigned i = 0; i < reduce->n_results; i++)
+      part[i] = ir_emit_value(builder, OP_GET, reduce->results[i]->type, "peer", 1,
+                              share_of(meeting, i, ir_int(clusters->module, peer)));
     if (peer && !combiner_apply(builder, reduce, &reduce->results[0]->type, sum, part, clusters->error))
       return false;
     for (unsigned i = 0; !peer && i < reduce->n_results; i++)
       sum[i] = part[i];
   }
-  ir_attribute_set(emit_arrive(meeting, builder, "empty"), ATTR_BY,
-                   ir_name(clusters->module, mechanism_issue_name(ISSUE_WARP)));
+  if (meeting->once) return true;
+  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(meeting, "empty"));
+  ir_attribute_set(arrive, ATTR_PEER, ir_name(clusters->module, "all"));
+  ir_attribute_set(arrive, ATTR_BY, ir_name(clusters->module, mechanism_issue_name(ISSUE_WARP)));
   ir_emit(builder, OP_ADVANCE, 1, meeting->cursor);
   return true;
 }
@@ -179,11 +201,18 @@ static bool check(const Meeting *meeting)
   return false;
 }
 
+static bool runs_once(const IrOp *reduce)
+{
+  const IrOp *owner = reduce->parent->owner;
+  while (owner->code == OP_IF)
+    owner = owner->parent->owner;
+  return owner->code == OP_ROLE;
+}
+
 static bool expand(Clusters *clusters, IrOp *role, IrOp *reduce)
 {
-  Meeting meeting = {.clusters = clusters, .role = role, .reduce = reduce};
+  Meeting meeting = {.clusters = clusters, .role = role, .reduce = reduce, .once = runs_once(reduce)};
   if (!check(&meeting)) return false;
-  meeting.single = ir_tile_elements(&reduce->results[0]->type) == 1;
   declare_channel(&meeting);
   open_cursor(&meeting);
   IrBuilder builder = ir_builder_before(reduce);
@@ -197,7 +226,7 @@ static bool expand(Clusters *clusters, IrOp *role, IrOp *reduce)
   for (unsigned i = 0; i < reduce->n_results; i++)
     ir_replace_uses(clusters->kernel->body, reduce->results[i], sum[i]);
   ir_op_remove(reduce);
-  drain(&meeting);
+  if (!meeting.once) drain(&meeting);
   clusters->channels++;
   return true;
 }
@@ -221,6 +250,7 @@ bool pass_reduce_clusters(IrModule *module, const IrPassContext *context, GError
     for (unsigned i = 0; i < found->len; i++)
       if (!expand(&clusters, role, found->pdata[i])) return false;
   }
+  if (clusters.channels) cluster_delay_start(clusters.kernel, false);
   if (clusters.channels)
     ir_remark(context, "%u reductions cross the %d blocks of a cluster", clusters.channels,
               (int)clusters.blocks);

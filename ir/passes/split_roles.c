@@ -61,8 +61,8 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
     if (op->code == OP_PUT) continue; /* another role's */
     /* emit_copy indexes by itself: the cursors of takes must not apply */
     IrOp *copy = role_emit_copy(role, builder, op, cursor);
-    const IrValue *tensor = ir_access_base(op->operands[1])->value;
-    ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, g_hash_table_lookup(split->maps, tensor)));
+    const char *map = g_hash_table_lookup(split->maps, ir_access_base(op->operands[1])->value);
+    if (!ir_mechanism_of(op)->run_multiple) ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, map));
     ir_attribute_set(copy, ATTR_BARRIER, role_barrier(split, channel->symbol, "full", cursor));
     ClusterSharers sharers;
     int dim = cluster_shared_dim(&split->cluster, op, &sharers);
@@ -100,12 +100,12 @@ static void find_reads(IrOp *op, void *data)
   }
 }
 
-/* A role that fills others' slots frees one as soon as it has loaded what lies there: behind the last op of the `take`
- * that reads it. NULL: products read it, which derive_waits sees to, or ops that stand deeper. */
+/* A slot is free as soon as what lies there has been loaded: behind the last op of the `take` that reads it. NULL:
+ * products read it, which derive_waits sees to, or ops that stand deeper. */
 static const IrOp *last_read(const Role *role, const IrOp *take)
 {
   const IrOp *last = NULL;
-  for (IrOp *op = take->regions[0]->first; role->node && op; op = op->next) {
+  for (IrOp *op = take->regions[0]->first; op; op = op->next) {
     SlotReads find = {.role = role, .channel = role_channel_of(role->split, take->operands[0])};
     find_reads(op, &find);
     bool here = find.reads;
@@ -331,7 +331,7 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
 {
   IrModule *module = split->module;
   const IrExpr *base = ir_access_base(fill->operands[1]);
-  if (g_hash_table_contains(split->maps, base->value)) return;
+  if (g_hash_table_contains(split->maps, base->value) || ir_mechanism_of(fill)->run_multiple) return;
   const IrType *tensor = &base->value->type;
   const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
   int inner = ir_contiguous_dim(tensor);

@@ -33,7 +33,8 @@ bool ir_operand_is_address(const IrOp *op, unsigned i)
   case OP_FLAG_RELEASE:
   case OP_FLAG_ACQUIRE:
   case OP_COPY_TENSOR_LOAD: return i == 0;
-  case OP_COPY_ASYNC: return i <= 1;
+  case OP_COPY_ASYNC:
+  case OP_COPY_BULK_LOAD: return i <= 1;
   case OP_COPY_TENSOR_STORE: return i + 1 == op->n_operands;
   default: return false;
   }

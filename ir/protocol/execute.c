@@ -290,6 +290,20 @@ static bool execute_copy(Machine *m, Agent *agent, const Step *step)
   return true;
 }
 
+/* Bytes that the agent's threads hold of a tile of registers: each a share, but the first thread all of what all have. */
+static int64_t held_bytes(const Agent *agent, const Step *step, int64_t all)
+{
+  const IrExpr *tile = step->op->operands[1];
+  const Layout *layout = tile->kind == EXPR_VALUE ? tile->value->type.layout : NULL;
+  bool same = layout != NULL;
+  for (unsigned i = 0; layout && i < layout->n; i++)
+    same &= layout->modes[i].place == PLACE_REGISTER || layout->modes[i].dim < 0;
+  int64_t threads = MAX(1, agent->home_threads),
+          first = (int64_t)agent->warp_low * 32 + agent->lane_low - agent->home_low;
+  if (same) return first == 0 ? all : 0;
+  return all * (first + agent->threads) / threads - all * first / threads;
+}
+
 /* Registers to a tile or back; perhaps in another block. */
 static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
 {
@@ -305,6 +319,8 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
   bool counted = put && step->barrier.family;
   Barrier *barrier = counted ? barrier_at(m, agent, &step->barrier, block, step) : NULL;
   if (counted && !barrier) return false;
+  int64_t bytes = counted ? held_bytes(agent, step, region_bytes(&region)) : 0;
+  if (counted && !bytes) return true;
   if (counted) m->copies++;
   if (!memory_access(m, agent, step, &region, put ? ACCESS_WRITE : ACCESS_READ,
                      counted                        ? HOW_TENSOR
@@ -313,12 +329,7 @@ static bool execute_transfer(Machine *m, Agent *agent, const Step *step)
                      true))
     return false;
   remote_note(m, agent, step, block);
-  if (counted) { /* each agent of the role sends what its threads hold; all together, all */
-    int64_t all = region_bytes(&region), threads = MAX(1, agent->home_threads),
-            first = (int64_t)agent->warp_low * 32 + agent->lane_low - agent->home_low,
-            bytes = all * (first + agent->threads) / threads - all * first / threads;
-    if (!barrier_flight(m, agent, step, barrier, region.place, bytes, m->copies)) return false;
-  }
+  if (counted && !barrier_flight(m, agent, step, barrier, region.place, bytes, m->copies)) return false;
   while (counted && !m->scenario->late && m->flights->len)
     if (!barrier_land(m, 0)) return false;
   Place *place = &m->places[region.place];

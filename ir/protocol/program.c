@@ -219,8 +219,8 @@ static void want_barrier(Program *program, Step *step, const IrExpr *expr)
            ir_op_info(step->op->code)->name);
 }
 
-/* A TMA copy moves whole boxes: what it counts is recomputed from the tile, never taken from an attribute.
- */
+/* A TMA copy moves whole boxes: what it counts is recomputed from the tile, never taken from an attribute. A bulk
+ * copy, which has no map, moves the tile. */
 static void check_box(Program *program, const IrOp *op, const Reference *place)
 {
   const IrExpr *name = ir_attribute_value(op, ATTR_MAP);
@@ -313,7 +313,8 @@ static void compile_copy(Program *program, Step *step, const IrOp *op)
   step->flag = place_reference(program, op->operands[0], &ignored);
   step->how = ir_is_engine_copy(op) ? HOW_TENSOR : ir_is_grouped_copy(op) ? HOW_ASYNC : HOW_THREADS;
   if (step->how != HOW_TENSOR) return;
-  check_box(program, op, &step->places[0]);
+  bool runs = step->flag && ir_mechanism_of(op)->run_multiple && !ir_attribute(op, ATTR_MAP);
+  if (!runs) check_box(program, op, &step->places[0]);
   if (step->flag) want_barrier(program, step, ir_attribute_value(op, ATTR_BARRIER));
   step->scalar[0] = attribute_scalar(program, op, ATTR_MULTICAST);
   const IrExpr *edge = ir_attribute_value(op, ATTR_EDGE);

@@ -340,9 +340,10 @@ static bool read_body(Reader *reader, Statement *statement, IrRegion *region)
   if (++reader->depth > READ_MAX_DEPTH)
     return read_fail(reader, &reader->lexer.token.mark, "too-deep", NULL, "regions are nested deeper than %d",
                      READ_MAX_DEPTH);
-  open_scope(reader);
+  bool section = region->owner && region->owner->code == OP_TURN; /* its values are known behind it */
+  if (!section) open_scope(reader);
   bool ok = (!statement || add_arguments(reader, statement, region)) && read_region(reader, region);
-  close_scope(reader);
+  if (!section) close_scope(reader);
   reader->depth--;
   return ok;
 }
@@ -383,6 +384,7 @@ static bool read_regions(Reader *reader, Statement *statement, IrOp *op)
                        ir_op_info(op->code)->name);
     return true;
   }
+  if (!format->regions_min && !read_at(reader, "{")) return true;
   if (ir_attribute(op, ATTR_PIPELINED)) return read_pipelined(reader, statement, op);
   if (!read_body(reader, statement, ir_region_add(op))) return false;
   if (format->regions_max < 2) return true;

@@ -280,15 +280,23 @@ static void check_op(Verifier *verifier, const IrOp *op)
   if (verifier->faults == before) verify_op_rules(verifier, op);
 }
 
+/* From here on; of the sections in it too, whose values are known behind them. */
+static void hide_results(Verifier *verifier, const IrRegion *region)
+{
+  for (const IrOp *op = region->first; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_results; i++)
+      show(verifier, op->results[i], false);
+    if (op->code == OP_TURN && op->n_regions) hide_results(verifier, op->regions[0]);
+  }
+}
+
 static void check_region(Verifier *verifier, const IrRegion *region)
 {
   for (unsigned i = 0; i < region->n_arguments; i++)
     show(verifier, region->arguments[i], true);
   for (const IrOp *op = region->first; op; op = op->next)
     check_op(verifier, op);
-  for (const IrOp *op = region->first; op; op = op->next)
-    for (unsigned i = 0; i < op->n_results; i++)
-      show(verifier, op->results[i], false);
+  if (!region->owner || region->owner->code != OP_TURN) hide_results(verifier, region);
   for (unsigned i = 0; i < region->n_arguments; i++)
     show(verifier, region->arguments[i], false);
 }

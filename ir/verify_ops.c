@@ -741,6 +741,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
     if (!op->parent->owner || op->parent->owner->code != OP_CHANNEL)
       fault(verifier, op, "channel", "`tile` stands in a channel only");
     break;
+  case OP_TURN: verify_turn(verifier, op); break;
   case OP_RETURN: check_return(verifier, op); break;
   case OP_CALL: check_call(verifier, op); break;
   case OP_ROLE: check_role(verifier, op); break;

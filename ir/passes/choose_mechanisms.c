@@ -59,18 +59,14 @@ static const IrType *tensor_of(const IrExpr *access)
   return base->kind == EXPR_VALUE && base->value->type.kind == TYPE_TENSOR ? &base->value->type : NULL;
 }
 
-/* A slot that threads fill with a value of theirs. */
-static void put_value(Choice *choice, IrOp *fill)
-{
-  fill->code = OP_PUT;
-  ir_mechanism_set(fill, ir_mechanism_first(choice->module, MECHANISM_PUT));
-  g_ptr_array_add(choice->puts, fill);
-}
-
 static void collect(IrOp *op, void *data)
 {
   Choice *choice = data;
-  if (op->code == OP_FILL && !tensor_of(op->operands[1])) put_value(choice, op);
+  if (op->code == OP_FILL && !tensor_of(op->operands[1])) { /* threads put a value of theirs there */
+    op->code = OP_PUT;
+    ir_mechanism_set(op, ir_mechanism_first(choice->module, MECHANISM_PUT));
+    g_ptr_array_add(choice->puts, op);
+  }
   if (op->code == OP_FILL) g_ptr_array_add(choice->fills, op);
   if (op->code == OP_MMA) g_ptr_array_add(choice->products, op);
   if (op->code == OP_STORE) g_ptr_array_add(choice->stores, op);

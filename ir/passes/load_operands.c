@@ -2,7 +2,8 @@
  *
  * needs  STAGED with instances split; a slot of A that lies across k although its elements are not of 16 bits
  * gives  for each step of k a `get` of A's rows in the product's register layout and a product of what it
- *        got; products that read both operands from shared memory stay as they are
+ *        got; products that read both operands from shared memory stay as they are. Instances are known here:
+ *        sections that they take in turn get their barriers, the others are opened (turns.c)
  * breaks nothing
  *
  * On the way an element of 8 or 32 bits changes places: bytes by matrix loads that transpose, words by loads
@@ -13,6 +14,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/turns.h"
 
 #define STEP_BYTES 32 /* of k: one product's */
 
@@ -106,6 +108,7 @@ bool pass_load_operands(IrModule *module, const IrPassContext *context, GError *
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
+  turns_settle(kernel, context);
   for (IrOp *role = kernel->body->first; role; role = role->next) {
     if (role->code != OP_ROLE) continue;
     g_autoptr(GPtrArray) products = g_ptr_array_new();

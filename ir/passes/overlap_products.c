@@ -91,6 +91,8 @@ static bool is_first_issue(const Overlap *overlap, const IrOp *op)
 static bool find_products(Overlap *overlap)
 {
   for (IrOp *op = overlap->body->first; op; op = op->next) {
+    if (op->code == OP_TURN_WAIT)
+      return false; /* the text says what instances do in turn, and in which order */
     if (!ir_is_grouped_product(op)) continue;
     if (overlap->second) return false;
     *(overlap->first ? &overlap->second : &overlap->first) = op;
@@ -118,6 +120,12 @@ static bool check_sums(Overlap *overlap)
   return kept != own;
 }
 
+/* `order` of the text, kept from the assembler. */
+static bool is_order(const IrOp *op)
+{
+  return op->code == OP_FENCE && op->operands[0]->name && g_str_equal(op->operands[0]->name, "order");
+}
+
 /* What runs ahead of the second product of the iteration before does not touch what that reads or writes; behind the
  * second product nothing is left to do. */
 static bool check_order(const Overlap *overlap)
@@ -131,7 +139,8 @@ static bool check_order(const Overlap *overlap)
       continue;
     }
     if (behind) return false;
-    if (!is_first_issue(overlap, op) && (ir_op_effects(op->code) & (EFFECT_SYNC | EFFECT_WRITE)))
+    bool orders = is_order(op); /* of registers alone */
+    if (!is_first_issue(overlap, op) && !orders && (ir_op_effects(op->code) & (EFFECT_SYNC | EFFECT_WRITE)))
       return false;
     if (op->code == OP_ADVANCE && op != overlap->next[0]) return false;
     if (uses(op, cursor) || (before && uses(op, kept))) return false;

@@ -265,7 +265,7 @@ static void close_consumer(RoleGraph *graph, Closure *closure)
   for (unsigned i = 0; i < closure->ops->len; i++) {
     IrOp *op = closure->ops->pdata[i];
     bool leaves = ir_op_effects(op->code) & (EFFECT_WRITE | EFFECT_SYNC) && op->code != OP_FILL &&
-                  !role_fills_slot(closure->kernel, op, NULL);
+                  op->code != OP_ORDER && !role_fills_slot(closure->kernel, op, NULL);
     if (leaves) keep(closure, op);
   }
   close_over(closure);

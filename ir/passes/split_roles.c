@@ -229,6 +229,15 @@ static bool does(const Role *role, const IrOp *op)
   return !role->node || g_hash_table_contains(role->node->does, op);
 }
 
+/* Does the role do what stands in front of the op, or behind it, in its region? */
+static bool works_around(const Role *role, const IrOp *op)
+{
+  bool works = does(role, op);
+  for (const IrOp *other = op->parent->first; other && !works; other = other->next)
+    works = other != op && other->code != OP_ORDER && does(role, other);
+  return works;
+}
+
 /* Does the role read slots of the channel that is taken? */
 static bool takes(const Role *role, const IrOp *take)
 {
@@ -242,6 +251,12 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
   switch (op->code) {
   case OP_CHANNEL:
   case OP_SHARED: break; /* declared once, in front of the roles */
+  case OP_ORDER:
+    if (!producer && works_around(role, op)) {
+      builder->mark = op->mark;
+      ir_emit(builder, OP_FENCE, 1, ir_name(role->split->module, "order"));
+    }
+    break;
   case OP_PUT:
     if (role_fills_slot(role->split->kernel, op, NULL)) {
       if (!producer && !(role->node && !does(role, op))) role_put(role, builder, op);
@@ -626,6 +641,7 @@ static void split_kernel(Split *split, const Survey *survey)
   for (unsigned i = 0; i < survey->channels->len; i++)
     declare_channel(split, &builder, survey->channels->pdata[i], engine);
   declare_turn(split, survey->tiles->len ? survey->tiles->pdata[0] : NULL, survey->taking, &builder);
+  turn_sections(split, &builder, engine);
   g_autoptr(GHashTable) none = g_hash_table_new(NULL, NULL);
   Role declarations = {.split = split, .map = none};
   for (unsigned i = 0; i < survey->shared->len; i++)

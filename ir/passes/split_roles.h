@@ -15,9 +15,9 @@ typedef struct {
   unsigned consumer_warps;
   RoleGraph graph;                 /* of roles that fill slots with values; n 0: there are none */
   unsigned warps[ROLE_NODES_MOST]; /* of its roles */
-  bool loads; /* an operand of a product passes through registers (load_operands) */
-  bool apart; /* warps issue products, each its own, and answer for themselves */
-  bool spans; /* several blocks take a product together */
+  bool loads;                      /* an operand of a product passes through registers (load_operands) */
+  bool apart;                      /* warps issue products, each its own, and answer for themselves */
+  bool spans;                      /* several blocks take a product together */
   Cluster cluster;
   bool combines;    /* blocks that share a tile add it up once (combine), so they cannot walk */
   int64_t pingpong; /* instances of the consumer that take tiles in turn; 1: all warps take each tile */
@@ -70,6 +70,9 @@ void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *t
  * over the slots of the tiles that are theirs. */
 void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop);
 void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop);
+/* Sections of the text become waits and passes around what stood in them, in the role that does it, and declarations;
+ * where nobody can take turns, nothing. */
+void turn_sections(Split *split, IrBuilder *builder, bool engine);
 
 /* ---- value_fills.c: slots that are filled with values ---- */
 

@@ -242,7 +242,8 @@ bool role_check_values(const Split *split, const IrOp *tiles, GError **error)
   int64_t shared = tiles ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : 1,
           streamed = tiles ? ir_attribute_int(tiles, ATTR_STREAM_K, 1) : 1;
   if (!values || (shared <= 1 && streamed <= 1 && !split->spans)) return true;
-  error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "roles", "split_k 1 and stream_k 1, no products of two blocks",
+  error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "roles",
+            "split_k 1 and stream_k 1, no products of two blocks",
             "several blocks would share a tile, but slots are filled with values");
   return false;
 }

@@ -67,7 +67,8 @@ unsigned number_bytes(NumberType type)
 
 uint64_t number_bytes_of(NumberType type, uint64_t elements)
 {
-  return (elements * types[type].bits + 7) / 8;
+  unsigned bits = types[type].bits;
+  return bits % CHAR_BIT == 0 ? elements * (bits / CHAR_BIT) : (elements * bits + CHAR_BIT - 1) / CHAR_BIT;
 }
 
 unsigned number_elements(NumberType type, unsigned bytes)
@@ -83,6 +84,16 @@ NumberClass number_class(NumberType type)
 bool number_is_small_float(NumberType type)
 {
   return number_class(type) == NUMBER_FLOAT && number_bits(type) == 8;
+}
+
+bool number_is_packed(const char *name)
+{
+  static const char *const names[] = {"s4",   "u4",   "int4",        "uint4",      "b4",
+                                      "e2m1", "fp4",  "float4_e2m1", "float4e2m1", "s2",
+                                      "u2",   "int2", "uint2",       "e2m3",       "e3m2"};
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    if (!g_ascii_strcasecmp(name, names[i])) return true;
+  return false;
 }
 
 bool number_parse(const char *name, NumberType *type)

@@ -5,6 +5,7 @@
  * becomes NaN. All functions are pure and thread-safe. */
 #pragma once
 #include <glib.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,8 +41,14 @@ typedef enum {
 
 const char *number_name(NumberType type);
 unsigned number_bits(NumberType type);
-/* Of one element that takes whole bytes; of packed ones ask for several. */
+/* Of one element that takes whole bytes: a packed one has none. What asks for an element's width asks number_has_bytes, what
+ * asks for the bytes of several number_bytes_of; tests/structure/element_bytes.txt lists who may still ask for one's. */
 unsigned number_bytes(NumberType type);
+/* Does an element take just so many bytes? */
+static inline bool number_has_bytes(NumberType type, unsigned bytes)
+{
+  return number_bits(type) == CHAR_BIT * bytes;
+}
 /* Bytes of so many elements one behind the other, the last byte whole; and elements that so many bytes hold. */
 uint64_t number_bytes_of(NumberType type, uint64_t elements);
 unsigned number_elements(NumberType type, unsigned bytes);
@@ -51,6 +58,9 @@ bool number_is_small_float(NumberType type);
 /* Accepts our names and ONNX's and safetensors' spellings ("float16", "FLOAT16", "BF16", "F8_E4M3", "int8",
  * ...). false if unknown. */
 bool number_parse(const char *name, NumberType *type);
+
+/* Is it the name of a type whose elements share bytes? None of those is supported. */
+bool number_is_packed(const char *name);
 
 /* Writes a number in decimal and a zero behind it; returns how many digits. `text` holds at least
  * NUMBER_DECIMAL_MAX characters. Kernels have tens of thousands of numbered names: printf took half of the

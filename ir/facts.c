@@ -147,10 +147,8 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
                           unsigned step)
 {
   int inner = ir_contiguous_dim(tensor);
-  unsigned bytes = number_bytes(tensor->element);
-  unsigned align = tensor->align ? tensor->align : bytes;
   if (inner < 0) return 1;
-  unsigned vector = MAX(1, MIN(16u, align) / bytes);
+  unsigned vector = tensor->align ? MAX(1, number_elements(tensor->element, MIN(16u, tensor->align))) : 1;
   vector = MIN(vector, MAX(1, lowest_bit(step, 16)));
   int64_t extent;
   for (unsigned d = 0; d < tensor->rank; d++) {
@@ -169,7 +167,6 @@ unsigned ir_access_vector(const IrFunction *function, const IrType *tensor, IrEx
 bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, const Mechanism *engine)
 {
   int inner = ir_contiguous_dim(tensor);
-  unsigned bytes = number_bytes(tensor->element);
   if (inner < 0 || tensor->rank < 1 || tensor->rank > MIN(TENSOR_MAP_RANK, engine->rank_max)) return false;
   if (tensor->align < engine->address_multiple) return false;
   int64_t extent;
@@ -177,8 +174,8 @@ bool ir_tensor_map_possible(const IrFunction *function, const IrType *tensor, co
     if ((int)d == inner) continue;
     if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1)
       continue; /* the launcher writes any legal stride */
-    if (stride_multiple(function, tensor, d, engine->stride_multiple) * bytes < engine->stride_multiple)
-      return false;
+    unsigned multiple = stride_multiple(function, tensor, d, engine->stride_multiple);
+    if (number_bytes_of(tensor->element, multiple) < engine->stride_multiple) return false;
   }
   return true;
 }
@@ -211,7 +208,7 @@ bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
       !ir_is_grouped_product(mma))
     return false;
   const Layout *layout = slot->declared->layout;
-  return layout->n && layout->modes[0].dim == 0 && number_bytes(slot->declared->element) != 2;
+  return layout->n && layout->modes[0].dim == 0 && !number_has_bytes(slot->declared->element, 2);
 }
 
 unsigned ir_computed_inner(const IrFunction *function, const IrOp *mma, unsigned operand,

@@ -27,8 +27,7 @@ static bool divides(unsigned divisor, unsigned value)
 /* Elements of a type in a 32-bit register, or 0 if warp MMAs do not take the type. */
 static unsigned elements_per_register(NumberType type)
 {
-  unsigned bytes = number_bytes(type);
-  return bytes <= 4 ? 4 / bytes : 0;
+  return number_elements(type, 4);
 }
 
 /* A operand, one instruction: 16 rows, k = 8 registers' worth of elements a row. */

@@ -213,7 +213,7 @@ static void measure_graph(BenchCase *c)
   for (unsigned i = 0; i < graph->n_tensors; i++) {
     const GraphTensor *tensor = graph->tensors[i];
     if (tensor->kind == TENSOR_COMPUTED && !tensor->is_output) continue;
-    c->bytes += elements(tensor) * number_bytes(tensor->type);
+    c->bytes += elements(tensor) * number_bits(tensor->type) / CHAR_BIT;
   }
   for (unsigned i = 0; i < graph->n_nodes; i++)
     add_flops(c, graph->nodes[i]);
@@ -264,7 +264,7 @@ uint64_t bench_tensor_bytes(const GraphTensor *tensor)
     if (number(tensor->shape[i]) == 0) return 0;
     last += (uint64_t)((number(tensor->shape[i]) - 1) * number(tensor->strides[i]));
   }
-  return (last + 1) * number_bytes(tensor->type);
+  return number_bytes_of(tensor->type, last + 1);
 }
 
 static bool is_external(const GraphTensor *tensor)

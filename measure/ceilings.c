@@ -103,7 +103,7 @@ static bool measure_loop(BenchGpu *gpu, const LoopShape *shape, NumberType type,
   g_autofree char *entry = g_strdup_printf("product_%s", number_name(type));
   g_autoptr(BenchLoop) loop = bench_loop_new(gpu, shape->file, entry, shape->threads, error);
   if (!loop) return false;
-  unsigned blocks = bench_gpu_sms(gpu) * shape->blocks_per_sm, k = 32 / number_bytes(type);
+  unsigned blocks = bench_gpu_sms(gpu) * shape->blocks_per_sm, k = number_elements(type, 32);
   ProductLoop data = {loop, blocks, 20000};
   BenchCandidate candidate = {.queue = queue_loop, .data = &data};
   BenchCandidate *list[] = {&candidate};

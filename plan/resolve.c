@@ -156,7 +156,7 @@ bool plan_resolve_tensor(const Plan *plan, const PlanTensor *tensor, const PlanB
         __builtin_add_overflow(last, steps, &last) || last > INT64_MAX / 16)
       return out_of_range(&r, "a dimension", out->shape[i], error);
   }
-  out->bytes = out->elements ? (last + 1) * number_bytes(tensor->type) : 0;
+  out->bytes = out->elements ? number_bytes_of(tensor->type, last + 1) : 0;
   return tensor->kind != PLAN_WORKSPACE ||
          evaluate_bytes(&r, tensor->offset, "an offset", &out->offset, error);
 }

@@ -439,7 +439,7 @@ static void put_scalar(Emitter *emitter, unsigned i, const PlanArgument *argumen
   }
   g_autofree char *value = expression(emitter, argument->value);
   put(emitter, "  int64_t value_%u = %s;\n  %s argument_%u = (%s)value_%u;\n", i, value, type, i, type, i);
-  if (number_bytes(argument->type) < 8)
+  if (number_bytes_of(argument->type, 1) < 8)
     put(emitter, "  if ((int64_t)argument_%u != value_%u) return %s_ERROR_SIZE;\n", i, i, emitter->upper);
 }
 

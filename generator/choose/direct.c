@@ -38,7 +38,7 @@ double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
   for (unsigned i = 0; i < 2; i++) {
     const GraphTensor *tensor = problem->op->inputs[operands[i]].tensor;
     if (!copied[i]) continue;
-    double bytes = 2 * elements(problem, tensor) * number_bytes(tensor->type);
+    double bytes = 2 * elements(problem, tensor) * number_bits(tensor->type) / CHAR_BIT;
     if (i == 0) bytes *= (double)m / (double)MAX(1, choose_typical(problem, gemm->m));
     sum += model->next_kernel + bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock;
   }
@@ -67,7 +67,8 @@ static bool take_source(const Problem *problem, FusedInput *input, const Symboli
     input->tensor = source;
   }
   int64_t distance;
-  *odd |= symbolic_is_constant(*leading, &distance) && distance * number_bytes(input->tensor->type) % 16 != 0;
+  *odd |= symbolic_is_constant(*leading, &distance) &&
+          distance * number_bits(input->tensor->type) % (CHAR_BIT * 16) != 0;
   return true;
 }
 
@@ -76,7 +77,7 @@ bool direct_possible(const Problem *problem)
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
   if ((problem->options && problem->options->sm_budget) || gemm_tile_forced(problem)) return false;
-  bool small = number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
+  bool small = number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
                number_class(gemm->a_type) == NUMBER_FLOAT;
   bool whole = gemm->a_type == NUMBER_F32 && gemm->b_type == NUMBER_F32;
   return (small || whole) && !gemm->dual && !gemm->n_batch && !fused_is_reduced(op);
@@ -84,7 +85,7 @@ bool direct_possible(const Problem *problem)
 
 bool direct_sums_take(const FusedGemm *gemm)
 {
-  return number_bytes(gemm->a_type) == 2 && !gemm->a_m_major && !gemm->b_n_major;
+  return number_has_bytes(gemm->a_type, 2) && !gemm->a_m_major && !gemm->b_n_major;
 }
 
 bool direct_sums_possible(const Problem *problem)

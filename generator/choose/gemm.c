@@ -238,7 +238,7 @@ static void choose_products(Chooser *chooser)
                 gemm_wide_copy(chooser->problem, group));
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
-  bool bytes = number_bytes(gemm->a_type) == 1;
+  bool bytes = number_has_bytes(gemm->a_type, 1);
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
   if (tile.bm * tile.bn > model->guarded_area)
     tile.bm = tile.bn = model->guarded_side; /* guards take registers */

@@ -64,7 +64,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
 bool gemm_candidate_may_be_askew(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  return gemm->n_batch && !gemm->dual && number_bytes(gemm->a_type) == 2;
+  return gemm->n_batch && !gemm->dual && number_has_bytes(gemm->a_type, 2);
 }
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -243,14 +243,14 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
   if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
   unsigned half = candidate->bn / 2;
-  return !gemm->dual || half % (gemm->b_n_major ? 128 / number_bytes(gemm->b_type) : 16) == 0;
+  return !gemm->dual || half % (gemm->b_n_major ? number_elements(gemm->b_type, 128) : 16) == 0;
 }
 
 /* Bytes that do not lie along k are gathered one by one: their fragments pass through registers unpacked. */
 static bool gathers_elements(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  return number_bytes(gemm->a_type) == 1 && (gemm->a_m_major || gemm->b_n_major);
+  return number_has_bytes(gemm->a_type, 1) && (gemm->a_m_major || gemm->b_n_major);
 }
 
 /* Each product's columns are whole parts. A warp then has all of a part, so a wider tile of warp MMAs
@@ -277,7 +277,7 @@ static bool large_tile_legal(const Problem *problem, const GemmCandidate *candid
   if (gemm->b_n_major && candidate->bn > model->predicated_columns && !whole) return false;
   if (symbolic_is_constant(gemm->k, &depth) && depth < model->large_steps * (int64_t)candidate->bk)
     return false;
-  return simple && number_bytes(gemm->a_type) == 2 && gemm_out_bytes(problem->op) == 2 &&
+  return simple && number_has_bytes(gemm->a_type, 2) && gemm_out_bytes(problem->op) == 2 &&
          problem->op->n_outputs == 1;
 }
 

@@ -20,7 +20,7 @@ static const unsigned warp_tiles[][2] = {{64, 32},   {64, 64},   {128, 64},  {64
 static bool is_short(const Problem *problem, const GemmCandidate *tile)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  int64_t k, most = problem->gpu->model->short_steps * 2 * 128 / number_bytes(gemm->a_type);
+  int64_t k, most = problem->gpu->model->short_steps * 2 * number_elements(gemm->a_type, 128);
   return tile->group && tile->split_k == 1 && gemm->n_batch && !gemm->dual &&
          symbolic_is_constant(gemm->k, &k) && k <= most;
 }
@@ -196,7 +196,7 @@ GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool boun
       gemm_append_streams(problem, list, true, group_rows[r], bn, m);
   /* fragments that are rounded take registers of their own */
   unsigned streamed =
-      number_bytes(gemm_of(problem->op)->a_type) > 2 ? model->streamed_area / 2 : model->streamed_area;
+      number_bytes_of(gemm_of(problem->op)->a_type, 1) > 2 ? model->streamed_area / 2 : model->streamed_area;
   for (unsigned i = 0; !group && bounded && i < G_N_ELEMENTS(warp_tiles); i++)
     if (warp_tiles[i][0] * warp_tiles[i][1] <= streamed && warp_tiles[i][1] <= model->streamed_columns)
       gemm_append_streams(problem, list, false, warp_tiles[i][0], warp_tiles[i][1], m);

@@ -4,7 +4,8 @@
 static bool straddles(const Gpu *gpu, const Symbolic *leading, NumberType type)
 {
   int64_t stride;
-  return symbolic_is_constant(leading, &stride) && stride * number_bytes(type) % gpu->global_sector != 0;
+  return symbolic_is_constant(leading, &stride) &&
+         stride * number_bits(type) % (CHAR_BIT * gpu->global_sector) != 0;
 }
 
 bool gemm_a_straddles(const Gpu *gpu, const FusedGemm *gemm)
@@ -22,7 +23,7 @@ static unsigned begins(const Symbolic *leading, NumberType type)
   int64_t stride;
   unsigned bytes = WHOLE_LINES;
   if (!symbolic_is_constant(leading, &stride)) return bytes;
-  while (stride * number_bytes(type) % bytes != 0)
+  while (stride * number_bits(type) % (CHAR_BIT * bytes) != 0)
     bytes /= 2;
   return bytes;
 }
@@ -42,5 +43,6 @@ bool gemm_out_straddles(const Gpu *gpu, const FusedOperator *op)
   int64_t stride;
   if (!op->n_outputs || op->outputs[0].reduced || !op->outputs[0].strides[op->rank - 2]) return false;
   if (!symbolic_is_constant(op->outputs[0].strides[op->rank - 2], &stride)) return false;
-  return stride * number_bytes(op->outputs[0].tensor->type) % gpu->global_sector == gpu->global_sector / 2;
+  unsigned sector = CHAR_BIT * gpu->global_sector;
+  return stride * number_bits(op->outputs[0].tensor->type) % sector == sector / 2;
 }

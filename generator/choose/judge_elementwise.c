@@ -19,7 +19,7 @@ void judge_elementwise(const Problem *problem, bool priced, ProgramVerdict *verd
   for (unsigned i = 0; i < op->n_inputs + op->n_outputs; i++) {
     const GraphTensor *tensor =
         i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
-    bytes += elements(problem, tensor) * number_bytes(tensor->type);
+    bytes += elements(problem, tensor) * number_bits(tensor->type) / CHAR_BIT;
   }
   verdict_price(verdict, bytes / (gpu->model->copy_efficiency * gpu->memory_bandwidth) * clock, NULL);
 }

@@ -21,7 +21,7 @@ static bool reads_operands(const Gpu *gpu, const FusedGemm *gemm)
 {
   NumberType type = gemm->a_type;
   bool along = symbolic_equals(gemm->k, 1) || (!gemm->a_m_major && !lies_across_k(gemm));
-  if (along || number_bytes(type) == 2) return true;
+  if (along || number_has_bytes(type, 2)) return true;
   NumberType acc = number_class(type) == NUMBER_FLOAT ? NUMBER_F32 : NUMBER_S32;
   const GpuProduct *product = gpu_product(gpu, "warpgroup_mma", type, gemm->b_type, acc);
   if (product && product->a_from_registers && gpu_has(gpu, "tma") && gemm_passes_registers(gpu, type))
@@ -33,7 +33,7 @@ static bool reads_operands(const Gpu *gpu, const FusedGemm *gemm)
  * bits, by warpgroups or warps; others may be of scalars, or have rows elsewhere. */
 static bool has_row_blocks(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return !gemm->dual && number_bytes(gemm->a_type) == 2 && number_bytes(gemm->b_type) == 2 &&
+  return !gemm->dual && number_has_bytes(gemm->a_type, 2) && number_has_bytes(gemm->b_type, 2) &&
          gpu_product(gpu, "warp_mma", gemm->a_type, gemm->b_type, NUMBER_F32);
 }
 
@@ -44,7 +44,7 @@ static const char *refuse_parts(const Gpu *gpu, const FusedOperator *op)
   if (!fused_is_reduced(op)) return NULL;
   if (number_is_small_float(gemm->b_type) && lies_across_k(gemm))
     return "floats of 8 bits that lie across k have no other kernel than one that swaps rows and columns";
-  if (gemm->dual && number_bytes(gemm->b_type) != 2)
+  if (gemm->dual && !number_has_bytes(gemm->b_type, 2))
     return "the narrowest tile of two products has room for whole parts of 16-bit operands only";
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (op->outputs[i].reduced && op->outputs[i].by_rows && !has_row_blocks(gpu, gemm))

@@ -75,7 +75,7 @@ static bool require_vectors(const Problem *problem, Choice *choice)
         input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
     if (symbolic_equals(strides[1], 0)) continue;
     if (!symbolic_equals(strides[1], 1)) return false;
-    unsigned vector = VECTOR_BYTES / number_bytes(tensor->type);
+    unsigned vector = number_elements(tensor->type, VECTOR_BYTES);
     narrowest = MIN(narrowest, number_bytes(tensor->type));
     if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
     if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
@@ -115,7 +115,7 @@ static bool require_runs(const Problem *problem, Choice *choice)
     const FusedInput *input = &op->inputs[i];
     if (symbolic_equals(input->strides[0], 0)) continue;
     if (!choose_require_multiple(problem, choice, input->strides[1],
-                                 VECTOR_BYTES / number_bytes(input->tensor->type)))
+                                 number_elements(input->tensor->type, VECTOR_BYTES)))
       return false;
     choose_require_align(problem, choice, input->tensor, VECTOR_BYTES);
   }

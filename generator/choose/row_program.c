@@ -223,7 +223,7 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned *ve
         input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
     if (symbolic_equals(strides[op->rank - 1], 0)) continue;
     if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
-    unsigned elements = VECTOR_BYTES / number_bytes(tensor->type);
+    unsigned elements = number_elements(tensor->type, VECTOR_BYTES);
     *vector = MAX(*vector, elements);
     for (unsigned d = 0; d + 1 < op->rank; d++)
       if (!choose_require_multiple(problem, choice, strides[d], elements)) return false;

@@ -192,7 +192,7 @@ int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data)
   int64_t longest = 0, k;
   for (unsigned i = 0; i < graph->n_nodes; i++) {
     const GraphNode *node = graph->nodes[i];
-    if (node->op->class_ != OPERATOR_GEMM || number_bytes(product_type(node)) != 2) continue;
+    if (node->op->class_ != OPERATOR_GEMM || !number_has_bytes(product_type(node), 2)) continue;
     const GraphTensor *a = node->inputs[0];
     const GraphAttribute *across = graph_attribute_find(node, "transA");
     unsigned from_last = across && across->integer ? 2 : 1;

@@ -96,7 +96,7 @@ static GraphTensor *aligned_operand(Fuser *fuser, const GPtrArray *live, const G
   const GraphTensor *tensor = node->inputs[operand];
   unsigned inner = (unsigned)tensor_contiguous_dimension(tensor);
   GraphTensor *aligned = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank, inner,
-                                         PADDED_BYTES / number_bytes(tensor->type));
+                                         number_elements(tensor->type, PADDED_BYTES));
   *made = false;
   if (may_be_padded(fuser, live, tensor, aligned)) {
     aligned->name = tensor->name;

@@ -47,7 +47,7 @@ static void copy_along_k(Fuser *fuser, GraphNode *node, unsigned operand, const 
 {
   GraphTensor *tensor = node->inputs[operand];
   GraphTensor *copy = fuser_make_copy(fuser, node, tensor, tensor->shape, tensor->rank,
-                                      inner_dimension(node, operand), 16 / number_bytes(tensor->type));
+                                      inner_dimension(node, operand), number_elements(tensor->type, 16));
   fuser_insert_copy(fuser, node, tensor, copy, why);
   node->inputs[operand] = copy;
 }

@@ -20,11 +20,11 @@ bool tensor_has_odd_rows(const GraphTensor *tensor)
   for (unsigned i = 0; i < tensor->rank; i++) {
     int64_t stride;
     if (is_outer(tensor, i) && symbolic_is_constant(tensor->strides[i], &stride))
-      odd = odd || stride * number_bytes(tensor->type) % WIDE_BYTES != 0;
+      odd = odd || stride * number_bits(tensor->type) % (CHAR_BIT * WIDE_BYTES) != 0;
   }
   int64_t begins;
   if (tensor->begins && symbolic_is_constant(tensor->begins, &begins))
-    odd = odd || begins * number_bytes(tensor->type) % WIDE_BYTES != 0;
+    odd = odd || begins * number_bits(tensor->type) % (CHAR_BIT * WIDE_BYTES) != 0;
   return odd;
 }
 

@@ -249,7 +249,7 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
 /* Two registers of f32 become one of two halves, or of two 8-bit floats. */
 static void cast_pairs(Lower *lower, LowerTile *tile, IrExpr **from, const IrOp *op)
 {
-  bool halves = number_bytes(tile->element) == 2;
+  bool halves = number_has_bytes(tile->element, 2);
   if (halves)
     lower_make_pairs(lower, tile);
   else

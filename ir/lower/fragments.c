@@ -182,7 +182,7 @@ static void load_crossed(Lower *lower, const LowerShared *shared, const LowerMap
 bool lower_is_crossed(NumberType element, const Layout *layout)
 {
   unsigned k[LAYOUT_MAX_DIMS], row[LAYOUT_MAX_DIMS];
-  if (number_bytes(element) != 1 || layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32 ||
+  if (!number_has_bytes(element, 1) || layout->rank != 2 || layout_size(layout, PLACE_LANE) != 32 ||
       layout_vector(layout, 1) < 4)
     return false;
   layout_at(layout, 0, 0, 1, 0, k);

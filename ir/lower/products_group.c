@@ -34,7 +34,7 @@ static bool describe(Lower *lower, Operand *operand, const LowerShared *shared, 
   *operand = (Operand){.shared = shared, .k_dim = k_dim, .swizzle = lower_swizzle_bytes(shared->layout)};
   operand->mn_major = lower_shared_inner(shared) != k_dim;
   unsigned other = shared->extent[1 - k_dim], k = shared->extent[k_dim];
-  if (!operand->swizzle || (operand->mn_major && number_bytes(type) != 2)) {
+  if (!operand->swizzle || (operand->mn_major && !number_has_bytes(type, 2))) {
     lower_fail(lower, ERROR_UNSUPPORTED, "mma", NULL,
                "a warpgroup MMA reads swizzled tiles, contiguous along k unless of 16 bits");
     return false;
@@ -121,7 +121,7 @@ static IrExpr *register_a(Lower *lower, const LowerProduct *product, unsigned ro
 static void set_kind(Lower *lower, IrOp *op, const LowerProduct *product, unsigned k)
 {
   IrModule *module = lower->module;
-  bool tf32 = number_bytes(product->a_type) == 4;
+  bool tf32 = number_has_bytes(product->a_type, 4);
   NumberType types[3] = {tf32 ? NUMBER_TF32 : product->a_type, tf32 ? NUMBER_TF32 : product->b_type,
                          product->acc_type};
   unsigned shape[3] = {64, product->n, k};
@@ -160,7 +160,7 @@ static IrExpr *keep_condition(Lower *lower, const LowerProduct *product)
 static bool check(Lower *lower, const LowerProduct *product)
 {
   const GpuProduct *found = NULL;
-  bool tf32 = number_bytes(product->a_type) == 4;
+  bool tf32 = number_has_bytes(product->a_type, 4);
   NumberType a = tf32 ? NUMBER_TF32 : product->a_type, b = tf32 ? NUMBER_TF32 : product->b_type;
   found = gpu_product(lower->context->gpu, "warpgroup_mma", a, b, product->acc_type);
   if (found && product->k % found->k == 0 && product->b_shared) return true;

@@ -45,11 +45,11 @@ LowerTile *lower_tile_read(Lower *lower, LowerTile *tile)
 {
   if (!tile || !tile->packed) return tile;
   LowerTile *now = lower_tile_new(lower, tile->element, tile->layout);
-  for (unsigned i = 0; i < tile->n && number_bytes(tile->element) == 4; i++)
+  for (unsigned i = 0; i < tile->n && number_has_bytes(tile->element, 4); i++)
     now->reg[i] =
         lower_value(lower, OP_BITCAST, ir_scalar(lower_register_type(tile->element)), "x", 1, tile->pair[i]);
-  if (number_bytes(tile->element) == 4) return now;
-  bool pairs = number_bytes(tile->element) == 2;
+  if (number_has_bytes(tile->element, 4)) return now;
+  bool pairs = number_has_bytes(tile->element, 2);
   if (pairs) lower_make_pairs(lower, now);
   bool floats = number_is_small_float(tile->element);
   for (unsigned i = 0; i < tile->n && !pairs && !floats; i++)
@@ -193,7 +193,7 @@ static IrExpr *word_constant(Lower *lower, const IrExpr *start, NumberType eleme
 
 static IrExpr *word_of(Lower *lower, LowerTile *from, unsigned i)
 {
-  if (number_bytes(from->element) == 2) return lower_pair(lower, from, 2 * i, 2 * i + 1);
+  if (number_has_bytes(from->element, 2)) return lower_pair(lower, from, 2 * i, 2 * i + 1);
   return lower_byte_quad(lower, from, (unsigned[4]){4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3});
 }
 
@@ -322,7 +322,7 @@ static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsign
   static const int selector[2][4] = {{0x4440, 0x4441, 0x4442, 0x4443}, {0x8880, 0x9991, 0xAAA2, 0xBBB3}};
   static const int half[2][2] = {{0x4410, 0x4432}, {0x9910, 0xBB32}};
   bool is_signed = number_class(element) == NUMBER_SIGNED;
-  int64_t pick = number_bytes(element) == 1 ? selector[is_signed][index] : half[is_signed][index];
+  int64_t pick = number_has_bytes(element, 1) ? selector[is_signed][index] : half[is_signed][index];
   return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "x", 3, word, lower_int(lower, 0),
                      lower_int(lower, pick));
 }
@@ -388,10 +388,10 @@ void lower_load_vector(Lower *lower, IrOpcode code, LowerAddress address, LowerT
 static IrExpr *join_word(Lower *lower, const Words *words, LowerTile *tile, const unsigned *reg)
 {
   if (words->per == 1)
-    return number_bytes(tile->element) == 1 && words->type == NUMBER_S32 ? byte_of(lower, tile, reg[0])
-                                                                         : tile->reg[reg[0]];
+    return number_has_bytes(tile->element, 1) && words->type == NUMBER_S32 ? byte_of(lower, tile, reg[0])
+                                                                           : tile->reg[reg[0]];
   if (words->per == 4) return lower_byte_quad(lower, tile, reg);
-  if (number_bytes(tile->element) == 2) return lower_pair(lower, tile, reg[0], reg[1]);
+  if (number_has_bytes(tile->element, 2)) return lower_pair(lower, tile, reg[0], reg[1]);
   IrExpr *twin = twin_of(tile, reg);
   if (twin) return twin;
   IrExpr *low = byte_of(lower, tile, reg[0]), *high = byte_of(lower, tile, reg[1]);

@@ -96,7 +96,7 @@ static bool is_fragment(const LowerTile *tile, Pieces *pieces)
 {
   const Layout *layout = tile->layout;
   unsigned at[LAYOUT_MAX_DIMS];
-  if (layout->rank != 2 || number_bytes(tile->element) != 2 || layout_vector(layout, 1) < 2) return false;
+  if (layout->rank != 2 || !number_has_bytes(tile->element, 2) || layout_vector(layout, 1) < 2) return false;
   for (unsigned bit = 0; bit < 3; bit++) {
     layout_at(layout, 0, 0, 4u << bit, 0, at);
     pieces->bit[bit] = at[0];
@@ -264,7 +264,7 @@ void lower_get(Lower *lower, IrOp *op)
     tile = fragments
                ? lower_fragments(lower, result->type.element, layout, &shared)
                : get_tile(lower, result->type.element, layout, &shared, peer ? OP_LOAD_PEER : OP_LOAD_SHARED);
-  if (matrix && !fragments && number_bytes(result->type.element) == 4) keep_bits(lower, tile);
+  if (matrix && !fragments && number_has_bytes(result->type.element, 4)) keep_bits(lower, tile);
   lower_tile_bind(lower, result, tile);
 }
 
@@ -326,7 +326,7 @@ static LowerTile *exchange_columns(Lower *lower, LowerTile *from, const Layout *
 {
   bool spread = lanes_hold_pairs(from->layout, 2) && lanes_hold_pairs(layout, 2 * QUAD);
   bool gathered = lanes_hold_pairs(from->layout, 2 * QUAD) && lanes_hold_pairs(layout, 2);
-  if (number_bytes(from->element) != 2 || number_class(from->element) != NUMBER_FLOAT ||
+  if (!number_has_bytes(from->element, 2) || number_class(from->element) != NUMBER_FLOAT ||
       layout_registers(layout) != from->n || !(spread || gathered))
     return NULL;
   unsigned here = spread ? 2 * QUAD : 2, there = spread ? 2 : 2 * QUAD; /* columns from word to word */

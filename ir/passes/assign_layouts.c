@@ -66,7 +66,7 @@ static bool same_extents(const Layout *layout, const IrType *type)
 
 static double words(const Layout *layout, NumberType element)
 {
-  return (double)layout_registers(layout) * number_bytes(element) / 4;
+  return (double)layout_registers(layout) * number_bits(element) / number_bits(NUMBER_B32);
 }
 
 /* Per thread, of bringing a tile from one layout to another. */
@@ -74,7 +74,7 @@ static double conversion(const Layout *from, const Layout *to, NumberType elemen
 {
   if (from == to || layout_equal(from, to)) return 0;
   if (layout_same_threads(from, to)) return RENAMED;
-  if (!number_bytes(element) || element == NUMBER_BOOL || from->rank != to->rank) return IMPOSSIBLE;
+  if (number_bits(element) < CHAR_BIT || element == NUMBER_BOOL || from->rank != to->rank) return IMPOSSIBLE;
   return words(from, element) + words(to, element);
 }
 

@@ -160,9 +160,10 @@ static unsigned brought_extent(const Choice *choice, const Operand *operand, con
 static bool part_fits_swizzle(const Choice *choice, const Operand *operand, const IrOp *fill,
                               unsigned swizzles)
 {
-  unsigned bytes = number_bytes(operand->tensor->element), inner = (unsigned)operand->inner;
-  unsigned width = filled_extent(choice, fill, operand->inner) * bytes,
-           whole = tile_extent(operand->slot, inner) * bytes,
+  NumberType element = operand->tensor->element;
+  unsigned inner = (unsigned)operand->inner;
+  unsigned width = (unsigned)number_bytes_of(element, filled_extent(choice, fill, operand->inner)),
+           whole = (unsigned)number_bytes_of(element, tile_extent(operand->slot, inner)),
            rows = filled_extent(choice, fill, 1 - operand->inner);
   if (width != whole && width % MAX(1, swizzle_widest(swizzles, whole))) return false;
   return rows == tile_extent(operand->slot, 1 - inner) || rows % SWIZZLE_ROWS == 0;
@@ -327,8 +328,8 @@ static unsigned fill_bytes(Choice *choice, const Operand *operand, const IrOp *f
   for (unsigned d = 0; d + 1 < access->n && d < IR_MAX_RANK; d++)
     corner[d] = access->items[d + 1];
   unsigned extent = operand->inner < 0 ? 1 : filled_extent(choice, fill, operand->inner);
-  return ir_access_vector(choice->kernel, tensor_of(access), corner, extent) *
-         number_bytes(operand->tensor->element);
+  unsigned vector = ir_access_vector(choice->kernel, tensor_of(access), corner, extent);
+  return (unsigned)number_bytes_of(operand->tensor->element, vector);
 }
 
 /* The same for all fills of an operand, so that one mechanism serves them. */

@@ -365,7 +365,7 @@ static bool leaves_registers(const CostModel *model, const IrOp *loop, const IrO
     if (op->n_results != 1 || op->results[0]->type.kind != TYPE_TILE) continue;
     const IrType *tile = &op->results[0]->type;
     bool whole = op->code == OP_LOAD && ir_tile_elements(tile) == sums;
-    if (whole && (wide || number_bytes(tile->element) >= 4)) return false;
+    if (whole && (wide || number_bytes_of(tile->element, 1) >= 4)) return false;
     steps++;
   }
   return steps <= (wide ? model->uncleared_few_steps : model->uncleared_steps);

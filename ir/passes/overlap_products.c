@@ -160,7 +160,7 @@ static bool check_operand(const Overlap *overlap)
 static unsigned registers_of(const IrType *tile)
 {
   unsigned n = tile->layout ? layout_registers(tile->layout) : 0;
-  return (n * number_bytes(tile->element) + 3) / 4;
+  return (unsigned)(number_bytes_of(tile->element, n) + 3) / 4;
 }
 
 static bool registers_fit(const Overlap *overlap)

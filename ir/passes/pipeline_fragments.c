@@ -74,8 +74,8 @@ static bool find_fragments(Pipeline *pipeline)
   IrType a = ir_expr_type(kernel, product->operands[1]), b = ir_expr_type(kernel, product->operands[2]);
   const IrExpr *warps = ir_attribute_value(product, ATTR_WARPS);
   int64_t wm, wn;
-  if (a.kind != TYPE_TILE || b.kind != TYPE_TILE || number_bytes(a.element) != number_bytes(b.element) ||
-      number_bytes(a.element) > 4 || !warps || !ir_expr_is_int(warps->items[0], &wm) ||
+  if (a.kind != TYPE_TILE || b.kind != TYPE_TILE || number_bits(a.element) != number_bits(b.element) ||
+      number_bytes_of(a.element, 1) > 4 || !warps || !ir_expr_is_int(warps->items[0], &wm) ||
       !ir_expr_is_int(warps->items[1], &wn))
     return false;
   pipeline->m = ir_tile_extent(acc, 0);

@@ -32,14 +32,13 @@ static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader read
   unsigned extent[2];
   for (unsigned d = 0; d < 2; d++)
     extent[d] = (unsigned)ir_tile_extent(slot->declared, d);
-  unsigned bytes = number_bytes(slot->declared->element);
+  NumberType element = slot->declared->element;
   /* a warpgroup's rows are whole panels */
   unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
   bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
-  unsigned swizzle = swizzled ? swizzle_widest(swizzles, wide * bytes) : 0;
-  unsigned pad = reader == READ_COLUMNS ? 16 / bytes : reader == READ_FRAGMENTS ? 8 : 0;
-  slot->declared->layout =
-      layout_shared(slots->module->arena, 2, extent, inner, slot->declared->element, swizzle, pad);
+  unsigned swizzle = swizzled ? swizzle_widest(swizzles, (unsigned)number_bytes_of(element, wide)) : 0;
+  unsigned pad = reader == READ_COLUMNS ? number_elements(element, 16) : reader == READ_FRAGMENTS ? 8 : 0;
+  slot->declared->layout = layout_shared(slots->module->arena, 2, extent, inner, element, swizzle, pad);
 }
 
 /* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
@@ -53,11 +52,11 @@ static SlotReader reader_of(Slots *slots, const IrOp *slot, unsigned inner)
                   ir_slot_of(slots->kernel, op->operands[2], NULL) == slot;
     const Mechanism *mechanism = ir_mechanism_of(op);
     if (mechanism->accumulator == ACCUMULATOR_THREAD) return READ_COLUMNS;
-    bool group = ir_is_grouped_product(op) && number_bytes(slot->declared->element) != 2;
+    bool group = ir_is_grouped_product(op) && !number_has_bytes(slot->declared->element, 2);
     bool turned = op->operands[1]->kind == EXPR_TRANSPOSED;
     if (group && inner == 0 && !turned && ir_slot_of(slots->kernel, op->operands[1], NULL) == slot)
       return READ_ROWS;
-    bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_bytes(slot->declared->element) == 4;
+    bool warp = mechanism->accumulator == ACCUMULATOR_WARP && number_has_bytes(slot->declared->element, 4);
     for (unsigned k = 0; k < 2 && warp; k++) { /* k is dimension 1 of A, 0 of B */
       const IrExpr *operand = op->operands[2 - k];
       unsigned lies = operand->kind == EXPR_TRANSPOSED ? 1 - inner : inner;

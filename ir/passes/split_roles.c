@@ -350,7 +350,7 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   const IrType *tensor = &base->value->type;
   const IrOp *slot = ir_slot_of(split->kernel, fill->operands[0], NULL);
   int inner = ir_contiguous_dim(tensor);
-  unsigned bytes = number_bytes(tensor->element), lead = tensor->rank - slot->declared->rank;
+  unsigned lead = tensor->rank - slot->declared->rank;
   unsigned swizzle = 16u << slot->declared->layout->swizzle_bits;
   if (!slot->declared->layout->swizzle_bits) swizzle = 0;
   IrExpr *box[IR_MAX_RANK];
@@ -361,7 +361,7 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   for (unsigned d = 0; d < tensor->rank; d++) {
     int64_t extent = d < lead ? 1 : ir_tile_extent(&filled, d - lead);
     if (d >= lead && (int)(d - lead) == divided) extent /= sharers.count;
-    if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)(swizzle / bytes));
+    if ((int)d == inner && swizzle) extent = MIN(extent, (int64_t)number_elements(tensor->element, swizzle));
     if (d >= lead && (int)d != inner) extent = tensor_box_side((unsigned)extent, engine->box_max);
     box[d] = ir_int(module, extent);
   }

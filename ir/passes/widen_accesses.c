@@ -68,7 +68,7 @@ static const Layout *wide_layout(Widening *widening, const IrExpr *access, const
   const IrExpr *base = access->kind == EXPR_INDEX ? access->items[0] : access;
   if (tile->kind != TYPE_TILE || !tile->layout || base->kind != EXPR_VALUE ||
       base->value->type.kind != TYPE_TENSOR || number_class(tile->element) != NUMBER_FLOAT ||
-      number_bytes(tile->element) != 2)
+      !number_has_bytes(tile->element, 2))
     return NULL;
   const IrType *tensor = &base->value->type;
   if (access->kind != EXPR_INDEX || access->n != tensor->rank + 1 ||

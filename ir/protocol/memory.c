@@ -26,12 +26,17 @@ Region region_of(Machine *m, Agent *agent, const Reference *reference, unsigned 
   return region;
 }
 
-int64_t region_bytes(const Region *region)
+static int64_t region_elements(const Region *region)
 {
   int64_t elements = 1;
   for (unsigned d = 0; d < PROTOCOL_MAX_RANK; d++)
     elements *= region->high[d] - region->low[d];
-  return (int64_t)number_bytes_of(region->tile->type->element, (uint64_t)elements);
+  return elements;
+}
+
+int64_t region_bytes(const Region *region)
+{
+  return (int64_t)number_bytes_of(region->tile->type->element, (uint64_t)region_elements(region));
 }
 
 static bool overlaps(const Record *record, const Region *region)
@@ -173,7 +178,7 @@ static bool check_records(Machine *m, Agent *agent, const Step *step, const Regi
 static bool check_filled(Machine *m, const Agent *agent, const Step *step, const Region *region)
 {
   const GArray *records = m->places[region->place].records;
-  int64_t found = 0, elements = region_bytes(region) / number_bytes(region->tile->type->element);
+  int64_t found = 0, elements = region_elements(region);
   for (unsigned i = 0; i < records->len; i++) {
     const Record *record = &g_array_index(records, Record, i);
     if (record->kind == ACCESS_WRITE) found += common_elements(record, region);

@@ -289,6 +289,34 @@ def check_synchronisation(files):
         yield listed, allowed[name][0], f"{name} names no synchronisation any more"
 
 
+ELEMENT_BYTES = re.compile(r"\bnumber_bytes\(")
+PACKED_BEYOND = ("base/", "tests/")  # where types are defined and tried
+LISTED_BYTES = "tests/structure/element_bytes.txt"
+
+
+def check_bytes(files):
+    """A packed type's element has no bytes of its own: sizes are asked of so many elements (number_bytes_of, number_elements) and
+    widths by number_has_bytes. element_bytes.txt lists the files that still ask for one element's, and how often."""
+    allowed = {}
+    for number, line in enumerate(lines(LISTED_BYTES) if (root / LISTED_BYTES).exists() else [], 1):
+        if line and not line.startswith("#"):
+            file, count, reason = line.split("\t")
+            allowed[file] = int(count), number
+    for name in files:
+        if not is_c(name) or name.startswith(PACKED_BEYOND):
+            continue
+        text = NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), "\n".join(lines(name)))
+        found = [text.count("\n", 0, m.start()) + 1 for m in ELEMENT_BYTES.finditer(text)]
+        count, at = allowed.pop(name, (0, 0))
+        if len(found) > count:
+            yield name, found[-1], (f"asks {len(found)} times for the bytes of one element, {LISTED_BYTES} says {count}: number_bytes_of, "
+                                    "number_elements and number_has_bytes hold for packed types too")
+        elif len(found) < count:
+            yield LISTED_BYTES, at, f"{name} asks {len(found)} times, not {count}"
+    for name, (count, at) in allowed.items():
+        yield LISTED_BYTES, at, f"{name} asks no more"
+
+
 CHECKS = {name[len("check_"):]: check for name, check in list(globals().items()) if name.startswith("check_")}
 
 faults = 0

@@ -49,6 +49,18 @@ FAMILIES_WANTED = [("generator/fusion/planted.c", line, ASKS) for line in (2, 3,
     ("generator/fusion/planted.c", 6, "reads the binding of family gemm: gemm_of"),
     ("generator/choose/row.c", 1, "reads the binding of family gemm: gemm_of")]
 
+BYTES = {
+    "ir/planted.c": "/* number_bytes(type) in a comment */\nunsigned f(NumberType t) { return 3 * number_bytes(t); }\n",
+    "ir/grown.c": "unsigned f(NumberType t) { return number_bytes(t); }\nunsigned g(NumberType t) { return number_bytes(t); }\n",
+    "ir/listed.c": "unsigned f(NumberType t) { return number_bytes(t); }\nunsigned g(NumberType t) { return number_bytes_of(t, 2); }\n",
+    "ir/fewer.c": "unsigned f(NumberType t) { return number_bytes(t); }\n",
+    "base/number.c": "unsigned number_bytes(NumberType t) { return 1; }\n",
+    "tests/structure/element_bytes.txt": "# comment\nir/grown.c\t1\twhy\nir/listed.c\t1\twhy\nir/fewer.c\t2\twhy\nir/gone.c\t1\twhy\n",
+}
+BYTES_WANTED = [("ir/planted.c", 2, "asks 1 times"), ("ir/grown.c", 2, "asks 2 times"),
+                ("tests/structure/element_bytes.txt", 4, "ir/fewer.c asks 1 times, not 2"),
+                ("tests/structure/element_bytes.txt", 5, "ir/gone.c asks no more")]
+
 SYNCHRONISATION = {
     "ir/passes/planted.c": "/* OP_SYNC in a comment */\nvoid f(IrBuilder *builder) { ir_emit(builder, OP_SYNC, 0); }\n",
     "ir/passes/asks.c": "bool g(const IrOp *op) { return op->code == OP_FENCE; }\n",
@@ -79,5 +91,6 @@ def check(name, files, faults):
 
 
 check("numbers", NUMBERS, NUMBERS_WANTED)
+check("bytes", BYTES, BYTES_WANTED)
 check("families", FAMILIES, FAMILIES_WANTED)
 check("synchronisation", SYNCHRONISATION, SYNCHRONISATION_WANTED)

@@ -756,14 +756,6 @@ static void choose_stores(Choice *choice)
   }
 }
 
-/* Once all is chosen: until then a slot that threads have to fill can undo what was. */
-static void divide_operands(Choice *choice)
-{
-  OperandParts parts = {choice->context, choice->kernel, choice->tiles};
-  for (unsigned i = 0; i < choice->products->len; i++)
-    divide_operand(&parts, choice->products->pdata[i], ir_mechanism_of(choice->products->pdata[i]));
-}
-
 bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GError **error)
 {
   g_autoptr(GPtrArray) fills = g_ptr_array_new();
@@ -787,7 +779,9 @@ bool pass_choose_mechanisms(IrModule *module, const IrPassContext *context, GErr
   ir_region_visit(choice.kernel->body, collect, &choice);
   if (!slots_check_filled(choice.kernel, channels, fills, puts, error)) return false;
   choose_all(&choice);
-  if (!choice.failed) divide_operands(&choice);
+  /* once all is chosen: until then a slot that threads have to fill can undo what was */
+  OperandParts parts = {context, choice.kernel, choice.tiles};
+  if (!choice.failed) divide_operands(&parts, products);
   if (!choice.failed) choose_stores(&choice);
   return !choice.failed;
 }

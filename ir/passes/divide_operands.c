@@ -89,7 +89,7 @@ const char *divided_refusal(const OperandParts *parts, const IrOp *mma, const Me
   return operand_parts(product) > 1 ? slot_refusal(parts, mma, blocks) : NULL;
 }
 
-void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism *product)
+static void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism *product)
 {
   IrModule *module = parts->kernel->module;
   unsigned blocks = mechanism_blocks(product);
@@ -110,4 +110,10 @@ void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism *produ
   IrExpr *low = ir_binary(module, OPERATOR_MUL, ir_call(module, "cluster_rank", 0), ir_int(module, part));
   corner[at] = ir_binary(module, OPERATOR_ADD, corner[at], low);
   fill->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
+}
+
+void divide_operands(const OperandParts *parts, const GPtrArray *products)
+{
+  for (unsigned i = 0; i < products->len; i++)
+    divide_operand(parts, products->pdata[i], ir_mechanism_of(products->pdata[i]));
 }

@@ -18,5 +18,5 @@ unsigned operand_divided_dim(const IrExpr *b);
 /* Why the plan gives no cluster whose blocks can take the product together, or B cannot be divided among them; NULL:
  * it gives one, and it can. */
 const char *divided_refusal(const OperandParts *parts, const IrOp *mma, const Mechanism *product);
-/* Gives each block its part of what the product's B is filled with, and says so (`blocks`). */
-void divide_operand(const OperandParts *parts, IrOp *mma, const Mechanism *product);
+/* Gives each block its part of what the B of products that several take is filled with, and says so (`blocks`). */
+void divide_operands(const OperandParts *parts, const GPtrArray *products);

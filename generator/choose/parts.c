@@ -26,7 +26,7 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned alo
   const FusedOperator *op = problem->op;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
-    unsigned vector = VECTOR_BYTES / number_bytes(input->tensor->type);
+    unsigned vector = number_elements(input->tensor->type, VECTOR_BYTES);
     if (symbolic_equals(input->strides[along], 0)) continue;
     if (!symbolic_equals(input->strides[along], 1)) return false;
     if (!choose_require_multiple(problem, choice, input->strides[1 - along], vector) ||
@@ -71,7 +71,7 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
   unsigned lanes = problem->gpu->warp_size;
   int64_t longest = choose_maximum(problem, parts_of(op)->width);
   if (across) {
-    unsigned rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+    unsigned rows = RUN_BYTES / MIN(4, (unsigned)number_bytes_of(op->inputs[0].tensor->type, 1));
     finish(chooser, choice, rows, power_of_two(longest, lanes, model->across_chunk * lanes / rows),
            model->across_threads);
     return;

@@ -3,7 +3,7 @@
 
 static double bytes_of(const Problem *problem, const GraphTensor *tensor, const Symbolic *const *strides)
 {
-  double n = number_bytes(tensor->type);
+  double n = (double)number_bits(tensor->type) / CHAR_BIT;
   for (unsigned d = 0; d < problem->op->rank; d++)
     if (!symbolic_equals(strides[d], 0)) n *= (double)choose_typical(problem, problem->op->dims[d]);
   return n;
@@ -14,7 +14,7 @@ static double tile_bytes(const FusedOperator *op, const Choice *choice)
 {
   double sides[] = {(double)choice_int(choice, "rows", 0), (double)choice_int(choice, "cols", 0)}, bytes = 0;
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    double n = number_bytes(op->inputs[i].tensor->type);
+    double n = (double)number_bits(op->inputs[i].tensor->type) / CHAR_BIT;
     for (unsigned d = 0; d < op->rank; d++)
       if (!symbolic_equals(op->inputs[i].strides[d], 0)) n *= sides[d];
     bytes += n;
@@ -33,7 +33,7 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks, d
   for (unsigned i = 0; i < op->n_inputs; i++)
     bytes += bytes_of(problem, op->inputs[i].tensor, op->inputs[i].strides);
   for (unsigned i = 0; i < op->n_outputs; i++)
-    bytes += results * number_bytes(op->outputs[i].tensor->type);
+    bytes += results * number_bits(op->outputs[i].tensor->type) / CHAR_BIT;
   double resident = CLAMP(floor(gpu->threads_per_sm / threads), 1, gpu->blocks_per_sm);
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
   double alone = (1 + turns) * model->quiet_latency;

@@ -199,6 +199,34 @@ static bool choose_turned(Chooser *chooser)
   return true;
 }
 
+/* Divisions by extents take a fifth of the instructions where 32 bits hold all indices: kernels that divide have a variant
+ * for that, if it depends on what is not known. Half of the range leaves room for a block's groups behind the last. */
+static bool require_short(const Problem *problem, Choice *choice)
+{
+  const FusedOperator *op = problem->op;
+  int64_t least, most;
+  const Symbolic *total = symbolic_constant(problem->arena, 1);
+  for (unsigned d = 0; d < op->rank; d++)
+    total = symbolic_mul(problem->arena, total, op->dims[d]);
+  symbolic_range(total, &problem->graph->facts, &least, &most);
+  if (op->rank == 1 || most <= INT32_MAX / 2) return false;
+  choice->narrow = choose_require_at_most(problem, choice, total, INT32_MAX / 2);
+  return choice->narrow;
+}
+
+/* Vectors of so many bytes; false: an extent or stride is no multiple. */
+static bool add_vectors(Chooser *chooser, unsigned bytes, unsigned element)
+{
+  for (bool more = true; more;) {
+    Choice *choice = choose_open(chooser, "elementwise");
+    if (!require_vectors(chooser->problem, choice, bytes)) return false;
+    more =
+        !(chooser->n && chooser->variants[chooser->n - 1].vector) && require_short(chooser->problem, choice);
+    finish(chooser, choice, bytes / element);
+  }
+  return true;
+}
+
 bool choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return true;
@@ -209,14 +237,11 @@ bool choose_elementwise(Chooser *chooser)
   if (bytes < VECTOR_BYTES && element < bytes)
     choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
                 most_alive(chooser->problem->op));
-  Choice *choice = choose_open(chooser, "elementwise");
-  if (element < bytes && require_vectors(chooser->problem, choice, bytes))
-    finish(chooser, choice, bytes / element);
-  else
+  if (element == bytes || !add_vectors(chooser, bytes, element))
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 bytes / element);
-  if (chooser->n && !chooser->variants[0].guard) return true;
-  choice = choose_open(chooser, "elementwise");
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  Choice *choice = choose_open(chooser, "elementwise");
   choice->ragged =
       require_ragged(chooser->problem, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
   if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
@@ -225,6 +250,8 @@ bool choose_elementwise(Chooser *chooser)
     choice = choose_open(chooser, "elementwise");
     if (require_vectors(chooser->problem, choice, bytes) && !choice->guard) break;
   }
+  choice = choose_open(chooser, "elementwise");
+  if (require_short(chooser->problem, choice)) finish(chooser, choice, MAX(1, bytes / element));
   finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
   return true;
 }

@@ -79,10 +79,12 @@ static unsigned bits_kept(const Lives *lives, unsigned phase)
   return bits;
 }
 
-/* Bits of each element that a phase loads at once: all of the first's tensors; later ones use one after the other. */
-static unsigned bits_loaded(const Lives *lives, unsigned phase)
+/* Bits of each element that a phase loads at once: all of the first's tensors; later ones use one after the other, and
+ * where `lean` a vector at a time. */
+static unsigned bits_loaded(const Lives *lives, unsigned phase, bool lean)
 {
   unsigned sum = 0, most = 0;
+  if (lean && phase) return 0;
   for (unsigned i = 0; i < lives->op->n_inputs; i++) {
     if (!lies_along(lives, i) || lives->first[i] != phase) continue;
     unsigned bits = number_bits(lives->op->inputs[i].tensor->type);
@@ -92,13 +94,13 @@ static unsigned bits_loaded(const Lives *lives, unsigned phase)
   return phase ? most : sum;
 }
 
-static unsigned bits_alive(const Lives *lives, unsigned phase)
+static unsigned bits_alive(const Lives *lives, unsigned phase, bool lean)
 {
   unsigned before = phase ? MAX(WORD_BITS, bits_kept(lives, phase - 1)) : 0;
-  return MAX(before + bits_loaded(lives, phase), bits_kept(lives, phase));
+  return MAX(before + bits_loaded(lives, phase, lean), bits_kept(lives, phase));
 }
 
-static unsigned most_bits(const FusedOperator *op)
+static unsigned most_bits(const FusedOperator *op, bool lean)
 {
   g_autofree unsigned *first = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
   g_autofree unsigned *last = g_new0(unsigned, op->n_inputs + op->n_steps + 1);
@@ -106,7 +108,7 @@ static unsigned most_bits(const FusedOperator *op)
   unsigned most = WORD_BITS;
   find_lives(&lives);
   for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
-    most = MAX(most, bits_alive(&lives, phase));
+    most = MAX(most, bits_alive(&lives, phase, lean));
   return most;
 }
 
@@ -171,6 +173,27 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
   return found;
 }
 
+/* The same with vectors of so many elements, or fewer where that rounds a row up less. Rows that do not fit so leave
+ * what later phases load to come a vector at a time. */
+static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
+{
+  const FusedOperator *op = program_of(problem);
+  bool found = false;
+  bool widens = false; /* moments and the like hold elements twice already */
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    widens = widens || row_of(op)->reductions[i].reduction == REDUCTION_MOMENTS ||
+             row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM;
+  for (unsigned lean = 0; lean < (widens ? 1 : 2) && !found; lean++)
+    for (unsigned elements = vector; elements; elements /= 2) {
+      RowFit next;
+      if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
+      if (!fit_long(problem, most_bits(op, lean), longest, elements, &next)) continue;
+      if (!found || next.cols < fit->cols) *fit = next;
+      found = true;
+    }
+  return found;
+}
+
 /* Elements of a row lie apart: threads would load sectors for one element each. */
 static bool lies_apart(const FusedOperator *op)
 {
@@ -186,9 +209,9 @@ const char *row_program_fit(const Problem *problem, int64_t longest, unsigned ve
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = program_of(problem);
   if (longest > model->longest_row) return "its rows may be longer than a block's registers";
-  unsigned bits = most_bits(op);
+  unsigned bits = most_bits(op, false);
   bool fits = longest <= model->short_row ? fit_short(problem, bits, longest, fit)
-                                          : fit_long(problem, bits, longest, vector, fit);
+                                          : fit_longest(problem, longest, vector, fit);
   return fits ? NULL
               : arena_printf(problem->arena,
                              "of each element %u bits are alive at once, for which a block has no registers",

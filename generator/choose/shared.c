@@ -40,7 +40,8 @@ static bool same_kernel(const Choice *a, const Choice *b)
 {
   return g_str_equal(a->template_name, b->template_name) && same_parameters(a, b) && a->align == b->align &&
          a->ragged == b->ragged && a->keep_a == b->keep_a && !a->direct == !b->direct &&
-         a->alone == b->alone && a->vector == b->vector && assumes_multiples(a, b) && assumes_multiples(b, a);
+         a->alone == b->alone && a->narrow == b->narrow && a->vector == b->vector &&
+         assumes_multiples(a, b) && assumes_multiples(b, a);
 }
 
 /* Leaves `choice` only what holds for `other` too. */

@@ -57,10 +57,8 @@ static const Symbolic *elements_of(const KernelBuild *build)
  * and what is divided by. */
 static NumberType index_type(const KernelBuild *build)
 {
-  const FusedOperator *op = build->op;
   const Symbolic *total = elements_of(build);
-  for (unsigned d = 1; d < op->rank; d++)
-    if (!symbolic_is_constant(op->dims[d], NULL)) return NUMBER_S64;
+  if (build->choice->narrow) return NUMBER_S32;
   int64_t least, most, block = choice_parameter(build->choice, "block")->integer;
   symbolic_range(total, &build->graph->facts, &least, &most);
   return most <= INT32_MAX - block ? NUMBER_S32 : NUMBER_S64;
@@ -75,6 +73,17 @@ static IrExpr *emit_mask(StepScope *scope, IrOpcode code, int64_t columns, const
   return ir_emit_value(&scope->builder, code, type, name, 2, a, b);
 }
 
+/* An extent in the type of indices; a dim of the kernel may have been declared for a stride, as wide as that. */
+static IrExpr *extent_of(StepScope *scope, unsigned d)
+{
+  const ElementPoint *place = scope->data;
+  KernelBuild *build = scope->build;
+  IrExpr *extent = kernel_dim(build, build->op->dims[d], "extent", place->index);
+  const IrDim *dim = extent->kind == EXPR_DIM ? ir_dim_find(build->kernel, extent->name) : NULL;
+  if (!dim || dim->type == place->index) return extent;
+  return ir_emit_value(&scope->builder, OP_CAST, ir_scalar(place->index), "extent", 1, extent);
+}
+
 /* Which elements of a group exist that begins at `at` of a row. */
 static void find_elements(StepScope *scope, IrExpr *at)
 {
@@ -82,7 +91,7 @@ static void find_elements(StepScope *scope, IrExpr *at)
   const FusedOperator *op = scope->build->op;
   ElementPoint *place = scope->data;
   int64_t extent[2] = {place->groups, place->vector};
-  IrExpr *length = kernel_dim(scope->build, op->dims[op->rank - 1], "extent", place->index);
+  IrExpr *length = extent_of(scope, op->rank - 1);
   IrType columns = ir_tile(module, place->index, 2, extent, NULL);
   IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
   ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
@@ -132,7 +141,7 @@ static void decode(StepScope *scope, IrExpr *tile)
   place->inside = element_tile(scope, OP_LT, NUMBER_BOOL, "inside", rest, total);
   for (unsigned d = op->rank; d-- > 0;) {
     bool innermost = d == op->rank - 1;
-    IrExpr *count = kernel_dim(build, op->dims[d], "extent", place->index);
+    IrExpr *count = extent_of(scope, d);
     if (innermost) count = groups_of(place, module, count);
     IrExpr *at = d ? element_tile(scope, OP_REM, place->index, "at", rest, count) : rest;
     if (innermost && place->vector > 1)

@@ -46,6 +46,7 @@ typedef struct Choice {
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
+  bool narrow;           /* ELEMENTWISE: 32 bits hold all indices, as the guard has checked */
   const char *apart;     /* a parameter: who forces it means a variant whose template has it; NULL: none */
   unsigned stages;       /* for people */
   const char *tile_text; /* for people */

@@ -156,9 +156,11 @@ static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
                  *columns = along(at, column, input->shape[column]);
   ProgramValue distance = add_index(at, node, symbolic_sub(at->program->arena, columns, rows));
   bool upper = graph_attribute(node, "upper")->integer != 0;
+  ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
+  if (distance.kind == VALUE_IMMEDIATE) /* matrices of one element */
+    return (upper ? distance.immediate >= k : distance.immediate <= k) ? x : none;
   ProgramValue kept = add_map(at, node, upper ? ONNX_GreaterOrEqual : ONNX_LessOrEqual, NUMBER_BOOL,
                               NUMBER_S64, (ProgramValue[]){distance, program_immediate(k, NUMBER_S64)}, 2);
-  ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
   return add_map(at, node, ONNX_Where, input->type, program_compute(input->type),
                  (ProgramValue[]){kept, x, none}, 3);
 }

@@ -71,9 +71,20 @@ static bool waits_for_none(RowGroup *at, Group *group, Group *other)
   return true;
 }
 
+#define MOST_ROW_OPERATORS 8 /* of a kernel, which writes each out for all elements that a thread keeps */
+
+static unsigned count_row_operators(const Group *group)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    n += ((GraphNode *)group->nodes->pdata[i])->op->class_ == OPERATOR_ROW;
+  return n;
+}
+
 static bool may_join(RowGroup *at, Group *other)
 {
   const Fuser *fuser = at->fuser;
+  if (count_row_operators(at->group) + count_row_operators(other) > MOST_ROW_OPERATORS) return false;
   if (other == at->group || other->absorbed || group_is_product(other) || other->mean_of) return false;
   if (g_hash_table_contains(at->refused, other)) return false;
   if (at->group->nodes->len + other->nodes->len > fuser->max_steps) return false;

@@ -71,6 +71,7 @@ $ sed 's/333/"K"/g; s/777/"N"/g' few.json | adlgen compile - --gpu h100 --explai
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": [64, 64, 1001]}, "s": {"type": "bf16", "shape": [64, 1001]}, "w": {"type": "bf16", "shape": [1001, 4096]}}, "nodes": [{"op": "RMSNormalization", "inputs": ["x", "s"], "outputs": ["t"], "attributes": {"axis": 1}}, {"op": "MatMul", "inputs": ["t", "w"], "outputs": ["y"]}], "outputs": ["y"]}' | adlgen compile - --gpu h100 --explain --emit ptx --out out | grep -E '`t`|^ *family'
 align_operands: `t` is copied for MatMul: its rows start at no multiples of 16 bytes
 join_producers: Identity reads `t` from memory: elements of its rows are not evenly spaced
+join_rows: RMSNormalization and Identity meet in memory, at `t`: elements of its rows are not evenly spaced
   family row
   family elementwise
   family gemm

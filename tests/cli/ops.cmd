@@ -9,7 +9,7 @@ Sub                 ai.onnx      7  f32 tf32 f16 bf16 s8 u8 s32
 Mul                 ai.onnx      7  f32 tf32 f16 bf16 s8 u8 s32
 
 $ adlgen ops | grep -c .
-105
+120
 
 $ adlgen ops --json | validate ops
 valid

@@ -27,7 +27,7 @@ error: cannot read no/such/file.yaml: No such file or directory
 $ adlgen gpus show h800 | head -4
 h800: H800 SXM5 80 GB
   arch sm_90a, target sm_90a, PTX 8.1, from <embedded>/adl/gpu/h800.yaml
-  hash 12e93307a4ae9b9d385cefa07675f26d13f1cc75e479205ec5ec4cf32e3b2e3c
+  hash eefc632e4136e03c24fe17c84ec618b491b59e6df8d49611254b91eeb55703ee
   families copy_plain copy_async tma thread_fma warp_mma warpgroup_mma matrix_load matrix_store mbarrier register_reallocation cluster elect dependent_launch lane_reduce cache_hint
 
 $ adlgen gpus show h800 --json | validate gpu

@@ -46,26 +46,26 @@ hint: did you mean `h100`?
 [exit 1]
 
 $ printf 'adl: 1\nname: mine\nextends: h100\ntarget: sm_90\n' >mine.yaml; adlgen gpus check mine.yaml
-mine.yaml:4:9: error: target sm_90 lacks what the description inherits: warpgroup_mma (<embedded>/adl/arch/sm_90a.yaml:104), register_reallocation (:197)
+mine.yaml:4:9: error: target sm_90 lacks what the description inherits: warpgroup_mma (<embedded>/adl/arch/sm_90a.yaml:105), register_reallocation (:198)
   target: sm_90
           ^
 hint: `families: {warpgroup_mma: null, register_reallocation: null}` removes them; sm_90a has all that is listed
 mine.yaml:4:9: error: target sm_90 has no tma.patch_map
 hint: `false` says so; sm_90a, sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f may say `true`
-<embedded>/adl/arch/sm_90a.yaml:75:16: note: tma.patch_map is given here, and inherited
+<embedded>/adl/arch/sm_90a.yaml:76:16: note: tma.patch_map is given here, and inherited
       patch_map: true           # needs PTX 8.3
                  ^
 <embedded>/adl/arch/sm_90a.yaml: `adlgen gpus text sm_90a` prints it
 [exit 1]
 
 $ adlgen compile $SRC/examples/mlp.json --gpu mine.yaml --out out
-mine.yaml:4:9: error: target sm_90 lacks what the description inherits: warpgroup_mma (<embedded>/adl/arch/sm_90a.yaml:104), register_reallocation (:197)
+mine.yaml:4:9: error: target sm_90 lacks what the description inherits: warpgroup_mma (<embedded>/adl/arch/sm_90a.yaml:105), register_reallocation (:198)
   target: sm_90
           ^
 hint: `families: {warpgroup_mma: null, register_reallocation: null}` removes them; sm_90a has all that is listed
 mine.yaml:4:9: error: target sm_90 has no tma.patch_map
 hint: `false` says so; sm_90a, sm_100a, sm_100f, sm_101a, sm_101f, sm_103a, sm_103f, sm_110a, sm_110f, sm_120a, sm_120f, sm_121a, sm_121f may say `true`
-<embedded>/adl/arch/sm_90a.yaml:75:16: note: tma.patch_map is given here, and inherited
+<embedded>/adl/arch/sm_90a.yaml:76:16: note: tma.patch_map is given here, and inherited
       patch_map: true           # needs PTX 8.3
                  ^
 <embedded>/adl/arch/sm_90a.yaml: `adlgen gpus text sm_90a` prints it

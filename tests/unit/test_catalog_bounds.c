@@ -137,7 +137,6 @@ static void check_product(Trial *trial, const Problem *problem, int64_t m, bool 
 
 static void check_operator(Trial *trial, const FusedOperator *op)
 {
-  g_autoptr(GError) error = NULL;
   Arena *arena = arena_new();
   Problem problem = problem_of(op, trial->graph, trial->gpu, NULL, arena);
   problem.spaces = trial->spaces;

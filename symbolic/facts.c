@@ -134,7 +134,7 @@ void symbolic_range(const Symbolic *expression, const SymbolicFacts *facts, int6
 
 /* ---- divisibility: 0 is divided by everything ---- */
 
-static int64_t gcd(int64_t a, int64_t b)
+int64_t symbolic_common_factor(int64_t a, int64_t b)
 {
   while (b) {
     int64_t rest = a % b;
@@ -165,7 +165,7 @@ int64_t symbolic_multiple(const Symbolic *x, const SymbolicFacts *facts)
   case SYMBOLIC_CEIL_DIV:
     if (!symbolic_is_constant(x->b, &divisor) || divisor <= 0 || a % divisor) return 1;
     return a / divisor;
-  default: return gcd(a, b); /* sums, remainders, min and max */
+  default: return symbolic_common_factor(a, b); /* sums, remainders, min and max */
   }
 }
 

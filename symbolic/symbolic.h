@@ -111,6 +111,8 @@ typedef struct SymbolicFacts {
 void symbolic_range(const Symbolic *expression, const SymbolicFacts *facts, int64_t *min, int64_t *max);
 /* The largest number known to divide the value always; 0 if the value is always 0. */
 int64_t symbolic_multiple(const Symbolic *expression, const SymbolicFacts *facts);
+/* The largest number that divides both; of 0 and a number that number. */
+int64_t symbolic_common_factor(int64_t a, int64_t b);
 bool symbolic_divisible(const Symbolic *expression, int64_t divisor, const SymbolicFacts *facts);
 /* What the facts say of a condition. */
 typedef enum { SYMBOLIC_FALSE, SYMBOLIC_TRUE, SYMBOLIC_UNDECIDED } SymbolicTruth;

@@ -3,17 +3,6 @@
 #include "generator/front/infer_private.h"
 #include <string.h>
 
-/* Divides `a` and `b` by what both have. */
-static int64_t common_factor(int64_t a, int64_t b)
-{
-  while (b) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 /* ---- Reshape ---- */
 
 /* Elements that the entries of a shape do not account for yet: dimensions of the input that no entry names,
@@ -50,7 +39,7 @@ static const Symbolic *quotient(Inference *at, const Rest *rest)
       return NULL;
   }
   if (!numbers) return symbolic_constant(arena, 0);
-  int64_t common = common_factor(numbers, rest->entries), left = rest->entries / common;
+  int64_t common = symbolic_common_factor(numbers, rest->entries), left = rest->entries / common;
   const Symbolic *whole = symbolic_mul(arena, symbolic_constant(arena, numbers / common), symbols);
   if (left == 1) return whole;
   if (!symbolic_divisible(whole, left, &at->graph->facts)) return NULL;

@@ -16,20 +16,6 @@ static ProgramValue add_index(ProgramBuilder *at, const GraphNode *node, const S
   return program_add_node(at, row, NULL, 0, NUMBER_S64);
 }
 
-static ProgramValue add_map(ProgramBuilder *at, const GraphNode *node, OperatorId op, NumberType type,
-                            NumberType compute, const ProgramValue *operands, unsigned n)
-{
-  ProgramNode row = {.kind = NODE_MAP, .source = node, .op = op, .type = type, .compute = compute};
-  return program_add_node(at, row, operands, n, program_compute(type));
-}
-
-static ProgramValue add_read(ProgramBuilder *at, const GraphNode *node, ProgramAccess access)
-{
-  NumberType type = access.tensor->type;
-  ProgramNode row = {.kind = NODE_READ, .source = node, .type = type, .compute = type, .access = access};
-  return program_add_node(at, row, NULL, 0, type);
-}
-
 /* Index of the point along dimension d of a shape; 0 along what has one element. */
 static const Symbolic *along(const ProgramBuilder *at, unsigned d, const Symbolic *extent)
 {
@@ -51,11 +37,11 @@ static ProgramIndex loaded_index(ProgramBuilder *at, const GraphNode *node, Prog
   }
   ProgramValue none = program_immediate(0, NUMBER_S64), length = add_index(at, node, extent);
   ProgramValue behind =
-      add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64, (ProgramValue[]){index, length}, 2);
+      program_add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64, (ProgramValue[]){index, length}, 2);
   ProgramValue below =
-      add_map(at, node, ONNX_Less, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){index, none}, 2);
-  ProgramValue place =
-      add_map(at, node, ONNX_Where, NUMBER_S64, NUMBER_S64, (ProgramValue[]){below, behind, index}, 3);
+      program_add_map(at, node, ONNX_Less, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){index, none}, 2);
+  ProgramValue place = program_add_map(at, node, ONNX_Where, NUMBER_S64, NUMBER_S64,
+                                       (ProgramValue[]){below, behind, index}, 3);
   return (ProgramIndex){number(at, 0), (int)place.node};
 }
 
@@ -67,7 +53,7 @@ static ProgramValue index_value(ProgramBuilder *at, const GraphNode *node, const
   ProgramAccess access = {.tensor = indices};
   for (unsigned d = 0; d < indices->rank; d++)
     access.at[d] = (ProgramIndex){along(at, first + d, indices->shape[d]), PROGRAM_NONE};
-  return add_read(at, node, access);
+  return program_add_read(at, node, access);
 }
 
 static ProgramValue add_gather(ProgramBuilder *at, const GraphNode *node)
@@ -82,7 +68,7 @@ static ProgramValue add_gather(ProgramBuilder *at, const GraphNode *node)
     access.at[d] = d == axis ? loaded_index(at, node, index, input->shape[d])
                              : (ProgramIndex){along(at, place, input->shape[d]), PROGRAM_NONE};
   }
-  return add_read(at, node, access);
+  return program_add_read(at, node, access);
 }
 
 /* ---- Pad, Tile ---- */
@@ -128,7 +114,7 @@ static ProgramValue add_pad(ProgramBuilder *at, const GraphNode *node)
     if (moves && mode != 'c') index = brought_inside(at, mode, index, input->shape[d]);
     access.at[d] = (ProgramIndex){index, PROGRAM_NONE};
   }
-  return add_read(at, node, access);
+  return program_add_read(at, node, access);
 }
 
 static ProgramValue add_tile(ProgramBuilder *at, const GraphNode *node)
@@ -140,7 +126,7 @@ static ProgramValue add_tile(ProgramBuilder *at, const GraphNode *node)
     if (!symbolic_same(input->shape[d], output->shape[d])) index = remainder_of(at, index, input->shape[d]);
     access.at[d] = (ProgramIndex){index, PROGRAM_NONE};
   }
-  return add_read(at, node, access);
+  return program_add_read(at, node, access);
 }
 
 /* ---- Trilu ---- */
@@ -159,10 +145,11 @@ static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
   ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
   if (distance.kind == VALUE_IMMEDIATE) /* matrices of one element */
     return (upper ? distance.immediate >= k : distance.immediate <= k) ? x : none;
-  ProgramValue kept = add_map(at, node, upper ? ONNX_GreaterOrEqual : ONNX_LessOrEqual, NUMBER_BOOL,
-                              NUMBER_S64, (ProgramValue[]){distance, program_immediate(k, NUMBER_S64)}, 2);
-  return add_map(at, node, ONNX_Where, input->type, program_compute(input->type),
-                 (ProgramValue[]){kept, x, none}, 3);
+  ProgramValue kept =
+      program_add_map(at, node, upper ? ONNX_GreaterOrEqual : ONNX_LessOrEqual, NUMBER_BOOL, NUMBER_S64,
+                      (ProgramValue[]){distance, program_immediate(k, NUMBER_S64)}, 2);
+  return program_add_map(at, node, ONNX_Where, input->type, program_compute(input->type),
+                         (ProgramValue[]){kept, x, none}, 3);
 }
 
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node)

@@ -7,18 +7,12 @@ static const ProgramValue none = {.kind = VALUE_ABSENT};
 
 /* ---- steps ---- */
 
-static ProgramValue add_map(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType type,
-                            NumberType compute, const ProgramValue *operands, unsigned n)
-{
-  ProgramNode node = {.kind = NODE_MAP, .source = source, .op = op, .type = type, .compute = compute};
-  return program_add_node(at, node, operands, n, program_compute(type));
-}
-
 /* One operation of an operator that several make up. */
 static ProgramValue part(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType compute,
                          ProgramValue a, ProgramValue b)
 {
-  return add_map(at, source, op, compute, compute, (ProgramValue[]){a, b}, b.kind == VALUE_ABSENT ? 1 : 2);
+  return program_add_map(at, source, op, compute, compute, (ProgramValue[]){a, b},
+                         b.kind == VALUE_ABSENT ? 1 : 2);
 }
 
 /* (x - zero point) scale; the zero point of 8-bit floats is 0. */
@@ -47,9 +41,10 @@ static ProgramValue quantizing_factor(ProgramBuilder *at, const GraphNode *node,
   ProgramValue inverse = part(at, node, ONNX_Reciprocal, NUMBER_F32, scale, none);
   ProgramValue above = part(at, node, ONNX_Max, NUMBER_F32, inverse, least);
   ProgramValue bounded = part(at, node, ONNX_Min, NUMBER_F32, above, most);
-  ProgramValue zero = add_map(at, node, ONNX_Equal, NUMBER_BOOL, NUMBER_F32,
-                              (ProgramValue[]){scale, program_immediate(0, NUMBER_F32)}, 2);
-  return add_map(at, node, ONNX_Where, NUMBER_F32, NUMBER_F32, (ProgramValue[]){zero, inverse, bounded}, 3);
+  ProgramValue zero = program_add_map(at, node, ONNX_Equal, NUMBER_BOOL, NUMBER_F32,
+                                      (ProgramValue[]){scale, program_immediate(0, NUMBER_F32)}, 2);
+  return program_add_map(at, node, ONNX_Where, NUMBER_F32, NUMBER_F32,
+                         (ProgramValue[]){zero, inverse, bounded}, 3);
 }
 
 /* x / scale, for integers rounded and moved by the zero point; the Cast saturates. A result of 8 bits does

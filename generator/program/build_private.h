@@ -29,6 +29,9 @@ ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *no
 /* Operands of the node are copied. `held`: the value's type. */
 ProgramValue program_add_node(ProgramBuilder *at, ProgramNode node, const ProgramValue *operands, unsigned n,
                               NumberType held);
+ProgramValue program_add_map(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType type,
+                             NumberType compute, const ProgramValue *operands, unsigned n);
+ProgramValue program_add_read(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access);
 ProgramValue program_immediate(double value, NumberType type);
 /* A tensor's value at the point: computed, an immediate, or read. */
 ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor);

@@ -100,7 +100,14 @@ static bool same_access(const ProgramAccess *a, const ProgramAccess *b)
   return true;
 }
 
-static ProgramValue add_read(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access)
+ProgramValue program_add_map(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType type,
+                             NumberType compute, const ProgramValue *operands, unsigned n)
+{
+  ProgramNode node = {.kind = NODE_MAP, .source = source, .op = op, .type = type, .compute = compute};
+  return program_add_node(at, node, operands, n, program_compute(type));
+}
+
+ProgramValue program_add_read(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access)
 {
   NumberType type = access.tensor->type;
   ProgramNode node = {.kind = NODE_READ, .source = reader, .type = type, .compute = type, .access = access};
@@ -120,12 +127,12 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
     if (node->kind == NODE_READ && same_access(&node->access, &access))
       return (ProgramValue){VALUE_NODE, i, 0, 0, tensor->type};
   }
-  return add_read(at, reader, access);
+  return program_add_read(at, reader, access);
 }
 
 ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input)
 {
-  return add_read(at, node, matrix_access(at, node, node->inputs[input], input == 1));
+  return program_add_read(at, node, matrix_access(at, node, node->inputs[input], input == 1));
 }
 
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value)

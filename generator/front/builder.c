@@ -128,8 +128,8 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->tensors = g_hash_table_new(g_str_hash, g_str_equal);
   b->dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
   b->wanted = g_array_new(FALSE, TRUE, sizeof(BuilderOutput));
-  GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed,    &b->outputs,    &b->formed,
-                               &b->nodes,  &b->all,       &b->input_names, &b->unsupported};
+  GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed, &b->outputs,     &b->formed,
+                               &b->nodes,  &b->expanded,  &b->all,      &b->input_names, &b->unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     *lists[i] = g_ptr_array_new();
   return b;
@@ -137,8 +137,8 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
 
 static void builder_free(GraphBuilder *b)
 {
-  GPtrArray *const lists[] = {b->inputs, b->constants, b->computed,    b->outputs,    b->formed,
-                              b->nodes,  b->all,       b->input_names, b->unsupported};
+  GPtrArray *const lists[] = {b->inputs, b->constants, b->computed, b->outputs,     b->formed,
+                              b->nodes,  b->expanded,  b->all,      b->input_names, b->unsupported};
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     g_ptr_array_unref(lists[i]);
   g_array_unref(b->dims);
@@ -153,17 +153,12 @@ static void *take_list(GraphBuilder *b, GPtrArray *list, unsigned *n)
   return arena_memdup(b->graph->arena, list->pdata, list->len * sizeof(void *));
 }
 
-/* Moves what was read into the graph. */
-static void settle(GraphBuilder *b)
+/* Nodes and tensors as the graph has them from now on. */
+static void take_nodes(GraphBuilder *b, GPtrArray *nodes)
 {
   Graph *graph = b->graph;
-  builder_order_dims(b);
-  graph->n_dims = b->dims->len;
-  graph->dims = arena_memdup(graph->arena, b->dims->data, graph->n_dims * sizeof(GraphDim));
-  graph->inputs = take_list(b, b->inputs, &graph->n_inputs);
   graph->constants = take_list(b, b->constants, &graph->n_constants);
-  graph->nodes = take_list(b, b->nodes, &graph->n_nodes);
-  graph->outputs = take_list(b, b->outputs, &graph->n_outputs);
+  graph->nodes = take_list(b, nodes, &graph->n_nodes);
   g_autoptr(GPtrArray) all = g_ptr_array_new();
   g_ptr_array_extend(all, b->inputs, NULL, NULL);
   g_ptr_array_extend(all, b->constants, NULL, NULL);
@@ -175,6 +170,30 @@ static void settle(GraphBuilder *b)
     graph->tensors[i]->index = i;
 }
 
+/* Moves what was read into the graph. */
+static void settle(GraphBuilder *b)
+{
+  Graph *graph = b->graph;
+  builder_order_dims(b);
+  graph->n_dims = b->dims->len;
+  graph->dims = arena_memdup(graph->arena, b->dims->data, graph->n_dims * sizeof(GraphDim));
+  graph->inputs = take_list(b, b->inputs, &graph->n_inputs);
+  graph->outputs = take_list(b, b->outputs, &graph->n_outputs);
+  take_nodes(b, b->nodes);
+}
+
+/* Nodes of the graph with what functions are defined by in their place. Of these nodes only those stay that something
+ * needs. */
+static void take_expanded(GraphBuilder *b)
+{
+  builder_index(b, b->expanded);
+  g_autofree bool *live = graph_find_live((GraphNode **)b->expanded->pdata, b->expanded->len);
+  for (unsigned i = b->expanded->len; i-- > 0;)
+    if (!live[i] && ((GraphNode *)b->expanded->pdata[i])->written) g_ptr_array_remove_index(b->expanded, i);
+  builder_index(b, b->expanded);
+  take_nodes(b, b->expanded);
+}
+
 Graph *graph_builder_finish(GraphBuilder *b)
 {
   Graph *graph = b->graph;
@@ -183,11 +202,14 @@ Graph *graph_builder_finish(GraphBuilder *b)
   settle(b);
   graph_collect_facts(graph); /* of what is declared: whether a dimension can be divided */
   /* Inference over what is well-formed, so that its faults show in the same run. */
-  bool ok = graph_infer(graph, b->error);
+  bool ok = builder_infer(b);
   builder_check_types(b);
   ok = ok && !b->failed;
-  if (ok) graph_collect_facts(graph);
-  if (ok) graph_warn_of_unused(graph);
+  if (ok) {
+    graph_warn_of_unused(graph); /* of what is written */
+    take_expanded(b);
+    graph_collect_facts(graph);
+  }
   builder_free(b);
   if (ok) return graph;
   graph_free(graph);

@@ -340,16 +340,28 @@ static void order_nodes(GraphBuilder *b, GPtrArray *nodes)
     g_ptr_array_add(b->nodes, nodes->pdata[order[i]]);
   }
   if (n < nodes->len) report_cycle(b, nodes, done);
-  for (unsigned i = 0; i < b->nodes->len; i++)
-    ((GraphNode *)b->nodes->pdata[i])->index = i;
 }
 
-static void add_consumers(GraphBuilder *b)
+static void forget_consumers(GPtrArray *tensors)
+{
+  for (unsigned i = 0; i < tensors->len; i++) {
+    GraphTensor *tensor = tensors->pdata[i];
+    tensor->consumers = NULL;
+    tensor->n_consumers = 0;
+  }
+}
+
+void builder_index(GraphBuilder *b, GPtrArray *nodes)
 {
   Arena *arena = b->graph->arena;
+  forget_consumers(b->inputs);
+  forget_consumers(b->constants);
+  forget_consumers(b->computed);
+  for (unsigned i = 0; i < nodes->len; i++)
+    ((GraphNode *)nodes->pdata[i])->index = i;
   for (unsigned pass = 0; pass < 2; pass++)
-    for (unsigned i = 0; i < b->nodes->len; i++) {
-      GraphNode *node = b->nodes->pdata[i];
+    for (unsigned i = 0; i < nodes->len; i++) {
+      GraphNode *node = nodes->pdata[i];
       for (unsigned j = 0; j < node->n_inputs; j++) {
         GraphTensor *tensor = node->inputs[j];
         if (!tensor) continue;
@@ -396,7 +408,7 @@ void builder_link(GraphBuilder *b)
   for (unsigned i = 0; i < b->all->len; i++)
     if (b->input_names->pdata[i]) link_inputs(b, b->all->pdata[i], b->input_names->pdata[i]);
   order_nodes(b, b->formed);
-  add_consumers(b);
+  builder_index(b, b->nodes);
   for (unsigned i = 0; i < b->wanted->len; i++) {
     const BuilderOutput *output = &g_array_index(b->wanted, BuilderOutput, i);
     find_output(b, output->name, &output->mark);

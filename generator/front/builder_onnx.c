@@ -85,28 +85,36 @@ static unsigned type_number(const GraphTensor *input)
   return input->type == TYPE_UNKNOWN ? input->foreign : onnx_type_number(input->type);
 }
 
-static void check_types(GraphBuilder *b, const GraphNode *node)
+static bool check_types(GraphBuilder *b, const GraphNode *node, const OnnxOperator *onnx)
 {
+  bool ok = true;
   unsigned first[128] = {0}; /* input + 1 that gave a variable its type */
   for (unsigned i = 0; i < node->n_inputs; i++) {
     unsigned number = type_number(node->inputs[i]);
     if (!number) continue;
-    OnnxInput input = onnx_input(node->onnx, i);
+    OnnxInput input = onnx_input(onnx, i);
     const Mark *mark = &node->input_marks[i];
     unsigned *leader = &first[(unsigned char)input.variable & 127];
+    bool other_type = *leader && input.variable && type_number(node->inputs[*leader - 1]) != number;
     if (!(input.types >> number & 1)) {
-      graph_builder_report(b, ERROR_INPUT, mark, "type", NULL, "%s does not take %s: `%s`", node->onnx->name,
+      graph_builder_report(b, ERROR_INPUT, mark, "type", NULL, "%s does not take %s: `%s`", onnx->name,
                            onnx_type_name(number), node->inputs[i]->name);
-    } else if (input.variable && *leader && type_number(node->inputs[*leader - 1]) != number) {
+    } else if (other_type) {
       const GraphTensor *other = node->inputs[*leader - 1];
       graph_builder_report(b, ERROR_INPUT, mark, "type", "insert a Cast",
-                           "%s needs operands of one type: `%s` is %s, `%s` is %s", node->onnx->name,
-                           other->name, onnx_type_name(type_number(other)), node->inputs[i]->name,
-                           onnx_type_name(number));
+                           "%s needs operands of one type: `%s` is %s, `%s` is %s", onnx->name, other->name,
+                           onnx_type_name(type_number(other)), node->inputs[i]->name, onnx_type_name(number));
     } else if (!*leader) {
       *leader = i + 1;
     }
+    ok = ok && input.types >> number & 1 && !other_type;
   }
+  return ok;
+}
+
+bool builder_check_node_types(GraphBuilder *b, const GraphNode *node)
+{
+  return check_types(b, node, onnx_find(node->op->domain, node->op->name, onnx_opset()));
 }
 
 static bool lacks_type(const GraphNode *node)
@@ -119,9 +127,9 @@ static bool lacks_type(const GraphNode *node)
 void builder_check_types(GraphBuilder *b)
 {
   for (unsigned i = 0; i < b->unsupported->len; i++)
-    check_types(b, b->unsupported->pdata[i]);
+    check_types(b, b->unsupported->pdata[i], ((const GraphNode *)b->unsupported->pdata[i])->onnx);
   for (unsigned i = 0; i < b->nodes->len; i++) {
     const GraphNode *node = b->nodes->pdata[i];
-    if (node->onnx && lacks_type(node)) check_types(b, node);
+    if (node->onnx && lacks_type(node)) check_types(b, node, node->onnx);
   }
 }

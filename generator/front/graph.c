@@ -50,6 +50,11 @@ void graph_collect_facts(Graph *graph)
   graph->facts = (SymbolicFacts){facts, n};
 }
 
+const Operator *graph_written_operator(const GraphNode *node)
+{
+  return node->written ? node->written : node->op;
+}
+
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name)
 {
   int index = operator_attribute_index(node->op, name);

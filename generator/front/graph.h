@@ -61,6 +61,7 @@ typedef struct GraphAttribute {
 struct GraphNode {
   const Operator *op;
   const struct OnnxOperator *onnx; /* the same in ONNX's table; NULL in nodes that fusion makes */
+  const Operator *written;         /* that the description has in its place (expand.h); NULL: op itself */
   bool lacks_type;                 /* while it is read: ONNX admits the type of an input, ours does not */
   const char *name;                /* "" if not given */
   unsigned index;                  /* in graph->nodes */
@@ -133,6 +134,8 @@ bool graph_has_fast_sums(const Graph *graph, bool by_default);
 /* The longest sum of a product of 16-bit floats; lookup (may be NULL) gives what dimensions that are open
  * have. 0 if there is no such product. */
 int64_t graph_longest_sum(const Graph *graph, SymbolicLookup lookup, void *data);
+/* The operator as the description names it. */
+const Operator *graph_written_operator(const GraphNode *node);
 /* Attribute of a node by name; breaks on a name the operator does not have, _find() gives NULL. */
 const GraphAttribute *graph_attribute(const GraphNode *node, const char *name);
 const GraphAttribute *graph_attribute_find(const GraphNode *node, const char *name);

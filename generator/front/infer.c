@@ -1,5 +1,6 @@
 /* Types and shapes of every computed tensor. What a faulty node gives has TYPE_UNKNOWN, and what reads that
  * is not reported again. */
+#include "generator/front/expand.h"
 #include "generator/front/infer_private.h"
 #include <string.h>
 
@@ -214,6 +215,8 @@ static bool infer_type(Inference *at, NumberType *type)
     for (unsigned i = 1; i < node->n_inputs; i++)
       if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
     return check_type(at, 0, node->op->types) && one_index_type(at);
+  case TYPE_RULE_FUNCTION:
+    return builder_check_node_types(at->builder, node) && check_type(at, 0, node->op->types);
   }
   return false;
 }
@@ -551,6 +554,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_PAD: return infer_pad(at, shape);
   case SHAPE_RULE_TILE: return infer_tile(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
+  case SHAPE_RULE_FUNCTION: break;
   }
   return false;
 }
@@ -585,16 +589,25 @@ static bool infer_modulo(Inference *at)
                       "Mod of floating-point numbers without the attribute fmod is not supported");
 }
 
-static bool infer_node(Inference *at)
+/* The node has all its inputs and their types are known; where not, a fault was reported. */
+static bool is_complete(const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] && node->inputs[i]->type == TYPE_UNKNOWN) return false;
+  for (unsigned i = 0; i < node->op->min_inputs; i++)
+    if (!node->inputs[i]) return false;
+  return true;
+}
+
+bool infer_node(Inference *at)
 {
   GraphNode *node = at->node;
   NumberType type;
   Shape shape = {0};
-  for (unsigned i = 0; i < node->n_inputs; i++)
-    if (node->inputs[i] && node->inputs[i]->type == TYPE_UNKNOWN) return true;
-  for (unsigned i = 0; i < node->op->min_inputs; i++)
-    if (!node->inputs[i]) return true; /* reported by the reader */
-  if (!infer_type(at, &type) || !infer_modulo(at) || !infer_shape(at, &shape)) return false;
+  if (!is_complete(node)) return true;
+  if (!infer_type(at, &type)) return false;
+  if (node->op->class_ == OPERATOR_FUNCTION) return expand_function(at);
+  if (!infer_modulo(at) || !infer_shape(at, &shape)) return false;
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);
@@ -605,14 +618,15 @@ static bool infer_node(Inference *at)
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
     give(at, node->outputs[i], parts ? type : NUMBER_F32, &other);
   }
+  g_ptr_array_add(at->builder->expanded, node);
   return true;
 }
 
-bool graph_infer(Graph *graph, GError **error)
+bool builder_infer(GraphBuilder *b)
 {
   bool ok = true;
-  for (unsigned i = 0; i < graph->n_nodes; i++) {
-    Inference at = {graph, graph->nodes[i], error};
+  for (unsigned i = 0; i < b->nodes->len; i++) {
+    Inference at = {b->graph, b->nodes->pdata[i], b->error, b};
     if (!infer_node(&at)) ok = false;
   }
   return ok;

@@ -6,6 +6,7 @@ typedef struct {
   Graph *graph;
   GraphNode *node;
   GError **error;
+  GraphBuilder *builder;
 } Inference;
 
 typedef struct {
@@ -15,6 +16,8 @@ typedef struct {
 
 bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
                   const char *format, ...) G_GNUC_PRINTF(6, 7);
+/* Type and shape of what the node gives; puts it, or what it is defined by, behind the nodes that were inferred. */
+bool infer_node(Inference *at);
 Shape infer_shape_of(const GraphTensor *tensor);
 /* -rank .. rank - 1 to 0 .. rank - 1. */
 bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);

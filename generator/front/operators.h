@@ -27,6 +27,7 @@ typedef enum {
   OPERATOR_VIEW,        /* elements of its input at other indices: what reads them may read the input */
   OPERATOR_INDEX,       /* every output element is a function of elements that a kernel reads from memory, at
                            indices that are loaded or computed, and of where it lies */
+  OPERATOR_FUNCTION, /* defined by others: expanded while the graph is read (expand.h), which then has none */
 } OperatorClass;
 
 typedef enum {
@@ -71,6 +72,7 @@ typedef enum {
   TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
+  TYPE_RULE_FUNCTION, /* inputs as ONNX's definition has them, input 0 of the types; outputs as the body gives */
 } TypeRule;
 
 typedef enum {
@@ -98,6 +100,7 @@ typedef enum {
   SHAPE_RULE_PAD,             /* input 0's with `pads` in front and behind */
   SHAPE_RULE_TILE,            /* input 0's times `repeats` */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
+  SHAPE_RULE_FUNCTION,        /* as the body gives */
 } ShapeRule;
 
 typedef struct Operator {

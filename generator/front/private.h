@@ -10,8 +10,6 @@
 GraphTensor *graph_tensor_new(Graph *graph, const char *name, GraphTensorKind kind, Mark mark);
 void graph_row_major(Arena *arena, GraphTensor *tensor);
 void graph_collect_facts(Graph *graph);
-/* Types and shapes of the outputs of every node, in order. false if something was reported. */
-bool graph_infer(Graph *graph, GError **error);
 /* "[M, 4096]"; g_free. */
 char *graph_shape_text(const Symbolic *const *shape, unsigned rank);
 
@@ -29,7 +27,8 @@ struct GraphBuilder {
   GArray *wanted;      /* BuilderOutput */
   GPtrArray *inputs, *constants, *computed, *outputs;
   GPtrArray *formed;      /* nodes without a fault, in the format's order; */
-  GPtrArray *nodes;       /* and in topological order */
+  GPtrArray *nodes;       /* and in topological order; */
+  GPtrArray *expanded;    /* these with what they are defined by in the place of functions */
   GPtrArray *all;         /* nodes, faulty ones too, */
   GPtrArray *input_names; /* and const char ** of each, NULL: not known */
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
@@ -53,6 +52,10 @@ void builder_settle_dims(GraphBuilder *builder);
 void builder_order_dims(GraphBuilder *builder);
 /* builder_nodes.c: links all nodes to their tensors and brings them into topological order; finds the outputs. */
 void builder_link(GraphBuilder *builder);
+/* Who reads each tensor, of these nodes; their indices. */
+void builder_index(GraphBuilder *builder, GPtrArray *nodes);
+/* infer.c: types and shapes of the outputs of every node, in order; fills `expanded`. false if something was reported. */
+bool builder_infer(GraphBuilder *builder);
 /* builder_onnx.c: what ONNX's definition says beside ours. Of a node whose operator we lack: what is wrong with its
  * attributes is wrong, not unsupported. */
 void builder_check_attributes(GraphBuilder *builder, const GraphNodeSpec *spec, const OnnxOperator *op);
@@ -62,5 +65,10 @@ bool builder_refuse_attribute_of_version(GraphBuilder *builder, const GraphNode 
 /* The types of inputs, where they are known, of nodes that inference leaves out: with operators or types that we
  * lack. */
 void builder_check_types(GraphBuilder *builder);
-/* unused.c: fills graph->warnings. */
+/* Those of one node by the newest version of its operator; false: reported. */
+bool builder_check_node_types(GraphBuilder *builder, const GraphNode *node);
+/* unused.c: which nodes, in topological order, have an output that is the graph's or is read by a node that has such a one,
+ * and so on; g_free. */
+bool *graph_find_live(GraphNode *const *nodes, unsigned n);
+/* Fills graph->warnings. */
 void graph_warn_of_unused(Graph *graph);

@@ -14,13 +14,11 @@ static void warn(Graph *graph, const Mark *mark, const char *code, const char *h
   error_add(&graph->warnings, ERROR_INPUT, SEVERITY_WARNING, mark, code, hint, "%s", message);
 }
 
-/* Some output of the node is the graph's, or is read by a node that has such a one, and so on. Nodes stand in
- * topological order. */
-static bool *find_live(const Graph *graph)
+bool *graph_find_live(GraphNode *const *nodes, unsigned n)
 {
-  bool *live = g_new0(bool, graph->n_nodes + 1);
-  for (unsigned i = graph->n_nodes; i-- > 0;) {
-    const GraphNode *node = graph->nodes[i];
+  bool *live = g_new0(bool, n + 1);
+  for (unsigned i = n; i-- > 0;) {
+    const GraphNode *node = nodes[i];
     for (unsigned j = 0; j < node->n_outputs; j++) {
       const GraphTensor *tensor = node->outputs[j];
       if (!tensor) continue;
@@ -83,7 +81,7 @@ static void check_tensors(Graph *graph, GraphTensor *const *tensors, unsigned n,
 
 void graph_warn_of_unused(Graph *graph)
 {
-  g_autofree bool *live = find_live(graph);
+  g_autofree bool *live = graph_find_live(graph->nodes, graph->n_nodes);
   check_tensors(graph, graph->inputs, graph->n_inputs, "input", live);
   check_tensors(graph, graph->constants, graph->n_constants, "constant", live);
   for (unsigned i = 0; i < graph->n_nodes; i++)

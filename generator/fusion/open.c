@@ -6,15 +6,16 @@
 
 static bool refuse_type(const GraphNode *node, NumberType type, GError **error)
 {
+  const Operator *op = graph_written_operator(node);
   GString *list = g_string_new("kernels exist for ");
   const char *separator = "";
   for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
-    if (node->op->generated >> i & 1) {
+    if (op->generated >> i & 1) {
       g_string_append_printf(list, "%s%s", separator, number_name(i));
       separator = ", ";
     }
   error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "unsupported-type", list->str,
-            "%s of %s is not supported", node->op->name, number_name(type));
+            "%s of %s is not supported", op->name, number_name(type));
   g_string_free(list, TRUE);
   return false;
 }
@@ -55,6 +56,13 @@ static bool check_node(const GraphNode *node, GError **error)
 
 /* ---- the nodes ---- */
 
+/* Both come from one node of the description. */
+static bool is_same_function(const GraphNode *a, const GraphNode *b)
+{
+  return a && a->written && a->written == b->written && a->mark.line == b->mark.line &&
+         a->mark.column == b->mark.column;
+}
+
 /* An output of the graph, or read by a node that is needed. */
 static bool is_needed(const GraphNode *node, const bool *needed)
 {
@@ -73,6 +81,7 @@ bool fuser_open(Fuser *fuser, GError **error)
 {
   const Graph *graph = fuser->graph;
   g_autofree bool *needed = g_new0(bool, graph->n_nodes + 1);
+  const GraphNode *refused = NULL; /* one fault of a node is told once */
   bool ok = true;
   for (unsigned i = 0; i < graph->n_tensors; i++)
     g_ptr_array_add(fuser->tensors, graph->tensors[i]);
@@ -84,7 +93,9 @@ bool fuser_open(Fuser *fuser, GError **error)
                  graph->nodes[i]->outputs[0]->name);
       continue;
     }
+    if (is_same_function(refused, graph->nodes[i])) continue;
     if (!check_node(graph->nodes[i], error)) {
+      refused = graph->nodes[i];
       ok = false;
       continue;
     }

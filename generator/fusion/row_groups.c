@@ -42,6 +42,7 @@ static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
     return graph_same_shape(node->outputs[0], rows->inputs[0]) || is_per_row(node->outputs[0], rows);
   case OPERATOR_GEMM:
   case OPERATOR_INDEX:
+  case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }
   return false;

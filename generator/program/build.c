@@ -127,6 +127,7 @@ static void add_nodes(ProgramBuilder *at)
     case OPERATOR_ELEMENTWISE:
     case OPERATOR_VIEW: program_add_elementwise(at, node); break;
     case OPERATOR_INDEX: program_add_indexed(at, node); break;
+    case OPERATOR_FUNCTION: break; /* expanded when the graph was read */
     }
   }
 }

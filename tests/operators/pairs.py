@@ -58,7 +58,7 @@ def attributes_of(row, largest):
             made[name] = attribute["choices"] if largest or attribute["required"] else []
         elif attribute["required"] or (largest and (name in fixed or attribute["default"] is not None)):
             made[name] = [fixed.get(name, attribute["default"])]
-    if row["op"] == "Cast":  # opset 7 has neither
+    if row["op"] in ("Cast", "CastLike"):  # their first opset has neither
         made.pop("saturate", None), made.pop("round_mode", None)
     if row["op"] == "Split" and "num_outputs" in made and largest:
         del made["num_outputs"]  # beside the input `split` it is wrong

@@ -1,0 +1,264 @@
+/* Functions: what their bodies are written with, and the table of them. */
+#include "generator/front/expand.h"
+#include <string.h>
+
+struct Expansion {
+  Inference *inference;
+  GraphNode *node;
+  unsigned first;  /* of the body, among the nodes that were inferred */
+  GPtrArray *made; /* tensors of the body that are not the node's own outputs */
+  bool failed;
+};
+
+#define FUNCTION(op, name) void expand_##name(Expansion *at);
+#include "generator/front/expand.def"
+#undef FUNCTION
+
+static const struct {
+  OperatorId op;
+  void (*write)(Expansion *at);
+} functions[] = {
+#define FUNCTION(op, name) {ONNX_##op, expand_##name},
+#include "generator/front/expand.def"
+#undef FUNCTION
+};
+
+bool expand_function(Inference *inference)
+{
+  Expansion at = {inference, inference->node, inference->builder->expanded->len, g_ptr_array_new(), false};
+  for (unsigned i = 0; i < G_N_ELEMENTS(functions); i++)
+    if (functions[i].op == at.node->op->id) {
+      functions[i].write(&at);
+      g_ptr_array_unref(at.made);
+      return !at.failed;
+    }
+  g_error("%s has no row in expand.def", at.node->op->name);
+}
+
+/* ---- what there is ---- */
+
+const GraphNode *expand_written(const Expansion *at)
+{
+  return at->node;
+}
+
+Arena *expand_arena(const Expansion *at)
+{
+  return at->inference->graph->arena;
+}
+
+GraphTensor *expand_input(const Expansion *at, unsigned i)
+{
+  return i < at->node->n_inputs ? at->node->inputs[i] : NULL;
+}
+
+bool expand_wants(const Expansion *at, unsigned i)
+{
+  const GraphTensor *output = i < at->node->n_outputs ? at->node->outputs[i] : NULL;
+  return output && (output->is_output || output->n_consumers);
+}
+
+bool expand_failed(const Expansion *at)
+{
+  return at->failed;
+}
+
+/* ---- faults ---- */
+
+static void refuse(Expansion *at, ErrorCode code, const Mark *mark, const char *id, const char *hint,
+                   const char *format, va_list arguments)
+{
+  g_autofree char *message = g_strdup_vprintf(format, arguments);
+  if (!at->failed) infer_refuse(at->inference, code, mark, id, hint, "%s", message);
+  at->failed = true;
+}
+
+void expand_refuse(Expansion *at, ErrorCode code, unsigned input, const char *id, const char *hint,
+                   const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  refuse(at, code, expand_input(at, input) ? &at->node->input_marks[input] : &at->node->mark, id, hint,
+         format, arguments);
+  va_end(arguments);
+}
+
+void expand_refuse_attribute(Expansion *at, ErrorCode code, const char *attribute, const char *hint,
+                             const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  refuse(at, code, &graph_attribute(at->node, attribute)->mark,
+         code == ERROR_UNSUPPORTED ? "unsupported-attribute" : "bad-attribute", hint, format, arguments);
+  va_end(arguments);
+}
+
+/* ---- tensors ---- */
+
+/* RESULT.PART, with a number where that name is taken. */
+static GraphTensor *new_tensor(Expansion *at, const char *part, GraphTensorKind kind)
+{
+  GraphBuilder *b = at->inference->builder;
+  const GraphTensor *result = at->node->outputs[0];
+  g_autofree char *name = g_strdup_printf("%s.%s", result ? result->name : at->node->op->name, part);
+  for (unsigned i = 2; g_hash_table_contains(b->tensors, name); i++) {
+    g_free(name);
+    name = g_strdup_printf("%s.%s%u", result ? result->name : at->node->op->name, part, i);
+  }
+  GraphTensor *tensor = graph_tensor_new(b->graph, name, kind, at->node->mark);
+  builder_define(b, tensor, kind == TENSOR_CONSTANT ? b->constants : b->computed);
+  if (kind == TENSOR_COMPUTED) g_ptr_array_add(at->made, tensor);
+  return tensor;
+}
+
+static GraphTensor *new_constant(Expansion *at, const char *part, NumberType type, size_t n, const void *data)
+{
+  GraphTensor *tensor = new_tensor(at, part, TENSOR_CONSTANT);
+  tensor->type = type;
+  tensor->align = number_bytes(type);
+  tensor->n_elements = n;
+  tensor->data = arena_memdup(expand_arena(at), data, number_bytes_of(type, n));
+  return tensor;
+}
+
+GraphTensor *expand_number(Expansion *at, const char *part, NumberType type, double value)
+{
+  guint8 bytes[8];
+  if (at->failed) return NULL;
+  number_from_double(type, value, false, bytes);
+  return new_constant(at, part, type, 1, bytes);
+}
+
+GraphTensor *expand_integers(Expansion *at, const char *part, const int64_t *items, unsigned n)
+{
+  if (at->failed) return NULL;
+  GraphTensor *tensor = new_constant(at, part, NUMBER_S64, n, items);
+  tensor->rank = 1;
+  tensor->shape[0] = symbolic_constant(expand_arena(at), n);
+  graph_row_major(expand_arena(at), tensor);
+  return tensor;
+}
+
+/* ---- nodes ---- */
+
+static void set_attributes(Expansion *at, const ExpandNode *spec, GraphNode *node)
+{
+  const Operator *op = node->op;
+  Arena *arena = expand_arena(at);
+  node->attributes = op->n_attributes ? arena_new_array(arena, GraphAttribute, op->n_attributes) : NULL;
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    node->attributes[i] = (GraphAttribute){.integer = op->attributes[i].integer,
+                                           .number = op->attributes[i].number,
+                                           .text = op->attributes[i].text,
+                                           .mark = node->mark};
+  for (const ExpandAttribute *given = spec->attributes; given->name; given++) {
+    int index = operator_attribute_index(op, given->name);
+    if (index < 0) g_error("%s has no attribute %s", op->name, given->name);
+    GraphAttribute *attribute = &node->attributes[index];
+    attribute->given = true;
+    attribute->integer = given->integer;
+    attribute->number = given->number;
+    attribute->text = given->text;
+    attribute->integers = arena_memdup(arena, given->integers, given->n * sizeof *given->integers);
+    attribute->n = given->n;
+  }
+}
+
+/* Where an input of the written node is named, or the node. */
+static const Mark *mark_inputs(Expansion *at, const ExpandNode *spec)
+{
+  Mark *marks = arena_new_array(expand_arena(at), Mark, spec->n_inputs);
+  for (unsigned i = 0; i < spec->n_inputs; i++) {
+    marks[i] = at->node->mark;
+    for (unsigned j = at->node->n_inputs; j-- > 0;)
+      if (spec->inputs[i] && spec->inputs[i] == at->node->inputs[j]) marks[i] = at->node->input_marks[j];
+  }
+  return marks;
+}
+
+GraphTensor *expand_node(Expansion *at, const ExpandNode *spec)
+{
+  if (at->failed) return NULL;
+  Arena *arena = expand_arena(at);
+  GraphNode *node = arena_new_object(arena, GraphNode);
+  node->op = operator_of(spec->op);
+  node->written = graph_written_operator(at->node);
+  node->name = at->node->name;
+  node->mark = at->node->mark;
+  node->n_inputs = spec->n_inputs;
+  node->inputs = arena_memdup(arena, spec->inputs, spec->n_inputs * sizeof(GraphTensor *));
+  node->input_marks = mark_inputs(at, spec);
+  node->n_outputs = 1 + spec->n_further;
+  node->outputs = arena_new_array(arena, GraphTensor *, node->n_outputs);
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    node->outputs[i] = new_tensor(at, spec->part, TENSOR_COMPUTED);
+    node->outputs[i]->producer = node;
+    node->outputs[i]->n_consumers = 1; /* a function among the body gives it */
+    if (i) spec->further[i - 1] = node->outputs[i];
+  }
+  set_attributes(at, spec, node);
+  Inference inner = *at->inference;
+  inner.node = node;
+  at->failed = !infer_node(&inner);
+  return at->failed ? NULL : node->outputs[0];
+}
+
+GraphTensor *expand(Expansion *at, OperatorId op, const char *part, GraphTensor *a, GraphTensor *b)
+{
+  return expand_node(at, &(ExpandNode){op, part, b ? 2 : 1, {a, b}});
+}
+
+GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, NumberType type)
+{
+  if (at->failed || x->type == type) return x;
+  return expand_node(at,
+                     &(ExpandNode){ONNX_Cast, part, 1, {x}, .attributes = {{"saturate", 1}, {"to", type}}});
+}
+
+/* ---- results ---- */
+
+/* In the body the output stands where the tensor stood. */
+static void replace(Expansion *at, GraphTensor *tensor, GraphTensor *output)
+{
+  GPtrArray *nodes = at->inference->builder->expanded;
+  for (unsigned i = at->first; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] == tensor) node->inputs[j] = output;
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j] == tensor) node->outputs[j] = output;
+  }
+  output->producer = tensor->producer;
+  output->type = tensor->type;
+  output->align = tensor->align;
+  output->rank = tensor->rank;
+  memcpy(output->shape, tensor->shape, sizeof tensor->shape);
+  memcpy(output->strides, tensor->strides, sizeof tensor->strides);
+}
+
+void expand_give(Expansion *at, unsigned i, GraphTensor *tensor)
+{
+  if (at->failed || !expand_wants(at, i)) return;
+  if (!g_ptr_array_remove(at->made, tensor)) tensor = expand(at, ONNX_Identity, "copy", tensor, NULL);
+  if (at->failed) return;
+  g_ptr_array_remove(at->made, tensor);
+  replace(at, tensor, at->node->outputs[i]);
+}
+
+/* ---- small ones ---- */
+
+void expand_cast_like(Expansion *at)
+{
+  const GraphNode *node = expand_written(at);
+  GraphTensor *x = expand_input(at, 0);
+  expand_give(
+      at, 0,
+      expand_node(at, &(ExpandNode){ONNX_Cast,
+                                    "cast",
+                                    1,
+                                    {x},
+                                    .attributes = {
+                                        {"to", expand_input(at, 1)->type},
+                                        {"saturate", graph_attribute(node, "saturate")->integer},
+                                        {"round_mode", .text = graph_attribute(node, "round_mode")->text}}}));
+}

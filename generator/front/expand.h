@@ -1,0 +1,75 @@
+/* Functions: operators that are defined by a body of other operators, as ONNX defines many of its own. A node of such a one
+ * is expanded while the graph is read, in topological order, so that types and shapes of its inputs are known: the
+ * body's nodes take its place, and no later part of the program knows of it. They have its mark, its inputs' marks and its name,
+ * and what they give is called RESULT.PART after its first result.
+ *
+ * An operator of that kind is a row of operators.def (class, type and shape rule FUNCTION), a row of expand.def, and a
+ * function that checks what ONNX asks for beyond the types of inputs and writes the body:
+ *
+ *   void expand_mean_square(Expansion *at)
+ *   {
+ *     GraphTensor *x = expand_input(at, 0);
+ *     GraphTensor *square = expand(at, ONNX_Mul, "square", x, x);
+ *     GraphTensor *axes = expand_integers(at, "axes", (int64_t[]){1}, 1);
+ *     expand_give(at, 0, expand_node(at, &(ExpandNode){ONNX_ReduceMean, "mean", 2, {square, axes},
+ *                                                      .attributes = {{"keepdims", .integer = 0}}}));
+ *   }
+ *
+ * Once a step has failed (and was reported) the others do nothing and give NULL, so that a body need not look at each. */
+#pragma once
+#include "generator/front/infer_private.h"
+
+#define EXPAND_MAX_INPUTS 8
+
+typedef struct Expansion Expansion;
+
+typedef struct ExpandAttribute {
+  const char *name; /* NULL behind the last */
+  int64_t integer;  /* also a NumberType */
+  double number;
+  const char *text;
+  const int64_t *integers; /* copied */
+  unsigned n;
+} ExpandAttribute;
+
+typedef struct ExpandNode {
+  OperatorId op; /* in its newest version, whatever the graph's opset; functions too */
+  const char *part;
+  unsigned n_inputs;
+  GraphTensor *inputs[EXPAND_MAX_INPUTS]; /* NULL: absent */
+  ExpandAttribute attributes[OPERATOR_MAX_ATTRIBUTES + 1];
+  GraphTensor **further; /* results behind the first, put here */
+  unsigned n_further;
+} ExpandNode;
+
+/* Puts the body of at->node behind the nodes that were inferred. */
+bool expand_function(Inference *at);
+
+/* ---- for the bodies ---- */
+
+/* The node as it is written, for its attributes and marks. */
+const GraphNode *expand_written(const Expansion *at);
+Arena *expand_arena(const Expansion *at);
+/* NULL: absent. */
+GraphTensor *expand_input(const Expansion *at, unsigned i);
+/* Somebody reads the node's output i, or it is the graph's. */
+bool expand_wants(const Expansion *at, unsigned i);
+/* Reports at the node's input i (or at the node, if there is none), and fails. */
+void expand_refuse(Expansion *at, ErrorCode code, unsigned input, const char *id, const char *hint,
+                   const char *format, ...) G_GNUC_PRINTF(6, 7);
+/* The same at an attribute. */
+void expand_refuse_attribute(Expansion *at, ErrorCode code, const char *attribute, const char *hint,
+                             const char *format, ...) G_GNUC_PRINTF(5, 6);
+bool expand_failed(const Expansion *at);
+
+GraphTensor *expand_node(Expansion *at, const ExpandNode *spec);
+/* Of one or two (b not NULL) inputs and no attributes. */
+GraphTensor *expand(Expansion *at, OperatorId op, const char *part, GraphTensor *a, GraphTensor *b);
+/* x itself if it has the type. */
+GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, NumberType type);
+/* A constant of one element, rank 0. */
+GraphTensor *expand_number(Expansion *at, const char *part, NumberType type, double value);
+/* A constant list of s64: axes, shapes, sizes. */
+GraphTensor *expand_integers(Expansion *at, const char *part, const int64_t *items, unsigned n);
+/* The node's output i is this tensor, of the body or an input. Does nothing where nobody wants it. */
+void expand_give(Expansion *at, unsigned i, GraphTensor *tensor);

@@ -244,6 +244,8 @@ IrExpr *ir_binary(IrModule *module, IrOperator op, IrExpr *a, IrExpr *b)
     return ir_int(module, folded);
   if (a->kind == EXPR_NAME && b->kind == EXPR_NAME && (op == OPERATOR_EQ || op == OPERATOR_NE))
     return ir_int(module, !strcmp(a->name, b->name) == (op == OPERATOR_EQ));
+  if (a->kind == EXPR_FLOAT && b->kind == EXPR_FLOAT && op == OPERATOR_MUL)
+    return ir_float(module, a->number * b->number);
   IrExpr *same = fold_identity(module, op, a, b);
   if (same) return same;
   IrExpr *expr = expr_new(module, EXPR_BINARY, 2);

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-CODES = {"bf16": "H", "s32": "i", "f32": "f", "e4m3": "B", "s8": "b"}
+CODES = {"bf16": "H", "f16": "H", "s32": "i", "f32": "f", "e4m3": "B", "s8": "b"}
 
 
 def bf16(value):
@@ -48,7 +48,8 @@ class Kernel:
     def __init__(self, adlgen, name, entry, gpu, words, folder, sms, after="split_roles"):
         self.adlgen, self.gpu, self.folder = adlgen, gpu, pathlib.Path(folder)
         text = name if isinstance(name, pathlib.Path) else HERE / f"{name}.tile.ir"
-        call(adlgen, "compile", text, "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder, "--print-after", after)
+        report = call(adlgen, "compile", text, "--gpu", gpu, "--emit", "ptx", "--sms", sms, "--out", folder, "--print-after", after, "--json")
+        self.shared = json.loads(report)["gpus"][0]["kernels"][0]["shared"]
         self.ptx = self.folder / gpu / f"{entry}.ptx"
         self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
         staged = next((self.folder / gpu).glob(f"*{after}.ir")).read_text()
@@ -58,7 +59,7 @@ class Kernel:
 
     def run(self, blocks, shared, buffers, dims, maps, *outputs):
         """buffers: name -> (type, values); maps: name of a buffer -> extents and box, innermost first, and the swizzle where
-        it is not as wide as the box. Gives the output, or a list of several. A box of one row is not swizzled."""
+        it is not as wide as the box; or all of it as a launch file has it, strides in bytes. Gives the output, or a list of several. A box of one row is not swizzled."""
         launch = dict(self.template, grid=[blocks, 1, 1], shared=shared, tensormaps={},
                       outputs={name: f"{name}.out" for name in outputs})
         launch["buffers"] = {}
@@ -70,6 +71,10 @@ class Kernel:
             if "tensormap" not in argument:
                 continue
             name = argument["tensormap"].rsplit("_", 1)[1]
+            launch["args"].append({"tensormap": name})
+            if isinstance(maps[name], dict):
+                launch["tensormaps"][name] = {"buffer": name, "type": buffers[name][0], "oob": "zero", **maps[name]}
+                continue
             extents, box, *swizzle = maps[name]
             kind = buffers[name][0]
             bytes_each = struct.calcsize(CODES[kind])
@@ -79,7 +84,6 @@ class Kernel:
             launch["tensormaps"][name] = {"buffer": name, "type": kind, "dims": extents, "strides": strides[1:], "box": box,
                                           "swizzle": swizzle[0] if swizzle else bytes_each * box[0] if box[1] > 1 else 0,
                                           "oob": "zero"}
-            launch["args"].append({"tensormap": name})
         (self.folder / "launch.json").write_text(json.dumps(launch))
         call(self.adlgen, "sim", self.ptx, "--launch", self.folder / "launch.json", "--gpu", self.gpu, "--strict")
         results = [struct.unpack(f"<{len(buffers[name][1])}{CODES[buffers[name][0]]}",

@@ -2,8 +2,6 @@
 #include "plan/private.h"
 #include <string.h>
 
-#define WORKSPACE_ALIGN 256
-
 const char *const plan_tensor_kinds[] = {"input", "constant", "output", "workspace", NULL};
 const char *const plan_argument_kinds[] = {"pointer", "scalar", "tensormap", "divisor", NULL};
 const char *const plan_map_modes[] = {"tiled", "im2col", NULL};
@@ -56,57 +54,6 @@ PlanSymbol *plan_add_symbol(Plan *plan, const char *name, int64_t min, int64_t m
   return symbol;
 }
 
-/* Elements lie side by side, in whatever order of dimensions. */
-static bool is_dense(Plan *plan, const PlanTensor *tensor)
-{
-  const Symbolic *stride = symbolic_constant(plan->arena, 1);
-  unsigned taken = 0, all = (1u << tensor->rank) - 1;
-  while (taken != all) {
-    unsigned next = tensor->rank;
-    for (unsigned i = tensor->rank; i-- > 0;)
-      if (!(taken >> i & 1) &&
-          (symbolic_equals(tensor->shape[i], 1) || symbolic_same(tensor->strides[i], stride))) {
-        next = i;
-        break;
-      }
-    if (next == tensor->rank) return false;
-    taken |= 1u << next;
-    stride = symbolic_mul(plan->arena, stride, tensor->shape[next]);
-  }
-  return true;
-}
-
-/* From a tensor's first element to behind its last one. */
-static const Symbolic *span_bytes(Plan *plan, const PlanTensor *tensor)
-{
-  Arena *arena = plan->arena;
-  const Symbolic *size = symbolic_constant(arena, number_bytes(tensor->type)), *span = size;
-  if (is_dense(plan, tensor)) {
-    for (unsigned i = 0; i < tensor->rank; i++)
-      span = symbolic_mul(arena, span, tensor->shape[i]);
-    return span;
-  }
-  span = symbolic_constant(arena, 1);
-  for (unsigned i = 0; i < tensor->rank; i++) {
-    const Symbolic *steps = symbolic_sub(arena, tensor->shape[i], symbolic_constant(arena, 1));
-    span = symbolic_add(arena, span, symbolic_mul(arena, steps, tensor->strides[i]));
-  }
-  /* an extent of 0 leaves nothing */
-  return symbolic_mul(arena, size, symbolic_binary(arena, SYMBOLIC_MAX, span, symbolic_constant(arena, 0)));
-}
-
-/* Puts a tensor behind all others of the workspace. */
-static void place(Plan *plan, PlanTensor *tensor)
-{
-  Arena *arena = plan->arena;
-  const Symbolic *align = symbolic_constant(arena, WORKSPACE_ALIGN);
-  const Symbolic *bytes = span_bytes(plan, tensor);
-  tensor->offset = plan->workspace_bytes;
-  tensor->align = MAX(tensor->align, WORKSPACE_ALIGN);
-  const Symbolic *rounded = symbolic_mul(arena, align, symbolic_ceil_div(arena, bytes, align));
-  plan->workspace_bytes = symbolic_add(arena, plan->workspace_bytes, rounded);
-}
-
 PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, NumberType type, unsigned rank,
                             const Symbolic *const *shape, const Symbolic *const *strides, unsigned align)
 {
@@ -124,7 +71,6 @@ PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, N
     stride = symbolic_mul(plan->arena, stride, shape[i]);
   }
   plan_enter_tensor(plan, tensor);
-  if (kind == PLAN_WORKSPACE) place(plan, tensor);
   return tensor;
 }
 
@@ -136,8 +82,7 @@ PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int
     if (symbolic_is_constant(tensor->shape[i], &known)) most[i] = MAX(most[i], known);
   if (!tensor) {
     tensor = arena_new_object(plan->arena, PlanTensor);
-    *tensor = (PlanTensor){
-        .name = arena_strdup(plan->arena, name), .kind = PLAN_WORKSPACE, .rank = 2, .align = WORKSPACE_ALIGN};
+    *tensor = (PlanTensor){.name = arena_strdup(plan->arena, name), .kind = PLAN_WORKSPACE, .rank = 2};
     plan_enter_tensor(plan, tensor);
   }
   tensor->type = type;
@@ -146,12 +91,6 @@ PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int
   tensor->strides[0] = tensor->shape[1];
   tensor->strides[1] = symbolic_constant(plan->arena, 1);
   return tensor;
-}
-
-void plan_place_shared(Plan *plan)
-{
-  for (unsigned i = 0; i < plan->n_tensors; i++)
-    if (plan->tensors[i]->kind == PLAN_WORKSPACE && !plan->tensors[i]->offset) place(plan, plan->tensors[i]);
 }
 
 PlanTensor *plan_tensor(const Plan *plan, const char *name)

@@ -38,7 +38,7 @@ typedef struct PlanTensor {
   const Symbolic *strides[PLAN_MAX_RANK]; /* elements */
   unsigned align;                         /* bytes: what the caller must keep */
   const char *file;       /* CONSTANT: safetensors file beside plan.json that holds it under its name */
-  const Symbolic *offset; /* WORKSPACE: bytes from its start */
+  const Symbolic *offset; /* WORKSPACE: bytes from its start; others may lie there at other times */
   bool zero; /* WORKSPACE: zero before the first launch that uses the memory; every launch leaves it so */
   unsigned index;
 } PlanTensor;
@@ -140,8 +140,7 @@ void plan_free(Plan *plan);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Plan, plan_free)
 
 PlanSymbol *plan_add_symbol(Plan *plan, const char *name, int64_t min, int64_t max, int64_t multiple);
-/* Adds a tensor; strides NULL: row-major. A WORKSPACE tensor is placed at the end of the workspace, aligned
- * to 256. */
+/* Adds a tensor; strides NULL: row-major. A WORKSPACE tensor has no place before plan_place_workspace(). */
 PlanTensor *plan_add_tensor(Plan *plan, PlanTensorKind kind, const char *name, NumberType type, unsigned rank,
                             const Symbolic *const *shape, const Symbolic *const *strides, unsigned align);
 PlanTensor *plan_tensor(const Plan *plan, const char *name); /* NULL if there is none */
@@ -164,11 +163,11 @@ void plan_add_dependency(Plan *plan, PlanLaunch *launch, const PlanLaunch *on, b
 void plan_add_zero(Plan *plan, PlanLaunch *launch, const Symbolic *offset, const Symbolic *bytes);
 
 /* A tensor of the workspace that launches share, row-major, as large as the largest that is asked for under
- * the name. Sharing is safe where those who ask come one after the other (plan_add_dependency). It has no
- * place before plan_place_shared(). */
+ * the name. Sharing is safe where those who ask come one after the other (plan_add_dependency). */
 PlanTensor *plan_share_tensor(Plan *plan, const char *name, NumberType type, int64_t rows, int64_t columns);
-/* Puts shared tensors behind all others of the workspace: once, when all launches are there. */
-void plan_place_shared(Plan *plan);
+/* Gives the tensors of the workspace their places, aligned to 256, and the workspace its size: once, when all launches
+ * and their dependencies are there. Tensors share memory where no two launches that are given them can overlap. */
+void plan_place_workspace(Plan *plan);
 
 /* Copies every expression into the plan's arena, so that it outlives the graph and the kernels it was built
  * from. */

@@ -602,7 +602,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   result->explain = g_strdup(explain->str);
   leave_out_copies(&compilation);
   order_sharers(result->plan);
-  plan_place_shared(result->plan);
+  plan_place_workspace(result->plan);
   plan_own_expressions(result->plan);
   if (!plan_check(result->plan, error)) return NULL;
   return g_steal_pointer(&result);

@@ -19,7 +19,7 @@ static Plan *example(void)
   const Symbolic *shape[] = {parse(plan, "M"), parse(plan, "128")};
   PlanTensor *x = plan_add_tensor(plan, PLAN_INPUT, "x", NUMBER_BF16, 2, shape, NULL, 16);
   PlanTensor *y = plan_add_tensor(plan, PLAN_OUTPUT, "/y 1", NUMBER_BF16, 2, shape, NULL, 2);
-  PlanTensor *h = plan_add_tensor(plan, PLAN_WORKSPACE, "h", NUMBER_F32, 2, shape, NULL, 4);
+  plan_add_tensor(plan, PLAN_WORKSPACE, "h", NUMBER_F32, 2, shape, NULL, 4);
   plan_add_tensor(plan, PLAN_WORKSPACE, "h2", NUMBER_BF16, 2, shape, NULL, 4);
   PlanLaunch *first = plan_add_launch(plan, "matmul");
   PlanVariant *variant = plan_add_variant(plan, first, "gemm_a", "gemm_a");
@@ -41,7 +41,7 @@ static Plan *example(void)
                          .box = {parse(plan, "64"), parse(plan, "min(M, 128)")},
                          .swizzle = 128,
                          .l2_promotion = 256};
-  plan_add_zero(plan, first, h->offset, parse(plan, "512*M"));
+  plan_add_zero(plan, first, parse(plan, "0"), parse(plan, "512*M"));
   PlanVariant *other = plan_add_variant(plan, first, "gemm_b", "gemm_b");
   other->text = "gemm_b.ptx";
   PlanLaunch *second = plan_add_launch(plan, "softmax");
@@ -49,6 +49,7 @@ static Plan *example(void)
   only->cubin = "softmax.cubin";
   plan_add_pointer(plan, only, "Y", y, NULL);
   plan_add_dependency(plan, second, first, true);
+  plan_place_workspace(plan);
   return plan;
 }
 

@@ -1,0 +1,280 @@
+/* Where tensors of the workspace lie: those whose lifetimes do not meet share memory.
+ *
+ * A tensor lives from the first launch that is given it to the last. Two may share memory if every launch of the one
+ * ends before any launch of the other begins, on one stream or on several: if it stands before it in the order that
+ * the launches' dependencies make. (A launch that starts early waits before it touches memory, and a kernel that has
+ * ended tells that all before it have: ir/passes/overlap_launches.c.) Tensors that must be zero between launches
+ * share with none.
+ *
+ * Sizes depend on symbols, so places do. Two steps: numbers for sizes that are likely (packing greedily, the largest
+ * first, each into the smallest gap between those it meets: Pisarchyk and Lee, "Efficient Memory Management for Deep
+ * Neural Net Inference", 2020) tell which of two that meet lies below the other; then every tensor begins where the
+ * highest of those below it ends, whatever the symbols are. So no sizes make two that meet overlap, and the likely
+ * ones need no more than the numbers did. */
+#include "plan/private.h"
+#include <string.h>
+
+#define WORKSPACE_ALIGN 256
+#define LIKELY_EXTENT   4096 /* of a dimension that may be larger */
+
+typedef struct {
+  PlanTensor *tensor;
+  const Symbolic *bytes; /* rounded up to WORKSPACE_ALIGN */
+  int64_t size, at;      /* in numbers */
+  uint8_t *users;        /* bits of launches that are given it */
+  uint8_t *before;       /* bits of launches that end before each of its users begins */
+  bool alone;            /* meets all */
+  const Symbolic *end;
+} Block;
+
+typedef struct {
+  Plan *plan;
+  size_t words; /* bytes of a set of launches */
+  uint8_t **ancestors;
+  Block *blocks;
+  unsigned n;
+  SymbolicFacts facts;
+} Placing;
+
+/* ---- Sizes ---- */
+
+/* Elements lie side by side, in whatever order of dimensions. */
+static bool is_dense(Plan *plan, const PlanTensor *tensor)
+{
+  const Symbolic *stride = symbolic_constant(plan->arena, 1);
+  unsigned taken = 0, all = (1u << tensor->rank) - 1;
+  while (taken != all) {
+    unsigned next = tensor->rank;
+    for (unsigned i = tensor->rank; i-- > 0;)
+      if (!(taken >> i & 1) &&
+          (symbolic_equals(tensor->shape[i], 1) || symbolic_same(tensor->strides[i], stride))) {
+        next = i;
+        break;
+      }
+    if (next == tensor->rank) return false;
+    taken |= 1u << next;
+    stride = symbolic_mul(plan->arena, stride, tensor->shape[next]);
+  }
+  return true;
+}
+
+/* From a tensor's first element to behind its last one. */
+static const Symbolic *span_bytes(Plan *plan, const PlanTensor *tensor)
+{
+  Arena *arena = plan->arena;
+  const Symbolic *size = symbolic_constant(arena, number_bytes(tensor->type)), *span = size;
+  if (is_dense(plan, tensor)) {
+    for (unsigned i = 0; i < tensor->rank; i++)
+      span = symbolic_mul(arena, span, tensor->shape[i]);
+    return span;
+  }
+  span = symbolic_constant(arena, 1);
+  for (unsigned i = 0; i < tensor->rank; i++) {
+    const Symbolic *steps = symbolic_sub(arena, tensor->shape[i], symbolic_constant(arena, 1));
+    span = symbolic_add(arena, span, symbolic_mul(arena, steps, tensor->strides[i]));
+  }
+  /* an extent of 0 leaves nothing */
+  return symbolic_mul(arena, size, symbolic_binary(arena, SYMBOLIC_MAX, span, symbolic_constant(arena, 0)));
+}
+
+static int64_t likely_value(const PlanSymbol *symbol)
+{
+  int64_t value = MIN(symbol->max, MAX(symbol->min, LIKELY_EXTENT));
+  return MAX(symbol->min, value - value % symbol->multiple);
+}
+
+/* Of sizes beyond numbers nothing is known but that they are large. */
+static int64_t likely_size(const Plan *plan, const Symbolic *bytes)
+{
+  g_autofree int64_t *symbols = g_new0(int64_t, plan->n_symbols + 1);
+  for (unsigned i = 0; i < plan->n_symbols; i++)
+    symbols[i] = likely_value(&plan->symbols[i]);
+  const PlanBindings bindings = {symbols, NULL};
+  int64_t value;
+  return plan_evaluate(plan, bytes, &bindings, &value, NULL) ? CLAMP(value, 0, INT64_MAX >> 16)
+                                                             : INT64_MAX >> 16;
+}
+
+/* ---- Lifetimes ---- */
+
+static void set_bit(uint8_t *set, unsigned i)
+{
+  set[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+static bool is_subset(const Placing *p, const uint8_t *part, const uint8_t *whole)
+{
+  for (size_t i = 0; i < p->words; i++)
+    if (part[i] & ~whole[i]) return false;
+  return true;
+}
+
+static void find_ancestors(Placing *p)
+{
+  const Plan *plan = p->plan;
+  p->ancestors = g_new0(uint8_t *, plan->n_launches + 1);
+  for (unsigned i = 0; i < plan->n_launches; i++) {
+    p->ancestors[i] = g_malloc0(p->words);
+    for (unsigned d = 0; d < plan->launches[i]->n_depends; d++) {
+      unsigned on = plan->launches[i]->depends_on[d].launch;
+      set_bit(p->ancestors[i], on);
+      for (size_t byte = 0; byte < p->words; byte++)
+        p->ancestors[i][byte] |= p->ancestors[on][byte];
+    }
+  }
+}
+
+/* The launch begins: what ends before one of a block's users only cannot be counted on. */
+static void note_user(const Placing *p, const unsigned *block_of, const PlanLaunch *launch)
+{
+  for (unsigned v = 0; v < launch->n_variants; v++)
+    for (unsigned i = 0; i < launch->variants[v]->n_arguments; i++) {
+      const PlanTensor *tensor = launch->variants[v]->arguments[i].tensor;
+      if (!tensor || tensor->kind != PLAN_WORKSPACE) continue;
+      Block *block = &p->blocks[block_of[tensor->index]];
+      set_bit(block->users, launch->index);
+      block->alone = tensor->zero;
+      for (size_t byte = 0; byte < p->words; byte++)
+        block->before[byte] &= p->ancestors[launch->index][byte];
+    }
+}
+
+/* May both hold something at one time? */
+static bool meet(const Placing *p, const Block *a, const Block *b)
+{
+  if (a->alone || b->alone) return true;
+  return !is_subset(p, a->users, b->before) && !is_subset(p, b->users, a->before);
+}
+
+/* ---- Numbers ---- */
+
+static int by_size(const void *a, const void *b)
+{
+  const Block *x = a, *y = b;
+  if (x->size != y->size) return x->size < y->size ? 1 : -1;
+  return x->tensor->index < y->tensor->index ? -1 : 1;
+}
+
+static int by_place(const void *a, const void *b)
+{
+  const Block *x = a, *y = b;
+  if (x->at != y->at) return x->at < y->at ? -1 : 1;
+  return x->tensor->index < y->tensor->index ? -1 : 1;
+}
+
+/* The smallest gap between those of the first `placed` blocks, by place, that the block meets. */
+static int64_t find_gap(const Placing *p, const Block *block, unsigned placed)
+{
+  int64_t end = 0, best = -1, least = INT64_MAX;
+  for (unsigned i = 0; i < placed; i++) {
+    const Block *other = &p->blocks[i];
+    if (!meet(p, block, other)) continue;
+    int64_t gap = other->at - end;
+    if (gap >= block->size && gap < least) {
+      least = gap;
+      best = end;
+    }
+    end = MAX(end, other->at + other->size);
+  }
+  return best >= 0 ? best : end;
+}
+
+static void place_numbers(Placing *p)
+{
+  qsort(p->blocks, p->n, sizeof *p->blocks, by_size);
+  for (unsigned i = 0; i < p->n; i++) {
+    Block block = p->blocks[i];
+    block.at = find_gap(p, &block, i);
+    unsigned to = i;
+    for (; to && by_place(&p->blocks[to - 1], &block) > 0; to--)
+      p->blocks[to] = p->blocks[to - 1];
+    p->blocks[to] = block;
+  }
+}
+
+/* ---- Expressions ---- */
+
+/* The larger of two, by what is known of the symbols. */
+static const Symbolic *larger(const Placing *p, const Symbolic *a, const Symbolic *b)
+{
+  int64_t least, most;
+  symbolic_range(symbolic_sub(p->plan->arena, a, b), &p->facts, &least, &most);
+  if (least >= 0) return a;
+  return most <= 0 ? b : symbolic_binary(p->plan->arena, SYMBOLIC_MAX, a, b);
+}
+
+/* Where the highest of the blocks below `top`, of which there are `n`, ends; block: only those that it meets. One that
+ * meets another between itself and the top ends below that one's end. */
+static const Symbolic *end_below(const Placing *p, const Block *block, unsigned n)
+{
+  const Symbolic *end = symbolic_constant(p->plan->arena, 0);
+  g_autoptr(GPtrArray) counted = g_ptr_array_new();
+  for (unsigned i = n; i-- > 0;) {
+    Block *below = &p->blocks[i];
+    bool covered = block && !meet(p, block, below);
+    for (unsigned j = 0; j < counted->len && !covered; j++)
+      covered = meet(p, counted->pdata[j], below);
+    if (covered) continue;
+    g_ptr_array_add(counted, below);
+    end = larger(p, end, below->end);
+  }
+  return end;
+}
+
+/* Blocks are sorted by place: who lies below comes before. */
+static void place_expressions(Placing *p)
+{
+  Arena *arena = p->plan->arena;
+  for (unsigned i = 0; i < p->n; i++) {
+    Block *block = &p->blocks[i];
+    block->tensor->offset = end_below(p, block, i);
+    block->tensor->align = MAX(block->tensor->align, WORKSPACE_ALIGN);
+    block->end = symbolic_add(arena, block->tensor->offset, block->bytes);
+  }
+  p->plan->workspace_bytes = end_below(p, NULL, p->n);
+}
+
+/* A tensor that no launch is given meets all: nothing is known of it. */
+static void open_blocks(Placing *p)
+{
+  Plan *plan = p->plan;
+  Arena *arena = plan->arena;
+  const Symbolic *align = symbolic_constant(arena, WORKSPACE_ALIGN);
+  g_autofree unsigned *block_of = g_new0(unsigned, plan->n_tensors + 1);
+  for (unsigned i = 0; i < plan->n_tensors; i++) {
+    PlanTensor *tensor = plan->tensors[i];
+    if (tensor->kind != PLAN_WORKSPACE) continue;
+    block_of[i] = p->n;
+    Block *block = &p->blocks[p->n++];
+    *block =
+        (Block){.tensor = tensor, .alone = true, .users = g_malloc0(p->words), .before = g_malloc(p->words)};
+    memset(block->before, 0xff, p->words);
+    block->bytes = symbolic_mul(arena, align, symbolic_ceil_div(arena, span_bytes(plan, tensor), align));
+    block->size = likely_size(plan, block->bytes);
+  }
+  for (unsigned i = 0; i < plan->n_launches; i++)
+    note_user(p, block_of, plan->launches[i]);
+}
+
+void plan_place_workspace(Plan *plan)
+{
+  g_autofree SymbolicFact *facts = g_new0(SymbolicFact, plan->n_symbols + 1);
+  for (unsigned i = 0; i < plan->n_symbols; i++) {
+    const PlanSymbol *symbol = &plan->symbols[i];
+    facts[i] = (SymbolicFact){symbol->name, false, symbol->min, symbol->max, symbol->multiple};
+  }
+  g_autofree Block *blocks = g_new0(Block, plan->n_tensors + 1);
+  Placing p = {
+      .plan = plan, .words = plan->n_launches / 8 + 1, .blocks = blocks, .facts = {facts, plan->n_symbols}};
+  find_ancestors(&p);
+  open_blocks(&p);
+  place_numbers(&p);
+  place_expressions(&p);
+  for (unsigned i = 0; i < plan->n_launches; i++)
+    g_free(p.ancestors[i]);
+  g_free(p.ancestors);
+  for (unsigned i = 0; i < p.n; i++) {
+    g_free(blocks[i].users);
+    g_free(blocks[i].before);
+  }
+}

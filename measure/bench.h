@@ -47,8 +47,10 @@ typedef struct BenchCase {
   unsigned n_bindings;
   GraphBinding *constants; /* those that are compiled in */
   unsigned n_constants;
-  Graph *graph;       /* all bound */
-  double bytes;       /* inputs, constants and outputs, each once */
+  Graph *graph; /* all bound */
+  double
+      bytes; /* inputs, constants and outputs, each once; of a table that is read at indices what these touch */
+  double held;        /* as bytes, tables whole: what lies in memory */
   double flops;       /* of its matrix products; 0: it has none */
   NumberType operand; /* of the first product */
   bool is_product;    /* it is what a BenchProduct says: `product` holds it */
@@ -81,6 +83,8 @@ BenchTensors *bench_tensors_new(BenchGpu *gpu, const BenchCase *c, unsigned n_se
 void bench_tensors_free(BenchTensors *tensors);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(BenchTensors, bench_tensors_free)
 uint64_t bench_tensor_address(const BenchTensors *tensors, unsigned set, const GraphTensor *tensor);
+/* Has it memory of the case's own: is it an input, a constant or an output? */
+bool bench_tensor_is_external(const GraphTensor *tensor);
 /* Bytes of a tensor of the graph, from its first to behind its last element. */
 uint64_t bench_tensor_bytes(const GraphTensor *tensor);
 /* Fills the outputs of a set with 0xff bytes. */
@@ -95,6 +99,8 @@ struct BenchCandidate {
   /* Queues the case once on a set of tensors; allocates nothing on the device and waits for nothing, so that
    * it can be captured. */
   bool (*queue)(BenchCandidate *candidate, unsigned set, GError **error);
+  /* Copies what was queued last to the tensors' own outputs, for the check; NULL: it is there. */
+  bool (*deliver)(BenchCandidate *candidate, unsigned set, GError **error);
   void (*release)(BenchCandidate *candidate); /* frees data */
   void *data;
 };

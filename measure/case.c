@@ -1,5 +1,6 @@
 /* A case: its graph with every dimension bound, what it moves and computes. */
 #include "measure/bench.h"
+#include <math.h>
 #include <string.h>
 
 static GraphBinding *parse_bindings(BenchCase *c, const char *const *texts, unsigned *n, GError **error)
@@ -207,13 +208,36 @@ static bool find_product(const Graph *graph, BenchProduct *p)
   return true;
 }
 
+static bool gathers_from(const GraphNode *node, const GraphTensor *tensor)
+{
+  return (is_op(node, "Gather") || is_op(node, "GatherElements")) && node->inputs[0] == tensor;
+}
+
+/* Elements of a tensor that the case touches. Of a table that is only read at indices these are as many as so many draws of
+ * one of its places meet, each place once: indices are drawn so. */
+static double touched(const GraphTensor *tensor)
+{
+  double whole = elements(tensor), missed = 1;
+  if (tensor->kind == TENSOR_COMPUTED || !tensor->n_consumers) return whole;
+  for (unsigned i = 0; i < tensor->n_consumers; i++) {
+    const GraphNode *node = tensor->consumers[i];
+    if (!gathers_from(node, tensor)) return whole;
+    double places = (double)number(tensor->shape[__builtin_ctz(node->axes)]);
+    double draws = elements(node->outputs[0]) / (whole / places);
+    if (whole > 0) missed *= pow(1 - 1 / places, draws);
+  }
+  return whole * (1 - missed);
+}
+
 static void measure_graph(BenchCase *c)
 {
   const Graph *graph = c->graph;
   for (unsigned i = 0; i < graph->n_tensors; i++) {
     const GraphTensor *tensor = graph->tensors[i];
     if (tensor->kind == TENSOR_COMPUTED && !tensor->is_output) continue;
-    c->bytes += elements(tensor) * number_bits(tensor->type) / CHAR_BIT;
+    double bytes = (double)number_bits(tensor->type) / CHAR_BIT;
+    c->bytes += touched(tensor) * bytes;
+    c->held += elements(tensor) * bytes;
   }
   for (unsigned i = 0; i < graph->n_nodes; i++)
     add_flops(c, graph->nodes[i]);
@@ -267,7 +291,7 @@ uint64_t bench_tensor_bytes(const GraphTensor *tensor)
   return number_bytes_of(tensor->type, last + 1);
 }
 
-static bool is_external(const GraphTensor *tensor)
+bool bench_tensor_is_external(const GraphTensor *tensor)
 {
   return tensor->kind != TENSOR_COMPUTED || tensor->is_output;
 }
@@ -309,7 +333,7 @@ BenchTensors *bench_tensors_new(BenchGpu *gpu, const BenchCase *c, unsigned n_se
     for (unsigned i = 0; i < graph->n_tensors; i++) {
       const GraphTensor *tensor = graph->tensors[i];
       uint64_t *address = &t->addresses[set * graph->n_tensors + i];
-      if (!is_external(tensor)) continue;
+      if (!bench_tensor_is_external(tensor)) continue;
       *address = device_allocate(bench_gpu_device(gpu), bench_tensor_bytes(tensor), error);
       if (!*address || !fill_tensor(t, tensor, *address, set, error)) return NULL;
     }

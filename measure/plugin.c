@@ -1,6 +1,7 @@
 #include "measure/plugin.h"
 #include "include/adlgen/peer.h"
 #include "measure/gpu_private.h"
+#include "measure/graph_json.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -15,10 +16,21 @@ struct BenchPlugin {
   uint64_t workspace;
 };
 
+/* A case in the interface's words: a product, or a graph with what it points to. */
+typedef struct Problem {
+  bool is_graph;
+  adlgen_peer_problem product;
+  adlgen_peer_graph graph;
+  char *json;
+  const char **names;          /* of the graph's tensors that have addresses */
+  const GraphTensor **tensors; /* these */
+} Problem;
+
 /* A variant: one state for each set of tensors. */
 typedef struct Variant {
   const adlgen_peer *table;
   Device *device;
+  Problem problem;
   void **states;
   unsigned n_states;
 } Variant;
@@ -50,17 +62,20 @@ static bool check_table(const char *path, const adlgen_peer *table, GError **err
     return refuse(path, what, error);
   }
   if (!is_name(table->name)) return refuse(path, "its name is to be of letters, digits, '-' and '_'", error);
+  if (!table->count && !table->graph_count)
+    return refuse(path, "it takes neither products nor graphs: `count` and `graph_count` are empty", error);
   const struct {
     const char *name;
-    bool there;
-  } entries[] = {{"library", table->library != NULL},
-                 {"count", table->count != NULL},
-                 {"variant_name", table->variant_name != NULL},
-                 {"prepare", table->prepare != NULL},
-                 {"launch", table->launch != NULL},
-                 {"release", table->release != NULL}};
+    bool there, wanted;
+  } entries[] = {{"library", table->library != NULL, true},
+                 {"variant_name", table->variant_name != NULL, table->count},
+                 {"prepare", table->prepare != NULL, table->count},
+                 {"graph_variant_name", table->graph_variant_name != NULL, table->graph_count},
+                 {"graph_prepare", table->graph_prepare != NULL, table->graph_count},
+                 {"launch", table->launch != NULL, true},
+                 {"release", table->release != NULL, true}};
   for (unsigned i = 0; i < G_N_ELEMENTS(entries); i++) {
-    if (entries[i].there) continue;
+    if (entries[i].there || !entries[i].wanted) continue;
     g_autofree char *what = g_strdup_printf("`%s` of its table is empty", entries[i].name);
     return refuse(path, what, error);
   }
@@ -136,15 +151,10 @@ static adlgen_peer_matrix matrix_of(const GraphTensor *tensor, const int64_t ste
       .type = type_of(tensor->type), .row_step = steps[0], .column_step = steps[1], .batch_step = batch_step};
 }
 
-static bool make_problem(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c,
+static bool make_product(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c,
                          adlgen_peer_problem *problem, GError **error)
 {
   const BenchProduct *p = &c->product;
-  if (!c->is_product) {
-    error_set(error, ERROR_UNSUPPORTED, NULL, "no-variant", NULL, "%s: %s is not one matrix product",
-              plugin->table->name, c->name);
-    return false;
-  }
   Accumulate accumulate = p->accumulate == ACCUMULATE_DEFAULT ? c->accumulate : p->accumulate;
   *problem = (adlgen_peer_problem){.m = p->m,
                                    .n = p->n,
@@ -166,23 +176,74 @@ static bool make_problem(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCa
   return ok;
 }
 
+static void make_graph(BenchGpu *gpu, const BenchCase *c, Problem *problem)
+{
+  const Graph *graph = c->graph;
+  json_t *json = bench_graph_json(graph);
+  problem->json = json_dumps(json, JSON_COMPACT);
+  json_decref(json);
+  problem->names = g_new0(const char *, graph->n_tensors + 1);
+  problem->tensors = g_new0(const GraphTensor *, graph->n_tensors + 1);
+  unsigned n = 0;
+  for (unsigned i = 0; i < graph->n_tensors; i++) {
+    if (!bench_tensor_is_external(graph->tensors[i])) continue;
+    problem->tensors[n] = graph->tensors[i];
+    problem->names[n++] = graph->tensors[i]->name;
+  }
+  problem->graph = (adlgen_peer_graph){.name = c->name,
+                                       .json = problem->json,
+                                       .tensors = problem->names,
+                                       .n_tensors = n,
+                                       .device = (int32_t)gpu->number,
+                                       .sms = (int32_t)gpu->sms};
+}
+
+static void clear_problem(Problem *problem)
+{
+  free(problem->json);
+  g_free(problem->names);
+  g_free(problem->tensors);
+}
+G_DEFINE_AUTO_CLEANUP_CLEAR_FUNC(Problem, clear_problem)
+
+static bool make_problem(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, Problem *problem,
+                         GError **error)
+{
+  *problem = (Problem){.is_graph = !plugin->table->count || (!c->is_product && plugin->table->graph_count)};
+  if (problem->is_graph) {
+    make_graph(gpu, c, problem);
+    return true;
+  }
+  if (c->is_product) return make_product(plugin, gpu, c, &problem->product, error);
+  error_set(error, ERROR_UNSUPPORTED, NULL, "no-variant", NULL, "%s: %s is not one matrix product",
+            plugin->table->name, c->name);
+  return false;
+}
+
 unsigned bench_plugin_count(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, GError **error)
 {
-  adlgen_peer_problem problem;
+  g_auto(Problem) problem = {0};
   char message[MESSAGE_SIZE] = "";
   if (!make_problem(plugin, gpu, c, &problem, error)) return 0;
-  unsigned n = plugin->table->count(&problem, message, sizeof message);
+  unsigned n = problem.is_graph ? plugin->table->graph_count(&problem.graph, message, sizeof message)
+                                : plugin->table->count(&problem.product, message, sizeof message);
   if (!n)
     error_set(error, ERROR_UNSUPPORTED, NULL, "no-variant", NULL, "%s: %s", plugin->table->name,
-              *message ? message : "no variant for this product");
+              *message ? message : "no variant for this case");
   return n;
+}
+
+static const char *variant_name(const adlgen_peer *table, const Problem *problem, unsigned index)
+{
+  return problem->is_graph ? table->graph_variant_name(&problem->graph, index)
+                           : table->variant_name(&problem->product, index);
 }
 
 char *bench_plugin_variant_name(const BenchPlugin *plugin, BenchGpu *gpu, const BenchCase *c, unsigned index)
 {
-  adlgen_peer_problem problem;
+  g_auto(Problem) problem = {0};
   if (!make_problem(plugin, gpu, c, &problem, NULL)) return NULL;
-  return g_strdup_printf("%s:%s", plugin->table->name, plugin->table->variant_name(&problem, index));
+  return g_strdup_printf("%s:%s", plugin->table->name, variant_name(plugin->table, &problem, index));
 }
 
 /* ---- candidates ---- */
@@ -199,20 +260,31 @@ static void variant_release(BenchCandidate *candidate)
   Variant *variant = candidate->data;
   for (unsigned i = 0; i < variant->n_states; i++)
     variant->table->release(variant->states[i]);
+  clear_problem(&variant->problem);
   g_free(variant->states);
   g_free(variant);
 }
 
-static bool variant_queue(BenchCandidate *candidate, unsigned set, GError **error)
+static bool call(const BenchCandidate *candidate, unsigned set,
+                 int (*entry)(void *state, void *stream, char *message, size_t bytes), GError **error)
 {
   const Variant *variant = candidate->data;
   char message[MESSAGE_SIZE] = "";
-  int status =
-      variant->table->launch(variant->states[set], device_stream(variant->device), message, sizeof message);
+  int status = entry(variant->states[set], device_stream(variant->device), message, sizeof message);
   if (!status) return true;
   error_set(error, ERROR_UNSUPPORTED, NULL, "plugin-failed", NULL, "%s: status %d%s%s", candidate->name,
             status, *message ? ": " : "", message);
   return false;
+}
+
+static bool variant_queue(BenchCandidate *candidate, unsigned set, GError **error)
+{
+  return call(candidate, set, ((const Variant *)candidate->data)->table->launch, error);
+}
+
+static bool variant_deliver(BenchCandidate *candidate, unsigned set, GError **error)
+{
+  return call(candidate, set, ((const Variant *)candidate->data)->table->deliver, error);
 }
 
 static const void *address_of(const BenchTensors *tensors, unsigned set, const GraphTensor *tensor)
@@ -221,23 +293,41 @@ static const void *address_of(const BenchTensors *tensors, unsigned set, const G
                 : NULL;
 }
 
-static bool prepare(const BenchPlugin *plugin, const adlgen_peer_problem *problem, unsigned index,
-                    const BenchTensors *tensors, Variant *variant, GError **error)
+/* A state for one set of tensors; NULL with the library's words in the message. */
+static void *prepare_product(const BenchPlugin *plugin, const Problem *problem, unsigned index,
+                             const BenchTensors *tensors, unsigned set, char message[MESSAGE_SIZE])
 {
   const BenchProduct *p = &tensors->c->product;
+  const adlgen_peer_operands operands = {
+      .a = address_of(tensors, set, p->a),
+      .b = address_of(tensors, set, p->b),
+      .scale_a = address_of(tensors, set, p->scale[0]),
+      .scale_b = address_of(tensors, set, p->scale[1]),
+      .d = (void *)address_of(tensors, set, p->d),
+      .workspace = (void *)(uintptr_t)plugin->workspace, // NOLINT: of the device
+  };
+  return plugin->table->prepare(&problem->product, index, &operands, message, MESSAGE_SIZE);
+}
+
+static void *prepare_graph(const BenchPlugin *plugin, const Problem *problem, unsigned index,
+                           const BenchTensors *tensors, unsigned set, char message[MESSAGE_SIZE])
+{
+  g_autofree void **addresses = g_new0(void *, problem->graph.n_tensors + 1);
+  for (unsigned i = 0; i < problem->graph.n_tensors; i++)
+    addresses[i] = (void *)address_of(tensors, set, problem->tensors[i]);
+  return plugin->table->graph_prepare(&problem->graph, index, addresses, message, MESSAGE_SIZE);
+}
+
+static bool prepare(const BenchPlugin *plugin, unsigned index, const BenchTensors *tensors, Variant *variant,
+                    GError **error)
+{
+  const Problem *problem = &variant->problem;
   char message[MESSAGE_SIZE] = "";
   variant->states = g_new0(void *, tensors->n_sets + 1);
   for (unsigned set = 0; set < tensors->n_sets; set++) {
-    const adlgen_peer_operands operands = {
-        .a = address_of(tensors, set, p->a),
-        .b = address_of(tensors, set, p->b),
-        .scale_a = address_of(tensors, set, p->scale[0]),
-        .scale_b = address_of(tensors, set, p->scale[1]),
-        .d = (void *)address_of(tensors, set, p->d),
-        .workspace = (void *)(uintptr_t)plugin->workspace, // NOLINT: of the device
-    };
-    void *state = plugin->table->prepare(problem, index, &operands, message, sizeof message);
-    if (!state) return failed(plugin, plugin->table->variant_name(problem, index), message, error);
+    void *state =
+        (problem->is_graph ? prepare_graph : prepare_product)(plugin, problem, index, tensors, set, message);
+    if (!state) return failed(plugin, variant_name(plugin->table, problem, index), message, error);
     variant->states[variant->n_states++] = state;
   }
   return true;
@@ -246,9 +336,9 @@ static bool prepare(const BenchPlugin *plugin, const adlgen_peer_problem *proble
 BenchCandidate *bench_plugin_candidate(BenchPlugin *plugin, unsigned index, const BenchTensors *tensors,
                                        GError **error)
 {
-  adlgen_peer_problem problem;
+  g_auto(Problem) problem = {0};
   if (!make_problem(plugin, tensors->gpu, tensors->c, &problem, error)) return NULL;
-  if (!plugin->workspace) {
+  if (!plugin->workspace && !problem.is_graph) {
     plugin->workspace = device_allocate(bench_gpu_device(tensors->gpu), WORKSPACE, error);
     if (!plugin->workspace) return NULL;
     plugin->device = bench_gpu_device(tensors->gpu);
@@ -256,11 +346,15 @@ BenchCandidate *bench_plugin_candidate(BenchPlugin *plugin, unsigned index, cons
   g_autoptr(BenchCandidate) candidate = g_new0(BenchCandidate, 1);
   Variant *variant = g_new0(Variant, 1);
   variant->table = plugin->table;
-  variant->device = plugin->device;
-  candidate->name = bench_plugin_variant_name(plugin, tensors->gpu, tensors->c, index);
+  variant->device = bench_gpu_device(tensors->gpu);
+  candidate->name =
+      g_strdup_printf("%s:%s", plugin->table->name, variant_name(plugin->table, &problem, index));
   candidate->facts = json_pack("{s:s, s:i}", "library", plugin->table->library, "variant", (int)index);
   candidate->queue = variant_queue;
+  candidate->deliver = plugin->table->deliver ? variant_deliver : NULL;
   candidate->release = variant_release;
   candidate->data = variant;
-  return prepare(plugin, &problem, index, tensors, variant, error) ? g_steal_pointer(&candidate) : NULL;
+  variant->problem = problem;
+  problem = (Problem){0};
+  return prepare(plugin, index, tensors, variant, error) ? g_steal_pointer(&candidate) : NULL;
 }

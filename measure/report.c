@@ -129,10 +129,11 @@ static char *family_of(const char *candidate)
 static GPtrArray *families_of(const json_t *result)
 {
   GPtrArray *families = g_ptr_array_new_with_free_func(g_free);
-  g_ptr_array_add(families, g_strdup("cublaslt"));
+  const json_t *versions = json_object_get(result, "versions");
+  if (json_is_string(json_object_get(versions, "cublaslt"))) g_ptr_array_add(families, g_strdup("cublaslt"));
   size_t i;
   json_t *plugin;
-  json_array_foreach(json_object_get(json_object_get(result, "versions"), "plugins"), i, plugin)
+  json_array_foreach(json_object_get(versions, "plugins"), i, plugin)
       g_ptr_array_add(families, g_strdup(text_of(plugin, "name")));
   return families;
 }
@@ -171,7 +172,7 @@ static void add_beside(GString *page, const json_t *c, const char *mode, const G
   g_string_append_c(page, '\n');
 }
 
-/* A table of all peers, where there are others than cuBLASLt. */
+/* A table of all peers, where there are several. */
 static void add_peers(GString *page, const json_t *result)
 {
   g_autoptr(GPtrArray) families = families_of(result);

@@ -191,7 +191,7 @@ static unsigned sets_of(const BenchSession *session, const BenchCase *c)
 {
   if (!(session->modes >> BENCH_SUSTAINED & 1)) return 1;
   double wanted = ceil(2.0 * (double)bench_gpu_l2(session->gpu) / c->bytes) + 1;
-  double room = floor((double)bench_gpu_free_memory(session->gpu) * 0.5 / c->bytes);
+  double room = floor((double)bench_gpu_free_memory(session->gpu) * 0.5 / c->held);
   return (unsigned)CLAMP(MIN(wanted, room), 1, MOST_SETS);
 }
 

@@ -1,9 +1,11 @@
-/* What a shared library exports so that `adlgen bench --against plugin:FILE` times other people's matrix
- * products beside ours: docs/bench.md says how they are built and used, scripts/peers holds some.
+/* What a shared library exports so that `adlgen bench --against plugin:FILE` times other people's kernels
+ * beside ours, for matrix products or for whole graphs: docs/bench.md says how they are built and used,
+ * scripts/peers holds some.
  *
  * The library exports one function, adlgen_peer_get(), and hands out one table. bench asks it for the
  * variants of a problem, prepares each for the operands' addresses, launches them in turn with its own
- * kernels, and compares their results as it does its own.
+ * kernels, and compares their results as it does its own. A library takes products, graphs or both: the entries of what it
+ * does not take are NULL. Products are offered to the former, any other case, and products too, to the latter.
  *
  * Threads.        All calls come from one thread, with the device's primary context current.
  * Ownership.      The table and all strings it gives live as long as the library is loaded; a string of
@@ -20,7 +22,7 @@
 extern "C" {
 #endif
 
-#define ADLGEN_PEER_VERSION 1
+#define ADLGEN_PEER_VERSION 2
 
 /* Types of elements. Their values are part of the binary interface. */
 enum {
@@ -62,6 +64,22 @@ typedef struct adlgen_peer_operands {
   void *workspace; /* shared by all variants: nothing in it lasts from one launch to the next */
 } adlgen_peer_operands;
 
+/* A graph with every dimension bound.
+ *
+ * `json` is an object: name; tensors, by name, each with type ("bf16"), kind ("input" | "constant" | "computed"), output (is
+ * it one of the graph), shape, strides (elements) and, of a constant that is known, data (row-major); nodes, in an order in
+ * which they can be computed, each with op, domain, since (its version), inputs and outputs (names; null: absent) and
+ * attributes, all of them, with their defaults (null: has none); outputs, by name.
+ * `tensors` names those that have an address: inputs, constants and outputs. */
+typedef struct adlgen_peer_graph {
+  const char *name, *json;
+  const char *const *tensors;
+  uint32_t n_tensors;
+  int32_t device; /* its number among those that are visible */
+  int32_t sms;    /* it has so many */
+  uint32_t reserved;
+} adlgen_peer_graph;
+
 typedef struct adlgen_peer {
   uint32_t version;    /* ADLGEN_PEER_VERSION, as the library was compiled with */
   uint32_t reserved;   /* 0 */
@@ -78,6 +96,16 @@ typedef struct adlgen_peer {
    * can be captured in a graph. 0, or a code of the library's own. */
   int (*launch)(void *state, void *stream, char *message, size_t bytes);
   void (*release)(void *state);
+  /* The same three of graphs. addresses: as graph->tensors, aligned to 256 bytes; outputs hold no meaningful values. The
+   * graph lives until the last state of it is released. */
+  unsigned (*graph_count)(const adlgen_peer_graph *graph, char *message, size_t bytes);
+  const char *(*graph_variant_name)(const adlgen_peer_graph *graph, unsigned index);
+  void *(*graph_prepare)(const adlgen_peer_graph *graph, unsigned index, void *const *addresses,
+                         char *message, size_t bytes);
+  /* Queues copies of what the last launch() computed to the addresses of the outputs. It is called before results are
+   * compared, and is not timed: libraries that choose where their results lie would pay for a copy that nobody needs.
+   * NULL: launch() writes to the addresses. */
+  int (*deliver)(void *state, void *stream, char *message, size_t bytes);
 } adlgen_peer;
 
 #if defined(__GNUC__)

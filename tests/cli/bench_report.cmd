@@ -6,7 +6,7 @@ error: ./bench/results holds no results
 hint: adlgen bench --out FILE writes one
 [exit 1]
 
-$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": null}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "warp_mma": {"bf16": 5e14}, "warpgroup_mma": {}}, "classes": [{"class": "c <1>", "mode": "cold", "cases": 1, "roof_fraction": 0.5, "peer_ratio": 0.8, "worst_ratio": 0.8, "worst_case": "p M=1"}, {"class": "rows", "mode": "cold", "cases": 1, "roof_fraction": 0.9}], "cases": [{"name": "p M=1 <a>", "bytes": 1e6, "flops": 1e9, "failures": [{"candidate": "bm=3", "message": "no"}], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}]}}}, {"name": "row R=9", "bytes": 1e6, "flops": 0, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 5, "spread": 0.02, "ratio": 1, "roof_fraction": 0.9}]}}}]}' >bench/results/one.json
+$ printf '{"version": 1, "date": "2026-01-02", "gpu": "h100", "machine": {"name": "A GPU", "sms": 2, "driver": "1.2"}, "versions": {"ptxas": "13.0", "cublaslt": "1.2.2"}, "method": {"rounds": 3}, "ceilings": {"read": 2e12, "copy": 1e12, "warp_mma": {"bf16": 5e14}, "warpgroup_mma": {}}, "classes": [{"class": "c <1>", "mode": "cold", "cases": 1, "roof_fraction": 0.5, "peer_ratio": 0.8, "worst_ratio": 0.8, "worst_case": "p M=1"}, {"class": "rows", "mode": "cold", "cases": 1, "roof_fraction": 0.9}], "cases": [{"name": "p M=1 <a>", "bytes": 1e6, "flops": 1e9, "failures": [{"candidate": "bm=3", "message": "no"}], "candidates": [{"name": "adlgen", "kind": "adlgen"}, {"name": "cublaslt#0", "kind": "cublaslt"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 10, "spread": 0.01, "ratio": 1, "roof_fraction": 0.5}, {"candidate": "cublaslt#0", "us": 8, "ratio": 0.8}]}}}, {"name": "row R=9", "bytes": 1e6, "flops": 0, "failures": [], "candidates": [{"name": "adlgen", "kind": "adlgen"}], "modes": {"cold": {"times": [{"candidate": "adlgen", "us": 5, "spread": 0.02, "ratio": 1, "roof_fraction": 0.9}]}}}]}' >bench/results/one.json
 
 $ adlgen bench report
 
@@ -30,7 +30,7 @@ $ sed 's/^/  /' docs/performance.md
   
   ## one
   
-  2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0; 3 rounds. From `bench/results/one.json`.
+  2026-01-02 on one A GPU (2 SMs, driver 1.2), for `h100`; ptxas 13.0, cuBLASLt 1.2.2 (workspace 32 MiB); 3 rounds. From `bench/results/one.json`.
   
   Ceilings of that run: read 2000 GB/s, copy 1000 GB/s, warp_mma bf16 500 TFLOP/s.
   

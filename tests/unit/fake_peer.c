@@ -1,6 +1,6 @@
-/* A peer as a library, for test_measure_plugin.c: f32 products on the CPU, which is where the stand-in for
- * the driver keeps device memory. -DVERSION=N, -DNAME="..." and -DNO_LAUNCH spoil its table, -DNO_ENTRY
- * leaves it out. */
+/* A peer as a library, for test_measure_plugin.c: f32 products, and graphs of one Relu, on the CPU, which is
+ * where the stand-in for the driver keeps device memory. -DVERSION=N, -DNAME="..." and -DNO_LAUNCH spoil its
+ * table, -DNO_ENTRY leaves it out, -DHAS_PRODUCTS=0 and -DHAS_GRAPHS=0 what it takes. */
 #include "include/adlgen/peer.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +19,23 @@
 #define ENTRY adlgen_peer_get
 #endif
 
+#ifndef HAS_PRODUCTS
+#define HAS_PRODUCTS 1
+#endif
+#ifndef HAS_GRAPHS
+#define HAS_GRAPHS 1
+#endif
+
 enum { RIGHT, UNPREPARED, UNLAUNCHED, N_VARIANTS };
 
 typedef struct State {
   adlgen_peer_problem problem;
   adlgen_peer_operands operands;
   unsigned variant;
+  /* Of a graph: */
+  const float *x;
+  float *y, *own; /* its result goes to `own` first */
+  size_t n;
 } State;
 
 static unsigned count(const adlgen_peer_problem *problem, char *message, size_t bytes)
@@ -50,13 +61,16 @@ static void *prepare(const adlgen_peer_problem *problem, unsigned index, const a
     return NULL;
   }
   State *state = malloc(sizeof *state);
-  *state = (State){*problem, *operands, index};
+  *state = (State){.problem = *problem, .operands = *operands, .variant = index};
   return state;
 }
 
 static int launch(void *data, void *stream, char *message, size_t bytes)
 {
   const State *state = data;
+  for (size_t i = 0; i < state->n; i++)
+    state->own[i] = state->x[i] > 0 ? state->x[i] : 0;
+  if (state->own) return 0;
   const adlgen_peer_problem *p = &state->problem;
   const adlgen_peer_operands *o = &state->operands;
   if (state->variant == UNLAUNCHED) {
@@ -76,9 +90,45 @@ static int launch(void *data, void *stream, char *message, size_t bytes)
   return 0;
 }
 
-static void release(void *state)
+static void release(void *data)
 {
+  State *state = data;
+  free(state->own);
   free(state);
+}
+
+/* ---- graphs ---- */
+
+static unsigned graph_count(const adlgen_peer_graph *graph, char *message, size_t bytes)
+{
+  if (strstr(graph->json, "\"op\":\"Relu\"") && graph->n_tensors == 2) return 1;
+  snprintf(message, bytes, "%s: only Relu, not %s", graph->name, graph->json);
+  return 0;
+}
+
+static const char *graph_variant_name(const adlgen_peer_graph *graph, unsigned index)
+{
+  return "relu";
+}
+
+static void *graph_prepare(const adlgen_peer_graph *graph, unsigned index, void *const *addresses,
+                           char *message, size_t bytes)
+{
+  const char *shape = strstr(graph->json, "\"shape\":[");
+  State *state = calloc(1, sizeof *state);
+  state->n = (size_t)strtol(shape + strlen("\"shape\":["), NULL, 10);
+  state->x = addresses[strcmp(graph->tensors[0], "A") != 0];
+  state->y = addresses[strcmp(graph->tensors[0], "D") != 0];
+  state->own = calloc(state->n, sizeof *state->own);
+  return state;
+}
+
+static int deliver(void *data, void *stream, char *message, size_t bytes)
+{
+  const State *state = data;
+  for (size_t i = 0; i < state->n; i++)
+    state->y[i] = state->own[i];
+  return 0;
 }
 
 const adlgen_peer *ENTRY(void);
@@ -89,9 +139,13 @@ const adlgen_peer *ENTRY(void)
       .version = VERSION,
       .name = NAME,
       .library = "made for tests 1.0",
-      .count = count,
+      .count = HAS_PRODUCTS ? count : NULL,
       .variant_name = variant_name,
       .prepare = prepare,
+      .graph_count = HAS_GRAPHS ? graph_count : NULL,
+      .graph_variant_name = graph_variant_name,
+      .graph_prepare = graph_prepare,
+      .deliver = deliver,
       .launch = HAS_LAUNCH ? launch : NULL,
       .release = release,
   };

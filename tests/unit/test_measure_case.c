@@ -32,6 +32,23 @@ static void counts_bytes_and_flops(void **state)
   assert_string_equal(c->constants[0].name, "K");
 }
 
+/* A table read at indices counts as so many of its rows as the draws meet: half of two rows meet with two draws three times
+ * out of four; but not where all of it is read too. */
+static void counts_what_gathers_touch(void **state)
+{
+  static const char *const dims[] = {"V=2", NULL};
+#define TABLE                                                                                                \
+  "inputs: {W: {type: f32, shape: [V, 8]}, I: {type: s32, shape: [2]}}, nodes: [{op: Gather, inputs: [W, "   \
+  "I], "
+  g_autoptr(BenchCase) c = make_case("{name: g, " TABLE "outputs: [Y]}], outputs: [Y]}", dims, NULL);
+  assert_true(c->bytes == 4.0 * (16 * 0.75 + 2 + 16));
+  assert_true(c->held == 4.0 * (16 + 2 + 16));
+  g_autoptr(BenchCase) all =
+      make_case("{name: g, " TABLE "outputs: [Y]}, {op: Relu, inputs: [W], outputs: [Z]}], outputs: [Y, Z]}",
+                dims, NULL);
+  assert_true(all->bytes == 4.0 * (16 + 2 + 16 + 16));
+}
+
 static void finds_products(void **state)
 {
   g_autoptr(BenchCase) c = make_case(product, product_dims, NULL);
@@ -208,6 +225,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_bytes_and_flops),
+      cmocka_unit_test(counts_what_gathers_touch),
       cmocka_unit_test(finds_products),
       cmocka_unit_test(finds_what_follows_a_product),
       cmocka_unit_test(takes_the_product_alone),

@@ -1,5 +1,5 @@
-/* Peers in shared libraries: what is refused, and that a product goes through the interface with its sizes,
- * steps, batches and addresses. The stand-in for the driver keeps device memory on the host, so the fake
+/* Peers in shared libraries: what is refused, that a product goes through the interface with its sizes,
+ * steps, batches and addresses, and a graph with its text and addresses. The stand-in for the driver keeps device memory on the host, so the fake
  * peers multiply there. argv[1] is their folder. */
 #include "include/adlgen/peer.h"
 #include "measure/gpu_private.h"
@@ -42,9 +42,11 @@ static void refuses_what_is_no_peer(void **state)
 {
   expect_refusal("peer_without_entry", ERROR_INPUT, "it has no adlgen_peer_get");
   expect_refusal("peer_of_later_version", ERROR_INPUT,
-                 "it is made for version 99 of adlgen/peer.h; this program knows version 1");
+                 "it is made for version 99 of adlgen/peer.h; this program knows version 2");
   expect_refusal("peer_without_launch", ERROR_INPUT, "`launch` of its table is empty");
   expect_refusal("peer_with_blank", ERROR_INPUT, "its name is to be of letters, digits, '-' and '_'");
+  expect_refusal("peer_of_nothing", ERROR_INPUT,
+                 "it takes neither products nor graphs: `count` and `graph_count` are empty");
   g_autofree char *path = path_of("missing");
   g_autofree char *what =
       g_strdup_printf("%s: cannot open shared object file: No such file or directory", path);
@@ -69,12 +71,12 @@ typedef struct World {
 } World;
 
 /* Two sets of tensors; element i of the inputs is a small integer of i, so that f32 sums are exact. */
-static void make_world(World *w, const char *text, const char *const *dims)
+static void make_world_of(World *w, const char *peer, const char *text, const char *const *dims)
 {
   GError *error = NULL;
   g_autoptr(Source) source = source_new("test", text, strlen(text));
   memset(w, 0, sizeof *w);
-  w->plugin = open_peer("peer");
+  w->plugin = open_peer(peer);
   w->gpu.sms = 5;
   w->gpu.device = device_open(0, &error);
   w->c = w->gpu.device ? bench_case_new(source, NULL, dims, NULL, &error) : NULL;
@@ -88,6 +90,11 @@ static void make_world(World *w, const char *text, const char *const *dims)
     for (uint64_t j = 0; j < bytes / sizeof *data; j++)
       data[j] = (float)((j * 7 + i) % 11) - 5;
   }
+}
+
+static void make_world(World *w, const char *text, const char *const *dims)
+{
+  make_world_of(w, "peer", text, dims);
 }
 
 static void clear_world(World *w)
@@ -177,11 +184,11 @@ static void tells_failures(void **state)
   clear_world(&w);
 }
 
-static void expect_none(const char *text, const char *const *dims, const char *message)
+static void expect_none(const char *peer, const char *text, const char *const *dims, const char *message)
 {
   World w;
   GError *error = NULL;
-  make_world(&w, text, dims);
+  make_world_of(&w, peer, text, dims);
   assert_int_equal(bench_plugin_count(w.plugin, &w.gpu, w.c, &error), 0);
   assert_string_equal(error->message, message);
   g_error_free(error);
@@ -192,20 +199,64 @@ static void tells_what_it_has_not(void **state)
 {
   static const char *const dims[] = {"M=2", NULL};
   g_autofree char *message = g_strdup_printf("fake: only f32, not type %d", ADLGEN_PEER_BF16);
-  expect_none("{name: p, inputs: {A: {type: bf16, shape: [M, 4]}, B: {type: bf16, shape: [4, 4]}}, nodes: "
+  expect_none("peer",
+              "{name: p, inputs: {A: {type: bf16, shape: [M, 4]}, B: {type: bf16, shape: [4, 4]}}, nodes: "
               "[{op: MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}",
               dims, message);
-  expect_none("{name: r, inputs: {A: {type: f32, shape: [M, 4]}}, nodes: [{op: Relu, inputs: [A], outputs: "
+  expect_none("peer_of_products",
+              "{name: r, inputs: {A: {type: f32, shape: [M, 4]}}, nodes: [{op: Relu, inputs: [A], outputs: "
               "[D]}], outputs: [D]}",
               dims, "fake: r M=2 is not one matrix product");
+  expect_none("peer",
+              "{name: r, inputs: {A: {type: bf16, shape: [M, 4]}}, nodes: [{op: Softmax, inputs: [A], "
+              "outputs: [D]}], outputs: [D]}",
+              dims,
+              "fake: r M=2: only Relu, not {\"name\":\"r\",\"tensors\":{\"A\":{\"type\":\"bf16\",\"kind\":"
+              "\"input\",\"output\":false,\"shape\":[2,4],\"strides\":[4,1]},\"D\":{\"type\":\"bf16\","
+              "\"kind\":\"computed\",\"output\":true,\"shape\":[2,4],\"strides\":[4,1]}},\"nodes\":[{\"op\":"
+              "\"Softmax\",\"domain\":\"\",\"since\":13,\"inputs\":[\"A\"],\"outputs\":[\"D\"],"
+              "\"attributes\":{\"axis\":-1}}],\"outputs\":[\"D\"]}");
+}
+
+/* ---- graphs ---- */
+
+static void takes_graphs(void **state)
+{
+  static const char *const dims[] = {"M=40", NULL};
+  World w;
+  GError *error = NULL;
+  make_world(
+      &w,
+      "{name: r, inputs: {A: {type: f32, shape: [M]}}, nodes: [{op: Relu, inputs: [A], outputs: [D]}], "
+      "outputs: [D]}",
+      dims);
+  assert_int_equal(bench_plugin_count(w.plugin, &w.gpu, w.c, &error), 1);
+  g_autoptr(BenchCandidate) candidate = bench_plugin_candidate(w.plugin, 0, w.tensors, &error);
+  if (!candidate) fail_msg("%s", error->message);
+  assert_string_equal(candidate->name, "fake:relu");
+  for (unsigned set = 0; set < 2; set++) {
+    const float *x = data_of(&w, set, w.c->graph->inputs[0]), *y = data_of(&w, set, w.c->graph->outputs[0]);
+    float before = y[7];
+    assert_true(candidate->queue(candidate, set, &error));
+    assert_true(before == y[7]);
+    assert_true(candidate->deliver(candidate, set, &error));
+    for (unsigned i = 0; i < 40; i++)
+      assert_true(y[i] == (x[i] > 0 ? x[i] : 0));
+  }
+  bench_candidate_free(g_steal_pointer(&candidate));
+  clear_world(&w);
 }
 
 int main(int n, char **arguments)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refuses_what_is_no_peer), cmocka_unit_test(knows_itself),
-      cmocka_unit_test(passes_strides),          cmocka_unit_test(passes_batches),
-      cmocka_unit_test(tells_failures),          cmocka_unit_test(tells_what_it_has_not),
+      cmocka_unit_test(refuses_what_is_no_peer),
+      cmocka_unit_test(knows_itself),
+      cmocka_unit_test(passes_strides),
+      cmocka_unit_test(passes_batches),
+      cmocka_unit_test(tells_failures),
+      cmocka_unit_test(tells_what_it_has_not),
+      cmocka_unit_test(takes_graphs),
   };
   folder = n > 1 ? arguments[1] : ".";
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,301 @@
+"""A graph of adlgen (include/adlgen/peer.h says how it is written) as a function of PyTorch."""
+import torch
+import torch.nn.functional as F
+
+TYPES = {
+    "f64": torch.float64, "f32": torch.float32, "tf32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
+    "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "s8": torch.int8, "u8": torch.uint8, "s16": torch.int16,
+    "s32": torch.int32, "s64": torch.int64, "bool": torch.bool,
+}
+
+
+class Unsupported(Exception):
+    pass
+
+
+class Node:
+    """What a translation of a node sees: attributes by name, the result's declared shape, operands that are known lists."""
+
+    def __init__(self, graph, node):
+        self.op, self.attributes = node["op"], node["attributes"]
+        self.inputs = [name for name in node["inputs"]]
+        self.outputs = node["outputs"]
+        self.graph = graph
+        tensors = graph["tensors"]
+        self.out = tensors[next(name for name in self.outputs if name)]
+        self.first = tensors[self.inputs[0]] if self.inputs and self.inputs[0] else None
+
+    def __getitem__(self, name):
+        return self.attributes.get(name)
+
+    def known(self, index, name=None):
+        """Integers of an input that is a constant, or of the attribute that older versions have instead; None: absent."""
+        if name and self.attributes.get(name) is not None:
+            return self.attributes[name]
+        if index >= len(self.inputs) or self.inputs[index] is None:
+            return None
+        data = self.graph["tensors"][self.inputs[index]].get("data")
+        if data is None:
+            raise Unsupported(f"{self.op}: {self.inputs[index]} is no constant whose values are known")
+        return [int(value) for value in data]
+
+    def axes(self, index=1, name="axes"):
+        rank = len(self.first["shape"])
+        axes = self.known(index, name)
+        if axes is None and self.attributes.get("noop_with_empty_axes"):
+            raise Unsupported(f"{self.op} without axes")
+        return sorted({axis % rank for axis in axes}) if axes else list(range(rank))
+
+
+def reduction(compute):
+    def translate(node):
+        axes, keep = node.axes(), bool(node["keepdims"])
+        return lambda x, *_: compute(x, axes, keep)
+    return translate
+
+
+def plain(compute):
+    return lambda node: lambda *inputs: compute(*inputs)
+
+
+def pairwise(compute):
+    def fold(*inputs):
+        value = inputs[0]
+        for other in inputs[1:]:
+            value = compute(value, other)
+        return value
+    return plain(fold)
+
+
+def tensor(value, like):
+    return value if isinstance(value, torch.Tensor) else torch.full_like(like, value)
+
+
+def reshape(node):
+    shape = node.out["shape"]
+    return lambda x, *_: x.reshape(shape)
+
+
+def expand(node):
+    shape = node.out["shape"]
+    return lambda x, *_: x.expand(shape)
+
+
+def softmax(compute):
+    def translate(node):
+        rank = len(node.first["shape"])
+        if node["axis"] % rank != rank - 1:
+            axis = node["axis"]
+            return lambda x: compute(x, axis)
+        return lambda x: compute(x, -1)
+    return translate
+
+
+def normalised_shape(node):
+    shape = node.first["shape"]
+    return list(shape[node["axis"] % len(shape):])
+
+
+def layer_norm(node):
+    shape, epsilon = normalised_shape(node), node["epsilon"]
+    if sum(name is not None for name in node.outputs) > 1:
+        return lambda x, scale, bias=None: torch.native_layer_norm(x, shape, scale, bias, epsilon)
+    return lambda x, scale, bias=None: F.layer_norm(x, shape, scale, bias, epsilon)
+
+
+def rms_norm(node):
+    shape, epsilon = normalised_shape(node), node["epsilon"]
+    return lambda x, scale: F.rms_norm(x, shape, scale, epsilon)
+
+
+def gelu(node):
+    approximate = node["approximate"]
+    return lambda x: F.gelu(x, approximate=approximate)
+
+
+def cast(node):
+    to = TYPES[node["to"]]
+    if to in (torch.float8_e4m3fn, torch.float8_e5m2):
+        most = torch.finfo(to).max
+        return lambda x: x.clamp(-most, most).to(to)
+    return lambda x: x.to(to)
+
+
+def clip(node):
+    low, high = node.attributes.get("min"), node.attributes.get("max")
+    return lambda x, least=low, most=high: torch.clamp(x, least, most)
+
+
+def gather(node):
+    axis = node["axis"] % len(node.first["shape"])
+
+    def compute(x, indices):
+        if axis == 0 and x.dim() == 2 and x.is_floating_point():
+            return F.embedding(indices, x)
+        flat = torch.index_select(x, axis, indices.reshape(-1))
+        return flat.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1:])
+    return compute
+
+
+def gather_elements(node):
+    axis = node["axis"]
+    return lambda x, indices: torch.gather(x, axis, indices.long())
+
+
+def pad(node):
+    rank = len(node.first["shape"])
+    pads, axes = node.known(1, "pads"), node.known(3) or list(range(rank))
+    mode = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "wrap": "circular"}[node["mode"]]
+    fill = node.attributes.get("value") or 0
+    if len(node.inputs) > 2 and node.inputs[2]:
+        fill = node.graph["tensors"][node.inputs[2]]["data"][0]
+    if mode != "constant":
+        raise Unsupported(f"Pad of mode {node['mode']}")
+    both = [0] * (2 * rank)
+    for i, axis in enumerate(axes):
+        place = 2 * (rank - 1 - axis % rank)
+        both[place:place + 2] = pads[i], pads[i + len(axes)]
+    return lambda x, *_: F.pad(x, both, value=fill)
+
+
+def repeat(node):
+    times = node.known(1)
+    return lambda x, *_: x.repeat(times)
+
+
+def trilu(node):
+    known = node.known(1)
+    k, upper = known[0] if known else 0, node["upper"]
+    return lambda x, *_: torch.triu(x, k) if upper else torch.tril(x, k)
+
+
+def slices(node):
+    rank = len(node.first["shape"])
+    starts, ends = node.known(1, "starts"), node.known(2, "ends")
+    axes, steps = node.known(3, "axes") or list(range(len(starts))), node.known(4) or [1] * len(starts)
+    if min(steps) < 1:
+        raise Unsupported("Slice backwards")
+    places = [slice(None)] * rank
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        places[axis % rank] = slice(start, end, step)
+    return lambda x, *_: x[tuple(places)]
+
+
+def split(node):
+    axis = node["axis"]
+    sizes = [node.graph["tensors"][name]["shape"][axis] for name in node.outputs]
+    return lambda x, *_: torch.split(x, sizes, axis)
+
+
+def concat(node):
+    axis = node["axis"]
+    return lambda *inputs: torch.cat(inputs, axis)
+
+
+def transpose(node):
+    order = node["perm"] or list(range(len(node.first["shape"])))[::-1]
+    return lambda x: x.permute(order)
+
+
+def cumulative(node):
+    axis = node.known(1)[0]
+    if node["exclusive"] or node["reverse"]:
+        raise Unsupported("CumSum that is exclusive or in reverse")
+    return lambda x, _: torch.cumsum(x, axis, dtype=x.dtype)
+
+
+def top_k(node):
+    k, axis, largest, ordered = node.known(1)[0], node["axis"], bool(node["largest"]), bool(node["sorted"])
+    return lambda x, _: torch.topk(x, k, axis, largest, ordered)
+
+
+def arg(compute):
+    def translate(node):
+        axis, keep = node["axis"], bool(node["keepdims"])
+        if node["select_last_index"]:
+            raise Unsupported(f"{node.op} that selects the last index")
+        return lambda x: compute(x, axis, keep)
+    return translate
+
+
+TABLE = {
+    "Add": pairwise(lambda a, b: a + b), "Sub": plain(lambda a, b: a - b), "Mul": plain(lambda a, b: a * b),
+    "Div": plain(lambda a, b: a / b), "Pow": plain(lambda a, b: a ** b), "Sum": pairwise(lambda a, b: a + b),
+    "Min": pairwise(lambda a, b: torch.minimum(a, tensor(b, a))), "Max": pairwise(lambda a, b: torch.maximum(a, tensor(b, a))),
+    "Neg": plain(torch.neg), "Abs": plain(torch.abs), "Sign": plain(torch.sign), "Reciprocal": plain(torch.reciprocal),
+    "Sqrt": plain(torch.sqrt), "Exp": plain(torch.exp), "Log": plain(torch.log), "Floor": plain(torch.floor),
+    "Ceil": plain(torch.ceil), "Round": plain(torch.round), "Sin": plain(torch.sin), "Cos": plain(torch.cos),
+    "Tanh": plain(torch.tanh), "Erf": plain(torch.erf), "Sigmoid": plain(torch.sigmoid), "Relu": plain(torch.relu),
+    "Gelu": gelu, "Softplus": plain(F.softplus), "Identity": plain(lambda x: x.clone()), "Cast": cast, "Clip": clip,
+    "Swish": lambda node: (lambda alpha: lambda x: x * torch.sigmoid(alpha * x))(node["alpha"]),
+    "Where": plain(torch.where), "Equal": plain(lambda a, b: a == b), "Less": plain(lambda a, b: a < b),
+    "LessOrEqual": plain(lambda a, b: a <= b), "Greater": plain(lambda a, b: a > b),
+    "GreaterOrEqual": plain(lambda a, b: a >= b), "And": plain(torch.logical_and), "Or": plain(torch.logical_or),
+    "Not": plain(torch.logical_not),
+    "Reshape": reshape, "Flatten": reshape, "Squeeze": reshape, "Unsqueeze": reshape, "Expand": expand, "Slice": slices,
+    "Split": split, "Concat": concat, "Transpose": transpose,
+    "Gather": gather, "GatherElements": gather_elements, "Pad": pad, "Tile": repeat, "Trilu": trilu,
+    "Softmax": softmax(torch.softmax), "LogSoftmax": softmax(torch.log_softmax), "LayerNormalization": layer_norm,
+    "RMSNormalization": rms_norm,
+    "ReduceSum": reduction(lambda x, axes, keep: torch.sum(x, axes, keep, dtype=x.dtype)),
+    "ReduceMean": reduction(torch.mean), "ReduceMax": reduction(torch.amax), "ReduceMin": reduction(torch.amin),
+    "ReduceL2": reduction(lambda x, axes, keep: torch.linalg.vector_norm(x, 2, axes, keep)),
+    "ReduceL1": reduction(lambda x, axes, keep: torch.linalg.vector_norm(x, 1, axes, keep)),
+    "ReduceSumSquare": reduction(lambda x, axes, keep: torch.sum(x * x, axes, keep, dtype=x.dtype)),
+    "ReduceLogSumExp": reduction(torch.logsumexp),
+    "ArgMax": arg(torch.argmax), "ArgMin": arg(torch.argmin), "TopK": top_k, "CumSum": cumulative,
+    "MatMul": plain(torch.matmul),
+}
+
+
+def scalar(graph, name):
+    """A constant of one element, as a number."""
+    entry = graph["tensors"].get(name)
+    if entry is None or entry["kind"] != "constant" or entry["shape"] or "data" not in entry:
+        return None
+    return entry["data"][0] if entry["type"][0] not in "su" else int(entry["data"][0])
+
+
+def check(graph):
+    """Raises Unsupported for what there is no translation of."""
+    for entry in graph["nodes"]:
+        if entry["domain"] or entry["op"] not in TABLE:
+            raise Unsupported(f"{entry['op']} has no translation")
+        TABLE[entry["op"]](Node(graph, entry))
+    dense = lambda t: t["strides"] == [*reversed(running(reversed(t["shape"])))]
+    for name in graph["outputs"]:
+        if not dense(graph["tensors"][name]):
+            raise Unsupported(f"output {name} is not row-major")
+
+
+def running(extents):
+    step, steps = 1, []
+    for extent in extents:
+        steps.append(step)
+        step *= extent
+    return steps
+
+
+def function(graph):
+    """Takes the graph's inputs and constants by name, gives its outputs in order."""
+    steps = []
+    for entry in graph["nodes"]:
+        numbers = [scalar(graph, name) if name else None for name in entry["inputs"]]
+        if all(number is not None for number in numbers):
+            numbers = [None] * len(numbers)
+        steps.append((TABLE[entry["op"]](Node(graph, entry)), entry["inputs"], numbers, entry["outputs"]))
+
+    def compute(tensors):
+        values = dict(tensors)
+        for step, inputs, numbers, outputs in steps:
+            operands = [number if number is not None else values[name] if name else None
+                        for name, number in zip(inputs, numbers)]
+            results = step(*operands)
+            for name, result in zip(outputs, results if isinstance(results, tuple) else (results,)):
+                values[name] = result
+        results = []
+        for name in graph["outputs"]:
+            result = values[name].to(TYPES[graph["tensors"][name]["type"]]).contiguous()
+            results.append(result.reshape(graph["tensors"][name]["shape"]))
+        return results
+    return compute

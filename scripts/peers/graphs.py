@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Runs `adlgen bench` with PyTorch's kernels beside ours: eager, Inductor (torch.compile) and Liger, in one process.
+
+  ninja -C build cli/adlgen-program.so
+  scripts/peers/graphs.py [--peers eager,inductor,liger] build/cli/adlgen-program.so bench --suite rows --gpu h100 ...
+
+Several commands stand behind one another, with --then between them. The program runs as a library of this process, so that peers share its device, stream and clock. What PyTorch launches for a
+case is captured once, on the case's own inputs, and launched from C (graphs.c): no time of Python's is measured. Needs a C
+compiler, CUDA's headers (CUDA_HOME) and PyTorch; Liger is left out where it is not installed."""
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+
+POINTER = ctypes.c_void_p
+TEXT = ctypes.POINTER(ctypes.c_char)
+
+
+class Graph(ctypes.Structure):
+    """adlgen_peer_graph"""
+    _fields_ = [("name", ctypes.c_char_p), ("json", ctypes.c_char_p), ("tensors", ctypes.POINTER(ctypes.c_char_p)),
+                ("n_tensors", ctypes.c_uint32), ("device", ctypes.c_int32), ("sms", ctypes.c_int32),
+                ("reserved", ctypes.c_uint32)]
+
+
+COUNT = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.POINTER(Graph), TEXT, ctypes.c_size_t)
+NAME = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(Graph), ctypes.c_uint)
+PREPARE = ctypes.CFUNCTYPE(POINTER, ctypes.POINTER(Graph), ctypes.c_uint, ctypes.POINTER(POINTER), TEXT, ctypes.c_size_t)
+RELEASE = ctypes.CFUNCTYPE(None, POINTER)
+
+
+def say(message, room, text):
+    data = str(text).splitlines()[0].encode()[:room - 1] if str(text) else b"no reason given"
+    ctypes.memmove(message, data + b"\0", len(data) + 1)
+
+
+class Peer:
+    """One table. `variants`: name -> function of (graph as read, compute) that gives what is to be captured."""
+
+    def __init__(self, name, about, variants, takes):
+        import torch
+        self.torch, self.name, self.variants, self.takes = torch, name, variants, takes
+        self.states = {}
+        self.about = about.encode()
+        self.names = [ctypes.c_char_p(variant.encode()) for variant in variants]
+        self.callbacks = (COUNT(self.count), NAME(self.variant_name), PREPARE(self.prepare), RELEASE(self.release))
+
+    def attach(self, path):
+        self.library = ctypes.CDLL(path)
+        self.library.graphs_state_new.restype = POINTER
+        self.library.graphs_state_new.argtypes = [POINTER, POINTER, ctypes.c_uint, TEXT, ctypes.c_size_t]
+        self.library.graphs_state_free.argtypes = [POINTER]
+        self.library.graphs_set(ctypes.c_char_p(self.about), *self.callbacks)
+
+    def count(self, graph, message, room):
+        import graph_in_torch
+        try:
+            read = json.loads(graph.contents.json)
+            graph_in_torch.check(read)
+            self.takes(read)
+            return len(self.variants)
+        except graph_in_torch.Unsupported as reason:
+            say(message, room, reason)
+        except Exception as fault:
+            say(message, room, f"{type(fault).__name__}: {fault}")
+        return 0
+
+    def variant_name(self, _graph, index):
+        return ctypes.cast(self.names[index], POINTER).value
+
+    def tensors(self, graph, read, addresses):
+        import graph_in_torch
+        torch, given, outputs = self.torch, {}, {}
+        for i in range(graph.contents.n_tensors):
+            name = graph.contents.tensors[i].decode()
+            entry = read["tensors"][name]
+            if entry["output"]:
+                outputs[name] = addresses[i]
+                continue
+            dtype = graph_in_torch.TYPES[entry["type"]]
+            elements = 1 + sum((extent - 1) * step for extent, step in zip(entry["shape"], entry["strides"]))
+            if 0 in entry["shape"]:
+                raise graph_in_torch.Unsupported("an empty tensor")
+            size = elements * dtype.itemsize
+            memory = type("Memory", (), {"__cuda_array_interface__": {
+                "shape": (size,), "typestr": "|u1", "data": (addresses[i], False), "version": 2}})()
+            flat = torch.as_tensor(memory, device="cuda").view(dtype)
+            given[name] = flat.as_strided(entry["shape"], entry["strides"])
+        return given, outputs
+
+    def prepare(self, graph, index, addresses, message, room):
+        torch = self.torch
+        try:
+            import graph_in_torch
+            read = json.loads(graph.contents.json)
+            given, outputs = self.tensors(graph, read, addresses)
+            compute = list(self.variants.values())[index](read, graph_in_torch.function(read))
+            stream = torch.cuda.Stream()
+            with torch.no_grad(), torch.cuda.stream(stream):
+                for _ in range(2):
+                    compute(given)
+            stream.synchronize()
+            captured = torch.cuda.CUDAGraph(keep_graph=True)
+            with torch.no_grad(), torch.cuda.graph(captured, stream=stream):
+                results = compute(given)
+            torch.cuda.synchronize()
+            places = []
+            for name, result in zip(read["outputs"], results):
+                if any(result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for x in given.values()):
+                    raise graph_in_torch.Unsupported("a view of an input: there is nothing to time")
+                result.reshape(-1).view(torch.uint8).fill_(255)  # so that only a launch makes it right
+                places += [result.data_ptr(), outputs[name], result.numel() * result.element_size()]
+            torch.cuda.synchronize()
+            state = self.library.graphs_state_new(captured.raw_cuda_graph(), (ctypes.c_uint64 * len(places))(*places),
+                                                  len(places) // 3, message, room)
+            if state:
+                self.states[state] = (captured, results, given)
+            return state
+        except Exception as fault:
+            say(message, room, f"{type(fault).__name__}: {fault}")
+            return None
+
+    def release(self, state):
+        self.library.graphs_state_free(state)
+        self.states.pop(state, None)
+        self.torch.cuda.empty_cache()
+
+
+def anything(_graph):
+    pass
+
+
+def compiled(**options):
+    def build(_graph, compute):
+        import torch
+        torch._dynamo.reset()
+        return torch.compile(compute, dynamic=False, fullgraph=True, **options)
+    return build
+
+
+def one_row_operator(graph):
+    import graph_in_torch
+    node = graph["nodes"][0]
+    if len(graph["nodes"]) != 1 or node["op"] not in ("Softmax", "LayerNormalization", "RMSNormalization"):
+        raise graph_in_torch.Unsupported("only one softmax or norm")
+    if node["attributes"]["axis"] % len(graph["tensors"][node["inputs"][0]]["shape"]) != len(
+            graph["tensors"][node["inputs"][0]]["shape"]) - 1:
+        raise graph_in_torch.Unsupported("only along the last axis")
+
+
+def liger(graph, _compute):
+    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+    from liger_kernel.ops.rms_norm import LigerRMSNormFunction
+    from liger_kernel.ops.softmax import LigerSoftmaxFunction
+    import torch
+    node = graph["nodes"][0]
+    names, epsilon = node["inputs"], node["attributes"].get("epsilon")
+
+    def compute(given):
+        x = [given[name] for name in names if name]
+        if node["op"] == "Softmax":
+            return [LigerSoftmaxFunction.apply(x[0])]
+        if node["op"] == "RMSNormalization":
+            return [LigerRMSNormFunction.apply(x[0], x[1], epsilon, 0.0, "llama", False)]
+        bias = x[2] if len(x) > 2 else torch.zeros_like(x[1])
+        return [LigerLayerNormFunction.apply(x[0], x[1], bias, epsilon)]
+    return compute
+
+
+def peers_of(names):
+    import torch
+    about = f"PyTorch {torch.__version__}"
+    for name in names:
+        if name == "eager":
+            yield Peer(name, about, {"eager": lambda graph, compute: compute}, anything)
+        elif name == "inductor":
+            import triton
+            yield Peer(name, f"{about}, Triton {triton.__version__}", {"default": compiled()}, anything)
+        elif name == "liger":
+            try:
+                from importlib.metadata import version
+                import liger_kernel.ops.rms_norm  # noqa: F401
+            except ImportError as missing:
+                print(f"liger is left out: {missing}", file=sys.stderr)
+                continue
+            yield Peer(name, f"Liger {version('liger_kernel')}", {"default": liger}, one_row_operator)
+        else:
+            sys.exit(f"unknown peer {name}: eager, inductor or liger")
+
+
+def build(name, folder):
+    cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    path = os.path.join(folder, f"{name}.so")
+    subprocess.run([os.environ.get("CC", "cc"), "-std=gnu11", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
+                    f'-DNAME="{name}"', f"-I{ROOT}/include", f"-I{cuda}/include", "-o", path, f"{HERE}/graphs.c", "-ldl"],
+                   check=True)
+    return path
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default="eager,inductor,liger")
+    parser.add_argument("program", help="adlgen-program.so")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help="bench and its options")
+    options = parser.parse_args()
+    sys.path.insert(0, HERE)
+    peers, against, status = [], [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        import torch
+        torch.cuda.init()
+        for peer in peers_of(options.peers.split(",")):
+            path = build(peer.name, folder)
+            peer.attach(path)
+            peers.append(peer)
+            against += ["--against", f"plugin:{path}"]
+        program = ctypes.CDLL(os.path.abspath(options.program))
+        for words in commands(options.words):
+            words = ["adlgen", *words, *against]
+            arguments = (ctypes.c_char_p * (len(words) + 1))(*[word.encode() for word in words], None)
+            status = max(status, program.adlgen_program(len(words), arguments))
+    sys.stdout.flush()
+    os._exit(status)  # not through the ends of two programs
+
+
+def commands(words):
+    while "--then" in words:
+        place = words.index("--then")
+        yield words[:place]
+        words = words[place + 1:]
+    yield words
+
+
+if __name__ == "__main__":
+    main()

@@ -62,11 +62,11 @@ static void record(const Copy *copy, const IrValue *from, IrValue *to)
 static void copy_region(const Copy *copy, IrBuilder *builder, const IrRegion *region);
 
 /* In a pipelined loop operations name values that others behind them give. */
-static void map_again(const Copy *copy, IrRegion *body)
+static void map_again(IrOp *op, void *data)
 {
-  for (IrOp *op = body->first; op; op = op->next)
-    for (unsigned i = 0; i < op->n_operands; i++)
-      op->operands[i] = copy_expr(copy, op->operands[i]);
+  const Copy *copy = data;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    op->operands[i] = copy_expr(copy, op->operands[i]);
 }
 
 static IrOp *copy_op(const Copy *copy, IrBuilder *builder, const IrOp *op)
@@ -91,7 +91,7 @@ static IrOp *copy_op(const Copy *copy, IrBuilder *builder, const IrOp *op)
     }
     IrBuilder inside = ir_builder_at_end(body);
     copy_region(copy, &inside, op->regions[i]);
-    if (ir_attribute(op, ATTR_PIPELINED)) map_again(copy, body);
+    if (ir_attribute(op, ATTR_PIPELINED)) ir_region_visit(body, map_again, (void *)copy);
   }
   for (unsigned i = 0; i < op->n_results; i++)
     record(copy, op->results[i],

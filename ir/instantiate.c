@@ -154,11 +154,11 @@ static bool copy_results(Frame *frame, IrOp *copy, const IrOp *op)
 }
 
 /* In a pipelined loop operations name values that others behind them give. */
-static void map_ahead(Frame *frame, IrRegion *body)
+static void map_ahead(IrOp *op, void *data)
 {
-  for (IrOp *op = body->first; op; op = op->next)
-    for (unsigned i = 0; i < op->n_operands; i++)
-      op->operands[i] = map_expr(frame, op->operands[i]);
+  Frame *frame = data;
+  for (unsigned i = 0; i < op->n_operands; i++)
+    op->operands[i] = map_expr(frame, op->operands[i]);
 }
 
 static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
@@ -174,7 +174,7 @@ static bool copy_bodies(Frame *frame, IrOp *copy, const IrOp *op)
     }
     IrBuilder inside = ir_builder_at_end(body);
     if (!expand_region(frame, &inside, from)) return false;
-    if (ir_attribute(op, ATTR_PIPELINED)) map_ahead(frame, body);
+    if (ir_attribute(op, ATTR_PIPELINED)) ir_region_visit(body, map_ahead, frame);
   }
   return true;
 }

@@ -2,8 +2,9 @@
  *
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
- *         pipeline_fragments  write_pipelines  derive_waits  split_loops  overlap_tiles  combine_blocks
- *         combine_streams  reduce_clusters  clip_copies  stage_stores  defer_stores  widen_accesses  hoist_loads  overlap_launches
+ *         pipeline_fragments  write_pipelines  derive_waits  split_loops  combine_blocks  combine_streams
+ *         reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  widen_accesses
+ *         hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
@@ -45,8 +46,6 @@ static const IrPass passes[] = {
      "groups are closed, waited for and fenced; slots released behind the wait"},
     {"split_loops", IR_STAGED, IR_STAGED, true, pass_split_loops,
      "iterations in which a mask is known run in loops of their own, without it"},
-    {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,
-     "a ring that threads fill runs on from one tile to the next"},
     {"combine_blocks", IR_STAGED, IR_STAGED, false, pass_combine_blocks,
      "blocks that share a tile add up what each has of it"},
     {"combine_streams", IR_STAGED, IR_STAGED, false, pass_combine_streams,
@@ -57,8 +56,12 @@ static const IrPass passes[] = {
      "at the edge of a tensor only rows that exist are fetched"},
     {"stage_stores", IR_STAGED, IR_STAGED, true, pass_stage_stores,
      "results leave through shared memory and TMA"},
+    {"overlap_tiles", IR_STAGED, IR_STAGED, true, pass_overlap_tiles,
+     "a ring that threads fill runs on from one tile to the next"},
     {"defer_stores", IR_STAGED, IR_STAGED, true, pass_defer_stores,
      "the last results of a tile leave while the next one's first products run"},
+    {"write_tile_pipelines", IR_STAGED, IR_STAGED, false, pass_write_pipelines,
+     "loops of tiles whose operations have stages become such loops, too"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,

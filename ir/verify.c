@@ -185,6 +185,9 @@ static void check_stage(Verifier *verifier, const IrOp *op)
 {
   const IrOp *loop = op->parent->owner;
   int64_t stage = ir_attribute_int(op, ATTR_STAGE, 0);
+  while (loop && loop->code == OP_FOR && !ir_attribute(loop, ATTR_PIPELINED) &&
+         !ir_attribute(loop, ATTR_STAGE))
+    loop = loop->parent->owner;
   if (!loop || loop->code != OP_FOR || !ir_attribute(loop, ATTR_PIPELINED) ||
       verifier->module->level != IR_STAGED)
     verify_fault(verifier, &op->mark, "stage", NULL,

@@ -43,9 +43,14 @@ bool verify_is_constant_later(const Verifier *verifier, const IrExpr *expr)
 /* The order in a pipelined loop is that of its steady state, where what stage 1 reads was computed an iteration before. */
 static bool comes_from_before(const IrValue *value, const IrOp *op)
 {
-  const IrOp *loop = op && op->parent ? op->parent->owner : NULL;
-  return loop && ir_attribute(loop, ATTR_PIPELINED) && ir_attribute_int(op, ATTR_STAGE, 0) == 1 &&
-         value->def && value->def->parent == op->parent;
+  bool second = false;
+  if (!value->def || ir_attribute_int(value->def, ATTR_STAGE, 1) != 0) return false;
+  for (; op && op->parent; op = op->parent->owner) {
+    const IrOp *loop = op->parent->owner;
+    second |= ir_attribute_int(op, ATTR_STAGE, 0) == 1;
+    if (second && loop && ir_attribute(loop, ATTR_PIPELINED) && value->def->parent == op->parent) return true;
+  }
+  return false;
 }
 
 static void check_value(Verifier *verifier, const IrExpr *expr, const IrOp *op, bool several)

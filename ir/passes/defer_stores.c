@@ -2,9 +2,8 @@
  *
  * needs  STAGED from stage_stores: a tile loop whose k loop keeps one group of products in flight, and behind
  *        it parts that go through shared memory to TMA
- * gives  variables that hold the parts' values and where they belong; the first step of the k loop written
- *        out and the next few in a loop of their own, with the parts of the tile before behind them; behind
- *        the tile loop the parts of the last tile
+ * gives  the tile loop `pipelined`, behind: the parts are stage 1 and stand behind the first steps of the k loop, of which
+ *        one is written out and the next few are in a loop of their own; everything else is stage 0
  * breaks nothing; tile loops of any other form stay as they are
  *
  * Between two tiles the tensor cores stood still until the last part had left: waits, barriers and matrix
@@ -30,7 +29,6 @@ typedef struct {
   IrOp *tiles, *steps;  /* the loop over tiles, and over k in it */
   int64_t step, trips;  /* of the k loop */
   GArray *parts;        /* Part: those that are deferred */
-  GHashTable *held;     /* IrValue* of the tile -> IrExpr* of the variable that holds it */
   unsigned accumulator; /* registers of a thread that products add to */
 } Defer;
 
@@ -153,70 +151,7 @@ static void keep_what_fits(Defer *defer, const CostModel *model, unsigned regist
   if (first > 0) g_array_remove_range(defer->parts, 0, first);
 }
 
-/* ---- What is held from one tile to the next ---- */
-
-typedef struct {
-  Defer *defer;
-  IrBuilder *builder; /* in front of the part */
-} Holder;
-
-static void hold(const IrExpr *expr, void *data)
-{
-  const Holder *holder = data;
-  Defer *defer = holder->defer;
-  const IrRegion *body = defer->tiles->regions[0];
-  IrValue *value = expr->kind == EXPR_VALUE ? expr->value : NULL;
-  bool of_tile = value && (value->argument_of == body || (value->def && value->def->parent == body));
-  if (!of_tile) return;
-  IrExpr *variable = g_hash_table_lookup(defer->held, value);
-  if (!variable) {
-    IrBuilder before = ir_builder_before(defer->tiles);
-    before.mark = holder->builder->mark;
-    bool tile = value->type.kind == TYPE_TILE;
-    IrOp *op = tile ? ir_emit(&before, OP_VAR, 0) : ir_emit(&before, OP_VAR, 1, ir_int(defer->module, 0));
-    variable = ir_value(defer->module, ir_result(op, "held", value->type));
-    g_hash_table_insert(defer->held, value, variable);
-    ir_emit(holder->builder, OP_SET, 2, variable, ir_value(defer->module, value));
-  }
-}
-
-static void hold_operands(IrOp *op, void *data)
-{
-  for (unsigned i = 0; i < op->n_operands; i++)
-    ir_expr_visit(op->operands[i], hold, data);
-  for (unsigned i = 0; i < op->n_attributes; i++)
-    if (op->attributes[i].value) ir_expr_visit(op->attributes[i].value, hold, data);
-}
-
-/* All that the part reads of its tile goes into variables, right where the part was. */
-static void hold_for(Defer *defer, const Part *part)
-{
-  IrBuilder builder = ir_builder_before(part->first);
-  Holder holder = {defer, &builder};
-  for (IrOp *op = part->first;; op = op->next) {
-    hold_operands(op, &holder);
-    for (unsigned i = 0; i < op->n_regions; i++)
-      ir_region_visit(op->regions[i], hold_operands, &holder);
-    if (op == part->last) break;
-  }
-}
-
 /* ---- The parts, elsewhere ---- */
-
-static void emit_part(const Defer *defer, IrBuilder *builder, const Part *part)
-{
-  for (const IrOp *op = part->first;; op = op->next) {
-    ir_op_clone(builder, op, defer->held);
-    if (op == part->last) break;
-  }
-}
-
-static IrBuilder emit_if(IrBuilder *builder, IrExpr *condition)
-{
-  IrBuilder inner = ir_builder_at_end(ir_region_add(ir_emit(builder, OP_IF, 1, condition)));
-  inner.mark = builder->mark;
-  return inner;
-}
 
 /* Parts that leave behind step `index` of the first `steps`: spread evenly, from `*from` to the result. */
 static unsigned parts_of(const Defer *defer, unsigned index, unsigned steps, unsigned *from)
@@ -225,17 +160,21 @@ static unsigned parts_of(const Defer *defer, unsigned index, unsigned steps, uns
   return defer->parts->len * (index + 1) / steps;
 }
 
-/* If a tile came before. */
-static IrBuilder emit_if_second(const Defer *defer, IrBuilder *builder)
+/* Parts `from` .. `to` go in front of `before`, or to the region's end. */
+static void move_parts(const Defer *defer, unsigned from, unsigned to, IrRegion *region, IrOp *before)
 {
-  IrExpr *tile = ir_value(defer->module, defer->tiles->regions[0]->arguments[0]);
-  return emit_if(builder, ir_binary(defer->module, OPERATOR_NE, tile, defer->tiles->operands[0]));
+  for (unsigned i = from; i < to; i++) {
+    const Part *part = &g_array_index(defer->parts, Part, i);
+    for (IrOp *op = part->first, *next, *end = part->last->next; op != end; op = next) {
+      next = op->next;
+      ir_op_move(op, region, before);
+    }
+  }
 }
 
-static void emit_parts(const Defer *defer, IrBuilder *builder, unsigned from, unsigned to)
+static void set_stage(IrOp *op, IrModule *module, int stage)
 {
-  for (unsigned i = from; i < to; i++)
-    emit_part(defer, builder, &g_array_index(defer->parts, Part, i));
+  ir_attribute_set(op, ATTR_STAGE, ir_int(module, stage));
 }
 
 /* The k loop's body at `k`. */
@@ -251,19 +190,17 @@ static void emit_step(const Defer *defer, IrBuilder *builder, IrExpr *k)
 }
 
 /* The first step, in front of the k loop, and parts behind it. By then no copy waits for its slot. */
-static void emit_first(const Defer *defer, unsigned steps)
+static void write_first(const Defer *defer, unsigned steps)
 {
   unsigned from, to = parts_of(defer, 0, steps, &from);
   IrBuilder builder = ir_builder_before(defer->steps);
   emit_step(defer, &builder, ir_int(defer->module, 0));
-  if (from == to) return;
-  IrBuilder inner = emit_if_second(defer, &builder);
-  emit_parts(defer, &inner, from, to);
+  move_parts(defer, from, to, defer->steps->parent, defer->steps);
 }
 
 /* A loop of the further steps that have parts behind them. One body with the parts as branches: written out,
  * sixteen steps took the assembler five times as long as all of the rest. */
-static void emit_further(const Defer *defer, unsigned steps)
+static IrOp *write_further(const Defer *defer, unsigned steps)
 {
   IrModule *module = defer->module;
   IrBuilder builder = ir_builder_before(defer->steps);
@@ -275,32 +212,33 @@ static void emit_further(const Defer *defer, unsigned steps)
   IrExpr *k = ir_value(module, ir_argument_add(body, old->name, old->type));
   builder = ir_builder_at_end(body);
   emit_step(defer, &builder, k);
-  IrBuilder inner = emit_if_second(defer, &builder);
+  for (IrOp *op = body->first; op; op = op->next)
+    set_stage(op, module, 0);
   for (unsigned s = 1; s < steps; s++) {
     unsigned from, to = parts_of(defer, s, steps, &from);
     if (from == to) continue;
-    IrBuilder part = emit_if(&inner, ir_binary(module, OPERATOR_EQ, k, ir_int(module, s * defer->step)));
-    emit_parts(defer, &part, from, to);
+    IrOp *at =
+        ir_emit(&builder, OP_IF, 1, ir_binary(module, OPERATOR_EQ, k, ir_int(module, s * defer->step)));
+    set_stage(at, module, 1);
+    move_parts(defer, from, to, ir_region_add(at), NULL);
   }
+  return loop;
 }
 
-static void emit_last(const Defer *defer)
+/* `further`: the loop that has operations of both stages, or NULL. The parts of the first of so many steps stand by themselves. */
+static void set_stages(const Defer *defer, const IrOp *further, unsigned steps)
 {
-  const IrOp *tiles = defer->tiles;
-  IrBuilder builder = ir_builder_after(defer->tiles);
-  builder.mark = tiles->mark;
-  IrBuilder inner =
-      emit_if(&builder, ir_binary(defer->module, OPERATOR_LT, tiles->operands[0], tiles->operands[1]));
-  emit_parts(defer, &inner, 0, defer->parts->len);
-}
-
-static void remove_part(const Part *part)
-{
-  for (IrOp *op = part->first, *next;; op = next) {
-    next = op->next;
-    ir_op_remove(op);
-    if (op == part->last) break;
+  IrModule *module = defer->module;
+  for (IrOp *op = defer->tiles->regions[0]->first; op; op = op->next)
+    if (op != further) set_stage(op, module, 0);
+  unsigned from, to = parts_of(defer, 0, steps, &from);
+  for (unsigned i = from; i < to; i++) {
+    const Part *part = &g_array_index(defer->parts, Part, i);
+    for (IrOp *op = part->first; op != part->last->next; op = op->next)
+      set_stage(op, module, 1);
   }
+  ir_attribute_set(defer->tiles, ATTR_PIPELINED, ir_int(module, 1));
+  ir_attribute_set(defer->tiles, ATTR_BEHIND, NULL);
 }
 
 static bool is_zero(const IrExpr *expr)
@@ -328,20 +266,15 @@ static void start_at_zero(const Defer *defer, IrOp *product)
 }
 
 /* `spread`: k steps for a part. */
-static void defer_parts(Defer *defer, unsigned spread)
+static void defer_parts(const Defer *defer, unsigned spread)
 {
   for (IrOp *op = defer->steps->regions[0]->first; op; op = op->next)
     if (op->code == OP_MMA) start_at_zero(defer, op);
-  unsigned n = defer->parts->len, steps = (unsigned)MIN(defer->trips, (int64_t)n * spread);
-  for (unsigned i = 0; i < n; i++)
-    hold_for(defer, &g_array_index(defer->parts, Part, i));
-  emit_first(defer, steps);
+  unsigned steps = (unsigned)MIN(defer->trips, (int64_t)defer->parts->len * spread);
+  write_first(defer, steps);
   for (IrOp *op = defer->steps->regions[0]->first; op; op = op->next)
     ir_attribute_remove(op, ATTR_FIRST); /* the first product stands by itself now */
-  if (steps > 1) emit_further(defer, steps);
-  emit_last(defer);
-  for (unsigned i = 0; i < n; i++)
-    remove_part(&g_array_index(defer->parts, Part, i));
+  set_stages(defer, steps > 1 ? write_further(defer, steps) : NULL, steps);
   defer->steps->operands[0] = ir_int(defer->module, steps * defer->step);
 }
 
@@ -352,8 +285,7 @@ static void visit_role(IrFunction *kernel, const IrPassContext *context, IrOp *r
   for (IrOp *op = role->regions[0]->first; op; op = op->next) {
     if (op->code != OP_FOR) continue;
     g_autoptr(GArray) parts = g_array_new(FALSE, FALSE, sizeof(Part));
-    g_autoptr(GHashTable) held = g_hash_table_new(NULL, NULL);
-    Defer defer = {.module = kernel->module, .parts = parts, .held = held};
+    Defer defer = {.module = kernel->module, .parts = parts};
     if (!match_tiles(&defer, op) || has_one_tile(kernel, op)) continue;
     unsigned all = parts->len;
     keep_what_fits(&defer, context->gpu->model, role_registers(kernel, context->gpu, role));

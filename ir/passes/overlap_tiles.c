@@ -2,8 +2,9 @@
  *
  * needs  STAGED from pipeline_fragments: a tile loop whose k loop ends with one that copies nothing, of as
  *        many steps as the ring is ahead
- * gives  cursors that live as long as the tile loop; copies for the first tile in front of it, those for
- *        every further tile in the last steps of the tile before
+ * gives  cursors that live as long as the tile loop, which becomes `pipelined`, ahead: the copies of its first slots are
+ *        stage 0 in the last steps of k, everything else stage 1 but for the tile's coordinates, and the groups of copies,
+ *        which both have
  * breaks nothing; tile loops of any other form stay as they are, as does a kernel whose blocks have one tile
  *
  * So a tile's results are stored while the next one's operands are on their way, and its first product does
@@ -120,57 +121,54 @@ static bool match(Overlap *overlap)
 
 /* ---- The ring, carried over ---- */
 
-/* The coordinates of another tile: the values that the tile loop begins with, anew. The map, IrValue* to
- * IrExpr*, is the caller's. */
-static GHashTable *coordinates_of(const Overlap *overlap, IrBuilder *builder, IrExpr *tile)
+static void set_stage(IrOp *op, IrModule *module, int stage)
 {
-  GHashTable *map = g_hash_table_new(NULL, NULL);
-  const IrRegion *body = overlap->tiles->regions[0];
-  g_hash_table_insert(map, body->arguments[0], tile);
-  for (const IrOp *op = body->first; op && op->code == OP_LET; op = op->next)
-    ir_op_clone(builder, op, map);
-  return map;
+  ir_attribute_set(op, ATTR_STAGE, ir_int(module, stage));
 }
 
-/* The first tile's copies and the cursors stand in front of the tile loop. */
-static void fill_first(const Overlap *overlap)
-{
-  IrBuilder builder = ir_builder_before(overlap->tiles);
-  builder.mark = overlap->tiles->mark;
-  g_autoptr(GHashTable) map = coordinates_of(overlap, &builder, overlap->tiles->operands[0]);
-  ir_op_move(overlap->write, overlap->tiles->parent, overlap->tiles);
-  ir_op_move(overlap->read, overlap->tiles->parent, overlap->tiles);
-  ir_op_clone(&builder, overlap->early, map);
-  ir_op_remove(overlap->early);
-}
-
-/* In the last steps the ring goes on with the block's next tile, if it has one: the copies of the steady
- * loop, K less. */
+/* In the last steps the ring goes on with the next tile: the copies of the steady loop, K less. */
 static void fill_next(const Overlap *overlap)
 {
   IrModule *module = overlap->module;
-  const IrOp *tiles = overlap->tiles;
-  IrBuilder builder = ir_builder_before(overlap->steady->next);
-  builder.mark = tiles->mark;
-  IrExpr *at = ir_value(module, tiles->regions[0]->arguments[0]);
-  IrExpr *sum = ir_binary(module, OPERATOR_ADD, at, tiles->operands[2]);
-  IrExpr *next = ir_emit_value(&builder, OP_LET, ir_scalar(NUMBER_S32), "next", 1, sum);
-  g_autoptr(GHashTable) map = coordinates_of(overlap, &builder, next);
+  IrOp *commit = (IrOp *)find_op(overlap->last, OP_COMMIT);
+  for (IrOp *op = overlap->last->regions[0]->first; op; op = op->next)
+    if (op != commit) set_stage(op, module, 1);
+  g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   IrExpr *k = ir_value(module, overlap->last->regions[0]->arguments[0]);
   g_hash_table_insert(map, overlap->steady->regions[0]->arguments[0],
                       ir_binary(module, OPERATOR_SUB, k, ir_int(module, overlap->depth)));
-  builder = ir_builder_before((IrOp *)find_op(overlap->last, OP_COMMIT));
+  IrBuilder builder = ir_builder_before(commit);
   builder.mark = overlap->last->mark;
-  IrOp *more = ir_emit(&builder, OP_IF, 1, ir_binary(module, OPERATOR_LT, next, tiles->operands[1]));
-  IrBuilder inner = ir_builder_at_end(ir_region_add(more));
-  inner.mark = builder.mark;
   for (const IrOp *op = overlap->steady->regions[0]->first; op; op = op->next)
-    if (op->code == OP_COPY || moves(op, overlap->write)) ir_op_clone(&inner, op, map);
+    if (op->code == OP_COPY || moves(op, overlap->write))
+      set_stage(ir_op_clone(&builder, op, map), module, 0);
+}
+
+/* What copied the first slots goes; the cursors do not begin anew. */
+static void carry_ring(const Overlap *overlap)
+{
+  IrModule *module = overlap->module;
+  ir_op_move(overlap->write, overlap->tiles->parent, overlap->tiles);
+  ir_op_move(overlap->read, overlap->tiles->parent, overlap->tiles);
+  ir_op_remove(overlap->early);
   /* the last step had no next slot to go on to */
-  builder = ir_builder_before(overlap->drain);
+  IrBuilder builder = ir_builder_before(overlap->drain);
   builder.mark = overlap->last->mark;
   ir_emit(&builder, OP_ADVANCE, 1, ir_value(module, overlap->read->results[0]));
   ir_op_remove(overlap->drain);
+}
+
+/* The tile's coordinates, with which it begins, are both stages'. */
+static void set_stages(const Overlap *overlap)
+{
+  IrModule *module = overlap->module;
+  IrOp *op = overlap->tiles->regions[0]->first;
+  while (op->code == OP_LET)
+    op = op->next;
+  for (; op; op = op->next)
+    if (op != overlap->last) set_stage(op, module, 1);
+  ir_attribute_set(overlap->tiles, ATTR_PIPELINED, ir_int(module, 1));
+  ir_attribute_set(overlap->tiles, ATTR_AHEAD, ir_name(module, "guarded"));
 }
 
 static void visit_region(IrModule *module, const IrPassContext *context, IrRegion *region)
@@ -180,8 +178,9 @@ static void visit_region(IrModule *module, const IrPassContext *context, IrRegio
       visit_region(module, context, op->regions[i]);
     Overlap overlap = {.module = module, .tiles = op};
     if (op->code != OP_FOR || op->n_operands < 3 || !match(&overlap)) continue;
-    fill_first(&overlap);
     fill_next(&overlap);
+    carry_ring(&overlap);
+    set_stages(&overlap);
     ir_remark(context, "tiles: the ring runs on from one to the next");
   }
 }

@@ -7,14 +7,20 @@
  *        such as turns, stand in all three. In runs (`pipelined 4`) the iterations are written out and a tile that is
  *        declared in the loop and read by both stages becomes two tiles in turn, since registers cannot be indexed;
  *        nothing is in flight from run to run. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
- *        one; the prologue has that of the first, and there is no epilogue
+ *        one; the prologue has that of the first, and there is no epilogue. `behind`: stage 1 is that of the iteration
+ *        before, and the epilogue has that of the last. In both stages may stand in loops of the body (nested_stages.c)
  * breaks nothing
  *
- * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products;
- * what the bounds of the steady state decide, such as the mask of a diagonal, is for split_loops.) */
+ * It runs twice: over the loops of what a tile is computed of, and, as write_tile_pipelines, over loops of tiles once it
+ * is known how these begin and end.
+ *
+ * (Software pipelining: Lam 1988. Which stage an operation has is for the passes before: overlap_sums, overlap_products,
+ * pipeline_fragments, overlap_tiles, defer_stores; what the bounds of the steady state decide, such as the mask of a diagonal,
+ * is for split_loops.) */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/pipelines.h"
 #include "ir/passes/trailing.h"
 
 typedef struct {
@@ -29,18 +35,9 @@ typedef struct {
   bool failed;
 } Pipeline;
 
-#define NO_STAGE (-1)
-
-static int64_t stage_of(const IrOp *op)
-{
-  return ir_attribute_int(op, ATTR_STAGE, NO_STAGE);
-}
-
 static bool refuse(Pipeline *pipeline, const IrOp *op, const char *what)
 {
-  if (!pipeline->failed)
-    error_set(pipeline->error, ERROR_INPUT, &op->mark, "pipelined", NULL, "this loop cannot be pipelined: %s",
-              what);
+  if (!pipeline->failed) pipeline_refuse(op, what, pipeline->error);
   pipeline->failed = true;
   return false;
 }
@@ -50,7 +47,7 @@ static bool refuse(Pipeline *pipeline, const IrOp *op, const char *what)
 static bool uses_in_stage(const Pipeline *pipeline, const IrValue *value, int64_t stage)
 {
   for (IrOp *op = pipeline->body->first; op; op = op->next) {
-    if (stage_of(op) != stage) continue;
+    if (pipeline_stage(op) != stage) continue;
     if (ir_op_uses(op, value)) return true;
     for (unsigned i = 0; i < op->n_regions; i++)
       if (ir_region_uses(op->regions[i], value)) return true;
@@ -58,14 +55,26 @@ static bool uses_in_stage(const Pipeline *pipeline, const IrValue *value, int64_
   return false;
 }
 
+/* What is read where it is not: nothing without a stage waits for one, and each part has its own of what has none. */
+static void check_readers(Pipeline *pipeline, const IrOp *op, const IrValue *value)
+{
+  int64_t stage = pipeline_stage(op);
+  int64_t apart = ir_attribute(pipeline->loop, ATTR_AHEAD) ? 0 : 1;
+  if (stage == 1 && uses_in_stage(pipeline, value, 0))
+    refuse(pipeline, op, "what one stage computes an earlier one reads");
+  if (stage != NO_STAGE && uses_in_stage(pipeline, value, NO_STAGE))
+    refuse(pipeline, op, "an operation without a stage reads what one of them computes");
+  if (stage == NO_STAGE && !pipeline->runs && uses_in_stage(pipeline, value, apart))
+    refuse(pipeline, op, "what is computed without a stage is read of another iteration");
+}
+
 static void find_crossing(Pipeline *pipeline)
 {
   for (IrOp *op = pipeline->body->first; op; op = op->next)
     for (unsigned i = 0; i < op->n_results; i++) {
       const IrValue *value = op->results[i];
-      if (stage_of(op) != 0 ? uses_in_stage(pipeline, value, 0) : false)
-        refuse(pipeline, op, "what one stage computes an earlier one reads");
-      if (stage_of(op) != 0 || !uses_in_stage(pipeline, value, 1)) continue;
+      check_readers(pipeline, op, value);
+      if (pipeline_stage(op) != 0 || !uses_in_stage(pipeline, value, 1)) continue;
       bool tile = value->type.kind == TYPE_TILE;
       if (pipeline->runs ? !(tile && value->variable) : value->variable)
         refuse(pipeline, op, "a value that both stages read can be kept in another form of pipeline only");
@@ -120,7 +129,7 @@ static const IrOp *last_reader(const IrOp *definition, const IrValue *value)
     bool reads = ir_op_uses(op, value);
     for (unsigned i = 0; i < op->n_regions; i++)
       reads |= ir_region_uses(op->regions[i], value);
-    if (reads && stage_of(op) == 1) last = op;
+    if (reads && pipeline_stage(op) == 1) last = op;
   }
   return last;
 }
@@ -151,7 +160,7 @@ static void write_iteration(const Pipeline *pipeline, IrBuilder *builder, IrExpr
   g_hash_table_insert(behind, (gpointer)pipeline->index, before);
   read_kept(pipeline, behind);
   for (const IrOp *op = pipeline->body->first; op; op = op->next) {
-    int64_t stage = stage_of(op);
+    int64_t stage = pipeline_stage(op);
     if (stage == 1 ? before != NULL : now || stage == NO_STAGE)
       emit(pipeline, builder, op, stage == 1 ? behind : ahead);
     if (now) keep_behind(pipeline, builder, op, ahead);
@@ -159,22 +168,6 @@ static void write_iteration(const Pipeline *pipeline, IrBuilder *builder, IrExpr
 }
 
 /* ---- The three parts ---- */
-
-static IrExpr *step_of(const Pipeline *pipeline)
-{
-  return pipeline->loop->n_operands > 2 ? pipeline->loop->operands[2] : ir_int(pipeline->module, 1);
-}
-
-static IrExpr *last_index(const Pipeline *pipeline)
-{
-  IrModule *module = pipeline->module;
-  IrExpr *low = pipeline->loop->operands[0], *high = pipeline->loop->operands[1], *step = step_of(pipeline);
-  int64_t one;
-  IrExpr *end = ir_binary(module, OPERATOR_SUB, high, ir_int(module, 1));
-  if (ir_expr_is_int(step, &one) && one == 1) return end;
-  IrExpr *steps = ir_binary(module, OPERATOR_DIV, ir_binary(module, OPERATOR_SUB, end, low), step);
-  return ir_binary(module, OPERATOR_ADD, low, ir_binary(module, OPERATOR_MUL, steps, step));
-}
 
 /* A loop that may have no iteration has no prologue then. */
 static IrBuilder open_guard(const Pipeline *pipeline)
@@ -195,7 +188,7 @@ static void write_loop(Pipeline *pipeline)
 {
   IrModule *module = pipeline->module;
   IrOp *loop = pipeline->loop;
-  IrExpr *low = loop->operands[0], *step = step_of(pipeline);
+  IrExpr *low = loop->operands[0], *step = pipeline_step(loop);
   IrBuilder declarations = ir_builder_before(loop);
   declarations.mark = loop->mark;
   declare_variables(pipeline, &declarations);
@@ -208,7 +201,7 @@ static void write_loop(Pipeline *pipeline)
   IrBuilder inner = ir_builder_at_end(region);
   inner.mark = loop->mark;
   write_iteration(pipeline, &inner, index, ir_binary(module, OPERATOR_SUB, index, step));
-  write_iteration(pipeline, &builder, NULL, last_index(pipeline));
+  write_iteration(pipeline, &builder, NULL, pipeline_last(pipeline->loop));
   ir_op_remove(loop);
 }
 
@@ -228,9 +221,9 @@ static bool is_used_behind(const Pipeline *pipeline, const IrValue *cursor)
 /* A step to the slot of the next iteration, which is taken only if there is one. */
 static bool steps_ahead(const Pipeline *pipeline, const IrOp *op)
 {
-  for (; op && op->code == OP_ADVANCE && stage_of(op) == 1; op = op->next)
+  for (; op && op->code == OP_ADVANCE && pipeline_stage(op) == 1; op = op->next)
     if (is_used_behind(pipeline, op->operands[0]->value)) return false;
-  return op && stage_of(op) == 0;
+  return op && pipeline_stage(op) == 0;
 }
 
 /* What stage 0 gives, into its variables: everything that reads them has stood in front. */
@@ -250,7 +243,7 @@ static void write_first(Pipeline *pipeline, IrBuilder *builder, GHashTable *map)
 {
   g_hash_table_insert(map, (gpointer)pipeline->index, pipeline->loop->operands[0]);
   for (const IrOp *op = pipeline->body->first; op; op = op->next) {
-    if (stage_of(op) == 1) continue;
+    if (pipeline_stage(op) == 1) continue;
     emit(pipeline, builder, op, map);
     if (!op->n_results || crossing_at(pipeline, op->results[0]) < 0) continue;
     const IrValue *value = op->results[0];
@@ -275,7 +268,7 @@ static const IrOp *write_next(Pipeline *pipeline, IrBuilder *builder, const IrOp
     inner.mark = builder->mark;
   }
   const IrOp *last = op;
-  for (; op && (stage_of(op) == 0 || steps_ahead(pipeline, op)); op = op->next) {
+  for (; op && (pipeline_stage(op) == 0 || steps_ahead(pipeline, op)); op = op->next) {
     emit(pipeline, &inner, op, ahead);
     last = op;
   }
@@ -296,17 +289,18 @@ static void write_ahead(Pipeline *pipeline)
   if (pipeline->kept->len != pipeline->crossing->len)
     refuse(pipeline, loop, "several results of one operation cannot be kept");
   if (pipeline->failed) return;
-  IrOp *all = ir_emit(&builder, OP_FOR, 3, loop->operands[0], loop->operands[1], step_of(pipeline));
+  IrOp *all =
+      ir_emit(&builder, OP_FOR, 3, loop->operands[0], loop->operands[1], pipeline_step(pipeline->loop));
   IrRegion *region = ir_region_add(all);
   IrExpr *index = ir_value(module, ir_argument_add(region, pipeline->index->name, pipeline->index->type));
-  IrExpr *next = ir_binary(module, OPERATOR_ADD, index, step_of(pipeline));
+  IrExpr *next = ir_binary(module, OPERATOR_ADD, index, pipeline_step(pipeline->loop));
   IrBuilder inner = ir_builder_at_end(region);
   unsigned runs = 0;
   g_hash_table_insert(behind, (gpointer)pipeline->index, index);
   read_kept(pipeline, behind);
   for (const IrOp *op = pipeline->body->first; op; op = op->next) {
     inner.mark = op->mark;
-    bool ahead = stage_of(op) == 0 || steps_ahead(pipeline, op);
+    bool ahead = pipeline_stage(op) == 0 || steps_ahead(pipeline, op);
     if (ahead) op = write_next(pipeline, &inner, op, next, ir_attribute_is(loop, ATTR_AHEAD, "guarded"));
     if (!ahead) emit(pipeline, &inner, op, behind);
     runs += ahead;
@@ -341,15 +335,15 @@ static void write_run(const Pipeline *pipeline, IrBuilder *builder, int64_t step
 {
   for (int64_t i = 0; i < steps; i++)
     for (const IrOp *op = pipeline->body->first; op; op = op->next) {
-      if (stage_of(op) == 1 && i) write_stage(pipeline, builder, op, i - 1, maps);
-      if (stage_of(op) != 1) write_stage(pipeline, builder, op, i, maps);
+      if (pipeline_stage(op) == 1 && i) write_stage(pipeline, builder, op, i - 1, maps);
+      if (pipeline_stage(op) != 1) write_stage(pipeline, builder, op, i, maps);
     }
 }
 
 static void write_end(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])
 {
   for (const IrOp *op = pipeline->body->first; op; op = op->next)
-    if (stage_of(op) == 1) write_stage(pipeline, builder, op, steps - 1, maps);
+    if (pipeline_stage(op) == 1) write_stage(pipeline, builder, op, steps - 1, maps);
 }
 
 static void write_runs(Pipeline *pipeline, int64_t run)
@@ -358,7 +352,7 @@ static void write_runs(Pipeline *pipeline, int64_t run)
   IrOp *loop = pipeline->loop;
   int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - 1) / run;
   ir_expr_is_int(loop->operands[0], &low);
-  ir_expr_is_int(step_of(pipeline), &stride);
+  ir_expr_is_int(pipeline_step(pipeline->loop), &stride);
   IrBuilder builder = ir_builder_before(loop);
   builder.mark = loop->mark;
   declare_instances(pipeline, &builder);
@@ -390,6 +384,7 @@ static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
   g_autoptr(GPtrArray) crossing = g_ptr_array_new();
   g_autoptr(GPtrArray) kept = g_ptr_array_new();
   int64_t run = ir_attribute_int(loop, ATTR_PIPELINED, 1);
+  if (pipeline_is_nested(loop)) return pipeline_write_nested(module, loop, error);
   Pipeline pipeline = {.module = module,
                        .loop = loop,
                        .body = loop->regions[0],

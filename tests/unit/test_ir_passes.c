@@ -165,6 +165,11 @@ static void test_stage_stores(void **state)
   check_pass("stage_stores");
 }
 
+static void test_write_tile_pipelines(void **state)
+{
+  check_pass("write_tile_pipelines");
+}
+
 static void test_defer_stores(void **state)
 {
   check_pass("defer_stores");
@@ -275,6 +280,7 @@ int main(void)
       cmocka_unit_test(test_defer_sums),
       cmocka_unit_test(test_stage_stores),
       cmocka_unit_test(test_defer_stores),
+      cmocka_unit_test(test_write_tile_pipelines),
       cmocka_unit_test(test_widen_accesses),
       cmocka_unit_test(test_hoist_loads),
       cmocka_unit_test(test_allocate_resources),

@@ -10,6 +10,10 @@ bool choose_variants(Chooser *chooser);
  * options may be NULL. */
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
 
+/* The same by a judge that asks the passes, too, which kernels there are. */
+Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                          DryRunFunction run, void *data, GError **error);
+
 /* ---- between choose*.c only ---- */
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
  * no copies of them. They come first; the last may be for any number of rows that there can be. */

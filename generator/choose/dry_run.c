@@ -52,7 +52,7 @@ static char *key_of(const Choice *choice)
   }
   for (unsigned i = 0; i < choice->n_assumptions; i++)
     add_assumption(key, &choice->assumptions[i]);
-  g_string_append_printf(key, " %u%u%u", choice->align, choice->group, choice->keep_a);
+  g_string_append_printf(key, " %u%u%u%u", choice->align, choice->group, choice->keep_a, choice->exact);
   return g_string_free(key, FALSE);
 }
 

@@ -7,6 +7,8 @@ typedef struct {
   const Graph *graph;
   const Gpu *gpu;
   const CompileOptions *options;
+  DryRunFunction run; /* NULL: nobody runs passes */
+  void *data;
 } Target;
 
 static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, ProgramVerdict *verdict) = {
@@ -20,7 +22,9 @@ static ProgramVerdict judge_program(const Program *program, bool priced, const T
   ProgramVerdict verdict = {.taken = true};
   const FusedOperator *fused = family_take(program, &verdict.why);
   if (!fused) return (ProgramVerdict){.why = verdict.why};
-  const Problem problem = problem_of(fused, target->graph, target->gpu, target->options, program->arena);
+  Problem problem = problem_of(fused, target->graph, target->gpu, target->options, program->arena);
+  g_autoptr(DryRuns) dry = target->run ? dry_runs_new(fused, target->graph, target->run, target->data) : NULL;
+  problem.judged = dry;
   verdict = (ProgramVerdict){.taken = true, .name = fused->family->name};
   judges[fused->family->index](&problem, priced, &verdict);
   verdict.last = verdict.clocks;
@@ -47,7 +51,13 @@ static ProgramVerdict judge(const Program *const *programs, unsigned n, bool pri
 
 Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
 {
-  Target target = {graph, gpu, options};
+  return choose_fusion_dry(graph, gpu, options, NULL, NULL, error);
+}
+
+Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                          DryRunFunction run, void *data, GError **error)
+{
+  Target target = {graph, gpu, options, run, data};
   FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
   return fusion_build(graph, &fusion_options, error);
 }

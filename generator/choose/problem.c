@@ -35,6 +35,14 @@ Choice *choose_open(Chooser *chooser, const char *template_name)
   return choice;
 }
 
+/* Has the condition been asked for? */
+static bool requires(const Symbolic *guard, const Symbolic *condition)
+{
+  if (!guard) return false;
+  if (symbolic_same(guard, condition)) return true;
+  return guard->kind == SYMBOLIC_AND && (requires(guard->a, condition) || requires(guard->b, condition));
+}
+
 static void require(const Problem *problem, Choice *choice, const Symbolic *condition)
 {
   choice->guard =
@@ -113,7 +121,8 @@ bool choose_require_align(const Problem *problem, Choice *choice, const GraphTen
   switch (symbolic_decide(condition, &problem->graph->facts)) {
   case SYMBOLIC_TRUE: return true;
   case SYMBOLIC_FALSE:
-  case SYMBOLIC_UNDECIDED: require(problem, choice, condition);
+  case SYMBOLIC_UNDECIDED:
+    if (!requires(choice->guard, condition)) require(problem, choice, condition);
   }
   return true;
 }

@@ -24,7 +24,8 @@ typedef struct Problem {
   int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
   const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: nobody asks */
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
-  DryRuns *dry;                  /* GEMM: what the passes say; NULL: bounds are taken at their word */
+  DryRuns *dry;                  /* what the passes say; NULL: bounds are taken at their word */
+  DryRuns *judged;               /* the same while fusion asks whether there is any kernel; or NULL */
 } Problem;
 
 typedef struct Chooser {

@@ -562,6 +562,16 @@ static const char **passes_of(const char *const *skip)
   return passes;
 }
 
+/* Fusion whose judge runs the passes where only they tell whether there is a kernel. */
+static Fusion *fuse(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
+                    const char *const *passes, KernelLibraries *libraries, GError **error)
+{
+  CompileOptions dry = *options;
+  DryRunner runner = {gpu, &dry, libraries, NULL};
+  dry.skip = passes;
+  return choose_fusion_dry(graph, gpu, options, compile_dry_run, &runner, error);
+}
+
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
                                  GError **error)
 {
@@ -570,9 +580,10 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   CompileOptions today = asked ? *asked : (CompileOptions){0};
   today.sets = (const char *const *)sets;
   const CompileOptions *options = &today;
-  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
-  if (!fusion) return NULL;
   g_autofree const char **passes = passes_of(today.skip);
+  g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options->fast_math, error);
+  g_autoptr(Fusion) fusion = libraries ? fuse(graph, gpu, options, passes, libraries, error) : NULL;
+  if (!fusion) return NULL;
   today.skip = passes; /* rewrites were fusion's */
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);
   result->kernels = g_ptr_array_new_with_free_func(kernel_destroy);
@@ -581,8 +592,6 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(GString) explain = g_string_new(NULL);
   g_autoptr(GHashTable) keys = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GHashTable) texts = g_hash_table_new(hash_text, same_text);
-  g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options && options->fast_math, error);
-  if (!libraries) return NULL;
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
   g_autoptr(GemmSpaces) spaces = NULL;
   for (unsigned i = 0; i < fusion->n && !spaces; i++)

@@ -74,7 +74,7 @@ static unsigned most_registers(const IrFunction *kernel, const Gpu *gpu)
   return most ? most : entry;
 }
 
-static bool run(IrModule *module, const DryRunner *runner, DrySummary *summary, GError **error)
+static bool run(IrModule *module, const DryRunner *runner, bool exact, DrySummary *summary, GError **error)
 {
   IrPassContext context = {
       .gpu = runner->gpu, .mechanisms = runner->mechanisms, .n_mechanisms = MECHANISM_COUNT};
@@ -87,8 +87,11 @@ static bool run(IrModule *module, const DryRunner *runner, DrySummary *summary, 
     context.fast_math = runner->options->fast_math;
     context.sm_budget = runner->options->sm_budget;
   }
-  const IrRunOptions options = {
-      .stop_after = LAST_PASS, .skip = skip, .unverified = true, .report = watch_pass, .data = summary};
+  const IrRunOptions options = {.stop_after = exact ? NULL : LAST_PASS,
+                                .skip = skip,
+                                .unverified = true,
+                                .report = watch_pass,
+                                .data = summary};
   return ir_run_passes(module, &context, &options, error);
 }
 
@@ -100,7 +103,7 @@ void compile_dry_run(const FusedOperator *op, const Graph *graph, const Choice *
   Arena *expressions = arena_new();
   g_autoptr(KernelBuild) build =
       kernel_build(op, graph, choice, "dry_run", runner->libraries, expressions, &error);
-  summary->legal = build && run(build->module, runner, summary, &error);
+  summary->legal = build && run(build->module, runner, choice->exact, summary, &error);
   if (summary->legal) {
     const IrFunction *kernel = ir_kernel(build->module);
     summary->shared_bytes = launch_int(kernel, ATTR_SHARED_BYTES, 0);

@@ -76,6 +76,7 @@ Program *fuser_group_program(Fuser *fuser, const Group *group, const GraphTensor
                         .name = name,
                         .nodes = (GraphNode *const *)group->nodes->pdata,
                         .n = group->nodes->len,
+                        .chained = group->chained,
                         .mean_of = group->mean_of,
                         .leaves = leaves,
                         .data = &leaving};

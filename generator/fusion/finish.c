@@ -13,11 +13,11 @@ static void append_operator_name(GString *name, const char *operator_)
 static const char *chain_of(Fuser *fuser, const Group *group)
 {
   g_autoptr(GString) name = g_string_new(NULL);
-  if (group->anchor) append_operator_name(name, group->anchor->op->name);
+  if (group->anchor) append_operator_name(name, group->chained ? "attention" : group->anchor->op->name);
   unsigned n = 0;
   for (unsigned i = 0; i < group->nodes->len; i++) {
     const GraphNode *node = group->nodes->pdata[i];
-    if (node == group->anchor) continue;
+    if (node == group->anchor || (group->chained && fuser_is_chained(fuser, node))) continue;
     if (++n <= 4) append_operator_name(name, node->op->name);
   }
   if (n > 4) g_string_append(name, "_more");
@@ -109,6 +109,17 @@ static void add_intermediate(GPtrArray *intermediates, GHashTable *added, const 
     g_ptr_array_add(intermediates, (void *)tensor);
 }
 
+/* The same without what has joined it since. */
+static Group *chain_alone(Fuser *fuser, const Group *chain)
+{
+  Group *group = arena_new_object(fuser->arena, Group);
+  *group = (Group){.anchor = chain->anchor, .chained = true, .nodes = g_ptr_array_new()};
+  for (unsigned i = 0; i < chain->nodes->len; i++)
+    if (g_hash_table_lookup(fuser->chains, chain->nodes->pdata[i]) == chain)
+      g_ptr_array_add(group->nodes, chain->nodes->pdata[i]);
+  return group;
+}
+
 void fusion_break_circles(Fuser *fuser)
 {
   g_autoptr(GPtrArray) ordered = g_ptr_array_new();
@@ -120,7 +131,12 @@ void fusion_break_circles(Fuser *fuser)
   fuser->alone = true;
   for (unsigned i = 0; i < fuser->nodes->len; i++) {
     fuser->joined_by[i] = NULL;
-    fuser_open_group(fuser, fuser->nodes->pdata[i]);
+    GraphNode *node = fuser->nodes->pdata[i];
+    Group *chain = g_hash_table_lookup(fuser->chains, node);
+    if (!chain)
+      fuser_open_group(fuser, node);
+    else if (chain->anchor == node)
+      fuser_open_chain(fuser, chain_alone(fuser, chain));
   }
 }
 

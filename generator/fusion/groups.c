@@ -66,6 +66,18 @@ Group *fuser_open_group(Fuser *fuser, GraphNode *node)
   return group;
 }
 
+void fuser_open_chain(Fuser *fuser, Group *group)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    fuser->group_of[node->index] = group;
+    fuser->joined_by[node->index] = i && fuser->rewrite ? fuser->rewrite->name : NULL;
+    group->work += step_operations_of(node);
+  }
+  g_ptr_array_add(fuser->groups, group);
+  fuser_settle_levels(fuser, group);
+}
+
 void fuser_join(Fuser *fuser, Group *group, GraphNode *node)
 {
   fuser->group_of[node->index] = group;

@@ -1,8 +1,8 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
  *   NODES   expand_zero_points  split_wide  take_scales  halve_products  make_views
- *   READS   drop_unread  space_rows  copy_operands  align_operands
- *   PLACED  join_producers  open_group  take_prologue  close_branches
+ *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
+ *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  divide_programs
  *
  * A new rewrite is a file that opens with what it does, and a row here. */
@@ -31,12 +31,16 @@ static const FusionRewrite rewrites[] = {
      "operators that only move or repeat elements are read and written where the tensor lies"},
     {"drop_unread", FUSION_READS, FUSION_READS, false, fusion_drop_unread, NULL,
      "what no node reads any more is not computed"},
+    {"fuse_attention", FUSION_READS, FUSION_READS, true, fusion_fuse_attention, NULL,
+     "products of a softmax of another product's result are one kernel"},
     {"space_rows", FUSION_READS, FUSION_PLACED, false, NULL, fusion_space_rows,
      "operands and results of row operators whose rows are not evenly spaced are copied"},
     {"copy_operands", FUSION_READS, FUSION_PLACED, false, NULL, fusion_copy_operands,
      "operands of products that no kernel reads where they lie are copied"},
     {"align_operands", FUSION_READS, FUSION_PLACED, true, NULL, fusion_align_operands,
      "operands whose rows start anywhere are padded or copied where that pays"},
+    {"open_attention", FUSION_PLACED, FUSION_GROUPS, false, NULL, fusion_open_attention,
+     "its nodes are in one group"},
     {"join_producers", FUSION_PLACED, FUSION_GROUPS, true, NULL, fusion_join_producers,
      "an elementwise node joins the kernel that computes what it reads"},
     {"open_group", FUSION_PLACED, FUSION_GROUPS, false, NULL, fusion_open_group,
@@ -111,7 +115,7 @@ static void visit_operands(Fuser *fuser, const FusionRewrite *first, unsigned n)
 {
   for (unsigned place = 0; place < fuser->live->len; place++) {
     GraphNode *node = fuser->live->pdata[place];
-    visit(fuser, first, n, place);
+    if (!fuser_is_chained(fuser, node)) visit(fuser, first, n, place);
     node->index = fuser->nodes->len;
     g_ptr_array_add(fuser->nodes, node);
   }
@@ -125,8 +129,12 @@ static void visit_groups(Fuser *fuser, const FusionRewrite *first, unsigned n)
   fuser->joined_by = arena_new_array(fuser->arena, const char *, all + 1);
   fuser->inside = arena_new_array(fuser->arena, bool, all + 1);
   fuser->tainted = arena_new_array(fuser->arena, bool, all + 1);
-  for (unsigned place = 0; place < all; place++)
-    if (!fuser->group_of[place]) visit(fuser, first, n, place); /* else it has joined with others */
+  for (unsigned place = 0; place < all; place++) {
+    const GraphNode *node = fuser->nodes->pdata[place];
+    const Group *chain = g_hash_table_lookup(fuser->chains, node);
+    bool waits = chain && chain->anchor != node; /* its group opens with its last node */
+    if (!fuser->group_of[place] && !waits) visit(fuser, first, n, place); /* else it has joined with others */
+  }
 }
 
 /* ---- the door ---- */
@@ -179,6 +187,7 @@ static void fuser_close(Fuser *fuser)
   fuser_unindex(fuser);
   for (unsigned i = 0; i < fuser->groups->len; i++)
     g_ptr_array_unref(((Group *)fuser->groups->pdata[i])->nodes);
+  g_hash_table_unref(fuser->chains);
   g_ptr_array_unref(fuser->live);
   g_ptr_array_unref(fuser->nodes);
   g_ptr_array_unref(fuser->tensors);
@@ -200,6 +209,7 @@ Fusion *fusion_build(const Graph *graph, const FusionOptions *options, GError **
                  .tensors = g_ptr_array_new(),
                  .groups = g_ptr_array_new(),
                  .notes = g_ptr_array_new(),
+                 .chains = g_hash_table_new(NULL, NULL),
                  .options = options,
                  .max_steps = options && options->max_steps ? options->max_steps : MAX_STEPS_DEFAULT,
                  .max_tensors = MAX_TENSORS,

@@ -9,10 +9,12 @@ typedef struct Group {
   GraphNode *anchor; /* the product (of two the first) or row operator; NULL: its nodes are elementwise */
   GraphNode *second; /* two products of one operand: the other */
   GPtrArray *nodes;  /* GraphNode, in topological order */
-  bool absorbed;     /* its nodes went into another group */
-  double work;       /* operations of its elementwise nodes, for each element */
-  unsigned level;    /* above those of all groups it reads from */
-  unsigned seen;     /* the search that came by last */
+  bool
+      chained; /* its anchor is the last of two products, which takes what is computed of the first one's result */
+  bool absorbed;                   /* its nodes went into another group */
+  double work;                     /* operations of its elementwise nodes, for each element */
+  unsigned level;                  /* above those of all groups it reads from */
+  unsigned seen;                   /* the search that came by last */
   const ProgramDivision *division; /* into several kernels; NULL: it is one */
   int64_t mean_of; /* a row's sum is divided by so many elements, of which parts were summed before; or 0 */
 } Group;
@@ -34,6 +36,8 @@ struct Fuser {
   bool *inside, *tainted; /* by node index: of close_branches, all false between closures */
   unsigned search;        /* number of the last one (Group.seen) */
   GPtrArray *notes;
+  GHashTable *
+      chains; /* node -> Group * whose nodes go into one kernel together, opened where its anchor is visited */
   unsigned max_steps, max_tensors;
   double max_work;
   bool alone; /* every node became a group again */
@@ -41,7 +45,7 @@ struct Fuser {
 
 static inline bool group_is_product(const Group *group)
 {
-  return group->anchor && group->anchor->op->class_ == OPERATOR_GEMM;
+  return group->anchor && group->anchor->op->class_ == OPERATOR_GEMM && !group->chained;
 }
 
 static inline bool group_is_row(const Group *group)
@@ -123,6 +127,10 @@ bool fuser_is_private(const Fuser *fuser, const GraphTensor *tensor, const Graph
 
 /* A group of this node alone. */
 Group *fuser_open_group(Fuser *fuser, GraphNode *node);
+/* A group of several nodes that were found to be one kernel before others had groups. */
+void fuser_open_chain(Fuser *fuser, Group *group);
+/* Does the node go into such a group? */
+bool fuser_is_chained(const Fuser *fuser, const GraphNode *node);
 /* The node is the group's, last in its list. */
 void fuser_join(Fuser *fuser, Group *group, GraphNode *node);
 /* All nodes of another group, in order; that is gone. */

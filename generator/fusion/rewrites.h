@@ -13,10 +13,12 @@ void fusion_take_scales(Fuser *fuser);
 bool fusion_halve_products(Fuser *fuser, unsigned place);
 bool fusion_make_views(Fuser *fuser, unsigned place);
 void fusion_drop_unread(Fuser *fuser);
+void fusion_fuse_attention(Fuser *fuser);
 bool fusion_space_rows(Fuser *fuser, unsigned place);
 bool fusion_copy_operands(Fuser *fuser, unsigned place);
 bool fusion_align_operands(Fuser *fuser, unsigned place);
 /* Over fuser->nodes and their groups. */
+bool fusion_open_attention(Fuser *fuser, unsigned place);
 bool fusion_join_producers(Fuser *fuser, unsigned place);
 bool fusion_open_group(Fuser *fuser, unsigned place);
 bool fusion_take_prologue(Fuser *fuser, unsigned place);

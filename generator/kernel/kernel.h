@@ -41,6 +41,7 @@ typedef struct Choice {
   unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
   bool group;                  /* GEMM: by TMA copies and warpgroup MMAs */
   bool keep_a;                 /* GEMM: A is to stay in L2 while B streams through it */
+  bool exact;                  /* dry runs of it count registers, too: all passes are run */
   bool alone;                  /* it gains nothing from starting while the launch before it runs */
   bool overlap;                /* other launches of the plan may run beside it */
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */

@@ -74,6 +74,24 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first)
   return n;
 }
 
+bool bind_is_matrix(const Program *program, unsigned read)
+{
+  const ProgramAccess *access = &program->nodes[read].access;
+  uint32_t seen = 0;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    uint32_t axes = program_axes_in(program, access->at[d].of_axes);
+    if (__builtin_popcount(axes) > 1 || (seen & axes)) return false;
+    seen |= axes;
+  }
+  return true;
+}
+
+int bind_own_axis(const Program *program, unsigned of, unsigned other, uint32_t contracted)
+{
+  uint32_t own = program->varies[of] & ~program->varies[other] & ~contracted;
+  return own ? 31 - __builtin_clz(own) : PROGRAM_NONE;
+}
+
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
   *binding = (Binding){.program = program, .fused = fused, .points = binding->points};

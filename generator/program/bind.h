@@ -33,6 +33,10 @@ int bind_find_map(const Program *program, OperatorId op, ProgramValue a, Program
 bool bind_same_value(ProgramValue a, ProgramValue b);
 /* Is the access's index along dimension d a sum of axes inside of the tensor, that begins at 0? */
 bool bind_is_plain(const Program *program, const ProgramAccess *access, unsigned d);
+/* Does the node read a tensor each of whose dimensions is walked along by one axis, and each axis along one dimension? */
+bool bind_is_matrix(const Program *program, unsigned read);
+/* The last axis that one value varies along and the other does not, and that is not contracted; or PROGRAM_NONE. */
+int bind_own_axis(const Program *program, unsigned of, unsigned other, uint32_t contracted);
 /* Inputs, steps and outputs. false: some node's value is not to be had. */
 bool bind_lists(Binding *binding);
 bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand);

@@ -69,11 +69,28 @@ static void add_product_axes(ProgramBuilder *at)
   at->k = add_axis(at, 'k', -1, a->shape[a->rank - (program_is_transposed(node, "transA") ? 2 : 1)]);
 }
 
+/* Batches, rows, keys; then columns of the second product and what the first one sums over. */
+static void add_chained_axes(ProgramBuilder *at)
+{
+  const GraphTensor *q = at->anchor->inputs[0], *scores = at->anchor->outputs[0],
+                    *result = at->second->outputs[0];
+  unsigned batches = scores->rank - 2;
+  for (unsigned i = 0; i < batches; i++)
+    at->whole[i] = at->left[i] = add_axis(at, 'b', batches > 1 ? (int)i : -1, scores->shape[i]);
+  at->m = at->whole[batches] = at->left[batches] = add_axis(at, 'm', -1, scores->shape[batches]);
+  at->keys = at->whole[batches + 1] = add_axis(at, 't', -1, scores->shape[batches + 1]);
+  at->width = at->left[batches + 1] = add_axis(at, 'e', -1, result->shape[batches + 1]);
+  at->depth =
+      add_axis(at, 'd', -1, q->shape[q->rank - (program_is_transposed(at->anchor, "transA") ? 2 : 1)]);
+  at->reduced = 1u << at->keys;
+  at->whole_rank = at->left_rank = batches + 2;
+}
+
 /* ---- what leaves ---- */
 
 static void add_write(ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
 {
-  bool parts = at->product && node->op->class_ == OPERATOR_ROW;
+  bool parts = at->product && !at->second && node->op->class_ == OPERATOR_ROW;
   program_stand_at(at, tensor);
   const ProgramValue *value = g_hash_table_lookup(at->values, tensor);
   ProgramNode write = {.kind = NODE_WRITE,
@@ -106,9 +123,23 @@ static void find_anchor(ProgramBuilder *at)
     const GraphNode *node = at->group->nodes[i];
     if (node->op->class_ == OPERATOR_GEMM && !at->anchor) at->anchor = node;
     if (node->op->class_ == OPERATOR_ROW) row = node;
+    if (node->op->class_ == OPERATOR_GEMM && node != at->anchor && at->group->chained) at->second = node;
   }
   at->product = at->anchor != NULL;
   if (!at->product) at->anchor = row;
+}
+
+/* What is computed from the second product's result. */
+static void find_behind(ProgramBuilder *at)
+{
+  for (unsigned i = 0; at->second && i < at->group->n; i++) {
+    const GraphNode *node = at->group->nodes[i];
+    bool behind = node == at->second;
+    for (unsigned j = 0; j < node->n_inputs && !behind; j++)
+      behind = node->inputs[j] && g_hash_table_contains(at->behind, node->inputs[j]);
+    for (unsigned j = 0; behind && j < node->n_outputs; j++)
+      if (node->outputs[j]) g_hash_table_add(at->behind, node->outputs[j]);
+  }
 }
 
 static void add_nodes(ProgramBuilder *at)
@@ -119,7 +150,7 @@ static void add_nodes(ProgramBuilder *at)
     switch (node->op->class_) {
     case OPERATOR_GEMM: program_add_product(at, node); break;
     case OPERATOR_ROW:
-      if (at->product) /* parts of a result are reduced as they are written */
+      if (at->product && !at->second) /* parts of a result are reduced as they are written */
         program_set_value(at, node->outputs[0], program_operand(at, node, node->inputs[0]));
       else
         program_add_row(at, node);
@@ -135,14 +166,18 @@ static void add_nodes(ProgramBuilder *at)
 Program *program_build(const ProgramGroup *group)
 {
   Program *program = arena_new_object(group->arena, Program);
-  g_autoptr(GHashTable) values = g_hash_table_new(NULL, NULL);
+  g_autoptr(GHashTable) values = g_hash_table_new(NULL, NULL), behind = g_hash_table_new(NULL, NULL);
   g_autoptr(GArray) nodes = g_array_new(FALSE, TRUE, sizeof(ProgramNode));
-  ProgramBuilder at = {.group = group, .program = program, .values = values, .nodes = nodes};
+  ProgramBuilder at = {
+      .group = group, .program = program, .values = values, .behind = behind, .nodes = nodes};
   program->arena = group->arena;
   program->name = group->name;
   program->facts = &group->graph->facts;
   find_anchor(&at);
-  if (at.product)
+  find_behind(&at);
+  if (at.second)
+    add_chained_axes(&at);
+  else if (at.product)
     add_product_axes(&at);
   else if (at.anchor)
     add_row_axes(&at);

@@ -17,6 +17,7 @@ typedef struct ProgramGroup {
       *nodes; /* in topological order: at most two matrix products, or row operators of one shape along
                               the same axes; of a product's result row operators reduce parts */
   unsigned n;
+  bool chained;    /* of the two products the second takes what is computed from the first one's result */
   int64_t mean_of; /* the row operator's sum is divided by so many elements; 0: it is not */
   bool (*leaves)(const GraphTensor *tensor, void *data); /* what other groups, or the graph, want of it */
   void *data;

@@ -134,9 +134,10 @@ static NumberType accumulator(const GraphNode *node)
   return program_compute(number_class(type) != NUMBER_FLOAT ? type : node->outputs[0]->type);
 }
 
-/* Two products of one A read it once. */
+/* Two products of one A read it once; one behind the other takes what was computed. */
 static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
 {
+  if (node == at->second) return program_operand(at, node, node->inputs[0]);
   for (unsigned i = 0; node != at->anchor && i < at->nodes->len; i++) {
     const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
     if (dot->kind == NODE_REDUCE && dot->source == at->anchor) return dot->operands[0];

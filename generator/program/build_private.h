@@ -9,6 +9,8 @@ typedef struct ProgramBuilder {
   GArray *nodes;           /* ProgramNode */
   const GraphNode *anchor; /* the first product, else a row operator; NULL: neither */
   bool product;
+  const GraphNode *second;   /* a product of what is computed from the anchor's result; NULL: there is none */
+  GHashTable *behind;        /* then tensors that are computed from its result, and this */
   int point[GRAPH_MAX_RANK]; /* axis of each dimension of elementwise values; PROGRAM_NONE: its extent is 1 */
   unsigned point_rank;
   int whole
@@ -16,7 +18,10 @@ typedef struct ProgramBuilder {
   int left[GRAPH_MAX_RANK];
   unsigned whole_rank, left_rank;
   uint32_t reduced; /* axes that row operators take together */
-  int m, n, k;      /* of a product; m, n: PROGRAM_NONE for vectors */
+  /* of two products one behind the other: the second's point is `left`, the first's `whole` */
+  int m, n, k; /* of a product; m, n: PROGRAM_NONE for vectors */
+  int keys, width,
+      depth; /* of two products: what the second contracts, its columns, what the first contracts */
 } ProgramBuilder;
 
 /* build_values.c */

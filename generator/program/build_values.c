@@ -16,7 +16,11 @@ static void set_point(ProgramBuilder *at, unsigned rank, const int *axes)
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor)
 {
   if (!at->reduced) return;
-  bool whole = tensor->rank == at->whole_rank;
+  bool whole = at->second ? !g_hash_table_contains(at->behind, tensor) : tensor->rank == at->whole_rank;
+  if (at->second) {
+    at->n = whole ? at->keys : at->width;
+    at->k = whole ? at->depth : at->keys;
+  }
   set_point(at, whole ? at->whole_rank : at->left_rank, whole ? at->whole : at->left);
 }
 

@@ -66,19 +66,6 @@ static bool is_read(const Program *program, const ProgramValue *value)
   return value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ;
 }
 
-/* Each dimension is walked along by one axis, and each axis walks along one dimension. */
-static bool is_matrix(const Program *program, unsigned read)
-{
-  const ProgramAccess *access = &program->nodes[read].access;
-  uint32_t seen = 0;
-  for (unsigned d = 0; d < access->tensor->rank; d++) {
-    uint32_t axes = program_axes_in(program, access->at[d].of_axes);
-    if (__builtin_popcount(axes) > 1 || (seen & axes)) return false;
-    seen |= axes;
-  }
-  return true;
-}
-
 static const char *refuse_contraction(const Program *program, const ProgramNode *dot)
 {
   if (dot->reduction != REDUCTION_DOT) return "its reduction is no contraction";
@@ -87,7 +74,7 @@ static const char *refuse_contraction(const Program *program, const ProgramNode 
     if (!is_read(program, &dot->operands[i])) return "an operand is computed";
     if ((program->varies[dot->operands[i].node] & dot->axes) != dot->axes)
       return "an operand does not vary along the contracted axis";
-    if (!is_matrix(program, dot->operands[i].node)) return "an operand's index is a sum of axes";
+    if (!bind_is_matrix(program, dot->operands[i].node)) return "an operand's index is a sum of axes";
   }
   return NULL;
 }
@@ -116,13 +103,6 @@ static const char *refuse_second(const Program *program, const ProgramNode *firs
   return NULL;
 }
 
-/* The last axis that one operand has and the other has not. */
-static int own_axis(const Program *program, unsigned of, unsigned other, uint32_t contracted)
-{
-  uint32_t own = program->varies[of] & ~program->varies[other] & ~contracted;
-  return own ? 31 - __builtin_clz(own) : PROGRAM_NONE;
-}
-
 static bool find_products(Product *at)
 {
   Binding *binding = at->binding;
@@ -145,8 +125,8 @@ static bool find_products(Product *at)
   at->a = at->dot->operands[0].node;
   at->b = at->dot->operands[1].node;
   at->k = __builtin_ctz(at->dot->axes);
-  at->m = own_axis(program, at->a, at->b, at->dot->axes);
-  at->n = own_axis(program, at->b, at->a, at->dot->axes);
+  at->m = bind_own_axis(program, at->a, at->b, at->dot->axes);
+  at->n = bind_own_axis(program, at->b, at->a, at->dot->axes);
   return true;
 }
 

@@ -1,8 +1,8 @@
 # Templates and descriptions as text: what messages call <embedded>/...
 $ adlgen templates | cut -c1-60 | head -3
 template           about
+attention          Attention: O[b, h] = softmax over keys of
 elementwise        A whole chain of elementwise operators in
-gemm               Matrix product: acc[m, n] = sum over k of
 
 $ adlgen templates --json | validate templates
 valid

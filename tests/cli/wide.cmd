@@ -33,7 +33,7 @@ $ adlgen run scores.json --gpu h100 --on sim --dim T=40 --check --json | grep -A
   },
 
 $ adlgen run scores.json --gpu h100 --on sim --dim T=40 --check | tail -n 1
-y       bf16  2.05e-03  1.19e-03  4e-03  ok
+y       bf16  1.98e-03  1.24e-03  4e-03  ok
 
 # Tensor cores that keep four bits are noticed.
 $ printf 'adl: 1\nname: coarse\nextends: h100\nsources:\n  planted: "a fault"\nfamilies:\n  warp_mma:\n    shapes:\n      bf16: {accumulator_bits: {value: 4, source: planted}}\n  warpgroup_mma:\n    shapes:\n      bf16: {accumulator_bits: {value: 4, source: planted}}\n' >coarse.yaml; adlgen run scores.json --gpu coarse.yaml --on sim --dim T=40 --check | grep -c WRONG

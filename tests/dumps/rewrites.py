@@ -47,8 +47,12 @@ GRAPHS = {
     # rows that start anywhere, which copies are worth
     "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
             "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
+    "attention": {"inputs": {"q": tensor("bf16", 2, 20, 16), "k": tensor("bf16", 2, 36, 16), "v": tensor("bf16", 2, 36, 16)},
+                  "nodes": [node("MatMul", "q kt", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p v", "y"),
+                            node("Transpose", "k", "kt", perm=[0, 2, 1])],
+                  "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "attention"]  # the other is large
 
 
 def adlgen(*arguments):

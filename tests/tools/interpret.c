@@ -1,5 +1,6 @@
 #include "tests/tools/interpret.h"
 #include "execute/evaluate.h"
+#include "generator/program/attention.h"
 #include "generator/program/elementwise.h"
 #include "generator/program/gemm.h"
 #include "generator/program/row.h"
@@ -324,6 +325,60 @@ static void run_row_program(Point *point, double *steps, int64_t *index)
   *column = n - 1;
 }
 
+/* ---- attention ---- */
+
+/* An element of queries, keys or values: heads in groups share the latter two. */
+static double element(const Point *point, const AttentionOperand *operand, int64_t head, int64_t along,
+                      int64_t at)
+{
+  const double *first = first_of(point->memory, point->fused->inputs[operand->input].tensor);
+  return first[point->index[ATTENTION_BATCH] * number(operand->strides[0]) +
+               head * number(operand->strides[1]) + along * number(operand->strides[2]) +
+               at * number(operand->strides[3])];
+}
+
+/* The score of the key at point->index. */
+static double score(Point *point, double *steps)
+{
+  const FusedAttention *attention = attention_of(point->fused);
+  int64_t row = point->index[ATTENTION_ROW], key = point->index[ATTENTION_KEY],
+          head = point->index[ATTENTION_HEAD];
+  double sum = 0;
+  if (attention->causal && key > row + number(attention->diagonal)) return -INFINITY;
+  for (int64_t i = 0; i < number(attention->depth); i++)
+    sum += element(point, &attention->queries, head, row, i) *
+           element(point, &attention->key_matrix, head / number(attention->group), key, i);
+  point->anchor = &sum;
+  run_steps(point, steps, true);
+  return operand(point, &attention->score, 0) * attention->scale;
+}
+
+/* The row at point->index. */
+static void run_attention(Point *point, double *steps, int64_t *index)
+{
+  const FusedAttention *attention = attention_of(point->fused);
+  int64_t n = number(attention->keys), head = index[ATTENTION_HEAD] / number(attention->group);
+  g_autofree double *weights = g_new0(double, n + 1);
+  double largest = -INFINITY, sum = 0;
+  for (index[ATTENTION_KEY] = 0; index[ATTENTION_KEY] < n; index[ATTENTION_KEY]++)
+    largest = fmax(largest, weights[index[ATTENTION_KEY]] = score(point, steps));
+  for (int64_t key = 0; key < n && largest > -INFINITY; key++)
+    sum += weights[key] = exp(weights[key] - largest);
+  index[ATTENTION_KEY] = 0;
+  for (index[ATTENTION_COLUMN] = 0; index[ATTENTION_COLUMN] < number(attention->width);
+       index[ATTENTION_COLUMN]++) {
+    double anchors[2] = {0};
+    for (int64_t key = 0; key < n && sum > 0; key++)
+      anchors[1] +=
+          weights[key] / sum * element(point, &attention->values, head, key, index[ATTENTION_COLUMN]);
+    point->anchor = anchors;
+    run_steps(point, steps, false);
+    store_outputs(point);
+  }
+  index[ATTENTION_KEY] = n - 1;
+  index[ATTENTION_COLUMN]--;
+}
+
 static bool next(const FusedOperator *fused, int64_t *index)
 {
   for (unsigned d = fused->rank; d-- > 0;) {
@@ -343,6 +398,12 @@ static void run_operator(GHashTable *memory, const FusedOperator *fused)
   if (!strcmp(fused->family->name, "row") && row_of(fused)->kind == ROW_PROGRAM) {
     do
       run_row_program(&point, steps, index);
+    while (next(fused, index));
+    return;
+  }
+  if (!strcmp(fused->family->name, "attention")) {
+    do
+      run_attention(&point, steps, index);
     while (next(fused, index));
     return;
   }

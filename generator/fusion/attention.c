@@ -1,0 +1,227 @@
+/* Rewrites fuse_attention and open_attention: a product, elementwise steps over its result (scores), a softmax along its
+ * columns and a product of that with another matrix become one kernel, whose scores never leave registers.
+ *
+ *   S = MatMul(Q, K^T)   P = Softmax(S * scale + mask)   O = MatMul(P, V)
+ *
+ * Who reads scores or weights must be inside. The pattern is found before operands are copied or padded, so that nothing
+ * comes between its nodes; those wait for the place of the last one, where what they read is in groups. */
+#include "generator/fusion/private.h"
+
+typedef struct {
+  Fuser *fuser;
+  GraphNode **producers; /* by tensor index, of live nodes */
+  GPtrArray **readers;   /* by tensor index, of live nodes; of views of it too */
+  GHashTable *inside;    /* nodes of the pattern */
+  GraphNode *softmax, *first, *second;
+  const char *why; /* what keeps it from being one kernel */
+} Pattern;
+
+static bool refuse(Pattern *at, const char *why, const GraphTensor *tensor)
+{
+  if (!at->why) at->why = tensor ? arena_printf(at->fuser->arena, "`%s` %s", tensor->name, why) : why;
+  return false;
+}
+
+static bool is_whole(const GraphTensor *tensor)
+{
+  return !fuser_is_view(tensor) && !tensor->n_parts;
+}
+
+/* A node whose values lie over rows and keys as the scores do. */
+static bool is_step(const Pattern *at, const GraphNode *node)
+{
+  bool pointwise = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Trilu;
+  return pointwise && graph_same_shape(node->outputs[0], at->softmax->inputs[0]);
+}
+
+/* ---- in front of the softmax ---- */
+
+static bool is_product(const GraphNode *node)
+{
+  return node->op->class_ == OPERATOR_GEMM && node->outputs[0]->rank >= 2 && node->inputs[0]->rank >= 2 &&
+         node->inputs[1]->rank >= 2;
+}
+
+/* Is the tensor computed from a product that stands where the scores do? Then its nodes up to this are inside. */
+static bool collect_scores(Pattern *at, const GraphTensor *tensor)
+{
+  GraphNode *node = tensor && is_whole(tensor) ? at->producers[tensor->index] : NULL;
+  bool found = false;
+  if (!node || node->outputs[0] != tensor) return false;
+  if (g_hash_table_contains(at->inside, node)) return true;
+  if (is_product(node) && graph_same_shape(tensor, at->softmax->inputs[0]) &&
+      (!at->first || at->first == node)) {
+    at->first = node;
+    found = true;
+  }
+  if (!found && is_step(at, node))
+    for (unsigned i = 0; i < node->n_inputs; i++)
+      found |= collect_scores(at, node->inputs[i]);
+  if (found) g_hash_table_add(at->inside, node);
+  return found;
+}
+
+/* ---- behind it ---- */
+
+static bool is_transposed(const GraphNode *node)
+{
+  return node->op->id == ONNX_Gemm && graph_attribute(node, "transA")->integer;
+}
+
+static bool takes_weights(Pattern *at, GraphNode *node, const GraphTensor *weights)
+{
+  if (node == at->second || g_hash_table_contains(at->inside, node)) return true;
+  if (is_step(at, node)) {
+    g_hash_table_add(at->inside, node);
+    return true;
+  }
+  bool product =
+      is_product(node) && node->inputs[0] == weights && node->inputs[1] != weights && !is_transposed(node);
+  if (!product || at->second)
+    return refuse(at, at->second ? "is multiplied twice" : "is read elsewhere too", weights);
+  at->second = node;
+  return true;
+}
+
+/* What is computed of the weights, up to the product that takes them. */
+static bool collect_weights(Pattern *at, const GraphTensor *weights)
+{
+  const GPtrArray *readers = at->readers[weights->index];
+  for (unsigned i = 0; i < readers->len; i++) {
+    GraphNode *node = readers->pdata[i];
+    bool known = g_hash_table_contains(at->inside, node);
+    if (!takes_weights(at, node, weights)) return false;
+    if (!known && node != at->second && !collect_weights(at, node->outputs[0])) return false;
+  }
+  return true;
+}
+
+/* ---- the whole ---- */
+
+/* Nobody else reads what is computed inside, nor as a view. */
+static bool is_closed(Pattern *at, const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_outputs; i++) {
+    const GraphTensor *tensor = node->outputs[i];
+    if (!tensor) continue;
+    if (tensor->is_output) return refuse(at, "is a result of the graph", tensor);
+    const GPtrArray *readers = at->readers[tensor->index];
+    for (unsigned j = 0; j < readers->len; j++) {
+      const GraphNode *reader = readers->pdata[j];
+      bool direct = false;
+      for (unsigned k = 0; k < reader->n_inputs; k++)
+        direct |= reader->inputs[k] == tensor;
+      if (!g_hash_table_contains(at->inside, (void *)reader) || !direct)
+        return refuse(at, "is read elsewhere too", tensor);
+    }
+  }
+  return true;
+}
+
+static bool same_batches(const GraphNode *first, const GraphNode *second)
+{
+  const GraphTensor *scores = first->outputs[0], *result = second->outputs[0];
+  bool same = scores->rank == result->rank && scores->rank + 1 < PROGRAM_MAX_AXES;
+  for (unsigned d = 0; same && d + 1 < scores->rank; d++)
+    same = symbolic_same(scores->shape[d], result->shape[d]);
+  return same;
+}
+
+static bool collect(Pattern *at)
+{
+  GHashTableIter iterator;
+  gpointer node;
+  if (!collect_scores(at, at->softmax->inputs[0])) return false; /* a softmax of something else */
+  g_hash_table_add(at->inside, at->softmax);
+  if (!collect_weights(at, at->softmax->outputs[0])) return false;
+  if (!at->second) return false; /* it goes to no product */
+  g_hash_table_add(at->inside, at->second);
+  g_hash_table_iter_init(&iterator, at->inside);
+  while (g_hash_table_iter_next(&iterator, &node, NULL))
+    if (node != at->second && !is_closed(at, node)) return false;
+  return same_batches(at->first, at->second) ||
+         refuse(at, "has other batches than its scores", at->second->outputs[0]);
+}
+
+/* Nodes in the order of the graph, as a group that is opened later. */
+static Group *group_of(const Pattern *at)
+{
+  Group *group = arena_new_object(at->fuser->arena, Group);
+  *group = (Group){.anchor = at->second, .chained = true, .nodes = g_ptr_array_new()};
+  for (unsigned i = 0; i < at->fuser->live->len; i++)
+    if (g_hash_table_contains(at->inside, at->fuser->live->pdata[i]))
+      g_ptr_array_add(group->nodes, at->fuser->live->pdata[i]);
+  return group;
+}
+
+static void fuse(Pattern *at)
+{
+  Fuser *fuser = at->fuser;
+  if (!collect(at)) {
+    if (at->why && at->second)
+      fuser_note(fuser, "%s of `%s` is no part of an attention: %s", at->softmax->op->name,
+                 at->softmax->inputs[0]->name, at->why);
+    return;
+  }
+  Group *group = group_of(at);
+  ProgramVerdict verdict = fuser_judge(fuser, group, at->second->outputs[0], false);
+  if (!verdict.taken) {
+    fuser_note(fuser, "attention `%s` is computed in parts: %s", at->second->outputs[0]->name, verdict.why);
+    g_ptr_array_unref(group->nodes);
+    return;
+  }
+  fuser_note(fuser, "attention `%s` is one kernel: `%s` stays in its registers", at->second->outputs[0]->name,
+             at->first->outputs[0]->name);
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    g_hash_table_insert(fuser->chains, group->nodes->pdata[i], group);
+}
+
+static void index_live(Pattern *at)
+{
+  const Fuser *fuser = at->fuser;
+  for (unsigned i = 0; i < fuser->tensors->len; i++)
+    at->readers[i] = g_ptr_array_new();
+  for (unsigned i = 0; i < fuser->live->len; i++) {
+    GraphNode *node = fuser->live->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j]) at->producers[node->outputs[j]->index] = node;
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] && !g_ptr_array_find(at->readers[node->inputs[j]->index], node, NULL))
+        g_ptr_array_add(at->readers[node->inputs[j]->index], node);
+  }
+}
+
+void fusion_fuse_attention(Fuser *fuser)
+{
+  unsigned n = fuser->tensors->len;
+  g_autofree GraphNode **producers = g_new0(GraphNode *, n + 1);
+  g_autofree GPtrArray **readers = g_new0(GPtrArray *, n + 1);
+  Pattern all = {.fuser = fuser, .producers = producers, .readers = readers};
+  index_live(&all);
+  for (unsigned i = 0; i < fuser->live->len; i++) {
+    GraphNode *node = fuser->live->pdata[i];
+    if (node->op->id != ONNX_Softmax || node->axes != 1u << (node->inputs[0]->rank - 1)) continue;
+    g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
+    Pattern at = {
+        .fuser = fuser, .producers = producers, .readers = readers, .inside = inside, .softmax = node};
+    fuse(&at);
+  }
+  for (unsigned i = 0; i < n; i++)
+    g_ptr_array_unref(readers[i]);
+}
+
+/* ---- the group ---- */
+
+bool fuser_is_chained(const Fuser *fuser, const GraphNode *node)
+{
+  return g_hash_table_contains(fuser->chains, node);
+}
+
+bool fusion_open_attention(Fuser *fuser, unsigned place)
+{
+  GraphNode *node = fuser->nodes->pdata[place];
+  Group *group = g_hash_table_lookup(fuser->chains, node);
+  if (!group || node != group->anchor) return false;
+  fuser_open_chain(fuser, group);
+  return false;
+}

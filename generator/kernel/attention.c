@@ -1,0 +1,175 @@
+/* The attention template's part that only the graph knows: operands' strides, steps over scores, and what is stored. */
+#include "generator/program/attention.h"
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+
+enum { RANK = 4 }; /* of all tensors: batch, head, row or key, element */
+
+typedef struct {
+  IrExpr *at[ATTENTION_DIMS]; /* where the tile begins, by dim */
+  int64_t rows, columns;
+  unsigned inner; /* the tile's second dim: keys or columns */
+} Place;
+
+/* ---- tensors ---- */
+
+/* The template's Q, K and V take the graph's strides; what repeats has one index. */
+static void describe_operand(KernelBuild *build, unsigned parameter, const AttentionOperand *operand)
+{
+  IrModule *module = build->module;
+  IrValue *value = build->kernel->parameters[parameter];
+  const GraphTensor *tensor = build->op->inputs[operand->input].tensor;
+  static const char *const hints[RANK] = {"batch", "head", "row", "element"};
+  value->type.align = MAX(tensor->align, build->choice->align);
+  for (unsigned d = 0; d < RANK; d++) {
+    char *hint = arena_printf(module->arena, "%s_%s", value->name, hints[d]);
+    value->type.strides[d] = kernel_dim(build, operand->strides[d], hint, NUMBER_S64);
+    if (symbolic_equals(operand->strides[d], 0)) value->type.dims[d] = ir_int(module, 1);
+  }
+  g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
+}
+
+/* A coordinate along a dimension of extent 1 is 0. */
+static void read_at_zero(IrOp *op, void *data)
+{
+  IrModule *module = data;
+  if (op->code != OP_FILL) return;
+  IrExpr *access = op->operands[1];
+  const IrType *tensor = &access->items[0]->value->type;
+  for (unsigned d = 0; d < 2; d++) {
+    int64_t extent;
+    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) access->items[d + 1] = ir_int(module, 0);
+  }
+}
+
+/* Inputs of steps over scores lie over keys, all else over columns. */
+static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned position, const GraphTensor *tensor,
+                           const Symbolic *const *strides)
+{
+  const FusedOperator *op = build->op;
+  unsigned inner = symbolic_equals(strides[ATTENTION_KEY], 0) ? ATTENTION_COLUMN : ATTENTION_KEY;
+  const unsigned dims[RANK] = {ATTENTION_BATCH, ATTENTION_HEAD, ATTENTION_ROW, inner};
+  const Symbolic *own_dims[RANK], *own_strides[RANK];
+  for (unsigned d = 0; d < RANK; d++) {
+    own_dims[d] = op->dims[dims[d]];
+    own_strides[d] = strides[dims[d]];
+  }
+  return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
+}
+
+static void add_tensors(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!fused_is_contracted(op, i))
+      build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
+                                    (const Symbolic *const *)op->inputs[i].strides);
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    build->outputs[i] = add_tensor(build, KERNEL_OUTPUT, i, op->outputs[i].tensor,
+                                   (const Symbolic *const *)op->outputs[i].strides);
+}
+
+/* ---- sub-kernels ---- */
+
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *at[RANK] = {place->at[ATTENTION_BATCH], place->at[ATTENTION_HEAD], place->at[ATTENTION_ROW],
+                      place->at[place->inner]};
+  extent[0] = place->rows;
+  extent[1] = place->columns;
+  for (unsigned d = 0; d < RANK; d++) {
+    int64_t stride;
+    if (!ir_expr_is_int(tensor->type.strides[d], &stride) || stride) continue;
+    at[d] = ir_int(module, 0);
+    if (d >= RANK - 2) extent[d + 2 - RANK] = 1;
+  }
+  return ir_index_array(module, ir_value(module, tensor), RANK, at);
+}
+
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  int64_t extent[2];
+  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  return scope_load_tile(scope, input, access, extent);
+}
+
+static IrExpr *add_tile(StepScope *scope, const char *name, int64_t rows, int64_t columns)
+{
+  int64_t extent[2] = {rows, columns};
+  IrModule *module = scope->build->module;
+  return ir_value(module,
+                  ir_parameter_new(scope->function, name, ir_tile(module, NUMBER_F32, 2, extent, NULL)));
+}
+
+static void add_place(StepScope *scope, Place *place, bool keys)
+{
+  static const char *const names[] = {"batch", "head", "row", "key"};
+  IrModule *module = scope->build->module;
+  for (unsigned d = 0; d < (keys ? 4 : 3); d++)
+    place->at[d] = ir_value(module, ir_parameter_new(scope->function, names[d], ir_scalar(NUMBER_S32)));
+  place->at[ATTENTION_COLUMN] = ir_int(module, 0);
+}
+
+static bool write_score(KernelBuild *build)
+{
+  StepScope scope = {.load = load_input};
+  Place place = {.rows = choice_int(build->choice, "rows", 0),
+                 .columns = choice_int(build->choice, "keys", 0),
+                 .inner = ATTENTION_KEY};
+  scope_open(&scope, build, "score");
+  scope.data = &place;
+  scope.load = load_input;
+  scope.anchor = add_tile(&scope, "product", place.rows, place.columns);
+  add_place(&scope, &place, true);
+  scope_add_tensors(&scope);
+  if (!scope_write_steps(&scope, true)) return false;
+  StepWriter writer = kernel_steps(build, &scope.builder);
+  IrExpr *score = scope_operand(&scope, &attention_of(build->op)->score);
+  scope_close(&scope, step_convert(&writer, score, NUMBER_F32));
+  return true;
+}
+
+static bool write_epilogue(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  StepScope scope = {0};
+  Place place = {.rows = choice_int(build->choice, "rows", 0),
+                 .columns = choice_int(build->choice, "dv", 0),
+                 .inner = ATTENTION_COLUMN};
+  scope_open(&scope, build, "epilogue");
+  scope.data = &place;
+  scope.load = load_input;
+  scope.second_anchor = add_tile(&scope, "result", place.rows, place.columns);
+  add_tile(&scope, "lse", place.rows, 1);
+  add_place(&scope, &place, false);
+  scope_add_tensors(&scope);
+  if (!scope_write_steps(&scope, false)) return false;
+  StepWriter writer = kernel_steps(build, &scope.builder);
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    IrValue *tensor = scope.tensors[op->n_inputs + i];
+    int64_t extent[2];
+    IrExpr *value = step_convert(&writer, scope_operand(&scope, &op->outputs[i].value), tensor->type.element);
+    ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, tensor, extent), value);
+  }
+  scope_close(&scope, NULL);
+  return true;
+}
+
+bool kernel_write_attention(KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  kernel_bind_dim(build, "B", attention->batches);
+  kernel_bind_dim(build, "H", attention->heads);
+  kernel_bind_dim(build, "G", attention->group);
+  kernel_bind_dim(build, "M", attention->rows);
+  kernel_bind_dim(build, "N", attention->keys);
+  kernel_bind_dim(build, "DIAGONAL", attention->diagonal);
+  describe_operand(build, 0, &attention->queries);
+  describe_operand(build, 1, &attention->key_matrix);
+  describe_operand(build, 2, &attention->values);
+  ir_region_visit(build->kernel->body, read_at_zero, build->module);
+  add_tensors(build);
+  return write_score(build) && write_epilogue(build);
+}

@@ -1,0 +1,81 @@
+/* What other code asks of the family of attention. */
+#include "generator/program/attention.h"
+#include "generator/program/fused_text.h"
+
+static void visit_operand(const AttentionOperand *operand, const BindingVisitor *visitor)
+{
+  visitor->number(operand->input, visitor->data);
+  for (unsigned d = 0; d < G_N_ELEMENTS(operand->strides); d++)
+    visitor->expression(operand->strides[d], visitor->data);
+}
+
+void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
+{
+  const FusedAttention *attention = attention_of(op);
+  const Symbolic *const extents[] = {attention->batches, attention->heads, attention->rows, attention->keys,
+                                     attention->depth,   attention->width, attention->group};
+  for (unsigned i = 0; i < G_N_ELEMENTS(extents); i++)
+    visitor->expression(extents[i], visitor->data);
+  visit_operand(&attention->queries, visitor);
+  visit_operand(&attention->key_matrix, visitor);
+  visit_operand(&attention->values, visitor);
+  visitor->number(attention->type, visitor->data);
+  visitor->operand(&attention->score, visitor->data);
+  visitor->real(attention->scale, visitor->data);
+  visitor->number(attention->causal, visitor->data);
+  visitor->expression(attention->diagonal, visitor->data);
+}
+
+static void describe_operand(const FusedOperator *op, const AttentionOperand *operand, const char *name,
+                             const char *along, GString *text)
+{
+  g_string_append_printf(text, "  %s ", name);
+  fused_put_tensor(text, op->inputs[operand->input].tensor);
+  fused_put_value(text, "batch", operand->strides[0]);
+  fused_put_value(text, "head", operand->strides[1]);
+  fused_put_value(text, along, operand->strides[2]);
+  fused_put_value(text, "element", operand->strides[3]);
+  g_string_append_c(text, '\n');
+}
+
+void describe_attention(const FusedOperator *op, GString *text)
+{
+  const FusedAttention *attention = attention_of(op);
+  g_string_append_printf(text, "  attention %s,", number_name(attention->type));
+  fused_put_value(text, "rows", attention->rows);
+  fused_put_value(text, "keys", attention->keys);
+  fused_put_value(text, "depth", attention->depth);
+  fused_put_value(text, "width", attention->width);
+  fused_put_value(text, "heads", attention->heads);
+  fused_put_value(text, "of which share keys", attention->group);
+  g_string_append_printf(text, " scale %.9g of ", attention->scale);
+  fused_put_operand(text, op, &attention->score);
+  if (attention->causal) fused_put_value(text, ", keys up to row +", attention->diagonal);
+  g_string_append_c(text, '\n');
+  describe_operand(op, &attention->queries, "queries", "row", text);
+  describe_operand(op, &attention->key_matrix, "keys", "key", text);
+  describe_operand(op, &attention->values, "values", "key", text);
+}
+
+unsigned types_attention(const FusedOperator *op, NumberType *types)
+{
+  types[0] = attention_of(op)->type;
+  return 1;
+}
+
+unsigned extents_attention(const FusedOperator *op, FamilyExtent *extents)
+{
+  const FusedAttention *attention = attention_of(op);
+  const FamilyExtent all[] = {{"b", attention->batches}, {"h", attention->heads}, {"g", attention->group},
+                              {"m", attention->rows},    {"t", attention->keys},  {"d", attention->depth},
+                              {"e", attention->width}};
+  unsigned n = 0;
+  for (unsigned i = 0; i < G_N_ELEMENTS(all); i++)
+    extents[n++] = all[i];
+  return n;
+}
+
+const FusedOperator *turned_attention(Arena *arena, const FusedOperator *op)
+{
+  return NULL;
+}

@@ -1,0 +1,30 @@
+/* Attention as its family sees it; for the family's own files, as gemm.h is.
+ *
+ * A product of queries and keys, steps over its results (scores), a softmax over keys, and its product with values, in one
+ * pass over the keys. Dims are [batch, head, row, key, column]; inputs of steps and outputs have strides over these. */
+#pragma once
+#include "generator/program/family.h"
+
+enum { ATTENTION_BATCH, ATTENTION_HEAD, ATTENTION_ROW, ATTENTION_KEY, ATTENTION_COLUMN, ATTENTION_DIMS };
+
+/* Queries, keys or values: strides over batch, head (of its own heads), row or key, and elements. */
+typedef struct AttentionOperand {
+  unsigned input; /* of inputs[] */
+  const Symbolic *strides[4];
+} AttentionOperand;
+
+typedef struct FusedAttention {
+  const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
+  const Symbolic *group; /* heads that share keys and values: the same number for all of them */
+  AttentionOperand queries, key_matrix, values;
+  NumberType type;    /* of all three */
+  FusedOperand score; /* what softmax is of but for the scale: ANCHOR 0, the product, or a STEP */
+  double scale;       /* multiplies scores */
+  bool causal;        /* key <= row + diagonal is seen, no other */
+  const Symbolic *diagonal;
+} FusedAttention;
+
+static inline const FusedAttention *attention_of(const FusedOperator *op)
+{
+  return op->binding;
+}

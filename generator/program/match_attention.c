@@ -1,0 +1,401 @@
+/* Attention: a contraction of queries and keys, steps over its results, a softmax along keys, and the contraction of that
+ * with values. Its templates compute the softmax; scale and causality they do themselves, other steps they call. */
+#include "generator/program/attention.h"
+#include "generator/program/bind.h"
+#include <math.h>
+
+#define LEAST_SCORE (-1e30) /* what hides a key: e^(it - largest) is 0 beside any score that is seen */
+
+typedef struct {
+  Binding *binding;
+  FusedAttention *bound;
+  const Program *program;
+  unsigned first, softmax, second; /* nodes: both contractions, and what softmax reduces to */
+  unsigned q, k, v;                /* nodes that read the operands */
+  int row, key, column, depth;     /* axes */
+} Attention;
+
+static const ProgramValue absent = {.kind = VALUE_ABSENT};
+
+static ProgramValue value_of(unsigned node, unsigned result)
+{
+  return (ProgramValue){VALUE_NODE, node, result, 0, NUMBER_F32};
+}
+
+static bool refuse(Attention *at, const char *why)
+{
+  if (!at->binding->why) at->binding->why = why;
+  return false;
+}
+
+/* ---- reductions ---- */
+
+static bool find_reductions(Attention *at)
+{
+  const Program *program = at->program;
+  unsigned dots = 0, softmaxes = 0, others = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    if (node->reduction == REDUCTION_DOT) {
+      if (!dots++) at->first = i;
+      at->second = i;
+    } else if (node->reduction == REDUCTION_MAX_SUM) {
+      softmaxes++;
+      at->softmax = i;
+    } else {
+      others++;
+    }
+  }
+  if (dots != 2 || softmaxes != 1) return false; /* something else */
+  at->binding->near = true;
+  if (others) return refuse(at, "there are more reductions than a softmax's");
+  bool between = at->first < at->softmax && at->softmax < at->second;
+  return between || refuse(at, "its softmax is not between its contractions");
+}
+
+static bool is_plain(const Attention *at, unsigned node)
+{
+  const ProgramAccess *access = &at->program->nodes[node].access;
+  for (unsigned d = 0; d < access->tensor->rank; d++)
+    if (!bind_is_plain(at->program, access, d)) return false;
+  return true;
+}
+
+/* The operand's read, or PROGRAM_NONE. */
+static int operand_read(Attention *at, const ProgramValue *value)
+{
+  const Program *program = at->program;
+  bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ &&
+              bind_is_matrix(program, value->node) && is_plain(at, value->node);
+  if (read) return (int)value->node;
+  refuse(at, "an operand of its contractions is computed, or lies in no plain order");
+  return PROGRAM_NONE;
+}
+
+static bool find_operands(Attention *at)
+{
+  const Program *program = at->program;
+  const ProgramNode *first = &program->nodes[at->first], *second = &program->nodes[at->second];
+  int q = operand_read(at, &first->operands[0]), k = operand_read(at, &first->operands[1]),
+      v = operand_read(at, &second->operands[1]);
+  if (q < 0 || k < 0 || v < 0) return false;
+  at->q = (unsigned)q, at->k = (unsigned)k, at->v = (unsigned)v;
+  if (q == k || q == v || k == v) return refuse(at, "two of queries, keys and values are read as one");
+  if (__builtin_popcount(first->axes) != 1 || __builtin_popcount(second->axes) != 1)
+    return refuse(at, "it contracts along several axes");
+  at->depth = __builtin_ctz(first->axes);
+  at->key = __builtin_ctz(second->axes);
+  at->row = bind_own_axis(program, at->q, at->k, first->axes);
+  at->column = bind_own_axis(program, at->v, at->softmax, second->axes);
+  uint32_t wanted = 1u << at->key;
+  if (at->row < 0 || at->column < 0 || program->nodes[at->softmax].axes != wanted ||
+      !(program->varies[at->k] & wanted) || !(program->varies[at->v] & wanted))
+    return refuse(at, "its softmax is not along what its second contraction is along");
+  NumberType type = program->nodes[at->q].type;
+  bool same = program->nodes[at->k].type == type && program->nodes[at->v].type == type &&
+              first->compute == NUMBER_F32 && second->compute == NUMBER_F32;
+  if (!same) return refuse(at, "queries, keys and values are not of one type, added up in f32");
+  if (number_bits(type) != 16) return refuse(at, "its type is not one of 16 bits");
+  at->bound->type = type;
+  return true;
+}
+
+/* ---- softmax ---- */
+
+/* The value without Casts that change nothing, or that round to the operands' type. */
+static ProgramValue uncast(const Attention *at, ProgramValue value, bool narrow)
+{
+  while (value.kind == VALUE_NODE) {
+    const ProgramNode *node = &at->program->nodes[value.node];
+    bool cast = node->kind == NODE_MAP && node->op == ONNX_Cast && node->compute == NUMBER_F32 &&
+                (node->type == NUMBER_F32 || (narrow && node->type == at->bound->type));
+    if (!cast) break;
+    value = node->operands[0];
+  }
+  return value;
+}
+
+static bool is_map(const Attention *at, ProgramValue value, OperatorId op)
+{
+  const ProgramNode *node = value.kind == VALUE_NODE ? &at->program->nodes[value.node] : NULL;
+  return node && node->kind == NODE_MAP && node->op == op;
+}
+
+/* Rows that see nothing: their weights are no numbers, and 0 in their place. The templates give 0 of their own. */
+static ProgramValue unguarded(const Attention *at, ProgramValue value)
+{
+  if (!is_map(at, value, ONNX_Where)) return value;
+  const ProgramNode *where = &at->program->nodes[value.node];
+  const ProgramValue *zero = &where->operands[1];
+  bool guard = is_map(at, where->operands[0], ONNX_IsNaN) && zero->kind == VALUE_IMMEDIATE &&
+               zero->immediate == 0 &&
+               bind_same_value(at->program->nodes[where->operands[0].node].operands[0], where->operands[2]);
+  return guard ? where->operands[2] : value;
+}
+
+/* e^(x - largest) / sum, of the scores that the reduction is of. */
+static bool check_softmax(Attention *at)
+{
+  const Program *program = at->program;
+  ProgramValue weights = uncast(at, program->nodes[at->second].operands[0], true);
+  weights = uncast(at, unguarded(at, weights), true);
+  ProgramValue scores = program->nodes[at->softmax].operands[0];
+  int below = bind_find_map(program, ONNX_Sub, scores, value_of(at->softmax, 0));
+  int power =
+      below < 0 ? PROGRAM_NONE : bind_find_map(program, ONNX_Exp, value_of((unsigned)below, 0), absent);
+  int share = power < 0
+                  ? PROGRAM_NONE
+                  : bind_find_map(program, ONNX_Div, value_of((unsigned)power, 0), value_of(at->softmax, 1));
+  bool same = share >= 0 && weights.kind == VALUE_NODE && weights.node == (unsigned)share;
+  if (program->nodes[at->softmax].compute != NUMBER_F32) same = false;
+  return same || refuse(at, "what its second contraction takes is more than a softmax");
+}
+
+/* ---- scores ---- */
+
+/* An axis as an index; what has one index is at 0. */
+static const Symbolic *along(const Attention *at, int axis)
+{
+  const ProgramAxis *row = &at->program->axes[axis];
+  return symbolic_equals(row->extent, 1) ? symbolic_constant(at->program->arena, 0) : row->symbol;
+}
+
+/* Key minus row, or row minus key (*turned), plus something that varies along neither: *rest. */
+static bool is_distance(const Attention *at, ProgramValue value, const Symbolic **rest, bool *turned)
+{
+  const Program *program = at->program;
+  Arena *arena = program->arena;
+  if (value.kind != VALUE_NODE || program->nodes[value.node].kind != NODE_INDEX) return false;
+  const Symbolic *index = program->nodes[value.node].index, *key = along(at, at->key),
+                 *row = along(at, at->row);
+  *turned = false;
+  *rest = symbolic_sub(arena, index, symbolic_sub(arena, key, row));
+  if (!program_axes_in(program, *rest)) return true;
+  *turned = true;
+  *rest = symbolic_sub(arena, index, symbolic_sub(arena, row, key));
+  return !program_axes_in(program, *rest);
+}
+
+static bool hides(const ProgramValue *value)
+{
+  return value->kind == VALUE_IMMEDIATE && value->immediate <= LEAST_SCORE;
+}
+
+/* A comparison of an index with a number is `index <= *most`, or that is what it is not (*above). */
+static bool is_bound(const ProgramNode *compare, int64_t *most, bool *above)
+{
+  bool numbers =
+      compare->kind == NODE_MAP && compare->n_operands == 2 && compare->operands[1].kind == VALUE_IMMEDIATE;
+  double bound = numbers ? compare->operands[1].immediate : NAN;
+  if (!(fabs(bound) < SYMBOLIC_DIMENSION_MAX)) return false;
+  bool below = compare->op == ONNX_Less || compare->op == ONNX_GreaterOrEqual;
+  *above = compare->op == ONNX_Greater || compare->op == ONNX_GreaterOrEqual;
+  *most = below ? (int64_t)ceil(bound) - 1 : (int64_t)floor(bound);
+  return below || compare->op == ONNX_LessOrEqual || compare->op == ONNX_Greater;
+}
+
+/* Where(key - row <= number, scores, -infinity), or the same turned around: *scores and what may be added to the row. */
+static bool is_causal(const Attention *at, ProgramValue value, ProgramValue *scores,
+                      const Symbolic **diagonal)
+{
+  const Program *program = at->program;
+  if (!is_map(at, value, ONNX_Where)) return false;
+  const ProgramNode *where = &program->nodes[value.node];
+  bool kept = hides(&where->operands[2]), hidden = hides(&where->operands[1]), above, turned;
+  if (kept == hidden || where->operands[0].kind != VALUE_NODE) return false;
+  const ProgramNode *compare = &program->nodes[where->operands[0].node];
+  const Symbolic *rest, *bound;
+  int64_t most;
+  if (!is_bound(compare, &most, &above) || !is_distance(at, compare->operands[0], &rest, &turned))
+    return false;
+  if ((above == kept) != turned) return false; /* keys behind the row are hidden, not those before it */
+  /* row - key >= n + 1 - rest is the same as key <= row + rest - n - 1 */
+  bound = symbolic_constant(program->arena, turned ? most + 1 : most);
+  *diagonal = turned ? symbolic_sub(program->arena, rest, bound) : symbolic_sub(program->arena, bound, rest);
+  *scores = where->operands[kept ? 1 : 2];
+  return true;
+}
+
+/* Mul or Div by a positive number. */
+static bool is_scaled(const Attention *at, ProgramValue value, ProgramValue *scores, double *factor)
+{
+  bool mul = is_map(at, value, ONNX_Mul), div = is_map(at, value, ONNX_Div);
+  if (!mul && !div) return false;
+  const ProgramNode *node = &at->program->nodes[value.node];
+  unsigned number = mul && node->operands[0].kind == VALUE_IMMEDIATE ? 0 : 1;
+  if (node->operands[number].kind != VALUE_IMMEDIATE || node->compute != NUMBER_F32) return false;
+  *factor = div ? 1 / node->operands[number].immediate : node->operands[number].immediate;
+  *scores = node->operands[1 - number];
+  return *factor > 0 && isfinite(*factor);
+}
+
+/* Takes scale and causality off the scores: what is left the templates' kernels compute step by step. */
+static ProgramValue peel(Attention *at)
+{
+  FusedAttention *bound = at->bound;
+  ProgramValue value = at->program->nodes[at->softmax].operands[0], inner;
+  const Symbolic *diagonal;
+  double factor;
+  bound->scale = 1;
+  bound->diagonal = symbolic_constant(at->program->arena, 0);
+  for (;;) {
+    value = uncast(at, value, false);
+    if (is_scaled(at, value, &inner, &factor)) {
+      bound->scale *= factor;
+    } else if (!bound->causal && is_causal(at, value, &inner, &diagonal)) {
+      bound->causal = true;
+      bound->diagonal = diagonal;
+    } else {
+      return value;
+    }
+    value = inner;
+  }
+}
+
+/* Steps over scores stand between the first contraction and what is left of them; others the template computes. */
+static bool mark_steps(Attention *at, ProgramValue scores)
+{
+  const Program *program = at->program;
+  Binding *binding = at->binding;
+  if (scores.kind != VALUE_NODE) return refuse(at, "its scores are a number");
+  g_autofree bool *own = program_ancestors(program, scores.node);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    bool between =
+        i < at->second && (node->kind == NODE_MAP || node->kind == NODE_INDEX) && program->in_front[i];
+    if (between && !own[i]) binding->inside[i] = true;
+    if (node->kind == NODE_INDEX && own[i]) return refuse(at, "its scores depend on where they are");
+    if (node->kind == NODE_REDUCE && i != at->first && i != at->second) binding->inside[i] = true;
+    bool taken = node->kind != NODE_READ || i == at->q || i == at->k || i == at->v || is_plain(at, i);
+    if (!taken) return refuse(at, "a step reads at indices of its own");
+    if (node->kind == NODE_WRITE && program->varies[i] >> at->key & 1)
+      return refuse(at, "scores or weights are results too");
+    if (node->kind == NODE_WRITE && !is_plain(at, i))
+      return refuse(at, "a result is stored at indices of its own");
+  }
+  bind_anchor(binding, value_of(at->first, 0), 0, 0, NUMBER_F32);
+  bind_anchor(binding, value_of(at->second, 0), 1, 0, NUMBER_F32);
+  return true;
+}
+
+/* ---- strides ---- */
+
+static void insert_batches(Arena *arena, Space *space, unsigned n)
+{
+  for (; n < 2; n++)
+    space_insert(arena, space, 0);
+}
+
+/* Along dim d every operand but keys and values walks on into the next dim. */
+static bool others_continue(Arena *arena, const Space *space, unsigned d, unsigned k, unsigned v)
+{
+  for (unsigned i = 0; i < space->n_operands; i++) {
+    const Symbolic *step = symbolic_mul(arena, space->strides[d + 1][i], space->dims[d + 1]);
+    if (i != k && i != v && !symbolic_same(space->strides[d][i], step)) return false;
+  }
+  return true;
+}
+
+/* Batches become two dims, [batch, head]; heads that share keys and values are neighbours. */
+static bool settle_heads(Attention *at, Space *space, unsigned n)
+{
+  Arena *arena = at->program->arena;
+  FusedAttention *bound = at->bound;
+  unsigned k = bound->key_matrix.input, v = bound->values.input;
+  insert_batches(arena, space, n);
+  unsigned last = MAX(n, 2) - 1;
+  bool shared = symbolic_equals(space->strides[last][k], 0) && symbolic_equals(space->strides[last][v], 0) &&
+                !symbolic_equals(space->dims[last], 1);
+  bound->group = symbolic_constant(arena, 1);
+  if (shared) bound->group = space->dims[last];
+  if (n > 2) {
+    if (n != 3 || !shared || !others_continue(arena, space, 1, k, v))
+      return refuse(at, "its batches are no batches and heads");
+    for (unsigned i = 0; i < space->n_operands; i++) {
+      bool matrix = i == k || i == v;
+      space->strides[1][i] = space->strides[matrix ? 1 : 2][i];
+    }
+    space->dims[1] = symbolic_mul(arena, space->dims[1], space->dims[2]);
+    for (unsigned d = 2; d + 1 < space->rank; d++) {
+      space->dims[d] = space->dims[d + 1];
+      space->strides[d] = space->strides[d + 1];
+    }
+    space->rank--;
+  }
+  return true;
+}
+
+/* Strides along the batches, a dim, and the elements; these lie side by side. */
+static bool take_operand(Attention *at, const Space *space, AttentionOperand *operand, unsigned read,
+                         unsigned dim, unsigned elements)
+{
+  const Program *program = at->program;
+  operand->strides[0] = space->strides[ATTENTION_BATCH][operand->input];
+  operand->strides[1] = space->strides[ATTENTION_HEAD][operand->input];
+  operand->strides[2] = space->strides[dim][operand->input];
+  operand->strides[3] = program_stride(program, &program->nodes[read].access, elements);
+  bool beside = symbolic_equals(operand->strides[3], 1) || symbolic_equals(program->axes[elements].extent, 1);
+  if (!beside) return refuse(at, "elements of its queries, keys or values do not lie side by side");
+  operand->strides[3] = symbolic_constant(program->arena, 1);
+  return true;
+}
+
+static bool settle(Attention *at)
+{
+  const Program *program = at->program;
+  FusedAttention *bound = at->bound;
+  const Symbolic *const *dims;
+  int axes[PROGRAM_MAX_AXES];
+  unsigned n = 0;
+  for (int i = 0; i < (int)program->n_axes; i++)
+    if (i != at->row && i != at->key && i != at->column && i != at->depth) axes[n++] = i;
+  unsigned batches = n;
+  axes[n++] = at->row;
+  axes[n++] = at->key;
+  axes[n++] = at->column;
+  Space space;
+  if (!bind_space(at->binding, &space, axes, n)) return false;
+  bound->queries.input = at->binding->places[at->q];
+  bound->key_matrix.input = at->binding->places[at->k];
+  bound->values.input = at->binding->places[at->v];
+  if (!settle_heads(at, &space, space_merge(program->arena, &space, 0, batches)) ||
+      !take_operand(at, &space, &bound->queries, at->q, ATTENTION_ROW, (unsigned)at->depth) ||
+      !take_operand(at, &space, &bound->key_matrix, at->k, ATTENTION_KEY, (unsigned)at->depth) ||
+      !take_operand(at, &space, &bound->values, at->v, ATTENTION_KEY, (unsigned)at->column))
+    return false;
+  bind_take_space(at->binding, &space);
+  dims = at->binding->fused->dims;
+  bound->batches = dims[ATTENTION_BATCH];
+  bound->heads = dims[ATTENTION_HEAD];
+  bound->rows = dims[ATTENTION_ROW];
+  bound->keys = dims[ATTENTION_KEY];
+  bound->width = dims[ATTENTION_COLUMN];
+  bound->depth = program->axes[at->depth].extent;
+  bool known = symbolic_is_constant(bound->depth, NULL) && symbolic_is_constant(bound->width, NULL);
+  return known || refuse(at, "the size of its heads is not known");
+}
+
+static bool bind(Binding *binding)
+{
+  const Program *program = binding->program;
+  FusedAttention *bound = arena_new_object(program->arena, FusedAttention);
+  Attention at = {.binding = binding, .bound = bound, .program = program};
+  if (!find_reductions(&at) || !find_operands(&at) || !check_softmax(&at)) return false;
+  ProgramValue scores = peel(&at);
+  if (!mark_steps(&at, scores) || !bind_lists(binding) ||
+      !bind_operand(binding, scores, false, &bound->score))
+    return false;
+  binding->fused->anchor = program->nodes[at.second].source;
+  binding->fused->binding = bound;
+  return settle(&at);
+}
+
+FamilyMatch match_attention(const Program *program, FusedOperator *fused, const char **why)
+{
+  Binding binding = {.points = true};
+  bool ok = bind_open(&binding, program, fused) && bind(&binding);
+  *why = binding.near ? binding.why : NULL;
+  bind_close(&binding);
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
+}

@@ -51,9 +51,27 @@ static Source *source_read(FILE *stream, const char *name, GError **error)
   return source_new(name, (const char *)bytes->data, bytes->len);
 }
 
+/* An ONNX model has its weights in it, which nobody reads before they are needed: it is mapped, not read. NULL: no such
+ * file. */
+static Source *source_map(const char *path)
+{
+  g_autoptr(GMappedFile) file = g_str_has_suffix(path, ".onnx") ? g_mapped_file_new(path, FALSE, NULL) : NULL;
+  size_t length = file ? g_mapped_file_get_length(file) : 0;
+  if (!length || length >= G_MAXUINT || !foreign_is_onnx(g_mapped_file_get_contents(file), length))
+    return NULL;
+  Source *source = source_new(path, "", 0);
+  g_free(source->text);
+  source->mapped = g_steal_pointer(&file);
+  source->text = g_mapped_file_get_contents(source->mapped);
+  source->length = length;
+  return source;
+}
+
 Source *source_load(const char *path, GError **error)
 {
   if (!strcmp(path, "-")) return source_read(stdin, "<stdin>", error);
+  Source *mapped = source_map(path);
+  if (mapped) return mapped;
   FILE *stream = fopen(path, "rbe");
   if (!stream) {
     error_set(error, ERROR_INPUT, NULL, "unreadable", NULL, "cannot read %s: %s", path, g_strerror(errno));
@@ -73,8 +91,11 @@ Source *source_ref(Source *source)
 void source_unref(Source *source)
 {
   if (!source || !g_atomic_ref_count_dec(&source->references)) return;
+  if (source->mapped)
+    g_mapped_file_unref(source->mapped);
+  else
+    g_free(source->text);
   g_free(source->name);
-  g_free(source->text);
   g_free(source);
 }
 
@@ -279,12 +300,25 @@ static void append_excerpt(GString *text, const Diagnostic *diagnostic, bool col
                          colour ? "\033[1;32m" : "", colour ? "\033[0m" : "");
 }
 
+/* A place in a binary file. */
+static bool is_byte(const Diagnostic *diagnostic)
+{
+  return diagnostic->source && !diagnostic->line && diagnostic->column;
+}
+
+static char *describe_byte(const Diagnostic *diagnostic)
+{
+  const Source *source = diagnostic->source;
+  return is_byte(diagnostic) && source->describe ? source->describe(source, diagnostic->column - 1) : NULL;
+}
+
 static void append_place(GString *text, const Diagnostic *diagnostic)
 {
   if (!diagnostic->source) return;
   g_string_append_printf(text, "%s:", diagnostic->source->name);
   if (diagnostic->line) g_string_append_printf(text, "%u:", diagnostic->line);
   if (diagnostic->line && diagnostic->column) g_string_append_printf(text, "%u:", diagnostic->column);
+  if (is_byte(diagnostic)) g_string_append_printf(text, " byte %u:", diagnostic->column - 1);
   g_string_append_c(text, ' ');
 }
 
@@ -298,6 +332,8 @@ static void append_diagnostic(GString *text, const Diagnostic *diagnostic, const
   g_string_append_printf(text, "%s%s:%s %s\n", colour ? severity_colours[diagnostic->severity] : "",
                          severity_names[diagnostic->severity], colour ? "\033[0m" : "", diagnostic->message);
   if (diagnostic->source && diagnostic->line && !same_place) append_excerpt(text, diagnostic, colour);
+  g_autofree char *part = same_place ? NULL : describe_byte(diagnostic);
+  if (part) g_string_append_printf(text, "  %s\n", part);
   if (diagnostic->hint) g_string_append_printf(text, "hint: %s\n", diagnostic->hint);
 }
 
@@ -334,7 +370,12 @@ static json_t *diagnostic_to_json(const Diagnostic *diagnostic)
   json_object_set_new(object, "severity", json_string(severity_names[diagnostic->severity]));
   json_object_set_new(object, "file", json_text(diagnostic->source ? diagnostic->source->name : NULL));
   json_object_set_new(object, "line", diagnostic->line ? json_integer(diagnostic->line) : json_null());
-  json_object_set_new(object, "column", diagnostic->column ? json_integer(diagnostic->column) : json_null());
+  json_object_set_new(object, "column",
+                      diagnostic->line && diagnostic->column ? json_integer(diagnostic->column)
+                                                             : json_null());
+  if (is_byte(diagnostic)) json_object_set_new(object, "byte", json_integer(diagnostic->column - 1));
+  g_autofree char *part = describe_byte(diagnostic);
+  if (part) json_object_set_new(object, "part", json_text(part));
   json_object_set_new(object, "message", json_text(diagnostic->message));
   json_object_set_new(object, "hint", json_text(diagnostic->hint));
   json_object_set_new(object, "code", json_text(diagnostic->code));

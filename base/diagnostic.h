@@ -11,12 +11,16 @@
 #include <stdio.h>
 
 /* Where a text came from. Reference-counted (atomically): marks in IR, documents and errors keep it alive. */
-typedef struct Source {
+typedef struct Source Source;
+struct Source {
   gatomicrefcount references;
   char *name; /* file name as the user wrote it, "<stdin>", "<embedded>/gemm.ir", ... */
-  char *text; /* whole text, NUL-terminated (NULs inside the file are refused by the readers) */
+  char *text; /* whole text, NUL-terminated (NULs inside the file are refused by the readers of texts) */
   size_t length;
-} Source;
+  GMappedFile *mapped; /* that the text is, without a NUL behind it: a binary file; NULL: memory of its own */
+  char *(*describe)(const Source *source,
+                    size_t offset); /* of a binary file: what the byte is of; NULL, or g_free */
+};
 
 Source *source_new(const char *name, const char *text, size_t length); /* copies both */
 Source *source_load(const char *path, GError **error);                 /* "-" is stdin */
@@ -24,7 +28,8 @@ Source *source_ref(Source *source);
 void source_unref(Source *source); /* NULL is allowed */
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Source, source_unref)
 
-/* A place in a source; line and column count from 1, 0 = unknown. Plain value; does not own the source. */
+/* A place in a source; line and column count from 1, 0 = unknown. In a binary file there are no lines: a column without a
+ * line is a byte's offset + 1. Plain value; does not own the source. */
 typedef struct Mark {
   Source *source;
   unsigned line, column;

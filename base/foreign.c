@@ -151,10 +151,8 @@ static const ForeignFormat pickle = {"a Python pickle, as old .pt files of PyTor
                                      ERROR_INPUT};
 static const ForeignFormat safetensors = {"a safetensors file", AS_CONSTANT, ERROR_INPUT};
 static const ForeignFormat ptx = {"PTX", "adlgen sim KERNEL.ptx runs it", ERROR_INPUT};
-static const ForeignFormat onnx = {"an ONNX model", ".onnx files are not read yet: " WRITE_GRAPH,
-                                   ERROR_UNSUPPORTED};
-static const ForeignFormat onnx_cut = {"an ONNX model that ends too early",
-                                       ".onnx files are not read yet: " WRITE_GRAPH, ERROR_INPUT};
+static const ForeignFormat onnx = {"an ONNX model", "commands that take a graph read it", ERROR_INPUT};
+static const ForeignFormat onnx_cut = {"an ONNX model that ends too early", NULL, ERROR_INPUT};
 
 const ForeignFormat *foreign_format(const char *bytes, size_t length, bool whole)
 {
@@ -167,4 +165,9 @@ const ForeignFormat *foreign_format(const char *bytes, size_t length, bool whole
   OnnxKind kind = is_onnx(at, length);
   if (kind == ONNX_NOT) return NULL;
   return kind == ONNX_MODEL || !whole ? &onnx : &onnx_cut;
+}
+
+bool foreign_is_onnx(const char *bytes, size_t length)
+{
+  return !by_magic(bytes, length) && is_onnx((const unsigned char *)bytes, length) != ONNX_NOT;
 }

@@ -34,6 +34,9 @@ Tensor *evaluate_constant(const Graph *graph, unsigned index, GError **error)
   const GraphTensor *constant = graph->constants[index];
   int64_t shape[GRAPH_MAX_RANK];
   if (!extents_of(constant, shape, error)) return NULL;
+  if (constant->file && constant->file_is_raw)
+    return tensor_load_raw(constant->file, constant->file_offset, constant->name, constant->type,
+                           constant->rank, shape, error);
   if (constant->file) {
     /* Under its own name, or as the file's only tensor. */
     g_autoptr(Tensor) loaded = tensor_load(constant->file, constant->name, NULL);

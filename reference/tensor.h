@@ -39,6 +39,9 @@ void tensor_fill_range(Tensor *tensor, uint64_t seed, unsigned index, int64_t lo
 /* One tensor of a file: .npy, or .safetensors, where `name` picks it (NULL: the only one). "FILE#NAME" also
  * names a tensor of a safetensors file. */
 Tensor *tensor_load(const char *path, const char *name, GError **error);
+/* Elements that lie in a file from a byte on, without a header. */
+Tensor *tensor_load_raw(const char *path, uint64_t offset, const char *name, NumberType type, unsigned rank,
+                        const int64_t *shape, GError **error);
 /* All tensors of a safetensors file, in its order; free with g_ptr_array_unref. */
 GPtrArray *tensors_load(const char *path, GError **error);
 /* Written aside, then renamed. */

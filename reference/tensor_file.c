@@ -297,6 +297,22 @@ bool tensor_save_npy(const Tensor *tensor, const char *path, GError **error)
 
 /* ---- any ---- */
 
+Tensor *tensor_load_raw(const char *path, uint64_t offset, const char *name, NumberType type, unsigned rank,
+                        const int64_t *shape, GError **error)
+{
+  g_autoptr(GMappedFile) file = map_file(path, error);
+  if (!file) return NULL;
+  g_autoptr(Tensor) tensor = tensor_new(name, type, rank, shape, error);
+  size_t size = g_mapped_file_get_length(file);
+  if (!tensor) return NULL;
+  if (offset > size || tensor->bytes > size - offset) {
+    refuse(path, error, "%zu bytes, but %s needs %zu at %zu", size, name, tensor->bytes, (size_t)offset);
+    return NULL;
+  }
+  if (tensor->bytes) memcpy(tensor->data, g_mapped_file_get_contents(file) + offset, tensor->bytes);
+  return g_steal_pointer(&tensor);
+}
+
 Tensor *tensor_load(const char *path, const char *name, GError **error)
 {
   if (g_str_has_suffix(path, ".npy")) return load_npy(path, error);

@@ -1,5 +1,6 @@
 /* Reads an op description (JSON or YAML) into a graph builder: docs/graph.md is its reference. */
 #include "generator/front/read_text.h"
+#include "generator/front/read.h"
 #include <string.h>
 
 /* Value of a required key, or NULL (reported). */
@@ -313,10 +314,9 @@ static void read_root(GraphBuilder *b, Node *root)
   read_outputs(b, outputs);
 }
 
-Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
+Graph *graph_read_text(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
 {
   GError *local = NULL; /* callers may not want to know why */
-  if (document_is_foreign(source, 0, error)) return NULL;
   g_autoptr(Document) document = document_parse(source, error);
   if (!document) return NULL;
   GraphBuilder *builder = graph_builder_new(source, &format, bindings, n_bindings, &local);

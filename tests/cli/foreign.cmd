@@ -1,12 +1,12 @@
-# Files of other formats where a graph is expected: what they are is said. ONNX is valid, but not supported.
+# Files of other formats where a graph or a description is expected: what they are is said.
 $ printf '\010\012\022\007pytorch\072\004\022\002go\102\004\012\000\020\033' >model.onnx; adlgen compile model.onnx --gpu h100 --out out
-model.onnx: error: this is an ONNX model, not JSON or YAML
-hint: .onnx files are not read yet: write the graph as JSON or YAML (docs/graph.md)
-[exit 3]
+model.onnx: byte 13: error: the graph has no nodes
+model.onnx: byte 13: error: the graph has no outputs
+[exit 1]
 
 $ printf '\010\012\072\177\022\002go' >cut.onnx; adlgen compile cut.onnx --gpu h100 --out out
-cut.onnx: error: this is an ONNX model that ends too early, not JSON or YAML
-hint: .onnx files are not read yet: write the graph as JSON or YAML (docs/graph.md)
+cut.onnx: byte 2: error: ModelProto: a field goes beyond the end of what it is in
+hint: the file is damaged, or no ONNX model
 [exit 1]
 
 $ printf '\012\003abc\000' >noise.onnx; adlgen compile noise.onnx --gpu h100 --out out
@@ -24,13 +24,24 @@ $ printf '\010\012\072\004\022\002go' | adlgen compile - --gpu h100 --out out --
       "file": "<stdin>",
       "line": null,
       "column": null,
-      "message": "this is an ONNX model, not JSON or YAML",
-      "hint": ".onnx files are not read yet: write the graph as JSON or YAML (docs/graph.md)",
-      "code": "foreign-format"
+      "byte": 4,
+      "message": "the graph has no nodes",
+      "hint": null,
+      "code": "no-nodes"
+    },
+    {
+      "severity": "error",
+      "file": "<stdin>",
+      "line": null,
+      "column": null,
+      "byte": 4,
+      "message": "the graph has no outputs",
+      "hint": null,
+      "code": "no-outputs"
     }
   ]
 }
-[exit 3]
+[exit 1]
 
 $ printf 'PK\003\004\024\000\000\000' >model.pt; adlgen run model.pt --gpu h100 --on sim
 model.pt: error: this is a zip archive, as .pt files of PyTorch and .npz files of NumPy are, not JSON or YAML
@@ -84,7 +95,7 @@ nul.json:1:9: error: a NUL byte: this is not a text file
 
 $ cp model.onnx gpu.yaml; adlgen gpus check gpu.yaml
 gpu.yaml: error: this is an ONNX model, not JSON or YAML
-hint: .onnx files are not read yet: write the graph as JSON or YAML (docs/graph.md)
+hint: commands that take a graph read it
 [exit 1]
 
 $ ls -d out

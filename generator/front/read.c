@@ -1,0 +1,12 @@
+/* Which reader a file is for. */
+#include "generator/front/read.h"
+#include "base/document.h"
+#include "base/foreign.h"
+
+Graph *graph_read(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
+{
+  if (foreign_is_onnx(source->text, source->length))
+    return graph_read_onnx(source, bindings, n_bindings, error);
+  if (document_is_foreign(source, 0, error)) return NULL;
+  return graph_read_text(source, bindings, n_bindings, error);
+}

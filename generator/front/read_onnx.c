@@ -1,0 +1,227 @@
+/* Reads an ONNX model into a graph builder: its graph, inputs, initializers and outputs. docs/graph.md says what becomes of
+ * what. */
+#include "generator/front/read_onnx.h"
+#include "generator/front/onnx.h"
+#include "generator/front/read.h"
+#include <string.h>
+
+/* ---- dimensions ---- */
+
+static bool is_word(const char *text)
+{
+  for (const char *at = text; *at; at++)
+    if (!g_ascii_isalpha(*at) && *at != '_' && (at == text || !g_ascii_isdigit(*at))) return false;
+  return *text != 0;
+}
+
+static void note_strange(const Symbolic *leaf, void *data)
+{
+  *(bool *)data |= leaf->kind != SYMBOLIC_SYMBOL || !is_word(leaf->name);
+}
+
+/* A name that a symbol can have. */
+static const char *word_of(OnnxReader *reader, const char *text)
+{
+  g_autofree char *word = g_strdup_printf("%s%s", g_ascii_isdigit(*text) ? "_" : "", text);
+  for (char *at = word; *at; at++)
+    if (!g_ascii_isalnum(*at)) *at = '_';
+  return arena_strdup(reader->arena, word);
+}
+
+/* A name, or what exporters write of names ("past + 1"); another text is a name of characters that names do not have. */
+static const Symbolic *read_parameter(OnnxReader *reader, const char *text)
+{
+  bool strange = false;
+  if (!is_word(text)) {
+    const Symbolic *expression = symbolic_parse(reader->arena, text, NULL, NULL);
+    if (expression) symbolic_visit(expression, note_strange, &strange);
+    if (expression && !strange) return expression;
+  }
+  return symbolic_symbol(reader->arena, word_of(reader, text));
+}
+
+/* An extent that the model leaves open without a name gets that of its place. */
+static const Symbolic *read_dimension(OnnxReader *reader, const char *tensor, unsigned i,
+                                      const OnnxMessage *dimension)
+{
+  const char *parameter = onnx_text(dimension, ONNX_Dimension_dim_param);
+  if (onnx_has(dimension, ONNX_Dimension_dim_value)) {
+    int64_t value = onnx_integer(dimension, ONNX_Dimension_dim_value);
+    Mark mark = onnx_mark(reader->source, dimension->at);
+    if (value >= 0 && value <= SYMBOLIC_DIMENSION_MAX) return symbolic_constant(reader->arena, value);
+    graph_builder_report(reader->builder, value < 0 ? ERROR_INPUT : ERROR_UNSUPPORTED, &mark,
+                         value < 0 ? "out-of-range" : "too-large", NULL,
+                         "an extent of %" G_GINT64_FORMAT " is not supported", value);
+    return NULL;
+  }
+  if (*parameter) return read_parameter(reader, parameter);
+  g_autofree char *name = g_strdup_printf("%s_%u", tensor, i);
+  return symbolic_symbol(reader->arena, word_of(reader, name));
+}
+
+static bool read_shape(OnnxReader *reader, const char *name, const OnnxMessage *shape, GraphTensorSpec *spec)
+{
+  OnnxValues dims = onnx_values(shape, ONNX_Shape_dim);
+  spec->shape_mark = onnx_mark(reader->source, shape->at);
+  if (dims.n > GRAPH_MAX_RANK) {
+    graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &spec->shape_mark, "rank", NULL,
+                         "rank %u is not supported: the most is %d", dims.n, GRAPH_MAX_RANK);
+    return false;
+  }
+  for (unsigned i = 0; i < dims.n; i++) {
+    spec->extent_marks[i] = onnx_mark(reader->source, dims.items[i].message->at);
+    spec->shape[i] = read_dimension(reader, name, i, dims.items[i].message);
+    if (!spec->shape[i]) return false;
+  }
+  spec->rank = dims.n;
+  return true;
+}
+
+/* ---- inputs ---- */
+
+static void read_input_type(OnnxReader *reader, const OnnxMessage *input, GraphTensorSpec *spec)
+{
+  const OnnxMessage *type = onnx_message(input, ONNX_ValueInfo_type);
+  const OnnxMessage *tensor = type ? onnx_message(type, ONNX_Type_tensor_type) : NULL;
+  if (!tensor) {
+    graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &spec->mark, "unsupported-type", NULL,
+                         "input `%s` is no tensor", spec->name);
+    return;
+  }
+  Mark mark = onnx_mark(reader->source, tensor->at);
+  spec->has_type = onnx_read_type(reader, onnx_integer(tensor, ONNX_TensorType_elem_type), &mark, spec);
+  const OnnxMessage *shape = onnx_message(tensor, ONNX_TensorType_shape);
+  if (shape)
+    read_shape(reader, spec->name, shape, spec);
+  else
+    graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &spec->mark, "unknown-rank", NULL,
+                         "the model does not say how many dimensions input `%s` has", spec->name);
+}
+
+static void note_symbol(const Symbolic *leaf, void *data)
+{
+  g_ptr_array_add(data, (void *)leaf->name);
+}
+
+/* Symbols that stand in expressions only must be declared. */
+static void declare_symbols(OnnxReader *reader, const GraphTensorSpec *specs, unsigned n)
+{
+  g_autoptr(GHashTable) known = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autoptr(GPtrArray) named = g_ptr_array_new();
+  for (unsigned i = 0; i < n; i++)
+    for (unsigned d = 0; specs[i].rank != GRAPH_RANK_UNKNOWN && d < specs[i].rank; d++)
+      if (specs[i].shape[d]->kind == SYMBOLIC_SYMBOL)
+        g_hash_table_add(known, (void *)specs[i].shape[d]->name);
+      else
+        symbolic_visit(specs[i].shape[d], note_symbol, named);
+  for (unsigned i = 0; i < named->len; i++) {
+    GraphDimSpec dim = {.name = named->pdata[i], .max = SYMBOLIC_DIMENSION_MAX, .multiple = 1};
+    dim.mark = dim.name_mark = onnx_mark(reader->source, reader->source->text);
+    if (g_hash_table_add(known, named->pdata[i])) graph_builder_dim(reader->builder, &dim);
+  }
+}
+
+/* An input that is also an initializer has a default; adlgen takes it as a constant. */
+static void read_inputs(OnnxReader *reader, const OnnxMessage *graph)
+{
+  OnnxValues inputs = onnx_values(graph, ONNX_Graph_input),
+             constants = onnx_values(graph, ONNX_Graph_initializer);
+  g_autoptr(GHashTable) given = g_hash_table_new(g_str_hash, g_str_equal);
+  g_autofree GraphTensorSpec *specs = g_new0(GraphTensorSpec, inputs.n + 1);
+  unsigned n = 0;
+  for (unsigned i = 0; i < constants.n; i++)
+    g_hash_table_add(given, (void *)onnx_text(constants.items[i].message, ONNX_Tensor_name));
+  for (unsigned i = 0; i < inputs.n; i++) {
+    const OnnxMessage *input = inputs.items[i].message;
+    const char *name = onnx_text(input, ONNX_ValueInfo_name);
+    if (g_hash_table_contains(given, name)) continue;
+    GraphTensorSpec *spec = &specs[n++];
+    *spec = (GraphTensorSpec){.name = name,
+                              .mark = onnx_mark(reader->source, input->at),
+                              .rank = GRAPH_RANK_UNKNOWN,
+                              .n_strides = GRAPH_RANK_UNKNOWN};
+    read_input_type(reader, input, spec);
+  }
+  declare_symbols(reader, specs, n);
+  for (unsigned i = 0; i < n; i++)
+    graph_builder_input(reader->builder, &specs[i]);
+}
+
+/* ---- the whole ---- */
+
+static void read_opset(OnnxReader *reader)
+{
+  OnnxValues imports = onnx_values(reader->model, ONNX_Model_opset_import);
+  for (unsigned i = 0; i < imports.n; i++) {
+    const OnnxMessage *import = imports.items[i].message;
+    const char *domain = onnx_text(import, ONNX_Opset_domain);
+    Mark mark = onnx_mark(reader->source, import->at);
+    if (*domain && strcmp(domain, "ai.onnx")) continue;
+    reader->opset = onnx_integer(import, ONNX_Opset_version);
+    graph_builder_opset(reader->builder, reader->opset, &mark);
+  }
+}
+
+static void read_functions(OnnxReader *reader)
+{
+  OnnxValues functions = onnx_values(reader->model, ONNX_Model_functions);
+  for (unsigned i = 0; i < functions.n; i++) {
+    const OnnxMessage *function = functions.items[i].message;
+    char *key =
+        g_strjoin("\n", onnx_text(function, ONNX_Function_domain), onnx_text(function, ONNX_Function_name),
+                  onnx_text(function, ONNX_Function_overload), NULL);
+    g_hash_table_insert(reader->functions, key, (void *)function);
+  }
+}
+
+static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
+{
+  GraphBuilder *b = reader->builder;
+  OnnxValues constants = onnx_values(graph, ONNX_Graph_initializer),
+             outputs = onnx_values(graph, ONNX_Graph_output);
+  Mark mark = onnx_mark(reader->source, graph->at);
+  if (*onnx_text(graph, ONNX_Graph_name)) graph_builder_name(b, onnx_text(graph, ONNX_Graph_name), &mark);
+  read_inputs(reader, graph);
+  for (unsigned i = 0; i < constants.n; i++)
+    onnx_read_tensor(reader, onnx_text(constants.items[i].message, ONNX_Tensor_name),
+                     constants.items[i].message);
+  if (onnx_has(graph, ONNX_Graph_sparse_initializer))
+    graph_builder_report(b, ERROR_UNSUPPORTED, &mark, "sparse", NULL,
+                         "sparse initializers are not supported");
+  if (!onnx_has(graph, ONNX_Graph_node))
+    graph_builder_report(b, ERROR_INPUT, &mark, "no-nodes", NULL, "the graph has no nodes");
+  onnx_read_nodes(reader, onnx_values(graph, ONNX_Graph_node), NULL);
+  if (!outputs.n) graph_builder_report(b, ERROR_INPUT, &mark, "no-outputs", NULL, "the graph has no outputs");
+  for (unsigned i = 0; i < outputs.n; i++) {
+    Mark at = onnx_mark(reader->source, outputs.items[i].message->at);
+    graph_builder_output(b, onnx_text(outputs.items[i].message, ONNX_ValueInfo_name), &at);
+  }
+}
+
+Graph *graph_read_onnx(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
+{
+  GError *local = NULL;
+  g_autoptr(Arena) arena = arena_new();
+  source->describe = onnx_describe;
+  const OnnxMessage *model = onnx_model_read(arena, source, error);
+  if (!model) return NULL;
+  g_autoptr(GHashTable) functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+  GraphBuilder *builder = graph_builder_new(source, &onnx_value_format, bindings, n_bindings, &local);
+  OnnxReader reader = {.builder = builder,
+                       .source = source,
+                       .arena = graph_builder_arena(builder),
+                       .model = model,
+                       .functions = functions};
+  read_opset(&reader);
+  read_functions(&reader);
+  const OnnxMessage *graph_message = onnx_message(model, ONNX_Model_graph);
+  if (graph_message) {
+    read_graph(&reader, graph_message);
+  } else {
+    Mark mark = onnx_mark(source, source->text);
+    graph_builder_report(builder, ERROR_INPUT, &mark, "onnx", NULL, "the model has no graph");
+  }
+  Graph *graph = graph_builder_finish(builder);
+  if (!graph) g_propagate_error(error, local);
+  return graph;
+}

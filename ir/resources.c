@@ -99,11 +99,15 @@ bool may_hand_over(const Gpu *gpu, unsigned entry)
          handover_most(gpu) > entry;
 }
 
-unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)
+unsigned left_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks, unsigned kept)
 {
   if (!threads || !receivers || receivers > threads) return 0;
   unsigned entry = entry_registers(gpu, threads, blocks);
   if (receivers == threads || !may_hand_over(gpu, entry)) return entry;
-  return consumer_registers(gpu,
-                            (entry * threads - producer_registers(gpu) * (threads - receivers)) / receivers);
+  return consumer_registers(gpu, (entry * threads - kept * (threads - receivers)) / receivers);
+}
+
+unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks)
+{
+  return left_registers(gpu, threads, receivers, blocks, producer_registers(gpu));
 }

@@ -52,3 +52,5 @@ unsigned entry_registers(const Gpu *gpu, unsigned threads, unsigned blocks);
 /* Then of each of `receivers` threads of a block whose others only start copies and give back what they do
  * not need (budget_registers writes it down). */
 unsigned granted_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks);
+/* The same where those others keep `kept` each, in place of what is enough for any. */
+unsigned left_registers(const Gpu *gpu, unsigned threads, unsigned receivers, unsigned blocks, unsigned kept);

@@ -6,8 +6,9 @@
  * breaks nothing; refuses accumulators that cannot fit
  *
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
- * issues copies needs few; what it gives back goes to the consumers, by what their tiles need where several roles compute. The hand-over works on whole warpgroups,
- * in steps and between bounds that the description states, and the sum must not exceed what the block entered with. */
+ * issues copies needs few, and fewer where a role asks for more than it then gets; what it gives back goes to the consumers,
+ * by what their tiles need where several roles compute. The hand-over works on whole warpgroups, in steps and between bounds that
+ * the description states, and the sum must not exceed what the block entered with. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
@@ -19,6 +20,7 @@ typedef struct {
   unsigned warps;
   unsigned tile_registers; /* 32-bit registers a thread's largest variable tile takes */
   unsigned live;           /* of the tiles that are alive at once */
+  unsigned asked;          /* that a thread asks for: 0 if it makes do with what it gets */
   unsigned registers;      /* that a thread gets */
 } RoleBudget;
 
@@ -102,26 +104,29 @@ static void divide_among(IrModule *module, const IrPassContext *context, RoleBud
   }
 }
 
-static bool set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
+static void set_roles(IrModule *module, const IrPassContext *context, RoleBudget *roles, unsigned n,
                       unsigned entry, unsigned threads)
 {
   const Gpu *gpu = context->gpu;
-  unsigned pool = entry * threads, producers = 0, consumers = 0;
+  unsigned pool = entry * threads, producers = 0, consumers = 0, asked = 0, kept = producer_registers(gpu);
   for (unsigned i = 0; i < n; i++) {
-    if (roles[i].tile_registers)
-      consumers += roles[i].warps * WARP_LANES;
-    else
-      producers += producer_registers(gpu) * roles[i].warps * WARP_LANES;
+    *(roles[i].tile_registers ? &consumers : &producers) += roles[i].warps * WARP_LANES;
+    if (roles[i].tile_registers) asked = MAX(asked, roles[i].asked);
   }
-  if (!consumers || producers >= pool) return true;
-  unsigned each = consumer_registers(gpu, (pool - producers) / consumers);
+  if (!consumers || producers * kept >= pool) return;
+  unsigned each = consumer_registers(gpu, (pool - producers * kept) / consumers);
+  for (unsigned less = kept; asked > each && less >= handover_least(gpu) + handover_step(gpu);) {
+    less -= handover_step(gpu);
+    unsigned more = consumer_registers(gpu, (pool - producers * less) / consumers);
+    if (more > each) kept = less;
+    each = more;
+  }
   for (unsigned i = 0; i < n; i++) {
-    unsigned registers = roles[i].tile_registers ? each : producer_registers(gpu);
+    unsigned registers = roles[i].tile_registers ? each : kept;
     ir_attribute_set(roles[i].role, ATTR_REGISTERS, ir_int(module, registers));
     ir_remark(context, "registers: %u a thread of role %s (%u at entry)", registers, roles[i].role->symbol,
               entry);
   }
-  return true;
 }
 
 /* An SM that cannot take the blocks would run them one after another, and the assembler would not say so. */
@@ -150,6 +155,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     roles[n] = (RoleBudget){.role = op, .warps = ir_role_warps(op)};
     ir_region_visit(op->regions[0], largest_variable, &roles[n].tile_registers);
     roles[n].live = live_tile_registers(op->regions[0]);
+    roles[n].asked = (unsigned)ir_attribute_int(op, ATTR_REGISTERS, 0);
     n++;
   }
   int64_t blocks = 1; /* of an SM at once */
@@ -170,7 +176,9 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
     if (roles[i].warps % WARPGROUP_WARPS) return true;
   ir_launch_set(kernel, ATTR_ENTRY_REGISTERS, ir_int(module, entry));
   ir_launch_set(kernel, ATTR_MIN_BLOCKS, ir_int(module, blocks));
-  if (!fills_slots(roles, n)) return set_roles(module, context, roles, n, entry, threads);
-  divide_among(module, context, roles, n, entry, threads);
+  if (fills_slots(roles, n))
+    divide_among(module, context, roles, n, entry, threads);
+  else
+    set_roles(module, context, roles, n, entry, threads);
   return true;
 }

@@ -163,16 +163,23 @@ static unsigned registers_of(const IrType *tile)
   return (unsigned)(number_bytes_of(tile->element, n) + 3) / 4;
 }
 
+/* Where it takes them, the role asks for registers that the producer can do without. */
 static bool registers_fit(const Overlap *overlap)
 {
+  const Gpu *gpu = overlap->context->gpu;
   unsigned sums = registers_of(&overlap->first->operands[0]->value->type) +
                   registers_of(&overlap->second->operands[0]->value->type) +
                   registers_of(&overlap->second->operands[1]->value->type);
-  unsigned most = role_registers(overlap->kernel, overlap->context->gpu, overlap->role);
-  if (sums + overlap->context->gpu->model->overlap_registers <= most) return true;
-  ir_remark(overlap->context, "products: not overlapped: two sums and an operand take %u of %u registers",
-            sums, most);
-  return false;
+  unsigned most = role_registers_most(overlap->kernel, gpu, overlap->role);
+  if (sums + gpu->model->product_registers > most) {
+    ir_remark(overlap->context, "products: not overlapped: two sums and an operand take %u of %u registers",
+              sums, most);
+    return false;
+  }
+  unsigned easy = sums + gpu->model->overlap_registers;
+  if (easy > role_registers(overlap->kernel, gpu, overlap->role))
+    ir_attribute_set(overlap->role, ATTR_REGISTERS, ir_int(overlap->module, MIN(easy, most)));
+  return true;
 }
 
 /* ---- The form that write_pipelines takes ---- */

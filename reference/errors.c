@@ -394,9 +394,12 @@ static bool compute(const ReferenceCall *call, const Errors *inputs, Value *cons
 {
   bool sum = !strcmp(call->op, "ReduceSum") || !strcmp(call->op, "ReduceMean");
   bool extreme = !strcmp(call->op, "ReduceMax") || !strcmp(call->op, "ReduceMin");
+  bool row = !strcmp(call->op, "Softmax") || !strcmp(call->op, "LogSoftmax") ||
+             g_str_has_suffix(call->op, "Normalization");
   if (reference_is_product(call->op)) return of_product(call, inputs, outputs, model, results, error);
+  if (row) return errors_of_rows(call, inputs, outputs, n_outputs, results, error);
   if (reference_is_row(call->op) && !sum && !extreme)
-    return errors_of_rows(call, inputs, outputs, n_outputs, results, error);
+    return errors_of_reductions(call, &inputs[0], outputs, results, error);
   if (sum) return of_sum(call, inputs, outputs, results, error);
   return of_moved_inputs(call, inputs, outputs, n_outputs, results, error);
 }

@@ -44,6 +44,10 @@ bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *i
 bool errors_of_rows(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                     unsigned n_outputs, Errors *results, GError **error);
 
+/* ReduceProd, ReduceLogSumExp, ArgMax, ArgMin and Hardmax: error_reductions.c. */
+bool errors_of_reductions(const ReferenceCall *call, const Errors *input, Value *const *outputs,
+                          Errors *results, GError **error);
+
 /* How much the variance of a sum of n terms grows if some have their error in common. */
 double error_growth(const Errors *errors, double n);
 

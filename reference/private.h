@@ -34,3 +34,6 @@ Value *reference_index(const ReferenceCall *call, GError **error); /* index.c */
 /* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
  * false if the value does not broadcast. */
 bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);
+
+/* Of ArgMax, ArgMin and Hardmax: offsets of the elements of input 0, row by row. NULL: there is no such axis; g_free. */
+size_t *reference_row_elements(const ReferenceCall *call, size_t *n_rows, size_t *n_columns);

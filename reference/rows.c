@@ -1,4 +1,4 @@
-/* Softmax, LogSoftmax, LayerNormalization, RMSNormalization and the reductions, over any axes. */
+/* Softmax, LogSoftmax, Hardmax, LayerNormalization, RMSNormalization, the reductions, ArgMax and ArgMin, over any axes. */
 #include "reference/private.h"
 #include <math.h>
 #include <string.h>
@@ -52,6 +52,43 @@ static bool axes_from(int64_t axis, unsigned rank, uint32_t *axes)
   return true;
 }
 
+/* ---- what is largest ---- */
+
+typedef struct {
+  bool largest, last; /* last: of equal ones */
+} Which;
+
+static double element(const Value *x, size_t i)
+{
+  return x->floats ? x->floats[i] : (double)x->integers[i]; /* of at most 32 bits: exact */
+}
+
+/* NaN is beyond everything. */
+static bool is_better(double x, double best, Which which)
+{
+  if (isnan(best) || isnan(x)) return isnan(x) && (which.last || !isnan(best));
+  bool beyond = which.largest ? x > best : x < best;
+  return beyond || (which.last && x == best);
+}
+
+static size_t best_of(const Value *x, const Rows *rows, size_t row, Which which)
+{
+  size_t best = 0;
+  for (size_t c = 1; c < rows->n_columns; c++)
+    if (is_better(element(x, rows->outer[row] + rows->inner[c]),
+                  element(x, rows->outer[row] + rows->inner[best]), which))
+      best = c;
+  return best;
+}
+
+static void hardmax_row(const Value *x, Value *y, const Rows *rows, size_t row)
+{
+  for (size_t c = 0; c < rows->n_columns; c++)
+    y->floats[rows->outer[row] + rows->inner[c]] = 0;
+  if (rows->n_columns)
+    y->floats[rows->outer[row] + rows->inner[best_of(x, rows, row, (Which){true, false})]] = 1;
+}
+
 /* ---- softmax ---- */
 
 static void softmax_row(const double *x, double *y, const Rows *rows, size_t row, bool logarithm)
@@ -81,7 +118,10 @@ static Value *softmax(const ReferenceCall *call, GError **error)
   if (!y) return NULL;
   Rows rows = rows_of(x, axes);
   for (size_t r = 0; r < rows.n_rows; r++)
-    softmax_row(x->floats, y->floats, &rows, r, !strcmp(call->op, "LogSoftmax"));
+    if (!strcmp(call->op, "Hardmax"))
+      hardmax_row(x, y, &rows, r);
+    else
+      softmax_row(x->floats, y->floats, &rows, r, !strcmp(call->op, "LogSoftmax"));
   free_rows(&rows);
   return y;
 }
@@ -183,10 +223,30 @@ static bool read_axes(const ReferenceCall *call, uint32_t *axes)
   return true;
 }
 
-typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN } Reduction;
+typedef enum { REDUCE_SUM, REDUCE_MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_LOG_SUM_EXP } Reduction;
+
+/* ln sum e^x: of rows whose largest is infinite that. */
+static double log_sum_exp(const double *x, const Rows *rows, double largest)
+{
+  double sum = 0;
+  if (!isfinite(largest)) return largest;
+  for (size_t c = 0; c < rows->n_columns; c++)
+    sum += exp(x[rows->inner[c]] - largest);
+  return largest + log(sum);
+}
+
+static double product(const double *x, const Rows *rows)
+{
+  double result = 1;
+  for (size_t c = 0; c < rows->n_columns; c++)
+    result *= x[rows->inner[c]];
+  return result;
+}
 
 static double reduce_floats(const double *x, const Rows *rows, Reduction kind)
 {
+  if (kind == REDUCE_LOG_SUM_EXP) return log_sum_exp(x, rows, reduce_floats(x, rows, REDUCE_MAX));
+  if (kind == REDUCE_PROD) return product(x, rows);
   double result = kind == REDUCE_MAX ? -INFINITY : kind == REDUCE_MIN ? INFINITY : 0;
   for (size_t c = 0; c < rows->n_columns; c++) {
     double value = x[rows->inner[c]];
@@ -200,26 +260,41 @@ static double reduce_floats(const double *x, const Rows *rows, Reduction kind)
 
 static int64_t reduce_integers(const int64_t *x, const Rows *rows, Reduction kind, NumberType type)
 {
-  uint64_t sum = 0;
+  uint64_t sum = 0, all = 1;
   int64_t result = 0;
   for (size_t c = 0; c < rows->n_columns; c++) {
     int64_t value = x[rows->inner[c]];
     sum += (uint64_t)value;
+    all *= (uint64_t)value;
     bool better = c == 0 || (kind == REDUCE_MAX ? value > result : value < result);
     if (better) result = value;
   }
+  if (kind == REDUCE_PROD) return reference_wrap(type, (int64_t)all);
   if (kind > REDUCE_MEAN) return result;
   int64_t total = reference_wrap(type, (int64_t)sum);
   return kind == REDUCE_SUM || !rows->n_columns ? total : (int64_t)sum / (int64_t)rows->n_columns;
 }
 
-static Value *reduce(const ReferenceCall *call, GError **error)
+/* Of a type, in the shape of input 0 without the axes, or with 1 there. */
+static Value *reduced_value(const ReferenceCall *call, uint32_t axes, NumberType type, GError **error)
 {
-  static const char *const names[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"};
   const Value *x = call->inputs[0];
   int64_t shape[TENSOR_MAX_RANK];
-  uint32_t axes;
   unsigned rank = 0;
+  for (unsigned d = 0; d < x->rank; d++)
+    if (!(axes >> d & 1))
+      shape[rank++] = x->shape[d];
+    else if (reference_integer(call, "keepdims"))
+      shape[rank++] = 1;
+  return value_new(type, rank, shape, error);
+}
+
+static Value *reduce(const ReferenceCall *call, GError **error)
+{
+  static const char *const names[] = {"ReduceSum", "ReduceMean", "ReduceMax",
+                                      "ReduceMin", "ReduceProd", "ReduceLogSumExp"};
+  const Value *x = call->inputs[0];
+  uint32_t axes;
   Reduction kind = REDUCE_SUM;
   while (strcmp(names[kind], call->op))
     kind++;
@@ -227,12 +302,7 @@ static Value *reduce(const ReferenceCall *call, GError **error)
     reference_refuse(error, call, "there is no such axis");
     return NULL;
   }
-  for (unsigned d = 0; d < x->rank; d++)
-    if (!(axes >> d & 1))
-      shape[rank++] = x->shape[d];
-    else if (reference_integer(call, "keepdims"))
-      shape[rank++] = 1;
-  Value *y = value_new(x->type, rank, shape, error);
+  Value *y = reduced_value(call, axes, x->type, error);
   if (!y) return NULL;
   Rows rows = rows_of(x, axes);
   for (size_t r = 0; r < rows.n_rows; r++)
@@ -244,9 +314,54 @@ static Value *reduce(const ReferenceCall *call, GError **error)
   return y;
 }
 
+/* ---- ArgMax, ArgMin ---- */
+
+static bool chosen_axes(const ReferenceCall *call, uint32_t *axes)
+{
+  if (!axes_from(reference_integer(call, "axis"), call->inputs[0]->rank, axes)) return false;
+  if (strcmp(call->op, "Hardmax") || call->opset >= 13) *axes &= ~(*axes - 1); /* that axis alone */
+  return true;
+}
+
+size_t *reference_row_elements(const ReferenceCall *call, size_t *n_rows, size_t *n_columns)
+{
+  uint32_t axes;
+  if (!chosen_axes(call, &axes)) return NULL;
+  Rows rows = rows_of(call->inputs[0], axes);
+  size_t *list = g_new0(size_t, rows.n_rows * rows.n_columns + 1);
+  for (size_t r = 0; r < rows.n_rows; r++)
+    for (size_t c = 0; c < rows.n_columns; c++)
+      list[r * rows.n_columns + c] = rows.outer[r] + rows.inner[c];
+  *n_rows = rows.n_rows;
+  *n_columns = rows.n_columns;
+  free_rows(&rows);
+  return list;
+}
+
+static Value *arg(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0];
+  const ReferenceAttribute *last = reference_attribute(call, "select_last_index");
+  Which which = {!strcmp(call->op, "ArgMax"), last && last->integer};
+  uint32_t axes;
+  if (!chosen_axes(call, &axes)) {
+    reference_refuse(error, call, "there is no such axis");
+    return NULL;
+  }
+  Value *y = reduced_value(call, axes, NUMBER_S64, error);
+  if (!y) return NULL;
+  Rows rows = rows_of(x, axes);
+  for (size_t r = 0; r < rows.n_rows; r++)
+    y->integers[r] = (int64_t)best_of(x, &rows, r, which);
+  free_rows(&rows);
+  return y;
+}
+
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
   if (g_str_has_suffix(call->op, "Normalization")) return normalise(call, outputs, n_outputs, error);
-  outputs[0] = g_str_has_prefix(call->op, "Reduce") ? reduce(call, error) : softmax(call, error);
+  outputs[0] = g_str_has_prefix(call->op, "Reduce") ? reduce(call, error)
+               : g_str_has_prefix(call->op, "Arg")  ? arg(call, error)
+                                                    : softmax(call, error);
   return outputs[0] != NULL;
 }

@@ -205,6 +205,7 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
     return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_ARG: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_PAD:
     *type = node->inputs[0]->type;
     if (node->n_inputs > 1 && !check_type(at, 1, TYPE_BIT(S64))) return false;
@@ -470,6 +471,19 @@ bool infer_list(Inference *at, const ListArgument *argument, List *list)
   return true;
 }
 
+/* The shape of input 0 without the node's axes, or with 1 there. */
+static void give_reduced(Inference *at, Shape *shape)
+{
+  const GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  *shape = (Shape){0};
+  for (unsigned d = 0; d < input->rank; d++) {
+    bool reduced = node->axes >> d & 1;
+    if (reduced && !node->keepdims) continue;
+    shape->dims[shape->rank++] = reduced ? symbolic_constant(at->graph->arena, 1) : input->shape[d];
+  }
+}
+
 static bool infer_reduce(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
@@ -487,12 +501,20 @@ static bool infer_reduce(Inference *at, Shape *shape)
       return infer_refuse(at, ERROR_INPUT, &axes.mark, "axis", NULL, "axis %u is named twice", axis);
     node->axes |= 1u << axis;
   }
-  *shape = (Shape){0};
-  for (unsigned d = 0; d < input->rank; d++) {
-    bool reduced = node->axes >> d & 1;
-    if (reduced && !node->keepdims) continue;
-    shape->dims[shape->rank++] = reduced ? symbolic_constant(at->graph->arena, 1) : input->shape[d];
-  }
+  give_reduced(at, shape);
+  return true;
+}
+
+static bool infer_arg(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *attribute = graph_attribute(node, "axis");
+  unsigned axis = 0;
+  const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
+  if (!infer_axis(at, attribute->integer, node->inputs[0]->rank, mark, &axis)) return false;
+  node->axes = 1u << axis;
+  node->keepdims = graph_attribute(node, "keepdims")->integer != 0;
+  give_reduced(at, shape);
   return true;
 }
 
@@ -539,6 +561,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SAME: return infer_softmax(at, shape);
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
   case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);
+  case SHAPE_RULE_ARG: return infer_arg(at, shape);
   case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
   case SHAPE_RULE_SPLIT: return infer_split(at, shape);
   case SHAPE_RULE_TRANSPOSE: return infer_transpose(at, shape);

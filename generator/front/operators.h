@@ -51,7 +51,7 @@ typedef struct OperatorAttribute {
 #define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
 #define OPERATOR_MAX_ATTRIBUTES 6
 #define OPERATOR_MAX_INPUTS     5 /* of the rows that are not variadic */
-#define OPERATOR_MAX_OUTPUTS    3 /* as above */
+#define OPERATOR_MAX_OUTPUTS    5 /* as above */
 
 typedef unsigned TypeMask; /* bit NumberType */
 #define TYPE_BIT(type) (1u << NUMBER_##type)
@@ -68,6 +68,7 @@ typedef enum {
   TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
   TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
+  TYPE_RULE_ARG,        /* s64: indices */
   TYPE_RULE_SLICE,      /* outputs as input 0; further inputs are s32 or s64: indices */
   TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
@@ -84,6 +85,7 @@ typedef enum {
   SHAPE_RULE_SAME, /* as input 0; attribute axis is checked */
   SHAPE_RULE_NORM, /* as input 0; scale and bias broadcast to it; further outputs reduced */
   SHAPE_RULE_REDUCE,
+  SHAPE_RULE_ARG,       /* input 0's without `axis`, or with 1 there */
   SHAPE_RULE_QUANTIZE,  /* as input 0; a scale and zero point for all, for each index of `axis`, or broadcast
                          */
   SHAPE_RULE_SPLIT,     /* each output a part of input 0 along `axis` */

@@ -1,22 +1,6 @@
 /* Row programs: whole rows are loaded, computed, reduced and stored in phases. What later phases need of a row's elements
  * stays in registers. */
-#include "generator/kernel/kernel.h"
-#include "generator/kernel/steps.h"
-#include "generator/program/row.h"
-
-/* What a reduction computes of a row's elements on its way, for steps that ask for the same. */
-typedef struct {
-  IrExpr *below; /* x - its first result */
-  IrExpr *power; /* e^below */
-} Kept;
-
-typedef struct {
-  int64_t rows, cols;                /* of a tile */
-  IrExpr *at[FUSED_MAX_RANK + 1];    /* where the tile begins, by dim */
-  IrExpr *columns, *inside, *number; /* C; bool tile [1, cols], NULL: all are; C as f32 */
-  Kept *kept;                        /* by reduction */
-  bool passes;                       /* rows are read again in each phase, a chunk at a time */
-} RowTile;
+#include "generator/kernel/row_program.h"
 
 static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 {
@@ -38,42 +22,31 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 static IrExpr *load_input(StepScope *scope, unsigned input)
 {
   int64_t extent[2];
+  const Elementwise *points = row_of(scope->build->op)->points;
+  if (points && points->places[input].n) return row_load_indexed(scope, input);
   IrExpr *access = corner(scope, scope->tensors[input], extent);
   return scope_load_tile(scope, input, access, extent);
 }
 
 /* ---- tiles ---- */
 
-static IrType tile_type(const StepScope *scope, NumberType element, bool per_row)
-{
-  const RowTile *tile = scope->data;
-  int64_t extent[2] = {tile->rows, per_row ? 1 : tile->cols};
-  return ir_tile(scope->build->module, element, 2, extent, NULL);
-}
-
-static IrExpr *emit(StepScope *scope, IrOpcode code, IrType type, const char *name, IrExpr *a, IrExpr *b)
-{
-  return b ? ir_emit_value(&scope->builder, code, type, name, 2, a, b)
-           : ir_emit_value(&scope->builder, code, type, name, 1, a);
-}
-
 /* A value of each element, or of each row, written out where it repeats. */
 static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, bool per_row)
 {
   const RowTile *tile = scope->data;
   IrModule *module = scope->build->module;
-  IrType type = tile_type(scope, element, per_row);
+  IrType type = row_tile_type(scope, element, per_row);
   bool whole = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
                ir_tile_extent(&value->value->type, 0) == tile->rows &&
                ir_tile_extent(&value->value->type, 1) == (per_row ? 1 : tile->cols);
   if (whole) return value;
   if (element == NUMBER_BOOL) {
-    IrExpr *blank = emit(scope, OP_SPLAT, type, "blank", ir_int(module, 0), NULL);
-    return emit(scope, OP_OR, type, "spread", blank, value);
+    IrExpr *blank = row_tile(scope, OP_SPLAT, type, "blank", ir_int(module, 0), NULL);
+    return row_tile(scope, OP_OR, type, "spread", blank, value);
   }
   IrExpr *zero = number_class(element) == NUMBER_FLOAT ? ir_float(module, -0.0) : ir_int(module, 0);
-  IrExpr *blank = emit(scope, OP_SPLAT, type, "blank", zero, NULL);
-  return emit(scope, OP_ADD, type, "spread", blank, value); /* x + -0 is x */
+  IrExpr *blank = row_tile(scope, OP_SPLAT, type, "blank", zero, NULL);
+  return row_tile(scope, OP_ADD, type, "spread", blank, value); /* x + -0 is x */
 }
 
 /* Only what lies in the row, else the reduction's identity. */
@@ -81,8 +54,8 @@ static IrExpr *only_inside(StepScope *scope, IrExpr *value, NumberType element, 
 {
   const RowTile *tile = scope->data;
   if (!tile->inside) return value;
-  return ir_emit_value(&scope->builder, OP_SELECT, tile_type(scope, element, false), "row", 3, tile->inside,
-                       value, identity);
+  return ir_emit_value(&scope->builder, OP_SELECT, row_tile_type(scope, element, false), "row", 3,
+                       tile->inside, value, identity);
 }
 
 static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, IrExpr *value)
@@ -91,7 +64,7 @@ static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, Ir
   IrOp *op = ir_emit(&scope->builder, OP_REDUCE, 1, value);
   ir_attribute_set(op, ATTR_WITH, ir_name(module, with));
   ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
-  return ir_value(module, ir_result(op, with, tile_type(scope, element, true)));
+  return ir_value(module, ir_result(op, with, row_tile_type(scope, element, true)));
 }
 
 /* ---- reductions ---- */
@@ -105,7 +78,8 @@ static IrExpr *sum_of(StepScope *scope, IrExpr *value)
 static IrExpr *mean_of(StepScope *scope, IrExpr *value)
 {
   const RowTile *tile = scope->data;
-  return emit(scope, OP_DIV, tile_type(scope, NUMBER_F32, true), "mean", sum_of(scope, value), tile->number);
+  return row_tile(scope, OP_DIV, row_tile_type(scope, NUMBER_F32, true), "mean", sum_of(scope, value),
+                  tile->number);
 }
 
 static bool is_narrow(const FusedReduction *reduction)
@@ -120,37 +94,62 @@ static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExp
   IrModule *module = scope->build->module;
   IrExpr *power = ir_symbol(module, is_narrow(reduction) ? "exp_negative_narrow" : "exp");
   IrOp *call = ir_emit(&scope->builder, OP_CALL, 2, power, below);
-  return ir_value(module, ir_result(call, "power", tile_type(scope, NUMBER_F32, false)));
+  return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
+}
+
+/* What a simple reduction is called in the language, and its identity. */
+typedef struct {
+  const char *with;
+  double of_floats;
+  int64_t of_integers;
+} Simple;
+
+static Simple simple_of(ProgramReduction reduction)
+{
+  switch ((unsigned)reduction) {
+  case REDUCTION_MAX: return (Simple){"max", -INFINITY, G_MININT32};
+  case REDUCTION_MIN: return (Simple){"min", INFINITY, G_MAXINT32};
+  case REDUCTION_PROD: return (Simple){"prod", 1, 1};
+  default: return (Simple){"sum", 0, 0};
+  }
 }
 
 static void write_simple(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
 {
   IrModule *module = scope->build->module;
-  bool integer = number_class(reduction->compute) != NUMBER_FLOAT,
-       max = reduction->reduction == REDUCTION_MAX, min = reduction->reduction == REDUCTION_MIN;
-  IrExpr *identity = integer ? ir_int(module, max   ? G_MININT32
-                                              : min ? G_MAXINT32
-                                                    : 0)
-                             : ir_float(module, max   ? -INFINITY
-                                                : min ? INFINITY
-                                                      : 0.0);
+  Simple simple = simple_of(reduction->reduction);
+  bool integer = number_class(reduction->compute) != NUMBER_FLOAT;
+  IrExpr *identity = integer ? ir_int(module, simple.of_integers) : ir_float(module, simple.of_floats);
   value = only_inside(scope, value, reduction->compute, identity);
-  scope->reduced[reduction->first] = reduce(scope,
-                                            max   ? "max"
-                                            : min ? "min"
-                                                  : "sum",
-                                            reduction->compute, value);
+  scope->reduced[reduction->first] = reduce(scope, simple.with, reduction->compute, value);
 }
 
-/* A reduction of templates/reducers.ir, whose states of a row's chunks are merged: results one after the other. */
-static void reduce_with(StepScope *scope, const char *reducer, IrExpr *value, unsigned n, IrExpr **results)
+/* A reduction of templates/reducers.ir, whose states of a row's chunks are merged: results one after the other, in f32 but
+ * for places. */
+static void reduce_with(StepScope *scope, const char *reducer, IrExpr *value, IrExpr *place, unsigned n,
+                        IrExpr **results)
 {
   IrModule *module = scope->build->module;
-  IrOp *op = ir_emit(&scope->builder, OP_REDUCE, 1, value);
+  IrOp *op = place ? ir_emit(&scope->builder, OP_REDUCE, 2, value, place)
+                   : ir_emit(&scope->builder, OP_REDUCE, 1, value);
   ir_attribute_set(op, ATTR_WITH, ir_symbol(module, reducer));
   ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
-  for (unsigned i = 0; i < n; i++)
-    results[i] = ir_value(module, ir_result(op, "state", tile_type(scope, NUMBER_F32, true)));
+  for (unsigned i = 0; i < n; i++) {
+    NumberType type = place && i ? NUMBER_S32 : NUMBER_F32;
+    results[i] = ir_value(module, ir_result(op, "state", row_tile_type(scope, type, true)));
+  }
+}
+
+/* Largest or smallest, and the first place where it is; what lies beyond the row is nowhere. */
+static void write_arg(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  bool max = reduction->reduction == REDUCTION_ARG_MAX;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  IrExpr *place = step_convert(&writer, scope_operand(scope, &reduction->place), NUMBER_S32);
+  value = only_inside(scope, value, NUMBER_F32, ir_float(module, max ? -INFINITY : INFINITY));
+  place = only_inside(scope, spread(scope, place, NUMBER_S32, false), NUMBER_S32, ir_int(module, G_MAXINT32));
+  reduce_with(scope, max ? "arg_max" : "arg_min", value, place, 2, &scope->reduced[reduction->first]);
 }
 
 static void write_merged(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
@@ -158,20 +157,21 @@ static void write_merged(StepScope *scope, const FusedReduction *reduction, IrEx
   const RowTile *tile = scope->data;
   IrExpr **results = &scope->reduced[reduction->first], *moments[3]; /* count, mean, squares of distances */
   if (reduction->reduction == REDUCTION_MAX_SUM) {
-    reduce_with(scope, is_narrow(reduction) ? "max_sum_narrow" : "max_sum", value, 2, results);
+    reduce_with(scope, is_narrow(reduction) ? "max_sum_narrow" : "max_sum", value, NULL, 2, results);
     return;
   }
-  reduce_with(scope, "moments", value, G_N_ELEMENTS(moments), moments);
+  reduce_with(scope, "moments", value, NULL, G_N_ELEMENTS(moments), moments);
   results[0] = moments[1];
-  results[1] = emit(scope, OP_DIV, tile_type(scope, NUMBER_F32, true), "variance", moments[2], tile->number);
+  results[1] =
+      row_tile(scope, OP_DIV, row_tile_type(scope, NUMBER_F32, true), "variance", moments[2], tile->number);
 }
 
 static void write_moments(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
-  IrType whole = tile_type(scope, NUMBER_F32, false);
+  IrType whole = row_tile_type(scope, NUMBER_F32, false);
   IrExpr *mean = mean_of(scope, value);
-  kept->below = emit(scope, OP_SUB, whole, "centred", value, mean);
-  IrExpr *square = emit(scope, OP_MUL, whole, "square", kept->below, kept->below);
+  kept->below = row_tile(scope, OP_SUB, whole, "centred", value, mean);
+  IrExpr *square = row_tile(scope, OP_MUL, whole, "square", kept->below, kept->below);
   scope->reduced[reduction->first] = mean;
   scope->reduced[reduction->first + 1] = mean_of(scope, square);
 }
@@ -181,7 +181,7 @@ static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrE
   IrModule *module = scope->build->module;
   value = only_inside(scope, value, NUMBER_F32, ir_float(module, -INFINITY));
   IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
-  kept->below = emit(scope, OP_SUB, tile_type(scope, NUMBER_F32, false), "below", value, peak);
+  kept->below = row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "below", value, peak);
   kept->power = power_of(scope, reduction, kept->below);
   scope->reduced[reduction->first] = peak;
   scope->reduced[reduction->first + 1] = reduce(scope, "sum", NUMBER_F32, kept->power);
@@ -204,9 +204,12 @@ static void write_reduction(StepScope *scope, unsigned i)
   case REDUCTION_MEAN: scope->reduced[reduction->first] = mean_of(scope, value); return;
   case REDUCTION_MOMENTS: write_moments(scope, reduction, value, &tile->kept[i]); return;
   case REDUCTION_MAX_SUM: write_max_sum(scope, reduction, value, &tile->kept[i]); return;
+  case REDUCTION_ARG_MAX:
+  case REDUCTION_ARG_MIN: write_arg(scope, reduction, value); return;
   case REDUCTION_SUM:
   case REDUCTION_MAX:
   case REDUCTION_MIN:
+  case REDUCTION_PROD:
   case REDUCTION_DOT:
   case REDUCTION_COUNT: write_simple(scope, reduction, value); return;
   }
@@ -250,10 +253,10 @@ static IrExpr *quotient(StepScope *scope, const FusedStep *step)
               step->compute == NUMBER_F32 && !row_step_is_per_row(op, step) &&
               step->operands[1].kind == OPERAND_REDUCED;
   if (!part || op->n_outputs == 0) return NULL;
-  IrExpr *inverse = emit(scope, OP_RCP, tile_type(scope, NUMBER_F32, true), "inverse",
-                         scope_operand(scope, &step->operands[1]), NULL);
-  return emit(scope, OP_MUL, tile_type(scope, NUMBER_F32, false), "share",
-              scope_operand(scope, &step->operands[0]), inverse);
+  IrExpr *inverse = row_tile(scope, OP_RCP, row_tile_type(scope, NUMBER_F32, true), "inverse",
+                             scope_operand(scope, &step->operands[1]), NULL);
+  return row_tile(scope, OP_MUL, row_tile_type(scope, NUMBER_F32, false), "share",
+                  scope_operand(scope, &step->operands[0]), inverse);
 }
 
 static bool write_step(StepScope *scope, unsigned i)
@@ -301,13 +304,10 @@ static void find_columns(StepScope *scope)
   tile->columns = kernel_dim(build, row_of(build->op)->columns, "C", NUMBER_S32);
   bool known = ir_expr_is_int(tile->columns, &constant);
   tile->number = known ? ir_float(module, (double)constant)
-                       : emit(scope, OP_CAST, ir_scalar(NUMBER_F32), "count", tile->columns, NULL);
+                       : row_tile(scope, OP_CAST, ir_scalar(NUMBER_F32), "count", tile->columns, NULL);
   if (tile->passes || (known && constant == tile->cols)) return;
-  IrOp *iota = ir_emit_array(&scope->builder, OP_IOTA, 0, NULL);
-  ir_attribute_set(iota, ATTR_DIM, ir_int(module, 1));
-  IrExpr *column = ir_value(module, ir_result(iota, "column", ir_tile(module, NUMBER_S32, 2, extent, NULL)));
-  tile->inside =
-      emit(scope, OP_LT, ir_tile(module, NUMBER_BOOL, 2, extent, NULL), "inside", column, tile->columns);
+  tile->inside = row_tile(scope, OP_LT, ir_tile(module, NUMBER_BOOL, 2, extent, NULL), "inside",
+                          row_column(scope), tile->columns);
 }
 
 /* Rows that do not merge have a coordinate a dim; tiles are along the last of them. */
@@ -323,8 +323,8 @@ static void find_rows(StepScope *scope, IrExpr *index)
     if (d) {
       IrExpr *count = kernel_dim(build, op->dims[d], "extent", NUMBER_S32);
       if (d + 2 == op->rank && tile->rows > 1) count = ir_call(module, "ceil_div", 2, count, rows);
-      at = emit(scope, OP_REM, ir_scalar(NUMBER_S32), "at", rest, count);
-      rest = emit(scope, OP_DIV, ir_scalar(NUMBER_S32), "rest", rest, count);
+      at = row_tile(scope, OP_REM, ir_scalar(NUMBER_S32), "at", rest, count);
+      rest = row_tile(scope, OP_DIV, ir_scalar(NUMBER_S32), "rest", rest, count);
     }
     bool last = d + 2 == op->rank;
     tile->at[d] = last && tile->rows > 1 ? ir_binary(module, OPERATOR_MUL, at, rows) : at;
@@ -383,7 +383,7 @@ bool kernel_write_row_program(KernelBuild *build)
   kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
   kernel_add_operands(build, 0);
-  StepScope scope = {.load = load_input, .data = &tile};
+  StepScope scope = {.load = load_input, .index = row_index_value, .data = &tile};
   scope_open_region(&scope, build, tiles->regions[0]);
   scope.reduced = arena_new_array(module->arena, IrExpr *, 2 * row_of(op)->n_reductions);
   find_rows(&scope, ir_value(module, tiles->regions[0]->arguments[0]));

@@ -94,7 +94,8 @@ int bind_own_axis(const Program *program, unsigned of, unsigned other, uint32_t 
 
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
-  *binding = (Binding){.program = program, .fused = fused, .points = binding->points};
+  *binding =
+      (Binding){.program = program, .fused = fused, .points = binding->points, .column = binding->column};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)

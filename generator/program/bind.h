@@ -1,6 +1,6 @@
 /* What matchers have in common: a program's nodes as inputs, steps and outputs, and its axes as dims. */
 #pragma once
-#include "generator/program/family.h"
+#include "generator/program/elementwise.h"
 #include "generator/program/space.h"
 
 typedef struct Binding {
@@ -16,6 +16,8 @@ typedef struct Binding {
   uint32_t
       marked; /* axes that have a dim of their own: each has an operand behind inputs and outputs in the space,
                        with a stride of 1 along its dim; set before bind_space() */
+  const Symbolic
+      *column;     /* an index that needs no dim of its own: where an element lies in its row; NULL: none */
   const char *why; /* what does not fit */
   bool near;       /* the program computes what the family does, whether it fits or not */
 } Binding;
@@ -44,6 +46,11 @@ bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperan
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);
 /* Dims and strides are those of the space from here on. */
 void bind_take_space(Binding *binding, const Space *space);
+
+/* Indices that strides do not tell, after bind_lists(); marks the axes that they mention. NULL: there are none. */
+bool bind_points(Binding *binding, Elementwise **points);
+/* The dim of each marked axis: by the operand that walks along it alone. `points` may be NULL. */
+void bind_point_dims(const Binding *binding, const Space *space, Elementwise *points);
 
 /* A row program: any reductions of the same columns, steps in any phase (match_row_program.c). */
 FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why);

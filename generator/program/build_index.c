@@ -23,6 +23,11 @@ static const Symbolic *along(const ProgramBuilder *at, unsigned d, const Symboli
   return still ? symbolic_constant(at->program->arena, 0) : at->program->axes[at->point[d]].symbol;
 }
 
+ProgramValue program_column(ProgramBuilder *at, const GraphNode *node)
+{
+  return add_index(at, node, program_place_along(at->program, at->reduced));
+}
+
 /* ---- Gather, GatherElements ---- */
 
 /* Negative indices count from the end; what is outside of the tensor then reads as 0, so that no index makes a kernel

@@ -179,7 +179,12 @@ ProgramReduction program_reduction_of(OperatorId op)
   case ONNX_ReduceMean: return REDUCTION_MEAN;
   case ONNX_ReduceMax: return REDUCTION_MAX;
   case ONNX_ReduceMin: return REDUCTION_MIN;
+  case ONNX_ReduceProd: return REDUCTION_PROD;
+  case ONNX_Hardmax:
+  case ONNX_ArgMax: return REDUCTION_ARG_MAX;
+  case ONNX_ArgMin: return REDUCTION_ARG_MIN;
   case ONNX_Softmax:
+  case ONNX_ReduceLogSumExp:
   case ONNX_LogSoftmax: return REDUCTION_MAX_SUM;
   case ONNX_LayerNormalization: return REDUCTION_MOMENTS;
   case ONNX_RMSNormalization: return REDUCTION_MEAN;
@@ -193,16 +198,23 @@ typedef struct {
   ProgramValue x, first, second; /* what is reduced, the reduction's results */
 } Row;
 
-static void reduce_row(ProgramBuilder *at, Row *row, ProgramValue operand)
+static void reduce_as(ProgramBuilder *at, Row *row, ProgramReduction reduction, const ProgramValue *operands)
 {
   ProgramNode reduce = {.kind = NODE_REDUCE,
                         .source = row->node,
-                        .reduction = program_reduction_of(row->node->op->id),
+                        .reduction = reduction,
                         .axes = at->reduced,
                         .type = row->compute,
                         .compute = row->compute};
-  row->first = row->second = program_add_node(at, reduce, &operand, 1, row->compute);
+  row->first = row->second =
+      program_add_node(at, reduce, operands, program_reduction_operands(reduction), row->compute);
   row->second.result = 1;
+  row->second.type = program_result_type(&reduce, 1);
+}
+
+static void reduce_row(ProgramBuilder *at, Row *row, ProgramValue operand)
+{
+  reduce_as(at, row, program_reduction_of(row->node->op->id), &operand);
 }
 
 static ProgramValue row_part(ProgramBuilder *at, const Row *row, OperatorId op, ProgramValue a,
@@ -245,6 +257,64 @@ static ProgramValue add_norm(ProgramBuilder *at, Row *row, bool centred)
   return value;
 }
 
+/* largest + ln sum; of rows whose largest is infinite the largest */
+static ProgramValue add_log_sum_exp(ProgramBuilder *at, Row *row)
+{
+  reduce_row(at, row, row->x);
+  ProgramValue sum = row_part(at, row, ONNX_Add, row_part(at, row, ONNX_Log, row->second, none), row->first);
+  const Operator *op = operator_of(ONNX_IsInf);
+  GraphAttribute *both = arena_new_array(at->program->arena, GraphAttribute, op->n_attributes);
+  for (unsigned i = 0; i < op->n_attributes; i++)
+    both[i].integer = op->attributes[i].integer;
+  ProgramNode infinite = {.kind = NODE_MAP,
+                          .source = row->node,
+                          .op = ONNX_IsInf,
+                          .attributes = both,
+                          .type = NUMBER_BOOL,
+                          .compute = row->compute};
+  ProgramValue is_infinite = program_add_node(at, infinite, &row->first, 1, NUMBER_BOOL);
+  return program_add_map(at, row->node, ONNX_Where, row->compute, row->compute,
+                         (ProgramValue[]){is_infinite, row->first, sum}, 3);
+}
+
+/* Where the extreme of integers of 32 bits is: f32 does not tell all of them apart. */
+static ProgramValue place_of_equal(ProgramBuilder *at, Row *row, bool largest, bool last, ProgramValue place)
+{
+  reduce_as(at, row, largest ? REDUCTION_MAX : REDUCTION_MIN, &row->x);
+  ProgramValue equal = program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, NUMBER_S32,
+                                       (ProgramValue[]){row->x, row->first}, 2);
+  ProgramValue nowhere = program_immediate(last ? -1 : G_MAXINT32, NUMBER_S32);
+  ProgramValue places = program_add_map(at, row->node, ONNX_Where, NUMBER_S32, NUMBER_S32,
+                                        (ProgramValue[]){equal, place, nowhere}, 3);
+  reduce_as(at, row, last ? REDUCTION_MAX : REDUCTION_MIN, &places);
+  return row->first;
+}
+
+/* Index along the columns; the last of equal ones is the first if these are counted downwards. */
+static ProgramValue add_arg(ProgramBuilder *at, Row *row)
+{
+  const GraphNode *node = row->node;
+  const GraphAttribute *which = graph_attribute_find(node, "select_last_index");
+  bool last = which && which->integer, largest = node->op->id != ONNX_ArgMin;
+  ProgramValue place = program_column(at, node);
+  if (node->inputs[0]->type == NUMBER_S32) return place_of_equal(at, row, largest, last, place);
+  row->compute = NUMBER_F32;
+  if (last) place = part(at, node, ONNX_Neg, NUMBER_S32, place, none);
+  reduce_as(at, row, program_reduction_of(node->op->id), (ProgramValue[]){row->x, place});
+  return last ? part(at, node, ONNX_Neg, NUMBER_S32, row->second, none) : row->second;
+}
+
+static ProgramValue add_hardmax(ProgramBuilder *at, Row *row)
+{
+  ProgramValue place = program_column(at, row->node);
+  ProgramValue best = add_arg(at, row);
+  ProgramValue is_best =
+      program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, NUMBER_S32, (ProgramValue[]){place, best}, 2);
+  return program_add_map(
+      at, row->node, ONNX_Where, NUMBER_F32, NUMBER_F32,
+      (ProgramValue[]){is_best, program_immediate(1, NUMBER_F32), program_immediate(0, NUMBER_F32)}, 3);
+}
+
 void program_add_row(ProgramBuilder *at, const GraphNode *node)
 {
   Row row = {.node = node, .compute = program_compute(node->inputs[0]->type)};
@@ -255,6 +325,10 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
   case ONNX_LogSoftmax: value = add_softmax(at, &row, true); break;
   case ONNX_LayerNormalization: value = add_norm(at, &row, true); break;
   case ONNX_RMSNormalization: value = add_norm(at, &row, false); break;
+  case ONNX_ReduceLogSumExp: value = add_log_sum_exp(at, &row); break;
+  case ONNX_ArgMax:
+  case ONNX_ArgMin: value = add_arg(at, &row); break;
+  case ONNX_Hardmax: value = add_hardmax(at, &row); break;
   default:
     reduce_row(at, &row, row.x);
     value = row.first;

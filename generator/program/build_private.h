@@ -47,6 +47,8 @@ void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramVal
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);
 
 /* build_index.c */
+/* Where an element lies in its row: an index, over all columns. */
+ProgramValue program_column(ProgramBuilder *at, const GraphNode *node);
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node);
 
 /* build_operators.c */

@@ -65,6 +65,9 @@ static bool find_reduction(Rows *rows)
   case REDUCTION_MAX:
   case REDUCTION_MIN: rows->combine = node->reduction; return true;
   case REDUCTION_MEAN: rows->combine = REDUCTION_SUM; return constant_extent(program, node->axes) > 0;
+  case REDUCTION_PROD:
+  case REDUCTION_ARG_MAX:
+  case REDUCTION_ARG_MIN:
   case REDUCTION_DOT:
   case REDUCTION_MOMENTS:
   case REDUCTION_MAX_SUM:

@@ -53,9 +53,8 @@ bool elementwise_scatters(const FusedOperator *op, unsigned input)
 
 /* ---- what others know ---- */
 
-void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
+void visit_points(const FusedOperator *op, const Elementwise *elementwise, const BindingVisitor *visitor)
 {
-  const Elementwise *elementwise = elementwise_of(op);
   if (!elementwise) return;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const ElementPlace *place = &elementwise->places[i];
@@ -77,10 +76,14 @@ void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->number(elementwise->dims[i], visitor->data);
 }
 
-static void describe_place(const FusedOperator *op, unsigned input, GString *text)
+void visit_elementwise(const FusedOperator *op, const BindingVisitor *visitor)
 {
-  const ElementPlace *place = elementwise_place(op, input);
-  if (!place) return;
+  visit_points(op, elementwise_of(op), visitor);
+}
+
+static void describe_place(const FusedOperator *op, const ElementPlace *place, unsigned input, GString *text)
+{
+  if (!place->n) return;
   g_string_append(text, "  at ");
   fused_put_tensor(text, op->inputs[input].tensor);
   for (unsigned i = 0; i < place->n; i++) {
@@ -102,10 +105,14 @@ static void describe_place(const FusedOperator *op, unsigned input, GString *tex
 
 void describe_elementwise(const FusedOperator *op, GString *text)
 {
-  const Elementwise *elementwise = elementwise_of(op);
+  describe_points(op, elementwise_of(op), text);
+}
+
+void describe_points(const FusedOperator *op, const Elementwise *elementwise, GString *text)
+{
   if (!elementwise) return;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    describe_place(op, i, text);
+    describe_place(op, &elementwise->places[i], i, text);
   for (unsigned i = 0; i < elementwise->n_values; i++) {
     g_string_append_printf(text, "  index %u:", i);
     fused_put_value(text, "", elementwise->values[i]);

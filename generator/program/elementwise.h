@@ -19,7 +19,7 @@ typedef struct ElementPlace {
   double fill;
 } ElementPlace;
 
-/* Only of operators that read at such places, or compute with indices; others have no binding. */
+/* Only of operators (and rows) that read at such places, or compute with indices; others have no binding. */
 typedef struct Elementwise {
   ElementPlace *places;    /* by input */
   const Symbolic **values; /* expressions over axes and symbols that are operands */
@@ -27,6 +27,10 @@ typedef struct Elementwise {
   int dims
       [PROGRAM_MAX_AXES]; /* by axis that an index or value mentions: the operator's dim; -1: it has one index */
 } Elementwise;
+
+/* What others know of them; nothing if they are NULL. */
+void visit_points(const FusedOperator *op, const Elementwise *points, const BindingVisitor *visitor);
+void describe_points(const FusedOperator *op, const Elementwise *points, GString *text);
 
 /* NULL: points are all it knows. */
 static inline const Elementwise *elementwise_of(const FusedOperator *op)

@@ -126,6 +126,9 @@ static bool match_kind(Row *row)
     return true;
   case REDUCTION_MAX_SUM: return match_softmax(row);
   case REDUCTION_MOMENTS: return match_layer_norm(row);
+  case REDUCTION_PROD:
+  case REDUCTION_ARG_MAX:
+  case REDUCTION_ARG_MIN:
   case REDUCTION_DOT:
   case REDUCTION_COUNT: break;
   }

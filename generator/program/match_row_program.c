@@ -15,10 +15,17 @@ typedef struct {
 
 /* ---- what is a row program ---- */
 
+static uint32_t columns_of(const Program *program)
+{
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_REDUCE) return program->nodes[i].axes;
+  return 0;
+}
+
 static const char *refuse_reduction(const ProgramNode *node)
 {
   bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
-                node->reduction == REDUCTION_MIN;
+                node->reduction == REDUCTION_MIN || node->reduction == REDUCTION_PROD;
   if (node->reduction == REDUCTION_DOT) return "a reduction is a contraction";
   if (node->compute == NUMBER_F32 || (node->compute == NUMBER_S32 && simple)) return NULL;
   return "a reduction's type has no row program";
@@ -86,7 +93,7 @@ static void anchor_results(RowProgram *rows)
     if (node->kind != NODE_REDUCE) continue;
     rows->binding->inside[i] = true;
     for (unsigned j = 0; j < program_reduction_results(node->reduction); j++)
-      rows->binding->anchors[i][j] = (FusedOperand){OPERAND_REDUCED, next++, 0, node->compute};
+      rows->binding->anchors[i][j] = (FusedOperand){OPERAND_REDUCED, next++, 0, program_result_type(node, j)};
   }
 }
 
@@ -104,6 +111,8 @@ static bool bind_reductions(RowProgram *rows)
                                 .first = rows->binding->anchors[i][0].index,
                                 .phase = rows->phases[i]};
     if (!bind_operand(rows->binding, node->operands[0], false, &reduction.source)) return false;
+    if (node->n_operands > 1 && !bind_operand(rows->binding, node->operands[1], false, &reduction.place))
+      return false;
     row->reductions[row->n_reductions++] = reduction;
     row->n_phases = MAX(row->n_phases, reduction.phase + 2);
   }
@@ -124,6 +133,19 @@ static void place_steps(RowProgram *rows)
   }
 }
 
+/* Of what is read at indices there is one value a row, and only the place in a row counts along it. */
+static bool check_points(RowProgram *rows, const Elementwise *points)
+{
+  const Program *program = rows->program;
+  for (unsigned i = 0; i < program->n_nodes && points; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    bool placed = node->kind == NODE_READ && points->places[rows->binding->places[i]].n;
+    if (placed && program->varies[i] & rows->columns)
+      rows->binding->why = "each element of a row is read at an index of its own";
+  }
+  return !rows->binding->why;
+}
+
 /* Columns become one dim, rows as few as their operands allow. */
 static bool settle(RowProgram *rows)
 {
@@ -137,6 +159,10 @@ static bool settle(RowProgram *rows)
     if (!part) n_rows = n;
   }
   Space space;
+  Elementwise *points;
+  if (!bind_points(rows->binding, &points) || !check_points(rows, points)) return false;
+  row->points = points;
+  row->column = rows->binding->column;
   if (!bind_space(rows->binding, &space, axes, n)) return false;
   unsigned n_columns = space_merge(program->arena, &space, n_rows, space.rank);
   n_rows = space_merge(program->arena, &space, 0, n_rows);
@@ -151,6 +177,7 @@ static bool settle(RowProgram *rows)
   for (unsigned d = 1; d + 1 < space.rank; d++)
     row->rows = symbolic_mul(program->arena, row->rows, space.dims[d]);
   bind_take_space(rows->binding, &space);
+  bind_point_dims(rows->binding, &space, points);
   return true;
 }
 
@@ -173,7 +200,7 @@ static bool bind(RowProgram *rows)
 
 FamilyMatch bind_row_program(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {0};
+  Binding binding = {.points = true, .column = program_place_along(program, columns_of(program))};
   RowProgram rows = {.binding = &binding, .program = program};
   bool ok = bind_open(&binding, program, fused);
   if (ok) {

@@ -36,6 +36,12 @@ unsigned program_reduction_results(ProgramReduction reduction)
   return reductions[reduction].results;
 }
 
+NumberType program_result_type(const ProgramNode *reduction, unsigned result)
+{
+  bool place = reduction->reduction == REDUCTION_ARG_MAX || reduction->reduction == REDUCTION_ARG_MIN;
+  return place && result ? NUMBER_S32 : reduction->compute;
+}
+
 NumberType program_compute(NumberType type)
 {
   switch (number_class(type)) {
@@ -49,6 +55,17 @@ NumberType program_compute(NumberType type)
 }
 
 /* ---- expressions of axes ---- */
+
+const Symbolic *program_place_along(const Program *program, uint32_t axes)
+{
+  Arena *arena = program->arena;
+  const Symbolic *place = symbolic_constant(arena, 0);
+  for (unsigned i = 0; i < program->n_axes; i++) {
+    const ProgramAxis *axis = &program->axes[i];
+    if (axes >> i & 1) place = symbolic_add(arena, symbolic_mul(arena, place, axis->extent), axis->symbol);
+  }
+  return place;
+}
 
 typedef struct {
   const Program *program;

@@ -58,9 +58,12 @@ typedef struct ProgramValue {
   ROW(MEAN, "mean", 1, 1)                                                                                    \
   ROW(MAX, "max", 1, 1) /* NaN if any is */                                                                  \
   ROW(MIN, "min", 1, 1)                                                                                      \
+  ROW(PROD, "prod", 1, 1)                                                                                    \
   ROW(DOT, "dot", 2, 1)         /* sum of products of two values */                                          \
   ROW(MOMENTS, "moments", 1, 2) /* mean, and mean square of what differs from it */                          \
-  ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */
+  ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */                                    \
+  ROW(ARG_MAX, "arg_max", 2, 2) /* largest, and the least of the second operand (s32) where it is; NaN is */ \
+  ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */
 
 typedef enum {
 #define ROW(name, ...) REDUCTION_##name,
@@ -116,7 +119,11 @@ const char *program_reduction_name(ProgramReduction reduction);
 bool program_reduction_parse(const char *name, ProgramReduction *reduction);
 unsigned program_reduction_operands(ProgramReduction reduction);
 unsigned program_reduction_results(ProgramReduction reduction);
+/* Type of one of its results. */
+NumberType program_result_type(const ProgramNode *reduction, unsigned result);
 
+/* Where a point lies along some axes taken together. */
+const Symbolic *program_place_along(const Program *program, uint32_t axes);
 /* Axes that an expression mentions. */
 uint32_t program_axes_in(const Program *program, const Symbolic *expression);
 /* What an expression grows by from one index of an axis to the next, if that is the same everywhere: for

@@ -17,9 +17,11 @@ void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
     const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
     visitor->number(reduction->reduction, visitor->data);
     visitor->operand(&reduction->source, visitor->data);
+    if (reduction->place.kind != OPERAND_ABSENT) visitor->operand(&reduction->place, visitor->data);
     visitor->number(reduction->compute, visitor->data);
     visitor->number(result ? (int64_t)result->type : -1, visitor->data);
   }
+  visit_points(op, row->points, visitor);
 }
 
 unsigned types_row(const FusedOperator *op, NumberType *types)
@@ -63,6 +65,7 @@ static void describe_program(const FusedOperator *op, GString *text)
     fused_put_operand(text, op, &reduction->source);
     g_string_append_printf(text, " in %s phase %u\n", number_name(reduction->compute), reduction->phase);
   }
+  describe_points(op, row->points, text);
 }
 
 void describe_row(const FusedOperator *op, GString *text)

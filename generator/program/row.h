@@ -1,6 +1,6 @@
 /* Rows as their family sees them; for the family's own files, as gemm.h is. */
 #pragma once
-#include "generator/program/family.h"
+#include "generator/program/elementwise.h"
 
 typedef enum {
   ROW_SOFTMAX,
@@ -19,6 +19,7 @@ typedef struct FusedReduction {
   ProgramReduction reduction;
   const GraphNode *node; /* where it came from; NULL in a program that was read from text */
   FusedOperand source;
+  FusedOperand place; /* of arg_max and arg_min: what tells where an element lies; else ABSENT */
   NumberType compute;
   unsigned first; /* its first result's OPERAND_REDUCED index */
   unsigned phase;
@@ -39,6 +40,9 @@ typedef struct FusedRow {
   unsigned *step_phases;   /* in which a step is computed: as late as its users allow */
   unsigned *output_phases; /* in which an output is stored: as early as its value is there */
   uint32_t axes;           /* of the program, that are columns */
+  const Elementwise
+      *points;            /* what is read at indices, one value a row, and indices as values; NULL: nothing */
+  const Symbolic *column; /* where an element lies in its row */
 } FusedRow;
 
 static inline const FusedRow *row_of(const FusedOperator *op)

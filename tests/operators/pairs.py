@@ -50,7 +50,8 @@ class Graph:
 def attributes_of(row, largest):
     """Sets of attributes: the required ones, or all; each choice of a string in a set of its own."""
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
-             "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3]}
+             "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3],
+             "training_mode": 1}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -117,6 +118,10 @@ def inputs_of(graph, row, type_, n):
         return [[x, graph.tensor(scale, []), graph.tensor(type_, [])][:n] for scale in scales]
     if op in ("LayerNormalization", "RMSNormalization"):
         return [[x, *[graph.tensor(type_, [64])] * (n - 1)]]
+    if op == "MeanVarianceNormalization":
+        return [[graph.tensor(type_, [2, 3, 8, 16])]]
+    if op in ("InstanceNormalization", "BatchNormalization"):
+        return [[x, *[graph.tensor(type_, [64])] * (n - 1)]]
     return [[x] * n]
 
 
@@ -128,7 +133,7 @@ def add_pair(graph, row, type_, largest):
         if op == "Mod":
             attributes = {"fmod": 1} if type_ in ("f32", "tf32", "f16", "bf16") else {}
         for inputs in inputs_of(graph, row, type_, n):
-            parts = 2 if op == "Split" else row["outputs"][1] if largest else row["outputs"][0]
+            parts = 2 if op == "Split" else 1 if op == "BatchNormalization" and row["since"] < 14 else row["outputs"][1] if largest else row["outputs"][0]
             for to in row["types"] if op == "Cast" else [None]:
                 graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})})
 

@@ -24,7 +24,10 @@ BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
 MOST_UNPROVEN = 0.01  # of all graphs: seen are 4 of 3000
 INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu"]
-REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"]
+REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp", "ReduceL1", "ReduceL2",
+              "ReduceSumSquare", "ReduceLogSum"]
+TAME = ["ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "ReduceL2"]  # what goes on from them stays in range
+CHANNELS = ["InstanceNormalization", "BatchNormalization"]
 
 
 class Case:
@@ -131,6 +134,37 @@ class Case:
             if self.chance(0.3):
                 outputs += [(shape[:axis] + [1] * (len(shape) - axis), "f32")] * self.rng.choice([1, 2])
         self.node(op, inputs, outputs, {"axis": axis - (len(shape) if self.chance(0.5) else 0), "epsilon": 0.01})
+
+    def choose(self, op, name, shape, kind):
+        axis, keep = self.rng.randrange(len(shape)), self.rng.randrange(2)
+        left = shape[:axis] + [1] * keep + shape[axis + 1:]
+        attributes = {"axis": axis - self.rng.choice([0, len(shape)]), "keepdims": keep}
+        if self.chance(0.5):
+            attributes["select_last_index"] = 1
+        return self.node(op, [name], [(left, "s64")], attributes)
+
+    def along_axis(self, op, name, shape, kind):
+        """A result for each element: Hardmax, LpNormalization, MeanVarianceNormalization."""
+        axis = self.rng.randrange(len(shape))
+        attributes = {"axis": axis - self.rng.choice([0, len(shape)])}
+        if op == "LpNormalization":
+            attributes["p"] = self.rng.choice([1, 2])
+        if op == "MeanVarianceNormalization":
+            attributes = {"axes": sorted(self.rng.sample(range(len(shape)), self.rng.randint(1, len(shape))))}
+        return self.node(op, [name], [(shape, kind)], attributes)[0]
+
+    def normalise_channels(self, op, name, shape, kind):
+        training = op == "BatchNormalization" and self.chance(0.5)
+        inputs = [name] + [self.input(shape[1:2], kind) for _ in range(2)]
+        outputs, attributes = [(shape, kind)], {"epsilon": 0.01}
+        if op == "BatchNormalization":
+            inputs.append(self.input(shape[1:2], "f32"))
+            size = self.input(shape[1:2], "f32")
+            inputs += self.node("Abs", [size], [(shape[1:2], "f32")])
+        if training:
+            attributes["training_mode"] = 1
+            outputs += [(shape[1:2], "f32")] * self.rng.choice([0, 2])
+        return self.node(op, inputs, outputs, attributes)[0]
 
     def transpose(self, name, shape, kind):
         order = list(range(len(shape)))[::-1]
@@ -284,10 +318,21 @@ class Case:
         op, types = self.rng.choice(self.ops)
         kind = self.rng.choice([kind for kind in types if kind in SIZE])
         self.symbolic = self.chance(0.5)
-        rows = op in REDUCTIONS or op.endswith(("Softmax", "Normalization"))
+        rows = op in REDUCTIONS or op.endswith(("oftmax", "Normalization", "ardmax")) or op.startswith(("Arg", "Dynamic"))
         shape = self.shape(20000, empty=not rows or op in ("ReduceSum", "Softmax"))
         if op in REDUCTIONS:
             self.reduce(op, self.input(shape, kind), shape, kind)
+        elif op in ("ArgMax", "ArgMin"):
+            shape = shape or [7]
+            self.choose(op, self.input(shape, kind), shape, kind)
+        elif op in ("Hardmax", "LpNormalization", "MeanVarianceNormalization"):
+            shape = shape or [7]
+            self.along_axis(op, self.input(shape, kind), shape, kind)
+        elif op in CHANNELS:
+            shape = shape + [3, 7][len(shape):]
+            self.normalise_channels(op, self.input(shape, kind), shape, kind)
+        elif op == "DynamicQuantizeLinear":
+            self.node(op, [self.input(shape, kind)], [(shape, "u8"), ([], "f32"), ([], "u8")])
         elif op == "Transpose":
             self.transpose(self.input(shape, kind), shape, kind)
         elif op == "Slice":
@@ -585,10 +630,14 @@ class Case:
             what, source = self.rng.random(), self.rng.choice(elements[-3:])
             if what < 0.6:
                 inputs = [source, self.constant([1], [axis - self.rng.choice([0, len(shape)])], "s64")]
-                values += self.node(self.rng.choice(REDUCTIONS[1:]), inputs, [(column, kind)], {"keepdims": 1})
+                values += self.node(self.rng.choice(TAME), inputs, [(column, kind)], {"keepdims": 1})
                 if self.chance(0.3):
                     values.append(self.step_elementwise(values[-1], column, kind))
-            elif what < 0.8 or axis + 1 < len(shape):
+            elif what < 0.7:
+                op = self.rng.choice(["ArgMax", "ArgMin", "Hardmax"])
+                keep = [(shape, kind)] if op == "Hardmax" else [(column, "s64")]
+                elements += self.node(op, [source], keep, {"axis": axis})[:op == "Hardmax"]
+            elif what < 0.85 or axis + 1 < len(shape):
                 elements += self.node(self.rng.choice(["Softmax", "LogSoftmax"]), [source], [(shape, kind)],
                                       {"axis": axis})
             else:

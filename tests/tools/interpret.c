@@ -67,6 +67,13 @@ static double at_strides(const Point *point, const GraphTensor *tensor, const Sy
   return first_of(point->memory, tensor)[offset];
 }
 
+/* What the operator reads at indices of its own, and indices that it computes with; NULL: nothing. */
+static const Elementwise *points_of(const FusedOperator *fused)
+{
+  if (g_str_equal(fused->family->name, "row")) return row_of(fused)->points;
+  return g_str_equal(fused->family->name, "elementwise") ? elementwise_of(fused) : NULL;
+}
+
 /* Where the point lies along an axis of the program. */
 static bool axis_value(const Symbolic *leaf, int64_t *value, void *data)
 {
@@ -76,7 +83,7 @@ static bool axis_value(const Symbolic *leaf, int64_t *value, void *data)
   while (axis < program->n_axes && !symbolic_same(leaf, program->axes[axis].symbol))
     axis++;
   if (axis == program->n_axes) return false;
-  int dim = elementwise_of(point->fused)->dims[axis];
+  int dim = points_of(point->fused)->dims[axis];
   *value = dim < 0 ? 0 : point->index[dim];
   return true;
 }
@@ -84,6 +91,9 @@ static bool axis_value(const Symbolic *leaf, int64_t *value, void *data)
 static int64_t index_value(const Point *point, const Symbolic *expression)
 {
   int64_t value;
+  bool row = g_str_equal(point->fused->family->name, "row");
+  if (row && symbolic_same(expression, row_of(point->fused)->column))
+    return point->index[point->fused->rank - 1];
   if (!symbolic_evaluate(expression, axis_value, (void *)point, &value, NULL))
     g_error("interpret: an index has no value");
   return value;
@@ -94,10 +104,10 @@ static double operand(const Point *point, const FusedOperand *operand, unsigned 
 static double read_input(const Point *point, unsigned i)
 {
   const FusedInput *input = &point->fused->inputs[i];
-  bool elementwise = g_str_equal(point->fused->family->name, "elementwise");
-  const ElementPlace *place = elementwise ? elementwise_place(point->fused, i) : NULL;
+  const Elementwise *points = points_of(point->fused);
+  const ElementPlace *place = points ? &points->places[i] : NULL;
   int64_t offset = 0;
-  if (!place) return at_strides(point, input->tensor, input->strides);
+  if (!place || !place->n) return at_strides(point, input->tensor, input->strides);
   for (unsigned d = 0; d < point->fused->rank; d++)
     offset += point->index[d] * number(input->strides[d]);
   for (unsigned j = 0; j < place->n; j++) {
@@ -113,7 +123,7 @@ static double operand(const Point *point, const FusedOperand *operand, unsigned 
 {
   switch (operand->kind) {
   case OPERAND_INPUT: return read_input(point, operand->index);
-  case OPERAND_INDEX: return (double)index_value(point, elementwise_of(point->fused)->values[operand->index]);
+  case OPERAND_INDEX: return (double)index_value(point, points_of(point->fused)->values[operand->index]);
   case OPERAND_STEP: return point->steps[operand->index];
   case OPERAND_ANCHOR: return point->anchor[operand->index ? operand->index : anchor_output];
   case OPERAND_REDUCED: return point->reduced[operand->index];
@@ -213,14 +223,15 @@ static double product(const Point *point, unsigned right)
 /* ---- rows ---- */
 
 typedef struct {
-  double mean, inverse, largest, smallest, sum, exponentials;
+  double mean, inverse, largest, smallest, sum, product, exponentials;
 } RowFacts;
 
 static RowFacts row_facts(const FusedRow *row, const double *x, int64_t n)
 {
-  RowFacts facts = {.largest = -INFINITY, .smallest = INFINITY};
+  RowFacts facts = {.largest = -INFINITY, .smallest = INFINITY, .product = 1};
   for (int64_t c = 0; c < n; c++) {
     facts.sum += x[c];
+    facts.product *= x[c];
     facts.largest = fmax(facts.largest, x[c]);
     facts.smallest = fmin(facts.smallest, x[c]);
   }
@@ -278,6 +289,15 @@ static void run_phases(Point *point, double *steps, unsigned last)
     if (row_of(point->fused)->step_phases[i] <= last) steps[i] = run_step(point, &point->fused->steps[i]);
 }
 
+/* The least place of those where a row's extreme is. */
+static double place_of(const double *x, const double *places, int64_t n, double extreme)
+{
+  double least = INFINITY;
+  for (int64_t c = 0; c < n; c++)
+    if (x[c] == extreme) least = fmin(least, places[c]);
+  return least;
+}
+
 static void set_results(const FusedReduction *reduction, const RowFacts *facts, double *reduced)
 {
   double *first = &reduced[reduction->first];
@@ -286,6 +306,9 @@ static void set_results(const FusedReduction *reduction, const RowFacts *facts, 
   case REDUCTION_MEAN: *first = facts->mean; return;
   case REDUCTION_MAX: *first = facts->largest; return;
   case REDUCTION_MIN: *first = facts->smallest; return;
+  case REDUCTION_PROD: *first = facts->product; return;
+  case REDUCTION_ARG_MAX: first[0] = facts->largest; return;
+  case REDUCTION_ARG_MIN: first[0] = facts->smallest; return;
   case REDUCTION_MOMENTS:
     first[0] = facts->mean;
     first[1] = 1 / (facts->inverse * facts->inverse);
@@ -306,17 +329,22 @@ static void run_row_program(Point *point, double *steps, int64_t *index)
   const FusedOperator *fused = point->fused;
   const FusedRow *row = row_of(fused);
   int64_t n = number(row->columns), *column = &index[fused->rank - 1];
-  g_autofree double *x = g_new0(double, n + 1), *reduced = g_new0(double, 2 * row->n_reductions + 1);
+  g_autofree double *x = g_new0(double, n + 1), *places = g_new0(double, n + 1),
+                    *reduced = g_new0(double, 2 * row->n_reductions + 1);
   point->reduced = reduced;
   for (unsigned phase = 0; phase + 1 < row->n_phases; phase++)
     for (unsigned i = 0; i < row->n_reductions; i++) {
-      if (row->reductions[i].phase != phase) continue;
+      const FusedReduction *reduction = &row->reductions[i];
+      if (reduction->phase != phase) continue;
       for (*column = 0; *column < n; ++*column) {
         run_phases(point, steps, phase);
-        x[*column] = operand(point, &row->reductions[i].source, 0);
+        x[*column] = operand(point, &reduction->source, 0);
+        places[*column] = operand(point, &reduction->place, 0);
       }
       RowFacts facts = row_facts(row, x, n);
-      set_results(&row->reductions[i], &facts, reduced);
+      set_results(reduction, &facts, reduced);
+      if (reduction->place.kind != OPERAND_ABSENT)
+        reduced[reduction->first + 1] = place_of(x, places, n, reduced[reduction->first]);
     }
   for (*column = 0; *column < n; ++*column) {
     run_phases(point, steps, row->n_phases);

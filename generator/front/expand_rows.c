@@ -1,0 +1,311 @@
+/* Functions of rows: reductions with steps in front of and behind their sums, and normalisations. Sums are made of f32, and
+ * so are steps behind them: fusion makes one kernel of all, or of a part where rows do not allow it. */
+#include "generator/front/expand.h"
+#include <math.h>
+
+/* ---- what bodies share ---- */
+
+/* What is summed: 16-bit floats in f32. */
+static GraphTensor *widened(Expansion *at, GraphTensor *x)
+{
+  bool narrow = x && number_class(x->type) == NUMBER_FLOAT && number_bits(x->type) < number_bits(NUMBER_F32);
+  return narrow ? expand_cast(at, "wide", x, NUMBER_F32) : x;
+}
+
+/* The output has input 0's type. */
+static void give_narrowed(Expansion *at, unsigned output, GraphTensor *value)
+{
+  expand_give(at, output, expand_cast(at, "narrow", value, expand_input(at, 0)->type));
+}
+
+static GraphTensor *list_of(Expansion *at, uint32_t axes)
+{
+  int64_t items[GRAPH_MAX_RANK];
+  unsigned n = 0;
+  for (unsigned d = 0; d < GRAPH_MAX_RANK; d++)
+    if (axes >> d & 1) items[n++] = d;
+  return expand_integers(at, "axes", items, n);
+}
+
+/* Over some axes, which stay as 1. */
+static GraphTensor *reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes)
+{
+  return expand_node(at, &(ExpandNode){op, part, 2, {x, list_of(at, axes)}, .attributes = {{"keepdims", 1}}});
+}
+
+/* Attribute `axis` counted from the front; false: reported. */
+static bool read_axis(Expansion *at, unsigned *axis)
+{
+  const GraphNode *node = expand_written(at);
+  unsigned rank = expand_input(at, 0)->rank;
+  int64_t value = graph_attribute(node, "axis")->integer;
+  if (value < -(int64_t)rank || value >= (int64_t)rank) {
+    expand_refuse(at, ERROR_INPUT, 0, "axis", NULL, "axis %d of a tensor of rank %u", (int)value, rank);
+    return false;
+  }
+  *axis = (unsigned)(value < 0 ? value + rank : value);
+  return true;
+}
+
+static GraphTensor *number(Expansion *at, double value)
+{
+  return expand_number(at, "number", NUMBER_F32, value);
+}
+
+/* ---- reductions ---- */
+
+/* Over the axes and with the attributes that are written. */
+static GraphTensor *reduce_as_written(Expansion *at, OperatorId op, const char *part, GraphTensor *x)
+{
+  const GraphNode *node = expand_written(at);
+  const GraphAttribute *list = graph_attribute_find(node, "axes"),
+                       *noop = graph_attribute_find(node, "noop_with_empty_axes");
+  GraphTensor *axes = expand_input(at, 1);
+  if (list && list->given) axes = expand_integers(at, "axes", list->integers, list->n);
+  return expand_node(at,
+                     &(ExpandNode){op,
+                                   part,
+                                   axes ? 2 : 1,
+                                   {x, axes},
+                                   .attributes = {{"keepdims", graph_attribute(node, "keepdims")->integer},
+                                                  {"noop_with_empty_axes", noop ? noop->integer : 0}}});
+}
+
+static GraphTensor *squared(Expansion *at, GraphTensor *x)
+{
+  return expand(at, ONNX_Mul, "square", x, x);
+}
+
+void expand_reduce_l1(Expansion *at)
+{
+  GraphTensor *size = expand(at, ONNX_Abs, "size", widened(at, expand_input(at, 0)), NULL);
+  give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", size));
+}
+
+void expand_reduce_sum_square(Expansion *at)
+{
+  GraphTensor *square = squared(at, widened(at, expand_input(at, 0)));
+  give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", square));
+}
+
+void expand_reduce_l2(Expansion *at)
+{
+  GraphTensor *square = squared(at, widened(at, expand_input(at, 0)));
+  GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", square);
+  give_narrowed(at, 0, expand(at, ONNX_Sqrt, "root", sum, NULL));
+}
+
+void expand_reduce_log_sum(Expansion *at)
+{
+  GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", widened(at, expand_input(at, 0)));
+  give_narrowed(at, 0, expand(at, ONNX_Log, "log", sum, NULL));
+}
+
+/* ---- normalisations ---- */
+
+/* Of norms of 0 the result is 0. */
+void expand_lp_normalization(Expansion *at)
+{
+  unsigned axis;
+  int64_t p = graph_attribute(expand_written(at), "p")->integer;
+  if (p != 1 && p != 2) {
+    expand_refuse_attribute(at, ERROR_INPUT, "p", "1 or 2", "there is no norm %d", (int)p);
+    return;
+  }
+  if (!read_axis(at, &axis)) return;
+  GraphTensor *x = widened(at, expand_input(at, 0));
+  GraphTensor *term = p == 1 ? expand(at, ONNX_Abs, "size", x, NULL) : squared(at, x);
+  GraphTensor *norm = reduce(at, ONNX_ReduceSum, "sum", term, 1u << axis);
+  if (p == 2) norm = expand(at, ONNX_Sqrt, "norm", norm, NULL);
+  if (expand_failed(at)) return;
+  GraphTensor *zero = expand(at, ONNX_Equal, "zero", norm, expand_number(at, "number", norm->type, 0));
+  GraphTensor *divisor = expand_node(
+      at, &(ExpandNode){ONNX_Where, "divisor", 3, {zero, expand_number(at, "one", norm->type, 1), norm}});
+  give_narrowed(at, 0, expand(at, ONNX_Div, "share", x, divisor));
+}
+
+typedef struct {
+  GraphTensor *centred, *mean, *variance; /* of all elements along some axes */
+} Moments;
+
+/* Rows of kernels lie side by side: of axes that others part the last are taken first. */
+static GraphTensor *mean_of(Expansion *at, const char *part, GraphTensor *x, uint32_t axes)
+{
+  uint32_t rest = axes;
+  for (unsigned d = expand_input(at, 0)->rank; d-- > 0 && rest;) {
+    uint32_t run = 0;
+    for (; rest >> d & 1; d--) {
+      run |= 1u << d;
+      if (!d) break;
+    }
+    if (run) x = reduce(at, ONNX_ReduceMean, part, x, run);
+    rest &= ~run;
+  }
+  return x;
+}
+
+static Moments moments_of(Expansion *at, GraphTensor *x, uint32_t axes)
+{
+  Moments moments;
+  moments.mean = mean_of(at, "mean", x, axes);
+  moments.centred = expand(at, ONNX_Sub, "centred", x, moments.mean);
+  moments.variance = mean_of(at, "variance", squared(at, moments.centred), axes);
+  return moments;
+}
+
+/* 1 / sqrt(variance + epsilon) */
+static GraphTensor *inverse_of(Expansion *at, GraphTensor *variance)
+{
+  double epsilon = graph_attribute(expand_written(at), "epsilon")->number;
+  GraphTensor *sum = expand(at, ONNX_Add, "safe", variance, number(at, epsilon));
+  return expand(at, ONNX_Reciprocal, "inverse", expand(at, ONNX_Sqrt, "deviation", sum, NULL), NULL);
+}
+
+/* (x - mean) / (deviation + 1e-9) */
+void expand_mean_variance_normalization(Expansion *at)
+{
+  static const int64_t by_default[] = {0, 2, 3};
+  const GraphAttribute *list = graph_attribute(expand_written(at), "axes");
+  const int64_t *items = list->given ? list->integers : by_default;
+  unsigned n = list->given ? list->n : G_N_ELEMENTS(by_default), rank = expand_input(at, 0)->rank;
+  uint32_t axes = 0;
+  for (unsigned i = 0; i < n; i++) {
+    int64_t axis = items[i] < 0 ? items[i] + rank : items[i];
+    if (axis < 0 || axis >= rank) {
+      expand_refuse_attribute(at, ERROR_INPUT, "axes", "without `axes` a tensor of [N, C, H, W] is meant",
+                              "axis %d of a tensor of rank %u", (int)items[i], rank);
+      return;
+    }
+    axes |= 1u << axis;
+  }
+  Moments moments = moments_of(at, widened(at, expand_input(at, 0)), axes);
+  GraphTensor *deviation = expand(at, ONNX_Sqrt, "deviation", moments.variance, NULL);
+  GraphTensor *divisor = expand(at, ONNX_Add, "divisor", deviation, number(at, 1e-9));
+  give_narrowed(at, 0, expand(at, ONNX_Div, "normal", moments.centred, divisor));
+}
+
+/* A vector along dimension 1 of x, in f32: [C, 1, ..]. */
+static GraphTensor *along_channels(Expansion *at, const char *part, GraphTensor *vector)
+{
+  int64_t axes[GRAPH_MAX_RANK];
+  unsigned n = 0;
+  for (unsigned d = 2; d < expand_input(at, 0)->rank; d++)
+    axes[n++] = d - 1;
+  if (n) vector = expand(at, ONNX_Unsqueeze, part, vector, expand_integers(at, "axes", axes, n));
+  return widened(at, vector);
+}
+
+/* Inputs from `first` on have an element for each channel, which is dimension 1 of input 0. */
+static bool check_channels(Expansion *at, unsigned first)
+{
+  const GraphTensor *x = expand_input(at, 0);
+  if (x->rank < 2) {
+    expand_refuse(at, ERROR_INPUT, 0, "rank", NULL, "%s takes [N, C, ...]: `%s` has rank %u",
+                  expand_written(at)->op->name, x->name, x->rank);
+    return false;
+  }
+  for (unsigned i = first; i < expand_written(at)->n_inputs; i++) {
+    const GraphTensor *vector = expand_input(at, i);
+    if (vector->rank == 1 && symbolic_same(vector->shape[0], x->shape[1])) continue;
+    g_autofree char *have = graph_shape_text(vector->shape, vector->rank),
+                    *want = graph_shape_text(&x->shape[1], 1);
+    expand_refuse(at, ERROR_INPUT, i, "shape", NULL, "`%s` has shape %s, not %s", vector->name, have, want);
+    return false;
+  }
+  return true;
+}
+
+static uint32_t axes_behind(const GraphTensor *x, unsigned first)
+{
+  return (1u << x->rank) - (1u << first);
+}
+
+void expand_instance_normalization(Expansion *at)
+{
+  if (!check_channels(at, 1)) return;
+  GraphTensor *x = expand_input(at, 0);
+  Moments moments = moments_of(at, widened(at, x), axes_behind(x, 2));
+  GraphTensor *normal = expand(at, ONNX_Mul, "normal", moments.centred, inverse_of(at, moments.variance));
+  GraphTensor *scaled =
+      expand(at, ONNX_Mul, "scaled", normal, along_channels(at, "scale", expand_input(at, 1)));
+  give_narrowed(at, 0,
+                expand(at, ONNX_Add, "moved", scaled, along_channels(at, "bias", expand_input(at, 2))));
+}
+
+/* ---- BatchNormalization ---- */
+
+/* What is kept of a running statistic, and the rest of this batch's. */
+static GraphTensor *running(Expansion *at, GraphTensor *before, GraphTensor *now)
+{
+  double momentum = graph_attribute(expand_written(at), "momentum")->number;
+  GraphTensor *kept = expand(at, ONNX_Mul, "kept", widened(at, before), number(at, momentum));
+  GraphTensor *added = expand(at, ONNX_Mul, "added", now, number(at, 1 - momentum));
+  return expand_cast(at, "narrow", expand(at, ONNX_Add, "running", kept, added), before->type);
+}
+
+/* Without the dimensions of 1 around that of the channels. */
+static GraphTensor *as_vector(Expansion *at, GraphTensor *statistic)
+{
+  uint32_t others = axes_behind(expand_input(at, 0), 0) & ~2u;
+  return expand(at, ONNX_Squeeze, "vector", statistic, list_of(at, others));
+}
+
+/* Statistics of the batch are results of training only, and not those that opsets before 14 had. */
+static bool check_statistics(Expansion *at, bool training)
+{
+  const GraphNode *node = expand_written(at);
+  for (unsigned i = 1; i < node->n_outputs; i++) {
+    if (!node->outputs[i] || (training && i < 3)) continue;
+    expand_refuse(at, training || node->op->since < 14 ? ERROR_UNSUPPORTED : ERROR_INPUT, G_MAXUINT, "output",
+                  "opset 14 or newer, with `training_mode` 1, gives the running mean and variance",
+                  "result %u of BatchNormalization, `%s`, is not given here", i + 1, node->outputs[i]->name);
+    return false;
+  }
+  return true;
+}
+
+void expand_batch_normalization(Expansion *at)
+{
+  const GraphAttribute *training = graph_attribute_find(expand_written(at), "training_mode");
+  if (!check_channels(at, 1) || !check_statistics(at, training && training->integer)) return;
+  GraphTensor *x = widened(at, expand_input(at, 0)), *mean = expand_input(at, 3),
+              *variance = expand_input(at, 4);
+  GraphTensor *scale = along_channels(at, "scale", expand_input(at, 1)),
+              *bias = along_channels(at, "bias", expand_input(at, 2)), *centred;
+  if (training && training->integer) {
+    Moments moments = moments_of(at, x, axes_behind(expand_input(at, 0), 0) & ~2u);
+    if (expand_wants(at, 1)) expand_give(at, 1, running(at, mean, as_vector(at, moments.mean)));
+    if (expand_wants(at, 2)) expand_give(at, 2, running(at, variance, as_vector(at, moments.variance)));
+    centred = expand(at, ONNX_Sub, "centred", x, moments.mean); /* rather than to store the first */
+    variance = moments.variance;
+  } else {
+    centred = expand(at, ONNX_Sub, "centred", x, along_channels(at, "mean", mean));
+    variance = along_channels(at, "variance", variance);
+  }
+  GraphTensor *factor = expand(at, ONNX_Mul, "factor", inverse_of(at, variance), scale);
+  GraphTensor *scaled = expand(at, ONNX_Mul, "scaled", centred, factor);
+  give_narrowed(at, 0, expand(at, ONNX_Add, "moved", scaled, bias));
+}
+
+/* ---- DynamicQuantizeLinear ---- */
+
+void expand_dynamic_quantize_linear(Expansion *at)
+{
+  GraphTensor *x = expand_input(at, 0);
+  uint32_t all = axes_behind(x, 0);
+  GraphTensor *axes = list_of(at, all);
+  double byte = (double)((1u << number_bits(NUMBER_U8)) - 1);
+  const ExpandNode largest = {ONNX_ReduceMax, "largest", 2, {x, axes}, .attributes = {{"keepdims", 0}}},
+                   smallest = {ONNX_ReduceMin, "smallest", 2, {x, axes}, .attributes = {{"keepdims", 0}}};
+  GraphTensor *most = expand(at, ONNX_Max, "most", expand_node(at, &largest), number(at, 0));
+  GraphTensor *least = expand(at, ONNX_Min, "least", expand_node(at, &smallest), number(at, 0));
+  GraphTensor *range = expand(at, ONNX_Sub, "range", most, least);
+  GraphTensor *scale = expand(at, ONNX_Div, "scale", range, number(at, byte));
+  GraphTensor *below = expand(at, ONNX_Div, "below", expand(at, ONNX_Neg, "off", least, NULL), scale);
+  const ExpandNode clip = {ONNX_Clip, "inside", 3, {below, number(at, 0), number(at, byte)}};
+  GraphTensor *rounded = expand(at, ONNX_Round, "rounded", expand_node(at, &clip), NULL);
+  GraphTensor *zero = expand_cast(at, "zero", rounded, NUMBER_U8);
+  expand_give(at, 0, expand_node(at, &(ExpandNode){ONNX_QuantizeLinear, "quantized", 3, {x, scale, zero}}));
+  expand_give(at, 1, scale);
+  expand_give(at, 2, zero);
+}

@@ -1,0 +1,31 @@
+/* Between row_program*.c only: the tile of rows that a kernel of a row program works on. */
+#pragma once
+#include "generator/kernel/kernel.h"
+#include "generator/kernel/steps.h"
+#include "generator/program/row.h"
+
+/* What a reduction computes of a row's elements on its way, for steps that ask for the same. */
+typedef struct {
+  IrExpr *below; /* x - its first result */
+  IrExpr *power; /* e^below */
+} Kept;
+
+typedef struct {
+  int64_t rows, cols;                /* of a tile */
+  IrExpr *at[FUSED_MAX_RANK + 1];    /* where the tile begins, by dim */
+  IrExpr *columns, *inside, *number; /* C; bool tile [1, cols], NULL: all are; C as f32 */
+  Kept *kept;                        /* by reduction */
+  IrExpr *column;                    /* s32 tile [1, cols]: row_column() */
+  bool passes;                       /* rows are read again in each phase, a chunk at a time */
+} RowTile;
+
+/* row_program_index.c. A tile of elements, or of one value a row. */
+IrType row_tile_type(const StepScope *scope, NumberType element, bool per_row);
+/* b: NULL of one operand. */
+IrExpr *row_tile(StepScope *scope, IrOpcode code, IrType type, const char *name, IrExpr *a, IrExpr *b);
+/* Where elements lie in their row: s32 [1, cols]. */
+IrExpr *row_column(StepScope *scope);
+/* An index as a value: of elements [.., cols], or of rows. */
+IrExpr *row_index_value(StepScope *scope, unsigned value);
+/* An input of one value a row that is read at indices. */
+IrExpr *row_load_indexed(StepScope *scope, unsigned input);

@@ -121,6 +121,21 @@ static json_t *parameter_json(IrModule *module, const IrParameter *parameter)
   return object;
 }
 
+/* Blocks, each a list of its lines. */
+static json_t *tries_json(const IrModule *module)
+{
+  json_t *tries = json_array();
+  for (unsigned i = 0; i < module->n_tries; i++) {
+    json_t *lines = json_array();
+    for (unsigned j = 0; j < module->tries[i].n; j++) {
+      g_autofree char *line = ir_try_line_text(&module->tries[i].lines[j]);
+      json_array_append_new(lines, json_string(line));
+    }
+    json_array_append_new(tries, lines);
+  }
+  return tries;
+}
+
 /* The text, and the head once more as data: a template's space. */
 static bool show_template_json(const char *path, const char *name, GError **error)
 {
@@ -130,8 +145,8 @@ static bool show_template_json(const char *path, const char *name, GError **erro
   json_t *parameters = json_array();
   for (unsigned i = 0; i < module->n_parameters; i++)
     json_array_append_new(parameters, parameter_json(module, &module->parameters[i]));
-  cli_print_json(json_pack("{s:i, s:s, s:s, s:s, s:o}", "version", 1, "name", name, "file", source->name,
-                           "text", source->text, "parameters", parameters));
+  cli_print_json(json_pack("{s:i, s:s, s:s, s:s, s:o, s:o}", "version", 1, "name", name, "file", source->name,
+                           "text", source->text, "parameters", parameters, "tries", tries_json(module)));
   return true;
 }
 

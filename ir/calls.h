@@ -9,6 +9,7 @@ typedef struct IrCallInfo {
   bool constant; /* arithmetic on its arguments; else a special value of the running thread */
   bool encoded;  /* a constant that the back end gives */
   const char *doc;
+  bool (*fold)(int64_t a, int64_t b, int64_t *result); /* arithmetic on two numbers; NULL: it is no such */
 } IrCallInfo;
 
 const IrCallInfo *ir_call_info(const char *name); /* NULL if unknown */

@@ -190,6 +190,24 @@ static IrParameter *copy_parameters(const Copy *copy, const IrParameter *list, u
   return other;
 }
 
+static IrTry *copy_tries(const Copy *copy, const IrTry *list, unsigned n)
+{
+  Arena *arena = copy->module->arena;
+  IrTry *other = arena_memdup(arena, list, n * sizeof *list);
+  for (unsigned i = 0; i < n; i++) {
+    other[i].lines = arena_memdup(arena, list[i].lines, list[i].n * sizeof *list[i].lines);
+    for (unsigned j = 0; j < list[i].n; j++) {
+      IrTryLine *line = &other[i].lines[j];
+      line->names = copy_names(arena, line->names, line->n);
+      line->values = copy_expr(copy, line->values);
+      line->step = copy_expr(copy, line->step);
+      line->condition = copy_expr(copy, line->condition);
+      line->most = copy_expr(copy, line->most);
+    }
+  }
+  return other;
+}
+
 IrModule *ir_module_clone(const IrModule *module)
 {
   IrModule *other = ir_module_new(module->level);
@@ -204,6 +222,8 @@ IrModule *ir_module_clone(const IrModule *module)
   other->n_key = module->n_key;
   other->alike = copy_names(other->arena, module->alike, module->n_alike);
   other->n_alike = module->n_alike;
+  other->tries = copy_tries(&copy, module->tries, module->n_tries);
+  other->n_tries = module->n_tries;
   other->bound = copy_parameters(&copy, module->bound, module->n_bound);
   other->n_bound = module->n_bound;
   if (module->source) other->source = source_ref(module->source);

@@ -6,10 +6,29 @@
 
 /* ---- Functions an expression may call ---- */
 
+static bool fold_ceil_div(int64_t a, int64_t b, int64_t *result)
+{
+  if (a < 0 || b <= 0) return false;
+  *result = a / b + (a % b != 0);
+  return true;
+}
+
+static bool fold_min(int64_t a, int64_t b, int64_t *result)
+{
+  *result = MIN(a, b);
+  return true;
+}
+
+static bool fold_max(int64_t a, int64_t b, int64_t *result)
+{
+  *result = MAX(a, b);
+  return true;
+}
+
 static const IrCallInfo calls[] = {
-    {"ceil_div", 2, true, false, "a / b rounded up, for a >= 0 and b > 0"},
-    {"min", 2, true, false, "the smaller"},
-    {"max", 2, true, false, "the larger"},
+    {"ceil_div", 2, true, false, "a / b rounded up, for a >= 0 and b > 0", fold_ceil_div},
+    {"min", 2, true, false, "the smaller", fold_min},
+    {"max", 2, true, false, "the larger", fold_max},
     {"bits", 1, true, false, "bits of a number type"},
     {"bytes", 1, true, false, "bytes of a number type"},
     {"thread", 0, false, false, "thread of the block"},
@@ -160,7 +179,7 @@ bool ir_fold_binary(IrOperator op, int64_t a, int64_t b, int64_t *result)
   }
 }
 
-static bool fold_unary(IrOperator op, int64_t x, int64_t *result)
+bool ir_fold_unary(IrOperator op, int64_t x, int64_t *result)
 {
   switch (op) {
   case OPERATOR_NEG: return !__builtin_sub_overflow((int64_t)0, x, result);
@@ -180,26 +199,14 @@ static bool fold_call(const char *name, IrExpr *const *arguments, unsigned n, in
     return !strcmp(name, "bits") || !strcmp(name, "bytes");
   }
   if (n != 2 || arguments[0]->kind != EXPR_INT || arguments[1]->kind != EXPR_INT) return false;
-  int64_t a = arguments[0]->integer, b = arguments[1]->integer;
-  if (!strcmp(name, "min")) {
-    *result = MIN(a, b);
-    return true;
-  }
-  if (!strcmp(name, "max")) {
-    *result = MAX(a, b);
-    return true;
-  }
-  if (!strcmp(name, "ceil_div") && a >= 0 && b > 0) {
-    *result = a / b + (a % b != 0);
-    return true;
-  }
-  return false;
+  const IrCallInfo *info = ir_call_info(name);
+  return info && info->fold && info->fold(arguments[0]->integer, arguments[1]->integer, result);
 }
 
 IrExpr *ir_unary(IrModule *module, IrOperator op, IrExpr *x)
 {
   int64_t folded;
-  if (x->kind == EXPR_INT && fold_unary(op, x->integer, &folded)) return ir_int(module, folded);
+  if (x->kind == EXPR_INT && ir_fold_unary(op, x->integer, &folded)) return ir_int(module, folded);
   if (x->kind == EXPR_FLOAT && op == OPERATOR_NEG) return ir_float(module, -x->number);
   if (x->kind == EXPR_UNARY && x->operator_ == op && op != OPERATOR_LNOT) return x->items[0];
   IrExpr *expr = expr_new(module, EXPR_UNARY, 1);
@@ -424,12 +431,10 @@ IrExpr *ir_expr_map(IrModule *module, const IrExpr *expr, IrExprMap map, void *d
 static bool evaluate_call(const IrExpr *expr, IrExprLookup lookup, void *data, int64_t *value)
 {
   const IrCallInfo *info = ir_call_info(expr->name);
-  if (!info || !info->constant || expr->n != 2) return lookup && lookup(expr, value, data);
-  IrExpr arguments[2] = {{.kind = EXPR_INT}, {.kind = EXPR_INT}};
-  for (unsigned i = 0; i < 2; i++)
-    if (!ir_expr_evaluate(expr->items[i], lookup, data, &arguments[i].integer)) return false;
-  IrExpr *items[] = {&arguments[0], &arguments[1]};
-  return fold_call(expr->name, items, 2, value);
+  int64_t a, b;
+  if (!info || !info->fold) return lookup && lookup(expr, value, data);
+  return ir_expr_evaluate(expr->items[0], lookup, data, &a) &&
+         ir_expr_evaluate(expr->items[1], lookup, data, &b) && info->fold(a, b, value);
 }
 
 bool ir_expr_evaluate(const IrExpr *expr, IrExprLookup lookup, void *data, int64_t *value)
@@ -438,7 +443,7 @@ bool ir_expr_evaluate(const IrExpr *expr, IrExprLookup lookup, void *data, int64
   switch (expr->kind) {
   case EXPR_INT: *value = expr->integer; return true;
   case EXPR_UNARY:
-    return ir_expr_evaluate(expr->items[0], lookup, data, &a) && fold_unary(expr->operator_, a, value);
+    return ir_expr_evaluate(expr->items[0], lookup, data, &a) && ir_fold_unary(expr->operator_, a, value);
   case EXPR_BINARY:
     return ir_expr_evaluate(expr->items[0], lookup, data, &a) &&
            ir_expr_evaluate(expr->items[1], lookup, data, &b) && ir_fold_binary(expr->operator_, a, b, value);

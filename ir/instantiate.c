@@ -761,7 +761,7 @@ static bool bind_parameters(Instance *instance, GHashTable *given)
     if (!check_condition(instance, &module->parameters[i])) return false;
   module->bound = bound;
   module->n_bound = n;
-  module->n_parameters = module->n_key = module->n_alike = 0;
+  module->n_parameters = module->n_key = module->n_alike = module->n_tries = 0;
   return true;
 }
 

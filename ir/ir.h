@@ -217,6 +217,32 @@ typedef struct IrParameter { /* a template parameter: `param bm: int = 128 in 1 
   Mark mark;
 } IrParameter;
 
+typedef enum {
+  TRY_VALUES, /* `bm, bn in [[64, 32], [64, 64]] if ... most 2`: each of these in turn */
+  TRY_SET,    /* `blocks = 1` */
+  TRY_LET,    /* `let tiles = ...`: a word for the lines below */
+  TRY_IF      /* `if $bm > 64`: else nothing of this is tried */
+} IrTryKind;
+
+typedef struct IrTryLine {
+  IrTryKind kind;
+  const char **names; /* parameters of the key; TRY_LET: the word */
+  unsigned n;
+  IrExpr *
+      values; /* TRY_VALUES: a list, a select between lists, or an EXPR_RANGE, both ends too; else the value */
+  IrExpr *step;      /* of a range; NULL: 1 */
+  IrExpr *condition; /* NULL: always */
+  IrExpr *most;      /* of the values for which the condition holds so many are tried; NULL: all */
+  Mark mark;
+} IrTryLine;
+
+typedef struct
+    IrTry { /* which values of the key are tried together: lines nest, the last one's change fastest */
+  IrTryLine *lines;
+  unsigned n;
+  Mark mark;
+} IrTry;
+
 struct IrModule {
   Arena *arena; /* owned */
   IrLevel level;
@@ -230,6 +256,8 @@ struct IrModule {
   unsigned n_key;
   const char **alike; /* of these any two values above the default make kernels of one kind: `alike bn ...` */
   unsigned n_alike;
+  IrTry *tries; /* in the order in which they are tried */
+  unsigned n_tries;
   IrFunction **functions;
   unsigned n_functions;
   Source *source;     /* referenced; may be NULL for generated modules */
@@ -332,6 +360,9 @@ IrExpr *ir_expr_map(IrModule *module, const IrExpr *expr, IrExprMap map, void *d
 /* Evaluates an integer expression; lookup gives a leaf's value or false. false if something is not known. */
 typedef bool (*IrExprLookup)(const IrExpr *leaf, int64_t *value, void *data);
 bool ir_expr_evaluate(const IrExpr *expr, IrExprLookup lookup, void *data, int64_t *value);
+/* One operator on numbers. false: the result is none, as that of a division by zero. */
+bool ir_fold_unary(IrOperator op, int64_t x, int64_t *result);
+bool ir_fold_binary(IrOperator op, int64_t a, int64_t b, int64_t *result);
 /* Text as the printer writes it, in the arena. */
 const char *ir_expr_text(IrModule *module, const IrExpr *expr);
 void ir_expr_visit(const IrExpr *expr, void (*visit)(const IrExpr *, void *),
@@ -422,6 +453,8 @@ char *ir_type_text(const IrType *type); /* a type, for messages; g_free */
 bool ir_domain_has(const IrDomain *domain, int64_t value);
 /* "from 1 to 16", "from 16 to 256 in steps of 16", "one of 1, 2, 4"; g_free. */
 char *ir_domain_text(const IrDomain *domain);
+/* "bm in [64, 128] if $bn > 64"; g_free. */
+char *ir_try_line_text(const IrTryLine *line);
 const IrParameter *ir_parameter_find(const IrModule *module, const char *name);
 /* Binds parameters (name -> IrExpr*, made in this module), evaluates `when`, inlines sub-kernels, folds. The
  * bound parameters must have the declared kinds; every parameter needs a value. Errors name the template's

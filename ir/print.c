@@ -487,6 +487,40 @@ static void print_names(GString *out, const char *word, const char *const *names
     g_string_append_printf(out, "%s %s%s", i ? "" : word, names[i], i + 1 < n ? "" : "\n");
 }
 
+static void print_clause(GString *out, const char *word, const IrExpr *expr)
+{
+  if (!expr) return;
+  g_string_append_printf(out, "%s", word);
+  print_expr(out, expr, BIND_SELECT);
+}
+
+char *ir_try_line_text(const IrTryLine *line)
+{
+  GString *out = g_string_new(line->kind == TRY_LET ? "let " : line->kind == TRY_IF ? "if " : "");
+  for (unsigned i = 0; i < line->n; i++)
+    g_string_append_printf(out, "%s%s", i ? ", " : "", line->names[i]);
+  if (line->values) {
+    g_string_append(out, line->kind == TRY_VALUES ? " in " : " = ");
+    print_expr(out, line->values, line->values->kind == EXPR_RANGE ? BIND_RANGE : BIND_SELECT);
+  }
+  print_clause(out, " step ", line->step);
+  print_clause(out, line->kind == TRY_IF ? "" : " if ", line->condition);
+  print_clause(out, " most ", line->most);
+  return g_string_free(out, FALSE);
+}
+
+static void print_tries(GString *out, const IrModule *module)
+{
+  for (unsigned i = 0; i < module->n_tries; i++) {
+    g_string_append(out, "try {\n");
+    for (unsigned j = 0; j < module->tries[i].n; j++) {
+      g_autofree char *line = ir_try_line_text(&module->tries[i].lines[j]);
+      g_string_append_printf(out, "  %s\n", line);
+    }
+    g_string_append(out, "}\n");
+  }
+}
+
 static const char *level_name(IrLevel level)
 {
   return level == IR_TILE ? "tile" : level == IR_STAGED ? "staged" : "thread";
@@ -504,6 +538,7 @@ char *ir_print(const IrModule *module)
   print_parameters(out, "param", module->parameters, module->n_parameters);
   print_names(out, "key", module->key, module->n_key);
   print_names(out, "alike", module->alike, module->n_alike);
+  print_tries(out, module);
   for (unsigned i = 0; i < module->n_functions; i++) {
     ir_name_values(module->functions[i]);
     print_function(out, module->functions[i]);

@@ -683,13 +683,14 @@ static bool read_top(Reader *reader)
   if (read_accept(reader, "bound")) return read_bound_parameter(reader);
   if (read_accept(reader, "key")) return read_parameter_names(reader, &module->key, &module->n_key);
   if (read_accept(reader, "alike")) return read_parameter_names(reader, &module->alike, &module->n_alike);
+  if (read_accept(reader, "try")) return read_try(reader);
   if (read_accept(reader, "after")) return read_word_into(reader, "a pass's name", &module->after_pass);
   if (read_accept(reader, "gpu")) {
     if (!read_word_into(reader, "a GPU's name", &module->gpu)) return false;
     return reader->lexer.token.kind == TOKEN_NEWLINE ||
            read_word_into(reader, "the description's hash", &module->gpu_hash);
   }
-  return read_expected(reader, "kernel, func, param, axis, key, alike, gpu or after");
+  return read_expected(reader, "kernel, func, param, axis, key, alike, try, gpu or after");
 }
 
 static bool read_module(Reader *reader)

@@ -162,6 +162,7 @@ static IrExpr *read_word(Reader *reader)
   if (known) return placed(ir_dim(reader->module, name), &mark);
   if (!strcmp(name, "inf")) return placed(ir_float(reader->module, INFINITY), &mark);
   if (!strcmp(name, "nan")) return placed(ir_float(reader->module, (double)NAN), &mark);
+  if (reader->facts_allowed) return placed(ir_dim(reader->module, name), &mark);
   if (reader->dim_uses) {
     DimUse use = {name, mark};
     g_array_append_val(reader->dim_uses, use);

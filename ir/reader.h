@@ -26,6 +26,7 @@ typedef struct Reader {
   GPtrArray *ahead;     /* IrExpr*: in pipelined loops, values named before the operation that gives them */
   unsigned pipelined;   /* open loops of that kind */
   bool words_allowed;   /* an unknown bare name is a keyword here */
+  bool facts_allowed;   /* an unknown bare name is a fact here, which the reader of the module knows */
   bool head_only;       /* the module's functions are left unread */
 } Reader;
 
@@ -52,3 +53,4 @@ bool read_type(Reader *reader, IrType *type);
 bool read_template_parameter(Reader *reader, bool outside);
 bool read_bound_parameter(Reader *reader);
 bool read_parameter_names(Reader *reader, const char ***names, unsigned *n);
+bool read_try(Reader *reader); /* what follows `try`: ir/read_try.c */

@@ -63,7 +63,7 @@ static unsigned best_width(const StagingRules *rules, unsigned rows, unsigned co
     if (width < columns && (width * narrow % rules->sector || rest * narrow % rules->sector)) continue;
     unsigned whole = rows * (columns - rest) * wide / BANK_BYTES, last = rows * rest * wide / BANK_BYTES;
     unsigned cost = (columns / width + (rest > 0)) * PART_COST + whole * conflicts(rules, width * wide) +
-                    last * conflicts(rules, rest * wide);
+                    (last ? last * conflicts(rules, rest * wide) : 0);
     if (cost > least) continue;
     least = cost;
     best = width;

@@ -205,7 +205,7 @@ static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat 
     check_attribute(verifier, op, format, &op->attributes[i]);
     given[op->attributes[i].key] = true;
   }
-  for (unsigned key = 0; key < IR_ATTRIBUTE_COUNT; key++)
+  for (unsigned key = 0; format->needs_any && key < IR_ATTRIBUTE_COUNT; key++)
     if (format->needs[key] && !given[key])
       verify_fault(verifier, &op->mark, "missing-attribute", NULL, "`%s` needs the attribute `%s`",
                    ir_op_info(op->code)->name, ir_attribute_name(key));

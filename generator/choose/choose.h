@@ -7,12 +7,14 @@
 
 bool choose_variants(Chooser *chooser);
 /* The graph's fused operators for a GPU, whose kernels and prices are the judge (judge.c). As fusion_build();
- * options may be NULL. */
-Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error);
+ * options may be NULL. *spaces (may be NULL) gets what products' templates declare, or NULL where there are no products; the
+ * caller frees it, after a fault too. */
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GemmSpaces **spaces,
+                      GError **error);
 
 /* The same by a judge that asks the passes, too, which kernels there are. */
 Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                          DryRunFunction run, void *data, GError **error);
+                          DryRunFunction run, void *data, GemmSpaces **spaces, GError **error);
 
 /* ---- between choose*.c only ---- */
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need

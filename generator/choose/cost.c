@@ -188,13 +188,13 @@ typedef struct {
 
 /* `main`: clocks of a tile's products. */
 static TileEnd tile_end(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double main,
-                        bool paced)
+                        double parts, bool paced)
 {
   double outputs = (double)tile->bm * tile->bn / MAX(1, tile->reducers);
   double stored = outputs / model->epilogue_speed,
          arithmetic = gemm->operations * outputs / model->scheduler_lanes;
   stored = fmax(stored, straddling_stores(model, gemm, tile) / MAX(1, tile->reducers));
-  double parts = store_parts(model, tile, gemm->out_bytes), turn = model->turn + model->store_part * parts;
+  double turn = model->turn + model->store_part * parts;
   TileEnd end = {.last = stored + arithmetic * (paced ? model->paced_alone : 1)};
   end.turn = turn + stored * (tile->bm > WARPGROUP_ROWS ? model->exposed_two_groups : 1) + arithmetic;
   if (tile->pingpong <= 1) return end;
@@ -202,13 +202,6 @@ static TileEnd tile_end(const CostModel *model, const CostGemm *gemm, const Cost
   double busy = end.turn - arithmetic + stored + (paced ? model->paced : 1) * arithmetic;
   end.turn = fmax(model->turn_part * parts, (busy - main) / 2) + (paced ? 0 : model->stolen * arithmetic);
   return end;
-}
-
-static double ends(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double waves,
-                   double main, bool paced)
-{
-  TileEnd end = tile_end(model, gemm, tile, main, paced);
-  return (waves - 1) * end.turn + end.last;
 }
 
 bool cost_has_arithmetic(const CostModel *model, const CostGemm *gemm)
@@ -224,18 +217,26 @@ static bool may_pace(const CostModel *model, const CostGemm *gemm, const CostTil
   return tile->pingpong > 1 && (scaled || cost_has_arithmetic(model, gemm));
 }
 
-static bool paces(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double waves,
-                  double main)
+/* The faster of a tile's ends, computed together by few results at a time (*paced) or not. */
+static TileEnd best_end(const CostModel *model, const CostGemm *gemm, const CostTile *tile, double waves,
+                        double main, bool *paced)
 {
-  return may_pace(model, gemm, tile) &&
-         ends(model, gemm, tile, waves, main, true) < ends(model, gemm, tile, waves, main, false);
+  double parts = store_parts(model, tile, gemm->out_bytes);
+  TileEnd plain = tile_end(model, gemm, tile, main, parts, false);
+  *paced = false;
+  if (!may_pace(model, gemm, tile)) return plain;
+  TileEnd slow = tile_end(model, gemm, tile, main, parts, true);
+  *paced = (waves - 1) * slow.turn + slow.last < (waves - 1) * plain.turn + plain.last;
+  return *paced ? slow : plain;
 }
 
 bool cost_paces(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
   CostReport cost = cost_group_gemm(gpu, gemm, tile);
-  return paces(model, gemm, tile, cost.waves, divide_up(gemm->k, tile->bk) * cost.step);
+  bool paced;
+  best_end(model, gemm, tile, cost.waves, divide_up(gemm->k, tile->bk) * cost.step, &paced);
+  return paced;
 }
 
 /* Bytes of both operands that come from device memory if bands of `group` rows of tiles are walked one after
@@ -409,7 +410,8 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   if (tile->streamed)
     combine = model->stream_fix + (model->stream_fix_part + model->stream_fix_output * bm * bn) * (split - 1);
   double main = steps / cost.waves * cost.step;
-  TileEnd end = tile_end(model, gemm, tile, main, paces(model, gemm, tile, cost.waves, main));
+  bool paced;
+  TileEnd end = best_end(model, gemm, tile, cost.waves, main, &paced);
   double exposed = (cost.waves - 1) * end.turn;
   /* the more blocks a cluster has, the longer until all have started */
   double fill = model->fill + model->fill_pair * (MAX(1, tile->cluster_m) * MAX(1, tile->cluster_n) - 1.0);

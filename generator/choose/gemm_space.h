@@ -1,6 +1,8 @@
 /* The space of products: axes of gemm_axes.def, and what a template declares of them. Immutable once read; thread-safe. */
 #pragma once
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/spaces.h"
+#include "generator/choose/tries.h"
 #include "generator/choose/tuned.h"
 
 typedef enum GemmCarried { /* variants that have a parameter, if their template declares it */
@@ -38,7 +40,18 @@ typedef struct GemmSpace { /* of one template */
   const IrParameter **axes; /* by gemm_axes(); NULL: it declares none of the name */
   const IrParameter *extra[GEMM_EXTRAS];
   unsigned n_extra;
+  bool dual;                /* it computes two products */
+  const GemmAxis **axis_of; /* by the head's parameters; NULL: none of gemm_axes() */
+  const IrModule *head;
+  Tries *tries;
 } GemmSpace;
+
+#define GEMM_TEMPLATES 3
+
+struct GemmSpaces {
+  Spaces *spaces;
+  GemmSpace of[GEMM_TEMPLATES]; /* in the order in which their candidates are tried */
+};
 
 /* NULL and *error: a template cannot be read, or its key has too many axes of its own. */
 GemmSpaces *gemm_spaces_read(GError **error);
@@ -47,6 +60,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(GemmSpaces, gemm_spaces_free)
 /* What the template declares; NULL: the problem has no spaces. */
 const GemmSpace *gemm_space(const Problem *problem, const char *template_name);
 const GemmSpace *gemm_candidate_space(const Problem *problem, const GemmCandidate *candidate);
+/* Gives the candidate a value of a parameter of the key, by its place in the template's head. */
+void gemm_space_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value);
 /* Are the values of the key ones that the template declares, its conditions heeded? */
 bool gemm_space_has(const GemmSpace *space, const GemmCandidate *candidate);
 int64_t gemm_extra_default(const GemmSpace *space, unsigned extra);

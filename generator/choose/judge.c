@@ -1,6 +1,7 @@
 /* The judge of programs that fusion asks (generator/program/judge.h): families' matchers say what is taken, the
  * cost model what it takes. */
 #include "generator/choose/choose.h"
+#include "generator/choose/gemm_space.h"
 #include "generator/choose/verdict.h"
 
 typedef struct {
@@ -9,6 +10,8 @@ typedef struct {
   const CompileOptions *options;
   DryRunFunction run; /* NULL: nobody runs passes */
   void *data;
+  GemmSpaces *spaces; /* read when the first product is judged */
+  GError *fault;      /* of templates that cannot be read */
 } Target;
 
 static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, ProgramVerdict *verdict) = {
@@ -17,12 +20,22 @@ static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, P
 #undef FAMILY
 };
 
-static ProgramVerdict judge_program(const Program *program, bool priced, const Target *target)
+/* What is tried of products stands in their templates. */
+static bool read_spaces(Target *target)
+{
+  if (!target->spaces && !target->fault) target->spaces = gemm_spaces_read(&target->fault);
+  return target->spaces != NULL;
+}
+
+static ProgramVerdict judge_program(const Program *program, bool priced, Target *target)
 {
   ProgramVerdict verdict = {.taken = true};
   const FusedOperator *fused = family_take(program, &verdict.why);
   if (!fused) return (ProgramVerdict){.why = verdict.why};
   Problem problem = problem_of(fused, target->graph, target->gpu, target->options, program->arena);
+  if (fused->family->measured && !read_spaces(target))
+    return (ProgramVerdict){.why = "the templates of products cannot be read"};
+  problem.spaces = target->spaces;
   g_autoptr(DryRuns) dry = target->run ? dry_runs_new(fused, target->graph, target->run, target->data) : NULL;
   problem.judged = dry;
   verdict = (ProgramVerdict){.taken = true, .name = fused->family->name};
@@ -34,7 +47,7 @@ static ProgramVerdict judge_program(const Program *program, bool priced, const T
 /* ProgramJudge */
 static ProgramVerdict judge(const Program *const *programs, unsigned n, bool priced, void *data)
 {
-  const Target *target = data;
+  Target *target = data;
   double before = 0;
   bool known = true;
   ProgramVerdict verdict = {.taken = true};
@@ -49,15 +62,29 @@ static ProgramVerdict judge(const Program *const *programs, unsigned n, bool pri
   return verdict;
 }
 
-Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GError **error)
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GemmSpaces **spaces,
+                      GError **error)
 {
-  return choose_fusion_dry(graph, gpu, options, NULL, NULL, error);
+  return choose_fusion_dry(graph, gpu, options, NULL, NULL, spaces, error);
 }
 
 Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                          DryRunFunction run, void *data, GError **error)
+                          DryRunFunction run, void *data, GemmSpaces **spaces, GError **error)
 {
   Target target = {graph, gpu, options, run, data};
   FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
-  return fusion_build(graph, &fusion_options, error);
+  Fusion *fusion = fusion_build(graph, &fusion_options, error);
+  for (unsigned i = 0; fusion && i < fusion->n && spaces; i++)
+    if (fusion->operators[i]->family->measured) read_spaces(&target);
+  if (target.fault) {
+    fusion_free(fusion);
+    g_clear_error(error);
+    g_propagate_error(error, target.fault);
+    fusion = NULL;
+  }
+  if (spaces)
+    *spaces = target.spaces;
+  else
+    gemm_spaces_free(target.spaces);
+  return fusion;
 }

@@ -22,7 +22,7 @@ typedef struct Problem {
   Arena *arena;                  /* of guards and names */
   unsigned copy_bytes;           /* GEMM: what threads are priced to copy at a time; 0: 16 */
   int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
-  const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: nobody asks */
+  const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: no candidates */
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
   DryRuns *dry;                  /* what the passes say; NULL: bounds are taken at their word */
   DryRuns *judged;               /* the same while fusion asks whether there is any kernel; or NULL */

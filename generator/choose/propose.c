@@ -71,10 +71,9 @@ static void add_product(Proposals *all, Chooser *chooser)
 Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                              GError **error)
 {
-  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, error);
+  g_autoptr(GemmSpaces) spaces = NULL;
+  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, &spaces, error);
   if (!fusion) return NULL;
-  g_autoptr(GemmSpaces) spaces = gemm_spaces_read(error);
-  if (!spaces) return NULL;
   Proposals *all = g_new0(Proposals, 1);
   all->arena = arena_new();
   all->products = g_ptr_array_new_with_free_func(product_free);

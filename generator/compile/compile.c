@@ -564,12 +564,13 @@ static const char **passes_of(const char *const *skip)
 
 /* Fusion whose judge runs the passes where only they tell whether there is a kernel. */
 static Fusion *fuse(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                    const char *const *passes, KernelLibraries *libraries, GError **error)
+                    const char *const *passes, KernelLibraries *libraries, GemmSpaces **spaces,
+                    GError **error)
 {
   CompileOptions dry = *options;
   DryRunner runner = {gpu, &dry, libraries, NULL};
   dry.skip = passes;
-  return choose_fusion_dry(graph, gpu, options, compile_dry_run, &runner, error);
+  return choose_fusion_dry(graph, gpu, options, compile_dry_run, &runner, spaces, error);
 }
 
 CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const CompileOptions *asked,
@@ -582,7 +583,8 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   const CompileOptions *options = &today;
   g_autofree const char **passes = passes_of(today.skip);
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options->fast_math, error);
-  g_autoptr(Fusion) fusion = libraries ? fuse(graph, gpu, options, passes, libraries, error) : NULL;
+  g_autoptr(GemmSpaces) spaces = NULL;
+  g_autoptr(Fusion) fusion = libraries ? fuse(graph, gpu, options, passes, libraries, &spaces, error) : NULL;
   if (!fusion) return NULL;
   today.skip = passes; /* rewrites were fusion's */
   g_autoptr(CompileResult) result = g_new0(CompileResult, 1);
@@ -593,9 +595,6 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   g_autoptr(GHashTable) keys = g_hash_table_new(g_str_hash, g_str_equal);
   g_autoptr(GHashTable) texts = g_hash_table_new(hash_text, same_text);
   g_autofree PlanLaunch **launches = g_new0(PlanLaunch *, fusion->n + 1);
-  g_autoptr(GemmSpaces) spaces = NULL;
-  for (unsigned i = 0; i < fusion->n && !spaces; i++)
-    if (fusion->operators[i]->family->measured && !(spaces = gemm_spaces_read(error))) return NULL;
   g_autoptr(GPtrArray) opened = g_ptr_array_new_with_free_func(opened_free), making = g_ptr_array_new();
   g_autofree const Symbolic **direct = g_new0(const Symbolic *, fusion->n + 1);
   Compilation compilation = {graph,  gpu,  options, fusion, result, explain, libraries, launches,

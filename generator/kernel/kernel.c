@@ -6,7 +6,9 @@ static IrModule *read_template(const char *name, GError **error)
 {
   g_autofree char *path = g_strdup_printf("templates/%s.ir", name);
   g_autoptr(Source) source = data_load(path, error);
-  return source ? ir_read(source, error) : NULL;
+  IrModule *module = source ? ir_read(source, error) : NULL;
+  if (module) module->n_tries = 0; /* it was chosen */
+  return module;
 }
 
 /* Template parameters that are bound to a function of a library. */

@@ -26,14 +26,39 @@ p  bm=128 bn=256  (the model's choice)
 $ echo '{"version": 1, "gpu": "h100", "sms": 132, "generation": 1, "entries": [{"product": "bf16 mk x bf16 kn + f32 -> bf16", "sms": 132, "batches": 1, "n": 4096, "k": 4096, "m": 4096, "from": 4096, "to": 4096, "parameters": {"bm": 256, "bn": 128, "twice": 1}, "us": 3.5, "first_us": 3.5}]}' >measured.json; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --tuned measured.json --emit ptx --out out | awk '/256x128/ {print $1}'
 matmul_bf16_m4096n4096k4096_256x128x64_twice1
 
-# A narrower domain is kept by what is enumerated.
-$ sed -i 's/^param bn: .*/param bn: int = 96 in 16 .. 96 step 16/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 9999 | grep -o 'bn=[0-9]*' | sort -u | tr '\n' ' '
+# A `try` line that names it, and the model considers it unasked: of equal prices the later is taken.
+$ sed -i '0,/^  pingpong in 1 .. 2.*/s//&\n  twice in 0 .. 1 if $twice == 0 || $split_k == 1 \&\& n >= 4096/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --no-tuned --emit ptx --out out | awk '/matmul/ {print $1}'
+matmul_bf16_m4096n4096k4096_128x256x64_twice1
+matmul_bf16_m4096n4096k4096_128x256x32_any
+
+# Words that no fact has, and what is tried outside of a domain.
+$ sed 's/n >= 4096/nn >= 4096/' data/templates/gemm.ir >wrong.ir; mkdir -p wrong/templates; mv wrong.ir wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
+wrong/templates/gemm.ir:73:54: error: `nn` is neither a fact that choosing knows nor a word of the lines above
+    twice in 0 .. 1 if $twice == 0 || $split_k == 1 && nn >= 4096
+                                                       ^
+hint: did you mean `n`?
+[exit 1]
+
+$ sed -i 's/nn >= 4096/model.slices >= 4096/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
+wrong/templates/gemm.ir:73:54: error: `model.slices` is neither a fact that choosing knows nor a word of the lines above
+    twice in 0 .. 1 if $twice == 0 || $split_k == 1 && model.slices >= 4096
+                                                       ^
+[exit 1]
+
+$ sed -i 's/model.slices >= 4096/n >= 4096/; s/twice in 0 .. 1/twice in 0 .. 2/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
+wrong/templates/gemm.ir:73:17: error: `twice` is from 0 to 1, not 2
+    twice in 0 .. 2 if $twice == 0 || $split_k == 1 && n >= 4096
+                  ^
+[exit 1]
+
+# What the blocks say is what is enumerated.
+$ sed -i 's/bn in 16 .. 256 step 16/bn in 16 .. 96 step 16/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen tune p.json --gpu h100 --list --top 9999 | grep -o 'bn=[0-9]*' | sort -u | tr '\n' ' '
 bn=16 bn=32 bn=48 bn=64 bn=80 bn=96 
 
 # What choosing takes for a key is one in the template.
-$ sed -i 's/^key bm bn pingpong/key bm bn/' data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --emit ptx --out out
-data/templates/gemm.ir:31:7: error: `pingpong` tells kernels apart, but the template's key lacks it
-  param pingpong: int = 1 in 1 .. 8
+$ sed -i "s/^key bm bn pingpong/key bk bm bn pingpong/" data/templates/gemm.ir; ADLGEN_DATA_DIR=data adlgen compile p.json --gpu h100 --emit ptx --out out
+data/templates/gemm.ir:27:7: error: `bk` follows from other parameters, but the template's key has it
+  param bk: int = 64 in 1 .. 65535
         ^
 hint: the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for
 [exit 3]

@@ -156,7 +156,7 @@ static void check_graph(Trial *trial, const CatalogGraph *described)
   g_autoptr(Source) source = source_new(described->name, described->text, strlen(described->text));
   g_autoptr(Graph) graph = graph_read(source, NULL, 0, &error);
   if (!graph) fail_msg("%s: %s", described->name, error->message);
-  g_autoptr(Fusion) fusion = choose_fusion(graph, trial->gpu, NULL, &error);
+  g_autoptr(Fusion) fusion = choose_fusion(graph, trial->gpu, NULL, NULL, &error);
   trial->graph = graph;
   trial->name = described->name;
   for (unsigned i = 0; fusion && i < fusion->n; i++)

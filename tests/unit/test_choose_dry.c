@@ -49,7 +49,7 @@ static Chosen choose(Passes *passes)
   Gpu *gpu = gpu_load("h100", &error);
   assert_non_null(graph);
   assert_true(gpu && spaces);
-  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, NULL, &error);
+  g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, NULL, NULL, &error);
   Arena *arena = arena_new();
   Problem problem = problem_of(fusion->operators[0], graph, gpu, NULL, arena);
   g_autoptr(DryRuns) dry = passes ? dry_runs_new(problem.op, graph, judge, passes) : NULL;

@@ -2,6 +2,7 @@
  * the common numbers of rows have nearly the best tile of the cost model. */
 #include "generator/choose/choose.h"
 #include "generator/choose/gemm_ranges.h"
+#include "generator/choose/gemm_space.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -12,6 +13,7 @@ typedef struct Product {
   Gpu *gpu;
   Graph *graph;
   Fusion *fusion;
+  GemmSpaces *spaces;
   Arena *arena;
   Chooser *chooser;
 } Product;
@@ -30,9 +32,10 @@ static Product product(int64_t longest, unsigned n, unsigned k)
   assert_non_null(p.gpu);
   p.graph = graph_read(source, NULL, 0, &error);
   if (!p.graph) fail_msg("%s", error->message);
-  p.fusion = choose_fusion(p.graph, p.gpu, NULL, &error);
+  p.fusion = choose_fusion(p.graph, p.gpu, NULL, &p.spaces, &error);
   if (!p.fusion) fail_msg("%s", error->message);
   Problem problem = problem_of(p.fusion->operators[0], p.graph, p.gpu, NULL, p.arena);
+  problem.spaces = p.spaces;
   *p.chooser = (Chooser){.problem = arena_memdup(p.arena, &problem, sizeof problem), .error = &error};
   return p;
 }
@@ -42,6 +45,7 @@ static void product_clear(Product *p)
   g_free(p->chooser);
   arena_free(p->arena);
   fusion_free(p->fusion);
+  gemm_spaces_free(p->spaces);
   graph_free(p->graph);
   gpu_free(p->gpu);
 }

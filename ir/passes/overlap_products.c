@@ -4,7 +4,7 @@
  *        takes a second product, of what it has computed, to a sum that lives on
  * gives  the loop `pipelined`: the second product with its slot is stage 1, everything else stage 0, and the second product
  *        stands behind the first, so that both are in flight while the results of the first are computed with; instances
- *        issue the two in turn
+ *        issue the two in turn, and their slots are filled in the order in which they are taken
  * breaks nothing; loops of any other form stay as they are, as do those whose sums and operand do not fit a thread's
  *        registers
  *
@@ -239,6 +239,45 @@ static void take_turns(const Overlap *overlap)
   emit_turn(overlap, &leave, OP_TURN_PASS);
 }
 
+/* ---- Who fills the slots ---- */
+
+/* Which of the two products' channels a copy, or what belongs to one, is for; -1: neither, 2: something that has no business here. */
+static int fills_for(const Overlap *overlap, const IrOp *op)
+{
+  if (op->code == OP_LET) return -1;
+  if (op->code == OP_ADVANCE) op = op->previous; /* the cursor's step stands behind the copy */
+  if (!op || (op->code != OP_AWAIT && op->code != OP_EXPECT && op->code != OP_COPY)) return 2;
+  if (same_channel(op, overlap->first)) return 0;
+  return same_channel(op, overlap->second) ? 1 : 2;
+}
+
+/* A loop that fills the first product's slot of an iteration, then the second's, and does nothing else. */
+static bool fills_both(const Overlap *overlap, const IrOp *loop)
+{
+  int last = 0;
+  if (loop->code != OP_FOR || ir_attribute(loop, ATTR_PIPELINED)) return false;
+  for (IrOp *op = loop->regions[0]->first; op; op = op->next) {
+    int channel = fills_for(overlap, op);
+    if (channel == 2 || (channel >= 0 && channel < last)) return false;
+    last = MAX(last, channel);
+  }
+  return last == 1;
+}
+
+/* Slots are filled in the order in which they are taken: the next iteration's first ahead of the second of this one, whose
+ * slot is free later. */
+static void fill_in_order(const Overlap *overlap, IrRegion *region)
+{
+  for (IrOp *op = region->first; op; op = op->next) {
+    for (unsigned i = 0; i < op->n_regions; i++)
+      fill_in_order(overlap, op->regions[i]);
+    if (!fills_both(overlap, op)) continue;
+    for (IrOp *inner = op->regions[0]->first; inner; inner = inner->next)
+      ir_attribute_set(inner, ATTR_STAGE, ir_int(overlap->module, fills_for(overlap, inner) == 1));
+    ir_attribute_set(op, ATTR_PIPELINED, ir_int(overlap->module, 1));
+  }
+}
+
 static void visit_region(const Overlap *kernel, IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
@@ -255,6 +294,7 @@ static void visit_region(const Overlap *kernel, IrRegion *region)
     set_stages(&overlap);
     order(&overlap);
     take_turns(&overlap);
+    fill_in_order(&overlap, kernel->kernel->body);
     ir_remark(overlap.context,
               "products: the next iteration's first is issued before the second of this one");
   }

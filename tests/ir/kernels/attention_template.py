@@ -51,7 +51,7 @@ def filled_in(ir_tool, folder, kind, heads_inside, **parameters):
         text = text.replace(head, f"{head}{strides} align 16")
     path = pathlib.Path(folder) / "attention.ir"
     path.write_text(text + PARTS.replace("TYPE", kind))
-    bound = {"t": kind, "score": "@plain", "epilogue": "@keep", **parameters}
+    bound = {"t": kind, "score": "@plain", "epilogue": "@keep", "heads": 2, "backwards": 1, "queries": 2, **parameters}
     path.write_text(call(ir_tool, "instantiate", path, *[f"{name}={value}" for name, value in bound.items()]))
     return path
 

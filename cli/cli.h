@@ -116,6 +116,7 @@ void table_print(const Table *table, const Cli *cli);
 bool command_gpus(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_templates(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_ops(const Cli *cli, const Arguments *arguments, GError **error);
+bool command_import(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_doctor(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_compile(const Cli *cli, const Arguments *arguments, GError **error);
 bool command_sim(const Cli *cli, const Arguments *arguments, GError **error);

@@ -141,6 +141,12 @@ static const Option catalog_options[] = {
     OPTIONS_END,
 };
 
+static const Option import_options[] = {
+    {.name = "report", .doc = "counts the nodes of each operator, those that adlgen lacks first"},
+    {.name = "dim", .value = "NAME=VALUE", .repeated = true, .doc = "binds a symbolic dimension"},
+    OPTIONS_END,
+};
+
 const Command commands[] = {
     {.name = "gpus",
      .arguments = "[show NAME|FILE.yaml | check FILE.yaml... | text NAME | rules]",
@@ -166,6 +172,17 @@ const Command commands[] = {
      .options = no_options,
      .run = command_ops,
      .doc = "lists the operators and the types that kernels can be generated for"},
+    {.name = "import",
+     .arguments = "GRAPH",
+     .least = 1,
+     .most = 1,
+     .options = import_options,
+     .run = command_import,
+     .doc = "reads a graph and prints it, or says what of it cannot run",
+     .details =
+         "GRAPH is an ONNX model, a JSON or a YAML file, or - for standard input. Nothing is compiled. With "
+         "--report a "
+         "graph that is refused has a table of its operators too; the exit code is that of the first fault."},
     {.name = "doctor",
      .arguments = "",
      .options = doctor_options,
@@ -179,7 +196,8 @@ const Command commands[] = {
      .options = compile_options,
      .run = command_compile,
      .doc = "compiles an op description, or pseudo-assembly, for one or several GPUs",
-     .details = "GRAPH is a JSON or YAML file, or - for standard input. DIR gets, for each GPU, a folder "
+     .details = "GRAPH is an ONNX model, a JSON or YAML file, or - for standard input. DIR gets, for each "
+                "GPU, a folder "
                 "with plan.json "
                 "(all that a program needs to launch the kernels) and a file per kernel and kind. On any "
                 "error DIR is "

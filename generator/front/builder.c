@@ -126,6 +126,7 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->n_bindings = n_bindings;
   b->error = error;
   b->tensors = g_hash_table_new(g_str_hash, g_str_equal);
+  b->refused = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   b->dims = g_array_new(FALSE, TRUE, sizeof(GraphDim));
   b->wanted = g_array_new(FALSE, TRUE, sizeof(BuilderOutput));
   GPtrArray **const lists[] = {&b->inputs, &b->constants, &b->computed, &b->outputs,     &b->formed,
@@ -133,6 +134,11 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     *lists[i] = g_ptr_array_new();
   return b;
+}
+
+void graph_builder_count(GraphBuilder *b, GraphCensus *census)
+{
+  b->census = census;
 }
 
 static void builder_free(GraphBuilder *b)
@@ -144,6 +150,7 @@ static void builder_free(GraphBuilder *b)
   g_array_unref(b->dims);
   g_array_unref(b->wanted);
   g_hash_table_unref(b->tensors);
+  g_hash_table_unref(b->refused);
   g_free(b);
 }
 

@@ -6,7 +6,7 @@
  * only is not reported. Names and arrays of specifications are copied; values of attributes are read inside of the
  * call. One thread at a time. */
 #pragma once
-#include "generator/front/graph.h"
+#include "generator/front/census.h"
 
 typedef struct GraphBuilder GraphBuilder;
 
@@ -25,6 +25,8 @@ typedef struct GraphValueFormat {
 /* The source is for marks and for what constants' paths are relative to. error must not be NULL. */
 GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, const GraphBinding *bindings,
                                 unsigned n_bindings, GError **error);
+/* Counts the nodes from now on. */
+void graph_builder_count(GraphBuilder *builder, GraphCensus *census);
 /* The graph, inferred and checked, or NULL if anything was reported. Frees the builder. */
 Graph *graph_builder_finish(GraphBuilder *builder);
 

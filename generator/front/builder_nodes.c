@@ -47,8 +47,14 @@ static void find_operator(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode 
   const Operator *newer;
   node->onnx = onnx_find(spec->domain, spec->op, b->graph->opset);
   node->op = operator_find(spec->domain, spec->op, b->graph->opset, &newer);
+  if (b->census) graph_census_count(b->census, spec->domain, spec->op, node->op != NULL);
   if (node->op) return;
-  refuse_operator(b, &spec->op_mark, spec->domain, spec->op, node->onnx);
+  /* One that a model has everywhere is reported where it comes first. */
+  char *key = g_strjoin("\n", spec->domain, spec->op, NULL);
+  if (g_hash_table_add(b->refused, key))
+    refuse_operator(b, &spec->op_mark, spec->domain, spec->op, node->onnx);
+  else
+    graph_builder_note(b, false);
   if (node->onnx && !node->onnx->inputs) node->onnx = NULL;
 }
 

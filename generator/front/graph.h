@@ -44,9 +44,10 @@ typedef struct GraphTensor {
   const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
   const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */
-  bool file_is_raw;  /* the file's bytes from file_offset on are its elements, row-major; else a file of tensors */
+  bool
+      file_is_raw; /* the file's bytes from file_offset on are its elements, row-major; else a file of tensors */
   uint64_t file_offset;
-  Mark mark;         /* where it is declared or produced */
+  Mark mark; /* where it is declared or produced */
 } GraphTensor;
 
 /* A node's attributes stand in the order of op->attributes; absent ones hold the default. */

@@ -32,6 +32,8 @@ struct GraphBuilder {
   GPtrArray *all;         /* nodes, faulty ones too, */
   GPtrArray *input_names; /* and const char ** of each, NULL: not known */
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
+  GHashTable *refused;    /* operators that we lack and that were reported: "domain\nop" */
+  GraphCensus *census;    /* may be NULL */
   const GraphBinding *bindings;
   unsigned n_bindings;
   GError **error;

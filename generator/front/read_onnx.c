@@ -198,7 +198,8 @@ static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
   }
 }
 
-Graph *graph_read_onnx(Source *source, const GraphBinding *bindings, unsigned n_bindings, GError **error)
+Graph *graph_read_onnx(Source *source, const GraphBinding *bindings, unsigned n_bindings, GraphCensus *census,
+                       GError **error)
 {
   GError *local = NULL;
   g_autoptr(Arena) arena = arena_new();
@@ -207,6 +208,7 @@ Graph *graph_read_onnx(Source *source, const GraphBinding *bindings, unsigned n_
   if (!model) return NULL;
   g_autoptr(GHashTable) functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
   GraphBuilder *builder = graph_builder_new(source, &onnx_value_format, bindings, n_bindings, &local);
+  graph_builder_count(builder, census);
   OnnxReader reader = {.builder = builder,
                        .source = source,
                        .arena = graph_builder_arena(builder),

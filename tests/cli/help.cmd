@@ -8,6 +8,7 @@ commands:
   gpus                    lists the GPUs that are described, shows one, checks a file, prints one's text
   templates               lists the templates that kernels are made from, prints one
   ops                     lists the operators and the types that kernels can be generated for
+  import                  reads a graph and prints it, or says what of it cannot run
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
@@ -40,6 +41,7 @@ commands:
   gpus                    lists the GPUs that are described, shows one, checks a file, prints one's text
   templates               lists the templates that kernels are made from, prints one
   ops                     lists the operators and the types that kernels can be generated for
+  import                  reads a graph and prints it, or says what of it cannot run
   doctor                  shows the tools that were found, their versions, and every place tried
   compile                 compiles an op description, or pseudo-assembly, for one or several GPUs
   run                     compiles an op description, runs it on the simulator or the GPU, and checks the results
@@ -115,9 +117,9 @@ usage: adlgen compile GRAPH|FILE.ir [OPTION]...
 
 adlgen compile compiles an op description, or pseudo-assembly, for one or several GPUs.
 
-GRAPH is a JSON or YAML file, or - for standard input. DIR gets, for each GPU, a folder with
-plan.json (all that a program needs to launch the kernels) and a file per kernel and kind. On any
-error DIR is as it was before.
+GRAPH is an ONNX model, a JSON or YAML file, or - for standard input. DIR gets, for each GPU, a
+folder with plan.json (all that a program needs to launch the kernels) and a file per kernel and
+kind. On any error DIR is as it was before.
 
 options:
   --gpu GPU,...           GPUs to compile for: names (adlgen gpus lists them) or YAML files, separated by commas

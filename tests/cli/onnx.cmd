@@ -34,3 +34,70 @@ hint: the file is damaged, or no ONNX model
 
 $ adlgen run - --gpu h100 --on sim --dim B=1 --dim H=2 --dim S=40 --check <softmax.onnx | grep weights
 weights  f16   1.85e-04  1.52e-05  1e-03  ok
+
+$ adlgen import softmax.onnx
+graph softmax opset 27
+dim B 0 .. 2147483647 multiple 1
+dim H 0 .. 2147483647 multiple 1
+dim S 0 .. 2147483647 multiple 1
+input scores: f16 [B, H, S, S] align 2
+constant scale: f16 [] align 2
+tensor scaled: f16 [B, H, S, S] align 2
+output weights: f16 [B, H, S, S] align 2
+node scaled = Mul(scores, scale)
+node weights = Softmax(scaled) axis=-1
+
+$ echo '{"inputs": {"x": {"type": "f32", "shape": ["B", 4, 4]}}, "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["a"]}, {"op": "Det", "inputs": ["a"], "outputs": ["y"]}, {"op": "Det", "inputs": ["x"], "outputs": ["z"]}], "outputs": ["y", "z"]}' >lacks.json; python3 $SRC/tests/onnx/encode.py lacks.json >lacks.onnx; adlgen import lacks.onnx --report
+operator  domain   nodes  adlgen has it
+Det       ai.onnx      2  no
+Relu      ai.onnx      1  yes
+
+1 of 3 nodes are of operators that adlgen has
+lacks.onnx: byte 31: error: ONNX operator `Det` is not supported
+  in a node (Det)
+hint: `adlgen ops` lists what is
+[exit 3]
+
+$ adlgen import lacks.onnx --report --json
+{
+  "version": 1,
+  "readable": false,
+  "operators": [
+    {
+      "op": "Det",
+      "domain": "",
+      "nodes": 2,
+      "supported": false
+    },
+    {
+      "op": "Relu",
+      "domain": "",
+      "nodes": 1,
+      "supported": true
+    }
+  ],
+  "errors": [
+    {
+      "severity": "error",
+      "file": "lacks.onnx",
+      "line": null,
+      "column": null,
+      "byte": 31,
+      "part": "in a node (Det)",
+      "message": "ONNX operator `Det` is not supported",
+      "hint": "`adlgen ops` lists what is",
+      "code": "unsupported-operator"
+    }
+  ]
+}
+[exit 3]
+
+$ adlgen import $SRC/examples/mlp.json --report
+operator          domain   nodes  adlgen has it
+MatMul            ai.onnx      3  yes
+Add               ai.onnx      1  yes
+Mul               ai.onnx      1  yes
+RMSNormalization  ai.onnx      1  yes
+Swish             ai.onnx      1  yes
+
+7 of 7 nodes are of operators that adlgen has

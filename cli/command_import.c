@@ -1,0 +1,80 @@
+#include "cli/cli.h"
+#include "generator/front/census.h"
+
+static void print_census(const Cli *cli, const GraphCensus *census)
+{
+  g_autoptr(Table) table = table_new((const char *[]){"operator", "domain", ">nodes", "adlgen has it", NULL});
+  g_autoptr(GPtrArray) rows = graph_census_sorted(census);
+  unsigned nodes = 0, supported = 0;
+  for (unsigned i = 0; i < rows->len; i++) {
+    const GraphCensusRow *row = rows->pdata[i];
+    g_autofree char *count = g_strdup_printf("%u", row->nodes);
+    table_row(table, row->op, *row->domain ? row->domain : "ai.onnx", count, row->supported ? "yes" : "no",
+              NULL);
+    nodes += row->nodes;
+    supported += row->supported ? row->nodes : 0;
+  }
+  if (rows->len) table_print(table, cli);
+  printf("%s%u of %u nodes are of operators that adlgen has\n", rows->len ? "\n" : "", supported, nodes);
+}
+
+static json_t *census_json(const GraphCensus *census)
+{
+  json_t *list = json_array();
+  g_autoptr(GPtrArray) rows = graph_census_sorted(census);
+  for (unsigned i = 0; i < rows->len; i++) {
+    const GraphCensusRow *row = rows->pdata[i];
+    json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:b}", "op", row->op, "domain", row->domain,
+                                          "nodes", (int)row->nodes, "supported", row->supported));
+  }
+  return list;
+}
+
+/* A graph that is refused has a report all the same, and what is wrong with it, in whose place the exit code stands. */
+static void print_report(const Cli *cli, const Graph *graph, const GraphCensus *census, const GError *fault)
+{
+  if (fault) *cli->exit_code = error_exit_code(fault);
+  if (!cli->json) {
+    print_census(cli, census);
+    fflush(stdout); /* the faults stand below */
+    if (fault) cli_print_error(cli, fault);
+    return;
+  }
+  json_t *object =
+      json_pack("{s:i, s:b, s:o}", "version", 1, "readable", graph != NULL, "operators", census_json(census));
+  cli_add_warnings(object, fault ? fault : graph->warnings);
+  cli_print_json(object);
+}
+
+bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
+{
+  g_autoptr(Arena) arena = arena_new();
+  const char *const *dims = argument_values(arguments, "dim");
+  unsigned n = g_strv_length((char **)dims);
+  GraphBinding *bindings = arena_new_array(arena, GraphBinding, n);
+  for (unsigned i = 0; i < n; i++)
+    if (!graph_binding_parse(arena, dims[i], &bindings[i], error)) return false;
+  g_autoptr(Source) source = source_load(argument_at(arguments, 0), error);
+  if (!source) return false;
+  g_autoptr(GraphCensus) census = graph_census_new();
+  g_autoptr(GError) fault = NULL;
+  g_autoptr(Graph) graph = graph_read_counted(source, bindings, n, census, &fault);
+  if (argument_flag(arguments, "report")) {
+    print_report(cli, graph, census, fault);
+    return true;
+  }
+  if (!graph) {
+    g_propagate_error(error, g_steal_pointer(&fault));
+    return false;
+  }
+  g_autofree char *text = graph_dump(graph);
+  if (cli->json) {
+    json_t *object = json_pack("{s:i, s:b, s:s}", "version", 1, "readable", true, "graph", text);
+    cli_add_warnings(object, graph->warnings);
+    cli_print_json(object);
+  } else {
+    fputs(text, stdout);
+    cli_warn(cli, graph->warnings);
+  }
+  return true;
+}

@@ -1,0 +1,25 @@
+/* How many nodes a graph has of each operator, and whether adlgen has it: what there is to know of a model before anything is
+ * compiled, also of one that cannot be read. */
+#pragma once
+#include "generator/front/graph.h"
+
+typedef struct GraphCensusRow {
+  const char *domain, *op; /* as the model writes them */
+  unsigned nodes;
+  bool supported; /* the operator: attributes, types and shapes of a node may still be refused */
+} GraphCensusRow;
+
+typedef struct GraphCensus {
+  GHashTable *rows; /* "domain\nop" -> GraphCensusRow */
+} GraphCensus;
+
+GraphCensus *graph_census_new(void);
+void graph_census_free(GraphCensus *census);
+G_DEFINE_AUTOPTR_CLEANUP_FUNC(GraphCensus, graph_census_free)
+void graph_census_count(GraphCensus *census, const char *domain, const char *op, bool supported);
+/* Those that lack support first, then by number of nodes and by name; g_ptr_array_unref; rows are the census's. */
+GPtrArray *graph_census_sorted(const GraphCensus *census);
+
+/* graph_read() that counts the nodes as well, whether it succeeds or not. census may be NULL. */
+Graph *graph_read_counted(Source *source, const GraphBinding *bindings, unsigned n_bindings,
+                          GraphCensus *census, GError **error);

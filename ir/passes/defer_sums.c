@@ -1,6 +1,6 @@
 /* defer_sums: a row's sum that a loop carries stays apart in each lane until the loop is over.
  *
- * needs  STAGED, before the stages of loops are chosen: a loop with warpgroup MMAs that adds up a tile along its columns
+ * needs  STAGED, before the stages of loops are chosen: a loop with products that adds up a tile along its columns
  *        and adds what comes out to a variable, or to the variable times a factor of the row
  * gives  a variable with the columns that a group of lanes has side by side: the loop adds without shuffles, and one
  *        reduction stands behind it
@@ -152,7 +152,7 @@ static void defer(const Sum *sum)
 
 static void find_product(IrOp *op, void *data)
 {
-  *(bool *)data |= ir_is_grouped_product(op);
+  *(bool *)data |= op->code == OP_MMA;
 }
 
 static void collect(IrOp *op, void *data)

@@ -1,7 +1,7 @@
 /* fuse_exponents: exp2((s - m) c) becomes exp2(s c - m c), one instruction an element instead of two.
  *
  * needs  STAGED, before the stages of loops are chosen
- * gives  in roles that multiply by warpgroups: where a value of each row is subtracted from a tile, the difference times a
+ * gives  in roles that multiply: where a value of each row is subtracted from a tile, the difference times a
  *        constant goes into exp2 and nowhere else, the value times the constant, once a row, and a fused multiply-add an
  *        element
  * breaks nothing; the constant's magnitude is at most 1, so that no product overflows where the difference did not
@@ -64,7 +64,7 @@ static void collect(IrOp *op, void *data)
 
 static void find_product(IrOp *op, void *data)
 {
-  *(bool *)data |= ir_is_grouped_product(op);
+  *(bool *)data |= op->code == OP_MMA;
 }
 
 bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError **error)

@@ -147,7 +147,7 @@ static bool run_node(Evaluation *evaluation, const GraphNode *node, GError **err
     inputs[i] = node->inputs[i] ? evaluation->values[node->inputs[i]->index] : NULL;
   g_autofree ReferenceAttribute *attributes = attributes_of(node);
   ReferenceCall call = {.op = node->op->name,
-                        .opset = evaluation->graph->opset,
+                        .opset = MAX(evaluation->graph->opset, node->op->since),
                         .inputs = inputs,
                         .n_inputs = node->n_inputs,
                         .attributes = attributes,

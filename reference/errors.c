@@ -291,7 +291,8 @@ static Value *squares_of(const Value *value, const double *errors, double zero, 
 
 static Value *product_of_squares(const ReferenceCall *call, const Value *a, const Value *b, GError **error)
 {
-  double alpha = strcmp(call->op, "Gemm") ? 1 : reference_number(call, "alpha");
+  const ReferenceAttribute *given = reference_attribute(call, "alpha");
+  double alpha = given ? given->number : 1;
   g_autofree ReferenceAttribute *attributes =
       g_memdup2(call->attributes, call->n_attributes * sizeof *attributes);
   for (unsigned i = 0; i < call->n_attributes; i++)

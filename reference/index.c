@@ -1,5 +1,6 @@
-/* Gather, GatherElements, Pad, Tile and Trilu: elements at indices that are data, or follow from where they go. */
+/* Gather, GatherElements, Pad, Tile, Trilu and Mask: elements at indices that are data, or follow from where they go. */
 #include "reference/private.h"
+#include <math.h>
 #include <string.h>
 
 #define NOWHERE SIZE_MAX /* no element of the input */
@@ -184,6 +185,36 @@ static bool trilu(Walk *walk, GError **error)
   return true;
 }
 
+/* ---- Mask ---- */
+
+/* Of the bound at input i: its number for that index of the first dimension; false: it is absent. */
+static bool read_bound(const Walk *walk, unsigned i, const int64_t *at, int64_t *bound)
+{
+  const Value *value = walk->call->n_inputs > i ? walk->call->inputs[i] : NULL;
+  if (value) *bound = value->integers[value->n > 1 ? at[0] : 0];
+  return value != NULL;
+}
+
+static size_t mask_source(const Walk *walk, const int64_t *at)
+{
+  const int64_t *extents = &walk->shape[walk->rank - 2];
+  int64_t column = at[walk->rank - 1], length = extents[1], bound;
+  bool seen = !read_bound(walk, 3, at, &length) || column < length;
+  int64_t distance = column - at[walk->rank - 2] - (walk->mode == 'e' ? length - extents[0] : 0);
+  seen = seen && (!read_bound(walk, 1, at, &bound) || distance >= bound);
+  seen = seen && (!read_bound(walk, 2, at, &bound) || distance <= bound);
+  return seen ? element(walk->x, at) : NOWHERE;
+}
+
+static bool mask(Walk *walk, GError **error)
+{
+  walk->rank = walk->x->rank;
+  memcpy(walk->shape, walk->x->shape, sizeof walk->shape);
+  walk->mode = reference_attribute(walk->call, "diagonal")->text[0];
+  walk->source = mask_source;
+  return true;
+}
+
 /* ---- all ---- */
 
 static const struct {
@@ -191,6 +222,7 @@ static const struct {
   bool (*open)(Walk *walk, GError **error);
 } table[] = {
     {"Gather", gather}, {"GatherElements", gather_elements}, {"Pad", pad}, {"Tile", tile}, {"Trilu", trilu},
+    {"Mask", mask},
 };
 
 bool reference_is_index(const char *op)
@@ -200,12 +232,15 @@ bool reference_is_index(const char *op)
   return false;
 }
 
-/* What stands where there is no element of the input: Pad's value, or 0. */
+/* What stands where there is no element of the input: Pad's value, Mask's -infinity, or 0. */
 static void read_fill(const ReferenceCall *call, double *number, int64_t *integer)
 {
   const ReferenceAttribute *attribute = reference_attribute(call, "value");
   const Value *fill = !strcmp(call->op, "Pad") && call->n_inputs > 2 ? call->inputs[2] : NULL;
-  *number = fill && fill->floats ? fill->floats[0] : attribute ? attribute->number : 0;
+  *number = fill && fill->floats       ? fill->floats[0]
+            : attribute                ? attribute->number
+            : strcmp(call->op, "Mask") ? 0
+                                       : -INFINITY;
   *integer = fill && fill->integers ? fill->integers[0] : 0;
 }
 

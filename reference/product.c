@@ -196,6 +196,13 @@ static Value *matmul(const ReferenceCall *call, GError **error)
   if (b->rank > 1) shape[rank++] = p.n;
   g_autoptr(Value) out = value_new(call->result, rank, shape, error);
   if (!out || !multiply_batches(&p, out, error)) return NULL;
+  const ReferenceAttribute *alpha = reference_attribute(call, "alpha");
+  for (size_t j = 0; alpha && alpha->number != 1 && j < out->n; j++) {
+    if (out->floats)
+      out->floats[j] *= alpha->number;
+    else
+      out->integers[j] = reference_wrap(out->type, (int64_t)(alpha->number * (double)out->integers[j]));
+  }
   return g_steal_pointer(&out);
 }
 

@@ -91,8 +91,11 @@ static void hardmax_row(const Value *x, Value *y, const Rows *rows, size_t row)
 
 /* ---- softmax ---- */
 
-static void softmax_row(const double *x, double *y, const Rows *rows, size_t row, bool logarithm)
+static void softmax_row(const double *x, double *y, const Rows *rows, size_t row, const ReferenceCall *call)
 {
+  bool logarithm = !strcmp(call->op, "LogSoftmax");
+  const ReferenceAttribute *masked = reference_attribute(call, "masked_rows");
+  bool zero = masked && !strcmp(masked->text, "zero");
   double largest = -INFINITY, sum = 0;
   const size_t *inner = rows->inner;
   x += rows->outer[row];
@@ -102,7 +105,9 @@ static void softmax_row(const double *x, double *y, const Rows *rows, size_t row
   for (size_t c = 0; c < rows->n_columns; c++)
     sum += exp(x[inner[c]] - largest);
   for (size_t c = 0; c < rows->n_columns; c++)
-    y[inner[c]] = logarithm ? x[inner[c]] - largest - log(sum) : exp(x[inner[c]] - largest) / sum;
+    y[inner[c]] = logarithm                      ? x[inner[c]] - largest - log(sum)
+                  : zero && largest == -INFINITY ? 0
+                                                 : exp(x[inner[c]] - largest) / sum;
 }
 
 static Value *softmax(const ReferenceCall *call, GError **error)
@@ -121,7 +126,7 @@ static Value *softmax(const ReferenceCall *call, GError **error)
     if (!strcmp(call->op, "Hardmax"))
       hardmax_row(x, y, &rows, r);
     else
-      softmax_row(x->floats, y->floats, &rows, r, !strcmp(call->op, "LogSoftmax"));
+      softmax_row(x->floats, y->floats, &rows, r, call);
   free_rows(&rows);
   return y;
 }

@@ -8,9 +8,6 @@
 #define BATCHES    "leading dimensions are batches"
 #define TANH       "with approximate \"tanh\""
 #define ONE_KERNEL "write Mul, and Add behind it: they are one kernel"
-#define ATTENTION                                                                                            \
-  "write MatMul with k transposed, Mul by the scale, Softmax and MatMul with v, as examples/attention.json " \
-  "does"
 
 static const OperatorAlias aliases[] = {
 #define ALIAS(name, meant, note) {name, meant, note},

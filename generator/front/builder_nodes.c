@@ -32,7 +32,10 @@ static void refuse_operator(GraphBuilder *b, const Mark *mark, const char *domai
     graph_builder_report(b, ERROR_INPUT, mark, "opset", note ? note : hint,
                          "%s is an operator since opset %u, not in %u", name, newer->since, opset);
   } else if (own) {
-    g_autofree char *hint = operator_suggest(name);
+    const Operator *ignored;
+    bool ours = operator_find(OPERATOR_DOMAIN, name, opset, &ignored) != NULL;
+    g_autofree char *hint = ours ? g_strdup("set `domain` to `" OPERATOR_DOMAIN "`: it is none of ONNX's")
+                                 : operator_suggest(name);
     graph_builder_report(b, ERROR_INPUT, mark, "unknown-operator",
                          hint ? hint : "`adlgen ops` lists the operators", "unknown operator `%s`", name);
   } else {

@@ -58,6 +58,16 @@ bool expand_wants(const Expansion *at, unsigned i)
   return output && (output->is_output || output->n_consumers);
 }
 
+bool expand_has_output(const Expansion *at, unsigned i)
+{
+  return i < at->node->n_outputs && at->node->outputs[i];
+}
+
+const SymbolicFacts *expand_facts(const Expansion *at)
+{
+  return &at->inference->graph->facts;
+}
+
 bool expand_failed(const Expansion *at)
 {
   return at->failed;
@@ -111,13 +121,19 @@ static GraphTensor *new_tensor(Expansion *at, const char *part, GraphTensorKind 
   return tensor;
 }
 
-static GraphTensor *new_constant(Expansion *at, const char *part, NumberType type, size_t n, const void *data)
+/* Of rank 0 or 1. Without data: its values follow from symbols. */
+static GraphTensor *new_constant(Expansion *at, const char *part, NumberType type, unsigned rank, size_t n,
+                                 const void *data)
 {
   GraphTensor *tensor = new_tensor(at, part, TENSOR_CONSTANT);
   tensor->type = type;
   tensor->align = number_bytes(type);
   tensor->n_elements = n;
-  tensor->data = arena_memdup(expand_arena(at), data, number_bytes_of(type, n));
+  tensor->rank = rank;
+  tensor->shape[0] = symbolic_constant(expand_arena(at), (int64_t)n);
+  graph_row_major(expand_arena(at), tensor);
+  if (data) tensor->data = arena_memdup(expand_arena(at), data, number_bytes_of(type, n));
+  graph_know_integers(expand_arena(at), tensor);
   return tensor;
 }
 
@@ -126,16 +142,24 @@ GraphTensor *expand_number(Expansion *at, const char *part, NumberType type, dou
   guint8 bytes[8];
   if (at->failed) return NULL;
   number_from_double(type, value, false, bytes);
-  return new_constant(at, part, type, 1, bytes);
+  return new_constant(at, part, type, 0, 1, bytes);
 }
 
 GraphTensor *expand_integers(Expansion *at, const char *part, const int64_t *items, unsigned n)
 {
+  return at->failed ? NULL : new_constant(at, part, NUMBER_S64, 1, n, items);
+}
+
+GraphTensor *expand_known(Expansion *at, const char *part, const Symbolic *const *values, unsigned n,
+                          unsigned rank)
+{
+  bool numbers = true;
+  g_autofree int64_t *items = g_new0(int64_t, n + 1);
   if (at->failed) return NULL;
-  GraphTensor *tensor = new_constant(at, part, NUMBER_S64, n, items);
-  tensor->rank = 1;
-  tensor->shape[0] = symbolic_constant(expand_arena(at), n);
-  graph_row_major(expand_arena(at), tensor);
+  for (unsigned i = 0; i < n; i++)
+    numbers = symbolic_is_constant(values[i], &items[i]) && numbers;
+  GraphTensor *tensor = new_constant(at, part, NUMBER_S64, rank, n, numbers ? items : NULL);
+  tensor->values = arena_memdup(expand_arena(at), values, n * sizeof(const Symbolic *));
   return tensor;
 }
 
@@ -213,6 +237,21 @@ GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, Number
   if (at->failed || x->type == type) return x;
   return expand_node(at,
                      &(ExpandNode){ONNX_Cast, part, 1, {x}, .attributes = {{"saturate", 1}, {"to", type}}});
+}
+
+GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
+                            unsigned rank)
+{
+  g_autofree char *name = g_strdup_printf("%s_shape", part);
+  return expand(at, ONNX_Reshape, part, x, expand_known(at, name, shape, rank, 1));
+}
+
+GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm)
+{
+  if (at->failed) return NULL;
+  return expand_node(
+      at,
+      &(ExpandNode){ONNX_Transpose, part, 1, {x}, .attributes = {{"perm", .integers = perm, .n = x->rank}}});
 }
 
 /* ---- results ---- */

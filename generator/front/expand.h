@@ -54,6 +54,9 @@ Arena *expand_arena(const Expansion *at);
 GraphTensor *expand_input(const Expansion *at, unsigned i);
 /* Somebody reads the node's output i, or it is the graph's. */
 bool expand_wants(const Expansion *at, unsigned i);
+/* It has a name. */
+bool expand_has_output(const Expansion *at, unsigned i);
+const SymbolicFacts *expand_facts(const Expansion *at);
 /* Reports at the node's input i (or at the node, if there is none), and fails. */
 void expand_refuse(Expansion *at, ErrorCode code, unsigned input, const char *id, const char *hint,
                    const char *format, ...) G_GNUC_PRINTF(6, 7);
@@ -71,5 +74,12 @@ GraphTensor *expand_cast(Expansion *at, const char *part, GraphTensor *x, Number
 GraphTensor *expand_number(Expansion *at, const char *part, NumberType type, double value);
 /* A constant list of s64: axes, shapes, sizes. */
 GraphTensor *expand_integers(Expansion *at, const char *part, const int64_t *items, unsigned n);
+/* The same of expressions; rank 0: one number. */
+GraphTensor *expand_known(Expansion *at, const char *part, const Symbolic *const *values, unsigned n,
+                          unsigned rank);
+GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
+                            unsigned rank);
+/* perm as Transpose has it. */
+GraphTensor *expand_transpose(Expansion *at, const char *part, GraphTensor *x, const int64_t *perm);
 /* The node's output i is this tensor, of the body or an input. Does nothing where nobody wants it. */
 void expand_give(Expansion *at, unsigned i, GraphTensor *tensor);

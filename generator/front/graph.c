@@ -31,6 +31,21 @@ void graph_row_major(Arena *arena, GraphTensor *tensor)
   }
 }
 
+void graph_know_integers(Arena *arena, GraphTensor *tensor)
+{
+  NumberClass class = tensor->type == TYPE_UNKNOWN ? NUMBER_FLOAT : number_class(tensor->type);
+  if (class == NUMBER_FLOAT || !tensor->data || tensor->values || tensor->n_elements > KNOWN_INTEGERS_MAX)
+    return;
+  const Symbolic **values = arena_new_array(arena, const Symbolic *, tensor->n_elements);
+  for (size_t i = 0; i < tensor->n_elements; i++) {
+    const guint8 *element = (const guint8 *)tensor->data + number_bytes_of(tensor->type, i);
+    int64_t whole = (int64_t)number_to_double(tensor->type, element);
+    if (tensor->type == NUMBER_S64) memcpy(&whole, element, sizeof whole);
+    values[i] = symbolic_constant(arena, whole);
+  }
+  tensor->values = values;
+}
+
 GraphTensor *graph_tensor(const Graph *graph, const char *name)
 {
   for (unsigned i = 0; i < graph->n_tensors; i++)

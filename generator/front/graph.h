@@ -41,6 +41,9 @@ typedef struct GraphTensor {
   GraphNode *producer;             /* COMPUTED */
   GraphNode **consumers;           /* in node order, one entry per use */
   unsigned n_consumers;
+  /* Integers that are known while the graph is read, of a constant or computed from shapes: n_elements expressions; NULL: they
+   * are not, or too many. */
+  const Symbolic *const *values;
   const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
   const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */

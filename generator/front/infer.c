@@ -437,14 +437,28 @@ static bool infer_norm(Inference *at, Shape *shape)
   return true;
 }
 
-/* Indices may be of 32 bits. */
-static const int64_t *widened(Inference *at, const GraphTensor *input)
+/* Numbers of a list; where `open` is NULL, all must be: else it is the first that depends on symbols, or n. */
+static const int64_t *numbers_of(Inference *at, const Symbolic *const *values, unsigned n, unsigned *open)
 {
-  if (input->type != NUMBER_S32) return input->data;
-  int64_t *items = arena_new_array(at->graph->arena, int64_t, input->n_elements);
-  for (size_t i = 0; i < input->n_elements; i++)
-    items[i] = ((const int32_t *)input->data)[i];
+  int64_t *items = arena_new_array(at->graph->arena, int64_t, n);
+  *open = n;
+  for (unsigned i = n; i-- > 0;)
+    if (!symbolic_is_constant(values[i], &items[i])) *open = i;
   return items;
+}
+
+static bool refuse_list(Inference *at, const ListArgument *argument, const GraphTensor *input,
+                        const Symbolic *open)
+{
+  const Mark *mark = &at->node->input_marks[argument->input];
+  if (!open)
+    return infer_refuse(
+        at, ERROR_UNSUPPORTED, mark, argument->what, "put them under `constants`, with `data`",
+        "%s that are not a constant of the description are not supported: `%s`", argument->what, input->name);
+  g_autofree char *text = symbolic_text(open);
+  return infer_refuse(at, ERROR_UNSUPPORTED, mark, argument->what, "bind the symbol: --dim",
+                      "%s that depend on symbols are not supported: `%s` holds %s", argument->what,
+                      input->name, text);
 }
 
 bool infer_list(Inference *at, const ListArgument *argument, List *list)
@@ -453,21 +467,19 @@ bool infer_list(Inference *at, const ListArgument *argument, List *list)
   *list = (List){.mark = node->mark};
   if (operator_attribute_index(node->op, argument->name) >= 0) {
     const GraphAttribute *attribute = graph_attribute(node, argument->name);
-    *list = (List){attribute->given, attribute->integers, attribute->n, attribute->mark};
+    *list = (List){attribute->given, attribute->integers, NULL, attribute->n, attribute->mark};
     return true;
   }
-  const GraphTensor *input = node->n_inputs > argument->input ? node->inputs[argument->input] : NULL;
-  const char *what = argument->what;
+  GraphTensor *input = node->n_inputs > argument->input ? node->inputs[argument->input] : NULL;
   if (!input) return true;
   const Mark *mark = &node->input_marks[argument->input];
-  if (!input->data || input->kind != TENSOR_CONSTANT)
-    return infer_refuse(at, ERROR_UNSUPPORTED, mark, what, "put them under `constants`, with `data`",
-                        "%s that are not a constant of the description are not supported: `%s`", what,
-                        input->name);
+  if (!input->values) return refuse_list(at, argument, input, NULL);
   if (input->rank != 1)
-    return infer_refuse(at, ERROR_INPUT, mark, "rank", NULL, "%s are a list: `%s` has rank %u", what,
-                        input->name, input->rank);
-  *list = (List){true, widened(at, input), (unsigned)input->n_elements, *mark};
+    return infer_refuse(at, ERROR_INPUT, mark, "rank", NULL, "%s are a list: `%s` has rank %u",
+                        argument->what, input->name, input->rank);
+  unsigned n = (unsigned)input->n_elements, open;
+  *list = (List){true, numbers_of(at, input->values, n, &open), input->values, n, *mark};
+  if (open < n && !argument->symbolic) return refuse_list(at, argument, input, input->values[open]);
   return true;
 }
 
@@ -577,6 +589,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_PAD: return infer_pad(at, shape);
   case SHAPE_RULE_TILE: return infer_tile(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
+  case SHAPE_RULE_MASK: return infer_mask(at, shape);
   case SHAPE_RULE_FUNCTION: break;
   }
   return false;
@@ -648,6 +661,8 @@ bool infer_node(Inference *at)
 bool builder_infer(GraphBuilder *b)
 {
   bool ok = true;
+  for (unsigned i = 0; i < b->constants->len; i++)
+    graph_know_integers(b->graph->arena, b->constants->pdata[i]);
   for (unsigned i = 0; i < b->nodes->len; i++) {
     Inference at = {b->graph, b->nodes->pdata[i], b->error, b};
     if (!infer_node(&at)) ok = false;

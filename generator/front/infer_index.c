@@ -1,4 +1,4 @@
-/* Shapes of operators that take elements at indices of their own: Gather, GatherElements, Pad, Tile, Trilu. */
+/* Shapes of operators that take elements at indices of their own: Gather, GatherElements, Pad, Tile, Trilu, Mask. */
 #include "generator/front/infer_private.h"
 #include <string.h>
 
@@ -165,5 +165,32 @@ bool infer_trilu(Inference *at, Shape *shape)
         at, ERROR_UNSUPPORTED, &node->input_marks[1], "diagonal", "put it under `constants`, with `data`",
         "a diagonal that is not a constant of the description is not supported: `%s`", k->name);
   *shape = infer_shape_of(input);
+  return true;
+}
+
+/* ---- Mask ---- */
+
+bool infer_mask(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  if (input->rank < 2)
+    return infer_refuse(at, ERROR_INPUT, &node->input_marks[0], "rank", NULL,
+                        "Mask takes matrices: `%s` has rank %u", input->name, input->rank);
+  *shape = infer_shape_of(input);
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    const GraphTensor *bound = node->inputs[i];
+    if (!bound) continue;
+    const Mark *mark = &node->input_marks[i];
+    if (bound->type != NUMBER_S32 && bound->type != NUMBER_S64)
+      return infer_refuse(at, ERROR_INPUT, mark, "type", "it takes s32, s64",
+                          "a bound of Mask is an integer: `%s` is %s", bound->name, number_name(bound->type));
+    bool each = input->rank > 2 && bound->rank == 1 && symbolic_same(bound->shape[0], input->shape[0]);
+    if (each || (bound->rank <= 1 && graph_has_one_element(bound))) continue;
+    g_autofree char *have = graph_shape_text(bound->shape, bound->rank);
+    return infer_refuse(at, ERROR_INPUT, mark, "shape",
+                        "one number, or one for each index of x's first dimension",
+                        "the bound `%s` has shape %s", bound->name, have);
+  }
   return true;
 }

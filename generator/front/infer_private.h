@@ -22,16 +22,18 @@ Shape infer_shape_of(const GraphTensor *tensor);
 /* -rank .. rank - 1 to 0 .. rank - 1. */
 bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);
 
-/* A list of integers that an operator takes as an attribute or, in newer versions, as a constant input. */
+/* A list of integers that an operator takes as an attribute or, in newer versions, as an input that is known. */
 typedef struct {
   const char *name; /* of the attribute */
   unsigned input;   /* which one it is where there is no such attribute */
   const char *what; /* in words */
+  bool symbolic;    /* may depend on symbols: the operator then asks for `values` */
 } ListArgument;
 typedef struct {
   bool given;
-  const int64_t *items;
-  unsigned n; /* 0 if it is absent */
+  const int64_t *items;          /* 0 in the place of those that depend on symbols */
+  const Symbolic *const *values; /* of those that may depend on symbols */
+  unsigned n;                    /* 0 if it is absent */
   Mark mark;
 } List;
 bool infer_list(Inference *at, const ListArgument *argument, List *list);
@@ -47,6 +49,7 @@ bool infer_gather_elements(Inference *at, Shape *shape);
 bool infer_pad(Inference *at, Shape *shape);
 bool infer_tile(Inference *at, Shape *shape);
 bool infer_trilu(Inference *at, Shape *shape);
+bool infer_mask(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

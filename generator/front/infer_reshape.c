@@ -5,24 +5,46 @@
 
 /* ---- Reshape ---- */
 
-/* Elements that the entries of a shape do not account for yet: dimensions of the input that no entry names,
- * and the product of the entries that are numbers. */
+/* Elements that the entries of a shape do not account for yet: dimensions of the input that no entry names, the
+ * product of the entries that are numbers, and of the expressions that are no dimension by themselves. */
 typedef struct {
+  Arena *arena;
   const Symbolic *dims[GRAPH_MAX_RANK];
   unsigned n;
   int64_t entries;
+  const Symbolic *expressions; /* NULL: there are none */
 } Rest;
+
+/* Takes dimensions that stand beside each other and have that product. */
+static bool take(Rest *rest, const Symbolic *product, unsigned most)
+{
+  for (unsigned i = 0; i < rest->n; i++) {
+    const Symbolic *some = symbolic_constant(rest->arena, 1);
+    for (unsigned n = 1; n <= most && i + n <= rest->n; n++) {
+      some = symbolic_mul(rest->arena, some, rest->dims[i + n - 1]);
+      if (!symbolic_same(some, product)) continue;
+      rest->n -= n;
+      memmove(&rest->dims[i], &rest->dims[i + n], (rest->n - i) * sizeof *rest->dims);
+      return true;
+    }
+  }
+  return false;
+}
 
 static void cancel(Rest *rest, const Symbolic *entry)
 {
-  for (unsigned i = 0; i < rest->n; i++) {
-    if (!symbolic_same(rest->dims[i], entry)) continue;
-    rest->dims[i] = rest->dims[--rest->n];
-    return;
-  }
   int64_t value;
-  if (!symbolic_is_constant(entry, &value) || __builtin_mul_overflow(rest->entries, value, &rest->entries))
+  if (take(rest, entry, 1)) return;
+  if (!symbolic_is_constant(entry, &value))
+    rest->expressions = rest->expressions ? symbolic_mul(rest->arena, rest->expressions, entry) : entry;
+  else if (__builtin_mul_overflow(rest->entries, value, &rest->entries))
     rest->entries = -1;
+}
+
+/* Expressions of entries that are several dimensions together, or parts of one. */
+static void cancel_expressions(Rest *rest)
+{
+  if (rest->expressions && !take(rest, rest->expressions, GRAPH_MAX_RANK)) rest->entries = -1;
 }
 
 /* What is left of the dimensions, over what is left of the entries; NULL if it is not known to divide. */
@@ -58,8 +80,10 @@ static bool refuse_elements(Inference *at, const List *entries, bool open)
   const GraphTensor *input = at->node->inputs[0];
   g_autofree char *have = graph_shape_text(input->shape, input->rank);
   g_autoptr(GString) want = g_string_new("[");
-  for (unsigned i = 0; i < entries->n; i++)
-    g_string_append_printf(want, "%s%" G_GINT64_FORMAT, i ? ", " : "", entries->items[i]);
+  for (unsigned i = 0; i < entries->n; i++) {
+    g_autofree char *entry = symbolic_text(entries->values[i]);
+    g_string_append_printf(want, "%s%s", i ? ", " : "", entry);
+  }
   g_string_append_c(want, ']');
   if (are_numbers(input))
     return infer_refuse(at, ERROR_INPUT, &entries->mark, "shape", NULL,
@@ -84,6 +108,10 @@ static bool read_entry(Inference *at, const List *entries, unsigned i, int *open
   const GraphAttribute *zeros = graph_attribute_find(at->node, "allowzero");
   int64_t entry = entries->items[i];
   *extent = NULL;
+  if (!symbolic_is_constant(entries->values[i], NULL)) {
+    *extent = entries->values[i];
+    return true;
+  }
   if (entry < -1 || entry > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, entries, i, "is no extent");
   if (entry == -1) {
     if (*open >= 0) return refuse_entry(at, entries, i, "is the second one that is left open");
@@ -111,15 +139,16 @@ bool infer_reshape(Inference *at, Shape *shape)
   const GraphTensor *input = at->node->inputs[0];
   List entries;
   int open = -1;
-  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes"}, &entries)) return false;
+  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes", true}, &entries)) return false;
   *shape = (Shape){.rank = entries.n};
   if (entries.n > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
-  Rest rest = {.n = input->rank, .entries = 1};
+  Rest rest = {.arena = at->graph->arena, .n = input->rank, .entries = 1};
   memcpy(rest.dims, input->shape, sizeof rest.dims);
   for (unsigned i = 0; i < entries.n; i++) {
     if (!read_entry(at, &entries, i, &open, &shape->dims[i])) return false;
     if (shape->dims[i]) cancel(&rest, shape->dims[i]);
   }
+  cancel_expressions(&rest);
   if (open < 0 && has_none(input->shape, input->rank) && has_none(shape->dims, shape->rank)) return true;
   const Symbolic *left = quotient(at, &rest);
   if (!left || (open < 0 && !symbolic_equals(left, 1))) return refuse_elements(at, &entries, open >= 0);
@@ -221,7 +250,7 @@ bool infer_expand(Inference *at, Shape *shape)
 {
   const GraphTensor *input = at->node->inputs[0];
   List entries;
-  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes"}, &entries)) return false;
+  if (!infer_list(at, &(ListArgument){"shape", 1, "shapes", true}, &entries)) return false;
   *shape = (Shape){.rank = MAX(input->rank, entries.n)};
   if (shape->rank > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
   for (unsigned d = 0; d < shape->rank; d++) {
@@ -229,14 +258,15 @@ bool infer_expand(Inference *at, Shape *shape)
     const Symbolic *own =
         has ? input->shape[d + input->rank - shape->rank] : symbolic_constant(at->graph->arena, 1);
     unsigned i = asked ? d + entries.n - shape->rank : 0;
-    int64_t entry = asked ? entries.items[i] : 1;
-    if (entry < 0 || entry > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, &entries, i, "is no extent");
-    shape->dims[d] = entry == 1 ? own : symbolic_constant(at->graph->arena, entry);
-    if (entry == 1 || symbolic_equals(own, 1) || symbolic_equals(own, entry)) continue;
-    g_autofree char *have = graph_shape_text(input->shape, input->rank);
+    const Symbolic *entry = asked ? entries.values[i] : symbolic_constant(at->graph->arena, 1);
+    int64_t number = asked ? entries.items[i] : 1;
+    if (number < 0 || number > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, &entries, i, "is no extent");
+    shape->dims[d] = symbolic_equals(entry, 1) ? own : entry;
+    if (symbolic_equals(entry, 1) || symbolic_equals(own, 1) || symbolic_same(own, entry)) continue;
+    g_autofree char *have = graph_shape_text(input->shape, input->rank), *want = symbolic_text(entry);
     return infer_refuse(at, ERROR_INPUT, &entries.mark, "shape", "an entry of 1 leaves a dimension as it is",
-                        "`%s`, %s, does not broadcast: entry %u of the shape is %" G_GINT64_FORMAT,
-                        input->name, have, i, entry);
+                        "`%s`, %s, does not broadcast: entry %u of the shape is %s", input->name, have, i,
+                        want);
   }
   return true;
 }

@@ -47,6 +47,8 @@ enum { COUNT_none = 0 };
 
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
+static const char *const ends[] = {"begin", "end", NULL};
+static const char *const masked_rows[] = {"nan", "zero", NULL};
 /* Of float8e8m0, which there are no kernels for. */
 static const char *const round_modes[] = {"up", "down", "nearest", NULL};
 static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
@@ -54,7 +56,7 @@ static const char *const pad_modes_2[] = {"constant", "reflect", "edge", NULL};
 static const char *const approximations[] = {"none", "tanh", NULL};
 
 /* clang-format off */
-ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations))
+ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1))
 ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(mod, INT("fmod", 0))
 ATTRIBUTES(is_inf, INT("detect_negative", 1), INT("detect_positive", 1))
@@ -67,6 +69,9 @@ ATTRIBUTES(hard_sigmoid, FLOAT("alpha", 0.2), FLOAT("beta", 0.5))
 ATTRIBUTES(gelu, CHOICE("approximate", "none", approximations))
 ATTRIBUTES(shrink, FLOAT("bias", 0), FLOAT("lambd", 0.5))
 ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TYPE("to"))
+ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
+ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(cast_like, CHOICE("round_mode", "up", round_modes), INT("saturate", 1))
 ATTRIBUTES(axis_first, INT("axis", 0))
 ATTRIBUTES(split, INT("axis", 0), INT("num_outputs", 0))
@@ -82,6 +87,7 @@ ATTRIBUTES(axes, INTS("axes"))
 ATTRIBUTES(required_axes, REQUIRED_INTS("axes"))
 ATTRIBUTES(concat, REQUIRED_INT("axis"))
 ATTRIBUTES(axis_last, INT("axis", -1))
+ATTRIBUTES(softmax, INT("axis", -1), CHOICE("masked_rows", "nan", masked_rows))
 ATTRIBUTES(axis_1, INT("axis", 1))
 ATTRIBUTES(norm, INT("axis", -1), FLOAT("epsilon", 1e-5), INT("stash_type", 1))
 ATTRIBUTES(reduce, INT("keepdims", 1), INT("noop_with_empty_axes", 0))

@@ -49,9 +49,11 @@ typedef struct OperatorAttribute {
 } OperatorAttribute;
 
 #define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
-#define OPERATOR_MAX_ATTRIBUTES 6
-#define OPERATOR_MAX_INPUTS     5 /* of the rows that are not variadic */
+#define OPERATOR_MAX_ATTRIBUTES 9
+#define OPERATOR_MAX_INPUTS     7 /* of the rows that are not variadic */
 #define OPERATOR_MAX_OUTPUTS    5 /* as above */
+
+#define OPERATOR_DOMAIN "adlgen" /* of those that ONNX does not have */
 
 typedef unsigned TypeMask; /* bit NumberType */
 #define TYPE_BIT(type) (1u << NUMBER_##type)
@@ -102,7 +104,8 @@ typedef enum {
   SHAPE_RULE_PAD,             /* input 0's with `pads` in front and behind */
   SHAPE_RULE_TILE,            /* input 0's times `repeats` */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
-  SHAPE_RULE_FUNCTION,        /* as the body gives */
+  SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
+  SHAPE_RULE_FUNCTION, /* as the body gives */
 } ShapeRule;
 
 typedef struct Operator {

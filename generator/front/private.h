@@ -9,6 +9,9 @@
 /* A tensor of the graph; added to graph->tensors by the caller. */
 GraphTensor *graph_tensor_new(Graph *graph, const char *name, GraphTensorKind kind, Mark mark);
 void graph_row_major(Arena *arena, GraphTensor *tensor);
+#define KNOWN_INTEGERS_MAX 1024
+/* Sets `values` of a constant of integers with data, if they are not too many. */
+void graph_know_integers(Arena *arena, GraphTensor *tensor);
 void graph_collect_facts(Graph *graph);
 /* "[M, 4096]"; g_free. */
 char *graph_shape_text(const Symbolic *const *shape, unsigned rank);

@@ -1,6 +1,7 @@
 /* Operators that take elements at indices of their own, as nodes of a program: reads at loaded indices, at expressions of
  * axes, and outside of the tensor, and values that follow from where a point lies. */
 #include "generator/program/build_private.h"
+#include <math.h>
 
 static const Symbolic *number(ProgramBuilder *at, int64_t value)
 {
@@ -157,6 +158,64 @@ static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
                          (ProgramValue[]){kept, x, none}, 3);
 }
 
+/* ---- Mask ---- */
+
+/* x where `index` compares so with a number; what is known of that is part of the index, `limit` is loaded or 0. */
+static ProgramValue bounded(ProgramBuilder *at, const GraphNode *node, ProgramValue x, OperatorId compare,
+                            const Symbolic *index, ProgramValue limit)
+{
+  NumberType type = node->inputs[0]->type;
+  ProgramValue place = add_index(at, node, index);
+  if (place.kind == VALUE_IMMEDIATE && limit.kind == VALUE_IMMEDIATE) { /* matrices of one element */
+    double off = place.immediate - limit.immediate;
+    if (compare == ONNX_Less ? off < 0 : compare == ONNX_LessOrEqual ? off <= 0 : off >= 0) return x;
+  }
+  ProgramValue kept =
+      program_add_map(at, node, compare, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){place, limit}, 2);
+  return program_add_map(at, node, ONNX_Where, type, program_compute(type),
+                         (ProgramValue[]){kept, x, program_immediate(-INFINITY, type)}, 3);
+}
+
+/* Takes a bound off the index, or adds what is loaded of it to the limit. */
+static void subtract(ProgramBuilder *at, const GraphNode *node, const GraphTensor *bound,
+                     const Symbolic **index, ProgramValue *limit)
+{
+  if (bound->values) {
+    *index = symbolic_sub(at->program->arena, *index, bound->values[0]);
+    return;
+  }
+  ProgramValue loaded = index_value(at, node, bound, 0);
+  *limit = limit->kind == VALUE_IMMEDIATE ? loaded
+                                          : program_add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64,
+                                                            (ProgramValue[]){*limit, loaded}, 2);
+}
+
+static ProgramValue add_mask(ProgramBuilder *at, const GraphNode *node)
+{
+  static const OperatorId compares[] = {ONNX_GreaterOrEqual, ONNX_LessOrEqual, ONNX_Less};
+  Arena *arena = at->program->arena;
+  const GraphTensor *input = node->inputs[0], *length = node->n_inputs > 3 ? node->inputs[3] : NULL;
+  const Symbolic *rows = input->shape[input->rank - 2], *columns = input->shape[input->rank - 1];
+  const Symbolic *row = along(at, input->rank - 2, rows), *column = along(at, input->rank - 1, columns);
+  bool end = graph_attribute(node, "diagonal")->text[0] == 'e';
+  ProgramValue x = program_operand(at, node, input);
+  for (unsigned i = 1; i < node->n_inputs; i++) {
+    const Symbolic *index = i == 3 ? column : symbolic_sub(arena, column, row);
+    ProgramValue limit = program_immediate(0, NUMBER_S64);
+    if (!node->inputs[i]) continue;
+    if (end && i < 3) { /* column - (length - rows) - row */
+      index = symbolic_add(arena, index, rows);
+      if (length)
+        subtract(at, node, length, &index, &limit);
+      else
+        index = symbolic_sub(arena, index, columns);
+    }
+    subtract(at, node, node->inputs[i], &index, &limit);
+    x = bounded(at, node, x, compares[i - 1], index, limit);
+  }
+  return x;
+}
+
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
 {
   ProgramValue value = {.kind = VALUE_ABSENT};
@@ -166,6 +225,7 @@ void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
   case ONNX_Pad: value = add_pad(at, node); break;
   case ONNX_Tile: value = add_tile(at, node); break;
   case ONNX_Trilu: value = add_trilu(at, node); break;
+  case ONNX_Mask: value = add_mask(at, node); break;
   default: g_assert_not_reached();
   }
   program_set_value(at, node->outputs[0], value);

@@ -157,15 +157,15 @@ void program_add_product(ProgramBuilder *at, const GraphNode *node)
                      .compute = held};
   ProgramValue value = program_add_node(at, dot, (ProgramValue[]){a, b}, 2, held);
   value = add_scales(at, node, value);
-  if (node->op->id == ONNX_Gemm) {
-    double alpha = graph_attribute(node, "alpha")->number, beta = graph_attribute(node, "beta")->number;
-    if (alpha != 1)
-      value = part(at, at->anchor, ONNX_Mul, compute, value, program_immediate(alpha, NUMBER_F32));
-    if (node->n_inputs > 2 && node->inputs[2] && beta != 0) {
-      ProgramValue c = program_operand(at, node, node->inputs[2]);
-      if (beta != 1) c = part(at, at->anchor, ONNX_Mul, compute, c, program_immediate(beta, NUMBER_F32));
-      value = part(at, at->anchor, ONNX_Add, compute, value, c);
-    }
+  const GraphAttribute *alpha = graph_attribute_find(node, "alpha");
+  if (alpha && alpha->number != 1)
+    value = part(at, at->anchor, ONNX_Mul, compute, value, program_immediate(alpha->number, NUMBER_F32));
+  if (node->op->id == ONNX_Gemm && node->n_inputs > 2 && node->inputs[2]) {
+    double beta = graph_attribute(node, "beta")->number;
+    ProgramValue c = beta != 0 ? program_operand(at, node, node->inputs[2]) : none;
+    if (beta != 0 && beta != 1)
+      c = part(at, at->anchor, ONNX_Mul, compute, c, program_immediate(beta, NUMBER_F32));
+    if (beta != 0) value = part(at, at->anchor, ONNX_Add, compute, value, c);
   }
   program_set_value(at, node->outputs[0], value);
 }
@@ -229,7 +229,14 @@ static ProgramValue add_softmax(ProgramBuilder *at, Row *row, bool logarithm)
   reduce_row(at, row, row->x);
   ProgramValue below = row_part(at, row, ONNX_Sub, row->x, row->first);
   if (logarithm) return row_part(at, row, ONNX_Sub, below, row_part(at, row, ONNX_Log, row->second, none));
-  return row_part(at, row, ONNX_Div, row_part(at, row, ONNX_Exp, below, none), row->second);
+  ProgramValue share = row_part(at, row, ONNX_Div, row_part(at, row, ONNX_Exp, below, none), row->second);
+  const GraphAttribute *masked = graph_attribute_find(row->node, "masked_rows");
+  if (!masked || strcmp(masked->text, "zero") != 0) return share;
+  ProgramValue hidden =
+      program_add_map(at, row->node, ONNX_Equal, NUMBER_BOOL, row->compute,
+                      (ProgramValue[]){row->first, program_immediate(-INFINITY, row->compute)}, 2);
+  return program_add_map(at, row->node, ONNX_Where, row->compute, row->compute,
+                         (ProgramValue[]){hidden, program_immediate(0, row->compute), share}, 3);
 }
 
 /* 1 / sqrt(square + epsilon) */

@@ -35,9 +35,9 @@ class Graph:
         self.constants[name] = {"type": "s64", "shape": [len(values)], "data": values}
         return name
 
-    def add(self, op, inputs, n_outputs, attributes):
+    def add(self, op, inputs, n_outputs, attributes, domain=""):
         outputs = [f"y{len(self.nodes)}_{i}" for i in range(n_outputs)]
-        self.nodes.append({"op": op, "inputs": inputs, "outputs": outputs, "attributes": attributes})
+        self.nodes.append({"op": op, "domain": domain, "inputs": inputs, "outputs": outputs, "attributes": attributes})
 
     def text(self):
         """A node a line, so that a message's line tells which."""
@@ -51,7 +51,7 @@ def attributes_of(row, largest):
     """Sets of attributes: the required ones, or all; each choice of a string in a set of its own."""
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
              "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3],
-             "training_mode": 1}
+             "training_mode": 1, "q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "scale": 0.1, "softcap": 5}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -104,6 +104,14 @@ def inputs_of(graph, row, type_, n):
     if op == "Trilu" and n > 1:
         graph.constants["diagonal"] = {"type": "s64", "shape": [], "data": 1}
         return [[x, "diagonal"]]
+    if op == "Attention":
+        if n == 3:
+            return [[graph.tensor(type_, [1, 2, 8, 32])] * n]
+        heads, kv_heads = graph.tensor(type_, [1, 8, 128]), graph.tensor(type_, [1, 8, 64])
+        cache = graph.tensor(type_, [1, 2, 8, 32])
+        return [[heads, kv_heads, kv_heads, graph.tensor("bool", [8, 16]), cache, cache]]
+    if op == "Mask":
+        return [[x, *(graph.tensor("s64", []) for _ in range(n - 1))]]
     if op == "Slice" and n > 1:
         return [[x, *(graph.indices(list_) for list_ in ([1], [60], [1], [2]))][:n]]
     if op.startswith("Reduce"):
@@ -135,7 +143,7 @@ def add_pair(graph, row, type_, largest):
         for inputs in inputs_of(graph, row, type_, n):
             parts = 2 if op == "Split" else 1 if op == "BatchNormalization" and row["since"] < 14 else row["outputs"][1] if largest else row["outputs"][0]
             for to in row["types"] if op == "Cast" else [None]:
-                graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})})
+                graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})}, row["domain"])
 
 
 def uses_small_floats(node, graph):

@@ -1,0 +1,443 @@
+/* Attention as nodes: heads are views, a group of heads that shares keys and values is a dimension that these do not have,
+ * so that nothing is repeated.
+ *
+ *   scores  = scale Q K^T             [B, Hkv, G, rows, keys], or without G where each head has keys of its own
+ *   capped  = softcap tanh(scores / softcap)
+ *   biased  = capped + mask, or -infinity where a truth value, the diagonal, a window or a length says so
+ *   weights = Softmax(biased)         rows that see nothing: 0
+ *   Y       = weights V */
+#include "generator/front/expand.h"
+#include <math.h>
+
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
+enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
+typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
+
+typedef struct {
+  Expansion *x;
+  const GraphNode *node;
+  bool flat; /* operands are [batch, rows, heads * size] */
+  const Symbolic *batch, *q_heads, *kv_heads, *group, *rows, *keys, *depth, *width;
+  const Symbolic *past, *total; /* keys of the cache, and with it */
+  bool grouped;
+  GraphTensor *shown; /* what qk_matmul_output is */
+} Attention;
+
+static const Symbolic *number(const Attention *at, int64_t value)
+{
+  return symbolic_constant(expand_arena(at->x), value);
+}
+
+static int64_t integer(const Attention *at, const char *name)
+{
+  const GraphAttribute *attribute = graph_attribute_find(at->node, name);
+  return attribute ? attribute->integer : -1;
+}
+
+/* ---- shapes ---- */
+
+/* Something that two inputs have in common. */
+static void expect(Attention *at, unsigned input, const char *what, const Symbolic *have,
+                   const Symbolic *want)
+{
+  if (expand_failed(at->x) || symbolic_same(have, want)) return;
+  g_autofree char *is = symbolic_text(have), *should = symbolic_text(want);
+  expand_refuse(at->x, ERROR_INPUT, input, "shape", NULL, "Attention needs `%s` to have %s %s, not %s",
+                expand_input(at->x, input)->name, should, what, is);
+}
+
+static void check_ranks(Attention *at)
+{
+  const GraphTensor *q = expand_input(at->x, Q);
+  at->flat = q->rank == 3;
+  for (unsigned i = Q; i <= V; i++) {
+    const GraphTensor *tensor = expand_input(at->x, i);
+    if (tensor->rank == q->rank && (q->rank == 3 || q->rank == 4)) continue;
+    expand_refuse(
+        at->x, ERROR_INPUT, i, "rank",
+        "[batch, heads, rows, size], or [batch, rows, heads * size] with `q_num_heads` and `kv_num_heads`",
+        "Q, K and V of Attention have 3 or 4 dimensions, all alike: `%s` has %u", tensor->name, tensor->rank);
+    return;
+  }
+}
+
+/* Heads of one of the operands by the attribute; of four dimensions it may repeat what they say, until opset 25 forbids it. */
+static const Symbolic *heads_of(Attention *at, unsigned input, const char *name)
+{
+  const GraphAttribute *given = graph_attribute(at->node, name);
+  const Symbolic *heads = at->flat ? number(at, given->integer) : expand_input(at->x, input)->shape[1];
+  if (at->flat && !given->given)
+    expand_refuse(at->x, ERROR_INPUT, G_MAXUINT, "missing-attribute", NULL,
+                  "Attention of three dimensions needs the attribute `%s`", name);
+  else if (at->flat && given->integer < 1)
+    expand_refuse_attribute(at->x, ERROR_INPUT, name, NULL,
+                            "`%s` is a number of heads, not %" G_GINT64_FORMAT, name, given->integer);
+  else if (!at->flat && given->given &&
+           (at->node->op->since >= 25 || !symbolic_equals(heads, given->integer)))
+    expand_refuse_attribute(at->x, ERROR_INPUT, name, "leave it out: the second dimension says it",
+                            "`%s` is for operands of three dimensions", name);
+  return heads;
+}
+
+/* Elements of a head. */
+static const Symbolic *size_of(Attention *at, unsigned input, const Symbolic *heads)
+{
+  const GraphTensor *tensor = expand_input(at->x, input);
+  int64_t n = 1;
+  if (!at->flat) return tensor->shape[3];
+  symbolic_is_constant(heads, &n);
+  if (expand_failed(at->x)) return NULL;
+  if (symbolic_divisible(tensor->shape[2], n, expand_facts(at->x)))
+    return symbolic_binary(expand_arena(at->x), SYMBOLIC_DIV, tensor->shape[2], heads);
+  g_autofree char *have = symbolic_text(tensor->shape[2]);
+  expand_refuse(
+      at->x, ERROR_INPUT, input, "shape",
+      symbolic_is_constant(tensor->shape[2], NULL) ? NULL : "declare under `dims` what it is a multiple of",
+      "the last dimension of `%s`, %s, does not divide into %" G_GINT64_FORMAT " heads", tensor->name, have,
+      n);
+  return NULL;
+}
+
+static void find_group(Attention *at)
+{
+  int64_t q, kv;
+  at->group = number(at, 1);
+  if (symbolic_same(at->q_heads, at->kv_heads)) return;
+  bool known = symbolic_is_constant(at->q_heads, &q) && symbolic_is_constant(at->kv_heads, &kv);
+  if (known && kv > 0 && q % kv == 0) {
+    at->group = number(at, q / kv);
+    at->grouped = true;
+    return;
+  }
+  g_autofree char *q_text = symbolic_text(at->q_heads), *kv_text = symbolic_text(at->kv_heads);
+  expand_refuse(at->x, known ? ERROR_INPUT : ERROR_UNSUPPORTED, K, "shape",
+                known ? "each head of keys and values serves as many heads of queries"
+                      : "bind the symbol: --dim",
+                "%s heads of queries %s %s heads of keys and values", q_text,
+                known ? "do not divide by" : "are not known to divide by", kv_text);
+}
+
+static void read_shapes(Attention *at)
+{
+  const GraphTensor *q = expand_input(at->x, Q), *k = expand_input(at->x, K), *v = expand_input(at->x, V);
+  check_ranks(at);
+  if (expand_failed(at->x)) return;
+  unsigned rows = at->flat ? 1 : 2;
+  at->batch = q->shape[0];
+  at->rows = q->shape[rows];
+  at->keys = k->shape[rows];
+  at->q_heads = heads_of(at, Q, "q_num_heads");
+  at->kv_heads = heads_of(at, K, "kv_num_heads");
+  at->depth = size_of(at, Q, at->q_heads);
+  const Symbolic *depth = size_of(at, K, at->kv_heads);
+  at->width = size_of(at, V, at->kv_heads);
+  if (expand_failed(at->x)) return;
+  expect(at, K, "batches", k->shape[0], at->batch);
+  expect(at, V, "batches", v->shape[0], at->batch);
+  expect(at, K, "elements a head", depth, at->depth);
+  expect(at, V, "keys", v->shape[rows], at->keys);
+  if (!at->flat) expect(at, V, "heads", v->shape[1], at->kv_heads);
+  if (!expand_failed(at->x)) find_group(at);
+}
+
+static void check_past(Attention *at, unsigned input, const Symbolic *size)
+{
+  const GraphTensor *past = expand_input(at->x, input);
+  if (!past || expand_failed(at->x)) return;
+  if (past->rank != 4) {
+    expand_refuse(at->x, ERROR_INPUT, input, "rank", NULL,
+                  "a cache is [batch, heads, keys, size]: `%s` has %u dimensions", past->name, past->rank);
+    return;
+  }
+  expect(at, input, "batches", past->shape[0], at->batch);
+  expect(at, input, "heads", past->shape[1], at->kv_heads);
+  expect(at, input, "elements a head", past->shape[3], size);
+  if (at->past) expect(at, input, "keys", past->shape[2], at->past);
+  at->past = past->shape[2];
+}
+
+/* A cache goes in and out in pairs, and not beside lengths. */
+static void read_cache(Attention *at)
+{
+  const GraphTensor *key = expand_input(at->x, PAST_KEY), *value = expand_input(at->x, PAST_VALUE),
+                    *lengths = expand_input(at->x, LENGTHS);
+  bool presents = expand_has_output(at->x, PRESENT_KEY);
+  if (expand_failed(at->x)) return;
+  if (!key != !value || (at->node->op->since >= 25 && presents != expand_has_output(at->x, PRESENT_VALUE)))
+    expand_refuse(at->x, ERROR_INPUT, key ? PAST_KEY : PAST_VALUE, "missing-input", NULL,
+                  "Attention takes past_key with past_value, and gives present_key with present_value");
+  if (lengths && (key || presents))
+    expand_refuse(at->x, ERROR_INPUT, LENGTHS, "extra-input", NULL,
+                  "nonpad_kv_seqlen is for a cache that is all of K and V: not beside past or present ones");
+  check_past(at, PAST_KEY, at->depth);
+  check_past(at, PAST_VALUE, at->width);
+  if (lengths && lengths->rank != 1)
+    expand_refuse(at->x, ERROR_INPUT, LENGTHS, "rank", NULL,
+                  "lengths are one for each batch: `%s` has rank %u", lengths->name, lengths->rank);
+  else if (lengths)
+    expect(at, LENGTHS, "elements", lengths->shape[0], at->batch);
+  at->total = at->past ? symbolic_add(expand_arena(at->x), at->past, at->keys) : at->keys;
+}
+
+/* ---- heads ---- */
+
+/* [batch, heads, keys, size], behind the cache. */
+static GraphTensor *keys_of(Attention *at, unsigned input, const char *part, const Symbolic *size)
+{
+  GraphTensor *tensor = expand_input(at->x, input);
+  unsigned cache = input == K ? PAST_KEY : PAST_VALUE;
+  if (at->flat) {
+    tensor =
+        expand_reshape(at->x, part, tensor, (const Symbolic *[]){at->batch, at->keys, at->kv_heads, size}, 4);
+    tensor = expand_transpose(at->x, part, tensor, (int64_t[]){0, 2, 1, 3});
+  }
+  if (!at->past) return tensor;
+  return expand_node(at->x, &(ExpandNode){ONNX_Concat,
+                                          input == K ? "keys" : "values",
+                                          2,
+                                          {expand_input(at->x, cache), tensor},
+                                          .attributes = {{"axis", 2}}});
+}
+
+/* For each group of heads. */
+static GraphTensor *shared(Attention *at, const char *part, GraphTensor *tensor)
+{
+  if (!at->grouped) return tensor;
+  return expand(at->x, ONNX_Unsqueeze, part, tensor, expand_integers(at->x, "axes", (int64_t[]){2}, 1));
+}
+
+static GraphTensor *queries(Attention *at)
+{
+  GraphTensor *q = expand_input(at->x, Q);
+  if (at->flat && at->grouped) {
+    const Symbolic *shape[] = {at->batch, at->rows, at->kv_heads, at->group, at->depth};
+    return expand_transpose(at->x, "q", expand_reshape(at->x, "q", q, shape, 5), (int64_t[]){0, 2, 3, 1, 4});
+  }
+  if (at->flat) {
+    const Symbolic *shape[] = {at->batch, at->rows, at->q_heads, at->depth};
+    return expand_transpose(at->x, "q", expand_reshape(at->x, "q", q, shape, 4), (int64_t[]){0, 2, 1, 3});
+  }
+  if (!at->grouped) return q;
+  return expand_reshape(at->x, "q", q,
+                        (const Symbolic *[]){at->batch, at->kv_heads, at->group, at->rows, at->depth}, 5);
+}
+
+/* [batch, heads, rows, columns] of what has a dimension for groups. */
+static GraphTensor *merged(Attention *at, const char *part, GraphTensor *tensor, const Symbolic *columns)
+{
+  if (!at->grouped) return tensor;
+  return expand_reshape(at->x, part, tensor, (const Symbolic *[]){at->batch, at->q_heads, at->rows, columns},
+                        4);
+}
+
+static GraphTensor *result(Attention *at, GraphTensor *tensor)
+{
+  if (!at->flat) return merged(at, "y", tensor, at->width);
+  tensor = expand_transpose(at->x, "heads", tensor,
+                            at->grouped ? (int64_t[]){0, 3, 1, 2, 4} : (int64_t[]){0, 2, 1, 3});
+  const Symbolic *columns = symbolic_mul(expand_arena(at->x), at->q_heads, at->width);
+  return expand_reshape(at->x, "y", tensor, (const Symbolic *[]){at->batch, at->rows, columns}, 3);
+}
+
+/* ---- scores ---- */
+
+static GraphTensor *product(Attention *at, GraphTensor *q, GraphTensor *k)
+{
+  const GraphAttribute *given = graph_attribute(at->node, "scale");
+  int64_t depth = 0;
+  if (expand_failed(at->x)) return NULL;
+  if (!given->given && !symbolic_is_constant(at->depth, &depth))
+    expand_refuse(at->x, ERROR_UNSUPPORTED, Q, "shape",
+                  "give the attribute `scale`, or bind the symbol: --dim",
+                  "heads of symbolic size without the attribute `scale` are not supported");
+  double scale = given->given ? given->number : 1 / sqrt((double)depth);
+  return expand_node(
+      at->x, &(ExpandNode){ONNX_MatMul, "scores", 2, {q, k}, .attributes = {{"alpha", .number = scale}}});
+}
+
+static GraphTensor *capped(Attention *at, GraphTensor *scores)
+{
+  double most = graph_attribute(at->node, "softcap")->number;
+  if (most < 0 || isnan(most))
+    expand_refuse_attribute(at->x, ERROR_INPUT, "softcap", "0: none", "`softcap` is not negative");
+  if (most == 0 || expand_failed(at->x)) return scores;
+  GraphTensor *cap = expand_number(at->x, "cap", scores->type, most);
+  GraphTensor *angle = expand(at->x, ONNX_Tanh, "tanh", expand(at->x, ONNX_Div, "share", scores, cap), NULL);
+  return expand(at->x, ONNX_Mul, "capped", angle, cap);
+}
+
+/* ---- masks ---- */
+
+/* Keys that the mask's last dimension lacks are hidden, since opset 24. */
+static GraphTensor *lengthened(Attention *at, GraphTensor *mask)
+{
+  int64_t have, all;
+  bool known =
+      symbolic_is_constant(mask->shape[mask->rank - 1], &have) && symbolic_is_constant(at->total, &all);
+  if (at->node->op->since < 24 || !known || have >= all) return mask;
+  g_autofree int64_t *pads = g_new0(int64_t, 2 * mask->rank);
+  pads[2 * mask->rank - 1] = all - have;
+  GraphTensor *fill =
+      mask->type == NUMBER_BOOL ? NULL : expand_number(at->x, "hidden", mask->type, -INFINITY);
+  return expand_node(at->x, &(ExpandNode){ONNX_Pad,
+                                          "mask",
+                                          fill ? 3 : 2,
+                                          {mask, expand_integers(at->x, "pads", pads, 2 * mask->rank), fill},
+                                          .attributes = {{"mode", .text = "constant"}}});
+}
+
+static bool fits(const Attention *at, const GraphTensor *mask)
+{
+  const Symbolic *const wanted[] = {at->total, at->rows, at->q_heads, at->batch};
+  bool ok = mask->rank >= 1 && mask->rank <= 4;
+  for (unsigned i = 0; ok && i < mask->rank; i++) {
+    const Symbolic *extent = mask->shape[mask->rank - 1 - i];
+    ok = symbolic_equals(extent, 1) || symbolic_same(extent, wanted[i]);
+  }
+  return ok;
+}
+
+/* A mask of heads beside scores that have a dimension for groups. */
+static GraphTensor *of_groups(Attention *at, GraphTensor *mask)
+{
+  const Symbolic *shape[5];
+  unsigned n = 0;
+  if (!at->grouped || mask->rank < 3 || expand_failed(at->x)) return mask;
+  bool each = !symbolic_equals(mask->shape[mask->rank - 3], 1);
+  for (unsigned d = 0; d < mask->rank; d++) {
+    bool heads = d + 3 == mask->rank;
+    shape[n++] = heads && each ? at->kv_heads : mask->shape[d];
+    if (heads) shape[n++] = each ? at->group : number(at, 1);
+  }
+  return expand_reshape(at->x, "mask", mask, shape, n);
+}
+
+static GraphTensor *masked(Attention *at, GraphTensor *scores)
+{
+  GraphTensor *mask = expand_input(at->x, MASK);
+  if (!mask || expand_failed(at->x)) return scores;
+  if (mask->rank) mask = lengthened(at, mask);
+  if (expand_failed(at->x)) return NULL;
+  if (!fits(at, mask)) {
+    const Symbolic *const wanted[] = {at->batch, at->q_heads, at->rows, at->total};
+    g_autofree char *have = graph_shape_text(mask->shape, mask->rank), *want = graph_shape_text(wanted, 4);
+    expand_refuse(at->x, ERROR_INPUT, MASK, "shape", "dimensions must be equal or 1, counted from the last",
+                  "the mask `%s` of shape %s does not broadcast to the scores' %s",
+                  expand_input(at->x, MASK)->name, have, want);
+    return NULL;
+  }
+  mask = of_groups(at, mask);
+  if (expand_failed(at->x)) return NULL;
+  if (mask->type != NUMBER_BOOL)
+    return expand(at->x, ONNX_Add, "biased", scores, expand_cast(at->x, "bias", mask, scores->type));
+  GraphTensor *hidden = expand_number(at->x, "hidden", scores->type, -INFINITY);
+  return expand_node(at->x, &(ExpandNode){ONNX_Where, "seen", 3, {mask, scores, hidden}});
+}
+
+static GraphTensor *bound(Attention *at, const char *part, bool binds, int64_t distance)
+{
+  if (!binds || expand_failed(at->x)) return NULL;
+  const Symbolic *value = number(at, distance);
+  if (at->past) value = symbolic_add(expand_arena(at->x), value, at->past);
+  return expand_known(at->x, part, &value, 1, 0);
+}
+
+/* The diagonal, windows beside it and lengths. Keys count from where the cache begins; where lengths are given, the last
+ * row stands at the last key. */
+static GraphTensor *banded(Attention *at, GraphTensor *scores)
+{
+  GraphTensor *lengths = expand_input(at->x, LENGTHS);
+  int64_t left = integer(at, "left_window_size"), right = integer(at, "right_window_size");
+  static const char *const windows[] = {"left_window_size", "right_window_size"};
+  for (unsigned i = 0; i < 2; i++)
+    if (integer(at, windows[i]) < -1)
+      expand_refuse_attribute(at->x, ERROR_INPUT, windows[i], "-1: without end",
+                              "`%s` is a number of keys, or -1", windows[i]);
+  if (integer(at, "is_causal")) right = 0;
+  if (!lengths && left < 0 && right < 0) return scores;
+  GraphTensor *lower = bound(at, "first_key", left >= 0, -left),
+              *upper = bound(at, "last_key", right >= 0, right);
+  return expand_node(at->x, &(ExpandNode){ONNX_Mask,
+                                          "banded",
+                                          4,
+                                          {scores, lower, upper, lengths},
+                                          .attributes = {{"diagonal", .text = lengths ? "end" : "begin"}}});
+}
+
+/* A mask, a length or a window that begins behind the last key may leave nothing to see. */
+static bool may_see_nothing(const Attention *at)
+{
+  const Symbolic *rows = at->past ? symbolic_add(expand_arena(at->x), at->rows, at->past) : at->rows;
+  return expand_input(at->x, MASK) || expand_input(at->x, LENGTHS) ||
+         (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->total));
+}
+
+static GraphTensor *weights(Attention *at, GraphTensor *scores)
+{
+  int64_t asked = integer(at, "softmax_precision");
+  if (expand_failed(at->x)) return NULL;
+  bool floats = asked == OPERATOR_NO_TYPE ||
+                (number_class((NumberType)asked) == NUMBER_FLOAT && number_bits((NumberType)asked) >= 16);
+  if (!floats)
+    expand_refuse_attribute(at->x, ERROR_INPUT, "softmax_precision", "one of f32, f16, bf16, f64",
+                            "a softmax is not computed in %s", number_name((NumberType)asked));
+  NumberType type = scores ? scores->type : NUMBER_F32,
+             compute = asked == OPERATOR_NO_TYPE ? type : (NumberType)asked;
+  GraphTensor *rows = expand_node(
+      at->x, &(ExpandNode){ONNX_Softmax,
+                           "weights",
+                           1,
+                           {expand_cast(at->x, "precise", scores, compute)},
+                           .attributes = {{"axis", -1},
+                                          {"masked_rows", .text = may_see_nothing(at) ? "zero" : "nan"}}});
+  return expand_cast(at->x, "weights", rows, type);
+}
+
+/* ---- the whole ---- */
+
+static void check_types(Attention *at)
+{
+  const GraphTensor *q = expand_input(at->x, Q), *v = expand_input(at->x, V);
+  if (q->type == v->type) return;
+  expand_refuse(at->x, ERROR_UNSUPPORTED, V, "unsupported-type", "insert a Cast",
+                "values of another type than queries are not supported: `%s` is %s, `%s` %s", v->name,
+                number_name(v->type), q->name, number_name(q->type));
+}
+
+/* qk_matmul_output_mode says which of the steps it is. */
+static GraphTensor *show(Attention *at, Shown step, GraphTensor *tensor)
+{
+  if (integer(at, "qk_matmul_output_mode") == step) at->shown = tensor;
+  return tensor;
+}
+
+static void check_shown(Attention *at)
+{
+  int64_t mode = integer(at, "qk_matmul_output_mode");
+  if (mode < SHOW_PRODUCT || mode > SHOW_WEIGHTS)
+    expand_refuse_attribute(at->x, ERROR_INPUT, "qk_matmul_output_mode",
+                            "0: the product, 1: behind softcap, 2: with the mask, 3: behind the softmax",
+                            "there is no mode %" G_GINT64_FORMAT, mode);
+}
+
+void expand_attention(Expansion *x)
+{
+  Attention attention = {.x = x, .node = expand_written(x)}, *at = &attention;
+  check_types(at);
+  check_shown(at);
+  if (!expand_failed(x)) read_shapes(at);
+  read_cache(at);
+  if (expand_failed(x)) return;
+  GraphTensor *keys = keys_of(at, K, "k", at->depth), *values = keys_of(at, V, "v", at->width);
+  GraphTensor *k = expand_transpose(x, "kt", shared(at, "k", keys),
+                                    at->grouped ? (int64_t[]){0, 1, 2, 4, 3} : (int64_t[]){0, 1, 3, 2});
+  GraphTensor *scores = show(at, SHOW_PRODUCT, product(at, queries(at), k));
+  scores = show(at, SHOW_CAPPED, capped(at, scores));
+  scores = show(at, SHOW_BIASED, banded(at, masked(at, scores)));
+  scores = show(at, SHOW_WEIGHTS, weights(at, scores));
+  GraphTensor *y = result(at, expand(x, ONNX_MatMul, "product", scores, shared(at, "v", values)));
+  if (expand_wants(x, SCORES)) expand_give(x, SCORES, merged(at, "shown", at->shown, at->total));
+  expand_give(x, PRESENT_KEY, keys);
+  expand_give(x, PRESENT_VALUE, values);
+  expand_give(x, Y, y);
+}

@@ -30,8 +30,8 @@ static bool is_whole(const GraphTensor *tensor)
 /* A node whose values lie over rows and keys as the scores do. */
 static bool is_step(const Pattern *at, const GraphNode *node)
 {
-  bool pointwise = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Trilu ||
-                   node->op->id == ONNX_Mask;
+  bool pointwise =
+      node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Trilu || node->op->id == ONNX_Mask;
   return pointwise && graph_same_shape(node->outputs[0], at->softmax->inputs[0]);
 }
 

@@ -4,6 +4,8 @@
 #include "generator/program/attention.h"
 #include <math.h>
 
+#define STEP_BYTES   32 /* that one product takes of a row, along k */
+#define ROW_BYTES    64 /* of a row in shared memory that swizzles */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
 
 typedef struct Tile {
@@ -95,6 +97,14 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   return true;
 }
 
+/* Columns of a tile: whole steps of products; where some are added, rows that swizzle. What is added is zero. */
+static int64_t tile_width(const FusedAttention *attention, int64_t width)
+{
+  int64_t step = number_elements(attention->type, STEP_BYTES),
+          row = number_elements(attention->type, ROW_BYTES);
+  return width % step == 0 ? width : (width + row - 1) / row * row;
+}
+
 static void set_tile(const Problem *problem, Choice *choice, const Tile *tile)
 {
   const FusedAttention *attention = attention_of(problem->op);
@@ -108,6 +118,8 @@ static void set_tile(const Problem *problem, Choice *choice, const Tile *tile)
   choice_set_int(choice, "stages", tile->stages);
   choice_set_int(choice, "d", depth);
   choice_set_int(choice, "dv", width);
+  choice_set_int(choice, "d_tile", tile_width(attention, depth));
+  choice_set_int(choice, "dv_tile", tile_width(attention, width));
   choice_set_int(choice, "causal", attention->causal);
   choice_set_float(choice, "scale", attention->scale);
   choice->stages = tile->stages;

@@ -136,7 +136,7 @@ static bool write_epilogue(KernelBuild *build)
   const FusedOperator *op = build->op;
   StepScope scope = {0};
   Place place = {.rows = choice_int(build->choice, "rows", 0),
-                 .columns = choice_int(build->choice, "dv", 0),
+                 .columns = choice_int(build->choice, "dv_tile", 0),
                  .inner = ATTENTION_COLUMN};
   scope_open(&scope, build, "epilogue");
   scope.data = &place;

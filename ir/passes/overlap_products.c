@@ -254,12 +254,13 @@ static int fills_for(const Overlap *overlap, const IrOp *op)
 /* A loop that fills the first product's slot of an iteration, then the second's, and does nothing else. */
 static bool fills_both(const Overlap *overlap, const IrOp *loop)
 {
-  int last = 0;
+  int last = -1;
   if (loop->code != OP_FOR || ir_attribute(loop, ATTR_PIPELINED)) return false;
   for (IrOp *op = loop->regions[0]->first; op; op = op->next) {
     int channel = fills_for(overlap, op);
-    if (channel == 2 || (channel >= 0 && channel < last)) return false;
-    last = MAX(last, channel);
+    if (channel < 0) continue;
+    if (channel > last + 1 || channel < last) return false;
+    last = channel;
   }
   return last == 1;
 }

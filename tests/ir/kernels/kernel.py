@@ -53,6 +53,8 @@ class Kernel:
         self.ptx = self.folder / gpu / f"{entry}.ptx"
         self.template = json.loads(call(adlgen, "sim", self.ptx, "--print-launch"))
         staged = next((self.folder / gpu).glob(f"*{after}.ir")).read_text()
+        self.boxes = {name: ([int(n) for n in box.split(",")][::-1], int(swizzle or 0))
+                      for name, box, swizzle in re.findall(r"map @map_\w+ of (\w+) box \[([^\]]*)\](?: swizzle (\d+))?", staged)}
         for word in words:
             if word not in staged:
                 sys.exit(f"{gpu}: no `{word}` in the STAGED form")

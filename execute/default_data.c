@@ -130,6 +130,7 @@ static double node_size(const Sizing *s, const GraphNode *node)
   case ONNX_Softmax: return 1 / fmax(1, extent_of(node->inputs[0], node->inputs[0]->rank - 1));
   case ONNX_LayerNormalization: return hypot(second, input_size(s, node, 2));
   case ONNX_RMSNormalization: return second;
+  case ONNX_CumSum:
   case ONNX_ReduceSum: return first * sqrt(reduced(node));
   case ONNX_ReduceMean: return first / sqrt(fmax(1, reduced(node)));
   case ONNX_Clip:

@@ -221,9 +221,15 @@ static bool infer_elementwise(const IrOp *op, IrType *type)
   return true;
 }
 
+/* Of `scan` the first result is as its operand, the second as `reduce` would have it. */
 static bool infer_reduction(const IrOp *op, unsigned result, IrType *type)
 {
   int64_t dim = ir_attribute_int(op, ATTR_DIM, -1);
+  if (op->code == OP_SCAN && result < 2 && op->n_operands == 1) {
+    *type = ir_expr_type(op->parent->function, op->operands[0]);
+    if (result == 0) return type->kind == TYPE_TILE;
+    result = 0;
+  }
   if (result >= op->n_operands) return false;
   *type = ir_expr_type(op->parent->function, op->operands[result]);
   if (type->kind != TYPE_TILE || dim < 0 || dim >= type->rank) return false;
@@ -239,7 +245,7 @@ static bool infer_reduction(const IrOp *op, unsigned result, IrType *type)
 
 bool ir_infer_result(const IrOp *op, unsigned result, IrType *type)
 {
-  if (op->code == OP_REDUCE) return infer_reduction(op, result, type);
+  if (op->code == OP_REDUCE || op->code == OP_SCAN) return infer_reduction(op, result, type);
   if (op->code == OP_CURSOR) {
     *type = (IrType){.kind = TYPE_CURSOR, .count = 1};
     return true;

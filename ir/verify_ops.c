@@ -374,6 +374,22 @@ static void check_reduce(Verifier *verifier, const IrOp *op)
   check_combiner(verifier, op);
 }
 
+static void check_scan(Verifier *verifier, const IrOp *op)
+{
+  IrType from = type_of(verifier, op->operands[0]), all = op->results[1]->type;
+  if (op->operands[0]->kind != EXPR_VALUE || from.kind != TYPE_TILE || all.kind != TYPE_TILE ||
+      from.rank != all.rank) {
+    fault(verifier, op, "shape",
+          "`scan` takes a tile and gives one like it and one of what all of a row combine to");
+    return;
+  }
+  expect_same_tile(verifier, op, &from, &op->results[0]->type);
+  if (!check_reduced(verifier, op, &from, &all)) return;
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, 0);
+  from.dims[dim] = all.dims[dim];
+  expect_same_tile(verifier, op, &from, &all);
+}
+
 /* `spread %x dim 1 every 128`: from what such a reduction gives to what it takes. */
 static void check_spread(Verifier *verifier, const IrOp *op)
 {
@@ -723,6 +739,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
     break;
   case OP_MMA: check_mma(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
+  case OP_SCAN: check_scan(verifier, op); break;
   case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;

@@ -234,7 +234,16 @@ static Value *run_with(const ReferenceCall *call, const Value *a, const Value *b
   return reference_run(&other, &result, 1, error) ? result : NULL;
 }
 
-/* ReduceSum and ReduceMean: errors of the terms, and of sums in an order that nobody knows: a unit of all
+/* Terms of a sum at most. */
+static double terms_of_sum(const ReferenceCall *call, const Value *y)
+{
+  const Value *x = call->inputs[0];
+  if (strcmp(call->op, "CumSum")) return y->n ? (double)x->n / (double)y->n : 1;
+  int64_t axis = call->inputs[1]->integers[0];
+  return (double)x->shape[axis < 0 ? axis + x->rank : axis];
+}
+
+/* ReduceSum, ReduceMean and CumSum: errors of the terms, and of sums in an order that nobody knows: a unit of all
  * that is added. */
 static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const *outputs, Errors *results,
                    GError **error)
@@ -249,7 +258,7 @@ static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const
   g_autoptr(Value) all = run_with(call, sizes, NULL, error),
                    sum = all ? run_with(call, squares, NULL, error) : NULL;
   if (!sum) return false;
-  double n = y->n ? (double)x->n / (double)y->n : 1, grown = error_growth(&inputs[0], n);
+  double n = terms_of_sum(call, y), grown = error_growth(&inputs[0], n);
   /* a mean of squares becomes the square of a mean */
   double scale = strcmp(call->op, "ReduceMean") ? grown : grown / fmax(n, 1);
   for (size_t i = 0; i < y->n; i++) {
@@ -393,7 +402,7 @@ static bool of_product(const ReferenceCall *call, const Errors *inputs, Value *c
 static bool compute(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                     unsigned n_outputs, const ErrorModel *model, Errors *results, GError **error)
 {
-  bool sum = !strcmp(call->op, "ReduceSum") || !strcmp(call->op, "ReduceMean");
+  bool sum = !strcmp(call->op, "ReduceSum") || !strcmp(call->op, "ReduceMean") || !strcmp(call->op, "CumSum");
   bool extreme = !strcmp(call->op, "ReduceMax") || !strcmp(call->op, "ReduceMin");
   bool row = !strcmp(call->op, "Softmax") || !strcmp(call->op, "LogSoftmax") ||
              g_str_has_suffix(call->op, "Normalization");

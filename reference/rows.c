@@ -1,4 +1,4 @@
-/* Softmax, LogSoftmax, Hardmax, LayerNormalization, RMSNormalization, the reductions, ArgMax and ArgMin, over any axes. */
+/* Softmax, LogSoftmax, Hardmax, LayerNormalization, RMSNormalization, the reductions, ArgMax, ArgMin and CumSum, over any axes. */
 #include "reference/private.h"
 #include <math.h>
 #include <string.h>
@@ -362,11 +362,51 @@ static Value *arg(const ReferenceCall *call, GError **error)
   return y;
 }
 
+/* ---- CumSum ---- */
+
+/* Sums of integers wrap as the type does. */
+static void scan_row(const Value *x, Value *y, const Rows *rows, size_t row, bool exclusive, bool reverse)
+{
+  double sum = 0;
+  int64_t whole = 0;
+  for (size_t i = 0; i < rows->n_columns; i++) {
+    size_t at = rows->outer[row] + rows->inner[reverse ? rows->n_columns - 1 - i : i];
+    if (x->floats) {
+      y->floats[at] = exclusive ? sum : sum + x->floats[at];
+      sum += x->floats[at];
+    } else {
+      int64_t next = reference_wrap(x->type, (int64_t)((uint64_t)whole + (uint64_t)x->integers[at]));
+      y->integers[at] = exclusive ? whole : next;
+      whole = next;
+    }
+  }
+}
+
+static Value *cumulative(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0], *axes = call->inputs[1];
+  int64_t axis = axes->n == 1 ? axes->integers[0] : x->rank;
+  if (axis < 0) axis += x->rank;
+  if (axis < 0 || axis >= x->rank) {
+    reference_refuse(error, call, "there is no such axis");
+    return NULL;
+  }
+  Value *y = value_new(x->type, x->rank, x->shape, error);
+  if (!y) return NULL;
+  Rows rows = rows_of(x, 1u << axis);
+  for (size_t r = 0; r < rows.n_rows; r++)
+    scan_row(x, y, &rows, r, reference_integer(call, "exclusive") != 0,
+             reference_integer(call, "reverse") != 0);
+  free_rows(&rows);
+  return y;
+}
+
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
   if (g_str_has_suffix(call->op, "Normalization")) return normalise(call, outputs, n_outputs, error);
   outputs[0] = g_str_has_prefix(call->op, "Reduce") ? reduce(call, error)
                : g_str_has_prefix(call->op, "Arg")  ? arg(call, error)
+               : !strcmp(call->op, "CumSum")        ? cumulative(call, error)
                                                     : softmax(call, error);
   return outputs[0] != NULL;
 }

@@ -1,6 +1,7 @@
 /* Row operators: short rows by a warp each, longer ones by a block, both in registers; any length online. */
 #include "generator/program/row.h"
 #include "generator/choose/reduction.h"
+#include "generator/choose/row.h"
 #include "generator/choose/row_program.h"
 
 static bool online_only(const FusedRow *row)
@@ -63,8 +64,7 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 
-/* Accesses of VECTOR_BYTES: rows start aligned, and a vector never straddles a row's end. */
-static bool require_vectors(const Problem *problem, Choice *choice)
+bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *columns)
 {
   const FusedOperator *op = problem->op;
   unsigned narrowest = 4;
@@ -80,7 +80,7 @@ static bool require_vectors(const Problem *problem, Choice *choice)
     if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
     if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
   }
-  return choose_require_multiple(problem, choice, row_of(op)->columns, VECTOR_BYTES / narrowest);
+  return choose_require_multiple(problem, choice, columns, VECTOR_BYTES / narrowest);
 }
 
 static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
@@ -95,10 +95,9 @@ static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
 
 #define RUN_BYTES 128 /* of neighbouring rows that a block takes */
 
-/* Neighbouring rows are neighbours in memory, in what is read as in what is written. */
-static bool lies_across(const FusedOperator *op)
+bool choose_rows_lie_across(const FusedOperator *op)
 {
-  bool across = row_of(op)->reduction && op->n_inputs > 0;
+  bool across = op->n_inputs > 0;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
     bool repeated = symbolic_equals(input->strides[0], 0);
@@ -107,8 +106,7 @@ static bool lies_across(const FusedOperator *op)
   return across && !symbolic_equals(op->inputs[0].strides[0], 0);
 }
 
-/* Accesses of 16 bytes along the rows. */
-static bool require_runs(const Problem *problem, Choice *choice)
+bool choose_row_runs(const Problem *problem, Choice *choice)
 {
   const FusedOperator *op = problem->op;
   for (unsigned i = 0; i < op->n_inputs; i++) {
@@ -122,15 +120,19 @@ static bool require_runs(const Problem *problem, Choice *choice)
   return true;
 }
 
+unsigned choose_row_run(const FusedOperator *op)
+{
+  return RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+}
+
 static void add_across(Chooser *chooser, bool aligned)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedOperator *op = chooser->problem->op;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
   Choice *choice = choose_open(chooser, "row_reduce");
-  if (aligned && !require_runs(chooser->problem, choice)) return;
-  unsigned lanes = chooser->problem->gpu->warp_size,
-           rows = RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
+  if (aligned && !choose_row_runs(chooser->problem, choice)) return;
+  unsigned lanes = chooser->problem->gpu->warp_size, rows = choose_row_run(op);
   unsigned columns = power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
                                   model->across_chunk * lanes / rows);
   finish(chooser, choice, rows, columns, model->across_threads);
@@ -146,7 +148,7 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
   int64_t longest = choose_maximum(chooser->problem, row->columns);
   unsigned more = lone_block(chooser->problem), warps = model->row_warps,
            lanes = chooser->problem->gpu->warp_size;
-  if (aligned && !require_vectors(chooser->problem, choice)) return;
+  if (aligned && !choose_row_vectors(chooser->problem, choice, row->columns)) return;
   if (columns && !choose_require_at_most(chooser->problem, choice, row->columns, columns)) return;
   if (columns == 0) {
     unsigned chunk = power_of_two(longest, warps * lanes, model->online_chunk);
@@ -188,7 +190,7 @@ bool choose_row(Chooser *chooser)
     choose_row_program(chooser);
     return true;
   }
-  if (lies_across(chooser->problem->op)) {
+  if (row->reduction && choose_rows_lie_across(chooser->problem->op)) {
     add_across(chooser, true);
     add_across(chooser, false);
     return true;

@@ -588,6 +588,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_GATHER_ELEMENTS: return infer_gather_elements(at, shape);
   case SHAPE_RULE_PAD: return infer_pad(at, shape);
   case SHAPE_RULE_TILE: return infer_tile(at, shape);
+  case SHAPE_RULE_SCAN: return infer_scan(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
   case SHAPE_RULE_FUNCTION: break;

@@ -194,3 +194,25 @@ bool infer_mask(Inference *at, Shape *shape)
   }
   return true;
 }
+
+/* ---- CumSum ---- */
+
+bool infer_scan(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0], *along = node->inputs[1];
+  double value = 0;
+  unsigned axis = 0;
+  if (!graph_scalar(along, &value)) {
+    bool one = graph_has_one_element(along);
+    return infer_refuse(at, one ? ERROR_UNSUPPORTED : ERROR_INPUT, &node->input_marks[1], "axis",
+                        one ? "put it under `constants`, with `data`" : NULL,
+                        one ? "an axis that is not a constant of the description is not supported: `%s`"
+                            : "the axis of a sum is one number: `%s` is not",
+                        along->name);
+  }
+  if (!infer_axis(at, (int64_t)value, input->rank, &node->input_marks[1], &axis)) return false;
+  node->axes = 1u << axis;
+  *shape = infer_shape_of(input);
+  return true;
+}

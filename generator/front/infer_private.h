@@ -50,6 +50,7 @@ bool infer_pad(Inference *at, Shape *shape);
 bool infer_tile(Inference *at, Shape *shape);
 bool infer_trilu(Inference *at, Shape *shape);
 bool infer_mask(Inference *at, Shape *shape);
+bool infer_scan(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

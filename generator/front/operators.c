@@ -59,6 +59,7 @@ static const char *const approximations[] = {"none", "tanh", NULL};
 ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1))
 ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(mod, INT("fmod", 0))
+ATTRIBUTES(cumulative, INT("exclusive", 0), INT("reverse", 0))
 ATTRIBUTES(is_inf, INT("detect_negative", 1), INT("detect_positive", 1))
 ATTRIBUTES(bit_shift, CHOICE("direction", NULL, directions))
 ATTRIBUTES(clip, FLOAT("max", 3.4028234663852886e38), FLOAT("min", -3.4028234663852886e38))

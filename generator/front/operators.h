@@ -103,6 +103,7 @@ typedef enum {
   SHAPE_RULE_GATHER_ELEMENTS, /* input 1's */
   SHAPE_RULE_PAD,             /* input 0's with `pads` in front and behind */
   SHAPE_RULE_TILE,            /* input 0's times `repeats` */
+  SHAPE_RULE_SCAN,            /* as input 0; the constant input 1 is an axis */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
   SHAPE_RULE_FUNCTION, /* as the body gives */

@@ -163,5 +163,7 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder);
 /* The prologue of a template of rows: the steps in front of reductions, or behind, and the tile of `source` in type `compute`. */
 bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, NumberType compute,
                                bool in_front);
+/* Its epilogue: the steps behind, and stores. per_row: of one value a row; moments: the template gives mean and scale too. */
+bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_row, bool moments);
 bool kernel_write_transpose(KernelBuild *build); /* elementwise by tiles of two dimensions */
 bool kernel_write_row_program(KernelBuild *build);

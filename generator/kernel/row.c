@@ -75,21 +75,19 @@ bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, N
   return true;
 }
 
-static bool write_epilogue(KernelBuild *build)
+bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_row, bool moments)
 {
   StepScope scope = {0};
   Place place;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
-  const FusedRow *row = row_of(op);
   scope_open(&scope, build, "epilogue");
   int64_t rows = choice_parameter(build->choice, "rows")->integer;
-  int64_t extent[2] = {rows, row->reduction ? 1 : choice_parameter(build->choice, "cols")->integer};
-  NumberType compute = row->kind == ROW_REDUCE_MEAN ? NUMBER_F32 : row->compute;
+  int64_t extent[2] = {rows, per_row ? 1 : choice_parameter(build->choice, "cols")->integer};
   IrExpr *anchors[3] = {0};
   anchors[0] =
       ir_value(module, ir_parameter_new(scope.function, "value", ir_tile(module, compute, 2, extent, NULL)));
-  if (row->kind == ROW_LAYER_NORM) {
+  if (moments) {
     int64_t one[2] = {rows, 1};
     anchors[1] =
         ir_value(module, ir_parameter_new(scope.function, "mean", ir_tile(module, NUMBER_F32, 2, one, NULL)));
@@ -126,5 +124,7 @@ bool kernel_write_row(KernelBuild *build)
   kernel_bind_dim(build, "C", row_of(build->op)->columns);
   kernel_add_operands(build, 0);
   const FusedRow *row = row_of(build->op);
-  return kernel_write_row_prologue(build, &row->source, row->compute, true) && write_epilogue(build);
+  NumberType compute = row->kind == ROW_REDUCE_MEAN ? NUMBER_F32 : row->compute;
+  return kernel_write_row_prologue(build, &row->source, row->compute, true) &&
+         kernel_write_row_epilogue(build, compute, row->reduction, row->kind == ROW_LAYER_NORM);
 }

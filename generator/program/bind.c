@@ -58,7 +58,7 @@ static const char *refuse_node(const Binding *binding, const ProgramNode *node)
       why = refuse_index(program, node, d);
     return why;
   case NODE_INDEX: return "a value is an index";
-  case NODE_SCAN: return "there is a scan";
+  case NODE_SCAN: return binding->scans ? NULL : "there is a scan";
   case NODE_MAP:
   case NODE_REDUCE: return NULL;
   }
@@ -94,8 +94,11 @@ int bind_own_axis(const Program *program, unsigned of, unsigned other, uint32_t 
 
 bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
 {
-  *binding =
-      (Binding){.program = program, .fused = fused, .points = binding->points, .column = binding->column};
+  *binding = (Binding){.program = program,
+                       .fused = fused,
+                       .points = binding->points,
+                       .column = binding->column,
+                       .scans = binding->scans};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)

@@ -13,6 +13,7 @@ typedef struct Binding {
   unsigned (*anchor_outputs)[2];
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
+  bool scans;       /* the family scans: set before bind_open() */
   uint32_t
       marked; /* axes that have a dim of their own: each has an operand behind inputs and outputs in the space,
                        with a stride of 1 along its dim; set before bind_space() */

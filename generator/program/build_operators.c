@@ -322,6 +322,20 @@ static ProgramValue add_hardmax(ProgramBuilder *at, Row *row)
       (ProgramValue[]){is_best, program_immediate(1, NUMBER_F32), program_immediate(0, NUMBER_F32)}, 3);
 }
 
+static ProgramValue add_scan(ProgramBuilder *at, const Row *row)
+{
+  const GraphNode *node = row->node;
+  ProgramNode scan = {.kind = NODE_SCAN,
+                      .source = node,
+                      .reduction = REDUCTION_SUM,
+                      .axes = at->reduced,
+                      .exclusive = graph_attribute(node, "exclusive")->integer != 0,
+                      .reverse = graph_attribute(node, "reverse")->integer != 0,
+                      .type = row->compute,
+                      .compute = row->compute};
+  return program_add_node(at, scan, &row->x, 1, row->compute);
+}
+
 void program_add_row(ProgramBuilder *at, const GraphNode *node)
 {
   Row row = {.node = node, .compute = program_compute(node->inputs[0]->type)};
@@ -336,6 +350,7 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
   case ONNX_ArgMax:
   case ONNX_ArgMin: value = add_arg(at, &row); break;
   case ONNX_Hardmax: value = add_hardmax(at, &row); break;
+  case ONNX_CumSum: value = add_scan(at, &row); break;
   default:
     reduce_row(at, &row, row.x);
     value = row.first;

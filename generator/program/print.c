@@ -208,6 +208,8 @@ static void put_node(Printer *printer, unsigned i)
   case NODE_SCAN:
     g_string_append_printf(printer->text, "%s %s", node->kind == NODE_SCAN ? "scan" : "reduce",
                            program_reduction_name(node->reduction));
+    if (node->exclusive) g_string_append(printer->text, " exclusive");
+    if (node->reverse) g_string_append(printer->text, " reverse");
     put_axes(printer, node->axes);
     put_values(printer, node);
     break;

@@ -96,6 +96,7 @@ typedef struct ProgramNode {
   ProgramReduction reduction;       /* REDUCE, SCAN; WRITE that combines: SUM, MAX or MIN */
   uint32_t axes;                    /* REDUCE, SCAN: bit per axis */
   bool combines;                    /* WRITE */
+  bool exclusive, reverse;          /* SCAN: without the element itself; from the last index to the first */
 } ProgramNode;
 
 typedef struct Program {

@@ -390,8 +390,10 @@ static bool read_computed(Reader *reader, ProgramNode *node)
   if (!scan && !accept(reader, "reduce"))
     return fail(reader, "read, index, map, reduce or scan is wanted here");
   node->kind = scan ? NODE_SCAN : NODE_REDUCE;
-  return read_reduction(reader, &node->reduction) && read_axes(reader, &node->axes) &&
-         read_values(reader, node);
+  if (!read_reduction(reader, &node->reduction)) return false;
+  node->exclusive = scan && accept(reader, "exclusive");
+  node->reverse = scan && accept(reader, "reverse");
+  return read_axes(reader, &node->axes) && read_values(reader, node);
 }
 
 static bool read_line(Reader *reader)

@@ -337,6 +337,7 @@ void lower_add_partial(Lower *lower, IrOp *op);
 
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */
+void lower_scan(Lower *lower, IrOp *op);   /* scan.c */
 void lower_spread_every(Lower *lower, IrOp *op);
 void lower_store_reduced(Lower *lower, IrOp *op);
 

@@ -186,6 +186,13 @@ static void tie_reduction(Graph *graph, IrOp *op)
     tie(graph, (Tie){.op = op, .from = first, .to = op->results[i], .result = true});
 }
 
+static void tie_scan(Graph *graph, IrOp *op)
+{
+  tie_operand(graph, op, 0, op->results[0], NULL);
+  if (is_tile(op->operands[0]))
+    tie(graph, (Tie){.op = op, .from = op->results[0], .to = op->results[1], .result = true});
+}
+
 /* The tile whose elements an access moves, one for one. */
 static IrValue *moved_tile(const IrOp *op)
 {
@@ -203,6 +210,7 @@ static void tie_op(Graph *graph, IrOp *op)
   if (moved) tie_operand(graph, op, MASK_OPERAND, moved, NULL);
   if (moved && (op->code == OP_GATHER || op->code == OP_SCATTER)) tie_operand(graph, op, 1, moved, NULL);
   if (op->code == OP_REDUCE) tie_reduction(graph, op);
+  if (op->code == OP_SCAN) tie_scan(graph, op);
   if (op->code == OP_SET && is_tile(op->operands[0])) tie_operand(graph, op, 1, op->operands[0]->value, NULL);
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
   const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);

@@ -154,7 +154,7 @@ static bool takes_turns(Placement *placement)
     if (op->code == OP_FILL && !ir_is_engine_copy(op)) against = "threads copy";
     if (op->code == OP_MMA && !ir_is_grouped_product(op)) against = "warps multiply";
     if (op->code == OP_COMBINE || op->code == OP_SYNC || op->code == OP_PUT || op->code == OP_GET ||
-        (op->code == OP_REDUCE && ir_attribute_int(op, ATTR_DIM, 0) == 0))
+        ((op->code == OP_REDUCE || op->code == OP_SCAN) && ir_attribute_int(op, ATTR_DIM, 0) == 0))
       against = "the whole block works together on a tile";
   }
   if (!tiles || ir_attribute_int(tiles, ATTR_PINGPONG, 1) <= 1) return false;
@@ -523,6 +523,11 @@ static void place_accesses(Placement *placement)
 
 /* ---- Reductions ---- */
 
+static bool combines_rows(const IrOp *op)
+{
+  return op->code == OP_REDUCE || op->code == OP_SCAN;
+}
+
 static bool crosses_warps(const Layout *layout, unsigned dim)
 {
   for (unsigned i = 0; i < layout->n; i++)
@@ -542,6 +547,20 @@ static NumberType exchanged_element(const IrOp *reduce)
   return widest == NUMBER_TF32 ? NUMBER_F32 : widest;
 }
 
+/* How often the warps of a row have elements of it side by side: a scan needs what each of these combines to. */
+static unsigned blocks_behind_warps(const Layout *layout, unsigned dim)
+{
+  unsigned blocks = 1, least = G_MAXUINT;
+  for (unsigned i = 0; i < layout->n; i++)
+    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == (int)dim)
+      least = MIN(least, layout->modes[i].step);
+  for (unsigned i = 0; i < layout->n; i++)
+    if (layout->modes[i].place == PLACE_REGISTER && layout->modes[i].dim == (int)dim &&
+        layout->modes[i].step > least)
+      blocks *= layout->modes[i].size;
+  return blocks;
+}
+
 /* A shared tile [warps, rows] through which the warps of a row meet; of several tiles the rows of one lie behind those
  * of the other. */
 static void place_exchange(Placement *placement, IrOp *reduce)
@@ -549,8 +568,9 @@ static void place_exchange(Placement *placement, IrOp *reduce)
   const IrType *type = &reduce->operands[0]->value->type;
   unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
   if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;
+  unsigned parts = reduce->code == OP_SCAN ? blocks_behind_warps(type->layout, dim) : reduce->n_operands;
   unsigned extents[2] = {layout_size(type->layout, PLACE_WARP),
-                         (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim) * reduce->n_operands)};
+                         (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim)) * parts};
   ir_attribute_set(
       reduce, ATTR_EXCHANGE,
       exchange_declare(placement->kernel, &reduce->mark, exchanged_element(reduce), 2, extents, 0));
@@ -719,7 +739,7 @@ static bool place_role(Placement *placement, unsigned role)
   place_sums(placement->module, ops);
   place_accesses(placement);
   for (unsigned i = 0; i < ops->len; i++)
-    if (((IrOp *)ops->pdata[i])->code == OP_REDUCE) place_exchange(placement, ops->pdata[i]);
+    if (combines_rows(ops->pdata[i])) place_exchange(placement, ops->pdata[i]);
   return true;
 }
 

@@ -110,6 +110,7 @@ static void check_op(IrOp *op, void *data)
     if (split->cut || !is_operand(split, op)) split->possible = false;
     break;
   case OP_REDUCE:
+  case OP_SCAN:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
   case OP_SPREAD:

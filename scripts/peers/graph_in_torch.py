@@ -199,7 +199,7 @@ def transpose(node):
 
 def cumulative(node):
     axis = node.known(1)[0]
-    if node["exclusive"] or node["reverse"]:
+    if node["exclusive"] or node["reverse"]:  # torch has neither
         raise Unsupported("CumSum that is exclusive or in reverse")
     return lambda x, _: torch.cumsum(x, axis, dtype=x.dtype)
 

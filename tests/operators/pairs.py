@@ -93,6 +93,9 @@ def inputs_of(graph, row, type_, n):
         return [[x, graph.indices([-1, 16])]]
     if op == "Expand":
         return [[graph.tensor(type_, [32, 1]), graph.indices([3, 1, 64])]]
+    if op == "CumSum":
+        graph.constants["along"] = {"type": "s32", "shape": [], "data": -1}
+        return [[x, "along"]]
     if op in ("Gather", "GatherElements"):
         return [[x, graph.tensor(index, [16, 8])] for index in ("s32", "s64")]
     if op == "Pad" and n > 1:

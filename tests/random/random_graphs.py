@@ -303,6 +303,11 @@ class Case:
                 inputs.append(self.constant([], self.rng.randint(-5, 5), "s64"))
         return self.node(op, inputs, [(left, kind)], attributes)[0], left
 
+    def cumulative(self, name, shape, kind):
+        axis = self.rng.randrange(-len(shape), len(shape))
+        return self.node("CumSum", [name, self.constant([], axis, self.rng.choice(["s32", "s64"]))], [(shape, kind)],
+                         {"exclusive": self.rng.randrange(2), "reverse": self.rng.randrange(2)})
+
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:
@@ -341,6 +346,9 @@ class Case:
         elif op in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
             shape = shape or [1]
             self.reshape(self.input(shape, kind), shape, kind)
+        elif op == "CumSum":
+            shape = shape or [7]
+            self.cumulative(self.input(shape, kind), shape, kind)
         elif op in INDEXED:
             self.symbolic = False  # extents follow from numbers
             shape = [max(extent, 1) for extent in shape] or [7]
@@ -602,6 +610,8 @@ class Case:
                           {"axis": self.rng.choice([-1, self.rng.randrange(len(shape))])})
             elif what < 0.8:
                 self.normalise(self.rng.choice(["LayerNormalization", "RMSNormalization"]), name, shape, kind)
+            elif what < 0.81 and self.volume(shape) < 500:
+                self.cumulative(name, shape, kind)
             elif what < 0.88:
                 self.reduce(self.rng.choice(["ReduceMean", "ReduceMax", "ReduceMin"]), name, shape, kind)
             else:

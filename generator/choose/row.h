@@ -1,0 +1,13 @@
+/* What kernels of rows ask of how their operands lie. */
+#pragma once
+#include "generator/choose/choose.h"
+
+/* Accesses of 16 bytes along the columns: rows start aligned, and a vector never straddles a row's end. false: they cannot
+ * be had; else the choice has what is required of sizes and addresses. */
+bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *columns);
+/* Neighbouring rows are neighbours in memory in all that is read, elements of a row are not. */
+bool choose_rows_lie_across(const FusedOperator *op);
+/* Accesses of 16 bytes along such rows. */
+bool choose_row_runs(const Problem *problem, Choice *choice);
+/* Rows that are neighbours which a block takes together. */
+unsigned choose_row_run(const FusedOperator *op);

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#define MASK_REACH 8 /* nodes between an attention's products and its mask: scale, softcap, casts, softmax */
+
 static GraphBinding *parse_bindings(BenchCase *c, const char *const *texts, unsigned *n, GError **error)
 {
   unsigned count = texts ? g_strv_length((char **)texts) : 0;
@@ -68,6 +70,51 @@ static const GraphNode *dequantizer(const GraphTensor *tensor)
   return scale->type == NUMBER_F32 && scale->kind == TENSOR_INPUT && elements(scale) == 1 ? node : NULL;
 }
 
+/* ---- products of which only a part is needed ---- */
+
+static const GraphTensor *input_of(const GraphNode *node, unsigned i)
+{
+  return i < node->n_inputs ? node->inputs[i] : NULL;
+}
+
+/* Of the scores that a Mask is given, the share that it lets be seen; bounds that are loaded hide nothing here. */
+static double seen_share(const GraphNode *mask)
+{
+  const GraphTensor *scores = mask->inputs[0], *lower = input_of(mask, 1), *upper = input_of(mask, 2);
+  int64_t rows = number(scores->shape[scores->rank - 2]), columns = number(scores->shape[scores->rank - 1]);
+  int64_t moved = graph_attribute(mask, "diagonal")->text[0] == 'e' ? columns - rows : 0;
+  double seen = 0;
+  for (int64_t row = moved; row < rows + moved; row++) {
+    int64_t first = lower && lower->values ? CLAMP(row + number(lower->values[0]), 0, columns) : 0;
+    int64_t end = upper && upper->values ? CLAMP(row + number(upper->values[0]) + 1, 0, columns) : columns;
+    seen += (double)MAX(0, end - first);
+  }
+  return rows && columns ? seen / ((double)rows * (double)columns) : 1;
+}
+
+/* The Mask that stands in front of a softmax whose result the product takes (`behind`), or that takes its result; NULL. */
+static const GraphNode *mask_around(const GraphNode *product, bool behind)
+{
+  const GraphTensor *tensor = behind ? product->inputs[0] : product->outputs[0];
+  for (unsigned steps = 0; tensor && steps < MASK_REACH; steps++) {
+    const GraphNode *next = behind                     ? tensor->producer
+                            : tensor->n_consumers == 1 ? tensor->consumers[0]
+                                                       : NULL;
+    if (!next || next->op->class_ == OPERATOR_GEMM || !graph_same_shape(next->outputs[0], tensor))
+      return NULL;
+    if (next->op->id == ONNX_Mask) return next;
+    tensor = behind ? next->inputs[0] : next->outputs[0];
+  }
+  return NULL;
+}
+
+static double needed_share(const GraphNode *product)
+{
+  const GraphNode *mask = mask_around(product, true);
+  if (!mask) mask = mask_around(product, false);
+  return mask ? seen_share(mask) : 1;
+}
+
 static void add_flops(BenchCase *c, const GraphNode *node)
 {
   if (node->op->class_ != OPERATOR_GEMM) return;
@@ -76,7 +123,7 @@ static void add_flops(BenchCase *c, const GraphNode *node)
   int64_t k = number(a->shape[turned ? 0 : a->rank - 1]);
   const GraphNode *from = dequantizer(a);
   if (c->flops == 0) c->operand = from ? from->inputs[0]->type : a->type;
-  c->flops += 2.0 * elements(node->outputs[0]) * (double)k;
+  c->flops += 2.0 * elements(node->outputs[0]) * (double)k * needed_share(node);
 }
 
 /* A batch is one stride apart: the leading dimensions lie densely. */

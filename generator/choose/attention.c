@@ -10,11 +10,17 @@
 
 typedef struct Tile {
   unsigned rows, keys, stages;
+  unsigned queries;    /* tiles of queries on the chip: the next one's come behind this one's last products */
+  unsigned most_depth; /* of heads it is tried for */
 } Tile;
 
-/* Large ones first: of two that take as long the first is taken. */
-static const Tile tiles[] = {{128, 128, 2}, {128, 64, 2}, {64, 128, 2}, {64, 64, 2},
-                             {64, 64, 1},   {64, 32, 1},  {32, 32, 1}};
+/* The first that compiles is taken, by what took least time where warpgroups multiply (2026-11-23); those of few rows are
+ * for few tiles and for what nothing larger fits, the last ones for operands that threads bring element by element. */
+static const Tile tiles[] = {{192, 96, 4, 2, 64},   {128, 128, 2, 2, 128}, {128, 128, 2, 1, 128},
+                             {128, 112, 2, 1, 192}, {128, 80, 2, 1, 256},  {128, 64, 2, 1, 256},
+                             {64, 128, 2, 1, 256},  {64, 64, 2, 1, 256},   {64, 64, 1, 1, 64},
+                             {64, 32, 1, 1, 256},   {32, 32, 1, 1, 256}};
+#define FEW_ROWS 64 /* of a tile where there are few: of one warpgroup, or four warps */
 
 /* ---- price ---- */
 
@@ -56,26 +62,24 @@ static double busy_share(const Gpu *gpu, double rows)
   return schedulers > 0 ? fmin(1, rows / ROWS_OF_WARP / schedulers) : 1;
 }
 
-/* Products at the tensor cores' rate, of whole tiles; of the busiest SM. */
-static double product_clocks(const Problem *problem, double rows, double keys)
+/* Products at the tensor cores' rate, of whole rows of tiles; of the busiest SM. */
+static double product_clocks(const Problem *problem, double rows)
 {
   const FusedAttention *attention = attention_of(problem->op);
   const Gpu *gpu = problem->gpu;
   unsigned budget = problem->options ? problem->options->sm_budget : 0, sms = budget ? budget : gpu->sm_count;
   double peak = gpu_peak(gpu, attention->type);
   double rate = peak > 0 ? peak / clock_hertz(gpu) / gpu->sm_count : gpu->model->default_product;
-  double down = ceil(typical(problem, attention->rows) / rows),
-         across = ceil(typical(problem, attention->keys) / keys);
-  double work = typical(problem, attention->batches) * typical(problem, attention->heads) * down;
-  double seen = attention->causal ? (across + 1) / 2 : across;
-  double tile = 2 * rows * keys * (typical(problem, attention->depth) + typical(problem, attention->width));
-  return ceil(work / sms) * seen * tile / rate / busy_share(gpu, rows);
+  double work = typical(problem, attention->batches) * typical(problem, attention->heads) *
+                ceil(typical(problem, attention->rows) / rows);
+  double seen = typical(problem, attention->keys) / (attention->causal ? 2 : 1);
+  double tile = 2 * rows * seen * (typical(problem, attention->depth) + typical(problem, attention->width));
+  return ceil(work / sms) * tile / rate / busy_share(gpu, rows);
 }
 
 double attention_clocks(const Problem *problem, const Choice *choice)
 {
-  double rows = (double)choice_int(choice, "rows", 1), keys = (double)choice_int(choice, "keys", 1);
-  return fmax(memory_clocks(problem), product_clocks(problem, rows, keys));
+  return fmax(memory_clocks(problem), product_clocks(problem, (double)choice_int(choice, "rows", 1)));
 }
 
 /* ---- variants ---- */
@@ -105,9 +109,18 @@ static int64_t tile_width(const FusedAttention *attention, int64_t width)
   return width % step == 0 ? width : (width + row - 1) / row * row;
 }
 
-static void set_tile(const Problem *problem, Choice *choice, const Tile *tile)
+/* Which rows a variant is for, and how its tiles are walked. */
+typedef enum {
+  RANGE_FEW,  /* few tiles: small ones */
+  RANGE_EVEN, /* the grid walks on: blocks find about the same work */
+  RANGE_LONG, /* causal and many rows: blocks come as others end */
+  RANGE_ANY,  /* whatever the operands' addresses are */
+} Range;
+
+static void set_tile(const Problem *problem, Choice *choice, const Tile *tile, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
+  const CostModel *model = problem->gpu->model;
   int64_t depth = 0, width = 0;
   symbolic_is_constant(attention->depth, &depth);
   symbolic_is_constant(attention->width, &width);
@@ -116,15 +129,21 @@ static void set_tile(const Problem *problem, Choice *choice, const Tile *tile)
   choice_set_int(choice, "rows", tile->rows);
   choice_set_int(choice, "keys", tile->keys);
   choice_set_int(choice, "stages", tile->stages);
+  choice_set_int(choice, "queries", range == RANGE_EVEN ? tile->queries : 1);
+  choice_set_int(choice, "persistent", range == RANGE_EVEN);
+  choice_set_int(choice, "heads",
+                 attention->causal && range == RANGE_EVEN ? model->attention_many_heads
+                                                          : model->attention_heads);
   choice_set_int(choice, "d", depth);
   choice_set_int(choice, "dv", width);
   choice_set_int(choice, "d_tile", tile_width(attention, depth));
   choice_set_int(choice, "dv_tile", tile_width(attention, width));
   choice_set_int(choice, "causal", attention->causal);
-  choice_set_float(choice, "scale", attention->scale);
+  choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
   choice->stages = tile->stages;
   choice->tile_text = arena_printf(problem->arena, "%ux%u", tile->rows, tile->keys);
-  choice->suffix = choice->tile_text;
+  choice->suffix =
+      range == RANGE_LONG ? arena_printf(problem->arena, "%s_long", choice->tile_text) : choice->tile_text;
 }
 
 /* What --set asks for stands in any tile. */
@@ -153,37 +172,84 @@ static bool is_legal(const Problem *problem, Choice *choice, const char **why)
   return false;
 }
 
-/* The cheapest tile that the passes let be. *why: if there is none. */
-static bool pick(const Problem *problem, Choice *choice, const char **why)
+/* Is the tile one for the problem? */
+static bool suits(const Problem *problem, const Tile *tile, Range range)
 {
-  bool tried[G_N_ELEMENTS(tiles)] = {false};
-  for (unsigned n = 0; n < G_N_ELEMENTS(tiles); n++) {
-    unsigned best = 0;
-    double least = INFINITY;
-    for (unsigned i = 0; i < G_N_ELEMENTS(tiles); i++) {
-      double clocks = product_clocks(problem, tiles[i].rows, tiles[i].keys);
-      if (tried[i] || clocks >= least) continue;
-      best = i;
-      least = clocks;
+  const FusedAttention *attention = attention_of(problem->op);
+  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
+  bool groups =
+      gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32) != NULL;
+  if (tile->most_depth < depth || tile->keys / 2 >= choose_maximum(problem, attention->keys)) return false;
+  if (tile->rows > 2 * FEW_ROWS && !groups) return false; /* more warps than have registers for it */
+  if (range == RANGE_ANY) return tile->stages == 1;
+  return range != RANGE_FEW || tile->rows <= FEW_ROWS;
+}
+
+/* The first tile that the passes let be, or the last. *why: if there is none. */
+static bool pick(const Problem *problem, Choice *choice, Range range, const char **why)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(tiles); i++) {
+    if (i + 1 < G_N_ELEMENTS(tiles) && !suits(problem, &tiles[i], range)) continue;
+    for (unsigned more = range == RANGE_LONG; more < 2; more--) { /* where one tile of queries leaves room */
+      Tile tile = tiles[i];
+      tile.stages += more;
+      tile = forced_tile(problem, tile);
+      set_tile(problem, choice, &tile, range);
+      if (is_legal(problem, choice, why)) return true;
     }
-    tried[best] = true;
-    const Tile tile = forced_tile(problem, tiles[best]);
-    set_tile(problem, choice, &tile);
-    if (is_legal(problem, choice, why)) return true;
   }
   return false;
 }
 
-static bool add_variant(Chooser *chooser, bool aligned, const char **why)
+/* Few tiles of twice as many rows: as small ones they find an SM each, or one of these is enough. */
+static const Symbolic *is_few(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  Arena *arena = problem->arena;
+  unsigned budget = problem->options ? problem->options->sm_budget : 0,
+           sms = budget ? budget : problem->gpu->sm_count;
+  const Symbolic *matrices = symbolic_mul(arena, attention->batches, attention->heads),
+                 *down = symbolic_ceil_div(arena, attention->rows, symbolic_constant(arena, 2 * FEW_ROWS));
+  const Symbolic *idle = symbolic_binary(arena, SYMBOLIC_LE, symbolic_mul(arena, matrices, down),
+                                         symbolic_constant(arena, sms / 2));
+  const Symbolic *one =
+      symbolic_binary(arena, SYMBOLIC_LE, attention->rows, symbolic_constant(arena, FEW_ROWS));
+  return symbolic_binary(arena, SYMBOLIC_OR, one, idle);
+}
+
+/* When a variant of the range is wanted; NULL: always. */
+static const Symbolic *condition_of(const Problem *problem, Range range)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  if (range == RANGE_FEW) return is_few(problem);
+  if (range != RANGE_EVEN || !attention->causal) return NULL;
+  return symbolic_binary(problem->arena, SYMBOLIC_LE, attention->rows,
+                         symbolic_constant(problem->arena, problem->gpu->model->attention_rows));
+}
+
+/* *why: if there is no tile. true: no variant of another range is needed any more. */
+static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  const Symbolic *condition = condition_of(problem, range);
   Choice *choice = choose_open(chooser, "attention");
-  if (aligned && !require_vectors(problem, choice)) return true;
-  if (!pick(problem, choice, why)) return aligned;
-  if (!aligned) choice->suffix = arena_printf(problem->arena, "%s_any", choice->tile_text);
+  if (condition && !choose_require(problem, choice, condition)) return false;
+  bool all = !choice->guard;
+  if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
+  if (!pick(problem, choice, range, why)) return false;
+  if (range == RANGE_ANY) choice->suffix = arena_printf(problem->arena, "%s_any", choice->tile_text);
   chooser->n++;
-  return true;
+  return all;
+}
+
+/* false: *why says what keeps the last variant, which is for all, from being one. */
+static bool add_variants(Chooser *chooser, const char **why)
+{
+  const Range ranges[] = {RANGE_FEW, RANGE_EVEN, RANGE_LONG};
+  for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
+    if (add_variant(chooser, ranges[i], why)) break;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  return add_variant(chooser, RANGE_ANY, why);
 }
 
 const char *attention_refuse(const Problem *problem)
@@ -191,7 +257,7 @@ const char *attention_refuse(const Problem *problem)
   g_autofree Chooser *chooser = g_new0(Chooser, 1);
   const char *why = NULL;
   chooser->problem = problem;
-  bool found = add_variant(chooser, true, &why) && add_variant(chooser, false, &why);
+  bool found = add_variants(chooser, &why);
   return found ? NULL : why;
 }
 
@@ -199,7 +265,7 @@ bool choose_attention(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   const char *why = NULL;
-  if (add_variant(chooser, true, &why) && add_variant(chooser, false, &why)) return true;
+  if (add_variants(chooser, &why)) return true;
   error_set(chooser->error, ERROR_UNSUPPORTED, &problem->op->anchor->mark, "attention", why,
             "no tile of attention fits %s", problem->gpu->name);
   return false;

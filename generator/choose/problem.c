@@ -78,6 +78,13 @@ bool choose_require_multiple(const Problem *problem, Choice *choice, const Symbo
   return true;
 }
 
+bool choose_require(const Problem *problem, Choice *choice, const Symbolic *condition)
+{
+  SymbolicTruth truth = symbolic_decide(condition, &problem->graph->facts);
+  if (truth == SYMBOLIC_UNDECIDED && !requires(choice->guard, condition)) require(problem, choice, condition);
+  return truth != SYMBOLIC_FALSE;
+}
+
 static bool require_bound(const Problem *problem, Choice *choice, const Symbolic *expression,
                           SymbolicKind kind, int64_t bound)
 {

@@ -54,6 +54,8 @@ int64_t choose_typical(const Problem *problem, const Symbolic *expression);
 /* ---- variants and their guards ---- */
 void choose_note(Chooser *chooser, const char *format, ...) G_GNUC_PRINTF(2, 3);
 Choice *choose_open(Chooser *chooser, const char *template_name);
+/* The variant requires the condition. false if it is known not to hold. */
+bool choose_require(const Problem *problem, Choice *choice, const Symbolic *condition);
 /* The variant requires: expression is a multiple of `multiple`. Adds to guard and assumptions what is not
  * known. false if it is known to be false. */
 bool choose_require_multiple(const Problem *problem, Choice *choice, const Symbolic *expression,

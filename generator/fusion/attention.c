@@ -5,18 +5,9 @@
  *
  * Who reads scores or weights must be inside. The pattern is found before operands are copied or padded, so that nothing
  * comes between its nodes; those wait for the place of the last one, where what they read is in groups. */
-#include "generator/fusion/private.h"
+#include "generator/fusion/attention.h"
 
-typedef struct {
-  Fuser *fuser;
-  GraphNode **producers; /* by tensor index, of live nodes */
-  GPtrArray **readers;   /* by tensor index, of live nodes; of views of it too */
-  GHashTable *inside;    /* nodes of the pattern */
-  GraphNode *softmax, *first, *second;
-  const char *why; /* what keeps it from being one kernel */
-} Pattern;
-
-static bool refuse(Pattern *at, const char *why, const GraphTensor *tensor)
+static bool refuse(AttentionPattern *at, const char *why, const GraphTensor *tensor)
 {
   if (!at->why) at->why = tensor ? arena_printf(at->fuser->arena, "`%s` %s", tensor->name, why) : why;
   return false;
@@ -28,10 +19,9 @@ static bool is_whole(const GraphTensor *tensor)
 }
 
 /* A node whose values lie over rows and keys as the scores do. */
-static bool is_step(const Pattern *at, const GraphNode *node)
+static bool is_step(const AttentionPattern *at, const GraphNode *node)
 {
-  bool pointwise =
-      node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Trilu || node->op->id == ONNX_Mask;
+  bool pointwise = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Mask;
   return pointwise && graph_same_shape(node->outputs[0], at->softmax->inputs[0]);
 }
 
@@ -44,7 +34,7 @@ static bool is_product(const GraphNode *node)
 }
 
 /* Is the tensor computed from a product that stands where the scores do? Then its nodes up to this are inside. */
-static bool collect_scores(Pattern *at, const GraphTensor *tensor)
+static bool collect_scores(AttentionPattern *at, const GraphTensor *tensor)
 {
   GraphNode *node = tensor && is_whole(tensor) ? at->producers[tensor->index] : NULL;
   bool found = false;
@@ -69,7 +59,7 @@ static bool is_transposed(const GraphNode *node)
   return node->op->id == ONNX_Gemm && graph_attribute(node, "transA")->integer;
 }
 
-static bool takes_weights(Pattern *at, GraphNode *node, const GraphTensor *weights)
+static bool takes_weights(AttentionPattern *at, GraphNode *node, const GraphTensor *weights)
 {
   if (node == at->second || g_hash_table_contains(at->inside, node)) return true;
   if (is_step(at, node)) {
@@ -85,7 +75,7 @@ static bool takes_weights(Pattern *at, GraphNode *node, const GraphTensor *weigh
 }
 
 /* What is computed of the weights, up to the product that takes them. */
-static bool collect_weights(Pattern *at, const GraphTensor *weights)
+static bool collect_weights(AttentionPattern *at, const GraphTensor *weights)
 {
   const GPtrArray *readers = at->readers[weights->index];
   for (unsigned i = 0; i < readers->len; i++) {
@@ -100,7 +90,7 @@ static bool collect_weights(Pattern *at, const GraphTensor *weights)
 /* ---- the whole ---- */
 
 /* Nobody else reads what is computed inside, nor as a view. */
-static bool is_closed(Pattern *at, const GraphNode *node)
+static bool is_closed(AttentionPattern *at, const GraphNode *node)
 {
   for (unsigned i = 0; i < node->n_outputs; i++) {
     const GraphTensor *tensor = node->outputs[i];
@@ -128,7 +118,7 @@ static bool same_batches(const GraphNode *first, const GraphNode *second)
   return same;
 }
 
-static bool collect(Pattern *at)
+bool attention_collect(AttentionPattern *at)
 {
   GHashTableIter iterator;
   gpointer node;
@@ -145,7 +135,7 @@ static bool collect(Pattern *at)
 }
 
 /* Nodes in the order of the graph, as a group that is opened later. */
-static Group *group_of(const Pattern *at)
+static Group *group_of(const AttentionPattern *at)
 {
   Group *group = arena_new_object(at->fuser->arena, Group);
   *group = (Group){.anchor = at->second, .chained = true, .nodes = g_ptr_array_new()};
@@ -155,10 +145,10 @@ static Group *group_of(const Pattern *at)
   return group;
 }
 
-static void fuse(Pattern *at)
+static void fuse(AttentionPattern *at)
 {
   Fuser *fuser = at->fuser;
-  if (!collect(at)) {
+  if (!attention_collect(at)) {
     if (at->why && at->second)
       fuser_note(fuser, "%s of `%s` is no part of an attention: %s", at->softmax->op->name,
                  at->softmax->inputs[0]->name, at->why);
@@ -177,38 +167,37 @@ static void fuse(Pattern *at)
     g_hash_table_insert(fuser->chains, group->nodes->pdata[i], group);
 }
 
-static void index_live(Pattern *at)
-{
-  const Fuser *fuser = at->fuser;
-  for (unsigned i = 0; i < fuser->tensors->len; i++)
-    at->readers[i] = g_ptr_array_new();
-  for (unsigned i = 0; i < fuser->live->len; i++) {
-    GraphNode *node = fuser->live->pdata[i];
-    for (unsigned j = 0; j < node->n_outputs; j++)
-      if (node->outputs[j]) at->producers[node->outputs[j]->index] = node;
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] && !g_ptr_array_find(at->readers[node->inputs[j]->index], node, NULL))
-        g_ptr_array_add(at->readers[node->inputs[j]->index], node);
-  }
-}
-
-void fusion_fuse_attention(Fuser *fuser)
+void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *))
 {
   unsigned n = fuser->tensors->len;
   g_autofree GraphNode **producers = g_new0(GraphNode *, n + 1);
   g_autofree GPtrArray **readers = g_new0(GPtrArray *, n + 1);
-  Pattern all = {.fuser = fuser, .producers = producers, .readers = readers};
-  index_live(&all);
-  for (unsigned i = 0; i < fuser->live->len; i++) {
-    GraphNode *node = fuser->live->pdata[i];
+  g_autoptr(GPtrArray) nodes = g_ptr_array_copy(fuser->live, NULL, NULL); /* visits may insert some */
+  for (unsigned i = 0; i < n; i++)
+    readers[i] = g_ptr_array_new();
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j]) producers[node->outputs[j]->index] = node;
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] && !g_ptr_array_find(readers[node->inputs[j]->index], node, NULL))
+        g_ptr_array_add(readers[node->inputs[j]->index], node);
+  }
+  for (unsigned i = 0; i < nodes->len; i++) {
+    GraphNode *node = nodes->pdata[i];
     if (node->op->id != ONNX_Softmax || node->axes != 1u << (node->inputs[0]->rank - 1)) continue;
     g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
-    Pattern at = {
+    AttentionPattern at = {
         .fuser = fuser, .producers = producers, .readers = readers, .inside = inside, .softmax = node};
-    fuse(&at);
+    visit(&at);
   }
   for (unsigned i = 0; i < n; i++)
     g_ptr_array_unref(readers[i]);
+}
+
+void fusion_fuse_attention(Fuser *fuser)
+{
+  attention_visit(fuser, fuse);
 }
 
 /* ---- the group ---- */

@@ -1,6 +1,6 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   expand_zero_points  split_wide  take_scales  read_narrow  halve_products  make_views
+ *   NODES   expand_zero_points  split_wide  take_scales  read_narrow  group_heads  halve_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  divide_programs
@@ -27,6 +27,8 @@ static const FusionRewrite rewrites[] = {
      "products of dequantised operands take what was quantised, and scale the result"},
     {"read_narrow", FUSION_NODES, FUSION_NODES, true, fusion_read_narrow, NULL,
      "who reads 16-bit floats widened to f32 reads them as they are"},
+    {"group_heads", FUSION_NODES, FUSION_NODES, true, fusion_group_heads, NULL,
+     "keys and values that repeat for a group of heads are read once for it"},
     {"halve_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_halve_products,
      "a product whose halves meet again becomes two, with halves of its weights"},
     {"make_views", FUSION_NODES, FUSION_READS, false, NULL, fusion_make_views,

@@ -100,23 +100,36 @@ GraphTensor *fuser_expanded(Fuser *fuser, const GraphTensor *tensor, const Graph
 
 /* ---- results with memory of their own ---- */
 
-/* The tensor whose elements a view shows, all of them, each once, with its dimensions in another order:
- * order[i] is the view's dimension that is its i-th. NULL: it is no such view. */
+/* Dimensions first .. of the tensor, not yet taken, that one of the view's walks along together: their end, or `first`. */
+static unsigned walked_together(Arena *arena, const GraphTensor *tensor, unsigned first,
+                                const GraphTensor *view, unsigned at)
+{
+  for (unsigned end = first + 1; end <= tensor->rank; end++) {
+    const Symbolic *stride = common_stride(arena, tensor, first, end);
+    if (stride && symbolic_same(stride, view->strides[at]) &&
+        symbolic_same(count(arena, tensor->shape + first, end - first), view->shape[at]))
+      return end;
+  }
+  return first;
+}
+
+/* The tensor whose elements a view shows, all of them, each once, with its dimensions, or several of them as one, in
+ * another order: order[i] is the view's dimension that has its i-th. NULL: it is no such view. */
 static GraphTensor *unpermuted(const Fuser *fuser, const GraphTensor *view, unsigned *order)
 {
   GraphTensor *tensor = fuser->tensors->pdata[view->index];
   uint32_t taken = 0;
-  if (!tensor || tensor->rank != view->rank || !symbolic_equals(view->begins, 0)) return NULL;
-  for (unsigned d = 0; d < tensor->rank; d++) {
-    unsigned at = 0;
-    while (at < view->rank && (taken >> at & 1 || !symbolic_same(tensor->shape[d], view->shape[at]) ||
-                               !symbolic_same(tensor->strides[d], view->strides[at])))
-      at++;
+  if (!tensor || tensor->rank < view->rank || !symbolic_equals(view->begins, 0)) return NULL;
+  for (unsigned d = 0; d < tensor->rank;) {
+    unsigned at = 0, end = d;
+    for (; at < view->rank; at++)
+      if (!(taken >> at & 1) && (end = walked_together(fuser->arena, tensor, d, view, at)) > d) break;
     if (at == view->rank) return NULL;
     taken |= 1u << at;
-    order[d] = at;
+    while (d < end)
+      order[d++] = at;
   }
-  return tensor;
+  return taken + 1 == 1u << view->rank ? tensor : NULL;
 }
 
 /* Both in row-major order, from the first to the last element. */
@@ -152,9 +165,12 @@ static GraphTensor *place_source(Fuser *fuser, GraphTensor *input, GraphTensor *
   GraphTensor *tensor = unpermuted(fuser, input, order);
   if (tensor && tensor->producer && !fuser_is_view(tensor)) {
     const GraphTensor laid = *part;
-    for (unsigned d = 0; d < tensor->rank; d++) {
-      part->shape[d] = laid.shape[order[d]];
-      part->strides[d] = laid.strides[order[d]];
+    part->rank = tensor->rank;
+    for (unsigned d = tensor->rank; d-- > 0;) {
+      bool inner = d + 1 < tensor->rank && order[d + 1] == order[d]; /* of what is one dimension there */
+      part->shape[d] = tensor->shape[d];
+      part->strides[d] = inner ? symbolic_mul(fuser->arena, part->strides[d + 1], part->shape[d + 1])
+                               : laid.strides[order[d]];
     }
     return tensor;
   }

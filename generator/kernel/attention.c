@@ -2,6 +2,7 @@
 #include "generator/program/attention.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
+#include <math.h>
 
 enum { RANK = 4 }; /* of all tensors: batch, head, row or key, element */
 
@@ -112,6 +113,60 @@ static void add_place(StepScope *scope, Place *place, bool keys)
   place->at[ATTENTION_COLUMN] = ir_int(module, 0);
 }
 
+/* ---- masks by place ---- */
+
+static IrExpr *emit(StepScope *scope, IrOpcode code, NumberType element, int64_t rows, int64_t columns,
+                    IrExpr *a, IrExpr *b)
+{
+  int64_t extent[2] = {rows, columns};
+  IrType type = ir_tile(scope->build->module, element, 2, extent, NULL);
+  return b ? ir_emit_value(&scope->builder, code, type, "place", 2, a, b)
+           : ir_emit_value(&scope->builder, code, type, "place", 1, a);
+}
+
+/* Of a tile's rows (dim 0) or keys (dim 1): where they are, from `first` on. */
+static IrExpr *numbers(StepScope *scope, unsigned dim, IrExpr *first)
+{
+  const Place *place = scope->data;
+  int64_t rows = dim ? 1 : place->rows, columns = dim ? place->columns : 1, extent[2] = {rows, columns};
+  IrModule *module = scope->build->module;
+  IrExpr *number =
+      ir_emit_value(&scope->builder, OP_IOTA, ir_tile(module, NUMBER_S32, 2, extent, NULL), "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, dim));
+  return emit(scope, OP_ADD, NUMBER_S32, rows, columns, number, first);
+}
+
+/* What was loaded of a bound, in 32 bits: beyond them nothing changes. */
+static IrExpr *limit_of(StepScope *scope, const AttentionBound *bound)
+{
+  IrModule *module = scope->build->module;
+  IrExpr *limit = scope_operand(scope, &bound->limit);
+  NumberType type = step_element(limit, NUMBER_S32);
+  if (type == NUMBER_S64) {
+    limit = emit(scope, OP_MIN, type, 1, 1, limit, ir_int(module, G_MAXINT32 / 2));
+    limit = emit(scope, OP_MAX, type, 1, 1, limit, ir_int(module, G_MININT32 / 2));
+  }
+  return type == NUMBER_S32 ? limit : emit(scope, OP_CAST, NUMBER_S32, 1, 1, limit, NULL);
+}
+
+/* The scores where the bound lets them be, else -infinity. */
+static IrExpr *within(StepScope *scope, const AttentionBound *bound, IrExpr *score)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *number = kernel_dim(scope->build, bound->number, "BOUND", NUMBER_S32);
+  IrExpr *key = numbers(scope, 1, place->at[ATTENTION_KEY]), *end = number;
+  int64_t rows = bound->from_row ? place->rows : 1;
+  if (bound->from_row)
+    end = numbers(scope, 0, ir_binary(module, OPERATOR_ADD, place->at[ATTENTION_ROW], number));
+  if (bound->limit.kind != OPERAND_IMMEDIATE)
+    end = emit(scope, OP_ADD, NUMBER_S32, rows, 1, limit_of(scope, bound), end);
+  IrExpr *seen = emit(scope, bound->least ? OP_GE : OP_LE, NUMBER_BOOL, rows, place->columns, key, end);
+  int64_t extent[2] = {place->rows, place->columns};
+  return ir_emit_value(&scope->builder, OP_SELECT, ir_tile(module, NUMBER_F32, 2, extent, NULL), "seen", 3,
+                       seen, score, ir_float(module, -INFINITY));
+}
+
 static bool write_score(KernelBuild *build)
 {
   StepScope scope = {.load = load_input};
@@ -126,8 +181,14 @@ static bool write_score(KernelBuild *build)
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, true)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
-  IrExpr *score = scope_operand(&scope, &attention_of(build->op)->score);
-  scope_close(&scope, step_convert(&writer, score, NUMBER_F32));
+  const FusedAttention *attention = attention_of(build->op);
+  IrExpr *score = step_convert(&writer, scope_operand(&scope, &attention->score), NUMBER_F32);
+  if (attention->score.kind == OPERAND_STEP) /* in powers of 2: the template's own scale is ln 2 then */
+    score = emit(&scope, OP_MUL, NUMBER_F32, place.rows, place.columns, score,
+                 ir_float(build->module, attention->scale / G_LN2));
+  for (unsigned i = 0; i < attention->n_bounds; i++)
+    score = within(&scope, &attention->bounds[i], score);
+  scope_close(&scope, score);
   return true;
 }
 

@@ -24,6 +24,13 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
   visitor->real(attention->scale, visitor->data);
   visitor->number(attention->causal, visitor->data);
   visitor->expression(attention->diagonal, visitor->data);
+  visitor->number(attention->n_bounds, visitor->data);
+  for (unsigned i = 0; i < attention->n_bounds; i++) {
+    const AttentionBound *bound = &attention->bounds[i];
+    visitor->number(2 * bound->from_row + bound->least, visitor->data);
+    visitor->expression(bound->number, visitor->data);
+    visitor->operand(&bound->limit, visitor->data);
+  }
 }
 
 static void describe_operand(const FusedOperator *op, const AttentionOperand *operand, const char *name,
@@ -51,6 +58,16 @@ void describe_attention(const FusedOperator *op, GString *text)
   g_string_append_printf(text, " scale %.9g of ", attention->scale);
   fused_put_operand(text, op, &attention->score);
   if (attention->causal) fused_put_value(text, ", keys up to row +", attention->diagonal);
+  for (unsigned i = 0; i < attention->n_bounds; i++) {
+    const AttentionBound *bound = &attention->bounds[i];
+    fused_put_value(text,
+                    arena_printf(op->program->arena, ", %s %s", bound->from_row ? "key - row" : "key",
+                                 bound->least ? ">=" : "<="),
+                    bound->number);
+    if (bound->limit.kind == OPERAND_IMMEDIATE) continue;
+    g_string_append(text, " + ");
+    fused_put_operand(text, op, &bound->limit);
+  }
   g_string_append_c(text, '\n');
   describe_operand(op, &attention->queries, "queries", "row", text);
   describe_operand(op, &attention->key_matrix, "keys", "key", text);

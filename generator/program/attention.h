@@ -13,6 +13,16 @@ typedef struct AttentionOperand {
   const Symbolic *strides[4];
 } AttentionOperand;
 
+/* A key that is not within is hidden: `key - row`, or the key alone, is at most (at least) number + limit. */
+typedef struct AttentionBound {
+  bool from_row; /* key - row, not the key */
+  bool least;    /* not below, else not above */
+  const Symbolic *number;
+  FusedOperand limit; /* IMMEDIATE 0, or what is loaded for each batch */
+} AttentionBound;
+
+#define ATTENTION_MOST_BOUNDS 4
+
 typedef struct FusedAttention {
   const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
   const Symbolic *group; /* heads that share keys and values: the same number for all of them */
@@ -22,6 +32,8 @@ typedef struct FusedAttention {
   double scale;       /* multiplies scores */
   bool causal;        /* key <= row + diagonal is seen, no other */
   const Symbolic *diagonal;
+  AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others */
+  unsigned n_bounds;
 } FusedAttention;
 
 static inline const FusedAttention *attention_of(const FusedOperator *op)

@@ -10,9 +10,10 @@ typedef struct {
   Binding *binding;
   FusedAttention *bound;
   const Program *program;
-  unsigned first, softmax, second; /* nodes: both contractions, and what softmax reduces to */
-  unsigned q, k, v;                /* nodes that read the operands */
-  int row, key, column, depth;     /* axes */
+  unsigned first, softmax, second;            /* nodes: both contractions, and what softmax reduces to */
+  unsigned q, k, v;                           /* nodes that read the operands */
+  int row, key, column, depth;                /* axes */
+  ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
 } Attention;
 
 static const ProgramValue absent = {.kind = VALUE_ABSENT};
@@ -127,11 +128,13 @@ static ProgramValue unguarded(const Attention *at, ProgramValue value)
 {
   if (!is_map(at, value, ONNX_Where)) return value;
   const ProgramNode *where = &at->program->nodes[value.node];
-  const ProgramValue *zero = &where->operands[1];
-  bool guard = is_map(at, where->operands[0], ONNX_IsNaN) && zero->kind == VALUE_IMMEDIATE &&
-               zero->immediate == 0 &&
-               bind_same_value(at->program->nodes[where->operands[0].node].operands[0], where->operands[2]);
-  return guard ? where->operands[2] : value;
+  const ProgramValue *zero = &where->operands[1], condition = where->operands[0];
+  if (condition.kind != VALUE_NODE || zero->kind != VALUE_IMMEDIATE || zero->immediate != 0) return value;
+  const ProgramValue *asked = at->program->nodes[condition.node].operands;
+  bool guard = is_map(at, condition, ONNX_IsNaN) && bind_same_value(asked[0], where->operands[2]);
+  bool empty = is_map(at, condition, ONNX_Equal) && bind_same_value(asked[0], value_of(at->softmax, 0)) &&
+               asked[1].kind == VALUE_IMMEDIATE && asked[1].immediate == -INFINITY;
+  return guard || empty ? where->operands[2] : value;
 }
 
 /* e^(x - largest) / sum, of the scores that the reduction is of. */
@@ -161,20 +164,18 @@ static const Symbolic *along(const Attention *at, int axis)
   return symbolic_equals(row->extent, 1) ? symbolic_constant(at->program->arena, 0) : row->symbol;
 }
 
-/* Key minus row, or row minus key (*turned), plus something that varies along neither: *rest. */
-static bool is_distance(const Attention *at, ProgramValue value, const Symbolic **rest, bool *turned)
+/* An index that has `of` once, added (*turned: subtracted), and something that varies along neither keys nor rows. */
+static bool is_index(const Attention *at, const Symbolic *index, const Symbolic *of, const Symbolic **rest,
+                     bool *turned)
 {
   const Program *program = at->program;
   Arena *arena = program->arena;
-  if (value.kind != VALUE_NODE || program->nodes[value.node].kind != NODE_INDEX) return false;
-  const Symbolic *index = program->nodes[value.node].index, *key = along(at, at->key),
-                 *row = along(at, at->row);
-  *turned = false;
-  *rest = symbolic_sub(arena, index, symbolic_sub(arena, key, row));
-  if (!program_axes_in(program, *rest)) return true;
-  *turned = true;
-  *rest = symbolic_sub(arena, index, symbolic_sub(arena, row, key));
-  return !program_axes_in(program, *rest);
+  for (unsigned i = 0; i < 2; i++) {
+    *turned = i;
+    *rest = i ? symbolic_add(arena, index, of) : symbolic_sub(arena, index, of);
+    if (!program_axes_in(program, *rest)) return true;
+  }
+  return false;
 }
 
 static bool hides(const ProgramValue *value)
@@ -182,37 +183,57 @@ static bool hides(const ProgramValue *value)
   return value->kind == VALUE_IMMEDIATE && value->immediate <= LEAST_SCORE;
 }
 
-/* A comparison of an index with a number is `index <= *most`, or that is what it is not (*above). */
-static bool is_bound(const ProgramNode *compare, int64_t *most, bool *above)
+/* A comparison of an index with a number or what is loaded: is it `index <= right` (index < right: <= right - *less), or
+ * what that is not (*above)? */
+static bool is_bound(const Attention *at, const ProgramNode *compare, bool *above, unsigned *less)
 {
-  bool numbers =
-      compare->kind == NODE_MAP && compare->n_operands == 2 && compare->operands[1].kind == VALUE_IMMEDIATE;
-  double bound = numbers ? compare->operands[1].immediate : NAN;
-  if (!(fabs(bound) < SYMBOLIC_DIMENSION_MAX)) return false;
-  bool below = compare->op == ONNX_Less || compare->op == ONNX_GreaterOrEqual;
+  if (compare->kind != NODE_MAP || compare->n_operands != 2 || compare->operands[0].kind != VALUE_NODE)
+    return false;
+  if (at->program->nodes[compare->operands[0].node].kind != NODE_INDEX) return false;
   *above = compare->op == ONNX_Greater || compare->op == ONNX_GreaterOrEqual;
-  *most = below ? (int64_t)ceil(bound) - 1 : (int64_t)floor(bound);
-  return below || compare->op == ONNX_LessOrEqual || compare->op == ONNX_Greater;
+  *less = compare->op == ONNX_Less || compare->op == ONNX_GreaterOrEqual;
+  return *above || *less || compare->op == ONNX_LessOrEqual;
 }
 
-/* Where(key - row <= number, scores, -infinity), or the same turned around: *scores and what may be added to the row. */
-static bool is_causal(const Attention *at, ProgramValue value, ProgramValue *scores,
-                      const Symbolic **diagonal)
+/* What is loaded is one number for each batch. */
+static bool is_limit(const Attention *at, ProgramValue value)
+{
+  if (value.kind == VALUE_IMMEDIATE) return fabs(value.immediate) < SYMBOLIC_DIMENSION_MAX;
+  uint32_t varies = at->program->varies[value.node];
+  return value.kind == VALUE_NODE && !(varies >> at->row & 1) && !(varies >> at->key & 1) &&
+         number_class(value.type) != NUMBER_FLOAT;
+}
+
+/* Where(comparison of key - row or of the key, scores, -infinity), or the same turned around. *scores: what is masked;
+ * *limit: what is loaded of the bound. */
+static bool is_masked(const Attention *at, ProgramValue value, ProgramValue *scores, AttentionBound *bound,
+                      ProgramValue *limit)
 {
   const Program *program = at->program;
+  Arena *arena = program->arena;
   if (!is_map(at, value, ONNX_Where)) return false;
   const ProgramNode *where = &program->nodes[value.node];
   bool kept = hides(&where->operands[2]), hidden = hides(&where->operands[1]), above, turned;
+  unsigned less;
   if (kept == hidden || where->operands[0].kind != VALUE_NODE) return false;
   const ProgramNode *compare = &program->nodes[where->operands[0].node];
-  const Symbolic *rest, *bound;
-  int64_t most;
-  if (!is_bound(compare, &most, &above) || !is_distance(at, compare->operands[0], &rest, &turned))
-    return false;
-  if ((above == kept) != turned) return false; /* keys behind the row are hidden, not those before it */
-  /* row - key >= n + 1 - rest is the same as key <= row + rest - n - 1 */
-  bound = symbolic_constant(program->arena, turned ? most + 1 : most);
-  *diagonal = turned ? symbolic_sub(program->arena, rest, bound) : symbolic_sub(program->arena, bound, rest);
+  if (!is_bound(at, compare, &above, &less) || !is_limit(at, compare->operands[1])) return false;
+  const Symbolic *index = program->nodes[compare->operands[0].node].index, *rest, *key = along(at, at->key),
+                 *distance = symbolic_sub(arena, key, along(at, at->row));
+  bound->from_row = is_index(at, index, distance, &rest, &turned);
+  if (!bound->from_row && !is_index(at, index, key, &rest, &turned)) return false;
+  /* seen: index <= right - less, or, where it is above that (or what is hidden is below), index >= right - less + 1 */
+  bool least = above == kept;
+  int64_t more = (least ? 1 : 0) - (int64_t)less;
+  *limit = compare->operands[1];
+  bool known = limit->kind == VALUE_IMMEDIATE;
+  if (turned && !known) return false;
+  if (known) more += (int64_t)floor(limit->immediate);
+  if (known && limit->immediate != floor(limit->immediate)) return false;
+  bound->number = symbolic_sub(arena, symbolic_constant(arena, more), rest);
+  if (turned) bound->number = symbolic_sub(arena, rest, symbolic_constant(arena, more));
+  bound->least = least != turned;
+  if (known) *limit = (ProgramValue){VALUE_IMMEDIATE, 0, 0, 0, NUMBER_S64};
   *scores = where->operands[kept ? 1 : 2];
   return true;
 }
@@ -230,27 +251,53 @@ static bool is_scaled(const Attention *at, ProgramValue value, ProgramValue *sco
   return *factor > 0 && isfinite(*factor);
 }
 
-/* Takes scale and causality off the scores: what is left the templates' kernels compute step by step. */
+/* Keeps a bound: an upper one of the distance that is known is the template's. */
+static bool keep_bound(Attention *at, const AttentionBound *bound, ProgramValue limit)
+{
+  FusedAttention *bound_so_far = at->bound;
+  if (!bound_so_far->causal && bound->from_row && !bound->least && limit.kind == VALUE_IMMEDIATE) {
+    bound_so_far->causal = true;
+    bound_so_far->diagonal = bound->number;
+    return true;
+  }
+  if (bound_so_far->n_bounds == ATTENTION_MOST_BOUNDS) return false;
+  at->limits[bound_so_far->n_bounds] = limit;
+  bound_so_far->bounds[bound_so_far->n_bounds++] = *bound;
+  return true;
+}
+
+/* Takes scale and masks by place off the scores: what is left the templates' kernels compute step by step. */
 static ProgramValue peel(Attention *at)
 {
   FusedAttention *bound = at->bound;
-  ProgramValue value = at->program->nodes[at->softmax].operands[0], inner;
-  const Symbolic *diagonal;
+  ProgramValue value = at->program->nodes[at->softmax].operands[0], inner, limit;
+  AttentionBound mask = {0};
   double factor;
   bound->scale = 1;
   bound->diagonal = symbolic_constant(at->program->arena, 0);
   for (;;) {
     value = uncast(at, value, false);
-    if (is_scaled(at, value, &inner, &factor)) {
-      bound->scale *= factor;
-    } else if (!bound->causal && is_causal(at, value, &inner, &diagonal)) {
-      bound->causal = true;
-      bound->diagonal = diagonal;
-    } else {
+    bool scaled = is_scaled(at, value, &inner, &factor);
+    if (scaled) bound->scale *= factor;
+    if (!scaled && !(is_masked(at, value, &inner, &mask, &limit) && keep_bound(at, &mask, limit)))
       return value;
-    }
     value = inner;
   }
+}
+
+static void add_ancestors(const Program *program, const ProgramValue *value, bool *known)
+{
+  if (value->kind != VALUE_NODE) return;
+  g_autofree bool *more = program_ancestors(program, value->node);
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    known[i] |= more[i];
+}
+
+static bool bind_limits(Attention *at)
+{
+  for (unsigned i = 0; i < at->bound->n_bounds; i++)
+    if (!bind_operand(at->binding, at->limits[i], false, &at->bound->bounds[i].limit)) return false;
+  return true;
 }
 
 /* Steps over scores stand between the first contraction and what is left of them; others the template computes. */
@@ -260,6 +307,8 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   Binding *binding = at->binding;
   if (scores.kind != VALUE_NODE) return refuse(at, "its scores are a number");
   g_autofree bool *own = program_ancestors(program, scores.node);
+  for (unsigned i = 0; i < at->bound->n_bounds; i++)
+    add_ancestors(program, &at->limits[i], own);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     bool between =
@@ -383,7 +432,7 @@ static bool bind(Binding *binding)
   Attention at = {.binding = binding, .bound = bound, .program = program};
   if (!find_reductions(&at) || !find_operands(&at) || !check_softmax(&at)) return false;
   ProgramValue scores = peel(&at);
-  if (!mark_steps(&at, scores) || !bind_lists(binding) ||
+  if (!mark_steps(&at, scores) || !bind_lists(binding) || !bind_limits(&at) ||
       !bind_operand(binding, scores, false, &bound->score))
     return false;
   binding->fused->anchor = program->nodes[at.second].source;

@@ -47,9 +47,14 @@ GRAPHS = {
     # rows that start anywhere, which copies are worth
     "odd": {"inputs": {"x": tensor("f16", 512, 129), "w": tensor("f16", 129, 257)},
             "nodes": [node("MatMul", "x w", "y")], "outputs": ["y"]},
-    "attention": {"inputs": {"q": tensor("bf16", 2, 20, 16), "k": tensor("bf16", 2, 36, 16), "v": tensor("bf16", 2, 36, 16)},
-                  "nodes": [node("MatMul", "q kt", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p v", "y"),
-                            node("Transpose", "k", "kt", perm=[0, 2, 1])],
+    # two heads of keys and values for four of queries
+    "attention": {"inputs": {"q": tensor("bf16", 1, 4, 20, 16), "k": tensor("bf16", 1, 2, 1, 36, 16),
+                             "v": tensor("bf16", 1, 2, 1, 36, 16)},
+                  "constants": {"g": {"type": "s64", "shape": [5], "data": [1, 1, 2, 1, 1]},
+                                "h": {"type": "s64", "shape": [4], "data": [1, 4, 36, 16]}},
+                  "nodes": [node("Expand", "k g", "ke"), node("Reshape", "ke h", "kr"), node("Expand", "v g", "ve"),
+                            node("Reshape", "ve h", "vr"), node("Transpose", "kr", "kt", perm=[0, 1, 3, 2]),
+                            node("MatMul", "q kt", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p vr", "y")],
                   "outputs": ["y"]},
 }
 RUN = ["gate", "quantised", "rows", "norm", "whole", "attention"]  # the other is large

@@ -365,6 +365,17 @@ static double element(const Point *point, const AttentionOperand *operand, int64
                at * number(operand->strides[3])];
 }
 
+/* Is the key at point->index outside of the bound? */
+static bool hides(Point *point, double *steps, const AttentionBound *bound)
+{
+  int64_t place = point->index[ATTENTION_KEY] - (bound->from_row ? point->index[ATTENTION_ROW] : 0);
+  double nothing = 0;
+  point->anchor = &nothing;
+  run_steps(point, steps, true);
+  int64_t end = number(bound->number) + (int64_t)operand(point, &bound->limit, 0);
+  return bound->least ? place < end : place > end;
+}
+
 /* The score of the key at point->index. */
 static double score(Point *point, double *steps)
 {
@@ -372,6 +383,8 @@ static double score(Point *point, double *steps)
   int64_t row = point->index[ATTENTION_ROW], key = point->index[ATTENTION_KEY],
           head = point->index[ATTENTION_HEAD];
   double sum = 0;
+  for (unsigned i = 0; i < attention->n_bounds; i++)
+    if (hides(point, steps, &attention->bounds[i])) return -INFINITY;
   if (attention->causal && key > row + number(attention->diagonal)) return -INFINITY;
   for (int64_t i = 0; i < number(attention->depth); i++)
     sum += element(point, &attention->queries, head, row, i) *

@@ -49,6 +49,25 @@ static void counts_what_gathers_touch(void **state)
   assert_true(all->bytes == 4.0 * (16 + 2 + 16 + 16));
 }
 
+/* Of an attention's two products only what the mask lets be seen: three of four scores where two rows see one and two keys. */
+static void counts_what_is_seen(void **state)
+{
+#define HEADS                                                                                                \
+  "q: {type: bf16, shape: [1, 1, S, 8]}, k: {type: bf16, shape: [1, 1, S, 8]}, v: {type: bf16, shape: [1, "  \
+  "1, S, 16]}"
+  static const char *const dims[] = {"S=2", NULL};
+  g_autoptr(BenchCase) c =
+      make_case("{name: a, opset: 24, inputs: {" HEADS "}, nodes: [{op: Attention, inputs: [q, k, v], "
+                "outputs: [y], attributes: {is_causal: 1}}], outputs: [y]}",
+                dims, NULL);
+  assert_true(c->flops == 2.0 * 3 * (8 + 16));
+  g_autoptr(BenchCase) all =
+      make_case("{name: a, opset: 24, inputs: {" HEADS "}, nodes: [{op: Attention, inputs: [q, k, v], "
+                "outputs: [y]}], outputs: [y]}",
+                dims, NULL);
+  assert_true(all->flops == 2.0 * 4 * (8 + 16));
+}
+
 static void finds_products(void **state)
 {
   g_autoptr(BenchCase) c = make_case(product, product_dims, NULL);
@@ -225,6 +244,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_bytes_and_flops),
+      cmocka_unit_test(counts_what_is_seen),
       cmocka_unit_test(counts_what_gathers_touch),
       cmocka_unit_test(finds_products),
       cmocka_unit_test(finds_what_follows_a_product),

@@ -1,0 +1,17 @@
+/* Attention in a graph, for the rewrites that look for it: attention.c finds it. */
+#pragma once
+#include "generator/fusion/private.h"
+
+typedef struct AttentionPattern {
+  Fuser *fuser;
+  GraphNode **producers; /* by tensor index, of live nodes */
+  GPtrArray **readers;   /* by tensor index, of live nodes; of views of it too */
+  GHashTable *inside;    /* nodes of the pattern */
+  GraphNode *softmax, *first, *second;
+  const char *why; /* what keeps it from being one kernel */
+} AttentionPattern;
+
+/* Visits each softmax along rows of the live nodes, of which nothing else is known yet. */
+void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *));
+/* Finds the products around the softmax and all nodes between; false: it is no attention. */
+bool attention_collect(AttentionPattern *at);

@@ -208,14 +208,14 @@ static void tells_what_it_has_not(void **state)
               "[D]}], outputs: [D]}",
               dims, "fake: r M=2 is not one matrix product");
   expect_none("peer",
-              "{name: r, inputs: {A: {type: bf16, shape: [M, 4]}}, nodes: [{op: Softmax, inputs: [A], "
-              "outputs: [D]}], outputs: [D]}",
+              "{name: r, inputs: {A: {type: bf16, shape: [M, 4]}}, nodes: [{op: Transpose, inputs: [A], "
+              "outputs: [D], attributes: {perm: [1, 0]}}], outputs: [D]}",
               dims,
               "fake: r M=2: only Relu, not {\"name\":\"r\",\"tensors\":{\"A\":{\"type\":\"bf16\",\"kind\":"
               "\"input\",\"output\":false,\"shape\":[2,4],\"strides\":[4,1]},\"D\":{\"type\":\"bf16\","
-              "\"kind\":\"computed\",\"output\":true,\"shape\":[2,4],\"strides\":[4,1]}},\"nodes\":[{\"op\":"
-              "\"Softmax\",\"domain\":\"\",\"since\":13,\"inputs\":[\"A\"],\"outputs\":[\"D\"],"
-              "\"attributes\":{\"axis\":-1}}],\"outputs\":[\"D\"]}");
+              "\"kind\":\"computed\",\"output\":true,\"shape\":[4,2],\"strides\":[2,1]}},\"nodes\":[{\"op\":"
+              "\"Transpose\",\"domain\":\"\",\"since\":7,\"inputs\":[\"A\"],\"outputs\":[\"D\"],"
+              "\"attributes\":{\"perm\":[1,0]}}],\"outputs\":[\"D\"]}");
 }
 
 /* ---- graphs ---- */

@@ -36,8 +36,9 @@ unsigned ir_known_multiple(const IrFunction *function, const IrExpr *expr, unsig
     unsigned a = ir_known_multiple(function, expr->items[0], limit);
     unsigned b = ir_known_multiple(function, expr->items[1], limit);
     if (expr->operator_ == OPERATOR_MUL) return MIN(limit, a * b);
-    if (expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB) return MIN(a, b);
-    return 1;
+    bool keeps =
+        expr->operator_ == OPERATOR_ADD || expr->operator_ == OPERATOR_SUB || expr->operator_ == OPERATOR_MOD;
+    return keeps ? MIN(a, b) : 1;
   }
   case EXPR_CALL:
     if (expr->n == 2 && (g_str_equal(expr->name, "min") || g_str_equal(expr->name, "max")))

@@ -73,11 +73,14 @@ bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *
     const GraphTensor *tensor = input ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
     const Symbolic *const *strides =
         input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
+    strides += ROW_DIM(row_of(op));
     if (symbolic_equals(strides[1], 0)) continue;
     if (!symbolic_equals(strides[1], 1)) return false;
     unsigned vector = number_elements(tensor->type, VECTOR_BYTES);
     narrowest = MIN(narrowest, number_bytes(tensor->type));
-    if (!choose_require_multiple(problem, choice, strides[0], vector)) return false;
+    if (!choose_require_multiple(problem, choice, strides[0], vector) ||
+        (row_of(op)->inner && !choose_require_multiple(problem, choice, strides[-1], vector)))
+      return false;
     if (!choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
   }
   return choose_require_multiple(problem, choice, columns, VECTOR_BYTES / narrowest);
@@ -98,22 +101,26 @@ static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
 bool choose_rows_lie_across(const FusedOperator *op)
 {
   bool across = op->n_inputs > 0;
+  unsigned first = op->rank - 2; /* rows and columns are the last two dims */
   for (unsigned i = 0; i < op->n_inputs; i++) {
-    const FusedInput *input = &op->inputs[i];
-    bool repeated = symbolic_equals(input->strides[0], 0);
-    across &= repeated || (symbolic_equals(input->strides[0], 1) && !symbolic_equals(input->strides[1], 1));
+    const Symbolic *const *strides = (const Symbolic *const *)op->inputs[i].strides + first;
+    bool repeated = symbolic_equals(strides[0], 0);
+    across &= repeated || (symbolic_equals(strides[0], 1) && !symbolic_equals(strides[1], 1));
   }
-  return across && !symbolic_equals(op->inputs[0].strides[0], 0);
+  return across && !symbolic_equals(op->inputs[0].strides[first], 0);
 }
 
 bool choose_row_runs(const Problem *problem, Choice *choice)
 {
   const FusedOperator *op = problem->op;
+  unsigned first = op->rank - 2;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const FusedInput *input = &op->inputs[i];
-    if (symbolic_equals(input->strides[0], 0)) continue;
-    if (!choose_require_multiple(problem, choice, input->strides[1],
-                                 number_elements(input->tensor->type, VECTOR_BYTES)))
+    const Symbolic *const *strides = (const Symbolic *const *)input->strides + first;
+    unsigned vector = number_elements(input->tensor->type, VECTOR_BYTES);
+    if (symbolic_equals(strides[0], 0)) continue;
+    if (!choose_require_multiple(problem, choice, strides[1], vector) ||
+        (first && !choose_require_multiple(problem, choice, strides[-1], vector)))
       return false;
     choose_require_align(problem, choice, input->tensor, VECTOR_BYTES);
   }
@@ -133,6 +140,7 @@ static void add_across(Chooser *chooser, bool aligned)
   Choice *choice = choose_open(chooser, "row_reduce");
   if (aligned && !choose_row_runs(chooser->problem, choice)) return;
   unsigned lanes = chooser->problem->gpu->warp_size, rows = choose_row_run(op);
+  if (row_of(op)->inner) rows = power_of_two(choose_maximum(chooser->problem, row_of(op)->inner), 1, rows);
   unsigned columns = power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
                                   model->across_chunk * lanes / rows);
   finish(chooser, choice, rows, columns, model->across_threads);

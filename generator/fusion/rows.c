@@ -12,7 +12,8 @@ static GraphTensor *insert_copy(Fuser *fuser, const GraphNode *reader, GraphTens
   return copy;
 }
 
-bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
+/* How many steps it takes to go from row to row (part 0), and along a row (1): one each where they are evenly spaced. */
+static void count_steps(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node, unsigned steps[2])
 {
   const GraphTensor *input = node->inputs[0];
   const Symbolic *strides[GRAPH_MAX_RANK];
@@ -29,9 +30,25 @@ bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *
       }
     memcpy(space.dims, dims, n * sizeof *dims);
     space.rank = n;
-    if (space_merge(fuser->arena, &space, 0, n) > 1) return false;
+    steps[part] = space_merge(fuser->arena, &space, 0, n);
   }
-  return true;
+}
+
+bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
+{
+  unsigned steps[2];
+  count_steps(fuser, tensor, node, steps);
+  return steps[0] <= 1 && steps[1] <= 1;
+}
+
+/* Reductions that have a template of their own take rows in groups: within each they are evenly spaced, and so are these. */
+static bool walks_groups(Fuser *fuser, const GraphTensor *tensor, const GraphNode *node)
+{
+  bool simple = node->op->id == ONNX_ReduceSum || node->op->id == ONNX_ReduceMean ||
+                node->op->id == ONNX_ReduceMax || node->op->id == ONNX_ReduceMin;
+  unsigned steps[2];
+  count_steps(fuser, tensor, node, steps);
+  return simple && steps[0] <= 2 && steps[1] <= 1;
 }
 
 /* A scale or bias has dims among the rows. */
@@ -59,7 +76,7 @@ static void copy_rows(Fuser *fuser, GraphNode *node)
 {
   GraphTensor *input = node->inputs[0];
   bool norm = node->op->shape_rule == SHAPE_RULE_NORM;
-  if (!fuser_walks_rows(fuser, input, node)) {
+  if (!fuser_walks_rows(fuser, input, node) && !walks_groups(fuser, input, node)) {
     GraphTensor *copy = fuser_make_copy(fuser, node, input, input->shape, input->rank, input->rank - 1, 1);
     lay_out_rows(fuser->arena, copy, node->axes);
     fuser_insert_copy(fuser, node, input, copy, "its rows are not evenly spaced");

@@ -7,22 +7,39 @@
 typedef struct {
   IrExpr *row, *column;
   int64_t rows, cols;
+  bool groups; /* of rows: tensors have a dim for these in front */
 } Place;
+
+/* Rows in groups: a tile's rows are of one group, so that a group has whole tiles, the last of which ends beyond it. */
+static void find_group(const StepScope *scope, const IrValue *tensor, IrExpr **group, IrExpr **row)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *rows = ir_int(module, place->rows);
+  IrExpr *tiles = ir_call(module, "ceil_div", 2, tensor->type.dims[1], rows);
+  IrExpr *span = ir_binary(module, OPERATOR_MUL, tiles, rows);
+  *group = ir_binary(module, OPERATOR_DIV, place->row, span);
+  *row = ir_binary(module, OPERATOR_MOD, place->row, span);
+}
 
 static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
 {
   const Place *place = scope->data;
   IrModule *module = scope->build->module;
-  IrExpr *at[2] = {place->row, place->column};
+  unsigned first = place->groups, rank = first + 2;
+  IrExpr *at[3] = {place->row, place->row, place->column};
+  const int64_t whole[3] = {1, place->rows, place->cols};
   int64_t stride;
-  extent[0] = place->rows;
-  extent[1] = place->cols;
-  for (unsigned d = 0; d < 2; d++)
-    if (ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0) {
-      at[d] = ir_int(module, 0);
-      extent[d] = 1;
-    }
-  return ir_index(module, ir_value(module, tensor), 2, at[0], at[1]);
+  at[first] = place->row;
+  at[first + 1] = place->column;
+  if (first) find_group(scope, tensor, &at[0], &at[1]);
+  for (unsigned d = 0; d < rank; d++) {
+    bool repeats = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
+    if (repeats) at[d] = ir_int(module, 0);
+    if (d >= first) extent[d - first] = repeats ? 1 : whole[d - first + 1];
+  }
+  return first ? ir_index(module, ir_value(module, tensor), 3, at[0], at[1], at[2])
+               : ir_index(module, ir_value(module, tensor), 2, at[0], at[1]);
 }
 
 static IrExpr *load_input(StepScope *scope, unsigned input)
@@ -32,13 +49,14 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   return scope_load_tile(scope, input, access, extent);
 }
 
-static void open_place(StepScope *scope, Place *place)
+static void open_place(StepScope *scope, Place *place, bool groups)
 {
   IrModule *module = scope->build->module;
   place->rows = choice_parameter(scope->build->choice, "rows")->integer;
   place->cols = choice_parameter(scope->build->choice, "cols")->integer;
   place->row = ir_value(module, ir_parameter_new(scope->function, "row", ir_scalar(NUMBER_S32)));
   place->column = ir_value(module, ir_parameter_new(scope->function, "column", ir_scalar(NUMBER_S32)));
+  place->groups = groups;
   scope->load = load_input;
   scope->data = place;
 }
@@ -60,12 +78,12 @@ static IrExpr *full_tile(StepScope *scope, IrExpr *value, NumberType element)
 }
 
 bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, NumberType compute,
-                               bool in_front)
+                               bool in_front, bool groups)
 {
   StepScope scope = {0};
   Place place;
   scope_open(&scope, build, "prologue");
-  open_place(&scope, &place);
+  open_place(&scope, &place, groups);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, in_front)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
@@ -75,7 +93,8 @@ bool kernel_write_row_prologue(KernelBuild *build, const FusedOperand *source, N
   return true;
 }
 
-bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_row, bool moments)
+bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_row, bool moments,
+                               bool groups)
 {
   StepScope scope = {0};
   Place place;
@@ -95,7 +114,7 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_
         module, ir_parameter_new(scope.function, "scale", ir_tile(module, NUMBER_F32, 2, one, NULL)));
   }
   scope.anchor = anchors[0];
-  open_place(&scope, &place);
+  open_place(&scope, &place, groups);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false)) return false;
   StepWriter writer = kernel_steps(build, &scope.builder);
@@ -113,6 +132,17 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_
   return true;
 }
 
+/* Rows with those beyond the end of each group. */
+static const Symbolic *whole_tiles(const KernelBuild *build)
+{
+  const FusedRow *row = row_of(build->op);
+  Arena *arena = build->module->arena;
+  if (!row->inner) return row->rows;
+  const Symbolic *rows = symbolic_constant(arena, choice_parameter(build->choice, "rows")->integer);
+  const Symbolic *tiles = symbolic_mul(arena, build->op->dims[0], symbolic_ceil_div(arena, row->inner, rows));
+  return symbolic_mul(arena, tiles, rows);
+}
+
 bool kernel_write_row(KernelBuild *build)
 {
   if (g_str_equal(build->choice->template_name, "row")) {
@@ -120,11 +150,12 @@ bool kernel_write_row(KernelBuild *build)
     if (whole) build->op = whole;
     return kernel_write_row_program(build);
   }
-  kernel_bind_dim(build, "R", row_of(build->op)->rows);
-  kernel_bind_dim(build, "C", row_of(build->op)->columns);
-  kernel_add_operands(build, 0);
   const FusedRow *row = row_of(build->op);
   NumberType compute = row->kind == ROW_REDUCE_MEAN ? NUMBER_F32 : row->compute;
-  return kernel_write_row_prologue(build, &row->source, row->compute, true) &&
-         kernel_write_row_epilogue(build, compute, row->reduction, row->kind == ROW_LAYER_NORM);
+  bool groups = row->inner != NULL;
+  kernel_bind_dim(build, "R", whole_tiles(build));
+  kernel_bind_dim(build, "C", row->columns);
+  kernel_add_operands(build, 0);
+  return kernel_write_row_prologue(build, &row->source, row->compute, true, groups) &&
+         kernel_write_row_epilogue(build, compute, row->reduction, row->kind == ROW_LAYER_NORM, groups);
 }

@@ -135,7 +135,7 @@ static bool match_kind(Row *row)
   return false;
 }
 
-/* Rows and columns to one dim each; false if an operand does not allow it. */
+/* Rows and columns to one dim each, rows of a reduction to two at most; false if an operand does not allow it. */
 static bool settle(Row *row)
 {
   Binding *binding = row->binding;
@@ -152,11 +152,13 @@ static bool settle(Row *row)
   if (!bind_space(binding, &space, axes, n)) return false;
   unsigned n_columns = space_merge(program->arena, &space, rows, space.rank);
   unsigned n_rows = space_merge(program->arena, &space, 0, rows);
-  if (n_rows > 1 || n_columns > 1) return false;
+  bool groups = n_rows == 2 && row->bound->reduction;
+  if ((n_rows > 1 && !groups) || n_columns > 1) return false;
   if (!n_columns) space_insert(program->arena, &space, space.rank);
   if (!n_rows) space_insert(program->arena, &space, 0);
-  row->bound->rows = space.dims[0];
-  row->bound->columns = space.dims[1];
+  row->bound->inner = groups ? space.dims[1] : NULL;
+  row->bound->rows = groups ? symbolic_mul(program->arena, space.dims[0], space.dims[1]) : space.dims[0];
+  row->bound->columns = space.dims[space.rank - 1];
   bind_take_space(binding, &space);
   return true;
 }

@@ -10,6 +10,8 @@ void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
   visitor->real(row->epsilon, visitor->data);
   visitor->expression(row->rows, visitor->data);
   visitor->expression(row->columns, visitor->data);
+  visitor->number(row->inner != NULL, visitor->data);
+  if (row->inner) visitor->expression(row->inner, visitor->data);
   visitor->operand(&row->source, visitor->data);
   visitor->number(row->compute, visitor->data);
   for (unsigned i = 0; i < row->n_reductions; i++) { /* what else there is follows from these and the steps */

@@ -29,9 +29,12 @@ typedef struct FusedRow {
   RowKind kind;
   bool reduction;                 /* one value a row comes out */
   double epsilon;                 /* normalisations */
-  const Symbolic *rows, *columns; /* dims[0], dims[1] */
-  FusedOperand source;            /* what the anchor reads: INPUT or a prologue STEP */
-  NumberType compute;             /* type of the arithmetic */
+  const Symbolic *rows, *columns; /* how many there are of each; the last dim is the columns' */
+  const Symbolic
+      *inner; /* of rows that are evenly spaced within so many only: dims[1], and dims[0] counts these groups;
+                          * reductions with a template of their own. NULL: rows are dims[0] */
+  FusedOperand source; /* what the anchor reads: INPUT or a prologue STEP */
+  NumberType compute;  /* type of the arithmetic */
   /* The same operator as a row program, where it is bound as one of the other kinds; NULL: it is none. */
   const FusedOperator *whole;
   /* ROW_PROGRAM */
@@ -44,6 +47,9 @@ typedef struct FusedRow {
       *points;            /* what is read at indices, one value a row, and indices as values; NULL: nothing */
   const Symbolic *column; /* where an element lies in its row */
 } FusedRow;
+
+/* The dim along which neighbouring rows lie; columns are the one behind. */
+#define ROW_DIM(row) ((row)->inner ? 1u : 0u)
 
 static inline const FusedRow *row_of(const FusedOperator *op)
 {

@@ -264,16 +264,20 @@ static double row_value(const FusedRow *row, const RowFacts *facts, double x)
 static void run_row(Point *point, double *steps, int64_t row)
 {
   const FusedRow *anchor = row_of(point->fused);
-  int64_t n = number(anchor->columns), index[2] = {row, 0};
+  int64_t n = number(anchor->columns), index[3] = {row, 0, 0}, *column = &index[ROW_DIM(anchor) + 1];
+  if (anchor->inner) {
+    index[0] = row / number(anchor->inner);
+    index[1] = row % number(anchor->inner);
+  }
   g_autofree double *x = g_new0(double, n + 1);
   point->index = index;
-  for (index[1] = 0; index[1] < n; index[1]++) {
+  for (*column = 0; *column < n; ++*column) {
     run_steps(point, steps, true);
-    x[index[1]] = operand(point, &anchor->source, 0);
+    x[*column] = operand(point, &anchor->source, 0);
   }
   RowFacts facts = row_facts(anchor, x, n);
-  for (index[1] = 0; index[1] < (anchor->reduction ? 1 : n); index[1]++) {
-    double values[3] = {row_value(anchor, &facts, x[index[1]]), facts.mean, facts.inverse};
+  for (*column = 0; *column < (anchor->reduction ? 1 : n); ++*column) {
+    double values[3] = {row_value(anchor, &facts, x[*column]), facts.mean, facts.inverse};
     point->anchor = values;
     run_steps(point, steps, true);
     run_steps(point, steps, false);

@@ -225,8 +225,33 @@ static const struct {
     {"Mask", mask},
 };
 
+static bool is_place(const char *op)
+{
+  return !strcmp(op, "IndexAlong");
+}
+
+/* The index of each element along an axis. */
+static Value *places_along(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0];
+  int64_t axis = reference_integer(call, "axis");
+  if (axis < 0) axis += x->rank;
+  if (axis < 0 || axis >= x->rank) {
+    reference_refuse(error, call, "there is no such axis");
+    return NULL;
+  }
+  Value *result = value_new(NUMBER_S32, x->rank, x->shape, error);
+  size_t inner = 1;
+  for (unsigned d = (unsigned)axis + 1; d < x->rank; d++)
+    inner *= (size_t)x->shape[d];
+  for (size_t i = 0; result && i < result->n; i++)
+    result->integers[i] = (int64_t)(i / inner % (size_t)x->shape[axis]);
+  return result;
+}
+
 bool reference_is_index(const char *op)
 {
+  if (is_place(op)) return true;
   for (size_t i = 0; i < G_N_ELEMENTS(table); i++)
     if (!strcmp(op, table[i].op)) return true;
   return false;
@@ -264,6 +289,7 @@ static void copy_elements(const Walk *walk, Value *result)
 Value *reference_index(const ReferenceCall *call, GError **error)
 {
   Walk walk = {.call = call, .x = call->inputs[0]};
+  if (is_place(call->op)) return places_along(call, error);
   for (size_t i = 0; i < G_N_ELEMENTS(table); i++)
     if (!strcmp(call->op, table[i].op) && !table[i].open(&walk, error)) return NULL;
   Value *result = value_new(walk.x->type, walk.rank, walk.shape, error);

@@ -1,24 +1,22 @@
 /* Functions of rows: reductions with steps in front of and behind their sums, and normalisations. Sums are made of f32, and
  * so are steps behind them: fusion makes one kernel of all, or of a part where rows do not allow it. */
-#include "generator/front/expand.h"
+#include "generator/front/expand_rows.h"
 #include <math.h>
 
 /* ---- what bodies share ---- */
 
-/* What is summed: 16-bit floats in f32. */
-static GraphTensor *widened(Expansion *at, GraphTensor *x)
+GraphTensor *expand_widened(Expansion *at, GraphTensor *x)
 {
   bool narrow = x && number_class(x->type) == NUMBER_FLOAT && number_bits(x->type) < number_bits(NUMBER_F32);
   return narrow ? expand_cast(at, "wide", x, NUMBER_F32) : x;
 }
 
-/* The output has input 0's type. */
-static void give_narrowed(Expansion *at, unsigned output, GraphTensor *value)
+void expand_give_narrowed(Expansion *at, unsigned output, GraphTensor *value)
 {
   expand_give(at, output, expand_cast(at, "narrow", value, expand_input(at, 0)->type));
 }
 
-static GraphTensor *list_of(Expansion *at, uint32_t axes)
+GraphTensor *expand_axes(Expansion *at, uint32_t axes)
 {
   int64_t items[GRAPH_MAX_RANK];
   unsigned n = 0;
@@ -27,14 +25,13 @@ static GraphTensor *list_of(Expansion *at, uint32_t axes)
   return expand_integers(at, "axes", items, n);
 }
 
-/* Over some axes, which stay as 1. */
-static GraphTensor *reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes)
+GraphTensor *expand_reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes)
 {
-  return expand_node(at, &(ExpandNode){op, part, 2, {x, list_of(at, axes)}, .attributes = {{"keepdims", 1}}});
+  return expand_node(at,
+                     &(ExpandNode){op, part, 2, {x, expand_axes(at, axes)}, .attributes = {{"keepdims", 1}}});
 }
 
-/* Attribute `axis` counted from the front; false: reported. */
-static bool read_axis(Expansion *at, unsigned *axis)
+bool expand_read_axis(Expansion *at, unsigned *axis)
 {
   const GraphNode *node = expand_written(at);
   unsigned rank = expand_input(at, 0)->rank;
@@ -78,27 +75,27 @@ static GraphTensor *squared(Expansion *at, GraphTensor *x)
 
 void expand_reduce_l1(Expansion *at)
 {
-  GraphTensor *size = expand(at, ONNX_Abs, "size", widened(at, expand_input(at, 0)), NULL);
-  give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", size));
+  GraphTensor *size = expand(at, ONNX_Abs, "size", expand_widened(at, expand_input(at, 0)), NULL);
+  expand_give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", size));
 }
 
 void expand_reduce_sum_square(Expansion *at)
 {
-  GraphTensor *square = squared(at, widened(at, expand_input(at, 0)));
-  give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", square));
+  GraphTensor *square = squared(at, expand_widened(at, expand_input(at, 0)));
+  expand_give_narrowed(at, 0, reduce_as_written(at, ONNX_ReduceSum, "sum", square));
 }
 
 void expand_reduce_l2(Expansion *at)
 {
-  GraphTensor *square = squared(at, widened(at, expand_input(at, 0)));
+  GraphTensor *square = squared(at, expand_widened(at, expand_input(at, 0)));
   GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", square);
-  give_narrowed(at, 0, expand(at, ONNX_Sqrt, "root", sum, NULL));
+  expand_give_narrowed(at, 0, expand(at, ONNX_Sqrt, "root", sum, NULL));
 }
 
 void expand_reduce_log_sum(Expansion *at)
 {
-  GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", widened(at, expand_input(at, 0)));
-  give_narrowed(at, 0, expand(at, ONNX_Log, "log", sum, NULL));
+  GraphTensor *sum = reduce_as_written(at, ONNX_ReduceSum, "sum", expand_widened(at, expand_input(at, 0)));
+  expand_give_narrowed(at, 0, expand(at, ONNX_Log, "log", sum, NULL));
 }
 
 /* ---- normalisations ---- */
@@ -112,16 +109,16 @@ void expand_lp_normalization(Expansion *at)
     expand_refuse_attribute(at, ERROR_INPUT, "p", "1 or 2", "there is no norm %d", (int)p);
     return;
   }
-  if (!read_axis(at, &axis)) return;
-  GraphTensor *x = widened(at, expand_input(at, 0));
+  if (!expand_read_axis(at, &axis)) return;
+  GraphTensor *x = expand_widened(at, expand_input(at, 0));
   GraphTensor *term = p == 1 ? expand(at, ONNX_Abs, "size", x, NULL) : squared(at, x);
-  GraphTensor *norm = reduce(at, ONNX_ReduceSum, "sum", term, 1u << axis);
+  GraphTensor *norm = expand_reduce(at, ONNX_ReduceSum, "sum", term, 1u << axis);
   if (p == 2) norm = expand(at, ONNX_Sqrt, "norm", norm, NULL);
   if (expand_failed(at)) return;
   GraphTensor *zero = expand(at, ONNX_Equal, "zero", norm, expand_number(at, "number", norm->type, 0));
   GraphTensor *divisor = expand_node(
       at, &(ExpandNode){ONNX_Where, "divisor", 3, {zero, expand_number(at, "one", norm->type, 1), norm}});
-  give_narrowed(at, 0, expand(at, ONNX_Div, "share", x, divisor));
+  expand_give_narrowed(at, 0, expand(at, ONNX_Div, "share", x, divisor));
 }
 
 typedef struct {
@@ -138,7 +135,7 @@ static GraphTensor *mean_of(Expansion *at, const char *part, GraphTensor *x, uin
       run |= 1u << d;
       if (!d) break;
     }
-    if (run) x = reduce(at, ONNX_ReduceMean, part, x, run);
+    if (run) x = expand_reduce(at, ONNX_ReduceMean, part, x, run);
     rest &= ~run;
   }
   return x;
@@ -153,8 +150,7 @@ static Moments moments_of(Expansion *at, GraphTensor *x, uint32_t axes)
   return moments;
 }
 
-/* 1 / sqrt(variance + epsilon) */
-static GraphTensor *inverse_of(Expansion *at, GraphTensor *variance)
+GraphTensor *expand_inverse(Expansion *at, GraphTensor *variance)
 {
   double epsilon = graph_attribute(expand_written(at), "epsilon")->number;
   GraphTensor *sum = expand(at, ONNX_Add, "safe", variance, number(at, epsilon));
@@ -178,10 +174,10 @@ void expand_mean_variance_normalization(Expansion *at)
     }
     axes |= 1u << axis;
   }
-  Moments moments = moments_of(at, widened(at, expand_input(at, 0)), axes);
+  Moments moments = moments_of(at, expand_widened(at, expand_input(at, 0)), axes);
   GraphTensor *deviation = expand(at, ONNX_Sqrt, "deviation", moments.variance, NULL);
   GraphTensor *divisor = expand(at, ONNX_Add, "divisor", deviation, number(at, 1e-9));
-  give_narrowed(at, 0, expand(at, ONNX_Div, "normal", moments.centred, divisor));
+  expand_give_narrowed(at, 0, expand(at, ONNX_Div, "normal", moments.centred, divisor));
 }
 
 /* A vector along dimension 1 of x, in f32: [C, 1, ..]. */
@@ -192,7 +188,7 @@ static GraphTensor *along_channels(Expansion *at, const char *part, GraphTensor 
   for (unsigned d = 2; d < expand_input(at, 0)->rank; d++)
     axes[n++] = d - 1;
   if (n) vector = expand(at, ONNX_Unsqueeze, part, vector, expand_integers(at, "axes", axes, n));
-  return widened(at, vector);
+  return expand_widened(at, vector);
 }
 
 /* Inputs from `first` on have an element for each channel, which is dimension 1 of input 0. */
@@ -224,12 +220,59 @@ void expand_instance_normalization(Expansion *at)
 {
   if (!check_channels(at, 1)) return;
   GraphTensor *x = expand_input(at, 0);
-  Moments moments = moments_of(at, widened(at, x), axes_behind(x, 2));
-  GraphTensor *normal = expand(at, ONNX_Mul, "normal", moments.centred, inverse_of(at, moments.variance));
+  Moments moments = moments_of(at, expand_widened(at, x), axes_behind(x, 2));
+  GraphTensor *normal = expand(at, ONNX_Mul, "normal", moments.centred, expand_inverse(at, moments.variance));
   GraphTensor *scaled =
       expand(at, ONNX_Mul, "scaled", normal, along_channels(at, "scale", expand_input(at, 1)));
-  give_narrowed(at, 0,
-                expand(at, ONNX_Add, "moved", scaled, along_channels(at, "bias", expand_input(at, 2))));
+  expand_give_narrowed(
+      at, 0, expand(at, ONNX_Add, "moved", scaled, along_channels(at, "bias", expand_input(at, 2))));
+}
+
+/* ---- GroupNormalization ---- */
+
+/* A statistic of each group, [N, G, 1], for each channel: [N, C, 1, ..]. */
+static GraphTensor *of_channels(Expansion *at, const char *part, GraphTensor *statistic, int64_t groups,
+                                int64_t channels)
+{
+  int64_t axes[GRAPH_MAX_RANK];
+  unsigned n = 0;
+  for (unsigned d = 2; d < expand_input(at, 0)->rank; d++)
+    axes[n++] = d;
+  GraphTensor *each = expand_integers(at, "shape", (int64_t[]){1, groups, channels / groups}, 3);
+  GraphTensor *spread = expand(at, ONNX_Expand, part, statistic, each);
+  GraphTensor *flat =
+      expand(at, ONNX_Reshape, part, spread, expand_integers(at, "shape", (int64_t[]){0, channels}, 2));
+  return n ? expand(at, ONNX_Unsqueeze, part, flat, expand_integers(at, "axes", axes, n)) : flat;
+}
+
+void expand_group_normalization(Expansion *at)
+{
+  GraphTensor *x = expand_input(at, 0);
+  int64_t channels, groups = graph_attribute(expand_written(at), "num_groups")->integer;
+  if (!check_channels(at, 1)) return;
+  if (!symbolic_is_constant(x->shape[1], &channels)) {
+    expand_refuse(at, ERROR_UNSUPPORTED, 0, "shape", "write it as a number",
+                  "a number of channels that is not known is not supported");
+    return;
+  }
+  if (groups < 1 || channels % groups) {
+    expand_refuse_attribute(at, ERROR_INPUT, "num_groups", NULL, "%d channels are not %d groups",
+                            (int)channels, (int)groups);
+    return;
+  }
+  GraphTensor *wide = expand_widened(at, x);
+  GraphTensor *grouped =
+      expand(at, ONNX_Reshape, "groups", x, expand_integers(at, "shape", (int64_t[]){0, groups, -1}, 3));
+  Moments moments = moments_of(at, expand_widened(at, grouped), 1u << 2);
+  GraphTensor *inverse = expand_inverse(at, moments.variance);
+  GraphTensor *centred =
+      expand(at, ONNX_Sub, "off", wide, of_channels(at, "mean_c", moments.mean, groups, channels));
+  GraphTensor *normal =
+      expand(at, ONNX_Mul, "normal", centred, of_channels(at, "inverse_c", inverse, groups, channels));
+  GraphTensor *scaled =
+      expand(at, ONNX_Mul, "scaled", normal, along_channels(at, "scale", expand_input(at, 1)));
+  expand_give_narrowed(
+      at, 0, expand(at, ONNX_Add, "moved", scaled, along_channels(at, "bias", expand_input(at, 2))));
 }
 
 /* ---- BatchNormalization ---- */
@@ -238,7 +281,7 @@ void expand_instance_normalization(Expansion *at)
 static GraphTensor *running(Expansion *at, GraphTensor *before, GraphTensor *now)
 {
   double momentum = graph_attribute(expand_written(at), "momentum")->number;
-  GraphTensor *kept = expand(at, ONNX_Mul, "kept", widened(at, before), number(at, momentum));
+  GraphTensor *kept = expand(at, ONNX_Mul, "kept", expand_widened(at, before), number(at, momentum));
   GraphTensor *added = expand(at, ONNX_Mul, "added", now, number(at, 1 - momentum));
   return expand_cast(at, "narrow", expand(at, ONNX_Add, "running", kept, added), before->type);
 }
@@ -247,7 +290,7 @@ static GraphTensor *running(Expansion *at, GraphTensor *before, GraphTensor *now
 static GraphTensor *as_vector(Expansion *at, GraphTensor *statistic)
 {
   uint32_t others = axes_behind(expand_input(at, 0), 0) & ~2u;
-  return expand(at, ONNX_Squeeze, "vector", statistic, list_of(at, others));
+  return expand(at, ONNX_Squeeze, "vector", statistic, expand_axes(at, others));
 }
 
 /* Statistics of the batch are results of training only, and not those that opsets before 14 had. */
@@ -268,7 +311,7 @@ void expand_batch_normalization(Expansion *at)
 {
   const GraphAttribute *training = graph_attribute_find(expand_written(at), "training_mode");
   if (!check_channels(at, 1) || !check_statistics(at, training && training->integer)) return;
-  GraphTensor *x = widened(at, expand_input(at, 0)), *mean = expand_input(at, 3),
+  GraphTensor *x = expand_widened(at, expand_input(at, 0)), *mean = expand_input(at, 3),
               *variance = expand_input(at, 4);
   GraphTensor *scale = along_channels(at, "scale", expand_input(at, 1)),
               *bias = along_channels(at, "bias", expand_input(at, 2)), *centred;
@@ -282,9 +325,9 @@ void expand_batch_normalization(Expansion *at)
     centred = expand(at, ONNX_Sub, "centred", x, along_channels(at, "mean", mean));
     variance = along_channels(at, "variance", variance);
   }
-  GraphTensor *factor = expand(at, ONNX_Mul, "factor", inverse_of(at, variance), scale);
+  GraphTensor *factor = expand(at, ONNX_Mul, "factor", expand_inverse(at, variance), scale);
   GraphTensor *scaled = expand(at, ONNX_Mul, "scaled", centred, factor);
-  give_narrowed(at, 0, expand(at, ONNX_Add, "moved", scaled, bias));
+  expand_give_narrowed(at, 0, expand(at, ONNX_Add, "moved", scaled, bias));
 }
 
 /* ---- DynamicQuantizeLinear ---- */
@@ -293,7 +336,7 @@ void expand_dynamic_quantize_linear(Expansion *at)
 {
   GraphTensor *x = expand_input(at, 0);
   uint32_t all = axes_behind(x, 0);
-  GraphTensor *axes = list_of(at, all);
+  GraphTensor *axes = expand_axes(at, all);
   double byte = (double)((1u << number_bits(NUMBER_U8)) - 1);
   const ExpandNode largest = {ONNX_ReduceMax, "largest", 2, {x, axes}, .attributes = {{"keepdims", 0}}},
                    smallest = {ONNX_ReduceMin, "smallest", 2, {x, axes}, .attributes = {{"keepdims", 0}}};

@@ -205,6 +205,7 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_REDUCE:
     *type = node->inputs[0]->type;
     return check_type(at, 0, node->op->types) && (node->n_inputs < 2 || check_type(at, 1, TYPE_BIT(S64)));
+  case TYPE_RULE_PLACE: *type = NUMBER_S32; return check_type(at, 0, node->op->types);
   case TYPE_RULE_ARG: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_PAD:
     *type = node->inputs[0]->type;
@@ -517,7 +518,7 @@ static bool infer_reduce(Inference *at, Shape *shape)
   return true;
 }
 
-static bool infer_arg(Inference *at, Shape *shape)
+static bool read_one_axis(Inference *at)
 {
   GraphNode *node = at->node;
   const GraphAttribute *attribute = graph_attribute(node, "axis");
@@ -525,6 +526,19 @@ static bool infer_arg(Inference *at, Shape *shape)
   const Mark *mark = attribute->given ? &attribute->mark : &node->input_marks[0];
   if (!infer_axis(at, attribute->integer, node->inputs[0]->rank, mark, &axis)) return false;
   node->axes = 1u << axis;
+  return true;
+}
+
+static bool infer_place(Inference *at, Shape *shape)
+{
+  *shape = infer_shape_of(at->node->inputs[0]);
+  return read_one_axis(at);
+}
+
+static bool infer_arg(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  if (!read_one_axis(at)) return false;
   node->keepdims = graph_attribute(node, "keepdims")->integer != 0;
   give_reduced(at, shape);
   return true;
@@ -573,6 +587,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SAME: return infer_softmax(at, shape);
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
   case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);
+  case SHAPE_RULE_PLACE: return infer_place(at, shape);
   case SHAPE_RULE_ARG: return infer_arg(at, shape);
   case SHAPE_RULE_QUANTIZE: return infer_quantize(at, shape);
   case SHAPE_RULE_SPLIT: return infer_split(at, shape);

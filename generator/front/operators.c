@@ -53,6 +53,7 @@ static const char *const masked_rows[] = {"nan", "zero", NULL};
 static const char *const round_modes[] = {"up", "down", "nearest", NULL};
 static const char *const pad_modes[] = {"constant", "reflect", "edge", "wrap", NULL};
 static const char *const pad_modes_2[] = {"constant", "reflect", "edge", NULL};
+static const char *const loss_reductions[] = {"none", "sum", "mean", NULL};
 static const char *const approximations[] = {"none", "tanh", NULL};
 
 /* clang-format off */
@@ -99,6 +100,10 @@ ATTRIBUTES(lp_norm, INT("axis", -1), INT("p", 2))
 ATTRIBUTES(epsilon, FLOAT("epsilon", 1e-5))
 ATTRIBUTES(batch_norm, FLOAT("epsilon", 1e-5), FLOAT("momentum", 0.9), INT("training_mode", 0))
 ATTRIBUTES(batch_norm_9, FLOAT("epsilon", 1e-5), FLOAT("momentum", 0.9))
+ATTRIBUTES(group_norm, FLOAT("epsilon", 1e-5), REQUIRED_INT("num_groups"), INT("stash_type", 1))
+ATTRIBUTES(loss, INT("ignore_index", 0), CHOICE("reduction", "mean", loss_reductions))
+ATTRIBUTES(norm_gradient, INT("axis", -1), FLOAT("epsilon", 1e-5))
+ATTRIBUTES(rotary, INT("interleaved", 0), INT("num_heads", 0), INT("rotary_embedding_dim", 0))
 ATTRIBUTES(quantized_axis, INT("axis", 1))
 ATTRIBUTES(quantize_19, INT("axis", 1), INT("saturate", 1))
 ATTRIBUTES(quantize_21, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), INT("saturate", 1))

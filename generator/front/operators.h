@@ -71,6 +71,7 @@ typedef enum {
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
   TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
   TYPE_RULE_ARG,        /* s64: indices */
+  TYPE_RULE_PLACE,      /* s32: indices */
   TYPE_RULE_SLICE,      /* outputs as input 0; further inputs are s32 or s64: indices */
   TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
@@ -84,8 +85,9 @@ typedef enum {
   SHAPE_RULE_CLIP,           /* as input 0; further inputs are scalars */
   SHAPE_RULE_MATMUL,
   SHAPE_RULE_GEMM,
-  SHAPE_RULE_SAME, /* as input 0; attribute axis is checked */
-  SHAPE_RULE_NORM, /* as input 0; scale and bias broadcast to it; further outputs reduced */
+  SHAPE_RULE_SAME,  /* as input 0; attribute axis is checked */
+  SHAPE_RULE_PLACE, /* as input 0, with attribute axis */
+  SHAPE_RULE_NORM,  /* as input 0; scale and bias broadcast to it; further outputs reduced */
   SHAPE_RULE_REDUCE,
   SHAPE_RULE_ARG,       /* input 0's without `axis`, or with 1 there */
   SHAPE_RULE_QUANTIZE,  /* as input 0; a scale and zero point for all, for each index of `axis`, or broadcast

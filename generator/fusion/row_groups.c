@@ -34,6 +34,16 @@ static bool is_per_row(const GraphTensor *tensor, const GraphNode *rows)
   return true;
 }
 
+/* One element a row at a loaded index, or where elements lie in their row. */
+static bool indexes_rows(const GraphNode *node, const GraphNode *rows)
+{
+  const GraphTensor *result = node->outputs[0];
+  if (node->op->id == ONNX_IndexAlong)
+    return node->axes == rows->axes && graph_same_shape(result, rows->inputs[0]);
+  bool gathers = node->op->id == ONNX_Gather || node->op->id == ONNX_GatherElements;
+  return gathers && result->rank == rows->inputs[0]->rank && is_per_row(result, rows);
+}
+
 static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
 {
   switch (node->op->class_) {
@@ -41,7 +51,7 @@ static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
   case OPERATOR_ELEMENTWISE:
     return graph_same_shape(node->outputs[0], rows->inputs[0]) || is_per_row(node->outputs[0], rows);
   case OPERATOR_GEMM:
-  case OPERATOR_INDEX:
+  case OPERATOR_INDEX: return indexes_rows(node, rows);
   case OPERATOR_FUNCTION:
   case OPERATOR_VIEW: break;
   }
@@ -58,6 +68,8 @@ static bool reads_in_place(const RowGroup *at, const GraphNode *node, const Grou
       const GraphNode *producer = fuser_writer(at->fuser, input, j);
       const Group *group = producer ? fuser_group(at->fuser, producer) : NULL;
       if (!group || (group != at->group && group != other)) continue;
+      if (node->op->id == ONNX_IndexAlong) continue; /* only its shape counts */
+      if (node->op->class_ == OPERATOR_INDEX) return false;
       if (fuser_is_view(input) || input->n_parts) return false;
       if (input->rank != node->outputs[0]->rank && input->rank != at->rows->inputs[0]->rank) return false;
     }
@@ -127,15 +139,18 @@ static bool stays_inside(const RowGroup *at, const Group *other, const GraphTens
   return !tensor->is_output;
 }
 
+/* A value of a row weighs little beside one of each element, and only if it need not leave the kernel. */
+#define OF_A_ROW 0x1p-12
+
 /* Bits of an element that cross memory no more: a read, and a write that nobody else needs. */
 static double saved_by(const RowGroup *at, const Group *other, const GraphTensor *tensor)
 {
   bool made = makes(at, at->group, tensor) || makes(at, other, tensor);
   unsigned crossings = 0;
-  if (!graph_same_shape(tensor, at->rows->inputs[0])) return 0;
+  double share = graph_same_shape(tensor, at->rows->inputs[0]) ? 1 : OF_A_ROW;
   if (made) crossings = 1 + stays_inside(at, other, tensor);
-  if (!made) crossings = reads(at->group, tensor) && reads(other, tensor);
-  return crossings * (double)number_bits(tensor->type);
+  if (!made) crossings = share == 1 && reads(at->group, tensor) && reads(other, tensor);
+  return crossings * share * (double)number_bits(tensor->type);
 }
 
 static double saved_bits(const RowGroup *at, const Group *other)
@@ -175,7 +190,9 @@ static void weigh(RowGroup *at, Group *other, const GraphTensor *via)
 static void weigh_around(RowGroup *at, const GraphTensor *tensor)
 {
   const Fuser *fuser = at->fuser;
-  if (!tensor || !graph_same_shape(tensor, at->rows->inputs[0]) || fuser_is_view(tensor)) return;
+  if (!tensor || fuser_is_view(tensor)) return;
+  bool made = tensor->kind == TENSOR_COMPUTED && is_per_row(tensor, at->rows);
+  if (!made && !graph_same_shape(tensor, at->rows->inputs[0])) return;
   const GraphNode *producer = fuser->producers[tensor->index];
   if (producer) weigh(at, fuser_group(fuser, producer), tensor);
   const GPtrArray *readers = fuser->readers[tensor->index];

@@ -44,10 +44,37 @@ static GraphNode *copy_out(Fuser *fuser, const GraphNode *node, GraphTensor *vie
 
 /* ---- Concat ---- */
 
-static void write_parts(Fuser *fuser, const GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+static bool keeps_order(const GraphNode *node)
+{
+  OperatorId op = node->op->id;
+  return op == ONNX_Reshape || op == ONNX_Flatten || op == ONNX_Squeeze || op == ONNX_Unsqueeze;
+}
+
+/* Where a Concat's only reader gives the same elements in another shape: that, which then has the parts, seen in the
+ * Concat's shape. The reader goes. */
+static GraphTensor *shown_otherwise(Fuser *fuser, GPtrArray *live, const GraphNode *node, GraphTensor **other)
+{
+  GraphTensor *output = node->outputs[0];
+  if (output->is_output || output->n_consumers != 1) return NULL;
+  for (unsigned i = 0; i < live->len; i++) {
+    const GraphNode *reader = live->pdata[i];
+    if (!reader->n_inputs || reader->inputs[0] != output || !keeps_order(reader)) continue;
+    *other = reader->outputs[0];
+    GraphTensor *view = fuser_view_of(fuser, *other);
+    view->rank = output->rank;
+    memcpy(view->shape, output->shape, sizeof output->shape);
+    memcpy(view->strides, output->strides, sizeof output->strides);
+    g_ptr_array_remove_index(live, i);
+    return view;
+  }
+  return NULL;
+}
+
+static void write_parts(Fuser *fuser, GPtrArray *live, const GraphNode *node, GPtrArray *copies)
 {
   Arena *arena = fuser->arena;
-  GraphTensor *output = node->outputs[0], *whole = arena_memdup(arena, output, sizeof *output);
+  GraphTensor *read = node->outputs[0], *shown = shown_otherwise(fuser, live, node, &read),
+              *output = shown ? shown : read, *whole = arena_memdup(arena, read, sizeof *read);
   const GraphTensor **parts = arena_new_array(arena, const GraphTensor *, node->n_inputs);
   unsigned axis = (unsigned)__builtin_ctz(node->axes);
   const Symbolic *first = symbolic_constant(arena, 0);
@@ -68,13 +95,13 @@ static void write_parts(Fuser *fuser, const GPtrArray *live, const GraphNode *no
     g_ptr_array_add(copies, copy);
   }
   fuser_note(fuser, "`%s` is written in %u parts", output->name, whole->n_parts);
-  fuser_replace_input(live, output, whole);
+  fuser_replace_input(live, read, whole);
 }
 
 /* ---- all ---- */
 
 /* `copies` gets the nodes that stand for the one that is gone. */
-static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *node, GPtrArray *copies)
+static void replace_node(Fuser *fuser, GPtrArray *live, const GraphNode *node, GPtrArray *copies)
 {
   const GraphTensor *input = node->inputs[0];
   const Symbolic *first = symbolic_constant(fuser->arena, 0);
@@ -104,19 +131,13 @@ static void replace_node(Fuser *fuser, const GPtrArray *live, const GraphNode *n
   }
 }
 
-static bool is_reshape(const GraphNode *node)
-{
-  OperatorId op = node->op->id;
-  return op == ONNX_Reshape || op == ONNX_Flatten || op == ONNX_Squeeze || op == ONNX_Unsqueeze;
-}
-
 bool fusion_make_views(Fuser *fuser, unsigned place)
 {
   GPtrArray *live = fuser->live;
   const GraphNode *node = live->pdata[place];
   if (node->op->class_ != OPERATOR_VIEW) return false;
   g_autoptr(GPtrArray) copies = g_ptr_array_new();
-  if (is_reshape(node)) {
+  if (keeps_order(node)) {
     GraphNode *copy = fuser_reshape(fuser, live, node);
     if (copy) g_ptr_array_add(copies, copy);
   } else {

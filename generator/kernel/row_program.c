@@ -85,6 +85,8 @@ static IrExpr *mean_of(StepScope *scope, IrExpr *value)
 static bool is_narrow(const FusedReduction *reduction)
 {
   const GraphTensor *result = reduction->node ? reduction->node->outputs[0] : NULL;
+  if (result && reduction->node->op->id == ONNX_ReduceLogSumExp)
+    return false; /* a logarithm near 0 shows all */
   return result && number_bits(result->type) <= 16;
 }
 
@@ -283,13 +285,42 @@ static void store_output(StepScope *scope, unsigned i)
 
 /* ---- the whole ---- */
 
+#define FEW_RESULTS                                                                                          \
+  4 /* of a phase, which are stored at its end; more would keep all their registers until then */
+
+static unsigned count_results(const FusedOperator *op, unsigned phase)
+{
+  unsigned n = 0;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    n += row_of(op)->output_phases[i] == phase;
+  return n;
+}
+
+/* Outputs that the step computes. */
+static void store_results(StepScope *scope, unsigned step, unsigned phase)
+{
+  const FusedOperator *op = scope->build->op;
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    const FusedOperand *value = &op->outputs[i].value;
+    if (value->kind == OPERAND_STEP && value->index == step && row_of(op)->output_phases[i] == phase)
+      store_output(scope, i);
+  }
+}
+
 static bool write_phase(StepScope *scope, unsigned phase)
 {
   const FusedOperator *op = scope->build->op;
-  for (unsigned i = 0; i < op->n_steps; i++)
-    if (row_of(op)->step_phases[i] == phase && !write_step(scope, i)) return false;
-  for (unsigned i = 0; i < op->n_outputs; i++)
-    if (row_of(op)->output_phases[i] == phase) store_output(scope, i);
+  bool many = count_results(op, phase) > FEW_RESULTS;
+  for (unsigned i = 0; i < op->n_steps; i++) {
+    if (row_of(op)->step_phases[i] != phase) continue;
+    if (!write_step(scope, i)) return false;
+    if (many) store_results(scope, i, phase);
+  }
+  for (unsigned i = 0; i < op->n_outputs; i++) {
+    bool stored = many && op->outputs[i].value.kind == OPERAND_STEP &&
+                  row_of(op)->step_phases[op->outputs[i].value.index] == phase;
+    if (row_of(op)->output_phases[i] == phase && !stored) store_output(scope, i);
+  }
   for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
     if (row_of(op)->reductions[i].phase == phase) write_reduction(scope, i);
   return true;
@@ -348,6 +379,7 @@ static const Symbolic *counted_rows(const KernelBuild *build, int64_t rows)
 typedef struct {
   IrModule *module;
   int64_t cols;
+  IrExpr *row; /* as many columns: a dim, which may be that of the rows too */
 } Widening;
 
 static void widen_results(IrOp *op, void *data)
@@ -355,15 +387,14 @@ static void widen_results(IrOp *op, void *data)
   const Widening *widening = data;
   for (unsigned i = 0; i < op->n_results; i++) {
     IrType *type = &op->results[i]->type;
-    if (type->kind == TYPE_TILE && ir_tile_extent(type, 1) == widening->cols)
-      type->dims[1] = ir_dim(widening->module, "C");
+    if (type->kind == TYPE_TILE && ir_tile_extent(type, 1) == widening->cols) type->dims[1] = widening->row;
   }
 }
 
 /* Tiles become as wide as the row: place_rows divides it into chunks. */
 static void hold_in_passes(KernelBuild *build, IrOp *tiles, const RowTile *tile)
 {
-  Widening widening = {build->module, tile->cols};
+  Widening widening = {build->module, tile->cols, tile->columns};
   int64_t constant;
   ir_attribute_set(tiles, ATTR_ROW, tile->columns);
   ir_attribute_set(tiles, ATTR_HOLD, ir_name(build->module, "passes"));

@@ -216,6 +216,13 @@ static ProgramValue add_mask(ProgramBuilder *at, const GraphNode *node)
   return x;
 }
 
+/* Where a point lies along the axis: of rows it is what the other values of the group stand at. */
+static ProgramValue add_place(ProgramBuilder *at, const GraphNode *node)
+{
+  unsigned axis = (unsigned)__builtin_ctz(node->axes);
+  return add_index(at, node, at->program->axes[at->point[axis]].symbol);
+}
+
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
 {
   ProgramValue value = {.kind = VALUE_ABSENT};
@@ -226,6 +233,7 @@ void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
   case ONNX_Tile: value = add_tile(at, node); break;
   case ONNX_Trilu: value = add_trilu(at, node); break;
   case ONNX_Mask: value = add_mask(at, node); break;
+  case ONNX_IndexAlong: value = add_place(at, node); break;
   default: g_assert_not_reached();
   }
   program_set_value(at, node->outputs[0], value);

@@ -198,6 +198,24 @@ typedef struct {
   ProgramValue x, first, second; /* what is reduced, the reduction's results */
 } Row;
 
+/* The same reduction of the same values, if there is one already. */
+static ProgramValue known_reduction(const ProgramBuilder *at, const ProgramNode *reduce,
+                                    const ProgramValue *operands)
+{
+  unsigned n = program_reduction_operands(reduce->reduction);
+  for (unsigned i = 0; i < at->nodes->len; i++) {
+    const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
+    bool same = node->kind == NODE_REDUCE && node->reduction == reduce->reduction &&
+                node->axes == reduce->axes && node->compute == reduce->compute &&
+                node->source->outputs[0]->type == reduce->source->outputs[0]->type;
+    for (unsigned j = 0; same && j < n; j++)
+      same = operands[j].kind == VALUE_NODE && node->operands[j].kind == VALUE_NODE &&
+             operands[j].node == node->operands[j].node && operands[j].result == node->operands[j].result;
+    if (same) return (ProgramValue){VALUE_NODE, i, 0, 0, reduce->compute};
+  }
+  return none;
+}
+
 static void reduce_as(ProgramBuilder *at, Row *row, ProgramReduction reduction, const ProgramValue *operands)
 {
   ProgramNode reduce = {.kind = NODE_REDUCE,
@@ -206,8 +224,10 @@ static void reduce_as(ProgramBuilder *at, Row *row, ProgramReduction reduction, 
                         .axes = at->reduced,
                         .type = row->compute,
                         .compute = row->compute};
-  row->first = row->second =
-      program_add_node(at, reduce, operands, program_reduction_operands(reduction), row->compute);
+  row->first = known_reduction(at, &reduce, operands);
+  if (row->first.kind == VALUE_ABSENT)
+    row->first = program_add_node(at, reduce, operands, program_reduction_operands(reduction), row->compute);
+  row->second = row->first;
   row->second.result = 1;
   row->second.type = program_result_type(&reduce, 1);
 }

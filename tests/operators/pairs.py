@@ -51,7 +51,8 @@ def attributes_of(row, largest):
     """Sets of attributes: the required ones, or all; each choice of a string in a set of its own."""
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
              "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3],
-             "training_mode": 1, "q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "scale": 0.1, "softcap": 5}
+             "training_mode": 1, "q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "scale": 0.1, "softcap": 5,
+             "num_groups": 2, "rotary_embedding_dim": 0}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -131,7 +132,15 @@ def inputs_of(graph, row, type_, n):
         return [[x, *[graph.tensor(type_, [64])] * (n - 1)]]
     if op == "MeanVarianceNormalization":
         return [[graph.tensor(type_, [2, 3, 8, 16])]]
-    if op in ("InstanceNormalization", "BatchNormalization"):
+    if op in ("SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLossGradient"):
+        given = [graph.tensor(type_, [])] if op.endswith("Gradient") else []
+        return [[*given, x, graph.tensor(index, [32]), graph.tensor(type_, [64])][:n] for index in ("s32", "s64")]
+    if op.endswith("NormalizationGradient"):
+        return [[x, x, graph.tensor(type_, [64])]]
+    if op == "RotaryEmbedding":
+        angles = graph.tensor(type_, [50, 16] if n > 3 else [2, 8, 16])
+        return [[graph.tensor(type_, [2, 4, 8, 32]), angles, angles, graph.tensor("s64", [2, 8])][:n]]
+    if op in ("InstanceNormalization", "BatchNormalization", "GroupNormalization"):
         return [[x, *[graph.tensor(type_, [64])] * (n - 1)]]
     return [[x] * n]
 
@@ -144,6 +153,8 @@ def add_pair(graph, row, type_, largest):
         if op == "Mod":
             attributes = {"fmod": 1} if type_ in ("f32", "tf32", "f16", "bf16") else {}
         for inputs in inputs_of(graph, row, type_, n):
+            if op == "SoftmaxCrossEntropyLossGradient" and attributes.get("reduction") == "none":
+                inputs = [graph.tensor(type_, [32]), *inputs[1:]]
             parts = 2 if op == "Split" else 1 if op == "BatchNormalization" and row["since"] < 14 else row["outputs"][1] if largest else row["outputs"][0]
             for to in row["types"] if op == "Cast" else [None]:
                 graph.add(op, inputs, parts, {**attributes, **({"to": to} if to else {})}, row["domain"])

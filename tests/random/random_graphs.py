@@ -15,6 +15,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from row_operators import CHANNELS, GRADIENTS, LOSSES, OURS, RowOperators
+
 SIZE = {"f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "s8": 1, "u8": 1, "s32": 4, "bool": 1}
 FLOATS = ["f32", "f16", "bf16"]
 DIMS = [1, 1, 2, 3, 5, 7, 8, 13, 16, 31, 33]
@@ -27,10 +29,9 @@ INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp", "ReduceL1", "ReduceL2",
               "ReduceSumSquare", "ReduceLogSum"]
 TAME = ["ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "ReduceL2"]  # what goes on from them stays in range
-CHANNELS = ["InstanceNormalization", "BatchNormalization"]
 
 
-class Case:
+class Case(RowOperators):
     """A graph and the options of its run."""
 
     def __init__(self, seed, ops, rows=False):
@@ -107,7 +108,8 @@ class Case:
         for shape, kind in outputs:
             names.append(f"t{len(self.tensors)}")
             self.tensors.append((names[-1], shape, kind))
-        self.nodes.append({"op": op, "inputs": inputs, "outputs": names, "attributes": attributes or {}})
+        domain = {"domain": "adlgen"} if op in OURS else {}
+        self.nodes.append({"op": op, **domain, "inputs": inputs, "outputs": names, "attributes": attributes or {}})
         return names
 
     def reduce(self, op, name, shape, kind):
@@ -134,37 +136,6 @@ class Case:
             if self.chance(0.3):
                 outputs += [(shape[:axis] + [1] * (len(shape) - axis), "f32")] * self.rng.choice([1, 2])
         self.node(op, inputs, outputs, {"axis": axis - (len(shape) if self.chance(0.5) else 0), "epsilon": 0.01})
-
-    def choose(self, op, name, shape, kind):
-        axis, keep = self.rng.randrange(len(shape)), self.rng.randrange(2)
-        left = shape[:axis] + [1] * keep + shape[axis + 1:]
-        attributes = {"axis": axis - self.rng.choice([0, len(shape)]), "keepdims": keep}
-        if self.chance(0.5):
-            attributes["select_last_index"] = 1
-        return self.node(op, [name], [(left, "s64")], attributes)
-
-    def along_axis(self, op, name, shape, kind):
-        """A result for each element: Hardmax, LpNormalization, MeanVarianceNormalization."""
-        axis = self.rng.randrange(len(shape))
-        attributes = {"axis": axis - self.rng.choice([0, len(shape)])}
-        if op == "LpNormalization":
-            attributes["p"] = self.rng.choice([1, 2])
-        if op == "MeanVarianceNormalization":
-            attributes = {"axes": sorted(self.rng.sample(range(len(shape)), self.rng.randint(1, len(shape))))}
-        return self.node(op, [name], [(shape, kind)], attributes)[0]
-
-    def normalise_channels(self, op, name, shape, kind):
-        training = op == "BatchNormalization" and self.chance(0.5)
-        inputs = [name] + [self.input(shape[1:2], kind) for _ in range(2)]
-        outputs, attributes = [(shape, kind)], {"epsilon": 0.01}
-        if op == "BatchNormalization":
-            inputs.append(self.input(shape[1:2], "f32"))
-            size = self.input(shape[1:2], "f32")
-            inputs += self.node("Abs", [size], [(shape[1:2], "f32")])
-        if training:
-            attributes["training_mode"] = 1
-            outputs += [(shape[1:2], "f32")] * self.rng.choice([0, 2])
-        return self.node(op, inputs, outputs, attributes)[0]
 
     def transpose(self, name, shape, kind):
         order = list(range(len(shape)))[::-1]
@@ -323,7 +294,7 @@ class Case:
         op, types = self.rng.choice(self.ops)
         kind = self.rng.choice([kind for kind in types if kind in SIZE])
         self.symbolic = self.chance(0.5)
-        rows = op in REDUCTIONS or op.endswith(("oftmax", "Normalization", "ardmax")) or op.startswith(("Arg", "Dynamic"))
+        rows = op in REDUCTIONS or op.endswith(("oftmax", "Normalization", "ardmax")) or op.startswith(("Arg", "Dynamic")) or op in LOSSES + GRADIENTS
         shape = self.shape(20000, empty=not rows or op in ("ReduceSum", "Softmax"))
         if op in REDUCTIONS:
             self.reduce(op, self.input(shape, kind), shape, kind)
@@ -336,6 +307,23 @@ class Case:
         elif op in CHANNELS:
             shape = shape + [3, 7][len(shape):]
             self.normalise_channels(op, self.input(shape, kind), shape, kind)
+        elif op in LOSSES:
+            self.symbolic = False  # a mean's gradient divides by a number
+            self.loss(op, [max(e, 1) for e in (shape + [3, 7][len(shape):])[:5]], kind)
+        elif op in GRADIENTS:
+            self.gradient(op, shape or [7], kind)
+        elif op == "RotaryEmbedding":
+            self.symbolic = False
+            self.rotate(kind)
+        elif op == "GroupNormalization":
+            self.symbolic = False
+            shape = ([max(e, 1) for e in shape] + [3, 6][len(shape):])[:6]
+            groups = self.rng.choice([n for n in range(1, shape[1] + 1) if shape[1] % n == 0])
+            inputs = [self.input(shape, kind)] + [self.input(shape[1:2], kind) for _ in range(2)]
+            self.node(op, inputs, [(shape, kind)], {"num_groups": groups, "epsilon": 0.01})
+        elif op == "IndexAlong":
+            shape = shape or [7]
+            self.node(op, [self.input(shape, kind)], [(shape, "s32")], {"axis": self.rng.randrange(len(shape))})
         elif op == "DynamicQuantizeLinear":
             self.node(op, [self.input(shape, kind)], [(shape, "u8"), ([], "f32"), ([], "u8")])
         elif op == "Transpose":

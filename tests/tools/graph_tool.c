@@ -188,7 +188,8 @@ static void print_operators(void)
       "|---|---|---|---|---|---|---|---|---|\n");
   for (unsigned i = 0; i < n; i++) {
     const Operator *row = &rows[i];
-    printf("| %s | %u | %s | %u", row->name, row->since, classes[row->class_], row->min_inputs);
+    printf("| %s%s%s | %u | %s | %u", row->domain, *row->domain ? "." : "", row->name, row->since,
+           classes[row->class_], row->min_inputs);
     if (row->max_inputs == G_MAXUINT)
       printf("+");
     else if (row->max_inputs != row->min_inputs)

@@ -1,0 +1,16 @@
+/* Between expand_rows.c, expand_losses.c and expand_rotary.c only: what bodies of row operators share. */
+#pragma once
+#include "generator/front/expand.h"
+
+/* 16-bit floats in f32, all else as it is. */
+GraphTensor *expand_widened(Expansion *at, GraphTensor *x);
+/* The output has input 0's type. */
+void expand_give_narrowed(Expansion *at, unsigned output, GraphTensor *value);
+/* Bits as a list of dimensions. */
+GraphTensor *expand_axes(Expansion *at, uint32_t axes);
+/* Over some axes, which stay as 1. */
+GraphTensor *expand_reduce(Expansion *at, OperatorId op, const char *part, GraphTensor *x, uint32_t axes);
+/* Attribute `axis`, of input 0, counted from the front; false: reported. */
+bool expand_read_axis(Expansion *at, unsigned *axis);
+/* 1 / sqrt(variance + attribute `epsilon`) */
+GraphTensor *expand_inverse(Expansion *at, GraphTensor *variance);

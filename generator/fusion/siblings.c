@@ -1,0 +1,86 @@
+/* Rewrite join_siblings: elementwise kernels of one shape that read the same tensors become one, which reads these once:
+ * both results of a rotation, say, of two halves of each head. */
+#include "generator/fusion/private.h"
+
+static bool reads(const Group *group, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] == tensor) return true;
+  }
+  return false;
+}
+
+static bool is_candidate(const Group *group)
+{
+  if (group->absorbed || group->anchor) return false;
+  for (unsigned i = 0; i < group->nodes->len; i++)
+    if (((GraphNode *)group->nodes->pdata[i])->op->class_ != OPERATOR_ELEMENTWISE) return false;
+  return true;
+}
+
+/* Some tensor as large as both kernels' points is read by both from memory. */
+static bool share(const Fuser *fuser, const Group *a, const Group *b)
+{
+  for (unsigned i = 0; i < a->nodes->len; i++) {
+    const GraphNode *node = a->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++) {
+      const GraphTensor *input = node->inputs[j];
+      const GraphNode *producer = input && !fuser_is_view(input) ? fuser->producers[input->index] : NULL;
+      bool inside = producer && fuser_group(fuser, producer) == a;
+      if (input && !inside && graph_same_shape(input, group_shape(a)) && reads(b, input)) return true;
+    }
+  }
+  return false;
+}
+
+/* Nothing of one kernel waits for the other. */
+static bool is_apart(Fuser *fuser, const Group *a, const Group *b)
+{
+  for (unsigned i = 0; i < a->nodes->len; i++) {
+    const GraphNode *node = a->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      for (unsigned k = 0; k < fuser_n_writers(node->inputs[j]); k++) {
+        const GraphNode *producer = fuser_writer(fuser, node->inputs[j], k);
+        if (producer && fuser_group(fuser, producer) == b) return false;
+      }
+    if (!fuser_is_acyclic(fuser, node, b, a)) return false;
+  }
+  return true;
+}
+
+static bool may_join(Fuser *fuser, Group *a, Group *b)
+{
+  if (!is_candidate(b) || !graph_same_shape(group_shape(a), group_shape(b))) return false;
+  if (a->nodes->len + b->nodes->len > fuser->max_steps || a->work + b->work > fuser->max_work) return false;
+  return share(fuser, a, b) && is_apart(fuser, a, b) && is_apart(fuser, b, a);
+}
+
+static bool has_few_tensors(Fuser *fuser, const Group *a, const Group *b)
+{
+  Group trial = *a;
+  trial.nodes = g_ptr_array_copy(a->nodes, NULL, NULL);
+  g_ptr_array_extend(trial.nodes, b->nodes, NULL, NULL);
+  fuser_sort(trial.nodes);
+  const Program *program = fuser_group_program(fuser, &trial, NULL, NULL);
+  g_ptr_array_unref(trial.nodes);
+  unsigned tensors = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    tensors += program->nodes[i].kind == NODE_READ || program->nodes[i].kind == NODE_WRITE;
+  return tensors <= fuser->max_tensors;
+}
+
+void fusion_join_siblings(Fuser *fuser)
+{
+  for (unsigned i = 0; i < fuser->groups->len; i++) {
+    Group *group = fuser->groups->pdata[i];
+    for (unsigned j = i + 1; j < fuser->groups->len && is_candidate(group); j++) {
+      Group *other = fuser->groups->pdata[j];
+      if (!may_join(fuser, group, other) || !has_few_tensors(fuser, group, other)) continue;
+      fuser_note(fuser, "`%s` and `%s` are computed together: both kernels read the same",
+                 group_shape(group)->name, group_shape(other)->name);
+      fuser_absorb(fuser, group, other);
+    }
+  }
+}

@@ -1,0 +1,87 @@
+"""Nodes of row operators for random_graphs.py: what chooses, normalises, losses, gradients, rotations."""
+
+CHANNELS = ["InstanceNormalization", "BatchNormalization"]
+LOSSES = ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLossGradient"]
+GRADIENTS = ["SoftmaxGradient", "LogSoftmaxGradient", "LayerNormalizationGradient", "RMSNormalizationGradient"]
+OURS = set(LOSSES[2:] + GRADIENTS + ["IndexAlong"])
+
+
+class RowOperators:
+    """Methods of a case."""
+
+    def choose(self, op, name, shape, kind):
+        axis, keep = self.rng.randrange(len(shape)), self.rng.randrange(2)
+        left = shape[:axis] + [1] * keep + shape[axis + 1:]
+        attributes = {"axis": axis - self.rng.choice([0, len(shape)]), "keepdims": keep}
+        if self.chance(0.5):
+            attributes["select_last_index"] = 1
+        return self.node(op, [name], [(left, "s64")], attributes)
+
+    def along_axis(self, op, name, shape, kind):
+        """A result for each element: Hardmax, LpNormalization, MeanVarianceNormalization."""
+        axis = self.rng.randrange(len(shape))
+        attributes = {"axis": axis - self.rng.choice([0, len(shape)])}
+        if op == "LpNormalization":
+            attributes["p"] = self.rng.choice([1, 2])
+        if op == "MeanVarianceNormalization":
+            attributes = {"axes": sorted(self.rng.sample(range(len(shape)), self.rng.randint(1, len(shape))))}
+        return self.node(op, [name], [(shape, kind)], attributes)[0]
+
+    def normalise_channels(self, op, name, shape, kind):
+        training = op == "BatchNormalization" and self.chance(0.5)
+        inputs = [name] + [self.input(shape[1:2], kind) for _ in range(2)]
+        outputs, attributes = [(shape, kind)], {"epsilon": 0.01}
+        if op == "BatchNormalization":
+            inputs.append(self.input(shape[1:2], "f32"))
+            size = self.input(shape[1:2], "f32")
+            inputs += self.node("Abs", [size], [(shape[1:2], "f32")])
+        if training:
+            attributes["training_mode"] = 1
+            outputs += [(shape[1:2], "f32")] * self.rng.choice([0, 2])
+        return self.node(op, inputs, outputs, attributes)[0]
+
+    def loss(self, op, shape, kind):
+        """Classes of rows, which lie along dimension 1; weights, a class that does not count, a reduction."""
+        rows, gradient = shape[:1] + shape[2:], op.endswith("Gradient")
+        reduction = self.rng.choice(["none", "sum", "mean"])
+        attributes = {"reduction": reduction}
+        if self.chance(0.4):
+            attributes["ignore_index"] = self.rng.randrange(shape[1])
+        left = rows if reduction == "none" else []
+        inputs = [self.input(left, kind)] if gradient else []
+        inputs += [self.input(shape, kind), self.indices(rows, shape[1])]
+        if self.volume(rows) == 1 and inputs[-1] in self.constants:  # nothing would be left to compute
+            inputs[-1] = self.input(rows, "s32")
+        if self.chance(0.4):
+            inputs.append(self.input(shape[1:2], kind))
+        outputs = [(shape, kind)] if gradient else [(left, kind)]
+        if op.startswith("Softmax") and not gradient and self.chance(0.4):
+            outputs.append((shape, kind))
+        self.node(op, inputs, outputs, attributes)
+
+    def gradient(self, op, shape, kind):
+        inputs = [self.input(shape, kind), self.input(shape, kind)]
+        axis = self.rng.randrange(len(shape))
+        attributes, outputs = {"axis": axis - self.rng.choice([0, len(shape)])}, [(shape, kind)]
+        if op.endswith("NormalizationGradient"):
+            inputs.append(self.input(shape[axis:], kind))
+            attributes["epsilon"] = 0.01
+            outputs += [(shape[axis:], kind)] * self.rng.choice([0, 2 if op.startswith("Layer") else 1])
+        self.node(op, inputs, outputs, attributes)
+
+    def rotate(self, kind):
+        batch, heads, length, head = (self.rng.choice(n) for n in ([1, 2], [1, 3, 4], [1, 5, 17], [2, 8, 64, 66]))
+        turned = self.rng.choice([head, head, max(head // 4 * 2, 2)])
+        flat = self.chance(0.5)
+        shape = [batch, length, heads * head] if flat else [batch, heads, length, head]
+        angles = [batch, length, turned // 2]
+        inputs = [self.input(shape, kind)]
+        if self.chance(0.5):
+            inputs += [self.input([33, turned // 2], kind) for _ in range(2)] + [self.indices([batch, length], 33)]
+            (self.inputs if inputs[-1] in self.inputs else self.constants)[inputs[-1]]["type"] = "s64"
+        else:
+            inputs += [self.input(angles, kind) for _ in range(2)]
+        attributes = {"interleaved": self.rng.randrange(2), "rotary_embedding_dim": turned if turned < head else 0}
+        if flat:
+            attributes["num_heads"] = heads
+        self.node("RotaryEmbedding", inputs, [(shape, kind)], attributes)

@@ -27,6 +27,14 @@ char *ir_domain_text(const IrDomain *domain)
   return g_string_free(g_steal_pointer(&text), FALSE);
 }
 
+void ir_parameter_refuse(const IrParameter *parameter, int64_t otherwise, int64_t value, GError **error)
+{
+  g_autoptr(IrModule) texts = ir_module_new(IR_TILE); /* the parameter's own module may be shared */
+  error_set(error, ERROR_UNSUPPORTED, &parameter->mark, "parameter-condition", NULL,
+            "parameter `%s` is %" G_GINT64_FORMAT " where `%s` does not hold, not %" G_GINT64_FORMAT,
+            parameter->name, otherwise, ir_expr_text(texts, parameter->condition), value);
+}
+
 const IrParameter *ir_parameter_find(const IrModule *module, const char *name)
 {
   for (unsigned i = 0; i < module->n_parameters; i++)

@@ -672,7 +672,6 @@ static bool check_domain(const Instance *instance, const IrParameter *parameter,
 /* Where its condition does not hold a parameter has its default. */
 static bool check_condition(Instance *instance, const IrParameter *parameter)
 {
-  IrModule *module = instance->module;
   int64_t holds;
   const IrExpr *bound = g_hash_table_lookup(instance->bindings, parameter->name);
   if (!parameter->condition || !bound) return true;
@@ -684,10 +683,7 @@ static bool check_condition(Instance *instance, const IrParameter *parameter)
     return false;
   }
   if (holds || bound->integer == otherwise->integer) return true;
-  error_set(instance->error, ERROR_UNSUPPORTED, &parameter->mark, "parameter-condition", NULL,
-            "parameter `%s` is %s where `%s` does not hold, not %s", parameter->name,
-            ir_expr_text(module, otherwise), ir_expr_text(module, parameter->condition),
-            ir_expr_text(module, bound));
+  ir_parameter_refuse(parameter, otherwise->integer, bound->integer, instance->error);
   return false;
 }
 

@@ -453,6 +453,8 @@ char *ir_type_text(const IrType *type); /* a type, for messages; g_free */
 bool ir_domain_has(const IrDomain *domain, int64_t value);
 /* "from 1 to 16", "from 16 to 256 in steps of 16", "one of 1, 2, 4"; g_free. */
 char *ir_domain_text(const IrDomain *domain);
+/* Its condition does not hold, but it has another value than `otherwise`, its default. */
+void ir_parameter_refuse(const IrParameter *parameter, int64_t otherwise, int64_t value, GError **error);
 /* "bm in [64, 128] if $bn > 64"; g_free. */
 char *ir_try_line_text(const IrTryLine *line);
 const IrParameter *ir_parameter_find(const IrModule *module, const char *name);

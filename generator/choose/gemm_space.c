@@ -66,27 +66,55 @@ static bool lookup(const IrExpr *leaf, int64_t *value, void *data)
 }
 
 /* Where a condition does not hold, or hangs on what is not known yet, only the default may stand. */
-static bool admits(const At *at, const IrParameter *parameter, int64_t value)
+static bool keeps_condition(const At *at, const IrParameter *parameter, int64_t value)
 {
   int64_t holds, otherwise;
-  if (!ir_domain_has(parameter->domain, value)) return false;
-  if (!parameter->condition) return true;
-  if (ir_expr_evaluate(parameter->condition, lookup, (void *)at, &holds) && holds) return true;
-  return ir_expr_is_int(parameter->value, &otherwise) && value == otherwise;
+  if (!parameter->condition || (ir_expr_is_int(parameter->value, &otherwise) && value == otherwise))
+    return true;
+  return ir_expr_evaluate(parameter->condition, lookup, (void *)at, &holds) && holds;
+}
+
+typedef bool (*ValueCheck)(const At *at, const IrParameter *parameter, int64_t value);
+
+static bool admits(const At *at, const IrParameter *parameter, int64_t value)
+{
+  return ir_domain_has(parameter->domain, value) && keeps_condition(at, parameter, value);
+}
+
+/* The first parameter of the key whose value fails the check, or NULL. */
+static const IrParameter *first_failing(const At *at, ValueCheck passes, int64_t *value)
+{
+  unsigned n;
+  const GemmAxis *axes = gemm_key_axes(&n);
+  const GemmSpace *space = at->space;
+  for (unsigned i = 0; i < n; i++) {
+    if (!space->axes[i]) continue;
+    *value = value_of(space->axes[i], at->candidate, &axes[i]);
+    if (!passes(at, space->axes[i], *value)) return space->axes[i];
+  }
+  for (unsigned i = 0; i < space->n_extra; i++) {
+    *value = gemm_extra_default(space, i) + at->candidate->extra[i];
+    if (!passes(at, space->extra[i], *value)) return space->extra[i];
+  }
+  return NULL;
 }
 
 bool gemm_space_has(const GemmSpace *space, const GemmCandidate *candidate)
 {
-  unsigned n;
-  const GemmAxis *axes = gemm_key_axes(&n);
   const At at = {space, candidate};
-  if (!space) return true;
-  for (unsigned i = 0; i < n; i++)
-    if (space->axes[i] && !admits(&at, space->axes[i], value_of(space->axes[i], candidate, &axes[i])))
-      return false;
-  for (unsigned i = 0; i < space->n_extra; i++)
-    if (!admits(&at, space->extra[i], gemm_extra_default(space, i) + candidate->extra[i])) return false;
-  return true;
+  int64_t value;
+  return !space || !first_failing(&at, admits, &value);
+}
+
+bool gemm_space_keeps(const GemmSpace *space, const GemmCandidate *candidate, GError **error)
+{
+  const At at = {space, candidate};
+  int64_t value, otherwise = 0;
+  const IrParameter *failing = space ? first_failing(&at, keeps_condition, &value) : NULL;
+  if (!failing) return true;
+  ir_expr_is_int(failing->value, &otherwise);
+  ir_parameter_refuse(failing, otherwise, value, error);
+  return false;
 }
 
 const char *gemm_extra_suffix(const GemmSpace *space, const GemmCandidate *candidate, Arena *arena)

@@ -64,6 +64,8 @@ const GemmSpace *gemm_candidate_space(const Problem *problem, const GemmCandidat
 void gemm_space_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value);
 /* Are the values of the key ones that the template declares, its conditions heeded? */
 bool gemm_space_has(const GemmSpace *space, const GemmCandidate *candidate);
+/* Do its template's conditions hold (`param NAME ... if`)? Else *error says which does not. */
+bool gemm_space_keeps(const GemmSpace *space, const GemmCandidate *candidate, GError **error);
 int64_t gemm_extra_default(const GemmSpace *space, unsigned extra);
 /* "_late1" for each further axis that has not its default; in the arena. */
 const char *gemm_extra_suffix(const GemmSpace *space, const GemmCandidate *candidate, Arena *arena);

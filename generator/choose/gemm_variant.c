@@ -278,22 +278,15 @@ static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandid
   return false;
 }
 
-/* Slices leave their sums in places of the workspace, one for each block that runs at once. */
+/* Slices leave their sums in places of the workspace, one for each block that runs at once. What else excludes them the
+ * template says (`param slices ... if`). */
 static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  static const char *const others[] = {"split_k", "stream_k", "pingpong"};
   const GraphNode *node =
       chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
   unsigned budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
            sms = chooser->problem->gpu->sm_count;
   if (tile->slices <= 1) return true;
-  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
-    if (choice_int(choice, others[i], 1) <= 1) continue;
-    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", NULL,
-              "blocks share a tile in one way: slices %u and %s %d exclude each other", tile->slices,
-              others[i], (int)choice_int(choice, others[i], 1));
-    return false;
-  }
   if (gemm_of(chooser->problem->op)->n_batch) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
               "tiles of several batches are not cut into slices");
@@ -326,7 +319,9 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
   const GemmCandidate tile = gemm_candidate_of(choice);
-  return keep_slices(chooser, choice, &tile) && keep_budget(chooser, choice, &tile);
+  const GemmSpace *space = gemm_space(chooser->problem, choice->template_name);
+  return gemm_space_keeps(space, &tile, chooser->error) && keep_slices(chooser, choice, &tile) &&
+         keep_budget(chooser, choice, &tile);
 }
 
 /* ---- The passes as judge ---- */

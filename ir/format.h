@@ -18,8 +18,9 @@ typedef enum {
   FORMAT_LITERAL,      /* anything else stands for itself */
 } FormatKind;
 
-#define FORMAT_MAX_ITEMS 12
-#define FORMAT_MAX_NAMES 24
+#define FORMAT_MAX_ITEMS  12
+#define FORMAT_MAX_NAMES  24
+#define FORMAT_MAX_NEEDED 8
 
 typedef struct FormatItem {
   FormatKind kind;
@@ -46,8 +47,9 @@ typedef struct OpFormat {
   unsigned fixed; /* operands apart from what a list or a call takes */
   bool variadic;  /* has FORMAT_LIST or FORMAT_CALL */
   unsigned regions_min, regions_max;
-  bool takes[IR_ATTRIBUTE_COUNT], needs[IR_ATTRIBUTE_COUNT];
-  bool needs_any;
+  bool takes[IR_ATTRIBUTE_COUNT];
+  IrAttributeKey needs[FORMAT_MAX_NEEDED]; /* ascending */
+  unsigned n_needs;
   const char *const *values[IR_ATTRIBUTE_COUNT]; /* legal keywords of a name attribute; NULL = any */
 } OpFormat;
 

@@ -443,6 +443,8 @@ bool ir_broadcast(const IrType *a, const IrType *b, IrType *shape);
 /* Reads a module of any level. Errors carry file:line:col. Name resolution is done here, checks by ir_verify.
  */
 IrModule *ir_read(Source *source, GError **error);
+/* The same without what is tried: a template whose tile was chosen. */
+IrModule *ir_read_chosen(Source *source, GError **error);
 /* The same up to the first function: a template's declarations, without what they are for. */
 IrModule *ir_read_head(Source *source, GError **error);
 char *ir_print(const IrModule *module); /* g_free; reading it back and printing gives the same text */

@@ -99,6 +99,15 @@ static unsigned parse_effects(const char *letters)
   return effects;
 }
 
+static void add_needed(OpFormat *format, IrAttributeKey key)
+{
+  g_assert(format->n_needs < FORMAT_MAX_NEEDED);
+  unsigned at = format->n_needs++;
+  for (; at > 0 && format->needs[at - 1] > key; at--)
+    format->needs[at] = format->needs[at - 1];
+  format->needs[at] = key;
+}
+
 static void parse_attributes(const Tables *tables, OpFormat *format, const char *text)
 {
   g_auto(GStrv) words = g_strsplit(text, " ", -1);
@@ -110,8 +119,7 @@ static void parse_attributes(const Tables *tables, OpFormat *format, const char 
     unsigned key = GPOINTER_TO_UINT(g_hash_table_lookup(tables->keywords, name));
     if (!key) g_error("opcode table: no attribute is called %s", name);
     format->takes[key - 1] = true;
-    format->needs[key - 1] = **word == '!';
-    format->needs_any |= **word == '!';
+    if (**word == '!') add_needed(format, (IrAttributeKey)(key - 1));
     if (equals) format->values[key - 1] = split_names(equals + 1);
   }
 }

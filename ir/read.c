@@ -708,7 +708,7 @@ static bool read_module(Reader *reader)
   }
 }
 
-static IrModule *read_source(Source *source, bool head_only, GError **error)
+static IrModule *read_source(Source *source, bool head_only, bool tries_skipped, GError **error)
 {
   if (memchr(source->text, 0, source->length)) {
     Mark mark = {source, 1, 1};
@@ -719,7 +719,10 @@ static IrModule *read_source(Source *source, bool head_only, GError **error)
     error_set(error, ERROR_INPUT, &mark, "nul-byte", NULL, "a NUL byte");
     return NULL;
   }
-  Reader reader = {.module = ir_module_new(IR_TILE), .error = error, .head_only = head_only};
+  Reader reader = {.module = ir_module_new(IR_TILE),
+                   .error = error,
+                   .tries_skipped = tries_skipped,
+                   .head_only = head_only};
   reader.module->source = source_ref(source);
   reader.values = g_hash_table_new(g_str_hash, g_str_equal);
   reader.names = g_hash_table_new(g_str_hash, g_str_equal);
@@ -738,10 +741,15 @@ static IrModule *read_source(Source *source, bool head_only, GError **error)
 
 IrModule *ir_read(Source *source, GError **error)
 {
-  return read_source(source, false, error);
+  return read_source(source, false, false, error);
+}
+
+IrModule *ir_read_chosen(Source *source, GError **error)
+{
+  return read_source(source, false, true, error);
 }
 
 IrModule *ir_read_head(Source *source, GError **error)
 {
-  return read_source(source, true, error);
+  return read_source(source, true, false, error);
 }

@@ -225,8 +225,21 @@ static bool read_line(Open *open)
   return true;
 }
 
+/* To the end of a block that nobody asks for. */
+static bool skip_block(Reader *reader)
+{
+  if (!read_expect(reader, "{")) return false;
+  while (!read_at(reader, "}")) {
+    if (reader->lexer.token.kind == TOKEN_END) return read_expected(reader, "`}`");
+    read_next(reader);
+  }
+  read_next(reader);
+  return true;
+}
+
 bool read_try(Reader *reader)
 {
+  if (reader->tries_skipped) return skip_block(reader);
   IrModule *module = reader->module;
   IrTry block = {.mark = reader->lexer.token.mark};
   g_autoptr(GArray) lines = g_array_new(FALSE, FALSE, sizeof(IrTryLine));

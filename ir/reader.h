@@ -27,6 +27,7 @@ typedef struct Reader {
   unsigned pipelined;   /* open loops of that kind */
   bool words_allowed;   /* an unknown bare name is a keyword here */
   bool facts_allowed;   /* an unknown bare name is a fact here, which the reader of the module knows */
+  bool tries_skipped;   /* nobody asks what is tried */
   bool head_only;       /* the module's functions are left unread */
 } Reader;
 

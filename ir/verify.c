@@ -199,16 +199,16 @@ static void check_stage(Verifier *verifier, const IrOp *op)
 
 static void check_attributes(Verifier *verifier, const IrOp *op, const OpFormat *format)
 {
-  if (!op->n_attributes && !format->needs_any) return;
+  if (!op->n_attributes && !format->n_needs) return;
   bool given[IR_ATTRIBUTE_COUNT] = {false};
   for (unsigned i = 0; i < op->n_attributes; i++) {
     check_attribute(verifier, op, format, &op->attributes[i]);
     given[op->attributes[i].key] = true;
   }
-  for (unsigned key = 0; format->needs_any && key < IR_ATTRIBUTE_COUNT; key++)
-    if (format->needs[key] && !given[key])
+  for (unsigned i = 0; i < format->n_needs; i++)
+    if (!given[format->needs[i]])
       verify_fault(verifier, &op->mark, "missing-attribute", NULL, "`%s` needs the attribute `%s`",
-                   ir_op_info(op->code)->name, ir_attribute_name(key));
+                   ir_op_info(op->code)->name, ir_attribute_name(format->needs[i]));
   if (given[ATTR_VIA]) check_mechanism(verifier, op);
   if (given[ATTR_STAGE]) check_stage(verifier, op);
   if (given[ATTR_WHEN] && verifier->module->level != IR_THREAD)

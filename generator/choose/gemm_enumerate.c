@@ -23,8 +23,14 @@ static GemmCandidate empty(bool group)
 static GemmCandidate tile_of(const Trial *trial, const TryValues *values)
 {
   GemmCandidate tile = trial->empty;
-  for (unsigned i = 0; i < values->n; i++)
-    gemm_space_set(trial->space, &tile, values->given[i], values->of[values->given[i]]);
+  for (unsigned i = 0; i < values->n; i++) {
+    unsigned parameter = values->given[i];
+    const GemmAxis *axis = trial->space->axis_of[parameter];
+    if (axis)
+      gemm_axis_set(&tile, axis, (unsigned)values->of[parameter]);
+    else
+      gemm_extra_set(trial->space, &tile, parameter, values->of[parameter]);
+  }
   return tile;
 }
 

@@ -41,11 +41,6 @@ unsigned gemm_axis_value(const GemmCandidate *candidate, const GemmAxis *axis)
   return *(const unsigned *)(const void *)((const char *)candidate + axis->offset);
 }
 
-void gemm_axis_set(GemmCandidate *candidate, const GemmAxis *axis, unsigned value)
-{
-  *(unsigned *)(void *)((char *)candidate + axis->offset) = value;
-}
-
 GemmCandidate gemm_candidate_absent(bool group)
 {
   GemmCandidate candidate = {.group = group};

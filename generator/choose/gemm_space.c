@@ -21,15 +21,10 @@ int64_t gemm_extra_default(const GemmSpace *space, unsigned extra)
 
 /* ---- values ---- */
 
-void gemm_space_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value)
+void gemm_extra_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value)
 {
-  const IrModule *head = space->head;
-  if (space->axis_of[parameter]) {
-    gemm_axis_set(candidate, space->axis_of[parameter], (unsigned)value);
-    return;
-  }
   for (unsigned i = 0; i < space->n_extra; i++)
-    if (space->extra[i] == &head->parameters[parameter])
+    if (space->extra[i] == &space->head->parameters[parameter])
       candidate->extra[i] = (int)(value - gemm_extra_default(space, i));
 }
 

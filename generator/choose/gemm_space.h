@@ -29,7 +29,10 @@ const GemmAxis *gemm_axes(unsigned *n);
 const GemmAxis *gemm_key_axes(unsigned *n);
 const GemmAxis *gemm_axis_find(const char *name); /* NULL: none */
 unsigned gemm_axis_value(const GemmCandidate *candidate, const GemmAxis *axis);
-void gemm_axis_set(GemmCandidate *candidate, const GemmAxis *axis, unsigned value);
+static inline void gemm_axis_set(GemmCandidate *candidate, const GemmAxis *axis, unsigned value)
+{
+  *(unsigned *)(void *)((char *)candidate + axis->offset) = value;
+}
 /* A candidate of which nothing is said. */
 GemmCandidate gemm_candidate_absent(bool group);
 /* What a variant carries of a candidate. */
@@ -60,8 +63,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(GemmSpaces, gemm_spaces_free)
 /* What the template declares; NULL: the problem has no spaces. */
 const GemmSpace *gemm_space(const Problem *problem, const char *template_name);
 const GemmSpace *gemm_candidate_space(const Problem *problem, const GemmCandidate *candidate);
-/* Gives the candidate a value of a parameter of the key, by its place in the template's head. */
-void gemm_space_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value);
+/* Gives the candidate a value of a further axis, by its place among the parameters of the template's head. */
+void gemm_extra_set(const GemmSpace *space, GemmCandidate *candidate, unsigned parameter, int64_t value);
 /* Are the values of the key ones that the template declares, its conditions heeded? */
 bool gemm_space_has(const GemmSpace *space, const GemmCandidate *candidate);
 /* Do its template's conditions hold (`param NAME ... if`)? Else *error says which does not. */

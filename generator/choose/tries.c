@@ -9,7 +9,9 @@ typedef enum {
   CODE_BINARY,
   CODE_AND,
   CODE_OR,
-  CODE_AT_MOST, /* the commonest of the comparisons */
+  CODE_EQUAL,
+  CODE_LESS,
+  CODE_AT_MOST,
   CODE_CALL,
   CODE_SELECT,
   CODE_LIST,
@@ -175,12 +177,18 @@ static Code *resolve_list(const Resolving *at, const IrExpr *expr)
   return code;
 }
 
-static CodeKind binary_kind(IrOperator op)
+/* Comparisons are the commonest; of a > b and a >= b the operands change places. */
+static CodeKind binary_kind(IrOperator op, bool *exchanged)
 {
+  *exchanged = op == OPERATOR_GT || op == OPERATOR_GE;
   switch ((unsigned)op) {
   case OPERATOR_LAND: return CODE_AND;
   case OPERATOR_LOR: return CODE_OR;
-  case OPERATOR_LE: return CODE_AT_MOST;
+  case OPERATOR_EQ: return CODE_EQUAL;
+  case OPERATOR_LT:
+  case OPERATOR_GT: return CODE_LESS;
+  case OPERATOR_LE:
+  case OPERATOR_GE: return CODE_AT_MOST;
   default: return CODE_BINARY;
   }
 }
@@ -189,7 +197,8 @@ static CodeKind binary_kind(IrOperator op)
 static Code *resolve_operands(const Resolving *at, const IrExpr *expr, CodeKind kind)
 {
   const Code *operands[3] = {NULL};
-  Code *code = code_new(at, kind);
+  bool exchanged = false;
+  Code *code = code_new(at, kind == CODE_BINARY ? binary_kind(expr->operator_, &exchanged) : kind);
   code->op = expr->operator_;
   if (kind == CODE_CALL) code->fold = ir_call_info(expr->name)->fold; /* the reader has seen to it */
   code->known = true;
@@ -199,8 +208,8 @@ static Code *resolve_operands(const Resolving *at, const IrExpr *expr, CodeKind 
   }
   for (unsigned i = 0; i < expr->n && !code->known; i++)
     operands[i] = put_ahead(at, operands[i]);
-  code->a = operands[0];
-  code->b = operands[1];
+  code->a = operands[exchanged];
+  code->b = operands[!exchanged];
   code->c = operands[2];
   return code;
 }
@@ -213,7 +222,7 @@ static Code *resolve(const Resolving *at, const IrExpr *expr)
   case EXPR_DIM:
   case EXPR_FIELD: return resolve_fact(at, expr);
   case EXPR_UNARY: return resolve_operands(at, expr, CODE_UNARY);
-  case EXPR_BINARY: return resolve_operands(at, expr, binary_kind(expr->operator_));
+  case EXPR_BINARY: return resolve_operands(at, expr, CODE_BINARY);
   case EXPR_CALL: return resolve_operands(at, expr, CODE_CALL);
   case EXPR_SELECT: return resolve_operands(at, expr, CODE_SELECT);
   case EXPR_LIST: return resolve_list(at, expr);
@@ -317,7 +326,7 @@ static inline int64_t evaluate(Walk *walk, const Code *code)
   return code->kind == CODE_SLOT ? walk->slots[code->slot] : compute(walk, code);
 }
 
-static int64_t derive(const Walk *walk, const Code *code)
+static __attribute__((noinline)) int64_t derive(const Walk *walk, const Code *code)
 {
   if (!walk->asked->derive) return walk->slots[code->slot];
   const TryValues values = {walk->slots, walk->block->given, walk->line->given};
@@ -325,7 +334,7 @@ static int64_t derive(const Walk *walk, const Code *code)
 }
 
 /* An operator that may fail. */
-static int64_t fold(Walk *walk, const Code *code)
+static __attribute__((noinline)) int64_t fold(Walk *walk, const Code *code)
 {
   int64_t a = evaluate(walk, code->a), result = 0;
   bool folded = code->kind == CODE_UNARY  ? ir_fold_unary(code->op, a, &result)
@@ -342,6 +351,8 @@ static int64_t compute(Walk *walk, const Code *code)
   case CODE_DERIVE: return derive(walk, code);
   case CODE_AND: return evaluate(walk, code->a) && evaluate(walk, code->b);
   case CODE_OR: return evaluate(walk, code->a) || evaluate(walk, code->b);
+  case CODE_EQUAL: return evaluate(walk, code->a) == evaluate(walk, code->b);
+  case CODE_LESS: return evaluate(walk, code->a) < evaluate(walk, code->b);
   case CODE_AT_MOST: return evaluate(walk, code->a) <= evaluate(walk, code->b);
   case CODE_SELECT: return evaluate(walk, evaluate(walk, code->a) ? code->b : code->c);
   case CODE_UNARY:

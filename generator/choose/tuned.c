@@ -209,7 +209,8 @@ static bool read_parameters(TunedEntry *entry, Node *mapping, const Spaces *spac
 {
   Node *node = node_require(mapping, "parameters", error);
   if (!node || !node_kind_is(node, NODE_MAPPING, "template parameters", error)) return false;
-  if (node->n > TUNED_MAX_PARAMETERS) return outside(node, "more than 16 parameters", error);
+  if (node->n > TUNED_MAX_PARAMETERS)
+    return outside(node, "more than " G_STRINGIFY(TUNED_MAX_PARAMETERS) " parameters", error);
   entry->parameters = parameters;
   for (unsigned i = 0; i < node->n; i++) {
     TunedParameter *parameter = &parameters[entry->n_parameters++];

@@ -16,7 +16,7 @@ typedef struct TunedParameter {
   int64_t value;
 } TunedParameter;
 
-#define TUNED_MAX_PARAMETERS 16
+#define TUNED_MAX_PARAMETERS 24
 
 typedef struct TunedEntry {
   const char *product; /* types, layouts and epilogue: tuned_gemm_product() */

@@ -6,9 +6,7 @@ static IrModule *read_template(const char *name, GError **error)
 {
   g_autofree char *path = g_strdup_printf("templates/%s.ir", name);
   g_autoptr(Source) source = data_load(path, error);
-  IrModule *module = source ? ir_read(source, error) : NULL;
-  if (module) module->n_tries = 0; /* it was chosen */
-  return module;
+  return source ? ir_read_chosen(source, error) : NULL;
 }
 
 /* Template parameters that are bound to a function of a library. */

@@ -33,20 +33,20 @@ matmul_bf16_m4096n4096k4096_128x256x32_any
 
 # Words that no fact has, and what is tried outside of a domain.
 $ sed 's/n >= 4096/nn >= 4096/' data/templates/gemm.ir >wrong.ir; mkdir -p wrong/templates; mv wrong.ir wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:73:54: error: `nn` is neither a fact that choosing knows nor a word of the lines above
+wrong/templates/gemm.ir:74:54: error: `nn` is neither a fact that choosing knows nor a word of the lines above
     twice in 0 .. 1 if $twice == 0 || $split_k == 1 && nn >= 4096
                                                        ^
 hint: did you mean `n`?
 [exit 1]
 
 $ sed -i 's/nn >= 4096/model.slices >= 4096/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:73:54: error: `model.slices` is neither a fact that choosing knows nor a word of the lines above
+wrong/templates/gemm.ir:74:54: error: `model.slices` is neither a fact that choosing knows nor a word of the lines above
     twice in 0 .. 1 if $twice == 0 || $split_k == 1 && model.slices >= 4096
                                                        ^
 [exit 1]
 
 $ sed -i 's/model.slices >= 4096/n >= 4096/; s/twice in 0 .. 1/twice in 0 .. 2/' wrong/templates/gemm.ir; ADLGEN_DATA_DIR=wrong adlgen compile p.json --gpu h100 --emit ptx --out out
-wrong/templates/gemm.ir:73:17: error: `twice` is from 0 to 1, not 2
+wrong/templates/gemm.ir:74:17: error: `twice` is from 0 to 1, not 2
     twice in 0 .. 2 if $twice == 0 || $split_k == 1 && n >= 4096
                   ^
 [exit 1]

@@ -60,9 +60,27 @@ bool reference_is_view(const char *op)
   return is_one_of(op, views);
 }
 
+static const char *const lists[] = {"Shape", "Size", NULL};
+
+/* Extents, or their product. */
+static Value *list_of(const ReferenceCall *call, GError **error)
+{
+  const Value *x = call->inputs[0];
+  bool whole = !strcmp(call->op, "Size");
+  const ReferenceAttribute *start = reference_attribute(call, "start"),
+                           *end = reference_attribute(call, "end");
+  int64_t rank = x->rank, first = start ? start->integer : 0, last = end ? end->integer : rank;
+  first = CLAMP(first < 0 ? first + rank : first, 0, rank);
+  last = CLAMP(last < 0 ? last + rank : last, first, rank);
+  Value *result = value_new(NUMBER_S64, whole ? 0 : 1, (int64_t[]){last - first}, error);
+  for (size_t i = 0; result && i < result->n; i++)
+    result->integers[i] = whole ? (int64_t)x->n : x->shape[first + (int64_t)i];
+  return result;
+}
+
 bool reference_knows(const char *op)
 {
-  return reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
+  return is_one_of(op, lists) || reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
          reference_is_reshape(op) || reference_is_index(op) || reference_is_quantization(op) ||
          reference_is_elementwise(op);
 }
@@ -80,6 +98,10 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
   }
   if (reference_is_reshape(call->op) || reference_is_index(call->op)) {
     outputs[0] = (reference_is_reshape(call->op) ? reference_reshape : reference_index)(call, error);
+    return outputs[0] != NULL;
+  }
+  if (is_one_of(call->op, lists)) {
+    outputs[0] = list_of(call, error);
     return outputs[0] != NULL;
   }
   if (reference_is_quantization(call->op)) {

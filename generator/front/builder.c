@@ -189,6 +189,13 @@ static void settle(GraphBuilder *b)
   take_nodes(b, b->nodes);
 }
 
+/* Not what the description has, or a constant stands in its place. */
+static bool is_replaced(const GraphNode *node)
+{
+  const GraphTensor *output = node->outputs[0];
+  return node->written || (output && (output->values || output->data));
+}
+
 /* Nodes of the graph with what functions are defined by in their place. Of these nodes only those stay that something
  * needs. */
 static void take_expanded(GraphBuilder *b)
@@ -196,8 +203,10 @@ static void take_expanded(GraphBuilder *b)
   builder_index(b, b->expanded);
   g_autofree bool *live = graph_find_live((GraphNode **)b->expanded->pdata, b->expanded->len);
   for (unsigned i = b->expanded->len; i-- > 0;)
-    if (!live[i] && ((GraphNode *)b->expanded->pdata[i])->written) g_ptr_array_remove_index(b->expanded, i);
+    if (!live[i] && is_replaced(b->expanded->pdata[i])) g_ptr_array_remove_index(b->expanded, i);
   builder_index(b, b->expanded);
+  for (unsigned i = b->constants->len; i-- > b->n_written;)
+    if (!((GraphTensor *)b->constants->pdata[i])->n_consumers) g_ptr_array_remove_index(b->constants, i);
   take_nodes(b, b->expanded);
 }
 

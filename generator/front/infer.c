@@ -217,6 +217,7 @@ static bool infer_type(Inference *at, NumberType *type)
     for (unsigned i = 1; i < node->n_inputs; i++)
       if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
     return check_type(at, 0, node->op->types) && one_index_type(at);
+  case TYPE_RULE_LIST: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_FUNCTION:
     return builder_check_node_types(at->builder, node) && check_type(at, 0, node->op->types);
   }
@@ -606,6 +607,8 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SCAN: return infer_scan(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
+  case SHAPE_RULE_SHAPE: return infer_shape_list(at, shape);
+  case SHAPE_RULE_SIZE: *shape = (Shape){0}; return true;
   case SHAPE_RULE_FUNCTION: break;
   }
   return false;
@@ -657,6 +660,7 @@ bool infer_node(Inference *at)
   NumberType type;
   Shape shape = {0};
   if (!is_complete(node)) return true;
+  infer_read_known(at, node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Mask);
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION) return expand_function(at);
   if (!infer_modulo(at) || !infer_shape(at, &shape)) return false;
@@ -670,6 +674,7 @@ bool infer_node(Inference *at)
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
     give(at, node->outputs[i], parts ? type : NUMBER_F32, &other);
   }
+  infer_known(at);
   g_ptr_array_add(at->builder->expanded, node);
   return true;
 }
@@ -677,6 +682,7 @@ bool infer_node(Inference *at)
 bool builder_infer(GraphBuilder *b)
 {
   bool ok = true;
+  b->n_written = b->constants->len;
   for (unsigned i = 0; i < b->constants->len; i++)
     graph_know_integers(b->graph->arena, b->constants->pdata[i]);
   for (unsigned i = 0; i < b->nodes->len; i++) {

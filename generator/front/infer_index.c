@@ -216,3 +216,19 @@ bool infer_scan(Inference *at, Shape *shape)
   *shape = infer_shape_of(input);
   return true;
 }
+
+/* ---- Shape ---- */
+
+/* Indices as a slice takes them: negative ones from the end, those outside brought inside. */
+bool infer_shape_list(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *start = graph_attribute_find(node, "start"), *end = graph_attribute_find(node, "end");
+  int64_t rank = node->inputs[0]->rank, first = start ? start->integer : 0, last = end ? end->integer : rank;
+  first = CLAMP(first < 0 ? first + rank : first, 0, rank);
+  last = CLAMP(last < 0 ? last + rank : last, first, rank);
+  node->firsts = arena_new_array(at->graph->arena, const Symbolic *, 1);
+  node->firsts[0] = symbolic_constant(at->graph->arena, first);
+  *shape = (Shape){1, {symbolic_constant(at->graph->arena, last - first)}};
+  return true;
+}

@@ -18,6 +18,10 @@ bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *i
                   const char *format, ...) G_GNUC_PRINTF(6, 7);
 /* Type and shape of what the node gives; puts it, or what it is defined by, behind the nodes that were inferred. */
 bool infer_node(Inference *at);
+/* known.c: what is known of the node's result. */
+void infer_known(Inference *at);
+/* Inputs that are known become constants; those that depend on symbols where the node asks for no more (all but the first). */
+void infer_read_known(Inference *at, bool symbolic);
 Shape infer_shape_of(const GraphTensor *tensor);
 /* -rank .. rank - 1 to 0 .. rank - 1. */
 bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);
@@ -51,6 +55,7 @@ bool infer_tile(Inference *at, Shape *shape);
 bool infer_trilu(Inference *at, Shape *shape);
 bool infer_mask(Inference *at, Shape *shape);
 bool infer_scan(Inference *at, Shape *shape);
+bool infer_shape_list(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

@@ -74,6 +74,7 @@ ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TY
 ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(shape, INT("end", INT64_MAX), INT("start", 0))
 ATTRIBUTES(cast_like, CHOICE("round_mode", "up", round_modes), INT("saturate", 1))
 ATTRIBUTES(axis_first, INT("axis", 0))
 ATTRIBUTES(split, INT("axis", 0), INT("num_outputs", 0))

@@ -76,6 +76,7 @@ typedef enum {
   TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
+  TYPE_RULE_LIST,       /* s64 */
   TYPE_RULE_FUNCTION, /* inputs as ONNX's definition has them, input 0 of the types; outputs as the body gives */
 } TypeRule;
 
@@ -108,6 +109,8 @@ typedef enum {
   SHAPE_RULE_SCAN,            /* as input 0; the constant input 1 is an axis */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
+  SHAPE_RULE_SHAPE,    /* a list of input 0's extents */
+  SHAPE_RULE_SIZE,     /* one number */
   SHAPE_RULE_FUNCTION, /* as the body gives */
 } ShapeRule;
 

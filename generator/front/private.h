@@ -37,6 +37,7 @@ struct GraphBuilder {
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
   GHashTable *refused;    /* operators that we lack and that were reported: "domain\nop" */
   GraphCensus *census;    /* may be NULL */
+  unsigned n_written; /* constants of the description; those behind them are made while types are inferred */
   const GraphBinding *bindings;
   unsigned n_bindings;
   GError **error;

@@ -7,7 +7,8 @@
 static bool refuse_type(const GraphNode *node, NumberType type, GError **error)
 {
   const Operator *op = graph_written_operator(node);
-  GString *list = g_string_new("kernels exist for ");
+  GString *list = g_string_new(op->generated ? "kernels exist for "
+                                             : "it is for lists that are known while the graph is read");
   const char *separator = "";
   for (unsigned i = 0; i < NUMBER_TYPE_COUNT; i++)
     if (op->generated >> i & 1) {

@@ -1,0 +1,278 @@
+/* What is known while the graph is read. Exporters write shapes as nodes: Shape, Gather, Concat, arithmetic, then Reshape. Integers that
+ * so follow from shapes and constants are carried along as expressions (`values` of a tensor), few numbers of other types
+ * as data; who reads them reads a constant, and the nodes that gave them are left out. */
+#include "generator/front/infer_private.h"
+#include <math.h>
+#include <string.h>
+
+/* Elements of a tensor whose shape is numbers, if they are few. */
+static bool count(const GraphTensor *tensor, size_t *n)
+{
+  *n = 1;
+  for (unsigned d = 0; d < tensor->rank; d++) {
+    int64_t extent;
+    if (!symbolic_is_constant(tensor->shape[d], &extent) || extent > KNOWN_INTEGERS_MAX) return false;
+    *n *= (size_t)extent;
+    if (*n > KNOWN_INTEGERS_MAX) return false;
+  }
+  return true;
+}
+
+/* Element i of what broadcasts to a list, or to what has one element. */
+static size_t place(const GraphTensor *tensor, size_t i)
+{
+  return tensor->n_elements == 1 ? 0 : i;
+}
+
+/* ---- integers ---- */
+
+/* 1 or 0, NULL where it depends on symbols. */
+static const Symbolic *decide(const Inference *at, OperatorId op, const Symbolic *a, const Symbolic *b)
+{
+  Arena *arena = at->graph->arena;
+  int64_t least, most;
+  symbolic_range(symbolic_sub(arena, a, b), &at->graph->facts, &least, &most);
+  bool apart = least > 0 || most < 0, same = !least && !most;
+  if (op == ONNX_Equal) return apart || same ? symbolic_constant(arena, same) : NULL;
+  if (op == ONNX_Less) return most < 0 || least >= 0 ? symbolic_constant(arena, most < 0) : NULL;
+  return least > 0 || most <= 0 ? symbolic_constant(arena, least > 0) : NULL; /* Greater */
+}
+
+static const Symbolic *binary(const Inference *at, OperatorId op, const Symbolic *a, const Symbolic *b)
+{
+  Arena *arena = at->graph->arena;
+  switch ((unsigned)op) {
+  case ONNX_Add: return symbolic_add(arena, a, b);
+  case ONNX_Sub: return symbolic_sub(arena, a, b);
+  case ONNX_Mul: return symbolic_mul(arena, a, b);
+  case ONNX_Div: return symbolic_equals(b, 0) ? NULL : symbolic_binary(arena, SYMBOLIC_DIV, a, b);
+  case ONNX_Min: return symbolic_binary(arena, SYMBOLIC_MIN, a, b);
+  case ONNX_Max: return symbolic_binary(arena, SYMBOLIC_MAX, a, b);
+  default: return decide(at, op, a, b);
+  }
+}
+
+static const Symbolic *chosen(const GraphNode *node, size_t i)
+{
+  int64_t truth;
+  const GraphTensor *condition = node->inputs[0];
+  if (!symbolic_is_constant(condition->values[place(condition, i)], &truth)) return NULL;
+  const GraphTensor *from = node->inputs[truth ? 1 : 2];
+  return from->values[place(from, i)];
+}
+
+static const Symbolic *concatenated(const GraphNode *node, size_t i)
+{
+  unsigned j = 0;
+  for (; i >= node->inputs[j]->n_elements; j++)
+    i -= node->inputs[j]->n_elements;
+  return node->inputs[j]->values[i];
+}
+
+static const Symbolic *gathered(const GraphNode *node, size_t i)
+{
+  const GraphTensor *list = node->inputs[0];
+  int64_t index;
+  if (list->rank != 1 || !symbolic_is_constant(node->inputs[1]->values[i], &index)) return NULL;
+  if (index < 0) index += (int64_t)list->n_elements;
+  return index >= 0 && index < (int64_t)list->n_elements ? list->values[index] : NULL;
+}
+
+static const Symbolic *sliced(const GraphNode *node, size_t i)
+{
+  int64_t first;
+  if (node->inputs[0]->rank != 1 || !symbolic_is_constant(node->firsts[0], &first)) return NULL;
+  return node->inputs[0]->values[first + (int64_t)i * node->steps[0]];
+}
+
+/* Element i of the result; NULL: it is not known. */
+static const Symbolic *element(const Inference *at, size_t i)
+{
+  const GraphNode *node = at->node;
+  const GraphTensor *a = node->inputs[0], *b = node->n_inputs > 1 ? node->inputs[1] : NULL;
+  switch ((unsigned)node->op->id) {
+  case ONNX_Identity:
+  case ONNX_Cast:
+  case ONNX_Reshape:
+  case ONNX_Squeeze:
+  case ONNX_Unsqueeze: return a->values[i];
+  case ONNX_Expand: return a->values[place(a, i)];
+  case ONNX_Neg: return symbolic_sub(at->graph->arena, symbolic_constant(at->graph->arena, 0), a->values[i]);
+  case ONNX_Where: return chosen(node, i);
+  case ONNX_Concat: return concatenated(node, i);
+  case ONNX_Gather: return gathered(node, i);
+  case ONNX_Slice: return sliced(node, i);
+  case ONNX_Add:
+  case ONNX_Sub:
+  case ONNX_Mul:
+  case ONNX_Div:
+  case ONNX_Min:
+  case ONNX_Max:
+  case ONNX_Equal:
+  case ONNX_Less:
+  case ONNX_Greater:
+    return node->n_inputs == 2 ? binary(at, node->op->id, a->values[place(a, i)], b->values[place(b, i)])
+                               : NULL;
+  default: return NULL;
+  }
+}
+
+/* Lists, and numbers: what has more dimensions has one element for each place, or one in all. */
+static bool are_lists(const GraphNode *node, size_t n)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphTensor *input = node->inputs[i];
+    if (!input || !input->values || !input->n_elements) return false;
+    bool spreads = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Expand;
+    if (spreads && i < (node->op->id == ONNX_Expand ? 1u : 3u) && input->n_elements != 1 &&
+        input->n_elements != n)
+      return false;
+  }
+  return node->outputs[0]->rank <= 1 || node->op->class_ == OPERATOR_VIEW;
+}
+
+static void know_integers(Inference *at, size_t n)
+{
+  GraphTensor *output = at->node->outputs[0];
+  bool wraps = at->node->op->id == ONNX_Cast && output->type != NUMBER_S64 && output->type != NUMBER_S32;
+  if (wraps || !are_lists(at->node, n)) return;
+  const Symbolic **values = arena_new_array(at->graph->arena, const Symbolic *, n);
+  for (size_t i = 0; i < n; i++)
+    if (!(values[i] = element(at, i))) return;
+  output->values = values;
+  output->n_elements = n;
+}
+
+static void know_shape(Inference *at, size_t n)
+{
+  const GraphTensor *input = at->node->inputs[0];
+  GraphTensor *output = at->node->outputs[0];
+  const Symbolic **values = arena_new_array(at->graph->arena, const Symbolic *, n);
+  int64_t first = 0;
+  if (at->node->op->id == ONNX_Shape) {
+    if (at->node->firsts) symbolic_is_constant(at->node->firsts[0], &first);
+    for (size_t i = 0; i < n; i++)
+      values[i] = input->shape[(size_t)first + i];
+  } else {
+    values[0] = symbolic_constant(at->graph->arena, 1);
+    for (unsigned d = 0; d < input->rank; d++)
+      values[0] = symbolic_mul(at->graph->arena, values[0], input->shape[d]);
+  }
+  output->values = values;
+  output->n_elements = n;
+}
+
+/* ---- other numbers ---- */
+
+static bool number_of(const GraphTensor *tensor, double *value)
+{
+  int64_t whole;
+  if (!tensor || tensor->n_elements != 1) return false;
+  if (tensor->values) {
+    if (!symbolic_is_constant(tensor->values[0], &whole)) return false;
+    *value = (double)whole;
+    return true;
+  }
+  if (!tensor->data) return false;
+  *value = number_to_double(tensor->type, tensor->data);
+  return true;
+}
+
+static bool compute(const GraphNode *node, double a, double b, double *value)
+{
+  switch ((unsigned)node->op->id) {
+  case ONNX_Identity:
+  case ONNX_Cast:
+  case ONNX_Reshape:
+  case ONNX_Squeeze:
+  case ONNX_Unsqueeze: *value = a; return true;
+  case ONNX_Sqrt: *value = sqrt(a); return true;
+  case ONNX_Reciprocal: *value = 1 / a; return true;
+  case ONNX_Neg: *value = -a; return true;
+  case ONNX_Add: *value = a + b; return true;
+  case ONNX_Sub: *value = a - b; return true;
+  case ONNX_Mul: *value = a * b; return true;
+  case ONNX_Div: *value = a / b; return true;
+  case ONNX_Pow: *value = pow(a, b); return true;
+  default: return false;
+  }
+}
+
+/* One number of one or two, such as the scale of attention. */
+static void know_number(Inference *at)
+{
+  const GraphNode *node = at->node;
+  GraphTensor *output = node->outputs[0];
+  double a, b = 0, value;
+  bool list = node->op->class_ == OPERATOR_VIEW; /* its second input is a shape */
+  if (!number_of(node->inputs[0], &a) || node->n_inputs > 2) return;
+  if (node->n_inputs == 2 && !list && !number_of(node->inputs[1], &b)) return;
+  if (!compute(node, a, b, &value)) return;
+  guint8 *data = arena_alloc(at->graph->arena, number_bytes_of(output->type, 1));
+  number_from_double(output->type, value, false, data);
+  output->data = data;
+  output->n_elements = 1;
+}
+
+void infer_known(Inference *at)
+{
+  const GraphNode *node = at->node;
+  GraphTensor *output = node->outputs[0];
+  size_t n;
+  if (node->n_outputs != 1 || !node->n_inputs || !count(output, &n)) return;
+  if (node->op->id == ONNX_Shape || node->op->id == ONNX_Size)
+    know_shape(at, n);
+  else if (number_class(output->type) != NUMBER_FLOAT)
+    know_integers(at, n);
+  else if (n == 1)
+    know_number(at);
+}
+
+/* ---- who reads what is known ---- */
+
+static GraphTensor *constant_of(Inference *at, const GraphTensor *known)
+{
+  GraphBuilder *b = at->builder;
+  g_autofree char *name = g_strdup_printf("%s.known", known->name);
+  GraphTensor *constant = g_hash_table_lookup(b->tensors, name);
+  if (constant && constant->values == known->values && constant->kind == TENSOR_CONSTANT) return constant;
+  for (unsigned i = 2; g_hash_table_contains(b->tensors, name); i++) {
+    g_free(name);
+    name = g_strdup_printf("%s.known%u", known->name, i);
+  }
+  constant = graph_tensor_new(b->graph, name, TENSOR_CONSTANT, known->mark);
+  builder_define(b, constant, b->constants);
+  constant->type = known->type;
+  constant->align = known->align;
+  constant->rank = known->rank;
+  memcpy(constant->shape, known->shape, sizeof known->shape);
+  memcpy(constant->strides, known->strides, sizeof known->strides);
+  constant->n_elements = known->n_elements;
+  constant->values = known->values;
+  constant->data = known->data;
+  return constant;
+}
+
+/* Data of integers that are all numbers. */
+static void write_numbers(Inference *at, GraphTensor *tensor)
+{
+  guint8 *data = arena_alloc(at->graph->arena, number_bytes_of(tensor->type, tensor->n_elements) + 1);
+  for (size_t i = 0; i < tensor->n_elements; i++) {
+    int64_t value;
+    if (!symbolic_is_constant(tensor->values[i], &value)) return;
+    guint64 bytes = number_bytes_of(tensor->type, 1);
+    memcpy(data + i * bytes, &value, bytes); /* little-endian, as everything in memory */
+  }
+  tensor->data = data;
+}
+
+void infer_read_known(Inference *at, bool symbolic)
+{
+  GraphNode *node = at->node;
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    GraphTensor *input = node->inputs[i];
+    if (!input || input->kind != TENSOR_COMPUTED || input->is_output) continue;
+    if (input->values && !input->data) write_numbers(at, input);
+    if (input->data || (symbolic && input->values && i)) node->inputs[i] = constant_of(at, input);
+  }
+}

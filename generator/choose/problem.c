@@ -161,6 +161,13 @@ bool choose_is_forced(const Problem *problem)
   return problem->options && problem->options->sets && *problem->options->sets;
 }
 
+const char *choose_forced_text(const Problem *problem, const char *name)
+{
+  for (const char *const *set = problem->options ? problem->options->sets : NULL; set && *set; set++)
+    if (g_str_has_prefix(*set, name) && (*set)[strlen(name)] == '=') return *set + strlen(name) + 1;
+  return NULL;
+}
+
 bool choose_forced(const Problem *problem, const char *name, unsigned *value)
 {
   for (const char *const *set = problem->options ? problem->options->sets : NULL; set && *set; set++) {

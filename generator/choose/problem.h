@@ -42,6 +42,8 @@ typedef struct Chooser {
 /* ---- questions about the problem ---- */
 Problem problem_of(const FusedOperator *op, const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                    Arena *arena);
+/* What --set gives the parameter, as written; NULL: nothing. */
+const char *choose_forced_text(const Problem *problem, const char *name);
 /* Does --set name the parameter? Then *value (may be NULL) gets its number. */
 bool choose_forced(const Problem *problem, const char *name, unsigned *value);
 /* Does --set name any? What cannot fit then is not left out, but told by how much. */

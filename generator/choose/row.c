@@ -189,21 +189,24 @@ static bool is_long(const Problem *problem)
   return known && choose_maximum(problem, row->columns) > problem->gpu->model->short_row;
 }
 
+static bool is_program(const Problem *problem)
+{
+  const FusedRow *row = row_of(problem->op);
+  if (row->kind == ROW_PROGRAM || (row->whole && row_program_forced(problem) < ROW_FORMS)) return true;
+  return is_long(problem) && (row_program_stays(problem) || row_program_shared(problem));
+}
+
 bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = row_of(chooser->problem->op);
-  bool is_program = is_long(chooser->problem);
-  if (row->kind == ROW_PROGRAM || (is_program && row_program_stays(chooser->problem))) {
-    choose_row_program(chooser);
-    return true;
-  }
+  if (is_program(chooser->problem)) return choose_row_program(chooser);
   if (row->reduction && choose_rows_lie_across(chooser->problem->op)) {
     add_across(chooser, true);
     add_across(chooser, false);
     return true;
   }
-  if (!online_only(row) && !is_program) { /* what no block keeps is read twice */
+  if (!online_only(row) && !is_long(chooser->problem)) { /* what no block keeps is read twice */
     int64_t longest = choose_maximum(chooser->problem, row->columns);
     const int64_t widths[] = {model->short_row, model->long_row};
     if (symbolic_is_constant(row->columns, NULL)) {

@@ -137,7 +137,7 @@ static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, Ro
   unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = power_of_two(longest, lanes, model->short_row);
   *fit = (RowFit){more * MAX(model->row_warps, model->short_row / width), width,
-                  more * model->row_warps * lanes, 1};
+                  more * model->row_warps * lanes, 1, 1};
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
   return holds(problem, bits, fit, 1);
@@ -162,7 +162,7 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
   bool found = false;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
-    RowFit next = {1, (unsigned)cols, threads, 1};
+    RowFit next = {1, (unsigned)cols, threads, 1, 1};
     if (!holds(problem, bits, &next, 1)) continue;
     *fit = next;
     found = true;
@@ -179,11 +179,7 @@ static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector
 {
   const FusedOperator *op = program_of(problem);
   bool found = false;
-  bool widens = false; /* moments and the like hold elements twice already */
-  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
-    widens = widens || row_of(op)->reductions[i].reduction == REDUCTION_MOMENTS ||
-             row_of(op)->reductions[i].reduction == REDUCTION_MAX_SUM;
-  for (unsigned lean = 0; lean < (widens ? 1 : 2) && !found; lean++)
+  for (unsigned lean = 0; lean < 2 && !found; lean++)
     for (unsigned elements = vector; elements; elements /= 2) {
       RowFit next;
       if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
@@ -255,12 +251,28 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned *ve
   return choose_require_multiple(problem, choice, row_of(op)->columns, *vector);
 }
 
-static void finish(Chooser *chooser, Choice *choice, const RowFit *fit)
+static const char *const form_names[] = {[ROW_REGISTERS] = "registers",
+                                         [ROW_SHARED] = "shared",
+                                         [ROW_CLUSTER] = "cluster",
+                                         [ROW_PASSES] = "passes"};
+
+RowForm row_program_forced(const Problem *problem)
+{
+  const char *asked = choose_forced_text(problem, "form");
+  for (unsigned form = 0; asked && form < ROW_FORMS; form++)
+    if (g_str_equal(asked, form_names[form])) return form;
+  return ROW_FORMS;
+}
+
+static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowFit *fit)
 {
   choice_set_int(choice, "rows", fit->rows);
   choice_set_int(choice, "cols", fit->cols);
   choice_set_int(choice, "threads", fit->threads);
   choice_set_int(choice, "blocks", fit->blocks);
+  choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
+  choice_set_own_name(choice, "hold", form_names[form]);
+  choice_set_own(choice, "again", fit->again);
   choice->suffix = choice->tile_text;
   choice->stages = 1;
   chooser->n++;
@@ -285,38 +297,246 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
   if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
   if (row_program_fit(problem, longest, vector, &fit)) return;
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  finish(chooser, choice, &fit);
+  finish(chooser, choice, ROW_REGISTERS, &fit);
+}
+
+/* Blocks of a cluster that can send each other what they have reduced; 1: none can. */
+static unsigned most_peers(const Gpu *gpu)
+{
+  return gpu_has(gpu, "cluster") && gpu_has(gpu, "mbarrier") ? gpu->cluster_portable : 1;
+}
+
+/* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
+static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowFit *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  bool found = false;
+  if (most_peers(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
+  for (unsigned blocks = 2; blocks <= most_peers(gpu); blocks *= 2) {
+    RowFit next;
+    if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
+    next.split_k = blocks;
+    if (!found || next.blocks > fit->blocks) *fit = next;
+    found = true;
+    if (fit->blocks >= gpu->model->row_cluster_blocks) break;
+  }
+  return found;
+}
+
+/* ---- softmax and norms, of which is known what they take ---- */
+
+static bool is_measured(const Problem *problem)
+{
+  return !(problem->options && problem->options->sm_budget) && row_of(problem->op)->kind != ROW_PROGRAM &&
+         !row_of(problem->op)->reduction;
+}
+
+static bool has_moments(const FusedOperator *op)
+{
+  for (unsigned i = 0; i < row_of(op)->n_reductions; i++)
+    if (row_of(op)->reductions[i].reduction == REDUCTION_MOMENTS) return true;
+  return false;
+}
+
+static bool is_narrow(const FusedOperator *op)
+{
+  return widest_bytes(op) * CHAR_BIT < WORD_BITS;
+}
+
+/* Operands that lie along the columns, such as a norm's scale. */
+static unsigned count_operands(const FusedOperator *op)
+{
+  unsigned operands = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    operands += symbolic_equals(op->inputs[i].strides[0], 0);
+  return operands;
+}
+
+/* Registers of a thread that has so many elements. */
+static unsigned registers_of(const Problem *problem, const RowFit *fit, unsigned elements, bool aligned)
+{
+  const FusedOperator *op = program_of(problem);
+  const CostModel *model = problem->gpu->model;
+  unsigned operands = count_operands(op);
+  unsigned kept = fit->again ? elements * number_bits(op->inputs[0].tensor->type) / WORD_BITS : elements;
+  return kept + model->row_own + operands * model->row_operand + (aligned ? 0 : model->row_apart);
+}
+
+/* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait.
+ * Narrow rows with moments gain less from others beside them: what they wait for is scale and bias, from L2. */
+static double use_of(const Problem *problem, const RowFit *fit)
+{
+  const CostModel *model = problem->gpu->model;
+  const FusedOperator *op = program_of(problem);
+  bool waits = has_moments(op) && is_narrow(op);
+  double bytes = (double)(fit->cols / fit->split_k) * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
+  double use = MIN(bytes, waits ? model->row_norm_flight : model->row_flight) * blocks /
+               (blocks + (waits ? model->row_norm_alone : model->row_alone));
+  return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * fit->split_k) : use;
+}
+
+/* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
+static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, bool aligned, RowFit *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  int64_t whole = (int64_t)fit->threads * fit->split_k * vector, cols = (columns + whole - 1) / whole * whole;
+  unsigned elements = (unsigned)(cols / (fit->threads * fit->split_k));
+  fit->cols = (unsigned)cols;
+  const FusedOperator *op = program_of(problem);
+  bool narrow = is_narrow(op), moments = has_moments(op), many = elements > model->row_few;
+  if (elements > model->row_most || (many && narrow && !moments && count_operands(op))) return false;
+  fit->again = aligned && elements > model->row_most / 2 && narrow && moments;
+  unsigned registers = registers_of(problem, fit, elements, aligned);
+  fit->blocks = MIN(model->row_together, gpu->threads_per_sm / fit->threads);
+  while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
+    fit->blocks--;
+  uint64_t bytes = (uint64_t)fit->blocks * (fit->cols / fit->split_k) * widest_bytes(op);
+  return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
+}
+
+/* The best of them for rows of one length. */
+static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, bool aligned, unsigned least,
+                     unsigned most, RowFit *fit)
+{
+  const Gpu *gpu = problem->gpu;
+  bool found = false;
+  double best = 0;
+  for (unsigned split_k = least; split_k <= most; split_k *= 2)
+    for (unsigned threads = gpu->model->row_least; threads <= gpu->threads_per_block; threads *= 2) {
+      RowFit next = {.rows = 1, .threads = threads, .split_k = split_k};
+      if (!fit_measured(problem, columns, vector, aligned, &next)) continue;
+      double use = use_of(problem, &next) * (double)columns / next.cols;
+      if (found && use <= best) continue;
+      *fit = next;
+      best = use;
+      found = true;
+    }
+  return found;
+}
+
+/* A variant for rows of one length. */
+static void add_measured(Chooser *chooser, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = program_of(problem);
+  unsigned vector = 1;
+  int64_t known;
+  RowFit fit;
+  if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
+  if (known <= problem->gpu->model->short_row) return;
+  Choice *choice = choose_open(chooser, "row");
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!fit_best(problem, known, vector, aligned, 1, most_peers(problem->gpu), &fit)) return;
+  choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
+                                      : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
+  if (fit.split_k > 1) choice_set_own(choice, "split_k", fit.split_k);
+  finish(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
+}
+
+bool row_program_shared(const Problem *problem)
+{
+  RowFit fit;
+  int64_t known;
+  return !row_program_refuse(problem) && symbolic_is_constant(row_of(program_of(problem))->columns, &known) &&
+         fit_cluster(problem, known, 1, &fit);
+}
+
+/* Bytes of a row's elements in shared memory: of what is read along it, row by row. */
+static int64_t row_bytes(const FusedOperator *op, int64_t columns)
+{
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
+        !symbolic_equals(op->inputs[i].strides[0], 0))
+      bytes += number_bytes_of(op->inputs[i].tensor->type, columns);
+  return bytes;
+}
+
+/* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */
+static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedOperator *op = program_of(problem);
+  unsigned vector = 1;
+  int64_t known;
+  RowFit fit;
+  if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
+  Choice *choice = choose_open(chooser, "row");
+  if (aligned && !require_vectors(problem, choice, &vector)) return;
+  if (!fit_cluster(problem, known, vector, &fit)) return;
+  unsigned split_k = fit.split_k, threads = fit.threads;
+  choose_forced(problem, "split_k", &split_k);
+  choose_forced(problem, "threads", &threads);
+  int64_t whole = (int64_t)split_k * threads * vector;
+  if (form == ROW_SHARED &&
+      (known % whole || row_bytes(op, known) / split_k > problem->gpu->shared_per_block))
+    return; /* threads would fill parts that are no whole tiles */
+  choice->tile_text = arena_printf(problem->arena, "%s%u", form_names[form], fit.split_k);
+  choice_set_own(choice, "split_k", fit.split_k);
+  if (form == ROW_SHARED) choice_set_own(choice, "slots", 1);
+  finish(chooser, choice, form, &fit);
 }
 
 /* Rows of any length, a chunk at a time in each phase. */
 static void add_passes(Chooser *chooser, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const FusedOperator *op = program_of(problem);
   const CostModel *model = problem->gpu->model;
   if (is_complete(chooser)) return;
   Choice *choice = choose_open(chooser, "row");
   unsigned vector = 1;
-  int64_t known;
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   unsigned chunk = model->online_chunk;
-  bool constant = symbolic_is_constant(row_of(op)->columns, &known);
-  RowFit fit = {1, constant ? (unsigned)known : chunk, model->online_most, 1};
+  RowFit fit = {1, chunk, model->online_most, 1, 1};
   choice->tile_text = arena_printf(problem->arena, "passes%u", chunk);
   choice_set_own(choice, "chunk", chunk);
-  finish(chooser, choice, &fit);
+  finish(chooser, choice, ROW_PASSES, &fit);
 }
 
-void choose_row_program(Chooser *chooser)
+static void add_form(Chooser *chooser, RowForm form, int64_t most, bool aligned)
+{
+  switch (form) {
+  case ROW_REGISTERS: add_registers(chooser, most, aligned); return;
+  case ROW_SHARED: /* what lies anywhere is no bulk copy: it is read in passes */
+    if (aligned) add_cluster(chooser, form, aligned);
+    if (!aligned) add_passes(chooser, aligned);
+    return;
+  case ROW_CLUSTER: add_cluster(chooser, form, aligned); return;
+  case ROW_PASSES: add_passes(chooser, aligned); return;
+  case ROW_FORMS: return;
+  }
+}
+
+/* Rows stay as --set wants. */
+static bool check_forced(Chooser *chooser, RowForm form)
+{
+  const Problem *problem = chooser->problem;
+  const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
+  if (is_complete(chooser)) return true;
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "row-form",
+            "another form, or --dim NAME=VALUE with --fixed: rows of one length",
+            "--set form=%s: rows of all these lengths cannot stay so on %s", form_names[form],
+            problem->gpu->name);
+  return false;
+}
+
+bool choose_row_program(Chooser *chooser)
 {
   const Problem *problem = chooser->problem;
   const CostModel *model = problem->gpu->model;
   const int64_t widths[] = {model->short_row, model->long_row, model->longest_row};
-  bool stays = row_program_stays(problem);
-  for (unsigned i = stays ? G_N_ELEMENTS(widths) - 1 : 0; i < G_N_ELEMENTS(widths) - !stays; i++) {
-    add_registers(chooser, widths[i], true);
-    add_registers(chooser, widths[i], false);
+  RowForm forced = row_program_forced(problem);
+  for (unsigned aligned = 2; aligned-- > 0 && forced == ROW_FORMS && is_measured(problem);)
+    add_measured(chooser, aligned);
+  bool stays = row_program_stays(problem), any = forced == ROW_FORMS, keeps = any || forced == ROW_REGISTERS;
+  for (unsigned i = stays ? G_N_ELEMENTS(widths) - 1 : 0; i < G_N_ELEMENTS(widths) - !stays && keeps; i++)
+    for (unsigned aligned = 2; aligned-- > 0;)
+      add_form(chooser, ROW_REGISTERS, widths[i], aligned);
+  for (unsigned form = any ? ROW_CLUSTER : forced; form < ROW_FORMS && form != ROW_REGISTERS; form++) {
+    for (unsigned aligned = 2; aligned-- > 0;)
+      add_form(chooser, form, 0, aligned);
+    if (!any) break;
   }
-  add_passes(chooser, true);
-  add_passes(chooser, false);
+  return check_forced(chooser, forced);
 }

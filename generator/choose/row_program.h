@@ -1,18 +1,27 @@
-/* How whole rows fit the registers of a block. */
+/* How whole rows fit a block, or the blocks of a cluster. */
 #pragma once
 #include "generator/choose/choose.h"
+
+/* How rows stay: the IR's `hold`. */
+typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
 
 typedef struct RowFit {
   unsigned rows, cols, threads; /* of a block's tile */
   unsigned blocks;              /* that share an SM */
+  unsigned split_k;             /* that share a row */
+  bool again;                   /* distances from the mean are computed in each phase, not kept */
 } RowFit;
 
 /* The operator, a row program, with rows of so many columns at most, of which threads access `vector` at once.
  * NULL, or what keeps its rows from staying in registers. */
 const char *row_program_fit(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit);
-/* Variants of a row program, by the template `row`. */
-void choose_row_program(Chooser *chooser);
+/* Variants of a row program, by the template `row`. false: rows cannot stay as --set wants. */
+bool choose_row_program(Chooser *chooser);
+/* The form that --set wants; ROW_FORMS: none. */
+RowForm row_program_forced(const Problem *problem);
 /* Do rows of every length that there can be stay in registers? */
 bool row_program_stays(const Problem *problem);
+/* Does a cluster keep rows, all of one length? */
+bool row_program_shared(const Problem *problem);
 /* NULL, or why a program that no other template takes is none for these either. */
 const char *row_program_refuse(const Problem *problem);

@@ -31,6 +31,28 @@ static char *name_of(const char *set)
   return g_strdup(today);
 }
 
+/* Parameters whose values are words, and those. */
+static const struct {
+  const char *name, *values;
+} words[] = {{"form", "registers, shared, cluster, passes"}};
+
+/* The words that a parameter may have; NULL: it has numbers. */
+static const char *words_of(const char *name)
+{
+  for (unsigned i = 0; i < G_N_ELEMENTS(words); i++)
+    if (!strcmp(words[i].name, name)) return words[i].values;
+  return NULL;
+}
+
+static bool check_word(const char *set, const char *values, GError **error)
+{
+  g_auto(GStrv) list = g_strsplit(values, ", ", -1);
+  const char *equals = strchr(set, '=');
+  if (equals && g_strv_contains((const char *const *)list, equals + 1)) return true;
+  error_set(error, ERROR_INPUT, NULL, "parameter-value", NULL, "--set %s: one of %s is wanted", set, values);
+  return false;
+}
+
 static bool refuse_derived(const char *set, const IrParameter *parameter, GError **error)
 {
   const char *decided_by = parameter->decided_by, *hint = NULL;
@@ -50,6 +72,8 @@ static bool check_set(const Spaces *spaces, const char *set, GError **error)
   g_autofree char *name = name_of(set);
   const IrParameter *parameter = spaces_find(spaces, name);
   if (parameter && parameter->decided_by) return refuse_derived(set, parameter, error);
+  const char *values = words_of(name);
+  if (values) return check_word(set, values, error);
   int64_t value;
   if (!equals || !g_ascii_string_to_signed(equals + 1, 10, G_MININT64, G_MAXINT64, &value, NULL)) {
     error_set(error, ERROR_INPUT, NULL, "parameter-value", "such as --set bm=128",

@@ -32,6 +32,13 @@ void choice_set_name(Choice *choice, const char *name, const char *value)
   choice_add(choice, name, EXPR_NAME)->text = value;
 }
 
+void choice_set_own_name(Choice *choice, const char *name, const char *value)
+{
+  ChoiceParameter *parameter = choice_add(choice, name, EXPR_NAME);
+  parameter->text = value;
+  parameter->own = true;
+}
+
 const ChoiceParameter *choice_parameter(const Choice *choice, const char *name)
 {
   for (unsigned i = 0; i < choice->n_parameters; i++)

@@ -56,6 +56,7 @@ typedef struct Choice {
 void choice_set_int(Choice *choice, const char *name, int64_t value);
 /* A parameter of the generator itself, beside the template's. */
 void choice_set_own(Choice *choice, const char *name, int64_t value);
+void choice_set_own_name(Choice *choice, const char *name, const char *value);
 void choice_set_float(Choice *choice, const char *name, double value);
 void choice_set_name(Choice *choice, const char *name, const char *value);
 const ChoiceParameter *choice_parameter(const Choice *choice, const char *name);
@@ -113,6 +114,8 @@ const Symbolic *kernel_symbolic(const KernelBuild *build, Arena *arena, const Ir
 /* A kernel expression for a graph expression: a constant, a dim of the kernel that stands for it, or a new
  * dim `hint`. */
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
+/* The same, a dim even where it is a constant. */
+IrExpr *kernel_named_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type);
 /* Binds a dim that the template declares: constants replace it, else it stays. */
 void kernel_bind_dim(KernelBuild *build, const char *name, const Symbolic *expression);
 /* Tensors of a kernel are named by their positions among the fused operator's inputs and outputs ("in_c",

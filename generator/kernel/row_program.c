@@ -49,15 +49,6 @@ static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, bool 
   return row_tile(scope, OP_ADD, type, "spread", blank, value); /* x + -0 is x */
 }
 
-/* Only what lies in the row, else the reduction's identity. */
-static IrExpr *only_inside(StepScope *scope, IrExpr *value, NumberType element, IrExpr *identity)
-{
-  const RowTile *tile = scope->data;
-  if (!tile->inside) return value;
-  return ir_emit_value(&scope->builder, OP_SELECT, row_tile_type(scope, element, false), "row", 3,
-                       tile->inside, value, identity);
-}
-
 static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, IrExpr *value)
 {
   IrModule *module = scope->build->module;
@@ -71,7 +62,6 @@ static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, Ir
 
 static IrExpr *sum_of(StepScope *scope, IrExpr *value)
 {
-  value = only_inside(scope, value, NUMBER_F32, ir_float(scope->build->module, 0.0));
   return reduce(scope, "sum", NUMBER_F32, value);
 }
 
@@ -99,31 +89,20 @@ static IrExpr *power_of(StepScope *scope, const FusedReduction *reduction, IrExp
   return ir_value(module, ir_result(call, "power", row_tile_type(scope, NUMBER_F32, false)));
 }
 
-/* What a simple reduction is called in the language, and its identity. */
-typedef struct {
-  const char *with;
-  double of_floats;
-  int64_t of_integers;
-} Simple;
-
-static Simple simple_of(ProgramReduction reduction)
+/* What a simple reduction is called in the language. */
+static const char *name_of(ProgramReduction reduction)
 {
   switch ((unsigned)reduction) {
-  case REDUCTION_MAX: return (Simple){"max", -INFINITY, G_MININT32};
-  case REDUCTION_MIN: return (Simple){"min", INFINITY, G_MAXINT32};
-  case REDUCTION_PROD: return (Simple){"prod", 1, 1};
-  default: return (Simple){"sum", 0, 0};
+  case REDUCTION_MAX: return "max";
+  case REDUCTION_MIN: return "min";
+  case REDUCTION_PROD: return "prod";
+  default: return "sum";
   }
 }
 
 static void write_simple(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
 {
-  IrModule *module = scope->build->module;
-  Simple simple = simple_of(reduction->reduction);
-  bool integer = number_class(reduction->compute) != NUMBER_FLOAT;
-  IrExpr *identity = integer ? ir_int(module, simple.of_integers) : ir_float(module, simple.of_floats);
-  value = only_inside(scope, value, reduction->compute, identity);
-  scope->reduced[reduction->first] = reduce(scope, simple.with, reduction->compute, value);
+  scope->reduced[reduction->first] = reduce(scope, name_of(reduction->reduction), reduction->compute, value);
 }
 
 /* A reduction of templates/reducers.ir, whose states of a row's chunks are merged: results one after the other, in f32 but
@@ -142,15 +121,13 @@ static void reduce_with(StepScope *scope, const char *reducer, IrExpr *value, Ir
   }
 }
 
-/* Largest or smallest, and the first place where it is; what lies beyond the row is nowhere. */
+/* Largest or smallest, and the first place where it is. */
 static void write_arg(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
 {
-  IrModule *module = scope->build->module;
   bool max = reduction->reduction == REDUCTION_ARG_MAX;
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrExpr *place = step_convert(&writer, scope_operand(scope, &reduction->place), NUMBER_S32);
-  value = only_inside(scope, value, NUMBER_F32, ir_float(module, max ? -INFINITY : INFINITY));
-  place = only_inside(scope, spread(scope, place, NUMBER_S32, false), NUMBER_S32, ir_int(module, G_MAXINT32));
+  place = spread(scope, place, NUMBER_S32, false);
   reduce_with(scope, max ? "arg_max" : "arg_min", value, place, 2, &scope->reduced[reduction->first]);
 }
 
@@ -168,10 +145,31 @@ static void write_merged(StepScope *scope, const FusedReduction *reduction, IrEx
       row_tile(scope, OP_DIV, row_tile_type(scope, NUMBER_F32, true), "variance", moments[2], tile->number);
 }
 
+/* The elements that a reduction takes, as f32: each time that they are asked for from what was loaded. */
+static IrExpr *elements_of(StepScope *scope, const FusedReduction *reduction)
+{
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  IrExpr *value = step_convert(&writer, scope_operand(scope, &reduction->source), reduction->compute);
+  return spread(scope, value, reduction->compute, false);
+}
+
+/* Distances from the mean once more, from the elements as they were loaded, which take half the registers. The mean is
+ * mean + variance * 0: the assembler, which cannot know that this is the mean, keeps no distances for it. */
+static IrExpr *centred_again(StepScope *scope, const FusedReduction *reduction)
+{
+  IrExpr *const *moments = &scope->reduced[reduction->first];
+  IrExpr *mean = ir_emit_value(&scope->builder, OP_FMA, row_tile_type(scope, NUMBER_F32, true), "mean", 3,
+                               moments[1], ir_float(scope->build->module, 0.0), moments[0]);
+  return row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "centred",
+                  elements_of(scope, reduction), mean);
+}
+
 static void write_moments(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
+  const RowTile *tile = scope->data;
   IrType whole = row_tile_type(scope, NUMBER_F32, false);
   IrExpr *mean = mean_of(scope, value);
+  if (tile->again) value = elements_of(scope, reduction);
   kept->below = row_tile(scope, OP_SUB, whole, "centred", value, mean);
   IrExpr *square = row_tile(scope, OP_MUL, whole, "square", kept->below, kept->below);
   scope->reduced[reduction->first] = mean;
@@ -180,8 +178,6 @@ static void write_moments(StepScope *scope, const FusedReduction *reduction, IrE
 
 static void write_max_sum(StepScope *scope, const FusedReduction *reduction, IrExpr *value, Kept *kept)
 {
-  IrModule *module = scope->build->module;
-  value = only_inside(scope, value, NUMBER_F32, ir_float(module, -INFINITY));
   IrExpr *peak = reduce(scope, "max", NUMBER_F32, value);
   kept->below = row_tile(scope, OP_SUB, row_tile_type(scope, NUMBER_F32, false), "below", value, peak);
   kept->power = power_of(scope, reduction, kept->below);
@@ -193,10 +189,8 @@ static void write_reduction(StepScope *scope, unsigned i)
 {
   RowTile *tile = scope->data;
   const FusedReduction *reduction = &row_of(scope->build->op)->reductions[i];
-  StepWriter writer = kernel_steps(scope->build, &scope->builder);
   scope->builder.mark = reduction->node ? reduction->node->mark : (Mark){0};
-  IrExpr *value = step_convert(&writer, scope_operand(scope, &reduction->source), reduction->compute);
-  value = spread(scope, value, reduction->compute, false);
+  IrExpr *value = elements_of(scope, reduction);
   bool pair = reduction->reduction == REDUCTION_MOMENTS || reduction->reduction == REDUCTION_MAX_SUM;
   if (tile->passes && pair) {
     write_merged(scope, reduction, value);
@@ -239,7 +233,8 @@ static IrExpr *kept_value(StepScope *scope, const FusedStep *step)
     if (step->compute != NUMBER_F32 || !kept->below) continue;
     if (step->op == ONNX_Sub && same_operand(&step->operands[0], &reduction->source) &&
         same_operand(&step->operands[1], &first))
-      return kept->below;
+      return tile->again && reduction->reduction == REDUCTION_MOMENTS ? centred_again(scope, reduction)
+                                                                      : kept->below;
     if (step->op == ONNX_Exp && kept->power && step->node == reduction->node &&
         step->operands[0].kind == OPERAND_STEP && scope->step_values[step->operands[0].index] == kept->below)
       return kept->power;
@@ -330,15 +325,17 @@ static void find_columns(StepScope *scope)
 {
   RowTile *tile = scope->data;
   KernelBuild *build = scope->build;
-  IrModule *module = build->module;
-  int64_t extent[2] = {1, tile->cols}, constant;
-  tile->columns = kernel_dim(build, row_of(build->op)->columns, "C", NUMBER_S32);
-  bool known = ir_expr_is_int(tile->columns, &constant);
-  tile->number = known ? ir_float(module, (double)constant)
+  int64_t constant;
+  const Symbolic *columns = row_of(build->op)->columns;
+  tile->columns = kernel_dim(build, columns, "C", NUMBER_S32);
+  bool known = ir_expr_is_int(tile->columns, &constant) && constant > 1;
+  if (!known && ir_expr_is_int(tile->columns, &constant)) tile->form = "registers";
+  if (!known) /* a tile of one column is what a row is reduced to, so those of the row have the name of another */
+    tile->columns = kernel_named_dim(build, columns, "C", NUMBER_S32);
+  tile->number = known ? ir_float(build->module, (double)constant)
                        : row_tile(scope, OP_CAST, ir_scalar(NUMBER_F32), "count", tile->columns, NULL);
-  if (tile->passes || (known && constant == tile->cols)) return;
-  tile->inside = row_tile(scope, OP_LT, ir_tile(module, NUMBER_BOOL, 2, extent, NULL), "inside",
-                          row_column(scope), tile->columns);
+  if (known) tile->cols = constant;
+  tile->passes = g_str_equal(tile->form, "passes");
 }
 
 /* Rows that do not merge have a coordinate a dim; tiles are along the last of them. */
@@ -391,15 +388,26 @@ static void widen_results(IrOp *op, void *data)
   }
 }
 
-/* Tiles become as wide as the row: place_rows divides it into chunks. */
-static void hold_in_passes(KernelBuild *build, IrOp *tiles, const RowTile *tile)
+/* Tiles become as wide as the row, and place_rows makes of them what the form says. */
+static void hold_rows(KernelBuild *build, IrOp *tiles, const RowTile *tile)
 {
-  Widening widening = {build->module, tile->cols, tile->columns};
-  int64_t constant;
+  static const struct {
+    const char *form, *parameter;
+    IrAttributeKey key;
+  } parameters[] = {{"passes", "chunk", ATTR_CHUNK},
+                    {"shared", "slots", ATTR_SLOTS},
+                    {"shared", "split_k", ATTR_SPLIT_K},
+                    {"cluster", "split_k", ATTR_SPLIT_K}};
+  IrModule *module = build->module;
+  Widening widening = {module, tile->cols, tile->columns};
   ir_attribute_set(tiles, ATTR_ROW, tile->columns);
-  ir_attribute_set(tiles, ATTR_HOLD, ir_name(build->module, "passes"));
-  ir_attribute_set(tiles, ATTR_CHUNK, ir_int(build->module, choice_int(build->choice, "chunk", 0)));
-  if (!ir_expr_is_int(tile->columns, &constant)) ir_region_visit(tiles->regions[0], widen_results, &widening);
+  ir_attribute_set(tiles, ATTR_HOLD, ir_name(module, tile->form));
+  for (unsigned i = 0; i < G_N_ELEMENTS(parameters); i++)
+    if (g_str_equal(tile->form, parameters[i].form) &&
+        choice_parameter(build->choice, parameters[i].parameter))
+      ir_attribute_set(tiles, parameters[i].key,
+                       ir_int(module, choice_int(build->choice, parameters[i].parameter, 1)));
+  if (tile->columns->kind == EXPR_DIM) ir_region_visit(tiles->regions[0], widen_results, &widening);
 }
 
 bool kernel_write_row_program(KernelBuild *build)
@@ -409,7 +417,8 @@ bool kernel_write_row_program(KernelBuild *build)
   RowTile tile = {.rows = choice_parameter(build->choice, "rows")->integer,
                   .cols = choice_parameter(build->choice, "cols")->integer,
                   .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions),
-                  .passes = choice_int(build->choice, "chunk", 0) > 0};
+                  .again = choice_int(build->choice, "again", 0) != 0,
+                  .form = choice_parameter(build->choice, "hold")->text};
   IrOp *tiles = build->kernel->body->first;
   kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
@@ -421,6 +430,6 @@ bool kernel_write_row_program(KernelBuild *build)
   find_columns(&scope);
   for (unsigned phase = 0; phase < row_of(op)->n_phases; phase++)
     if (!write_phase(&scope, phase)) return false;
-  if (tile.passes) hold_in_passes(build, tiles, &tile);
+  hold_rows(build, tiles, &tile);
   return true;
 }

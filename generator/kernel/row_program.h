@@ -11,12 +11,14 @@ typedef struct {
 } Kept;
 
 typedef struct {
-  int64_t rows, cols;                /* of a tile */
-  IrExpr *at[FUSED_MAX_RANK + 1];    /* where the tile begins, by dim */
-  IrExpr *columns, *inside, *number; /* C; bool tile [1, cols], NULL: all are; C as f32 */
-  Kept *kept;                        /* by reduction */
-  IrExpr *column;                    /* s32 tile [1, cols]: row_column() */
-  bool passes;                       /* rows are read again in each phase, a chunk at a time */
+  int64_t rows, cols;             /* of a tile */
+  IrExpr *at[FUSED_MAX_RANK + 1]; /* where the tile begins, by dim */
+  IrExpr *columns, *number;       /* C, and as f32 */
+  Kept *kept;                     /* by reduction */
+  IrExpr *column;                 /* s32 tile [1, cols]: row_column() */
+  const char *form;               /* how rows stay: the IR's `hold` */
+  bool again;                     /* distances from the mean are computed in each phase, not kept */
+  bool passes;                    /* they are read again in each phase, a chunk at a time */
 } RowTile;
 
 /* row_program_index.c. A tile of elements, or of one value a row. */

@@ -36,6 +36,11 @@ IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *h
 {
   int64_t value;
   if (symbolic_is_constant(expression, &value)) return ir_int(build->module, value);
+  return kernel_named_dim(build, expression, hint, type);
+}
+
+IrExpr *kernel_named_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type)
+{
   GHashTableIter iterator;
   gpointer name, known;
   g_hash_table_iter_init(&iterator, build->dims);

@@ -170,20 +170,25 @@ static bool is_clamped(const IrExpr *index, const IrExpr *bound)
 }
 
 /* What a value is known to stay below, or 0. */
-static int64_t known_below(const IrExpr *expr)
+static int64_t known_below(const Lower *lower, const IrExpr *expr)
 {
+  const IrExpr *cluster = ir_launch_get(lower->kernel, ATTR_CLUSTER);
+  int64_t blocks;
+  if (expr->kind == EXPR_CALL && !strcmp(expr->name, "cluster_rank"))
+    return cluster && ir_expr_is_int(cluster, &blocks) ? blocks : 0;
   bool named = expr->kind == EXPR_VALUE && !expr->value->variable && expr->value->def;
   return named && expr->value->def->code == OP_LET ? ir_attribute_int(expr->value->def, ATTR_BELOW, 0) : 0;
 }
 
 /* A coordinate of a tile times what the tile has, plus a constant. */
-static bool is_whole_tile(const IrExpr *base, int64_t constant, unsigned extent, const IrExpr *bound)
+static bool is_whole_tile(const Lower *lower, const IrExpr *base, int64_t constant, unsigned extent,
+                          const IrExpr *bound)
 {
   int64_t step, limit;
   if (base->kind != EXPR_BINARY || base->operator_ != OPERATOR_MUL ||
       !ir_expr_is_int(base->items[1], &step) || step < 0 || !ir_expr_is_int(bound, &limit))
     return false;
-  int64_t below = known_below(base->items[0]);
+  int64_t below = known_below(lower, base->items[0]);
   return below > 0 && constant >= 0 && (below - 1) * step + constant + extent <= limit;
 }
 
@@ -201,7 +206,7 @@ static bool always_inside(Lower *lower, const IrExpr *index, unsigned extent, co
     const IrOp *loop = base->value->argument_of->owner;
     if (loop && loop->code == OP_FOR && ends_inside(lower, loop, constant, extent, bound)) return true;
   }
-  if (is_whole_tile(base, constant, extent, bound)) return true;
+  if (is_whole_tile(lower, base, constant, extent, bound)) return true;
   if (index->kind == EXPR_VALUE && index->value->def && index->value->def->code == OP_LET &&
       !index->value->variable)
     return always_inside(lower, index->value->def->operands[0], extent, bound);

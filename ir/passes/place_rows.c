@@ -147,13 +147,13 @@ static bool place_cluster(Rows *rows)
 {
   int64_t blocks = ir_attribute_int(rows->tiles, ATTR_SPLIT_K, 1);
   if (!gpu_has(rows->context->gpu, "cluster")) blocks = 1; /* one block has all of it */
+  if (blocks == 1) ir_attribute_remove(rows->tiles, ATTR_SPLIT_K);
   if (rows->every->len && blocks > 1) {
     error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",
               "blocks of elements that become one (`every`) in rows that a cluster shares");
     return false;
   }
   if (!place_registers(rows, blocks)) return false;
-  if (blocks == 1) ir_attribute_remove(rows->tiles, ATTR_SPLIT_K);
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
   ir_region_visit(rows->tiles->regions[0], collect, ops);
   for (unsigned i = 0; i < ops->len && blocks > 1; i++) {
@@ -164,6 +164,17 @@ static bool place_cluster(Rows *rows)
       ir_attribute_set(op, ATTR_SCOPE, ir_name(rows->module, "cluster"));
   }
   return true;
+}
+
+/* ---- Rows that arrive in shared memory ---- */
+
+static bool place_shared(Rows *rows)
+{
+  int64_t slots = ir_attribute_int(rows->tiles, ATTR_SLOTS, 1);
+  ir_attribute_remove(rows->tiles, ATTR_SLOTS);
+  if (!place_cluster(rows)) return false;
+  rows_share_exchanges(rows);
+  return rows_place_ring(rows, slots);
 }
 
 /* ---- The pass ---- */
@@ -201,19 +212,18 @@ static bool place(Rows *rows)
   open_row(rows);
   const IrExpr *hold = ir_attribute_value(rows->tiles, ATTR_HOLD);
   const char *form = hold ? hold->name : "registers";
-  bool placed = false;
+  bool placed = false, slots = ir_attribute(rows->tiles, ATTR_SLOTS) != NULL; /* in shared memory */
   if (g_str_equal(form, "registers")) {
     placed = place_registers(rows, 1);
   } else if (g_str_equal(form, "cluster")) {
     placed = place_cluster(rows);
+  } else if (slots) {
+    placed = place_shared(rows);
   } else if (g_str_equal(form, "passes")) {
     choose_extent(rows, ir_attribute_int(rows->tiles, ATTR_CHUNK, 1), 1, 1); /* a piece */
     placed = rows_place_passes(rows);
-  } else {
-    error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",
-              "rows cannot be held by `%s` yet", form);
   }
-  if (placed) rows_share_exchanges(rows);
+  if (placed && !slots) rows_share_exchanges(rows);
   ir_attribute_remove(rows->tiles, ATTR_ROW);
   ir_attribute_remove(rows->tiles, ATTR_HOLD);
   ir_attribute_remove(rows->tiles, ATTR_CHUNK);

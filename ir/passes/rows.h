@@ -42,6 +42,11 @@ bool rows_mask(const Rows *rows, IrOp *reduce, IrExpr *first);
 /* Reductions of one phase, of tiles of one shape, become one of a tuple. */
 void rows_share_exchanges(Rows *rows);
 
+/* ---- row_ring.c ---- */
+
+/* Rows, placed as those in registers, arrive in so many slots of shared memory. */
+bool rows_place_ring(Rows *rows, int64_t slots);
+
 /* ---- row_passes.c ---- */
 
 /* Rows are read in chunks, once for each phase. */

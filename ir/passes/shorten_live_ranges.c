@@ -14,7 +14,10 @@
  * Everything still pending goes in front of an operation that synchronises, writes a variable or owns
  * regions, so no value is read after it changed: chain by chain too, each up to a value that nothing else
  * there needs (what is put into shared memory behind a barrier, say). */
+#include "ir/facts.h"
+#include "ir/liveness.h"
 #include "ir/pass.h"
+#include "ir/resources.h"
 #include <string.h>
 
 #define FEW 2 /* values in front of a wall that have an order */
@@ -257,13 +260,33 @@ static void reorder(IrRegion *region, Ops ops, unsigned group)
   place_all(&stretch, region, NULL);
 }
 
+static void reorder_all(IrFunction *kernel, unsigned group)
+{
+  unsigned n = ir_give_ids(kernel);
+  g_autofree unsigned char *states = g_new0(unsigned char, n);
+  g_autofree unsigned *indices = g_new0(unsigned, n);
+  reorder(kernel->body, (Ops){states, indices}, group);
+}
+
+/* Does a kernel that asks for blocks on an SM keep more alive than so many blocks leave each thread? */
+static bool is_too_wide(const IrFunction *kernel, const Gpu *gpu)
+{
+  int64_t threads = ir_launch_threads(kernel), blocks = 0;
+  const IrExpr *least = ir_launch_get(kernel, ATTR_MIN_BLOCKS);
+  if (!least || !ir_expr_is_int(least, &blocks) || threads < 1) return false;
+  unsigned parts, limit = entry_registers(gpu, (unsigned)threads, (unsigned)MAX(1, blocks));
+  g_autofree IrPressure *pressure = ir_pressure(kernel, &parts);
+  if (limit <= gpu->model->tight_registers) limit -= limit / 4;
+  return parts == 1 && ir_pressure_registers(pressure) > limit;
+}
+
 bool pass_shorten_live_ranges(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  unsigned n = ir_give_ids(kernel);
-  g_autofree unsigned char *states = g_new0(unsigned char, n);
-  g_autofree unsigned *indices = g_new0(unsigned, n);
-  reorder(kernel->body, (Ops){states, indices}, context->gpu->model->stores_a_group);
+  unsigned group = context->gpu->model->stores_a_group;
+  reorder_all(kernel, group);
+  while (group > 1 && is_too_wide(kernel, context->gpu))
+    reorder_all(kernel, group /= 2);
   return true;
 }

@@ -612,11 +612,22 @@ static void start_barriers(Split *split, IrBuilder *builder)
   if (several) ir_attribute_set(meeting, ATTR_RELAXED, NULL), ir_emit(builder, OP_CLUSTER_WAIT, 0);
 }
 
-/* One thread of the producer issues. It has a warpgroup where registers are handed over, which warpgroups do; where
- * the consumer's warps are no whole warpgroups nothing is, and a warp suffices. */
-static unsigned producer_warps(const Split *split)
+static void find_product(IrOp *op, void *data)
 {
-  return split->consumer_warps % WARPGROUP_WARPS ? 1 : WARPGROUP_WARPS;
+  if (op->code == OP_MMA) *(bool *)data = true;
+}
+
+/* One thread of the producer issues. It has a warpgroup where registers are handed over, which warpgroups do; where
+ * the consumer's warps are no whole warpgroups, or several blocks without products shall share an SM, nothing is, and a
+ * warp suffices. */
+static unsigned producer_warps(const Split *split, IrRegion *body)
+{
+  const IrExpr *least = ir_launch_get(split->kernel, ATTR_MIN_BLOCKS);
+  int64_t blocks = 1;
+  bool products = false;
+  if (least) ir_expr_is_int(least, &blocks);
+  ir_region_visit(body, find_product, &products);
+  return split->consumer_warps % WARPGROUP_WARPS || (blocks > 1 && !products) ? 1 : WARPGROUP_WARPS;
 }
 
 static void split_kernel(Split *split, const Survey *survey)
@@ -650,7 +661,7 @@ static void split_kernel(Split *split, const Survey *survey)
   if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {
     warps *= (unsigned)split->pingpong;
-    unsigned first = producer_warps(split);
+    unsigned first = producer_warps(split, old);
     write_role(split, &builder, ROLE_PRODUCER, NULL, "producer", 0, first, old, survey);
     ir_remark(split->context, "roles: producer of %u warps (one issues), consumer of %u warps", first, warps);
     const RoleNode *node = split->graph.nodes;

@@ -122,7 +122,7 @@ def run(name, gpu, columns, blocks, hold, known, buffers, dims, *outputs):
         text = rewritten(name, folder, columns, hold, known)
         kernel = Kernel(sys.argv[1], text, name, gpu, [], folder, 8, "place_rows")
         together = 2 if hold.startswith("cluster") and gpu == "h100" else 1
-        return kernel.run(blocks * together, 4096, buffers, dims, {}, *outputs)
+        return kernel.run(blocks * together, 163840 if hold.startswith("shared") else 4096, buffers, dims, {}, *outputs)
 
 
 def softmax_rows(gpu, columns, rows, hold, known):
@@ -136,7 +136,7 @@ def softmax_rows(gpu, columns, rows, hold, known):
             close(number(out[r * columns + c]), weight / total, 1.05 * 2 ** -8 * weight / total, f"Y[{r}, {c}]")
 
 
-HOLDS = ["registers", "passes chunk 1024", "cluster split_k 2"]
+HOLDS = ["registers", "passes chunk 1024", "cluster split_k 2", "shared slots 2"]
 FULL = "ADLGEN_TEST_FULL" in os.environ
 random.seed(16)
 ran = 0

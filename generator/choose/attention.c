@@ -111,7 +111,8 @@ static int64_t tile_width(const FusedAttention *attention, int64_t width)
 
 /* Which rows a variant is for, and how its tiles are walked. */
 typedef enum {
-  RANGE_FEW,  /* few tiles: small ones */
+  RANGE_FEW, /* few tiles: small ones */
+  RANGE_PAIR, /* two blocks of a cluster have neighbouring tiles, and fetch their keys and values once for both */
   RANGE_EVEN, /* the grid walks on: blocks find about the same work */
   RANGE_LONG, /* causal and many rows: blocks come as others end */
   RANGE_ANY,  /* whatever the operands' addresses are */
@@ -129,11 +130,14 @@ static void set_tile(const Problem *problem, Choice *choice, const Tile *tile, R
   choice_set_int(choice, "rows", tile->rows);
   choice_set_int(choice, "keys", tile->keys);
   choice_set_int(choice, "stages", tile->stages);
-  choice_set_int(choice, "queries", range == RANGE_EVEN ? tile->queries : 1);
-  choice_set_int(choice, "persistent", range == RANGE_EVEN);
+  bool walks = range == RANGE_EVEN || range == RANGE_PAIR;
+  choice_set_int(choice, "queries", walks ? tile->queries : 1);
+  choice_set_int(choice, "persistent", walks);
+  choice_set_int(choice, "cluster", range == RANGE_PAIR ? 2 : 1);
   choice_set_int(choice, "heads",
-                 attention->causal && range == RANGE_EVEN ? model->attention_many_heads
-                                                          : model->attention_heads);
+                 range == RANGE_PAIR                        ? 1
+                 : attention->causal && range == RANGE_EVEN ? model->attention_many_heads
+                                                            : model->attention_heads);
   choice_set_int(choice, "d", depth);
   choice_set_int(choice, "dv", width);
   choice_set_int(choice, "d_tile", tile_width(attention, depth));
@@ -142,8 +146,8 @@ static void set_tile(const Problem *problem, Choice *choice, const Tile *tile, R
   choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
   choice->stages = tile->stages;
   choice->tile_text = arena_printf(problem->arena, "%ux%u", tile->rows, tile->keys);
-  choice->suffix =
-      range == RANGE_LONG ? arena_printf(problem->arena, "%s_long", choice->tile_text) : choice->tile_text;
+  const char *const names[] = {[RANGE_PAIR] = "_pairs", [RANGE_LONG] = "_long", [RANGE_ANY] = NULL};
+  choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range] ? names[range] : "");
 }
 
 /* What --set asks for stands in any tile. */
@@ -182,6 +186,7 @@ static bool suits(const Problem *problem, const Tile *tile, Range range)
   if (tile->most_depth < depth || tile->keys / 2 >= choose_maximum(problem, attention->keys)) return false;
   if (tile->rows > 2 * FEW_ROWS && !groups) return false; /* more warps than have registers for it */
   if (range == RANGE_ANY) return tile->stages == 1;
+  if (range == RANGE_PAIR) return tile->rows == 2 * FEW_ROWS;
   return range != RANGE_FEW || tile->rows <= FEW_ROWS;
 }
 
@@ -217,11 +222,37 @@ static const Symbolic *is_few(const Problem *problem)
   return symbolic_binary(arena, SYMBOLIC_OR, one, idle);
 }
 
+/* Keys and values come by multicast, where that is worth the two blocks' steps in common. */
+static bool may_pair(const Problem *problem)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  const Gpu *gpu = problem->gpu;
+  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
+  bool shares = gpu_has(gpu, "cluster") && gpu_fact(gpu, "tma.multicast") == 1;
+  return shares && !attention->causal && depth > gpu->model->attention_narrow &&
+         depth <= gpu->model->attention_wide;
+}
+
+/* No block of a pair without rows, or so many that one does not matter. */
+static const Symbolic *has_pairs(const Problem *problem)
+{
+  Arena *arena = problem->arena;
+  const Symbolic *rows = attention_of(problem->op)->rows;
+  const Symbolic *tiles = symbolic_ceil_div(arena, rows, symbolic_constant(arena, 2 * FEW_ROWS));
+  const Symbolic *even = symbolic_binary(
+      arena, SYMBOLIC_EQ, symbolic_binary(arena, SYMBOLIC_MOD, tiles, symbolic_constant(arena, 2)),
+      symbolic_constant(arena, 0));
+  const Symbolic *many = symbolic_binary(arena, SYMBOLIC_GE, rows,
+                                         symbolic_constant(arena, problem->gpu->model->attention_rows));
+  return symbolic_binary(arena, SYMBOLIC_OR, even, many);
+}
+
 /* When a variant of the range is wanted; NULL: always. */
 static const Symbolic *condition_of(const Problem *problem, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
   if (range == RANGE_FEW) return is_few(problem);
+  if (range == RANGE_PAIR) return has_pairs(problem);
   if (range != RANGE_EVEN || !attention->causal) return NULL;
   return symbolic_binary(problem->arena, SYMBOLIC_LE, attention->rows,
                          symbolic_constant(problem->arena, problem->gpu->model->attention_rows));
@@ -231,6 +262,7 @@ static const Symbolic *condition_of(const Problem *problem, Range range)
 static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
+  if (range == RANGE_PAIR && !may_pair(problem)) return false;
   const Symbolic *condition = condition_of(problem, range);
   Choice *choice = choose_open(chooser, "attention");
   if (condition && !choose_require(problem, choice, condition)) return false;
@@ -245,7 +277,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
-  const Range ranges[] = {RANGE_FEW, RANGE_EVEN, RANGE_LONG};
+  const Range ranges[] = {RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
     if (add_variant(chooser, ranges[i], why)) break;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

@@ -36,7 +36,9 @@ void fusion_read_narrow(Fuser *fuser)
   const GPtrArray *live = fuser->live;
   for (unsigned i = 0; i < live->len; i++) {
     const GraphNode *cast = live->pdata[i];
-    if (is_widening(cast) && !is_needed(live, i))
-      fuser_replace_input(live, cast->outputs[0], cast->inputs[0]);
+    if (!is_widening(cast) || is_needed(live, i)) continue;
+    fuser_replace_input(live, cast->outputs[0], cast->inputs[0]);
+    fuser_note(fuser, "who reads `%s` reads `%s`, of which it has the values", cast->outputs[0]->name,
+               cast->inputs[0]->name);
   }
 }

@@ -31,30 +31,6 @@ static bool check_types(const GraphNode *node, GError **error)
   return true;
 }
 
-/* Kernels count the elements of a tensor whose shape they know in 32 bits. */
-static bool check_size(const GraphTensor *tensor, const Mark *mark, GError **error)
-{
-  int64_t all = 1, extent;
-  for (unsigned i = 0; i < tensor->rank; i++) {
-    if (!symbolic_is_constant(tensor->shape[i], &extent)) return true;
-    if (extent <= 0) return true;
-    if (all <= INT32_MAX) all *= MIN(extent, (int64_t)INT32_MAX + 1);
-  }
-  if (all <= INT32_MAX) return true;
-  error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, mark, "too-many-elements", "divide it into parts",
-            "`%s` has more than %d elements, which is not supported", tensor->name, INT32_MAX);
-  return false;
-}
-
-static bool check_node(const GraphNode *node, GError **error)
-{
-  if (!check_types(node, error)) return false;
-  for (unsigned i = 0; i < node->n_inputs; i++)
-    if (node->inputs[i] && !check_size(node->inputs[i], &node->input_marks[i], error)) return false;
-  if (!check_size(node->outputs[0], &node->mark, error)) return false;
-  return true;
-}
-
 /* ---- the nodes ---- */
 
 /* Both come from one node of the description. */
@@ -95,7 +71,7 @@ bool fuser_open(Fuser *fuser, GError **error)
       continue;
     }
     if (is_same_function(refused, graph->nodes[i])) continue;
-    if (!check_node(graph->nodes[i], error)) {
+    if (!check_types(graph->nodes[i], error)) {
       refused = graph->nodes[i];
       ok = false;
       continue;

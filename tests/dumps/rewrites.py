@@ -42,6 +42,13 @@ GRAPHS = {
              "nodes": [node("Add", "x r", "h"), node("RMSNormalization", "h g", "y", axis=-1), node("Mul", "h h", "q"),
                        node("ReduceSum", "q last", "s"), node("ReduceMax", "h last", "m"), node("Div", "y m", "z")],
              "outputs": ["h", "z", "s"]},
+    # widened by hand, as exporters write norms
+    "wide": {"inputs": {"x": tensor("bf16", 3, 200)},
+             "nodes": [node("Cast", "x", "w", to="f32"), node("Mul", "w w", "s"), node("Softmax", "s", "y", axis=-1)],
+             "outputs": ["y"]},
+    # two kernels of the same operands
+    "siblings": {"inputs": {"x": tensor("f32", 6, 50), "a": tensor("f32", 6, 50)},
+                 "nodes": [node("Mul", "x a", "y"), node("Sub", "x a", "z")], "outputs": ["y", "z"]},
     # one long row, which would be one block
     "whole": {"inputs": {"x": tensor("f32", 100003)}, "nodes": [node("ReduceSum", "x", "y", keepdims=0)], "outputs": ["y"]},
     # rows that start anywhere, which copies are worth
@@ -57,7 +64,7 @@ GRAPHS = {
                             node("MatMul", "q kt", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p vr", "y")],
                   "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "attention"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "siblings", "attention"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -39,14 +39,6 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned alo
   return true;
 }
 
-static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
-{
-  unsigned value = low;
-  while (value < high && value < at_least)
-    value *= 2;
-  return value;
-}
-
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
 {
   const FusedParts *parts = parts_of(chooser->problem->op);
@@ -72,11 +64,11 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
   int64_t longest = choose_maximum(problem, parts_of(op)->width);
   if (across) {
     unsigned rows = RUN_BYTES / MIN(4, (unsigned)number_bytes_of(op->inputs[0].tensor->type, 1));
-    finish(chooser, choice, rows, power_of_two(longest, lanes, model->across_chunk * lanes / rows),
+    finish(chooser, choice, rows, choose_power_of_two(longest, lanes, model->across_chunk * lanes / rows),
            model->across_threads);
     return;
   }
-  unsigned chunk = power_of_two(longest, model->row_warps * lanes, model->online_chunk);
+  unsigned chunk = choose_power_of_two(longest, model->row_warps * lanes, model->online_chunk);
   finish(chooser, choice, 1, chunk,
          CLAMP(chunk / model->online_elements, model->online_least, model->online_most));
 }

@@ -178,3 +178,11 @@ bool choose_forced(const Problem *problem, const char *name, unsigned *value)
   }
   return false;
 }
+
+unsigned choose_power_of_two(int64_t at_least, unsigned low, unsigned high)
+{
+  unsigned value = low;
+  while (value < high && value < at_least)
+    value *= 2;
+  return value;
+}

@@ -51,6 +51,8 @@ bool choose_is_forced(const Problem *problem);
 /* Largest value the expression can have, and a typical one for the cost model (symbols without bounds count
  * as 4096). */
 int64_t choose_maximum(const Problem *problem, const Symbolic *expression);
+/* low, doubled until it is enough, or `high` is reached: a power of two if low is. */
+unsigned choose_power_of_two(int64_t at_least, unsigned low, unsigned high);
 int64_t choose_typical(const Problem *problem, const Symbolic *expression);
 
 /* ---- variants and their guards ---- */

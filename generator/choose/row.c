@@ -86,14 +86,6 @@ bool choose_row_vectors(const Problem *problem, Choice *choice, const Symbolic *
   return choose_require_multiple(problem, choice, columns, VECTOR_BYTES / narrowest);
 }
 
-static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
-{
-  unsigned value = low;
-  while (value < high && value < at_least)
-    value *= 2;
-  return value;
-}
-
 /* ---- Reductions across memory: elements of a row lie apart, those of a column side by side ---- */
 
 #define RUN_BYTES 128 /* of neighbouring rows that a block takes */
@@ -140,9 +132,10 @@ static void add_across(Chooser *chooser, bool aligned)
   Choice *choice = choose_open(chooser, "row_reduce");
   if (aligned && !choose_row_runs(chooser->problem, choice)) return;
   unsigned lanes = chooser->problem->gpu->warp_size, rows = choose_row_run(op);
-  if (row_of(op)->inner) rows = power_of_two(choose_maximum(chooser->problem, row_of(op)->inner), 1, rows);
-  unsigned columns = power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
-                                  model->across_chunk * lanes / rows);
+  if (row_of(op)->inner)
+    rows = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->inner), 1, rows);
+  unsigned columns = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
+                                         model->across_chunk * lanes / rows);
   finish(chooser, choice, rows, columns, model->across_threads);
 }
 
@@ -159,8 +152,8 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
   if (aligned && !choose_row_vectors(chooser->problem, choice, row->columns)) return;
   if (columns && !choose_require_at_most(chooser->problem, choice, row->columns, columns)) return;
   if (columns == 0) {
-    unsigned chunk = power_of_two(longest, warps * lanes, model->online_chunk);
-    unsigned width = power_of_two(longest, lanes, model->short_row);
+    unsigned chunk = choose_power_of_two(longest, warps * lanes, model->online_chunk);
+    unsigned width = choose_power_of_two(longest, lanes, model->short_row);
     if (longest <= model->short_row && row->reduction)
       finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);
     else
@@ -168,7 +161,7 @@ static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
              CLAMP(chunk / model->online_elements, model->online_least, model->online_most * MIN(more, 2)));
     return;
   }
-  unsigned width = power_of_two(MIN(longest, columns), lanes, (unsigned)columns);
+  unsigned width = choose_power_of_two(MIN(longest, columns), lanes, (unsigned)columns);
   /* four warps; short rows share one, so that every thread has a whole vector */
   if (width <= model->short_row)
     finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);

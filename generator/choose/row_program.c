@@ -122,20 +122,12 @@ static bool holds(const Problem *problem, unsigned bits, const RowFit *fit, unsi
          entry_registers(problem->gpu, fit->threads, blocks);
 }
 
-static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
-{
-  unsigned value = low;
-  while (value < high && value < at_least)
-    value *= 2;
-  return value;
-}
-
 /* Several short rows share a block, a warp or several have each. */
 static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowFit *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
-  unsigned lanes = problem->gpu->warp_size, width = power_of_two(longest, lanes, model->short_row);
+  unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
   *fit = (RowFit){more * MAX(model->row_warps, model->short_row / width), width,
                   more * model->row_warps * lanes, 1, 1};
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
@@ -415,6 +407,17 @@ static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, b
   return found;
 }
 
+/* Bytes of a row's elements: of what is read along it, row by row. */
+static int64_t row_bytes(const FusedOperator *op, int64_t columns)
+{
+  int64_t bytes = 0;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
+        !symbolic_equals(op->inputs[i].strides[0], 0))
+      bytes += number_bytes_of(op->inputs[i].tensor->type, columns);
+  return bytes;
+}
+
 /* A variant for rows of one length. */
 static void add_measured(Chooser *chooser, bool aligned)
 {
@@ -427,7 +430,8 @@ static void add_measured(Chooser *chooser, bool aligned)
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
-  if (!fit_best(problem, known, vector, aligned, 1, most_peers(problem->gpu), &fit)) return;
+  bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
+  if (!fit_best(problem, known, vector, aligned, 1, shares ? most_peers(problem->gpu) : 1, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   if (fit.split_k > 1) choice_set_own(choice, "split_k", fit.split_k);
@@ -440,17 +444,6 @@ bool row_program_shared(const Problem *problem)
   int64_t known;
   return !row_program_refuse(problem) && symbolic_is_constant(row_of(program_of(problem))->columns, &known) &&
          fit_cluster(problem, known, 1, &fit);
-}
-
-/* Bytes of a row's elements in shared memory: of what is read along it, row by row. */
-static int64_t row_bytes(const FusedOperator *op, int64_t columns)
-{
-  int64_t bytes = 0;
-  for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0) &&
-        !symbolic_equals(op->inputs[i].strides[0], 0))
-      bytes += number_bytes_of(op->inputs[i].tensor->type, columns);
-  return bytes;
 }
 
 /* `form`: a cluster's blocks keep their parts in registers, or in shared memory. */

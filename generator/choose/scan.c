@@ -2,14 +2,6 @@
 #include "generator/program/scan.h"
 #include "generator/choose/row.h"
 
-static unsigned power_of_two(int64_t at_least, unsigned low, unsigned high)
-{
-  unsigned value = low;
-  while (value < high && value < at_least)
-    value *= 2;
-  return value;
-}
-
 static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
 {
   const FusedScan *scan = scan_of(chooser->problem->op);
@@ -43,13 +35,13 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
   int64_t longest = choose_maximum(problem, scan->columns);
   if (across) {
     unsigned rows = choose_row_run(problem->op);
-    finish(chooser, choice, rows, power_of_two(longest, lanes, model->across_chunk * lanes / rows),
+    finish(chooser, choice, rows, choose_power_of_two(longest, lanes, model->across_chunk * lanes / rows),
            model->across_threads);
   } else if (longest <= model->short_row) {
-    unsigned width = power_of_two(longest, lanes, model->short_row);
+    unsigned width = choose_power_of_two(longest, lanes, model->short_row);
     finish(chooser, choice, MAX(model->row_warps, model->short_row / width), width, model->row_warps * lanes);
   } else {
-    unsigned chunk = power_of_two(longest, model->row_warps * lanes, model->online_chunk);
+    unsigned chunk = choose_power_of_two(longest, model->row_warps * lanes, model->online_chunk);
     finish(chooser, choice, 1, chunk,
            CLAMP(chunk / model->online_elements, model->online_least, model->online_most));
   }

@@ -165,3 +165,13 @@ void fuser_add_node(Fuser *fuser, GraphNode *node)
   node->index = n;
   g_ptr_array_add(fuser->nodes, node);
 }
+
+bool group_reads(const Group *group, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; i < group->nodes->len; i++) {
+    const GraphNode *node = group->nodes->pdata[i];
+    for (unsigned j = 0; j < node->n_inputs; j++)
+      if (node->inputs[j] == tensor) return true;
+  }
+  return false;
+}

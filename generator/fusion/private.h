@@ -43,6 +43,8 @@ struct Fuser {
   bool alone; /* every node became a group again */
 };
 
+/* Does a node of the group read the tensor? */
+bool group_reads(const Group *group, const GraphTensor *tensor);
 static inline bool group_is_product(const Group *group)
 {
   return group->anchor && group->anchor->op->class_ == OPERATOR_GEMM && !group->chained;

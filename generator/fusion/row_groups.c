@@ -112,16 +112,6 @@ static bool may_join(RowGroup *at, Group *other)
 
 /* ---- what joining saves ---- */
 
-static bool reads(const Group *group, const GraphTensor *tensor)
-{
-  for (unsigned i = 0; i < group->nodes->len; i++) {
-    const GraphNode *node = group->nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] == tensor) return true;
-  }
-  return false;
-}
-
 static bool makes(const RowGroup *at, const Group *group, const GraphTensor *tensor)
 {
   const GraphNode *producer = at->fuser->producers[tensor->index];
@@ -149,7 +139,7 @@ static double saved_by(const RowGroup *at, const Group *other, const GraphTensor
   unsigned crossings = 0;
   double share = graph_same_shape(tensor, at->rows->inputs[0]) ? 1 : OF_A_ROW;
   if (made) crossings = 1 + stays_inside(at, other, tensor);
-  if (!made) crossings = share == 1 && reads(at->group, tensor) && reads(other, tensor);
+  if (!made) crossings = share == 1 && group_reads(at->group, tensor) && group_reads(other, tensor);
   return crossings * share * (double)number_bits(tensor->type);
 }
 
@@ -161,13 +151,13 @@ static double saved_bits(const RowGroup *at, const Group *other)
     const GraphNode *node = other->nodes->pdata[i];
     for (unsigned j = 0; j < node->n_inputs; j++) {
       const GraphTensor *tensor = node->inputs[j];
-      bool shared = tensor && (makes(at, at->group, tensor) || reads(at->group, tensor));
+      bool shared = tensor && (makes(at, at->group, tensor) || group_reads(at->group, tensor));
       if (shared && !makes(at, other, tensor) && g_hash_table_add(seen, (void *)tensor))
         bits += saved_by(at, other, tensor);
     }
     for (unsigned j = 0; j < node->n_outputs; j++) {
       const GraphTensor *tensor = node->outputs[j];
-      if (tensor && reads(at->group, tensor) && g_hash_table_add(seen, (void *)tensor))
+      if (tensor && group_reads(at->group, tensor) && g_hash_table_add(seen, (void *)tensor))
         bits += saved_by(at, other, tensor);
     }
   }

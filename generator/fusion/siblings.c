@@ -2,16 +2,6 @@
  * both results of a rotation, say, of two halves of each head. */
 #include "generator/fusion/private.h"
 
-static bool reads(const Group *group, const GraphTensor *tensor)
-{
-  for (unsigned i = 0; i < group->nodes->len; i++) {
-    const GraphNode *node = group->nodes->pdata[i];
-    for (unsigned j = 0; j < node->n_inputs; j++)
-      if (node->inputs[j] == tensor) return true;
-  }
-  return false;
-}
-
 static bool is_candidate(const Group *group)
 {
   if (group->absorbed || group->anchor) return false;
@@ -29,7 +19,7 @@ static bool share(const Fuser *fuser, const Group *a, const Group *b)
       const GraphTensor *input = node->inputs[j];
       const GraphNode *producer = input && !fuser_is_view(input) ? fuser->producers[input->index] : NULL;
       bool inside = producer && fuser_group(fuser, producer) == a;
-      if (input && !inside && graph_same_shape(input, group_shape(a)) && reads(b, input)) return true;
+      if (input && !inside && graph_same_shape(input, group_shape(a)) && group_reads(b, input)) return true;
     }
   }
   return false;

@@ -67,7 +67,9 @@ void fusion_join_siblings(Fuser *fuser)
     Group *group = fuser->groups->pdata[i];
     for (unsigned j = i + 1; j < fuser->groups->len && is_candidate(group); j++) {
       Group *other = fuser->groups->pdata[j];
-      if (!may_join(fuser, group, other) || !has_few_tensors(fuser, group, other)) continue;
+      if (!may_join(fuser, group, other)) continue;
+      if (!has_few_tensors(fuser, group, other))
+        break; /* it is full: thousands of siblings are not tried one by one */
       fuser_note(fuser, "`%s` and `%s` are computed together: both kernels read the same",
                  group_shape(group)->name, group_shape(other)->name);
       fuser_absorb(fuser, group, other);

@@ -5,8 +5,8 @@ tanh 2000: 154 launches, 6 kernels; at most 6000 lines
 tanh 8000: 616 launches, 6 kernels; at most 6000 lines
 tower 2000: 125 launches, 4 kernels; at most 6000 lines
 tower 8000: 500 launches, 4 kernels; at most 6000 lines
-fan 2000: 1978 launches, 4 kernels; at most 6000 lines
-fan 8000: 7978 launches, 4 kernels; at most 6000 lines
+fan 2000: 87 launches, 6 kernels; at most 6000 lines
+fan 8000: 348 launches, 6 kernels; at most 6000 lines
 skip 2000: 179 launches, 12 kernels; at most 6000 lines
 skip 8000: 724 launches, 12 kernels; at most 6000 lines
 

@@ -24,11 +24,9 @@ graph.json:9:92: warning: nothing reads the result `deviation` of LayerNormaliza
              {"op": "LayerNormalization", "inputs": ["h", "scale"], "outputs": ["y", "mean", "deviation"]},
                                                                                              ^
 hint: write "" in its place if nothing needs it
-kernel                                  GPU   template     tile   stages  roles  threads  registers  shared  spills  size
-layernormalization_mul_f32_c64_16x64    h100  layer_norm   16x64       1  4 all      128          -       0       -     -
-layernormalization_mul_f32_c64_16x64_2  h100  layer_norm   16x64       1  4 all      128          -       0       -     -
-neg_f32_v4                              h100  elementwise  2048        1  8 all      256          -       0       -     -
-neg_f32_v1                              h100  elementwise  512         1  8 all      256          -       0       -     -
+kernel                                      GPU   template  tile   stages  roles  threads  registers  shared  spills  size
+layernormalization_mul_neg_f32_c64_16x64    h100  row       16x64       1  4 all      128          -       0       -     -
+layernormalization_mul_neg_f32_c64_16x64_2  h100  row       16x64       1  4 all      128          -       0       -     -
 
 files are under out: h100/
 

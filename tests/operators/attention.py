@@ -249,7 +249,7 @@ def run(case, folder):
 def main():
     failed, n = 0, 0
     more = [case for case in CASES if case.get("more")]
-    sample = more if "ADLGEN_TEST_FULL" in os.environ else more[::2]
+    sample = more if os.environ.get("ADLGEN_TEST_FULL") else more[::2]
     for case in [case for case in CASES if not case.get("more")] + sample:
         n += 1
         with tempfile.TemporaryDirectory() as folder:

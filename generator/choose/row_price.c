@@ -9,14 +9,14 @@ static double bytes_of(const Problem *problem, const GraphTensor *tensor, const 
   return n;
 }
 
-/* Bytes of what a block loads together and waits for. */
+/* Bytes of what a block loads together and waits for: rows and columns are the last two dims. */
 static double tile_bytes(const FusedOperator *op, const Choice *choice)
 {
   double sides[] = {(double)choice_int(choice, "rows", 0), (double)choice_int(choice, "cols", 0)}, bytes = 0;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     double n = (double)number_bits(op->inputs[i].tensor->type) / CHAR_BIT;
-    for (unsigned d = 0; d < op->rank; d++)
-      if (!symbolic_equals(op->inputs[i].strides[d], 0)) n *= sides[d];
+    for (unsigned side = 0; side < 2; side++)
+      if (!symbolic_equals(op->inputs[i].strides[op->rank - 2 + side], 0)) n *= sides[side];
     bytes += n;
   }
   return bytes;

@@ -361,7 +361,8 @@ static double use_of(const Problem *problem, const RowFit *fit)
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = program_of(problem);
   bool waits = has_moments(op) && is_narrow(op);
-  double bytes = (double)(fit->cols / fit->split_k) * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
+  unsigned part = fit->cols / fit->split_k; /* whole, of one block */
+  double bytes = (double)part * widest_bytes(op) * fit->blocks, blocks = fit->blocks;
   double use = MIN(bytes, waits ? model->row_norm_flight : model->row_flight) * blocks /
                (blocks + (waits ? model->row_norm_alone : model->row_alone));
   return fit->split_k > 1 ? use * (model->row_meets - model->row_peer * fit->split_k) : use;

@@ -39,8 +39,11 @@ void graph_know_integers(Arena *arena, GraphTensor *tensor)
   const Symbolic **values = arena_new_array(arena, const Symbolic *, tensor->n_elements);
   for (size_t i = 0; i < tensor->n_elements; i++) {
     const guint8 *element = (const guint8 *)tensor->data + number_bytes_of(tensor->type, i);
-    int64_t whole = (int64_t)number_to_double(tensor->type, element);
-    if (tensor->type == NUMBER_S64) memcpy(&whole, element, sizeof whole);
+    int64_t whole; /* the largest of s64 are no doubles */
+    if (tensor->type == NUMBER_S64)
+      memcpy(&whole, element, sizeof whole);
+    else
+      whole = (int64_t)number_to_double(tensor->type, element);
     values[i] = symbolic_constant(arena, whole);
   }
   tensor->values = values;

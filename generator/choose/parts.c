@@ -2,9 +2,9 @@
 #include "generator/program/parts.h"
 #include "generator/choose/choose.h"
 #include "generator/choose/reduction.h"
+#include "generator/choose/row.h"
 
-#define VECTOR_BYTES 16  /* of a thread's widest access */
-#define RUN_BYTES    128 /* of neighbouring rows that a block takes */
+#define VECTOR_BYTES 16 /* of a thread's widest access */
 
 static bool is_along(const FusedInput *input, unsigned dim)
 {
@@ -63,7 +63,7 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
   unsigned lanes = problem->gpu->warp_size;
   int64_t longest = choose_maximum(problem, parts_of(op)->width);
   if (across) {
-    unsigned rows = RUN_BYTES / MIN(4, (unsigned)number_bytes_of(op->inputs[0].tensor->type, 1));
+    unsigned rows = choose_row_run(op);
     finish(chooser, choice, rows, choose_power_of_two(longest, lanes, model->across_chunk * lanes / rows),
            model->across_threads);
     return;

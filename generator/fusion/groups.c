@@ -175,3 +175,17 @@ bool group_reads(const Group *group, const GraphTensor *tensor)
   }
   return false;
 }
+
+const Program *fuser_joined_program(Fuser *fuser, const Group *a, const Group *b)
+{
+  Group trial = *a;
+  trial.nodes = g_ptr_array_copy(a->nodes, NULL, NULL);
+  g_ptr_array_extend(trial.nodes, b->nodes, NULL, NULL);
+  fuser_sort(trial.nodes);
+  const Program *program = fuser_group_program(fuser, &trial, NULL, NULL);
+  g_ptr_array_unref(trial.nodes);
+  unsigned tensors = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++)
+    tensors += program->nodes[i].kind == NODE_READ || program->nodes[i].kind == NODE_WRITE;
+  return tensors <= fuser->max_tensors ? program : NULL;
+}

@@ -43,6 +43,8 @@ struct Fuser {
   bool alone; /* every node became a group again */
 };
 
+/* The program of both groups as one kernel; NULL: it would read and write more tensors than a kernel may. */
+const Program *fuser_joined_program(Fuser *fuser, const Group *a, const Group *b);
 /* Does a node of the group read the tensor? */
 bool group_reads(const Group *group, const GraphTensor *tensor);
 static inline bool group_is_product(const Group *group)

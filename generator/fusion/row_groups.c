@@ -207,16 +207,8 @@ static void find_best(RowGroup *at)
 static const char *refusal(const RowGroup *at)
 {
   Fuser *fuser = at->fuser;
-  Group trial = *at->group;
-  trial.nodes = g_ptr_array_copy(at->group->nodes, NULL, NULL);
-  g_ptr_array_extend(trial.nodes, at->best->nodes, NULL, NULL);
-  fuser_sort(trial.nodes);
-  const Program *program = fuser_group_program(fuser, &trial, NULL, NULL);
-  g_ptr_array_unref(trial.nodes);
-  unsigned tensors = 0;
-  for (unsigned i = 0; i < program->n_nodes; i++)
-    tensors += program->nodes[i].kind == NODE_READ || program->nodes[i].kind == NODE_WRITE;
-  if (tensors > fuser->max_tensors) return "the kernel would read and write too many tensors";
+  const Program *program = fuser_joined_program(fuser, at->group, at->best);
+  if (!program) return "the kernel would read and write too many tensors";
   ProgramVerdict verdict = fuser_judge_all(fuser, &program, 1, false);
   return verdict.taken ? NULL : verdict.why;
 }

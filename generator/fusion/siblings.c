@@ -47,20 +47,6 @@ static bool may_join(Fuser *fuser, Group *a, Group *b)
   return share(fuser, a, b) && is_apart(fuser, a, b) && is_apart(fuser, b, a);
 }
 
-static bool has_few_tensors(Fuser *fuser, const Group *a, const Group *b)
-{
-  Group trial = *a;
-  trial.nodes = g_ptr_array_copy(a->nodes, NULL, NULL);
-  g_ptr_array_extend(trial.nodes, b->nodes, NULL, NULL);
-  fuser_sort(trial.nodes);
-  const Program *program = fuser_group_program(fuser, &trial, NULL, NULL);
-  g_ptr_array_unref(trial.nodes);
-  unsigned tensors = 0;
-  for (unsigned i = 0; i < program->n_nodes; i++)
-    tensors += program->nodes[i].kind == NODE_READ || program->nodes[i].kind == NODE_WRITE;
-  return tensors <= fuser->max_tensors;
-}
-
 void fusion_join_siblings(Fuser *fuser)
 {
   for (unsigned i = 0; i < fuser->groups->len; i++) {
@@ -68,7 +54,7 @@ void fusion_join_siblings(Fuser *fuser)
     for (unsigned j = i + 1; j < fuser->groups->len && is_candidate(group); j++) {
       Group *other = fuser->groups->pdata[j];
       if (!may_join(fuser, group, other)) continue;
-      if (!has_few_tensors(fuser, group, other))
+      if (!fuser_joined_program(fuser, group, other))
         break; /* it is full: thousands of siblings are not tried one by one */
       fuser_note(fuser, "`%s` and `%s` are computed together: both kernels read the same",
                  group_shape(group)->name, group_shape(other)->name);

@@ -1,5 +1,6 @@
 /* Rows and columns cut out of a case's tensors for its check, on the stand-in for the driver, whose device
  * memory is host memory. Every element holds the number of its place. */
+#include "execute/evaluate.h"
 #include "measure/check.h"
 #include "measure/gpu_private.h"
 #include <setjmp.h>
@@ -51,32 +52,32 @@ static void clear_world(World *w)
   device_close(w->gpu.device);
 }
 
-static const Cut *cut_of(const Sample *sample, const char *symbol)
+static const Cut *cut_of(const World *w, const Sample *sample, const char *name, unsigned d)
 {
-  for (unsigned i = 0; i < sample->n_cuts; i++)
-    if (!strcmp(sample->cuts[i].symbol, symbol)) return &sample->cuts[i];
-  return NULL;
+  return sample_cut(sample, graph_tensor(w->c->graph, name), d);
 }
 
-/* Element [row, column] of what was cut out of a matrix is the one at its places. */
-static void check_matrix(const World *w, const Sample *sample, const char *name, const char *row,
-                         const char *column)
+/* Every element of what was cut out of a tensor is the one at its places. */
+static void check_places(const World *w, const Sample *sample, const char *name)
 {
   const GraphTensor *whole = graph_tensor(w->c->graph, name);
   g_autoptr(Tensor) out = sample_read(sample, &w->tensors, whole->index, NULL);
-  const Cut *rows = cut_of(sample, row), *columns = cut_of(sample, column);
-  int64_t n_rows = rows ? rows->n : number(whole->shape[0]),
-          n_columns = columns ? columns->n : number(whole->shape[1]);
   assert_non_null(out);
-  assert_true(out->shape[0] == n_rows && out->shape[1] == n_columns);
-  for (int64_t i = 0; i < n_rows; i++)
-    for (int64_t j = 0; j < n_columns; j++) {
-      int64_t at = (rows ? rows->places[i] : i) * number(whole->strides[0]) +
-                   (columns ? columns->places[j] : j) * number(whole->strides[1]);
-      int32_t value;
-      memcpy(&value, out->data + (i * n_columns + j) * 4, 4);
-      assert_int_equal(value, at);
+  for (unsigned d = 0; d < whole->rank; d++) {
+    const Cut *cut = sample_cut(sample, whole, d);
+    assert_int_equal(out->shape[d], cut ? cut->n : number(whole->shape[d]));
+  }
+  for (int64_t i = 0; i < (int64_t)out->n; i++) {
+    int64_t rest = i, at = 0;
+    for (unsigned d = whole->rank; d-- > 0; rest /= out->shape[d]) {
+      int64_t place = rest % out->shape[d];
+      const Cut *cut = sample_cut(sample, whole, d);
+      at += (cut ? cut->places[place] : place) * number(whole->strides[d]);
     }
+    int32_t value;
+    memcpy(&value, out->data + i * 4, 4);
+    assert_int_equal(value, at);
+  }
 }
 
 static void cuts_products(void **state)
@@ -89,16 +90,16 @@ static void cuts_products(void **state)
   World w;
   Sample sample;
   make_world(&w, text, dims);
-  assert_true(sample_make(&sample, w.c, 9, 5, 7, NULL));
+  assert_true(sample_make(&sample, w.c, &(SampleSize){7, 5, 9, 0}, NULL));
   assert_int_equal(sample.n_cuts, 2);
-  const Cut *rows = cut_of(&sample, "M");
+  const Cut *rows = cut_of(&w, &sample, "A", 0);
   assert_true(rows && rows->n == 5 && rows->places[0] == 0 && rows->places[4] == 99);
   for (unsigned i = 1; i < rows->n; i++)
     assert_true(rows->places[i] > rows->places[i - 1]);
-  check_matrix(&w, &sample, "A", "M", "K");
-  check_matrix(&w, &sample, "B", "K", "N");
-  check_matrix(&w, &sample, "C", "K", "N");
-  check_matrix(&w, &sample, "D", "M", "N");
+  check_places(&w, &sample, "A");
+  check_places(&w, &sample, "B");
+  check_places(&w, &sample, "C");
+  check_places(&w, &sample, "D");
   sample_clear(&sample);
   clear_world(&w);
 }
@@ -113,27 +114,11 @@ static void cuts_batches(void **state)
   World w;
   Sample sample;
   make_world(&w, text, dims);
-  assert_true(sample_make(&sample, w.c, 3, 4, 2, NULL));
+  assert_true(sample_make(&sample, w.c, &(SampleSize){2, 4, 3, 0}, NULL));
   assert_int_equal(sample.n_cuts, 3);
-  for (unsigned t = 0; t < 3; t++) {
-    const GraphTensor *whole = graph_tensor(w.c->graph, names[t]);
-    g_autoptr(Tensor) out = sample_read(&sample, &w.tensors, whole->index, NULL);
-    const Cut *cuts[] = {cut_of(&sample, "G"), t == 1 ? NULL : cut_of(&sample, "M"),
-                         t ? cut_of(&sample, "N") : NULL};
-    assert_int_equal(out->shape[0], 3);
-    assert_int_equal(out->shape[1], t == 1 ? 5 : 4);
-    assert_int_equal(out->shape[2], t ? 2 : 5);
-    for (int64_t i = 0; i < (int64_t)out->n; i++) {
-      int64_t rest = i, at = 0;
-      for (unsigned d = 3; d-- > 0; rest /= out->shape[d]) {
-        int64_t place = rest % out->shape[d];
-        at += (cuts[d] ? cuts[d]->places[place] : place) * number(whole->strides[d]);
-      }
-      int32_t value;
-      memcpy(&value, out->data + i * 4, 4);
-      assert_int_equal(value, at);
-    }
-  }
+  assert_null(cut_of(&w, &sample, "B", 1));
+  for (unsigned t = 0; t < 3; t++)
+    check_places(&w, &sample, names[t]);
   sample_clear(&sample);
   clear_world(&w);
 }
@@ -147,9 +132,9 @@ static void cuts_rows_alone(void **state)
   World w;
   Sample sample;
   make_world(&w, text, dims);
-  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, &(SampleSize){4, 6, 9, 0}, NULL));
   assert_int_equal(sample.n_cuts, 1); /* C is summed over */
-  check_matrix(&w, &sample, "X", "R", "C");
+  check_places(&w, &sample, "X");
   sample_clear(&sample);
   clear_world(&w);
 }
@@ -157,8 +142,10 @@ static void cuts_rows_alone(void **state)
 static void keeps_what_cannot_be_cut(void **state)
 {
   static const char square[] =
-      "{name: q, inputs: {A: {type: f32, shape: [S, S]}, B: {type: f32, shape: [S, S]}}, nodes: [{op: "
-      "MatMul, inputs: [A, B], outputs: [D]}], outputs: [D]}";
+      "{name: q, inputs: {A: {type: f32, shape: [S, S]}}, nodes: [{op: Transpose, inputs: [A], outputs: "
+      "[B]}, {op: MatMul, inputs: [A, B], outputs: [D]}, {op: Softmax, inputs: [D], outputs: [E]}, {op: "
+      "Softmax, "
+      "inputs: [E], outputs: [F], attributes: {axis: 0}}], outputs: [F]}";
   static const char few[] =
       "{name: f, inputs: {X: {type: f32, shape: [R, C]}}, nodes: [{op: Relu, inputs: [X], outputs: [Y]}], "
       "outputs: [Y]}";
@@ -166,25 +153,114 @@ static void keeps_what_cannot_be_cut(void **state)
   World w;
   Sample sample;
   make_world(&w, square, s);
-  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, &(SampleSize){4, 6, 9, 0}, NULL));
   assert_int_equal(sample.n_cuts, 0);
   sample_clear(&sample);
   clear_world(&w);
   make_world(&w, few, small);
-  assert_true(sample_make(&sample, w.c, 9, 6, 4, NULL));
+  assert_true(sample_make(&sample, w.c, &(SampleSize){4, 6, 9, 0}, NULL));
   assert_int_equal(sample.n_cuts, 0);
-  check_matrix(&w, &sample, "X", "R", "C");
+  check_places(&w, &sample, "X");
   sample_clear(&sample);
   clear_world(&w);
+}
+
+/* ---- the sample's graph ---- */
+
+/* Inputs of the whole case, as they lie in device memory, become the default ones. */
+static Tensor **fill_inputs(World *w)
+{
+  const Graph *graph = w->c->graph;
+  Tensor **inputs = g_new0(Tensor *, graph->n_inputs + 1);
+  for (unsigned i = 0; i < graph->n_inputs; i++) {
+    inputs[i] = evaluate_default_input(graph, i, 1, 5, NULL);
+    assert_true(device_write(w->gpu.device, w->tensors.addresses[graph->inputs[i]->index], inputs[i]->data,
+                             inputs[i]->bytes, NULL));
+  }
+  return inputs;
+}
+
+static void compare_output(const Sample *sample, const GraphTensor *tensor, const Value *whole,
+                           const Value *cut)
+{
+  for (size_t i = 0; i < cut->n; i++) {
+    size_t rest = i, at = 0, stride = 1;
+    for (unsigned d = cut->rank; d-- > 0; rest /= (size_t)cut->shape[d]) {
+      const Cut *places = sample_cut(sample, tensor, d);
+      int64_t place = (int64_t)(rest % (size_t)cut->shape[d]);
+      at += (size_t)(places ? places->places[place] : place) * stride;
+      stride *= (size_t)whole->shape[d];
+    }
+    assert_float_equal(whole->floats[at], cut->floats[i], 1e-12);
+  }
+}
+
+/* What the reference makes of the sample is what it makes of the whole. */
+static void check_agreement(const char *text, const char *const *dims, unsigned n_cuts)
+{
+  World w;
+  make_world(&w, text, dims);
+  const Graph *graph = w.c->graph;
+  Tensor **inputs = fill_inputs(&w);
+  g_autoptr(GPtrArray) whole = evaluate_graph(graph, inputs, NULL);
+  SampleSize size = {5, 8, 2, 0};
+  for (unsigned n = 1; size.block < n; size.block++) {
+    Sample sample;
+    GError *error = NULL;
+    assert_true(sample_make(&sample, w.c, &size, NULL));
+    n = sample.n_blocks;
+    assert_int_equal(sample.n_cuts, n_cuts);
+    Tensor *few[8];
+    for (unsigned i = 0; i < graph->n_inputs; i++)
+      few[i] = sample_read(&sample, &w.tensors, graph->inputs[i]->index, NULL);
+    g_autoptr(GPtrArray) cut = evaluate_graph(sample.graph, few, &error);
+    if (!cut) fail_msg("%s", error->message);
+    for (unsigned i = 0; i < graph->n_outputs; i++)
+      compare_output(&sample, graph->outputs[i], whole->pdata[i], cut->pdata[i]);
+    for (unsigned i = 0; i < graph->n_inputs; i++)
+      tensor_free(few[i]);
+    sample_clear(&sample);
+  }
+  for (unsigned i = 0; i < graph->n_inputs; i++)
+    tensor_free(inputs[i]);
+  g_free(inputs);
+  clear_world(&w);
+}
+
+#define ATTENTION(shapes, inputs, outputs, attributes)                                                       \
+  "{name: a, opset: 25, inputs: {" shapes "}, nodes: [{op: Attention, inputs: [" inputs                      \
+  "], outputs: [" outputs "], attributes: {" attributes "}}], outputs: [" outputs "]}"
+
+/* Rows of a causal mask follow one another; keys are not cut. */
+static void cuts_rows_of_attention(void **state)
+{
+  static const char *const dims[] = {"S=37", NULL}, *const two[] = {"M=21", "N=30", NULL};
+  check_agreement(ATTENTION("q: {type: f32, shape: [3, 4, S, 8]}, k: {type: f32, shape: [3, 4, S, 8]}, v: "
+                            "{type: f32, shape: [3, 4, S, 7]}",
+                            "q, k, v", "y", "is_causal: 1"),
+                  dims, 4);
+  check_agreement(ATTENTION("q: {type: f32, shape: [3, S, 32]}, k: {type: f32, shape: [3, S, 16]}, v: "
+                            "{type: f32, shape: [3, S, 16]}, m: {type: bool, shape: [S, S]}",
+                            "q, k, v, m", "y",
+                            "q_num_heads: 4, kv_num_heads: 2, left_window_size: 9, right_window_size: 2"),
+                  dims, 2);
+  check_agreement(ATTENTION("q: {type: f32, shape: [2, 4, M, 8]}, k: {type: f32, shape: [2, 4, N, 8]}, v: "
+                            "{type: f32, shape: [2, 4, N, 8]}, l: {type: s64, shape: [2]}",
+                            "q, k, v, '', '', '', l", "y", "is_causal: 1"),
+                  two, 3);
+  check_agreement(
+      ATTENTION("q: {type: f32, shape: [1, 4, M, 8]}, k: {type: f32, shape: [1, 2, N, 8]}, v: {type: f32, "
+                "shape: [1, 2, N, 8]}, m: {type: f32, shape: [1, 4, M, N]}",
+                "q, k, v, m", "y", "softcap: 3.0"),
+      two, 2);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(cuts_products),
-      cmocka_unit_test(cuts_batches),
-      cmocka_unit_test(cuts_rows_alone),
-      cmocka_unit_test(keeps_what_cannot_be_cut),
+      cmocka_unit_test(cuts_products),          cmocka_unit_test(cuts_batches),
+      cmocka_unit_test(cuts_rows_alone),        cmocka_unit_test(keeps_what_cannot_be_cut),
+      cmocka_unit_test(cuts_rows_of_attention),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

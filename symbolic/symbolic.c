@@ -273,7 +273,10 @@ const Symbolic *symbolic_binary(Arena *arena, SymbolicKind kind, const Symbolic 
   if (kind == SYMBOLIC_ADD || kind == SYMBOLIC_SUB || kind == SYMBOLIC_MUL) {
     Polynomial polynomial;
     if (combine(arena, kind, a, b, &polynomial)) return tree_of(arena, &polynomial);
-    return new_node(arena, kind, a, b);
+    if (kind != SYMBOLIC_SUB) return new_node(arena, kind, a, b);
+    /* one tree for `a - 3` and `a + -3`, also where they cannot be added */
+    const Symbolic *negated = symbolic_binary(arena, SYMBOLIC_MUL, symbolic_constant(arena, -1), b);
+    return symbolic_binary(arena, SYMBOLIC_ADD, a, negated);
   }
   if (kind == SYMBOLIC_DIV || kind == SYMBOLIC_MOD || kind == SYMBOLIC_CEIL_DIV) {
     const Symbolic *exact = symbolic_is_constant(b, &y) ? exact_quotient(arena, kind, a, y) : NULL;

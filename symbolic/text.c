@@ -51,12 +51,17 @@ static void print_name(GString *text, const char *name)
   g_string_append_c(text, '"');
 }
 
-/* The coefficient that a term starts with. */
-static int64_t leading(const Symbolic *term)
+/* x is one term of a sum as the normal form has it, and its coefficient is negative: `a - 3*x` is read as the sum with it.
+ * A product that could not be multiplied out keeps its sign: taken apart, it would be read as another tree. */
+static bool is_negative_term(const Symbolic *x)
 {
-  while (term->kind == SYMBOLIC_MUL)
-    term = term->a;
-  return term->kind == SYMBOLIC_CONSTANT ? term->value : 1;
+  for (; x->kind == SYMBOLIC_MUL; x = x->a) {
+    SymbolicKind factor = x->b->kind;
+    if (factor == SYMBOLIC_CONSTANT || factor == SYMBOLIC_ADD || factor == SYMBOLIC_SUB ||
+        factor == SYMBOLIC_MUL)
+      return false;
+  }
+  return x->kind == SYMBOLIC_CONSTANT && x->value < 0 && x->value != INT64_MIN;
 }
 
 static void print(GString *text, const Symbolic *x, Level outer, bool positive);
@@ -86,8 +91,7 @@ static void print_binary(GString *text, const Symbolic *x)
   }
   Level left = level == LEVEL_COMPARE ? LEVEL_SUM : level; /* comparisons do not chain */
   print(text, x->a, left, false);
-  if (x->kind == SYMBOLIC_ADD && x->b->kind != SYMBOLIC_ADD && leading(x->b) < 0 &&
-      leading(x->b) != INT64_MIN) {
+  if (x->kind == SYMBOLIC_ADD && is_negative_term(x->b)) {
     g_string_append(text, " - ");
     print_product(text, x->b, true);
     return;

@@ -161,12 +161,48 @@ static void test_substitution(void **state)
   assert_true(symbolic_same(parse(arena, "(M + N)*K"), parse(arena, "K*N + M*K")));
 }
 
+/* Any expression reads back as it is printed, also where its coefficients leave 64 bits or its terms are too many to
+ * be multiplied out, so that an operation stays as it was built. */
+static const Symbolic *random_expression(Arena *arena, GRand *random, unsigned depth)
+{
+  static const int64_t numbers[] = {
+      0, 1, -1, 2, -3, 128, INT64_MAX, INT64_MIN, INT64_MIN + 1, (int64_t)1 << 62};
+  static const char *const names[] = {"K", "M", "N", "a b"};
+  if (!depth || !g_rand_int_range(random, 0, 6)) {
+    int which = g_rand_int_range(random, 0, 8);
+    if (which < 4) return symbolic_symbol(arena, names[which]);
+    if (which == 4) return symbolic_align(arena, names[g_rand_int_range(random, 0, 4)]);
+    return symbolic_constant(arena, numbers[g_rand_int_range(random, 0, G_N_ELEMENTS(numbers))]);
+  }
+  const Symbolic *a = random_expression(arena, random, depth - 1);
+  /* sums and products more often than the other kinds */
+  int kind = g_rand_int_range(random, SYMBOLIC_ADD, SYMBOLIC_NOT + 12);
+  if (kind == SYMBOLIC_NOT) return symbolic_not(arena, a);
+  const Symbolic *b = random_expression(arena, random, depth - 1);
+  return symbolic_binary(arena, kind < SYMBOLIC_NOT ? kind : SYMBOLIC_ADD + kind % 3, a, b);
+}
+
+static void test_reads_back(void **state)
+{
+  g_autoptr(GRand) random = g_rand_new_with_seed(20261123);
+  unsigned compared = 0;
+  for (unsigned i = 0; i < 20000; i++) {
+    g_autoptr(Arena) arena = arena_new();
+    g_autofree char *text = symbolic_text(random_expression(arena, random, 1 + i % 6));
+    if (strlen(text) > 1024) continue; /* the reader's limit */
+    g_autofree char *again = symbolic_text(parse(arena, text));
+    assert_string_equal(again, text);
+    compared++;
+  }
+  assert_true(compared > 15000);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_normal_form),  cmocka_unit_test(test_refused),
       cmocka_unit_test(test_evaluation),   cmocka_unit_test(test_facts),
-      cmocka_unit_test(test_substitution),
+      cmocka_unit_test(test_substitution), cmocka_unit_test(test_reads_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,14 @@
-/* Attention: tiles of rows and keys, of which the passes, run dry, say which there are and the price which is best. A
+/* Attention: of the tiles that its template says are tried the first that the passes, run dry, let be. A
  * variant for operands that TMA or whole vectors copy comes first, then one for any. */
 #include "generator/choose/attention.h"
+#include "generator/choose/candidate.h"
 #include "generator/program/attention.h"
 #include <math.h>
 
 #define STEP_BYTES   32 /* that one product takes of a row, along k */
 #define ROW_BYTES    64 /* of a row in shared memory that swizzles */
 #define VECTOR_BYTES 16 /* of the widest copy, and what TMA's strides and addresses are multiples of */
-
-typedef struct Tile {
-  unsigned rows, keys, stages;
-  unsigned queries;    /* tiles of queries on the chip: the next one's come behind this one's last products */
-  unsigned most_depth; /* of heads it is tried for */
-} Tile;
-
-/* The first that compiles is taken, by what took least time where warpgroups multiply (2026-11-23); those of few rows are
- * for few tiles and for what nothing larger fits, the last ones for operands that threads bring element by element. */
-static const Tile tiles[] = {{192, 96, 4, 2, 64},   {128, 128, 2, 2, 128}, {128, 128, 2, 1, 128},
-                             {128, 112, 2, 1, 192}, {128, 80, 2, 1, 256},  {128, 64, 2, 1, 256},
-                             {64, 128, 2, 1, 256},  {64, 64, 2, 1, 256},   {64, 64, 1, 1, 64},
-                             {64, 32, 1, 1, 256},   {32, 32, 1, 1, 256}};
-#define FEW_ROWS 64 /* of a tile where there are few: of one warpgroup, or four warps */
+#define FEW_ROWS     64 /* of a tile where there are few: of one warpgroup, or four warps */
 
 /* ---- price ---- */
 
@@ -118,45 +106,59 @@ typedef enum {
   RANGE_ANY,  /* whatever the operands' addresses are */
 } Range;
 
-static void set_tile(const Problem *problem, Choice *choice, const Tile *tile, Range range)
+/* ---- what is tried ---- */
+
+static const char *const facts[] = {
+#define FACT(name, meaning, value) #name,
+#include "generator/choose/attention_facts.def"
+#define MODEL_FACT(name) "model." #name,
+#include "generator/choose/model_facts.def"
+    NULL};
+
+const SpaceKind *space_kind_attention(void)
+{
+  static const SpaceKind kind = {.facts = facts};
+  return &kind;
+}
+
+static int64_t *fact_values(const Problem *problem, Range range)
 {
   const FusedAttention *attention = attention_of(problem->op);
   const CostModel *model = problem->gpu->model;
+  const int64_t values[] = {
+#define FACT(name, meaning, value) (int64_t)(value),
+#include "generator/choose/attention_facts.def"
+#define MODEL_FACT(name) model->name,
+#include "generator/choose/model_facts.def"
+  };
+  G_STATIC_ASSERT(G_N_ELEMENTS(values) + 1 == G_N_ELEMENTS(facts));
+  return g_memdup2(values, sizeof values);
+}
+
+static void set_tile(const Problem *problem, Choice *choice, const Candidate *tile, Range range)
+{
+  const FusedAttention *attention = attention_of(problem->op);
   int64_t depth = 0, width = 0;
   symbolic_is_constant(attention->depth, &depth);
   symbolic_is_constant(attention->width, &width);
   choice->n_parameters = 0;
   choice_set_name(choice, "t", number_name(attention->type));
-  choice_set_int(choice, "rows", tile->rows);
-  choice_set_int(choice, "keys", tile->keys);
-  choice_set_int(choice, "stages", tile->stages);
-  bool walks = range == RANGE_EVEN || range == RANGE_PAIR;
-  choice_set_int(choice, "queries", walks ? tile->queries : 1);
-  choice_set_int(choice, "persistent", walks);
-  choice_set_int(choice, "cluster", range == RANGE_PAIR ? 2 : 1);
-  choice_set_int(choice, "heads",
-                 range == RANGE_PAIR                        ? 1
-                 : attention->causal && range == RANGE_EVEN ? model->attention_many_heads
-                                                            : model->attention_heads);
+  candidate_carry(tile, choice, NULL, NULL);
   choice_set_int(choice, "d", depth);
   choice_set_int(choice, "dv", width);
   choice_set_int(choice, "d_tile", tile_width(attention, depth));
   choice_set_int(choice, "dv_tile", tile_width(attention, width));
   choice_set_int(choice, "causal", attention->causal);
   choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
-  choice->stages = tile->stages;
-  choice->tile_text = arena_printf(problem->arena, "%ux%u", tile->rows, tile->keys);
-  const char *const names[] = {[RANGE_PAIR] = "_pairs", [RANGE_LONG] = "_long", [RANGE_ANY] = NULL};
-  choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range] ? names[range] : "");
-}
-
-/* What --set asks for stands in any tile. */
-static Tile forced_tile(const Problem *problem, Tile tile)
-{
-  choose_forced(problem, "rows", &tile.rows);
-  choose_forced(problem, "keys", &tile.keys);
-  choose_forced(problem, "stages", &tile.stages);
-  return tile;
+  choice->stages = (unsigned)candidate_int(tile, "stages");
+  choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
+                                   (int)candidate_int(tile, "keys"));
+  const char *const names[] = {[RANGE_FEW] = "",
+                               [RANGE_PAIR] = "_pairs",
+                               [RANGE_EVEN] = "",
+                               [RANGE_LONG] = "_long",
+                               [RANGE_ANY] = "_any"};
+  choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range]);
 }
 
 /* Do the passes let the tile be? Sums that are alive twice, before and behind their scaling, may be too many: then all
@@ -176,35 +178,35 @@ static bool is_legal(const Problem *problem, Choice *choice, const char **why)
   return false;
 }
 
-/* Is the tile one for the problem? */
-static bool suits(const Problem *problem, const Tile *tile, Range range)
+typedef struct Pick {
+  const Problem *problem;
+  Choice *choice;
+  Range range;
+  const char **why;
+  bool found;
+} Pick;
+
+static void take(const Candidate *candidate, void *data)
 {
-  const FusedAttention *attention = attention_of(problem->op);
-  int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  bool groups =
-      gpu_product(problem->gpu, "warpgroup_mma", attention->type, attention->type, NUMBER_F32) != NULL;
-  if (tile->most_depth < depth || tile->keys / 2 >= choose_maximum(problem, attention->keys)) return false;
-  if (tile->rows > 2 * FEW_ROWS && !groups) return false; /* more warps than have registers for it */
-  if (range == RANGE_ANY) return tile->stages == 1;
-  if (range == RANGE_PAIR) return tile->rows == 2 * FEW_ROWS;
-  return range != RANGE_FEW || tile->rows <= FEW_ROWS;
+  Pick *pick = data;
+  Candidate tile = *candidate;
+  if (pick->found) return;
+  candidate_force(pick->problem, &tile); /* what --set asks for stands in any tile */
+  set_tile(pick->problem, pick->choice, &tile, pick->range);
+  pick->found = is_legal(pick->problem, pick->choice, pick->why);
 }
 
-/* The first tile that the passes let be, or the last. *why: if there is none. */
+/* The first tile that the passes let be. *why: if there is none. */
 static bool pick(const Problem *problem, Choice *choice, Range range, const char **why)
 {
-  for (unsigned i = 0; i < G_N_ELEMENTS(tiles); i++) {
-    if (i + 1 < G_N_ELEMENTS(tiles) && !suits(problem, &tiles[i], range)) continue;
-    for (unsigned more = range == RANGE_LONG; more < 2; more--) { /* where one tile of queries leaves room */
-      Tile tile = tiles[i];
-      tile.stages += more;
-      tile = forced_tile(problem, tile);
-      set_tile(problem, choice, &tile, range);
-      if (is_legal(problem, choice, why)) return true;
-    }
-  }
-  return false;
+  g_autofree int64_t *values = fact_values(problem, range);
+  Pick picked = {problem, choice, range, why, false};
+  const CandidateWalk walk = {.facts = values, .take = take, .data = &picked};
+  candidates_walk(spaces_of(problem->spaces, "attention"), &walk);
+  return picked.found;
 }
+
+/* ---- variants and when they are wanted ---- */
 
 /* Few tiles of twice as many rows: as small ones they find an SM each, or one of these is enough. */
 static const Symbolic *is_few(const Problem *problem)
@@ -269,7 +271,6 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
   if (!pick(problem, choice, range, why)) return false;
-  if (range == RANGE_ANY) choice->suffix = arena_printf(problem->arena, "%s_any", choice->tile_text);
   chooser->n++;
   return all;
 }

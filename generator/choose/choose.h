@@ -7,14 +7,17 @@
 
 bool choose_variants(Chooser *chooser);
 /* The graph's fused operators for a GPU, whose kernels and prices are the judge (judge.c). As fusion_build();
- * options may be NULL. *spaces (may be NULL) gets what products' templates declare, or NULL where there are no products; the
+ * options may be NULL. *spaces (may be NULL) gets what templates of families that try it declare; the
  * caller frees it, after a fault too. */
-Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GemmSpaces **spaces,
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, Spaces **spaces,
                       GError **error);
 
 /* The same by a judge that asks the passes, too, which kernels there are. */
 Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                          DryRunFunction run, void *data, GemmSpaces **spaces, GError **error);
+                          DryRunFunction run, void *data, Spaces **spaces, GError **error);
+
+/* The spaces of all families. */
+Spaces *choose_spaces(GError **error);
 
 /* ---- between choose*.c only ---- */
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
@@ -27,6 +30,10 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice);
 void choose_shared_kernels(Chooser *chooser);
 /* Choosers, one for each family. */
 #define FAMILY(name, ...) bool choose_##name(Chooser *chooser);
+#include "generator/program/families.def"
+#undef FAMILY
+/* What they know of the spaces of their templates; NULL: nothing of what these say is tried. */
+#define FAMILY(name, ...) const SpaceKind *space_kind_##name(void);
 #include "generator/program/families.def"
 #undef FAMILY
 /* Is every --set of the options a parameter that may be forced, with a value that it can have? Names that no

@@ -227,6 +227,11 @@ static bool add_vectors(Chooser *chooser, unsigned bytes, unsigned element)
   return true;
 }
 
+const SpaceKind *space_kind_elementwise(void)
+{
+  return NULL;
+}
+
 bool choose_elementwise(Chooser *chooser)
 {
   if (choose_turned(chooser)) return true;

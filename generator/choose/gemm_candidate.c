@@ -83,6 +83,7 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
 
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
+  tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
   tile.promote = gemm_promotes(problem, tile.group);
   tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
@@ -297,7 +298,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   const CostModel *model = problem->gpu->model;
   if (!choose_is_forced(problem) && !gemm_candidate_fits(problem, candidate)) return false;
   if (!gemm_bound_admits(problem, candidate)) return false;
-  if (!gemm_space_has(gemm_candidate_space(problem, candidate), candidate)) return false;
+  if (candidate->space && !candidate_has(&candidate->of)) return false;
   if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);

@@ -3,8 +3,8 @@
  *
  * Functions of a Problem only read it: threads may share one. */
 #pragma once
+#include "generator/choose/candidate.h"
 #include "generator/choose/cost.h"
-#include "generator/choose/problem.h"
 #include "generator/program/gemm.h"
 
 #define MOST_THIN    64 /* columns of a tile of swapped operands (swap-AB) that streams A past them */
@@ -12,13 +12,20 @@
 
 #define GEMM_EXTRAS 4 /* axes that the templates' key has and gemm_axes.def has not */
 
+/* A candidate of a product. Its values have names; its space is known once it is completed. */
 typedef struct GemmCandidate {
+  union {
+    Candidate of;
+    struct {
+      const Space *space;
+#define GEMM_AXIS(name, ...) unsigned name;
+#include "generator/choose/gemm_axes.def"
+      int extra[GEMM_EXTRAS];
+    };
+  };
   bool group; /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
   bool askew; /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
   bool once;  /* a block has one tile, so its results may be staged in the ring's slots */
-#define GEMM_AXIS(name, ...) unsigned name;
-#include "generator/choose/gemm_axes.def"
-  int extra[GEMM_EXTRAS]; /* less the default of each (GemmSpace.extra) */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

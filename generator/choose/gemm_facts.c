@@ -30,25 +30,12 @@ static bool stores_across(const Problem *problem)
   return true;
 }
 
-#define MODEL_CYCLES(name)
-#define MODEL_RATE(name)
-#define MODEL_TIMES(name)
-#define MODEL_PART(name)
-
-static const char *const names[] = {
-#define GEMM_FACT(name, meaning, value) #name,
+const char *const gemm_fact_names[] = {
+#define FACT(name, meaning, value) #name,
 #include "generator/choose/gemm_facts.def"
-#define MODEL(kind, name, unit) MODEL_##kind(name)
-#define MODEL_COUNT(name)       "model." #name,
-#include "adl/model.def"
-#undef MODEL
-#undef MODEL_COUNT
+#define MODEL_FACT(name) "model." #name,
+#include "generator/choose/model_facts.def"
     NULL};
-
-const char *const *gemm_fact_names(void)
-{
-  return names;
-}
 
 int64_t *gemm_facts(const GemmAsked *asked)
 {
@@ -56,14 +43,11 @@ int64_t *gemm_facts(const GemmAsked *asked)
   const FusedGemm *gemm = gemm_of(problem->op);
   const CostModel *model = problem->gpu->model;
   const int64_t values[] = {
-#define GEMM_FACT(name, meaning, value) (int64_t)(value),
+#define FACT(name, meaning, value) (int64_t)(value),
 #include "generator/choose/gemm_facts.def"
-#define MODEL(kind, name, unit) MODEL_##kind(name)
-#define MODEL_COUNT(name)       model->name,
-#include "adl/model.def"
-#undef MODEL
-#undef MODEL_COUNT
+#define MODEL_FACT(name) model->name,
+#include "generator/choose/model_facts.def"
   };
-  G_STATIC_ASSERT(G_N_ELEMENTS(values) + 1 == G_N_ELEMENTS(names));
+  G_STATIC_ASSERT(G_N_ELEMENTS(values) + 1 == G_N_ELEMENTS(gemm_fact_names));
   return g_memdup2(values, sizeof values);
 }

@@ -9,7 +9,7 @@ typedef struct GemmAsked {
   bool bounded;
 } GemmAsked;
 
-/* Names, NULL-terminated; static. */
-const char *const *gemm_fact_names(void);
+/* NULL-terminated. */
+extern const char *const gemm_fact_names[];
 /* Their values, as many. g_free. */
 int64_t *gemm_facts(const GemmAsked *asked);

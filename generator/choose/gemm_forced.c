@@ -96,7 +96,7 @@ static void put(const Forced *at, Choice *choice, const char *name, unsigned val
 static Forced forced(Chooser *chooser, const Choice *choice)
 {
   return (Forced){.chooser = chooser,
-                  .plan = gemm_candidate_of(choice),
+                  .plan = gemm_candidate_of(chooser->problem, choice),
                   .bm = is_forced(chooser->problem, "bm"),
                   .bn = is_forced(chooser->problem, "bn"),
                   .bk = is_forced(chooser->problem, "bk"),

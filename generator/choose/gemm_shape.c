@@ -3,6 +3,8 @@
 #include "generator/choose/gemm_straddle.h"
 #include "generator/kernel/steps.h"
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
 {
@@ -13,6 +15,14 @@ const char *gemm_candidate_template(const Problem *problem, const GemmCandidate 
 {
   if (!gemm_of(problem->op)->dual) return "gemm";
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
+}
+
+/* What differs most is looked at first; the key's values stand together. */
+bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
+{
+  const size_t keys = offsetof(GemmCandidate, bk) - offsetof(GemmCandidate, bm);
+  return a->bm == b->bm && a->bn == b->bn && a->group == b->group && !memcmp(&a->bm, &b->bm, keys) &&
+         !memcmp(a->extra, b->extra, sizeof a->extra);
 }
 
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)

@@ -120,18 +120,6 @@ static void drop_other_sharing(const Problem *problem, GemmCandidate *tile)
   if (split || stream || slices) tile->cluster_m = tile->cluster_n = tile->pingpong = 1;
 }
 
-/* What --set says of the key. Operands change places above. */
-static void take_forced(const Problem *problem, GemmCandidate *tile)
-{
-  unsigned n;
-  const GemmAxis *axes = gemm_key_axes(&n);
-  for (unsigned i = 0; i < n; i++) {
-    unsigned value = gemm_axis_value(tile, &axes[i]);
-    if (axes[i].carried != GEMM_TURNED && choose_forced(problem, axes[i].name, &value))
-      gemm_axis_set(tile, &axes[i], value);
-  }
-}
-
 /* --set names a part of a tile: what follows from it, such as the stages there is room for, is to fit that
  * tile. Whoever gives rows or columns and does not ask for swapped operands (swap-AB) means the tile as it stands. */
 static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
@@ -149,7 +137,10 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
                            .cluster_n = 1,
                            .split_k = tile.split_k};
   drop_other_sharing(problem, &tile);
-  take_forced(problem, &tile);
+  tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
+  swapped = tile.swapped; /* operands have changed places above */
+  if (tile.space) candidate_force(problem, &tile.of);
+  tile.swapped = swapped;
   /* blocks that have one tile take no turns, and results of two tiles need other shared memory than of one */
   unsigned walks = 1;
   choose_forced(problem, "persistent", &walks);
@@ -167,18 +158,27 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   return tile;
 }
 
+typedef struct Carrying {
+  const Problem *problem;
+  const GemmCandidate *tile;
+  bool fast;
+} Carrying;
+
 /* Does a variant have the parameter, if its template declares it? */
-static bool is_carried(const Problem *problem, const GemmAxis *axis, const GemmCandidate *tile, bool fast)
+static bool is_carried(const Candidate *candidate, unsigned slot, const void *data)
 {
-  bool pair = gemm_of(problem->op)->dual && tile->swapped;
-  switch (axis->carried) {
+  const Carrying *at = data;
+  const SpaceKind *kind = candidate->space->kind;
+  bool pair = gemm_of(at->problem->op)->dual && at->tile->swapped;
+  if (slot >= kind->n_axes) return true;
+  switch ((GemmCarried)kind->axes[slot].carried) {
   case GEMM_ALWAYS: return true;
-  case GEMM_TURNED: return problem->turned != NULL;
-  case GEMM_FAST: return fast;
-  case GEMM_FAST_OR_PAIR: return fast || pair;
-  case GEMM_TMA: return tile->group && fast;
-  case GEMM_TMA_OR_PAIR: return (tile->group && fast) || pair;
-  case GEMM_NEEDED: return gemm_axis_value(tile, axis) > axis->absent;
+  case GEMM_TURNED: return at->problem->turned != NULL;
+  case GEMM_FAST: return at->fast;
+  case GEMM_FAST_OR_PAIR: return at->fast || pair;
+  case GEMM_TMA: return at->tile->group && at->fast;
+  case GEMM_TMA_OR_PAIR: return (at->tile->group && at->fast) || pair;
+  case GEMM_NEEDED: return candidate->values[slot] > kind->axes[slot].absent;
   }
   return false;
 }
@@ -186,9 +186,7 @@ static bool is_carried(const Problem *problem, const GemmAxis *axis, const GemmC
 /* Gives the variant what its template declares of the tile, and of a kernel for it. */
 static void carry(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast)
 {
-  const GemmSpace *space = gemm_space(problem, choice->template_name);
-  unsigned n;
-  const GemmAxis *axes = gemm_axes(&n);
+  tile.space = spaces_of(problem->spaces, choice->template_name);
   tile.persistent = fast ? gemm_candidate_walks(problem, &tile) && !tile.once : tile.group;
   if (!tile.raster) tile.raster = (unsigned)problem->gpu->model->usual_raster;
   /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
@@ -196,15 +194,8 @@ static void carry(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   tile.blocks = tile.group || tile.swapped ? tile.blocks : 1;
   tile.pace = gemm_candidate_pace(problem, &tile, gemm_most_rows(problem, choice));
   tile.reducers = 1;
-  for (unsigned i = 0; i < n; i++) {
-    const IrParameter *declared = space->axes[i];
-    if (!declared || !is_carried(problem, &axes[i], &tile, fast)) continue;
-    int64_t value = MAX(gemm_axis_value(&tile, &axes[i]), declared->domain ? declared->domain->least : 0);
-    (declared->outside ? choice_set_own : choice_set_int)(choice, axes[i].name, value);
-  }
-  for (unsigned i = 0; i < space->n_extra; i++)
-    (space->extra[i]->outside ? choice_set_own : choice_set_int)(
-        choice, space->extra[i]->name, gemm_extra_default(space, i) + tile.extra[i]);
+  const Carrying at = {problem, &tile, fast};
+  candidate_carry(&tile.of, choice, is_carried, &at);
 }
 
 static void set_types(Choice *choice, const FusedGemm *gemm)
@@ -212,20 +203,6 @@ static void set_types(Choice *choice, const FusedGemm *gemm)
   choice_set_name(choice, "ta", number_name(gemm->a_type));
   choice_set_name(choice, "tb", number_name(gemm->b_type));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
-}
-
-/* How blocks or warpgroups share tiles, in names of kernels. */
-static const char *sharing_word(Arena *arena, const GemmCandidate *tile)
-{
-  unsigned n;
-  const GemmAxis *axes = gemm_key_axes(&n);
-  for (unsigned i = n; i-- > 0;) {
-    unsigned value = gemm_axis_value(tile, &axes[i]);
-    if (!*axes[i].word || value <= 1) continue;
-    g_auto(GStrv) word = g_strsplit(axes[i].word, "%u", 2);
-    return word[1] ? arena_printf(arena, "_%s%u", word[0], value) : arena_printf(arena, "_%s", word[0]);
-  }
-  return "";
 }
 
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
@@ -248,10 +225,9 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  choice->suffix = arena_printf(
-      problem->arena, "%s%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
-      sharing_word(problem->arena, &tile),
-      gemm_extra_suffix(gemm_candidate_space(problem, &tile), &tile, problem->arena), fast ? "" : "_any");
+  choice->suffix =
+      arena_printf(problem->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
+                   tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
 }
 
 static void replace_int(const Problem *problem, Choice *choice, const char *name, int64_t value)
@@ -307,7 +283,7 @@ void gemm_variant_follow(const Problem *problem, Choice *choice)
 {
   int64_t least, most = gemm_most_rows(problem, choice);
   symbolic_range(gemm_of(problem->op)->m, &problem->graph->facts, &least, &(int64_t){0});
-  const GemmCandidate tile = gemm_candidate_of(choice);
+  const GemmCandidate tile = gemm_candidate_of(problem, choice);
   replace_int(problem, choice, "reducers", MAX(1, gemm_candidate_owners(problem, &tile)));
   /* no rows at all are no tile */
   replace_int(problem, choice, "one_row", !tile.swapped && least >= 1 && most <= tile.bm);
@@ -318,9 +294,8 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
-  const GemmCandidate tile = gemm_candidate_of(choice);
-  const GemmSpace *space = gemm_space(chooser->problem, choice->template_name);
-  return gemm_space_keeps(space, &tile, chooser->error) && keep_slices(chooser, choice, &tile) &&
+  const GemmCandidate tile = gemm_candidate_of(chooser->problem, choice);
+  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_slices(chooser, choice, &tile) &&
          keep_budget(chooser, choice, &tile);
 }
 

@@ -10,8 +10,8 @@ typedef struct {
   const CompileOptions *options;
   DryRunFunction run; /* NULL: nobody runs passes */
   void *data;
-  GemmSpaces *spaces; /* read when the first product is judged */
-  GError *fault;      /* of templates that cannot be read */
+  Spaces *spaces; /* of the families that were judged and try what their templates say */
+  GError *fault;  /* of templates that cannot be read */
 } Target;
 
 static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, ProgramVerdict *verdict) = {
@@ -20,11 +20,25 @@ static void (*const judges[FAMILY_COUNT])(const Problem *problem, bool priced, P
 #undef FAMILY
 };
 
-/* What is tried of products stands in their templates. */
-static bool read_spaces(Target *target)
+static const SpaceKind *(*const kinds[FAMILY_COUNT])(void) = {
+#define FAMILY(name, ...) space_kind_##name,
+#include "generator/program/families.def"
+#undef FAMILY
+};
+
+/* What is tried stands in the family's templates. */
+static bool read_spaces(Target *target, const Family *family)
 {
-  if (!target->spaces && !target->fault) target->spaces = gemm_spaces_read(&target->fault);
-  return target->spaces != NULL;
+  const SpaceKind *kind = kinds[family->index]();
+  return !kind || (!target->fault && spaces_add(target->spaces, family, kind, &target->fault));
+}
+
+Spaces *choose_spaces(GError **error)
+{
+  g_autoptr(Spaces) spaces = spaces_new();
+  for (unsigned i = 0; i < FAMILY_COUNT; i++)
+    if (!spaces_add(spaces, family_at(i), kinds[i](), error)) return NULL;
+  return g_steal_pointer(&spaces);
 }
 
 static ProgramVerdict judge_program(const Program *program, bool priced, Target *target)
@@ -33,8 +47,8 @@ static ProgramVerdict judge_program(const Program *program, bool priced, Target 
   const FusedOperator *fused = family_take(program, &verdict.why);
   if (!fused) return (ProgramVerdict){.why = verdict.why};
   Problem problem = problem_of(fused, target->graph, target->gpu, target->options, program->arena);
-  if (fused->family->measured && !read_spaces(target))
-    return (ProgramVerdict){.why = "the templates of products cannot be read"};
+  if (!read_spaces(target, fused->family))
+    return (ProgramVerdict){.why = "the family's templates cannot be read"};
   problem.spaces = target->spaces;
   g_autoptr(DryRuns) dry = target->run ? dry_runs_new(fused, target->graph, target->run, target->data) : NULL;
   problem.judged = dry;
@@ -62,20 +76,20 @@ static ProgramVerdict judge(const Program *const *programs, unsigned n, bool pri
   return verdict;
 }
 
-Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, GemmSpaces **spaces,
+Fusion *choose_fusion(const Graph *graph, const Gpu *gpu, const CompileOptions *options, Spaces **spaces,
                       GError **error)
 {
   return choose_fusion_dry(graph, gpu, options, NULL, NULL, spaces, error);
 }
 
 Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                          DryRunFunction run, void *data, GemmSpaces **spaces, GError **error)
+                          DryRunFunction run, void *data, Spaces **spaces, GError **error)
 {
-  Target target = {graph, gpu, options, run, data};
+  Target target = {graph, gpu, options, run, data, spaces_new()};
   FusionOptions fusion_options = {.skip = options ? options->skip : NULL, .judge = judge, .data = &target};
   Fusion *fusion = fusion_build(graph, &fusion_options, error);
   for (unsigned i = 0; fusion && i < fusion->n && spaces; i++)
-    if (fusion->operators[i]->family->measured) read_spaces(&target);
+    read_spaces(&target, fusion->operators[i]->family);
   if (target.fault) {
     fusion_free(fusion);
     g_clear_error(error);
@@ -85,6 +99,6 @@ Fusion *choose_fusion_dry(const Graph *graph, const Gpu *gpu, const CompileOptio
   if (spaces)
     *spaces = target.spaces;
   else
-    gemm_spaces_free(target.spaces);
+    spaces_free(target.spaces);
   return fusion;
 }

@@ -73,6 +73,11 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
          CLAMP(chunk / model->online_elements, model->online_least, model->online_most));
 }
 
+const SpaceKind *space_kind_parts(void)
+{
+  return NULL;
+}
+
 bool choose_parts(Chooser *chooser)
 {
   bool across = lies_across(chooser->problem->op);

@@ -6,12 +6,12 @@
 #pragma once
 #include "adl/gpu.h"
 #include "generator/choose/dry_run.h"
+#include "generator/choose/spaces.h"
 #include "generator/kernel/kernel.h"
 #include "generator/options.h"
 #include "plan/plan.h"
 
-typedef struct GemmMemo GemmMemo;     /* generator/choose/gemm_memo.h */
-typedef struct GemmSpaces GemmSpaces; /* generator/choose/gemm_space.h */
+typedef struct GemmMemo GemmMemo; /* generator/choose/gemm_memo.h */
 
 typedef struct Problem {
   const FusedOperator *op;
@@ -22,7 +22,7 @@ typedef struct Problem {
   Arena *arena;                  /* of guards and names */
   unsigned copy_bytes;           /* GEMM: what threads are priced to copy at a time; 0: 16 */
   int64_t batches;               /* GEMM: priced for so many of them; 0: for what is typical */
-  const GemmSpaces *spaces;      /* GEMM: what its templates declare; NULL: no candidates */
+  const Spaces *spaces;          /* what templates declare; NULL: no candidates */
   GemmMemo *memo;                /* GEMM: candidates that were completed before; NULL: none is kept */
   DryRuns *dry;                  /* what the passes say; NULL: bounds are taken at their word */
   DryRuns *judged;               /* the same while fusion asks whether there is any kernel; or NULL */

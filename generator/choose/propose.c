@@ -21,9 +21,7 @@ void proposals_free(Proposals *proposals)
 static Proposal proposal_of(const Problem *problem, const PricedCandidate *priced)
 {
   Proposal proposal = {.clocks = priced->cost.total};
-  TunedEntry entry = {0};
-  tuned_gemm_describe(problem, &priced->candidate, &entry, proposal.parameters);
-  proposal.n_parameters = entry.n_parameters;
+  proposal.n_parameters = candidate_describe(&priced->candidate.of, problem->arena, proposal.parameters);
   return proposal;
 }
 
@@ -71,7 +69,7 @@ static void add_product(Proposals *all, Chooser *chooser)
 Proposals *generator_propose(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
                              GError **error)
 {
-  g_autoptr(GemmSpaces) spaces = NULL;
+  g_autoptr(Spaces) spaces = NULL;
   g_autoptr(Fusion) fusion = choose_fusion(graph, gpu, options, &spaces, error);
   if (!fusion) return NULL;
   Proposals *all = g_new0(Proposals, 1);

@@ -47,6 +47,11 @@ static void add_variant(Chooser *chooser, bool across, bool aligned)
   }
 }
 
+const SpaceKind *space_kind_scan(void)
+{
+  return NULL;
+}
+
 bool choose_scan(Chooser *chooser)
 {
   bool across = choose_rows_lie_across(chooser->problem->op);

@@ -1,61 +1,160 @@
 #include "generator/choose/spaces.h"
 #include "base/data.h"
-#include "generator/program/family.h"
 #include <string.h>
 
 struct Spaces {
-  GPtrArray *heads; /* IrModule *, owned: a template each */
-  GPtrArray *names; /* char *, owned: theirs */
+  GPtrArray *
+      all; /* Space *, owned: of every template that was read; those without a kind are nobody's but spaces_find()'s */
+  bool read[FAMILY_COUNT];
 };
 
-static bool read_family(Spaces *spaces, const Family *family, GError **error)
+static void space_free(void *memory)
+{
+  Space *space = memory;
+  tries_free(space->tries);
+  ir_module_free((IrModule *)space->head);
+  g_free((char *)space->template_name);
+  g_free(space->slot_of);
+  g_free(space);
+}
+
+/* ---- slots ---- */
+
+static bool in_key(const IrModule *head, const char *name)
+{
+  for (unsigned i = 0; i < head->n_key; i++)
+    if (!strcmp(head->key[i], name)) return true;
+  return false;
+}
+
+static void take_slot(Space *space, const IrParameter *parameter)
+{
+  if (parameter) space->slot_of[parameter - space->head->parameters] = (int)space->n;
+  space->declared[space->n++] = parameter;
+}
+
+/* An axis tells kernels apart for choosing if and only if it does by the template. */
+static bool add_axis(Space *space, unsigned axis, GError **error)
+{
+  const IrParameter *parameter = ir_parameter_find(space->head, space->kind->axes[axis].name);
+  bool key = axis < space->kind->n_keys;
+  take_slot(space, parameter);
+  if (!parameter || in_key(space->head, parameter->name) == key) return true;
+  error_set(
+      error, ERROR_UNSUPPORTED, &parameter->mark, "key",
+      "the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for",
+      key ? "`%s` tells kernels apart, but the template's key lacks it"
+          : "`%s` follows from other parameters, but the template's key has it",
+      parameter->name);
+  return false;
+}
+
+static bool add_extra(Space *space, const IrParameter *parameter, GError **error)
+{
+  int64_t otherwise = 0;
+  if (space->n < SPACE_SLOTS && parameter->domain) {
+    if (parameter->value) ir_expr_is_int(parameter->value, &otherwise);
+    space->base[space->n] = (int)otherwise;
+    take_slot(space, parameter);
+    return true;
+  }
+  unsigned most = SPACE_SLOTS - space->kind->n_axes;
+  error_set(error, ERROR_UNSUPPORTED, &parameter->mark, "key", NULL,
+            parameter->domain
+                ? "`%s` is one too many: a key has at most %u parameters that no price knows"
+                : "`%s` has no domain: a parameter that no price knows is tried with each value "
+                  "of it (%u such parameters at most)",
+            parameter->name, most);
+  return false;
+}
+
+static bool fill(Space *space, GError **error)
+{
+  const IrModule *head = space->head;
+  space->slot_of = g_new(int, head->n_parameters);
+  for (unsigned i = 0; i < head->n_parameters; i++)
+    space->slot_of[i] = -1;
+  for (unsigned i = 0; i < space->kind->n_axes; i++)
+    if (!add_axis(space, i, error)) return false;
+  for (unsigned i = 0; i < head->n_key; i++) {
+    const IrParameter *parameter = ir_parameter_find(head, head->key[i]);
+    bool has_slot = space->slot_of[parameter - head->parameters] >= 0;
+    if (!has_slot && !add_extra(space, parameter, error)) return false;
+  }
+  space->tries = tries_resolve(head, space->kind->facts, error);
+  return space->tries != NULL;
+}
+
+/* ---- templates ---- */
+
+static bool read_template(Spaces *spaces, const SpaceKind *kind, const char *name, GError **error)
+{
+  g_autofree char *path = g_strdup_printf("templates/%s.ir", name);
+  g_autoptr(Source) source = data_load(path, error);
+  IrModule *head = source ? ir_read_head(source, error) : NULL;
+  if (!head) return false;
+  Space *space = g_new0(Space, 1);
+  *space = (Space){.template_name = g_strdup(name), .head = head};
+  g_ptr_array_add(spaces->all, space);
+  if (!kind || !head->n_key) return true;
+  space->kind = kind;
+  return fill(space, error);
+}
+
+bool spaces_add(Spaces *spaces, const Family *family, const SpaceKind *kind, GError **error)
 {
   g_auto(GStrv) names = g_strsplit(family->templates, " ", -1);
-  for (char **name = names; *name; name++) {
-    g_autofree char *path = g_strdup_printf("templates/%s.ir", *name);
-    g_autoptr(Source) source = data_load(path, error);
-    IrModule *head = source ? ir_read_head(source, error) : NULL;
-    if (!head) return false;
-    g_ptr_array_add(spaces->heads, head);
-    g_ptr_array_add(spaces->names, g_strdup(*name));
-  }
+  for (char **name = names; *name && !spaces->read[family->index]; name++)
+    if (!read_template(spaces, kind, *name, error)) return false;
+  spaces->read[family->index] = true;
   return true;
+}
+
+Spaces *spaces_new(void)
+{
+  Spaces *spaces = g_new0(Spaces, 1);
+  spaces->all = g_ptr_array_new_with_free_func(space_free);
+  return spaces;
 }
 
 Spaces *spaces_read(bool measured, GError **error)
 {
-  g_autoptr(Spaces) spaces = g_new0(Spaces, 1);
-  spaces->heads = g_ptr_array_new_with_free_func((GDestroyNotify)ir_module_free);
-  spaces->names = g_ptr_array_new_with_free_func(g_free);
+  g_autoptr(Spaces) spaces = spaces_new();
   for (unsigned i = 0; i < FAMILY_COUNT; i++)
-    if ((family_at(i)->measured || !measured) && !read_family(spaces, family_at(i), error)) return NULL;
+    if ((family_at(i)->measured || !measured) && !spaces_add(spaces, family_at(i), NULL, error)) return NULL;
   return g_steal_pointer(&spaces);
 }
 
 void spaces_free(Spaces *spaces)
 {
   if (!spaces) return;
-  g_ptr_array_unref(spaces->heads);
-  g_ptr_array_unref(spaces->names);
+  g_ptr_array_unref(spaces->all);
   g_free(spaces);
 }
 
-const IrModule *spaces_head(const Spaces *spaces, const char *template_name)
+const Space *spaces_of(const Spaces *spaces, const char *template_name)
 {
-  for (unsigned i = 0; i < spaces->heads->len; i++)
-    if (!strcmp(spaces->names->pdata[i], template_name)) return spaces->heads->pdata[i];
-  g_assert_not_reached();
+  for (unsigned i = 0; spaces && i < spaces->all->len; i++) {
+    const Space *space = spaces->all->pdata[i];
+    if (space->kind && !strcmp(space->template_name, template_name)) return space;
+  }
+  return NULL;
+}
+
+static const IrModule *head_at(const Spaces *spaces, unsigned i)
+{
+  return ((const Space *)spaces->all->pdata[i])->head;
 }
 
 /* The declaration in the template of that number, or NULL. */
 static const IrParameter *declared(const Spaces *spaces, unsigned i, const char *name)
 {
-  return ir_parameter_find(spaces->heads->pdata[i], name);
+  return ir_parameter_find(head_at(spaces, i), name);
 }
 
 const IrParameter *spaces_find(const Spaces *spaces, const char *name)
 {
-  for (unsigned i = 0; i < spaces->heads->len; i++) {
+  for (unsigned i = 0; i < spaces->all->len; i++) {
     const IrParameter *parameter = declared(spaces, i, name);
     if (parameter) return parameter;
   }
@@ -64,7 +163,7 @@ const IrParameter *spaces_find(const Spaces *spaces, const char *name)
 
 bool spaces_have(const Spaces *spaces, const char *name, int64_t value)
 {
-  for (unsigned i = 0; i < spaces->heads->len; i++) {
+  for (unsigned i = 0; i < spaces->all->len; i++) {
     const IrParameter *parameter = declared(spaces, i, name);
     if (parameter && !parameter->decided_by && ir_domain_has(parameter->domain, value)) return true;
   }
@@ -74,7 +173,7 @@ bool spaces_have(const Spaces *spaces, const char *name, int64_t value)
 char *spaces_domain_text(const Spaces *spaces, const char *name)
 {
   g_autoptr(GPtrArray) texts = g_ptr_array_new_with_free_func(g_free);
-  for (unsigned i = 0; i < spaces->heads->len; i++) {
+  for (unsigned i = 0; i < spaces->all->len; i++) {
     const IrParameter *parameter = declared(spaces, i, name);
     if (!parameter || !parameter->domain) continue;
     g_autofree char *text = ir_domain_text(parameter->domain);
@@ -88,8 +187,8 @@ char *spaces_domain_text(const Spaces *spaces, const char *name)
 const char *spaces_nearest(const Spaces *spaces, const char *name)
 {
   g_autoptr(GPtrArray) names = g_ptr_array_new();
-  for (unsigned i = 0; i < spaces->heads->len; i++) {
-    const IrModule *head = spaces->heads->pdata[i];
+  for (unsigned i = 0; i < spaces->all->len; i++) {
+    const IrModule *head = head_at(spaces, i);
     for (unsigned j = 0; j < head->n_parameters; j++)
       if (!head->parameters[j].decided_by) g_ptr_array_add(names, (gpointer)head->parameters[j].name);
   }
@@ -99,8 +198,8 @@ const char *spaces_nearest(const Spaces *spaces, const char *name)
 
 bool spaces_alike(const Spaces *spaces, const char *name)
 {
-  for (unsigned i = 0; i < spaces->heads->len; i++) {
-    const IrModule *head = spaces->heads->pdata[i];
+  for (unsigned i = 0; i < spaces->all->len; i++) {
+    const IrModule *head = head_at(spaces, i);
     for (unsigned j = 0; j < head->n_alike; j++)
       if (!strcmp(head->alike[j], name)) return true;
   }

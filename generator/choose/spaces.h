@@ -1,20 +1,60 @@
-/* The declared spaces of templates: what each of their parameters may be, which of them tell kernels apart, read off the
- * templates' heads (param, axis, key, alike). Asked by --set, files of measured choices and `adlgen tune`, so that a
- * parameter is described once, by the template that has it. Immutable once read; thread-safe. */
+/* The spaces of templates: what each of their parameters may be, which of them tell kernels apart, and which values are
+ * tried together, read off the templates' heads (param, axis, key, alike, try). Choosing, --set, files of measured choices
+ * and `adlgen tune` ask these, so that a parameter is described once, by the template that has it. */
 #pragma once
-#include "generator/fusion/fusion.h"
-#include "ir/ir.h"
+#include "generator/choose/tries.h"
+#include "generator/program/family.h"
+
+typedef struct Axis { /* what choosing knows of a parameter, beside what templates declare */
+  const char *name;
+  int absent;       /* the value where nothing is said of it */
+  unsigned carried; /* which variants have it; numbers of the family's own */
+  bool tile;        /* --set of it speaks of a tile */
+  const char *word; /* in names of kernels, before the value; "" tells none apart by it */
+} Axis;
+
+#define SPACE_SLOTS 26 /* parameters of a candidate */
+
+typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of its templates */
+  const char *const *facts; /* that `try` lines may ask, NULL-terminated */
+  const Axis *axes;         /* those of the key first */
+  unsigned n_axes, n_keys;
+} SpaceKind;
+
+typedef struct Space { /* of one template with a key */
+  const char *template_name;
+  const IrModule *head;
+  const SpaceKind *kind;
+  /* Slots of candidates: the kind's axes, then what else the key has, of which values are kept less their defaults, so
+   * that 0 is the default in any template. NULL: the template has no such parameter. */
+  const IrParameter *declared[SPACE_SLOTS];
+  int base[SPACE_SLOTS]; /* what a kept 0 stands for */
+  unsigned n;
+  int *slot_of; /* by the head's parameters; -1: none */
+  Tries *tries;
+} Space;
 
 typedef struct Spaces Spaces;
 
-/* Of every template of all families, or of those whose kernels are measured. NULL and *error if a template cannot be
- * read. */
+/* Of no template yet. */
+Spaces *spaces_new(void);
+/* What every template of all families declares, or of those whose kernels are measured; no candidates. NULL and *error if a
+ * template cannot be read. */
 Spaces *spaces_read(bool measured, GError **error);
 void spaces_free(Spaces *spaces);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Spaces, spaces_free)
+/* Reads the family's templates, unless they are there; what is only read is thread-safe. kind: NULL, the family's chooser
+ * tries nothing of what they say. false and *error: a template cannot be read, or its key is not what choosing takes it
+ * for. */
+bool spaces_add(Spaces *spaces, const Family *family, const SpaceKind *kind, GError **error);
 
-/* The head of one of the templates: parameters, key and alike. */
-const IrModule *spaces_head(const Spaces *spaces, const char *template_name);
+/* The template's space; NULL: it is not among them (spaces may be NULL), or has no key. */
+const Space *spaces_of(const Spaces *spaces, const char *template_name);
+/* Does the parameter at the slot tell kernels apart? */
+static inline bool space_has_key(const Space *space, unsigned slot)
+{
+  return slot < space->kind->n_keys || slot >= space->kind->n_axes;
+}
 /* The first declaration of a parameter, NULL: no template has it. */
 const IrParameter *spaces_find(const Spaces *spaces, const char *name);
 /* Is the value one that the parameter may have in some template? */

@@ -8,28 +8,7 @@
 #define TURN_ROWS     128
 #define TURN_GROUPS   2
 #define MOST_RESIDENT 3
-/* Of any field: a band of tiles that are walked together must stay countable in 32 bits. */
-#define MOST_OF_A_FIELD 1024
-#define THIN_ROWS       64 /* of D in the largest thin tile, and columns */
-
-void tuned_gemm_describe(const Problem *problem, const GemmCandidate *candidate, TunedEntry *entry,
-                         TunedParameter *parameters)
-{
-  unsigned n;
-  const GemmAxis *axes = gemm_key_axes(&n);
-  const GemmSpace *space = gemm_candidate_space(problem, candidate);
-  entry->parameters = parameters;
-  entry->n_parameters = 0;
-  for (unsigned i = 0; i < n; i++) {
-    unsigned value = gemm_axis_value(candidate, &axes[i]);
-    if (value != axes[i].absent) parameters[entry->n_parameters++] = (TunedParameter){axes[i].name, value};
-  }
-  for (unsigned i = 0; space && i < space->n_extra; i++)
-    if (candidate->extra[i])
-      parameters[entry->n_parameters++] =
-          (TunedParameter){arena_strdup(problem->arena, space->extra[i]->name),
-                           gemm_extra_default(space, i) + candidate->extra[i]};
-}
+#define THIN_ROWS     64 /* of D in the largest thin tile, and columns */
 
 /* ---- the key ---- */
 
@@ -228,17 +207,17 @@ static bool append_extras(const Problem *problem, GArray *list)
   unsigned before = list->len, n = MIN(before, WALKED_CANDIDATES);
   for (unsigned i = 0; i < n; i++) {
     PricedCandidate priced = g_array_index(list, PricedCandidate, i);
-    const GemmSpace *space = gemm_candidate_space(problem, &priced.candidate);
-    for (unsigned e = 0; space && e < space->n_extra; e++) {
-      const IrDomain *domain = space->extra[e]->domain;
+    const Space *space = priced.candidate.space;
+    for (unsigned slot = space ? space->kind->n_axes : 0; space && slot < space->n; slot++) {
+      const IrDomain *domain = space->declared[slot]->domain;
       int64_t values = domain->values ? domain->n : (domain->most - domain->least) / domain->step + 1;
-      for (int64_t v = 0; v < values && v <= MOST_OF_A_FIELD; v++) {
-        int64_t value = domain->values ? domain->values[v] : domain->least + v * domain->step;
-        priced.candidate.extra[e] = (int)(value - gemm_extra_default(space, e));
-        if (priced.candidate.extra[e] && gemm_candidate_legal(problem, &priced.candidate))
-          g_array_append_val(list, priced);
+      int *value = &priced.candidate.of.values[slot];
+      for (int64_t v = 0; v < values && v <= CANDIDATE_MOST; v++) {
+        *value =
+            (int)(domain->values ? domain->values[v] : domain->least + v * domain->step) - space->base[slot];
+        if (*value && gemm_candidate_legal(problem, &priced.candidate)) g_array_append_val(list, priced);
       }
-      priced.candidate.extra[e] = 0;
+      *value = 0;
     }
   }
   return list->len > before;
@@ -271,40 +250,20 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
 
 /* ---- what was measured ---- */
 
-/* Sets an axis that the price does not know; false: none is called so, or the template has no such value. */
-static bool set_extra(const GemmSpace *space, GemmCandidate *candidate, const TunedParameter *parameter)
-{
-  for (unsigned i = 0; space && i < space->n_extra; i++) {
-    if (strcmp(space->extra[i]->name, parameter->name)) continue;
-    candidate->extra[i] = (int)(parameter->value - gemm_extra_default(space, i));
-    return ir_domain_has(space->extra[i]->domain, parameter->value);
-  }
-  return false;
-}
-
-/* Do files of measured choices name it? */
-static bool is_stored(const GemmAxis *axis)
-{
-  unsigned n;
-  const GemmAxis *keys = gemm_key_axes(&n);
-  return axis < keys + n || !strcmp(axis->name, "raster");
-}
-
+/* By the template that its values are of. */
 static bool read_candidate(const Problem *problem, const TunedEntry *entry, GemmCandidate *candidate)
 {
-  *candidate = gemm_candidate_absent(candidate->group);
-  for (unsigned pass = 0; pass < 2; pass++) /* what the price knows first: it tells the template */
-    for (unsigned j = 0; j < entry->n_parameters; j++) {
-      const TunedParameter *parameter = &entry->parameters[j];
-      const GemmAxis *axis = gemm_axis_find(parameter->name);
-      if (parameter->value < 0 || parameter->value > MOST_OF_A_FIELD) return false;
-      /* the walk is no candidate's: every one may have another than the model would choose */
-      if (axis && !is_stored(axis)) return false;
-      if (pass == 0 && axis) gemm_axis_set(candidate, axis, (unsigned)parameter->value);
-      if (pass == 1 && !axis && !set_extra(gemm_candidate_space(problem, candidate), candidate, parameter))
-        return false;
-    }
-  return true;
+  bool group = candidate->group;
+  for (const char *const *name = gemm_templates(problem); *name; name++) {
+    const Space *space = spaces_of(problem->spaces, *name);
+    if (!space) continue;
+    Candidate general = candidate_absent(space);
+    /* the walk is no candidate's: every one may have another than the model would choose */
+    bool read = candidate_read(&general, entry, "raster");
+    *candidate = gemm_candidate_from(&general, group);
+    if (read && g_str_equal(gemm_candidate_template(problem, candidate), *name)) return true;
+  }
+  return false;
 }
 
 /* What was measured of this product, else of one whose epilogue reads no vector: that costs less than tiles

@@ -13,6 +13,3 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
 /* The measured choice for m rows, if the options bring a database that has one and it is legal; notes what
  * was found. */
 bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, GemmCandidate *candidate);
-/* Writes what tells a candidate from others; parameters: TUNED_MAX_PARAMETERS. */
-void tuned_gemm_describe(const Problem *problem, const GemmCandidate *candidate, TunedEntry *entry,
-                         TunedParameter *parameters);

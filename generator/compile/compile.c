@@ -22,13 +22,13 @@ typedef struct {
   CompileResult *result;
   GString *explain;
   KernelLibraries *libraries;
-  PlanLaunch **launches;    /* by the fusion's operators; NULL: there is nothing to launch */
-  GPtrArray *opened;        /* OpenOperator *: their variants are chosen; in the order of the fusion */
-  GHashTable *keys;         /* key text -> OpenOperator *, the first that has it */
-  GHashTable *texts;        /* CompiledKernel * -> itself, equal where the texts are */
-  GPtrArray *making;        /* KernelJob * of the same time */
-  const Symbolic **direct;  /* of each fused operator: when it reads operands as they lie, not their copies */
-  const GemmSpaces *spaces; /* NULL: there is no product */
+  PlanLaunch **launches;   /* by the fusion's operators; NULL: there is nothing to launch */
+  GPtrArray *opened;       /* OpenOperator *: their variants are chosen; in the order of the fusion */
+  GHashTable *keys;        /* key text -> OpenOperator *, the first that has it */
+  GHashTable *texts;       /* CompiledKernel * -> itself, equal where the texts are */
+  GPtrArray *making;       /* KernelJob * of the same time */
+  const Symbolic **direct; /* of each fused operator: when it reads operands as they lie, not their copies */
+  const Spaces *spaces;    /* NULL: there is no product */
   Mechanism mechanisms[MECHANISM_COUNT]; /* of the GPU */
 } Compilation;
 
@@ -564,8 +564,7 @@ static const char **passes_of(const char *const *skip)
 
 /* Fusion whose judge runs the passes where only they tell whether there is a kernel. */
 static Fusion *fuse(const Graph *graph, const Gpu *gpu, const CompileOptions *options,
-                    const char *const *passes, KernelLibraries *libraries, GemmSpaces **spaces,
-                    GError **error)
+                    const char *const *passes, KernelLibraries *libraries, Spaces **spaces, GError **error)
 {
   CompileOptions dry = *options;
   DryRunner runner = {gpu, &dry, libraries, NULL};
@@ -583,7 +582,7 @@ CompileResult *generator_compile(const Graph *graph, const Gpu *gpu, const Compi
   const CompileOptions *options = &today;
   g_autofree const char **passes = passes_of(today.skip);
   g_autoptr(KernelLibraries) libraries = kernel_libraries_read(options->fast_math, error);
-  g_autoptr(GemmSpaces) spaces = NULL;
+  g_autoptr(Spaces) spaces = NULL;
   g_autoptr(Fusion) fusion = libraries ? fuse(graph, gpu, options, passes, libraries, &spaces, error) : NULL;
   if (!fusion) return NULL;
   today.skip = passes; /* rewrites were fusion's */

@@ -62,3 +62,17 @@ data/templates/gemm.ir:27:7: error: `bk` follows from other parameters, but the 
         ^
 hint: the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for
 [exit 3]
+
+# Attention's tiles are its template's, too: the first that fits of what is tried, and --set of any parameter of its key.
+$ echo '{"name": "a", "opset": 24, "inputs": {"q": {"type": "bf16", "shape": [1, 4, 4096, 128]}, "k": {"type": "bf16", "shape": [1, 4, 4096, 128]}, "v": {"type": "bf16", "shape": [1, 4, 4096, 128]}}, "nodes": [{"op": "Attention", "inputs": ["q", "k", "v"], "outputs": ["y"]}], "outputs": ["y"]}' >a.json; adlgen templates show attention | sed 's/^  rows, keys in .*/  rows, keys in [[128, 96], [64, 48]]/; s/^  stages in .*/  stages in [7, 3]/' >own.ir; mkdir -p own/templates; mv own.ir own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out --explain | grep -o 'template attention, tile.*'
+template attention, tile 128x96, guard: align(q) >= 16 && align(k) >= 16 && align(v) >= 16 && align(y) >= 16
+template attention, tile 128x96, guard: always
+
+$ adlgen compile a.json --gpu h100 --set backwards=1 --emit ptx --out out --explain | grep 'by --set'
+  backwards = 1 by --set
+
+$ sed -i 's/^  if !any/  if !anyone/' own/templates/attention.ir; ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --emit ptx --out out
+own/templates/attention.ir:39:7: error: `anyone` is neither a fact that choosing knows nor a word of the lines above
+    if !anyone
+        ^
+[exit 1]

@@ -23,7 +23,7 @@ static const int64_t open_rows[] = {24, 300, 3000}; /* where they are known at l
 typedef struct {
   const Gpu *gpu;
   const Graph *graph;
-  GemmSpaces *spaces;
+  Spaces *spaces;
   KernelLibraries *libraries;
   const char *name;
   unsigned products, seen, runs, refused, fewer, ruled_out;
@@ -169,7 +169,7 @@ static void test_catalog(void **state)
   g_autofree char *path = g_build_filename(getenv("ADLGEN_SOURCE_ROOT"), "catalog.json", NULL);
   g_autoptr(Catalog) catalog = catalog_read(path, &error);
   if (!catalog) fail_msg("%s", error->message);
-  Trial trial = {.spaces = gemm_spaces_read(&error), .libraries = kernel_libraries_read(false, &error)};
+  Trial trial = {.spaces = choose_spaces(&error), .libraries = kernel_libraries_read(false, &error)};
   assert_true(trial.spaces && trial.libraries);
   for (unsigned g = 0; catalog->gpus[g]; g++) {
     Gpu *gpu = gpu_load(catalog->gpus[g], &error);
@@ -181,7 +181,7 @@ static void test_catalog(void **state)
     }
     gpu_free(gpu);
   }
-  gemm_spaces_free(trial.spaces);
+  spaces_free(trial.spaces);
   kernel_libraries_free(trial.libraries);
   print_message(
       "%u products of %u, %u candidates run dry: %u refused, %u with fewer slots; %u tiles ruled out\n",

@@ -45,7 +45,7 @@ static Chosen choose(Passes *passes)
   g_autoptr(GError) error = NULL;
   g_autoptr(Source) source = source_new("p", text, strlen(text));
   g_autoptr(Graph) graph = graph_read(source, NULL, 0, &error);
-  g_autoptr(GemmSpaces) spaces = gemm_spaces_read(&error);
+  g_autoptr(Spaces) spaces = choose_spaces(&error);
   Gpu *gpu = gpu_load("h100", &error);
   assert_non_null(graph);
   assert_true(gpu && spaces);

@@ -13,7 +13,7 @@ typedef struct Product {
   Gpu *gpu;
   Graph *graph;
   Fusion *fusion;
-  GemmSpaces *spaces;
+  Spaces *spaces;
   Arena *arena;
   Chooser *chooser;
 } Product;
@@ -45,7 +45,7 @@ static void product_clear(Product *p)
   g_free(p->chooser);
   arena_free(p->arena);
   fusion_free(p->fusion);
-  gemm_spaces_free(p->spaces);
+  spaces_free(p->spaces);
   graph_free(p->graph);
   gpu_free(p->gpu);
 }

@@ -1,0 +1,242 @@
+#include "generator/choose/candidate.h"
+#include <string.h>
+
+Candidate candidate_absent(const Space *space)
+{
+  Candidate candidate = {.space = space};
+  for (unsigned i = 0; i < space->kind->n_axes; i++)
+    candidate.values[i] = space->kind->axes[i].absent;
+  return candidate;
+}
+
+/* -1: the template has no parameter of the name, or none that candidates have. */
+static int slot_of(const Space *space, const char *name)
+{
+  const IrParameter *parameter = ir_parameter_find(space->head, name);
+  return parameter ? space->slot_of[parameter - space->head->parameters] : -1;
+}
+
+int64_t candidate_int(const Candidate *candidate, const char *name)
+{
+  int slot = slot_of(candidate->space, name);
+  return slot < 0 ? 0 : candidate_value(candidate, (unsigned)slot);
+}
+
+static void set_slot(Candidate *candidate, unsigned slot, int64_t value)
+{
+  candidate->values[slot] = (int)(value - candidate->space->base[slot]);
+}
+
+bool candidate_set(Candidate *candidate, const char *name, int64_t value)
+{
+  int slot = slot_of(candidate->space, name);
+  if (slot >= 0) set_slot(candidate, (unsigned)slot, value);
+  return slot >= 0;
+}
+
+Candidate candidate_of(const Space *space, const Choice *choice)
+{
+  Candidate candidate = candidate_absent(space);
+  for (unsigned i = 0; i < space->n; i++) {
+    if (!space->declared[i]) continue;
+    int64_t otherwise = candidate_value(&candidate, i);
+    set_slot(&candidate, i, choice_int(choice, space->declared[i]->name, otherwise));
+  }
+  return candidate;
+}
+
+/* ---- what is tried ---- */
+
+typedef struct Walk {
+  const Space *space;
+  const CandidateWalk *asked;
+  Candidate absent;
+} Walk;
+
+static Candidate given(const Walk *walk, const TryValues *values)
+{
+  Candidate candidate = walk->absent;
+  for (unsigned i = 0; i < values->n; i++) {
+    unsigned parameter = values->given[i];
+    set_slot(&candidate, (unsigned)walk->space->slot_of[parameter], values->of[parameter]);
+  }
+  return candidate;
+}
+
+static int64_t derive(const TryValues *values, unsigned parameter, void *data)
+{
+  const Walk *walk = data;
+  int slot = walk->space->slot_of[parameter];
+  if (slot < 0 || !walk->asked->derive) return values->of[parameter];
+  const Candidate candidate = given(walk, values);
+  return walk->asked->derive(&candidate, (unsigned)slot, walk->asked->data);
+}
+
+static void take(const TryValues *values, void *data)
+{
+  const Walk *walk = data;
+  const Candidate candidate = given(walk, values);
+  walk->asked->take(&candidate, walk->asked->data);
+}
+
+void candidates_walk(const Space *space, const CandidateWalk *asked)
+{
+  if (!space) return;
+  Walk walk = {space, asked, candidate_absent(space)};
+  const TryWalk tries = {asked->facts, derive, take, &walk};
+  tries_walk(space->tries, &tries);
+}
+
+void candidate_force(const Problem *problem, Candidate *candidate)
+{
+  const Space *space = candidate->space;
+  for (unsigned i = 0; i < space->n; i++) {
+    if (!space->declared[i] || !space_has_key(space, i)) continue;
+    unsigned value = (unsigned)candidate_value(candidate, i);
+    if (choose_forced(problem, space->declared[i]->name, &value)) set_slot(candidate, i, value);
+  }
+}
+
+/* ---- what the template admits ---- */
+
+/* What a template's default stands for is not said again by a candidate: 0 and 1 are one. */
+static int64_t value_of(const Candidate *candidate, unsigned slot)
+{
+  const Space *space = candidate->space;
+  int64_t value = candidate_value(candidate, slot), otherwise;
+  if (slot >= space->kind->n_axes) return value;
+  int absent = space->kind->axes[slot].absent;
+  bool silent = value == absent && ir_expr_is_int(space->declared[slot]->value, &otherwise);
+  return silent && absent <= 1 && otherwise <= 1 ? otherwise : value;
+}
+
+static bool lookup(const IrExpr *leaf, int64_t *value, void *data)
+{
+  const Candidate *candidate = data;
+  int slot = leaf->kind == EXPR_PARAMETER ? slot_of(candidate->space, leaf->name) : -1;
+  if (slot >= 0) *value = value_of(candidate, (unsigned)slot);
+  return slot >= 0;
+}
+
+/* Where a condition does not hold, or hangs on what is not known yet, only the default may stand. */
+static bool keeps_condition(const Candidate *candidate, const IrParameter *parameter, int64_t value)
+{
+  int64_t holds, otherwise;
+  if (!parameter->condition || (ir_expr_is_int(parameter->value, &otherwise) && value == otherwise))
+    return true;
+  return ir_expr_evaluate(parameter->condition, lookup, (void *)candidate, &holds) && holds;
+}
+
+static bool admits(const Candidate *candidate, const IrParameter *parameter, int64_t value)
+{
+  return ir_domain_has(parameter->domain, value) && keeps_condition(candidate, parameter, value);
+}
+
+typedef bool (*ValueCheck)(const Candidate *candidate, const IrParameter *parameter, int64_t value);
+
+/* The first parameter of the key whose value fails the check, or NULL. */
+static const IrParameter *first_failing(const Candidate *candidate, ValueCheck passes, int64_t *value)
+{
+  const Space *space = candidate->space;
+  for (unsigned i = 0; i < space->n; i++) {
+    if (!space->declared[i] || !space_has_key(space, i)) continue;
+    *value = value_of(candidate, i);
+    if (!passes(candidate, space->declared[i], *value)) return space->declared[i];
+  }
+  return NULL;
+}
+
+bool candidate_has(const Candidate *candidate)
+{
+  int64_t value;
+  return !first_failing(candidate, admits, &value);
+}
+
+bool candidate_keeps(const Candidate *candidate, GError **error)
+{
+  int64_t value, otherwise = 0;
+  const IrParameter *failing = first_failing(candidate, keeps_condition, &value);
+  if (!failing) return true;
+  ir_expr_is_int(failing->value, &otherwise);
+  ir_parameter_refuse(failing, otherwise, value, error);
+  return false;
+}
+
+/* ---- variants ---- */
+
+void candidate_carry(const Candidate *candidate, Choice *choice,
+                     bool (*carries)(const Candidate *candidate, unsigned slot, const void *data),
+                     const void *data)
+{
+  const Space *space = candidate->space;
+  for (unsigned i = 0; i < space->n; i++) {
+    const IrParameter *declared = space->declared[i];
+    if (!declared || (carries && !carries(candidate, i, data))) continue;
+    int64_t value = MAX(candidate_value(candidate, i), declared->domain ? declared->domain->least : 0);
+    (declared->outside ? choice_set_own : choice_set_int)(choice, declared->name, value);
+  }
+}
+
+const char *candidate_words(const Candidate *candidate, Arena *arena)
+{
+  const Space *space = candidate->space;
+  const char *words = "";
+  for (unsigned i = 0; i < space->kind->n_keys; i++) {
+    const char *word = space->kind->axes[i].word;
+    int64_t value = candidate_value(candidate, i);
+    if (!*word || value <= 1) continue;
+    g_auto(GStrv) parts = g_strsplit(word, "%u", 2);
+    words =
+        parts[1] ? arena_printf(arena, "_%s%d", parts[0], (int)value) : arena_printf(arena, "_%s", parts[0]);
+  }
+  for (unsigned i = space->kind->n_axes; i < space->n; i++)
+    if (candidate->values[i])
+      words =
+          arena_printf(arena, "%s_%s%d", words, space->declared[i]->name, (int)candidate_value(candidate, i));
+  return words;
+}
+
+/* ---- files of measured choices ---- */
+
+static bool is_said(const Candidate *candidate, unsigned slot)
+{
+  const SpaceKind *kind = candidate->space->kind;
+  int absent = slot < kind->n_axes ? kind->axes[slot].absent : 0;
+  return space_has_key(candidate->space, slot) && candidate->values[slot] != absent;
+}
+
+unsigned candidate_describe(const Candidate *candidate, Arena *arena,
+                            TunedParameter parameters[TUNED_MAX_PARAMETERS])
+{
+  const Space *space = candidate->space;
+  unsigned n = 0;
+  for (unsigned i = 0; i < space->n; i++) {
+    if (!is_said(candidate, i)) continue;
+    const char *name = i < space->kind->n_axes ? space->kind->axes[i].name : space->declared[i]->name;
+    parameters[n++] = (TunedParameter){arena_strdup(arena, name), candidate_value(candidate, i)};
+  }
+  return n;
+}
+
+/* Of a parameter that choosing has an axis for, declared or not, or of a further one; -1: none. */
+static int stored_slot(const Space *space, const char *name, const char *also)
+{
+  for (unsigned i = 0; i < space->kind->n_axes; i++)
+    if (!strcmp(space->kind->axes[i].name, name))
+      return space_has_key(space, i) || !strcmp(name, also) ? (int)i : -1;
+  return slot_of(space, name);
+}
+
+bool candidate_read(Candidate *candidate, const TunedEntry *entry, const char *also)
+{
+  const Space *space = candidate->space;
+  for (unsigned i = 0; i < entry->n_parameters; i++) {
+    const TunedParameter *parameter = &entry->parameters[i];
+    int slot = stored_slot(space, parameter->name, also);
+    if (slot < 0 || parameter->value < 0 || parameter->value > CANDIDATE_MOST) return false;
+    bool further = (unsigned)slot >= space->kind->n_axes;
+    if (further && !ir_domain_has(space->declared[slot]->domain, parameter->value)) return false;
+    set_slot(candidate, (unsigned)slot, parameter->value);
+  }
+  return true;
+}

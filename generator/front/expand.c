@@ -10,17 +10,21 @@ struct Expansion {
   bool failed;
 };
 
-#define FUNCTION(op, name) void expand_##name(Expansion *at);
+#define FUNCTION(op, name)       void expand_##name(Expansion *at);
+#define NAMED_FUNCTION(id, name) void expand_##name(Expansion *at);
 #include "generator/front/expand.def"
 #undef FUNCTION
+#undef NAMED_FUNCTION
 
 static const struct {
   OperatorId op;
   void (*write)(Expansion *at);
 } functions[] = {
-#define FUNCTION(op, name) {ONNX_##op, expand_##name},
+#define FUNCTION(op, name)       {ONNX_##op, expand_##name},
+#define NAMED_FUNCTION(id, name) {id, expand_##name},
 #include "generator/front/expand.def"
 #undef FUNCTION
+#undef NAMED_FUNCTION
 };
 
 bool expand_function(Inference *inference)

@@ -10,7 +10,7 @@
 #include <math.h>
 
 enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
-enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES };
+enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
 typedef struct {
@@ -20,7 +20,8 @@ typedef struct {
   const Symbolic *batch, *q_heads, *kv_heads, *group, *rows, *keys, *depth, *width;
   const Symbolic *past, *total; /* keys of the cache, and with it */
   bool grouped;
-  GraphTensor *shown; /* what qk_matmul_output is */
+  GraphTensor *shown;   /* what qk_matmul_output is */
+  GraphTensor *precise; /* what the softmax is of */
 } Attention;
 
 static const Symbolic *number(const Attention *at, int64_t value)
@@ -381,13 +382,16 @@ static GraphTensor *weights(Attention *at, GraphTensor *scores)
   if (!floats)
     expand_refuse_attribute(at->x, ERROR_INPUT, "softmax_precision", "one of f32, f16, bf16, f64",
                             "a softmax is not computed in %s", number_name((NumberType)asked));
-  NumberType type = scores ? scores->type : NUMBER_F32,
-             compute = asked == OPERATOR_NO_TYPE ? type : (NumberType)asked;
+  NumberType type = scores ? scores->type : NUMBER_F32, compute = asked != OPERATOR_NO_TYPE
+                                                                      ? (NumberType)asked
+                                                                  : expand_wants(at->x, SUMS) ? NUMBER_F32
+                                                                                              : type;
+  at->precise = expand_cast(at->x, "precise", scores, compute);
   GraphTensor *rows = expand_node(
       at->x, &(ExpandNode){ONNX_Softmax,
                            "weights",
                            1,
-                           {expand_cast(at->x, "precise", scores, compute)},
+                           {at->precise},
                            .attributes = {{"axis", -1},
                                           {"masked_rows", .text = may_see_nothing(at) ? "zero" : "nan"}}});
   return expand_cast(at->x, "weights", rows, type);
@@ -420,6 +424,21 @@ static void check_shown(Attention *at)
                             "there is no mode %" G_GINT64_FORMAT, mode);
 }
 
+/* [batch, heads, rows], in f32. */
+static GraphTensor *log_sums(Attention *at)
+{
+  int64_t last = -1;
+  GraphTensor *sums =
+      expand_node(at->x, &(ExpandNode){ONNX_ReduceLogSumExp,
+                                       "log_sum_exp",
+                                       2,
+                                       {at->precise, expand_integers(at->x, "keys", &last, 1)},
+                                       .attributes = {{"keepdims", 0}}});
+  if (at->grouped)
+    sums = expand_reshape(at->x, "sums", sums, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3);
+  return expand_cast(at->x, "sums", sums, NUMBER_F32);
+}
+
 void expand_attention(Expansion *x)
 {
   Attention attention = {.x = x, .node = expand_written(x)}, *at = &attention;
@@ -436,6 +455,7 @@ void expand_attention(Expansion *x)
   scores = show(at, SHOW_BIASED, banded(at, masked(at, scores)));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
   GraphTensor *y = result(at, expand(x, ONNX_MatMul, "product", scores, shared(at, "v", values)));
+  if (expand_wants(x, SUMS)) expand_give(x, SUMS, log_sums(at));
   if (expand_wants(x, SCORES)) expand_give(x, SCORES, merged(at, "shown", at->shown, at->total));
   expand_give(x, PRESENT_KEY, keys);
   expand_give(x, PRESENT_VALUE, values);

@@ -142,10 +142,10 @@ ATTRIBUTES(dequantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("outp
 
 /* ---- the table ---- */
 
-#define OPERATOR(name_, domain_, since_, class__, min_in, max_in, min_out, max_out, types_, generated_,      \
-                 type_, shape_, array_, formula_)                                                            \
-  {.id = ONNX_##name_,                                                                                       \
-   .name = #name_,                                                                                           \
+#define NAMED(id_, name_, domain_, since_, class__, min_in, max_in, min_out, max_out, types_, generated_,    \
+              type_, shape_, array_, formula_)                                                               \
+  {.id = id_,                                                                                                \
+   .name = name_,                                                                                            \
    .domain = domain_,                                                                                        \
    .since = since_,                                                                                          \
    .class_ = OPERATOR_##class__,                                                                             \
@@ -160,20 +160,24 @@ ATTRIBUTES(dequantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("outp
    .attributes = attributes_##array_,                                                                        \
    .n_attributes = COUNT_##array_,                                                                           \
    .formula = formula_},
-#define VERSION OPERATOR
+#define OPERATOR(name, ...) NAMED(ONNX_##name, #name, __VA_ARGS__)
+#define VERSION             OPERATOR
 
 static const Operator table[] = {
 #include "generator/front/operators.def"
 };
 #undef OPERATOR
 #undef VERSION
+#undef NAMED
 
 static const char *const names[] = {
 #define OPERATOR(name, ...) #name,
 #define VERSION(name, ...)
+#define NAMED(id, name, ...) name,
 #include "generator/front/operators.def"
 #undef OPERATOR
 #undef VERSION
+#undef NAMED
     NULL,
 };
 

@@ -8,13 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ONNX_Add, ONNX_MatMul, ...: one per name, from generator/front/operators.def. */
+/* ONNX_Add, ONNX_MatMul, ...: one per name, from generator/front/operators.def; ADLGEN_... of names that ONNX has too. */
 typedef enum {
 #define OPERATOR(name, ...) ONNX_##name,
 #define VERSION(name, ...)
+#define NAMED(id, name, ...) id,
 #include "generator/front/operators.def"
 #undef OPERATOR
 #undef VERSION
+#undef NAMED
   ONNX_OPERATOR_COUNT
 } OperatorId;
 

@@ -3,7 +3,7 @@
  *
  *   S = MatMul(Q, K^T)   P = Softmax(S * scale + mask)   O = MatMul(P, V)
  *
- * Who reads scores or weights must be inside. The pattern is found before operands are copied or padded, so that nothing
+ * Who reads scores or weights must be inside; the log-sum-exp of what the softmax is of is a result beside O. The pattern is found before operands are copied or padded, so that nothing
  * comes between its nodes; those wait for the place of the last one, where what they read is in groups. */
 #include "generator/fusion/attention.h"
 
@@ -118,18 +118,45 @@ static bool same_batches(const GraphNode *first, const GraphNode *second)
   return same;
 }
 
+/* What is only copied to where it is wanted, as in another shape, is written there. */
+static void write_at_copy(AttentionPattern *at, GraphNode *node)
+{
+  const GraphTensor *tensor = node->outputs[0];
+  const GPtrArray *readers = at->readers[tensor->index];
+  GraphNode *copy = readers->len == 1 ? readers->pdata[0] : NULL;
+  if (tensor->is_output || !copy || copy->op->id != ONNX_Identity || copy->inputs[0] != tensor) return;
+  node->outputs = arena_memdup(at->fuser->arena, copy->outputs, sizeof *copy->outputs);
+  at->producers[node->outputs[0]->index] = node;
+  g_ptr_array_remove(at->fuser->live, copy);
+}
+
+static void collect_sum(AttentionPattern *at)
+{
+  const GPtrArray *readers = at->readers[at->softmax->inputs[0]->index];
+  for (unsigned i = 0; i < readers->len && !at->sum; i++) {
+    GraphNode *node = readers->pdata[i];
+    bool same = node->op->id == ONNX_ReduceLogSumExp && node->inputs[0] == at->softmax->inputs[0] &&
+                node->axes == at->softmax->axes;
+    if (!same) continue;
+    at->sum = node;
+    write_at_copy(at, node);
+    g_hash_table_add(at->inside, node);
+  }
+}
+
 bool attention_collect(AttentionPattern *at)
 {
   GHashTableIter iterator;
   gpointer node;
   if (!collect_scores(at, at->softmax->inputs[0])) return false; /* a softmax of something else */
   g_hash_table_add(at->inside, at->softmax);
+  collect_sum(at);
   if (!collect_weights(at, at->softmax->outputs[0])) return false;
   if (!at->second) return false; /* it goes to no product */
   g_hash_table_add(at->inside, at->second);
   g_hash_table_iter_init(&iterator, at->inside);
   while (g_hash_table_iter_next(&iterator, &node, NULL))
-    if (node != at->second && !is_closed(at, node)) return false;
+    if (node != at->second && node != at->sum && !is_closed(at, node)) return false;
   return same_batches(at->first, at->second) ||
          refuse(at, "has other batches than its scores", at->second->outputs[0]);
 }

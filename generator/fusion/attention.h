@@ -8,6 +8,7 @@ typedef struct AttentionPattern {
   GPtrArray **readers;   /* by tensor index, of live nodes; of views of it too */
   GHashTable *inside;    /* nodes of the pattern */
   GraphNode *softmax, *first, *second;
+  GraphNode *sum;  /* the log-sum-exp of the same scores, which anybody may read; NULL: nobody asks for it */
   const char *why; /* what keeps it from being one kernel */
 } AttentionPattern;
 

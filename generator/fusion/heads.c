@@ -178,15 +178,15 @@ static void group_products(Heads *heads, GraphTensor *keys, bool turned, GraphTe
   group_result(heads, at->first);
 }
 
-static void restore_heads(Heads *heads)
+/* What leaves the pattern has its own shape again. */
+static void restore_heads(Heads *heads, GraphNode *node)
 {
-  AttentionPattern *at = heads->at;
-  GraphTensor *result = at->second->outputs[0];
+  GraphTensor *result = node->outputs[0];
   GraphTensor *grouped = as_new(heads, with_groups(heads, result, heads->kept, heads->group, heads->dim));
-  at->second->inputs[0] = g_hash_table_lookup(heads->replaced, at->second->inputs[0]);
-  at->second->outputs = arena_memdup(at->fuser->arena, &grouped, sizeof grouped);
-  grouped->producer = at->second;
-  add_node(heads, ONNX_Reshape, grouped, result, at->second, true);
+  node->inputs[0] = g_hash_table_lookup(heads->replaced, node->inputs[0]);
+  node->outputs = arena_memdup(heads->at->fuser->arena, &grouped, sizeof grouped);
+  grouped->producer = node;
+  add_node(heads, ONNX_Reshape, grouped, result, node, true);
 }
 
 static void group_heads(AttentionPattern *at)
@@ -207,10 +207,13 @@ static void group_heads(AttentionPattern *at)
   group_products(&heads, keys, turned, values);
   for (unsigned i = 0; i < nodes->len; i++) {
     GraphNode *node = nodes->pdata[i];
-    if (g_hash_table_contains(at->inside, node) && node != at->first && node != at->second)
+    if (g_hash_table_contains(at->inside, node) && node != at->first && node != at->second && node != at->sum)
       group_step(&heads, node);
   }
-  restore_heads(&heads);
+  restore_heads(&heads, at->second);
+  if (!at->sum) return;
+  at->sum->axes <<= 1;
+  restore_heads(&heads, at->sum);
 }
 
 void fusion_group_heads(Fuser *fuser)

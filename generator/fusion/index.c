@@ -49,13 +49,20 @@ bool fuser_in_memory_only(const GraphNode *reader, const GraphTensor *tensor, co
          tensor != producer->outputs[0];
 }
 
+/* A value for each row of a kernel of two products, without the dimension that its other values have. */
+static bool is_row_sum(const GraphTensor *tensor, const GraphNode *producer, const Group *group)
+{
+  return group->chained && producer->op->class_ == OPERATOR_ROW && tensor->rank < producer->inputs[0]->rank;
+}
+
 bool fuser_reads_back(const Fuser *fuser, const GraphNode *node, const Group *group)
 {
   for (unsigned i = 0; i < node->n_inputs; i++)
     for (unsigned j = 0; j < fuser_n_writers(node->inputs[i]); j++) {
       const GraphNode *producer = fuser_writer(fuser, node->inputs[i], j);
       if (producer && fuser_group(fuser, producer) == group &&
-          fuser_in_memory_only(node, node->inputs[i], producer))
+          (fuser_in_memory_only(node, node->inputs[i], producer) ||
+           is_row_sum(node->inputs[i], producer, group)))
         return true;
     }
   return false;

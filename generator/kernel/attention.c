@@ -203,7 +203,7 @@ static bool write_epilogue(KernelBuild *build)
   scope.data = &place;
   scope.load = load_input;
   scope.second_anchor = add_tile(&scope, "result", place.rows, place.columns);
-  add_tile(&scope, "lse", place.rows, 1);
+  scope.third_anchor = add_tile(&scope, "lse", place.rows, 1);
   add_place(&scope, &place, false);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false)) return false;

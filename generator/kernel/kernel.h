@@ -139,6 +139,7 @@ typedef struct StepScope {
   IrExpr **step_values;           /* by op->steps */
   IrExpr **input_values;          /* by op->inputs, loaded at first use */
   IrExpr *anchor, *second_anchor; /* second_anchor: of a dual product */
+  IrExpr *third_anchor;           /* of attention: a value of each row */
   IrExpr **reduced;               /* of a row program: by OPERAND_REDUCED index */
   IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);

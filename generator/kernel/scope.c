@@ -321,7 +321,10 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
       scope->input_values[operand->index] = scope->load(scope, operand->index);
     return scope->input_values[operand->index];
   case OPERAND_STEP: return scope->step_values[operand->index];
-  case OPERAND_ANCHOR: return operand->index ? scope->second_anchor : scope->anchor;
+  case OPERAND_ANCHOR:
+    return operand->index == 0   ? scope->anchor
+           : operand->index == 1 ? scope->second_anchor
+                                 : scope->third_anchor;
   case OPERAND_REDUCED: return scope->reduced[operand->index];
   case OPERAND_INDEX: return scope->index(scope, operand->index);
   case OPERAND_IMMEDIATE:

@@ -7,6 +7,9 @@
 
 enum { ATTENTION_BATCH, ATTENTION_HEAD, ATTENTION_ROW, ATTENTION_KEY, ATTENTION_COLUMN, ATTENTION_DIMS };
 
+/* Anchors: the product, which steps over scores take; the result; and the log-sum-exp of each row's scores. */
+enum { ATTENTION_PRODUCT, ATTENTION_RESULT, ATTENTION_SUM };
+
 /* Queries, keys or values: strides over batch, head (of its own heads), row or key, and elements. */
 typedef struct AttentionOperand {
   unsigned input; /* of inputs[] */

@@ -377,5 +377,6 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
     if (at->group->mean_of)
       value = row_part(at, &row, ONNX_Div, value, program_immediate((double)at->group->mean_of, NUMBER_F32));
   }
+  if (at->second && node->outputs[0]->rank < node->inputs[0]->rank) at->row_sums = node->outputs[0];
   program_set_value(at, node->outputs[0], value);
 }

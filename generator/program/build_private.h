@@ -22,6 +22,8 @@ typedef struct ProgramBuilder {
   int m, n, k; /* of a product; m, n: PROGRAM_NONE for vectors */
   int keys, width,
       depth; /* of two products: what the second contracts, its columns, what the first contracts */
+  const GraphTensor
+      *row_sums; /* of two products: one value a row, without the dimension of keys; NULL: there is none */
 } ProgramBuilder;
 
 /* build_values.c */

@@ -16,6 +16,10 @@ static void set_point(ProgramBuilder *at, unsigned rank, const int *axes)
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor)
 {
   if (!at->reduced) return;
+  if (at->row_sums == tensor) {
+    set_point(at, at->left_rank - 1, at->left);
+    return;
+  }
   bool whole = at->second ? !g_hash_table_contains(at->behind, tensor) : tensor->rank == at->whole_rank;
   if (at->second) {
     at->n = whole ? at->keys : at->width;

@@ -87,7 +87,10 @@ void fused_put_operand(GString *text, const FusedOperator *fused, const FusedOpe
   case OPERAND_INPUT: fused_put_tensor(text, fused->inputs[operand->index].tensor); return;
   case OPERAND_STEP: g_string_append_printf(text, "%%%u", operand->index); return;
   case OPERAND_INDEX: g_string_append_printf(text, "index %u", operand->index); return;
-  case OPERAND_ANCHOR: g_string_append(text, operand->index ? "anchor2" : "anchor"); return;
+  case OPERAND_ANCHOR:
+    g_string_append(text, "anchor");
+    if (operand->index) g_string_append_printf(text, "%u", operand->index + 1);
+    return;
   case OPERAND_REDUCED: g_string_append_printf(text, "reduced%u", operand->index); return;
   case OPERAND_IMMEDIATE:
     g_string_append(text, g_ascii_formatd(number, sizeof number, "%.9g", operand->immediate));

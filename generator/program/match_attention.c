@@ -155,6 +155,27 @@ static bool check_softmax(Attention *at)
   return same || refuse(at, "what its second contraction takes is more than a softmax");
 }
 
+/* The log-sum-exp of the same scores, if the program has it: largest + ln sum, of infinite ones the largest. */
+static void find_sum(Attention *at)
+{
+  const Program *program = at->program;
+  ProgramValue largest = value_of(at->softmax, 0);
+  int logarithm = bind_find_map(program, ONNX_Log, value_of(at->softmax, 1), absent);
+  int sum = logarithm < 0 ? PROGRAM_NONE
+                          : bind_find_map(program, ONNX_Add, value_of((unsigned)logarithm, 0), largest);
+  int infinite = bind_find_map(program, ONNX_IsInf, largest, absent);
+  for (unsigned i = 0; sum >= 0 && infinite >= 0 && i < program->n_nodes; i++) {
+    const ProgramValue value = value_of(i, 0), *operands = program->nodes[i].operands;
+    if (!is_map(at, value, ONNX_Where) || !bind_same_value(operands[1], largest) ||
+        operands[0].kind != VALUE_NODE || operands[0].node != (unsigned)infinite ||
+        operands[2].kind != VALUE_NODE || operands[2].node != (unsigned)sum)
+      continue;
+    at->binding->inside[logarithm] = at->binding->inside[sum] = at->binding->inside[infinite] = true;
+    bind_anchor(at->binding, value, ATTENTION_SUM, 0, NUMBER_F32);
+    return;
+  }
+}
+
 /* ---- scores ---- */
 
 /* An axis as an index; what has one index is at 0. */
@@ -323,8 +344,9 @@ static bool mark_steps(Attention *at, ProgramValue scores)
     if (node->kind == NODE_WRITE && !is_plain(at, i))
       return refuse(at, "a result is stored at indices of its own");
   }
-  bind_anchor(binding, value_of(at->first, 0), 0, 0, NUMBER_F32);
-  bind_anchor(binding, value_of(at->second, 0), 1, 0, NUMBER_F32);
+  bind_anchor(binding, value_of(at->first, 0), ATTENTION_PRODUCT, 0, NUMBER_F32);
+  bind_anchor(binding, value_of(at->second, 0), ATTENTION_RESULT, 0, NUMBER_F32);
+  find_sum(at);
   return true;
 }
 

@@ -74,6 +74,8 @@ static const struct {
     {"attention_heads attention_many_heads", 1, 64, false},
     {"attention_rows", 128, 65536, false},
     {"attention_narrow attention_wide", 8, 256, false},
+    {"attention_parts", 2, 256, false},
+    {"attention_part_keys", 16, 65536, false},
     {"sums_blocks short_blocks", 1, 32, false},
     {"sums_deep dots_deep", 1, 64, true},
     {"vector_columns vector_depth vector_depth_across across_chunk", 1, 4096, true},

@@ -51,7 +51,7 @@ static double busy_share(const Gpu *gpu, double rows)
 }
 
 /* Products at the tensor cores' rate, of whole rows of tiles; of the busiest SM. */
-static double product_clocks(const Problem *problem, double rows)
+static double product_clocks(const Problem *problem, double rows, double parts)
 {
   const FusedAttention *attention = attention_of(problem->op);
   const Gpu *gpu = problem->gpu;
@@ -59,15 +59,25 @@ static double product_clocks(const Problem *problem, double rows)
   double peak = gpu_peak(gpu, attention->type);
   double rate = peak > 0 ? peak / clock_hertz(gpu) / gpu->sm_count : gpu->model->default_product;
   double work = typical(problem, attention->batches) * typical(problem, attention->heads) *
-                ceil(typical(problem, attention->rows) / rows);
-  double seen = typical(problem, attention->keys) / (attention->causal ? 2 : 1);
+                ceil(typical(problem, attention->rows) / rows) * parts;
+  double seen = typical(problem, attention->keys) / (attention->causal ? 2 : 1) / parts;
   double tile = 2 * rows * seen * (typical(problem, attention->depth) + typical(problem, attention->width));
   return ceil(work / sms) * tile / rate / busy_share(gpu, rows);
 }
 
+/* Blocks that share a head's keys. */
+static double typical_parts(const Problem *problem, const Choice *choice)
+{
+  int64_t places = choice_int(choice, "places", 0);
+  if (!places) return 1;
+  return typical(problem, attention_parts(attention_of(problem->op), problem->arena, places,
+                                          choice_int(choice, "most", 1), choice_int(choice, "least", 1)));
+}
+
 double attention_clocks(const Problem *problem, const Choice *choice)
 {
-  return fmax(memory_clocks(problem), product_clocks(problem, (double)choice_int(choice, "rows", 1)));
+  double rows = (double)choice_int(choice, "rows", 1);
+  return fmax(memory_clocks(problem), product_clocks(problem, rows, typical_parts(problem, choice)));
 }
 
 /* ---- variants ---- */
@@ -99,7 +109,8 @@ static int64_t tile_width(const FusedAttention *attention, int64_t width)
 
 /* Which rows a variant is for, and how its tiles are walked. */
 typedef enum {
-  RANGE_FEW, /* few tiles: small ones */
+  RANGE_PARTS, /* few rows of few heads: their keys are divided among blocks */
+  RANGE_FEW,   /* few tiles: small ones */
   RANGE_PAIR, /* two blocks of a cluster have neighbouring tiles, and fetch their keys and values once for both */
   RANGE_EVEN, /* the grid walks on: blocks find about the same work */
   RANGE_LONG, /* causal and many rows: blocks come as others end */
@@ -114,6 +125,11 @@ static const char *const facts[] = {
 #define MODEL_FACT(name) "model." #name,
 #include "generator/choose/model_facts.def"
     NULL};
+
+static const char *template_of(Range range)
+{
+  return range == RANGE_PARTS ? "attention_decode" : "attention";
+}
 
 const SpaceKind *space_kind_attention(void)
 {
@@ -153,11 +169,9 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   choice->stages = (unsigned)candidate_int(tile, "stages");
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));
-  const char *const names[] = {[RANGE_FEW] = "",
-                               [RANGE_PAIR] = "_pairs",
-                               [RANGE_EVEN] = "",
-                               [RANGE_LONG] = "_long",
-                               [RANGE_ANY] = "_any"};
+  if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
+  const char *const names[] = {[RANGE_PARTS] = "_parts", [RANGE_FEW] = "",       [RANGE_PAIR] = "_pairs",
+                               [RANGE_EVEN] = "",        [RANGE_LONG] = "_long", [RANGE_ANY] = "_any"};
   choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range]);
 }
 
@@ -202,7 +216,7 @@ static bool pick(const Problem *problem, Choice *choice, Range range, const char
   g_autofree int64_t *values = fact_values(problem, range);
   Pick picked = {problem, choice, range, why, false};
   const CandidateWalk walk = {.facts = values, .take = take, .data = &picked};
-  candidates_walk(spaces_of(problem->spaces, "attention"), &walk);
+  candidates_walk(spaces_of(problem->spaces, template_of(range)), &walk);
   return picked.found;
 }
 
@@ -260,14 +274,29 @@ static const Symbolic *condition_of(const Problem *problem, Range range)
                          symbolic_constant(problem->arena, problem->gpu->model->attention_rows));
 }
 
+/* Few rows, two parts or more for each head, and keys for them. Where there are as many queries as keys, few of one are
+ * few of the other. */
+static bool require_parts(const Problem *problem, Choice *choice)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  const Symbolic *heads = symbolic_mul(problem->arena, attention->batches, attention->heads);
+  bool alike =
+      symbolic_same(attention->rows, attention->keys) && choose_maximum(problem, attention->rows) > FEW_ROWS;
+  return !alike && choose_require_at_most(problem, choice, attention->rows, FEW_ROWS) &&
+         choose_require_at_most(problem, choice, heads, problem->gpu->sm_count / 2) &&
+         choose_require_at_least(problem, choice, attention->keys,
+                                 problem->gpu->model->attention_part_keys + 1);
+}
+
 /* *why: if there is no tile. true: no variant of another range is needed any more. */
 static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
   const Problem *problem = chooser->problem;
   if (range == RANGE_PAIR && !may_pair(problem)) return false;
   const Symbolic *condition = condition_of(problem, range);
-  Choice *choice = choose_open(chooser, "attention");
+  Choice *choice = choose_open(chooser, template_of(range));
   if (condition && !choose_require(problem, choice, condition)) return false;
+  if (range == RANGE_PARTS && !require_parts(problem, choice)) return false;
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
   if (!pick(problem, choice, range, why)) return false;
@@ -278,7 +307,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
-  const Range ranges[] = {RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
+  const Range ranges[] = {RANGE_PARTS, RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
     if (add_variant(chooser, ranges[i], why)) break;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

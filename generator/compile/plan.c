@@ -76,8 +76,8 @@ static bool fill_map(const KernelBuild *build, Plan *plan, const IrOp *op, PlanT
   return true;
 }
 
-/* The workspace's tensor behind a kernel's tensor parameter that no graph knows (combine_streams), or NULL.
- */
+/* The workspace's tensor behind a kernel's tensor parameter that no graph knows (combine_streams, or the
+ * template's own), or NULL. */
 static const PlanTensor *shared_tensor(const KernelBuild *build, Plan *plan, const IrValue *tensor)
 {
   static const IrAttributeKey keys[] = {ATTR_PARTS, ATTR_FLAGS};
@@ -85,7 +85,7 @@ static const PlanTensor *shared_tensor(const KernelBuild *build, Plan *plan, con
     const IrExpr *name = ir_launch_get(build->kernel, keys[i]);
     int64_t rows, columns;
     if (!name || !name->name || !g_str_equal(name->name, tensor->name) ||
-        !ir_expr_is_int(tensor->type.dims[0], &rows) || !ir_expr_is_int(tensor->type.dims[1], &columns))
+        !ir_expr_is_int(tensor->type.dims[0], &rows) || !ir_expr_is_int(tensor->type.strides[0], &columns))
       continue;
     PlanTensor *shared = plan_share_tensor(plan, tensor->name, tensor->type.element, rows, columns);
     shared->zero = keys[i] == ATTR_FLAGS;

@@ -36,8 +36,10 @@ struct GraphBuilder {
   GPtrArray *input_names; /* and const char ** of each, NULL: not known */
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
   GHashTable *refused;    /* operators that we lack and that were reported: "domain\nop" */
+  GraphCensus *census;    /* may be NULL */
   unsigned n_written; /* constants of the description; those behind them are made while types are inferred */
-  GraphReading reading;
+  const GraphBinding *bindings;
+  unsigned n_bindings;
   GError **error;
   bool failed, failed_before;
 };

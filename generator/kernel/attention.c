@@ -196,7 +196,8 @@ static bool write_epilogue(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   StepScope scope = {0};
-  Place place = {.rows = choice_int(build->choice, "rows", 0),
+  int64_t rows = choice_int(build->choice, "rows", 0);
+  Place place = {.rows = choice_int(build->choice, "chunk", rows), /* of what blocks have added up */
                  .columns = choice_int(build->choice, "dv_tile", 0),
                  .inner = ATTENTION_COLUMN};
   scope_open(&scope, build, "epilogue");
@@ -218,9 +219,21 @@ static bool write_epilogue(KernelBuild *build)
   return true;
 }
 
+/* Among how many blocks the keys are divided follows from the shape alone. */
+static void bind_parts(KernelBuild *build)
+{
+  const Choice *choice = build->choice;
+  int64_t places = choice_int(choice, "places", 0);
+  if (!places) return;
+  kernel_bind_dim(build, "PARTS",
+                  attention_parts(attention_of(build->op), build->module->arena, places,
+                                  choice_int(choice, "most", 1), choice_int(choice, "least", 1)));
+}
+
 bool kernel_write_attention(KernelBuild *build)
 {
   const FusedAttention *attention = attention_of(build->op);
+  bind_parts(build);
   kernel_bind_dim(build, "B", attention->batches);
   kernel_bind_dim(build, "H", attention->heads);
   kernel_bind_dim(build, "G", attention->group);

@@ -96,3 +96,16 @@ const FusedOperator *turned_attention(Arena *arena, const FusedOperator *op)
 {
   return NULL;
 }
+
+const Symbolic *attention_parts(const FusedAttention *attention, Arena *arena, int64_t places, int64_t most,
+                                int64_t least)
+{
+  const Symbolic *one = symbolic_constant(arena, 1);
+  const Symbolic *heads =
+      symbolic_binary(arena, SYMBOLIC_MAX, symbolic_mul(arena, attention->batches, attention->heads), one);
+  const Symbolic *parts = symbolic_binary(arena, SYMBOLIC_DIV, symbolic_constant(arena, places), heads);
+  parts = symbolic_binary(arena, SYMBOLIC_MIN, parts, symbolic_constant(arena, most));
+  parts = symbolic_binary(arena, SYMBOLIC_MIN, parts,
+                          symbolic_ceil_div(arena, attention->keys, symbolic_constant(arena, least)));
+  return symbolic_binary(arena, SYMBOLIC_MAX, parts, one);
+}

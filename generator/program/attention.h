@@ -43,3 +43,8 @@ static inline const FusedAttention *attention_of(const FusedOperator *op)
 {
   return op->binding;
 }
+
+/* Blocks among which the keys of a head are divided: `places` of them for all heads at most, `most` for one, with `least`
+ * keys or more each. */
+const Symbolic *attention_parts(const FusedAttention *attention, Arena *arena, int64_t places, int64_t most,
+                                int64_t least);

@@ -368,6 +368,42 @@ static bool others_continue(Arena *arena, const Space *space, unsigned d, unsign
   return true;
 }
 
+/* Of one row: what bounds its distance to a key bounds the key. One that lets all keys be is none. */
+static bool bound_keys(Attention *at)
+{
+  FusedAttention *bound = at->bound;
+  Arena *arena = at->program->arena;
+  const Symbolic *last = symbolic_sub(arena, at->program->axes[at->key].extent, symbolic_constant(arena, 1));
+  bool hides_some = bound->causal && !symbolic_same(bound->diagonal, last);
+  if (hides_some && bound->n_bounds == ATTENTION_MOST_BOUNDS) return false;
+  if (hides_some)
+    bound->bounds[bound->n_bounds++] =
+        (AttentionBound){.number = bound->diagonal, .limit = {.kind = OPERAND_IMMEDIATE, .type = NUMBER_S64}};
+  bound->causal = false;
+  bound->diagonal = symbolic_constant(arena, 0);
+  for (unsigned i = 0; i < bound->n_bounds; i++)
+    bound->bounds[i].from_row = false;
+  return true;
+}
+
+static void drop_dim(Space *space, unsigned at)
+{
+  for (unsigned d = at; d + 1 < space->rank; d++) {
+    space->dims[d] = space->dims[d + 1];
+    space->strides[d] = space->strides[d + 1];
+  }
+  space->rank--;
+}
+
+/* One query a head: heads that share keys and values become the rows, so that these are read once for all of them. */
+static bool take_heads_as_rows(Attention *at, Space *space, unsigned last)
+{
+  if (!symbolic_equals(space->dims[last + 1], 1) || !bound_keys(at)) return false;
+  drop_dim(space, last + 1);
+  if (last == 1) space_insert(at->program->arena, space, 1);
+  return true;
+}
+
 /* Batches become two dims, [batch, head]; heads that share keys and values are neighbours. */
 static bool settle_heads(Attention *at, Space *space, unsigned n)
 {
@@ -379,6 +415,7 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
   bool shared = symbolic_equals(space->strides[last][k], 0) && symbolic_equals(space->strides[last][v], 0) &&
                 !symbolic_equals(space->dims[last], 1);
   bound->group = symbolic_constant(arena, 1);
+  if (shared && last <= 2 && take_heads_as_rows(at, space, last)) return true;
   if (shared) bound->group = space->dims[last];
   if (n > 2) {
     if (n != 3 || !shared || !others_continue(arena, space, 1, k, v))
@@ -388,11 +425,7 @@ static bool settle_heads(Attention *at, Space *space, unsigned n)
       space->strides[1][i] = space->strides[matrix ? 1 : 2][i];
     }
     space->dims[1] = symbolic_mul(arena, space->dims[1], space->dims[2]);
-    for (unsigned d = 2; d + 1 < space->rank; d++) {
-      space->dims[d] = space->dims[d + 1];
-      space->strides[d] = space->strides[d + 1];
-    }
-    space->rank--;
+    drop_dim(space, 2);
   }
   return true;
 }

@@ -334,6 +334,10 @@ IrExpr *lower_access_inside(Lower *lower, const LowerAccess *access,
 
 void lower_store_partial(Lower *lower, IrOp *op); /* streams.c */
 void lower_add_partial(Lower *lower, IrOp *op);
+/* The tensor that the launch names, or NULL. */
+IrValue *lower_named_tensor(const Lower *lower, IrAttributeKey key);
+void lower_post(Lower *lower, IrOp *op); /* posts.c */
+void lower_await_posts(Lower *lower, IrOp *op);
 
 void lower_copy(Lower *lower, IrOp *op);   /* copies.c */
 void lower_reduce(Lower *lower, IrOp *op); /* reduce.c */

@@ -30,8 +30,7 @@ typedef struct {
   unsigned threads;
 } Partial;
 
-/* The tensor that the launch names, or NULL. */
-static IrValue *named_tensor(const Lower *lower, IrAttributeKey key)
+IrValue *lower_named_tensor(const Lower *lower, IrAttributeKey key)
 {
   const IrExpr *name = ir_launch_get(lower->kernel, key);
   for (unsigned i = 0; name && name->name && i < lower->kernel->n_parameters; i++)
@@ -42,7 +41,7 @@ static IrValue *named_tensor(const Lower *lower, IrAttributeKey key)
 /* A row of it. */
 static IrExpr *tensor_row(Lower *lower, IrAttributeKey key, IrExpr *row)
 {
-  IrValue *tensor = named_tensor(lower, key);
+  IrValue *tensor = lower_named_tensor(lower, key);
   int64_t columns = 0;
   if (!tensor || tensor->type.kind != TYPE_TENSOR || tensor->type.rank != 2 ||
       number_bits(tensor->type.element) != 32 || !ir_expr_is_int(tensor->type.dims[1], &columns))
@@ -101,7 +100,7 @@ static void set_flag(Lower *lower, const Partial *partial, IrOpcode code, int64_
 /* Bytes from one row of the tensor that the launch names to the next. */
 static int64_t row_bytes(Lower *lower, IrAttributeKey key)
 {
-  const IrValue *tensor = named_tensor(lower, key);
+  const IrValue *tensor = lower_named_tensor(lower, key);
   int64_t columns = 0;
   if (tensor) ir_expr_is_int(tensor->type.dims[1], &columns);
   return columns * 4;

@@ -666,12 +666,20 @@ static const char *barriers_refusal(const Choice *choice)
   return refusal(choice, "it takes %u named barriers, a block has %u", needed, most);
 }
 
+/* Is the tensor what blocks leave for one another? A post orders what threads write, not what the engine does. */
+static bool is_left_for_blocks(const Choice *choice, const IrExpr *access)
+{
+  const IrExpr *base = ir_access_base(access), *parts = ir_launch_get(choice->kernel, ATTR_PARTS);
+  return parts && parts->name && base->kind == EXPR_VALUE && g_str_equal(parts->name, base->value->name);
+}
+
 /* Why a store cannot pass through shared memory, or NULL; its staging tiles are added to the bytes taken. */
 static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
 {
   const IrType *tensor = tensor_of(store->operands[0]);
   if (!tensor || store->operands[1]->kind != EXPR_VALUE || ir_attribute(store, ATTR_WHERE))
     return "it is no plain store of a tile";
+  if (is_left_for_blocks(choice, store->operands[0])) return "other blocks of the grid read it";
   const IrType *tile = &store->operands[1]->value->type;
   if (tile->kind != TYPE_TILE || tile->rank != 2 || tensor->rank < 2 || tile->element != tensor->element)
     return "it is no plain store of a tile";

@@ -123,3 +123,69 @@ void cluster_share_copy(const Cluster *cluster, IrOp *copy, const IrOp *slot, un
   copy->operands[1] = ir_index_array(module, access->items[0], access->n - 1, corner);
   ir_attribute_set(copy, ATTR_MULTICAST, sharers->mask);
 }
+
+/* ---- The cluster's start ---- */
+
+typedef struct {
+  const IrOp *wait; /* at the start of the kernel */
+  IrOp *put;        /* the first that a peer gets */
+  bool signals;     /* does anything else reach a peer? */
+} Peers;
+
+/* The `if` around all `if`s that a put stands in, or the put. */
+static IrOp *outermost(IrOp *put)
+{
+  IrOp *op = put;
+  while (op->parent->owner && op->parent->owner->code == OP_IF)
+    op = op->parent->owner;
+  return op;
+}
+
+static void survey_peers(IrOp *op, void *data)
+{
+  Peers *peers = data;
+  bool reaches = ir_attribute(op, ATTR_PEER) || ir_attribute(op, ATTR_MULTICAST);
+  if (op->code == OP_PUT && reaches) {
+    if (!peers->put) peers->put = outermost(op);
+  } else {
+    peers->signals |= reaches || (op->code == OP_CLUSTER_WAIT && op != peers->wait && !peers->put);
+  }
+}
+
+/* The arrival at the cluster's start, behind which the wait for it stands. */
+static IrOp *start_arrive(const IrFunction *kernel)
+{
+  for (IrOp *op = kernel->body->first; op && op->code != OP_ROLE; op = op->next)
+    if (op->code == OP_CLUSTER_ARRIVE && op->next && op->next->code == OP_CLUSTER_WAIT) return op;
+  return NULL;
+}
+
+bool cluster_delay_start(IrFunction *kernel, bool reuse)
+{
+  IrOp *arrive = start_arrive(kernel), *wait = arrive ? arrive->next : NULL;
+  if (!wait) return false;
+  Peers peers = {.wait = wait};
+  unsigned puts = 0;
+  for (IrOp *role = kernel->body->first; role; role = role->next) {
+    if (role->code != OP_ROLE) continue;
+    peers.put = NULL;
+    ir_region_visit(role->regions[0], survey_peers, &peers);
+    puts += peers.put != NULL && peers.put->parent == role->regions[0];
+  }
+  if (peers.signals || puts != 1) return false;
+  for (IrOp *role = kernel->body->first; role; role = role->next) {
+    if (role->code != OP_ROLE) continue;
+    peers.put = NULL;
+    ir_region_visit(role->regions[0], survey_peers, &peers);
+    IrBuilder builder = peers.put ? ir_builder_before(peers.put) : ir_builder_at_end(role->regions[0]);
+    builder.mark = wait->mark;
+    if (reuse && !peers.put) ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
+    ir_emit(&builder, OP_CLUSTER_WAIT, 0);
+  }
+  IrBuilder builder = ir_builder_before(wait);
+  builder.mark = wait->mark;
+  ir_emit(&builder, OP_SYNC, 0);
+  if (reuse) ir_op_remove(arrive);
+  ir_op_remove(wait);
+  return true;
+}

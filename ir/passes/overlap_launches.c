@@ -35,7 +35,8 @@ static const IrValue *tensor_of(const IrExpr *access)
 static bool touches(const IrOp *op)
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return false;
-  if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL)
+  if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL || op->code == OP_POST ||
+      op->code == OP_AWAIT_POSTS)
     return true; /* the kernel's parts and flags */
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrValue *tensor = tensor_of(op->operands[i]);

@@ -495,6 +495,19 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
     drain(&role, &inner, channels->pdata[i]);
 }
 
+static void note_await(IrOp *op, void *data)
+{
+  *(bool *)data |= op->code == OP_AWAIT_POSTS;
+}
+
+/* Blocks that walk find what they wait for in walks of others, which then have to run, too. */
+static void keep_together(const Split *split, const IrOp *tiles)
+{
+  bool waits = false;
+  ir_region_visit(tiles->regions[0], note_await, &waits);
+  if (waits) ir_launch_set(split->kernel, ATTR_TOGETHER, ir_int(split->module, 1));
+}
+
 /* Blocks of the launch: all tiles, or as many as the SMs hold at once. */
 static void set_grid(Split *split, const GPtrArray *tiles)
 {
@@ -521,6 +534,7 @@ static void set_grid(Split *split, const GPtrArray *tiles)
       blocks = ir_int(module, sms);
     else if (is_persistent(split, op))
       blocks = ir_call(module, "min", 2, blocks, ir_int(module, sms));
+    if (is_persistent(split, op)) keep_together(split, op);
   }
   IrExpr *grid[3] = {blocks, ir_int(module, 1), ir_int(module, 1)};
   ir_launch_set(split->kernel, ATTR_GRID, ir_list(module, 3, grid));

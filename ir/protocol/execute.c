@@ -651,6 +651,8 @@ static bool execute_op(Machine *m, Agent *agent, const Step *step)
     if (!check_registers(m, agent, step)) return true;
     (step->op->code == OP_STORE_PARTIAL ? partial_store : partial_add)(m, agent, step);
     return true;
+  case OP_POST: partial_post(m, agent, step); return true;
+  case OP_AWAIT_POSTS: partial_await(m, agent, step); return true;
   default: break;
   }
   if (!check_registers(m, agent, step)) return true;

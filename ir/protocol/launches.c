@@ -40,7 +40,8 @@ static bool writes_operand(const IrOp *op, unsigned operand)
 static bool check_op(const IrFunction *kernel, const IrOp *op, bool waited, GError **error)
 {
   if (op->code == OP_MAP || op->code == OP_PREFETCH_MAP) return true;
-  if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL)
+  if (op->code == OP_STORE_PARTIAL || op->code == OP_ADD_PARTIAL || op->code == OP_POST ||
+      op->code == OP_AWAIT_POSTS)
     return check_partial(kernel, op, waited, error);
   for (unsigned i = 0; i < op->n_operands; i++) {
     const IrExpr *base = ir_access_base(op->operands[i]);

@@ -1,4 +1,4 @@
-/* Sums that blocks leave for each other in the workspace (store_partial, add_partial).
+/* Sums that blocks leave for each other in the workspace (store_partial, add_partial), and what they post.
  *
  * What must hold, whatever the schedule: a block leaves one part at most, in one row or several, and finds room for
  * it; it waits only for blocks of lower index, and only after it has left its own part, so that blocks which start
@@ -7,6 +7,9 @@
  * wants it would never come. Where the launch says that all blocks run at once (`together`), a block may wait for
  * any: since each leaves its part before it waits, what matters is that somebody leaves it at all. */
 #include "ir/protocol/protocol.h"
+#include <string.h>
+
+#define MOST_PLACES 1024 /* that blocks post, of a grid that is run */
 
 static bool runs_together(const Program *program)
 {
@@ -19,7 +22,17 @@ bool program_has_partials(const Program *program)
 {
   for (unsigned i = 0; i < program->steps->len; i++) {
     const Step *step = program_step(program, i);
-    if (step->kind == STEP_OP && step->op->code == OP_STORE_PARTIAL) return true;
+    if (step->kind == STEP_OP && (step->op->code == OP_STORE_PARTIAL || step->op->code == OP_POST))
+      return true;
+  }
+  return false;
+}
+
+static bool has_posts(const Program *program)
+{
+  for (unsigned i = 0; i < program->steps->len; i++) {
+    const Step *step = program_step(program, i);
+    if (step->kind == STEP_OP && step->op->code == OP_POST) return true;
   }
   return false;
 }
@@ -76,7 +89,8 @@ void partial_store(Machine *m, Agent *agent, const Step *step)
     leave_part(m, agent, step, row + i);
 }
 
-static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row)
+/* own: may it be the block's own? */
+static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row, bool own)
 {
   Partials *partials = m->scenario->partials;
   int at = place_of(m, agent, step, row);
@@ -85,7 +99,7 @@ static void take_part(Machine *m, Agent *agent, const Step *step, int64_t row)
   partials->waited[block * partials->agents + agent->index] = true;
   if (partials->together && !partials->left[at] && !partials->taken[at])
     partials->step[at] = (int)step->index;
-  else if (!partials->together && row >= block)
+  else if (!partials->together && row >= (int64_t)block + own)
     machine_fault(m, agent, step, "partial-order", "wait for blocks of lower index only",
                   "block %u waits for block %d, which need not have started", block, (int)row);
   else if (!partials->together && !partials->left[at])
@@ -105,12 +119,26 @@ void partial_add(Machine *m, Agent *agent, const Step *step)
   int64_t apart = evaluate_uniform(m, agent, step->scalar[1], 1);
   int64_t count = step->scalar[2] ? evaluate_uniform(m, agent, step->scalar[2], 1) : 1;
   for (int64_t i = 0; i < count; i++)
-    take_part(m, agent, step, row + i * apart);
+    take_part(m, agent, step, row + i * apart, false);
+}
+
+void partial_post(Machine *m, Agent *agent, const Step *step)
+{
+  if (m->scenario->partials) leave_part(m, agent, step, evaluate_uniform(m, agent, step->scalar[0], -1));
+}
+
+void partial_await(Machine *m, Agent *agent, const Step *step)
+{
+  if (!m->scenario->partials) return;
+  int64_t first = evaluate_uniform(m, agent, step->scalar[0], -1);
+  int64_t end = evaluate_uniform(m, agent, step->scalar[1], first);
+  for (int64_t place = first; place < end; place++)
+    take_part(m, agent, step, place, true);
 }
 
 static bool check_taken(Program *program, const Partials *partials, GError **error)
 {
-  unsigned shares = partials->rows / partials->blocks;
+  unsigned shares = MAX(1, partials->rows / partials->blocks);
   for (unsigned row = 0; row < partials->rows; row++)
     for (unsigned agent = 0; agent < partials->agents; agent++) {
       unsigned at = row * partials->agents + agent;
@@ -141,10 +169,24 @@ static unsigned most_shares(const Program *program)
   return most;
 }
 
+/* Places that there are posts of: rows of the flags. */
+static unsigned posting_places(const Program *program)
+{
+  const IrExpr *flags = ir_launch_get(program->kernel, ATTR_FLAGS);
+  int64_t places = 0;
+  for (unsigned i = 0; flags && flags->name && i < program->kernel->n_parameters; i++) {
+    const IrValue *tensor = program->kernel->parameters[i];
+    if (!strcmp(tensor->name, flags->name)) ir_expr_is_int(tensor->type.dims[0], &places);
+  }
+  return (unsigned)CLAMP(places, 0, MOST_PLACES);
+}
+
 static bool run_grid(Program *program, const int64_t *dims, unsigned blocks, unsigned *phases,
                      unsigned step_limit, GError **error)
 {
-  unsigned agents = 4 * PROTOCOL_MAX_THREADS / 32, rows = blocks * most_shares(program), n = rows * agents;
+  bool posts = has_posts(program);
+  unsigned agents = 4 * PROTOCOL_MAX_THREADS / 32,
+           rows = posts ? posting_places(program) : blocks * most_shares(program), n = rows * agents;
   Partials partials = {.blocks = blocks,
                        .agents = agents,
                        .rows = rows,
@@ -178,11 +220,44 @@ unsigned program_slices(const Program *program)
   return most;
 }
 
+typedef struct {
+  const Program *program;
+  const int64_t *dims;
+} Dims;
+
+static bool dim_of(const IrExpr *leaf, int64_t *value, void *data)
+{
+  const Dims *dims = data;
+  const IrFunction *kernel = dims->program->kernel;
+  for (unsigned i = 0; leaf->kind == EXPR_DIM && i < kernel->n_dims; i++)
+    if (!strcmp(kernel->dims[i].name, leaf->name)) {
+      *value = dims->dims[i];
+      return true;
+    }
+  return false;
+}
+
+#define MOST_POSTING 64 /* blocks of a grid that is run whole */
+
+/* Blocks of the launch: who posts for whom follows from the dims. 0: too many, more than have a place, or not known. */
+static unsigned grid_of(const Program *program, const int64_t *dims)
+{
+  const IrExpr *grid = ir_launch_get(program->kernel, ATTR_GRID);
+  Dims known = {program, dims};
+  int64_t blocks = 0;
+  bool found = grid && grid->n && ir_expr_evaluate(grid->items[0], dim_of, &known, &blocks);
+  return found && blocks > 0 && blocks <= MIN(MOST_POSTING, posting_places(program)) ? (unsigned)blocks : 0;
+}
+
 bool partials_check(Program *program, const int64_t *dims, unsigned *phases, unsigned step_limit,
                     GError **error)
 {
   static const unsigned grids[] = {2, 5, 13}, tiles[] = {1, 3};
   if (!program_has_partials(program)) return true;
+  if (has_posts(program)) { /* of blocks that walk the grid does not tell how many tiles there are */
+    unsigned blocks = runs_together(program) ? 0 : grid_of(program, dims);
+    return !blocks || run_grid(program, dims, blocks, phases, step_limit, error);
+  }
   unsigned sliced = program_slices(program), n = sliced > 1 ? G_N_ELEMENTS(tiles) : G_N_ELEMENTS(grids);
   for (unsigned i = 0; i < n; i++)
     if (!run_grid(program, dims, sliced > 1 ? sliced * tiles[i] * program->blocks : grids[i], phases,

@@ -431,6 +431,8 @@ static bool compile_op(Program *program, Step *step, const IrOp *op)
     step->scalar[2] = attribute_scalar(program, op, ATTR_COUNT);
     step->scalar[0] = scalar_new(program, op->operands[1]);
     return true;
+  case OP_AWAIT_POSTS: step->scalar[1] = scalar_new(program, op->operands[1]); /* fall through */
+  case OP_POST: step->scalar[0] = scalar_new(program, op->operands[0]); return true;
   case OP_STORE_PARTIAL:
     step->scalar[1] = attribute_scalar(program, op, ATTR_COUNT);
     step->scalar[0] = scalar_new(program, op->operands[1]);

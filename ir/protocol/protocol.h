@@ -395,6 +395,8 @@ unsigned program_slices(const Program *program);
 bool program_is_inner_loop(const Step *step);
 void partial_store(Machine *m, Agent *agent, const Step *step);
 void partial_add(Machine *m, Agent *agent, const Step *step);
+void partial_post(Machine *m, Agent *agent, const Step *step);
+void partial_await(Machine *m, Agent *agent, const Step *step);
 /* Runs all blocks of small grids, one after the other, and checks what they leave for each other. */
 bool partials_check(Program *program, const int64_t *dims, unsigned *phases, unsigned step_limit,
                     GError **error);

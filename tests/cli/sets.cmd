@@ -10,7 +10,7 @@ error: --set pingpong=0: pingpong is from 1 to 8
 exit 1
 error: --set cluster_m=99: cluster_m is from 1 to 16
 exit 1
-error: --set stages=65: stages is from 2 to 64 or from 1 to 8
+error: --set stages=65: stages is from 2 to 64 or from 1 to 8 or from 1 to 16
 exit 1
 error: --set persistent=2: persistent is from 0 to 1
 exit 1

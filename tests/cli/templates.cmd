@@ -2,7 +2,7 @@
 $ adlgen templates | cut -c1-60 | head -3
 template           about
 attention          Attention: O[b, h] = softmax over keys of
-elementwise        A whole chain of elementwise operators in
+attention_decode   Attention of few queries over many keys, 
 
 $ adlgen templates --json | validate templates
 valid

@@ -1,0 +1,89 @@
+/* post, await_posts: what a block has stored in tensors of the workspace is seen by another one.
+ *
+ * A row of the flags belongs to a place: one for each pair of a warp that posts and a warp that waits, so that nobody
+ * clears a flag which another warp still looks for. The warp's lanes store, meet, and release the flags of all warps that
+ * may wait, a lane each. The lanes of a warp that waits each look for the flags of some pairs of place and warp, and meet
+ * before these are cleared and before any of them reads: each then sees what was stored before it was released. */
+#include "ir/lower/lower.h"
+
+#define LANES 32
+
+static IrExpr *flag_base(Lower *lower, int64_t *row_bytes)
+{
+  IrValue *tensor = lower_named_tensor(lower, ATTR_FLAGS);
+  unsigned warps = lower->role->warps;
+  int64_t columns = 0;
+  bool fits = tensor && tensor->type.kind == TYPE_TENSOR && tensor->type.rank == 2 &&
+              number_bits(tensor->type.element) == 32 && ir_expr_is_int(tensor->type.dims[1], &columns) &&
+              columns >= (int64_t)warps * warps && warps <= LANES;
+  if (!fits)
+    return lower_fail(lower, ERROR_INPUT, "post", "launch ... flags F, of 32 bits",
+                      "the launch names no tensor with a flag for each pair of %u warps in a row", warps);
+  *row_bytes = columns * 4;
+  return lower_scalar(lower, OP_ADDRESS, ir_scalar(NUMBER_U64), tensor->name, 1,
+                      ir_value(lower->module, tensor));
+}
+
+static IrExpr *flag_value(Lower *lower, int64_t value)
+{
+  return lower_value(lower, OP_MOVE, ir_scalar(NUMBER_U32), "signal", 1, lower_int(lower, value));
+}
+
+void lower_post(Lower *lower, IrOp *op)
+{
+  int64_t bytes;
+  unsigned warps = lower->role->warps;
+  IrExpr *base = flag_base(lower, &bytes);
+  if (lower->failed) return;
+  IrExpr *row =
+      lower_mad_wide(lower, lower_s32(lower, op->operands[0]), lower_int(lower, bytes), base, NUMBER_U64);
+  IrExpr *flag =
+      lower_add(lower, NUMBER_S32,
+                lower_mul(lower, NUMBER_S32, lower->role->role_warp, lower_int(lower, warps)), lower->lane);
+  LowerAddress address = {lower_mad_wide(lower, flag, lower_int(lower, 4), row, NUMBER_U64), 0};
+  IrExpr *mine = lower_compare(lower, OP_LT, lower->lane, lower_int(lower, warps));
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  lower_when(lower_emit(lower, OP_FLAG_RELEASE, 2, lower_address(lower, address), flag_value(lower, 1)),
+             mine);
+}
+
+/* Address of the flag that the lane looks for in a round; beyond the last pair the last one once more. */
+static LowerAddress flag_of(Lower *lower, IrExpr *first, IrExpr *last, unsigned round, IrExpr *base,
+                            int64_t bytes)
+{
+  IrExpr *warps = lower_int(lower, lower->role->warps);
+  IrExpr *pair = lower_add(lower, NUMBER_S32, lower->lane, lower_int(lower, round * LANES));
+  pair = lower_value(lower, OP_MIN, ir_scalar(NUMBER_S32), "pair", 2, pair, last);
+  IrExpr *place = lower_value(lower, OP_DIV, ir_scalar(NUMBER_S32), "place", 2, pair, warps);
+  IrExpr *poster = lower_sub(lower, NUMBER_S32, pair, lower_mul(lower, NUMBER_S32, place, warps));
+  IrExpr *row = lower_mad_wide(lower, lower_add(lower, NUMBER_S32, first, place), lower_int(lower, bytes),
+                               base, NUMBER_U64);
+  IrExpr *flag =
+      lower_add(lower, NUMBER_S32, lower_mul(lower, NUMBER_S32, poster, warps), lower->role->role_warp);
+  return (LowerAddress){lower_mad_wide(lower, flag, lower_int(lower, 4), row, NUMBER_U64), 0};
+}
+
+void lower_await_posts(Lower *lower, IrOp *op)
+{
+  int64_t bytes, most = ir_attribute_int(op, ATTR_COUNT, 1);
+  unsigned warps = lower->role->warps;
+  unsigned rounds = (unsigned)((most * warps + LANES - 1) / LANES);
+  IrExpr *base = flag_base(lower, &bytes);
+  if (lower->failed) return;
+  IrExpr *first = lower_s32(lower, op->operands[0]), *end = lower_s32(lower, op->operands[1]);
+  IrExpr *pairs =
+      lower_mul(lower, NUMBER_S32, lower_sub(lower, NUMBER_S32, end, first), lower_int(lower, warps));
+  IrExpr *last = lower_sub(lower, NUMBER_S32, pairs, lower_int(lower, 1));
+  g_autofree LowerAddress *flags = g_new(LowerAddress, rounds);
+  for (unsigned i = 0; i < rounds; i++) {
+    flags[i] = flag_of(lower, first, last, i, base, bytes);
+    lower_emit(lower, OP_FLAG_ACQUIRE, 2, lower_address(lower, flags[i]), lower_int(lower, 1));
+  }
+  lower_emit(lower, OP_SYNC_WARP, 0);
+  for (unsigned i = 0; i < rounds; i++) {
+    IrExpr *pair = lower_add(lower, NUMBER_S32, lower->lane, lower_int(lower, i * LANES));
+    IrExpr *mine = lower_compare(lower, OP_LE, pair, last);
+    lower_when(lower_emit(lower, OP_STORE_GLOBAL, 2, lower_address(lower, flags[i]), flag_value(lower, 0)),
+               mine);
+  }
+}

@@ -194,32 +194,51 @@ static void fuse(AttentionPattern *at)
     g_hash_table_insert(fuser->chains, group->nodes->pdata[i], group);
 }
 
-void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *))
+#define NEW_TENSORS 4 /* that visits make for a node: nobody is known to compute them */
+
+static void visit_nodes(Fuser *fuser, void (*visit)(AttentionPattern *), void (*each)(AttentionPattern *))
 {
   unsigned n = fuser->tensors->len;
-  g_autofree GraphNode **producers = g_new0(GraphNode *, n + 1);
+  g_autofree GraphNode **producers = g_new0(GraphNode *, n + NEW_TENSORS * fuser->live->len + 1);
   g_autofree GPtrArray **readers = g_new0(GPtrArray *, n + 1);
-  g_autoptr(GPtrArray) nodes = g_ptr_array_copy(fuser->live, NULL, NULL); /* visits may insert some */
   for (unsigned i = 0; i < n; i++)
     readers[i] = g_ptr_array_new();
-  for (unsigned i = 0; i < nodes->len; i++) {
-    GraphNode *node = nodes->pdata[i];
+  for (unsigned i = 0; i < fuser->live->len; i++) {
+    GraphNode *node = fuser->live->pdata[i];
     for (unsigned j = 0; j < node->n_outputs; j++)
       if (node->outputs[j]) producers[node->outputs[j]->index] = node;
     for (unsigned j = 0; j < node->n_inputs; j++)
       if (node->inputs[j] && !g_ptr_array_find(readers[node->inputs[j]->index], node, NULL))
         g_ptr_array_add(readers[node->inputs[j]->index], node);
   }
+  AttentionPattern at = {.fuser = fuser, .producers = producers, .readers = readers, .visit = each};
+  visit(&at);
+  for (unsigned i = 0; i < n; i++)
+    g_ptr_array_unref(readers[i]);
+}
+
+static void visit_softmax(AttentionPattern *whole)
+{
+  g_autoptr(GPtrArray) nodes = g_ptr_array_copy(whole->fuser->live, NULL, NULL); /* visits may insert some */
   for (unsigned i = 0; i < nodes->len; i++) {
     GraphNode *node = nodes->pdata[i];
     if (node->op->id != ONNX_Softmax || node->axes != 1u << (node->inputs[0]->rank - 1)) continue;
     g_autoptr(GHashTable) inside = g_hash_table_new(NULL, NULL);
-    AttentionPattern at = {
-        .fuser = fuser, .producers = producers, .readers = readers, .inside = inside, .softmax = node};
-    visit(&at);
+    AttentionPattern at = *whole;
+    at.inside = inside;
+    at.softmax = node;
+    whole->visit(&at);
   }
-  for (unsigned i = 0; i < n; i++)
-    g_ptr_array_unref(readers[i]);
+}
+
+void attention_visit_nodes(Fuser *fuser, void (*visit)(AttentionPattern *))
+{
+  visit_nodes(fuser, visit, NULL);
+}
+
+void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *))
+{
+  visit_nodes(fuser, visit_softmax, visit);
 }
 
 void fusion_fuse_attention(Fuser *fuser)

@@ -10,7 +10,11 @@ typedef struct AttentionPattern {
   GraphNode *softmax, *first, *second;
   GraphNode *sum;  /* the log-sum-exp of the same scores, which anybody may read; NULL: nobody asks for it */
   const char *why; /* what keeps it from being one kernel */
+  void (*visit)(struct AttentionPattern *at);
 } AttentionPattern;
+
+/* Calls `visit` once, with nothing but producers and readers. */
+void attention_visit_nodes(Fuser *fuser, void (*visit)(AttentionPattern *));
 
 /* Visits each softmax along rows of the live nodes, of which nothing else is known yet. */
 void attention_visit(Fuser *fuser, void (*visit)(AttentionPattern *));

@@ -4,6 +4,7 @@
   attention_forms.py ADLGEN [NAME...]"""
 import concurrent.futures
 import json
+import math
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ class Graph:
         self.text = {"name": name, "opset": opset, "inputs": {}, "constants": {}, "nodes": [], "outputs": []}
         self.type, self.launches, self.dims = type_, 1, {"B": 2, "S": 65}
         self.gpus = ["h100", "a100"]
+        self.note = ""
 
     def input(self, name, shape, type_=None):
         self.text["inputs"][name] = {"type": type_ or self.type, "shape": shape}
@@ -54,8 +56,8 @@ class Graph:
     def result(self, scores, v):
         return self.give(self.node("MatMul", self.node("Softmax", scores, axis=-1), v))
 
-    def expect(self, launches=1, gpus=None, **dims):
-        self.launches, self.dims, self.gpus = launches, dims or self.dims, gpus or self.gpus
+    def expect(self, launches=1, gpus=None, note="", **dims):
+        self.launches, self.dims, self.gpus, self.note = launches, dims or self.dims, gpus or self.gpus, note
         return self
 
 
@@ -88,7 +90,122 @@ def sums_of_repeated_heads():
     yield g.result(s, v).give(sums).expect(B=1, S=70)
 
 
-FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads]
+# ---- causal masks by value, and by what computes them ----
+
+def lower(rows, columns, seen, hidden, shift=0):
+    return [seen if j <= i + shift else hidden for i in range(rows) for j in range(columns)]
+
+
+def masks_by_value():
+    for name, type_, hidden in (("inf", "bf16", -math.inf), ("1e4", "bf16", -1e4), ("min", "bf16", -3.38953139e38),
+                                ("f32", "f32", -math.inf), ("bool", "bool", False)):
+        g = Graph(f"mask_of_{name}")
+        q, k, v = g.heads(rows=65, keys=65)
+        seen = True if type_ == "bool" else 0.0
+        mask = g.constant(lower(65, 65, seen, hidden), type_, [1, 1, 65, 65])
+        s = g.scores(q, k)
+        if type_ == "f32":
+            s = g.node("Cast", s, to="f32")
+        s = g.node("Where", mask, s, g.constant(-math.inf)) if type_ == "bool" else g.node("Add", s, mask)
+        s = g.node("Softmax", s, axis=-1)
+        yield g.give(g.node("MatMul", g.node("Cast", s, to="bf16") if type_ == "f32" else s, v)).expect(B=2, note="hides keys by their place")
+
+
+def masks_of_other_alignment():
+    g = Graph("mask_below")
+    q, k, v = g.heads(rows=20, keys=65)
+    mask = g.constant(lower(20, 65, 0.0, -math.inf, 45), shape=[20, 65])
+    yield g.result(g.node("Add", g.scores(q, k), mask), v).expect(B=2, note="hides keys by their place")
+
+
+def masks_computed():
+    g = Graph("mask_trilu_of_ones")
+    q, k, v = g.heads(rows=65, keys=65)
+    s = g.scores(q, k)
+    ones = g.node("Expand", g.constant(1.0), g.list(65, 65))
+    mask = g.node("Cast", g.node("Trilu", ones, upper=0), to="bool")
+    yield g.result(g.node("Where", mask, s, g.constant(-math.inf)), v).expect(B=2, note="hides keys by their place")
+    g = Graph("mask_trilu_of_infinity")
+    q, k, v = g.heads(rows=65, keys=65)
+    full = g.node("Expand", g.constant(-math.inf), g.list(65, 65))
+    mask = g.node("Trilu", full, g.constant(1, "s64"), upper=1)
+    yield g.result(g.node("Add", g.scores(q, k), mask), v).expect(B=2, note="hides keys by their place")
+
+
+# ---- softmax and scales ----
+
+def softmax_written():
+    g = Graph("softmax_written")
+    q, k, v = g.heads()
+    s = g.node("Cast", g.scores(q, k), to="f32")
+    e = g.node("Exp", g.node("Sub", s, g.node("ReduceMax", s, g.list(-1), keepdims=1)))
+    p = g.node("Div", e, g.node("ReduceSum", e, g.list(-1), keepdims=1))
+    yield g.give(g.node("MatMul", g.node("Cast", p, to="bf16"), v))
+
+
+def scales_in_front():
+    for both in (False, True):
+        g = Graph(f"scale_in_front_{'of_both' if both else 'of_queries'}")
+        q, k, v = g.heads()
+        root = g.constant(0.125 ** 0.5 if both else 0.125)
+        turned = g.node("Transpose", k, perm=[0, 1, 3, 2])
+        s = g.node("MatMul", g.node("Mul", q, root), g.node("Mul", turned, root) if both else turned)
+        yield g.result(s, v)
+
+
+# ---- masks that are tensors, and other steps ----
+
+def masks_given():
+    for name, shape, type_ in (("rows", ["B", 1, "S", "S"], "bf16"), ("keys", ["B", 1, 1, "S"], "bf16"), ("one", ["S", "S"], "bool"),
+                               ("padding", ["B", 1, 1, "S"], "bool"), ("heads", [2, 1, "S"], "bf16"), ("f32", ["B", 1, "S", "S"], "f32"),
+                               ("column", ["B", 2, "S", 1], "bf16")):
+        g = Graph(f"mask_given_{name}")
+        q, k, v = g.heads()
+        mask = g.input("mask", shape, type_)
+        s = g.scores(q, k)
+        if type_ == "f32":
+            s = g.node("Cast", s, to="f32")
+        s = g.node("Where", mask, s, g.constant(-1e4)) if type_ == "bool" else g.node("Add", s, mask)
+        p = g.node("Softmax", s, axis=-1)
+        yield g.give(g.node("MatMul", g.node("Cast", p, to="bf16") if type_ == "f32" else p, v))
+
+
+def soft_cap():
+    g = Graph("soft_cap")
+    q, k, v = g.heads()
+    cap = g.constant(20.0)
+    yield g.result(g.node("Mul", g.node("Tanh", g.node("Div", g.scores(q, k), cap)), cap), v)
+
+
+def linear_bias():
+    g = Graph("linear_bias")
+    q, k, v = g.heads(rows=65, keys=65)
+    slopes, keys = g.constant([0.5, 0.25], shape=[2, 1, 1]), g.constant(list(range(65)))
+    s = g.node("Add", g.scores(q, k), g.node("Mul", slopes, keys))
+    s = g.node("Mask", s, "", g.constant(0, "s64"), domain="adlgen")
+    yield g.result(s, v).expect(2, B=2)
+
+
+def windows():
+    for alignment in ("begin", "end"):
+        g = Graph(f"window_{alignment}")
+        q, k, v = g.heads(rows="S", keys="K")
+        s = g.node("Mask", g.scores(q, k), g.constant(-20, "s64"), g.constant(0, "s64"), domain="adlgen", diagonal=alignment)
+        yield g.give(g.node("MatMul", g.node("Softmax", s, axis=-1, masked_rows="zero"), v)).expect(B=1, S=200, K=300)
+
+
+# ---- head sizes ----
+
+def head_sizes():
+    for d, dv in ((40, 40), (64, 64), (72, 72), (80, 80), (96, 96), (160, 160), (192, 192), (192, 128), (256, 256), (8, 8), (104, 248)):
+        g = Graph(f"heads_of_{d}_{dv}")
+        q, k, v = g.heads(d=d, dv=dv)
+        y = g.node("Attention", q, k, v, is_causal=1)
+        yield g.give(y).expect(B=1, S=70)
+
+
+FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads, masks_by_value, masks_of_other_alignment, masks_computed,
+         softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, windows, head_sizes]
 
 
 # ---- the program ----
@@ -96,11 +213,16 @@ FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads]
 def run(adlgen, graph, gpu, folder):
     path = os.path.join(folder, graph.text["name"] + ".json")
     with open(path, "w") as file:
-        json.dump(graph.text, file)
+        file.write(json.dumps(graph.text).replace("-Infinity", "\"-inf\""))
     dims = [word for name, value in graph.dims.items() for word in ("--dim", f"{name}={value}")]
     done = subprocess.run([adlgen, "run", path, "--gpu", gpu, "--on", "sim", "--check", *dims], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    launches = done.stdout.splitlines()[0].count(", grid ") if done.stdout else 0
+    if graph.note and gpu == graph.gpus[0]:
+        told = subprocess.run([adlgen, "compile", path, "--gpu", gpu, "--out", folder, "--emit", "ir", "--explain"], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if graph.note not in told.stdout:
+            return f"{graph.text['name']} on {gpu}: --explain does not say `{graph.note}`"
+    launches = done.stdout.count(", grid ")
     if done.returncode or launches != graph.launches:
         return f"{graph.text['name']} on {gpu}: {launches} launches, {graph.launches} expected\n{done.stdout}"
     return None

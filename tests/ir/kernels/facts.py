@@ -42,7 +42,7 @@ def compile_text(adlgen, name, gpu, changes, folder):
     file = pathlib.Path(folder) / f"{name}.ir"
     file.write_text(text(name, changes))
     return subprocess.run([adlgen, "compile", file, "--gpu", gpu, "--emit", "cubin", "--out", folder, "--print-after", "overlap_products",
-                           "--print-after", "derive_waits", "--print-after", "reduce_clusters"], capture_output=True, text=True)
+                           "--print-after", "derive_waits", "--print-after", "derive_barriers"], capture_output=True, text=True)
 
 
 def main(adlgen):

@@ -16,7 +16,7 @@ def softmax(gpu):
     rows, columns = 3, 32768
     x = [bf16(random.gauss(0, 1)) for _ in range(rows * columns)]
     with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(sys.argv[1], "softmax_cluster", "softmax_cluster", gpu, CLUSTER[gpu], folder, 8, "reduce_clusters")
+        kernel = Kernel(sys.argv[1], "softmax_cluster", "softmax_cluster", gpu, CLUSTER[gpu], folder, 8, "derive_barriers")
         buffers = {"X": ("bf16", x), "Y": ("bf16", [0] * len(x))}
         out = kernel.run(2 * BLOCKS[gpu], 672, buffers, [rows], {}, "Y")
     for r in range(rows):
@@ -38,7 +38,7 @@ def ring(name, gpu):
     rows, columns = (14, 320) if name == "rows_ring" else (9, 8192)
     x = [bf16(random.gauss(0, 1)) for _ in range(rows * columns)]
     with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(sys.argv[1], name, name, gpu, words, folder, blocks, "reduce_clusters")
+        kernel = Kernel(sys.argv[1], name, name, gpu, words, folder, blocks, "derive_barriers")
         out = kernel.run(blocks, shared, {"X": ("bf16", x), "Y": ("bf16", [0] * len(x))}, [rows], {}, "Y")
     for r in range(rows):
         row = [number(v) for v in x[r * columns:(r + 1) * columns]]
@@ -53,7 +53,7 @@ def moments(gpu):
     rows, columns = 6, 4096
     x = [bf16(random.gauss(3, 1)) for _ in range(rows * columns)]
     with tempfile.TemporaryDirectory() as folder:
-        kernel = Kernel(sys.argv[1], "moments", "moments", gpu, CLUSTER[gpu], folder, 4, "reduce_clusters")
+        kernel = Kernel(sys.argv[1], "moments", "moments", gpu, CLUSTER[gpu], folder, 4, "derive_barriers")
         buffers = {"X": ("bf16", x), **{name: (kind, [7] * rows) for name, kind in
                                         (("Mean", "f32"), ("Far", "f32"), ("Peak", "f32"), ("At", "s32"))}}
         found = kernel.run(BLOCKS[gpu], 2048, buffers, [rows], {}, "Mean", "Far", "Peak", "At")

@@ -58,7 +58,8 @@ bool command_import(const Cli *cli, const Arguments *arguments, GError **error)
   if (!source) return false;
   g_autoptr(GraphCensus) census = graph_census_new();
   g_autoptr(GError) fault = NULL;
-  g_autoptr(Graph) graph = graph_read_counted(source, bindings, n, census, &fault);
+  g_autoptr(Graph) graph = graph_read_with(
+      source, &(GraphReading){.bindings = bindings, .n_bindings = n, .census = census}, &fault);
   if (argument_flag(arguments, "report")) {
     print_report(cli, graph, census, fault);
     return true;

@@ -6,22 +6,33 @@
 #include "cli/observe_options.h"
 #include "cli/pass_log.h"
 #include "cli/run_batch.h"
+#include "cli/run_data_set.h"
 #include "cli/tuned_option.h"
 #include "execute/build.h"
 #include "execute/data.h"
 #include "execute/execute.h"
 #include "execute/report.h"
+#include "generator/front/census.h"
 #include <math.h>
 #include <string.h>
 
-static const char *const places[] = {"sim", "gpu", NULL};
+static const char *const places[] = {"sim", "gpu", "reference", NULL};
 
 const Option run_options[] = {
     {.name = "gpu", .value = "GPU", .doc = "the GPU to compile for: a name or a YAML file"},
     {.name = "on",
      .value = "PLACE",
      .choices = places,
-     .doc = "sim: the simulator, on the CPU; gpu: the GPU of this machine"},
+     .doc = "sim: the simulator, on the CPU; gpu: the GPU of this machine; reference: nothing is compiled"},
+    {.name = "data",
+     .value = "DIR",
+     .doc = "inputs, and outputs to compare with: a test_data_set_0 of ONNX's; what inputs hold that are "
+            "shapes or "
+            "axes is compiled in, symbolic dimensions are those of the data"},
+    {.name = "rtol",
+     .value = "X",
+     .doc = "with --data: |out - wanted| <= atol + rtol |wanted|; default: 1e-3"},
+    {.name = "atol", .value = "X", .doc = "with --data: see --rtol; default: 1e-7"},
     {.name = "dim",
      .value = "NAME=VALUE",
      .repeated = true,
@@ -30,7 +41,7 @@ const Option run_options[] = {
     {.name = "input",
      .value = "NAME=FILE",
      .repeated = true,
-     .doc = "data of an input (.safetensors or .npy); default: random"},
+     .doc = "data of an input (.safetensors, .npy or .pb); default: random"},
     {.name = "offset",
      .value = "NAME=BYTES",
      .repeated = true,
@@ -91,8 +102,10 @@ typedef struct Run {
   ExecutionFaults *faults;
   RunData *data;
   RunComparison *comparisons; /* as graph->outputs; NULL without --check */
+  RunDataSet set;             /* of --data */
   Output *output;             /* NULL without --out */
   Output *keep;               /* NULL without --keep */
+  bool evaluates;             /* on the reference: nothing is compiled */
   unsigned seed;
   double tolerance; /* INFINITY without --tolerance */
 } Run;
@@ -105,8 +118,10 @@ static bool check_arguments(Run *run, GError **error)
     error_set(error, ERROR_USAGE, NULL, "missing-argument", NULL, "adlgen run needs one GRAPH");
     return false;
   }
-  static const char *const required[] = {"gpu", "on"};
-  for (unsigned i = 0; i < G_N_ELEMENTS(required); i++)
+  static const char *const required[] = {"on", "gpu"};
+  const char *on = argument_value(run->arguments, "on");
+  run->evaluates = on && !strcmp(on, "reference");
+  for (unsigned i = 0; i < (run->evaluates ? 1 : G_N_ELEMENTS(required)); i++)
     if (!argument_flag(run->arguments, required[i])) {
       error_set(error, ERROR_USAGE, NULL, "missing-option", "adlgen run --help lists its options",
                 "adlgen run needs --%s", required[i]);
@@ -123,7 +138,8 @@ static bool check_arguments(Run *run, GError **error)
     error_set(error, ERROR_USAGE, NULL, "bad-number", NULL, "--tolerance takes a number, not `%s`", text);
     return false;
   }
-  return argument_unsigned(run->arguments, "seed", &run->seed, error);
+  return argument_unsigned(run->arguments, "seed", &run->seed, error) &&
+         run_data_set_of_options(run->arguments, &run->set, error);
 }
 
 static bool read_bindings(Run *run, GError **error)
@@ -155,15 +171,30 @@ static Accumulate accumulation(const Run *run)
   return accumulate_parse(argument_value(run->arguments, "accumulate"));
 }
 
-static bool compile(Run *run, GError **error)
+/* With every dimension bound, and as it is compiled where that may differ already. */
+static bool read_graphs(Run *run, GError **error)
 {
   run->source = source_load(argument_at(run->arguments, 0), error);
-  if (!run->source) return false;
-  run->graph = graph_read(run->source, run->bindings, run->n_bindings, error);
+  if (!run->source || !run_data_set_load(&run->set, run->source, error)) return false;
+  const GraphReading open = {.offers = run->set.offers, .n_offers = run->set.n_offers};
+  if (run->set.data) {
+    run->plain = graph_read_with(run->source, &open, error);
+    if (!run->plain) return false;
+    if (!run->n_bindings) run->bindings = data_set_bindings(run->set.data, run->plain, &run->n_bindings);
+  }
+  GraphReading bound = open;
+  bound.bindings = run->bindings;
+  bound.n_bindings = run->n_bindings;
+  run->graph = graph_read_with(run->source, &bound, error);
   if (!run->graph || !all_bound(run->graph, error)) return false;
   cli_warn(run->cli, run->graph->warnings);
+  return true;
+}
+
+static bool compile(Run *run, GError **error)
+{
   bool fixed = argument_flag(run->arguments, "fixed");
-  if (!fixed) run->plain = graph_read(run->source, NULL, 0, error);
+  if (!fixed && !run->plain) run->plain = graph_read(run->source, NULL, 0, error);
   run->gpu = fixed || run->plain ? gpu_load(argument_value(run->arguments, "gpu"), error) : NULL;
   if (!run->gpu) return false;
   g_autoptr(TunedDatabase) tuned = NULL;
@@ -240,8 +271,13 @@ static bool prepare(Run *run, GError **error)
 {
   const char *folder = argument_value(run->arguments, "out");
   if (folder && !(run->output = output_new(folder, error))) return false;
-  g_autoptr(GHashTable) files = input_files(run->arguments, error);
+  g_autoptr(GHashTable) files =
+      run->set.data ? data_set_files(run->set.data, run->graph, error) : input_files(run->arguments, error);
   if (!files) return false;
+  if (run->evaluates) {
+    run->data = run_data_new(run->graph, files, run->seed, error);
+    return run->data != NULL;
+  }
   const char *keep = argument_value(run->arguments, "keep");
   if (keep && !(run->keep = output_new(keep, error))) return false;
   run->execution = execution_new(run->compiled, run->gpu, run->bindings, run->n_bindings, error);
@@ -314,14 +350,16 @@ static json_t *outputs_json(const Run *run)
 static void print_result(const Run *run)
 {
   if (run->cli->json) {
-    json_t *object = json_pack("{s:i, s:s, s:s, s:o, s:o, s:O}", "version", 1, "gpu", run->gpu->name, "on",
-                               argument_value(run->arguments, "on"), "scales", run_data_scales(run->data),
-                               "outputs", outputs_json(run), "faults", run->faults->list);
+    json_t *object =
+        json_pack("{s:i, s:s?, s:s, s:o, s:o, s:O}", "version", 1, "gpu", run->gpu ? run->gpu->name : NULL,
+                  "on", argument_value(run->arguments, "on"), "scales", run_data_scales(run->data), "outputs",
+                  outputs_json(run), "faults", run->faults->list);
     if (json_array_size(run->faults->counts)) json_object_set(object, "counts", run->faults->counts);
     if (*argument_values(run->arguments, "break")) {
       json_object_set(object, "breaks", run->faults->breaks);
       json_object_set(object, "stops", run->faults->stops);
     }
+    if (run->set.data) json_object_set_new(object, "data", run_data_set_json(&run->set, run->graph));
     cli_add_warnings(object, run->graph->warnings);
     cli_print_json(object);
     return;
@@ -330,12 +368,14 @@ static void print_result(const Run *run)
   fputs(run->faults->text->str, stdout);
   fputs(run->faults->tables->str, stdout);
   if (run->comparisons) print_outputs(run);
+  run_data_set_print(&run->set, run->cli, run->graph);
   if (run->faults->n_errors) printf("%u faults\n", run->faults->n_errors);
 }
 
 static bool is_wrong(const Run *run)
 {
   bool wrong = run->faults->n_errors > 0;
+  wrong |= !run_data_set_passes(&run->set);
   for (unsigned i = 0; run->comparisons && i < run->graph->n_outputs; i++)
     wrong |= !run_comparison_passes(&run->comparisons[i]);
   return wrong;
@@ -343,14 +383,20 @@ static bool is_wrong(const Run *run)
 
 /* ---- the command ---- */
 
+static bool carry_out(Run *run, GError **error)
+{
+  if (run->evaluates) return run_data_take_reference(run->data, error);
+  bool simulates = !strcmp(argument_value(run->arguments, "on"), "sim");
+  return (simulates ? run_on_simulator(run, error) : run_on_gpu(run, error)) &&
+         run_data_take_outputs(run->data, run->execution, error);
+}
+
 static bool run_all(Run *run, GError **error)
 {
-  if (!check_arguments(run, error) || !read_bindings(run, error) || !compile(run, error) ||
-      !prepare(run, error))
+  if (!check_arguments(run, error) || !read_bindings(run, error) || !read_graphs(run, error) ||
+      (!run->evaluates && !compile(run, error)) || !prepare(run, error) || !carry_out(run, error))
     return false;
-  bool simulates = !strcmp(argument_value(run->arguments, "on"), "sim");
-  if (!(simulates ? run_on_simulator(run, error) : run_on_gpu(run, error))) return false;
-  if (!run_data_take_outputs(run->data, run->execution, error)) return false;
+  if (run->set.data && !run->faults->n_errors) run_data_set_compare(&run->set, run->data, run->arena);
   /* Outputs behind a fault mean nothing. */
   if (argument_flag(run->arguments, "check") && !run->faults->n_errors) {
     const RunCheck check = {.fast = accumulation(run) == ACCUMULATE_FAST,
@@ -389,6 +435,7 @@ bool command_run(const Cli *cli, const Arguments *arguments, GError **error)
   output_free(run.keep);
   execution_faults_free(run.faults);
   run_data_free(run.data);
+  run_data_set_clear(&run.set);
   execution_free(run.execution);
   compile_result_free(run.compiled);
   gpu_free(run.gpu);

@@ -1,4 +1,5 @@
 #include "execute/data.h"
+#include "execute/data_set.h"
 #include "execute/default_data.h"
 #include <string.h>
 
@@ -11,8 +12,9 @@ static Tensor *load(const GraphTensor *like, const char *path, GError **error)
     symbolic_is_constant(like->shape[i], &shape[i]);
   /* A file of one tensor serves whatever the name it has there. */
   g_autoptr(GError) by_name = NULL;
-  g_autoptr(Tensor) tensor = tensor_load(path, like->name, &by_name);
-  if (!tensor) tensor = tensor_load(path, NULL, NULL);
+  bool onnx = g_str_has_suffix(path, ".pb");
+  g_autoptr(Tensor) tensor = onnx ? data_set_tensor(path, &by_name) : tensor_load(path, like->name, &by_name);
+  if (!tensor && !onnx) tensor = tensor_load(path, NULL, NULL);
   if (!tensor) {
     g_propagate_error(error, g_steal_pointer(&by_name));
     return NULL;
@@ -120,6 +122,15 @@ void run_data_put_inputs(const RunData *data, Execution *execution)
 {
   put_all(data->inputs, data->graph->inputs, data->graph->n_inputs, execution);
   put_all(data->constants, data->graph->constants, data->graph->n_constants, execution);
+}
+
+bool run_data_take_reference(RunData *data, GError **error)
+{
+  g_autoptr(GPtrArray) values = evaluate_graph(data->graph, data->inputs, error);
+  for (unsigned i = 0; values && i < data->graph->n_outputs; i++)
+    if (!(data->outputs[i] = value_to_tensor(values->pdata[i], data->graph->outputs[i]->name, error)))
+      return false;
+  return values != NULL;
 }
 
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error)

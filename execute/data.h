@@ -20,6 +20,8 @@ G_DEFINE_AUTOPTR_CLEANUP_FUNC(RunData, run_data_free)
 /* Puts inputs and constants where the execution reads them, and takes the outputs from it. */
 void run_data_put_inputs(const RunData *data, Execution *execution);
 bool run_data_take_outputs(RunData *data, const Execution *execution, GError **error);
+/* The reference's in their place, where nothing was compiled. */
+bool run_data_take_reference(RunData *data, GError **error);
 
 /* What a check is to be like. */
 typedef struct RunCheck {

@@ -59,6 +59,7 @@ bool pass_choose_layouts(IrModule *module, const IrPassContext *context, GError 
 bool pass_split_roles(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_split_instances(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_load_operands(IrModule *module, const IrPassContext *context, GError **error);
+bool pass_derive_barriers(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_fuse_exponents(IrModule *module, const IrPassContext *context, GError **error);
 bool pass_defer_sums(IrModule *module, const IrPassContext *context, GError **error);

@@ -3,8 +3,8 @@
  *   TILE    place_rows  divide_reductions  choose_mechanisms  choose_layouts  split_roles
  *   STAGED  split_instances  load_operands  fuse_exponents  defer_sums  overlap_products  overlap_sums
  *         pipeline_fragments  write_pipelines  derive_waits  split_loops  combine_blocks  combine_streams
- *         reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  widen_accesses
- *         hoist_loads  overlap_launches
+ *         reduce_clusters  clip_copies  stage_stores  overlap_tiles  defer_stores  write_tile_pipelines  derive_barriers
+ *         widen_accesses  hoist_loads  overlap_launches
  *         allocate_resources  check_protocol  budget_registers  lower
  *   THREAD  induce_addresses  fold_constants  remove_dead_code  shorten_live_ranges  pace_results
  *         spread_loads  measure_pressure
@@ -62,6 +62,8 @@ static const IrPass passes[] = {
      "the last results of a tile leave while the next one's first products run"},
     {"write_tile_pipelines", IR_STAGED, IR_STAGED, false, pass_write_pipelines,
      "loops of tiles whose operations have stages become such loops, too"},
+    {"derive_barriers", IR_STAGED, IR_STAGED, false, pass_derive_barriers,
+     "where threads, the engine and other blocks meet over shared memory"},
     {"widen_accesses", IR_STAGED, IR_STAGED, true, pass_widen_accesses,
      "lanes of a row exchange columns, so that each moves 16 bytes"},
     {"hoist_loads", IR_STAGED, IR_STAGED, true, pass_hoist_loads,

@@ -136,7 +136,8 @@ static void add_across(Chooser *chooser, bool aligned)
     rows = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->inner), 1, rows);
   unsigned columns = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
                                          model->across_chunk * lanes / rows);
-  finish(chooser, choice, rows, columns, model->across_threads);
+  /* Few rows of few elements: a thread has one at least. */
+  finish(chooser, choice, rows, columns, MIN(model->across_threads, rows * columns));
 }
 
 /* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */

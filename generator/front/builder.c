@@ -111,8 +111,8 @@ const char *graph_builder_path(GraphBuilder *b, const char *path)
 
 /* ---- the whole ---- */
 
-GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, const GraphBinding *bindings,
-                                unsigned n_bindings, GError **error)
+GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, const GraphReading *reading,
+                                GError **error)
 {
   Arena *arena = arena_new();
   GraphBuilder *b = g_new0(GraphBuilder, 1);
@@ -122,8 +122,7 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   b->graph->name = "graph";
   b->graph->opset = OPERATOR_OPSET_DEFAULT;
   b->format = format;
-  b->bindings = bindings;
-  b->n_bindings = n_bindings;
+  b->reading = *reading;
   b->error = error;
   b->tensors = g_hash_table_new(g_str_hash, g_str_equal);
   b->refused = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
@@ -134,11 +133,6 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
   for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
     *lists[i] = g_ptr_array_new();
   return b;
-}
-
-void graph_builder_count(GraphBuilder *b, GraphCensus *census)
-{
-  b->census = census;
 }
 
 static void builder_free(GraphBuilder *b)
@@ -196,6 +190,18 @@ static bool is_replaced(const GraphNode *node)
   return node->written || (output && (output->values || output->data));
 }
 
+/* What was offered served those who had to know; from here on it is an input like any other, and what follows from it is
+ * computed. */
+static void forget_offers(GPtrArray *tensors)
+{
+  for (unsigned i = 0; i < tensors->len; i++) {
+    GraphTensor *tensor = tensors->pdata[i];
+    if (!tensor->offered) continue;
+    tensor->values = NULL;
+    tensor->data = NULL;
+  }
+}
+
 /* Nodes of the graph with what functions are defined by in their place. Of these nodes only those stay that something
  * needs. */
 static void take_expanded(GraphBuilder *b)
@@ -205,6 +211,8 @@ static void take_expanded(GraphBuilder *b)
   for (unsigned i = b->expanded->len; i-- > 0;)
     if (!live[i] && is_replaced(b->expanded->pdata[i])) g_ptr_array_remove_index(b->expanded, i);
   builder_index(b, b->expanded);
+  forget_offers(b->inputs);
+  forget_offers(b->computed);
   for (unsigned i = b->constants->len; i-- > b->n_written;)
     if (!((GraphTensor *)b->constants->pdata[i])->n_consumers) g_ptr_array_remove_index(b->constants, i);
   take_nodes(b, b->expanded);

@@ -23,10 +23,8 @@ typedef struct GraphValueFormat {
 } GraphValueFormat;
 
 /* The source is for marks and for what constants' paths are relative to. error must not be NULL. */
-GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, const GraphBinding *bindings,
-                                unsigned n_bindings, GError **error);
-/* Counts the nodes from now on. */
-void graph_builder_count(GraphBuilder *builder, GraphCensus *census);
+GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, const GraphReading *reading,
+                                GError **error);
 /* The graph, inferred and checked, or NULL if anything was reported. Frees the builder. */
 Graph *graph_builder_finish(GraphBuilder *builder);
 

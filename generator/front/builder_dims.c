@@ -79,8 +79,8 @@ static char *dim_names(GraphBuilder *b)
 /* Bindings hold for symbols known from `dims` or from shapes, so they come after both. */
 static void bind_dims(GraphBuilder *b)
 {
-  for (unsigned i = 0; i < b->n_bindings; i++) {
-    const GraphBinding *binding = &b->bindings[i];
+  for (unsigned i = 0; i < b->reading.n_bindings; i++) {
+    const GraphBinding *binding = &b->reading.bindings[i];
     GraphDim *dim = find_dim(b, binding->name);
     if (!dim) {
       g_autofree char *names = dim_names(b);

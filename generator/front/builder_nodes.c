@@ -19,9 +19,13 @@ static void refuse_operator(GraphBuilder *b, const Mark *mark, const char *domai
                          opset);
   } else if (onnx && own) {
     const char *note = operator_note(name);
+    const Operator *ours;
+    g_autofree char *of_opset =
+        operator_find(domain, name, opset, &ours) || ours ? g_strdup_printf("%u", opset) : NULL;
     graph_builder_report(b, ERROR_UNSUPPORTED, mark, "unsupported-operator",
-                         note ? note : "`adlgen ops` lists what is", "ONNX operator `%s` is not supported",
-                         name);
+                         note ? note : "`adlgen ops` lists what is",
+                         "ONNX operator `%s`%s%s is not supported", name, of_opset ? " of opset " : "",
+                         of_opset ? of_opset : "");
   } else if (onnx || !onnx_has_domain(domain)) {
     graph_builder_report(b, ERROR_UNSUPPORTED, mark, "unsupported-operator",
                          "adlgen has operators of ONNX's own domain, \"\"; `adlgen ops` lists them",
@@ -44,13 +48,38 @@ static void refuse_operator(GraphBuilder *b, const Mark *mark, const char *domai
   }
 }
 
+/* ONNX changed nothing up to the opset that the table begins with, or added attributes only. */
+static bool is_unchanged(const OnnxOperator *old, const OnnxOperator *floor)
+{
+  if (!old || !floor || old == floor) return old && floor;
+  if (old->min_inputs != floor->min_inputs || old->max_inputs != floor->max_inputs ||
+      old->min_outputs != floor->min_outputs || old->max_outputs != floor->max_outputs)
+    return false;
+  g_auto(GStrv) words = g_strsplit(old->attributes, " ", -1);
+  for (char **word = words; *word; word++) {
+    g_auto(GStrv) parts = g_strsplit(*word, ":", 2);
+    bool required = false;
+    if (!**word) continue;
+    char kind = onnx_attribute(floor, parts[0], &required);
+    if (kind != parts[1][0] || required != (strchr(parts[1], '!') != NULL)) return false;
+  }
+  return true;
+}
+
+static const Operator *find_version(const char *domain, const char *name, unsigned opset)
+{
+  const Operator *newer, *found = operator_find(domain, name, opset, &newer);
+  if (found || opset >= OPERATOR_OPSET_FLOOR || !newer) return found;
+  bool same = is_unchanged(onnx_find(domain, name, opset), onnx_find(domain, name, OPERATOR_OPSET_FLOOR));
+  return same ? operator_find(domain, name, OPERATOR_OPSET_FLOOR, &newer) : NULL;
+}
+
 static void find_operator(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *node)
 {
   if (!spec->op) return;
-  const Operator *newer;
   node->onnx = onnx_find(spec->domain, spec->op, b->graph->opset);
-  node->op = operator_find(spec->domain, spec->op, b->graph->opset, &newer);
-  if (b->census) graph_census_count(b->census, spec->domain, spec->op, node->op != NULL);
+  node->op = find_version(spec->domain, spec->op, b->graph->opset);
+  if (b->reading.census) graph_census_count(b->reading.census, spec->domain, spec->op, node->op != NULL);
   if (node->op) return;
   /* One that a model has everywhere is reported where it comes first. */
   char *key = g_strjoin("\n", spec->domain, spec->op, NULL);
@@ -217,7 +246,7 @@ static void add_outputs(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode *n
     const GraphNameSpec *output = &spec->outputs[i];
     if (!output->name) continue;
     if (!*output->name) {
-      if (i == 0)
+      if (i == 0 && node->op) /* ONNX has operators whose first output may be absent; none of ours */
         graph_builder_report(b, ERROR_INPUT, &output->mark, "bad-name", NULL,
                              "the first output needs a name");
       continue;

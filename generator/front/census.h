@@ -20,6 +20,15 @@ void graph_census_count(GraphCensus *census, const char *domain, const char *op,
 /* Those that lack support first, then by number of nodes and by name; g_ptr_array_unref; rows are the census's. */
 GPtrArray *graph_census_sorted(const GraphCensus *census);
 
-/* graph_read() that counts the nodes as well, whether it succeeds or not. census may be NULL. */
-Graph *graph_read_counted(Source *source, const GraphBinding *bindings, unsigned n_bindings,
-                          GraphCensus *census, GError **error);
+/* What a graph is read with; zeros and NULLs stand for nothing. */
+typedef struct GraphReading {
+  const GraphBinding *bindings;
+  unsigned n_bindings;
+  const GraphOffer *offers; /* in the order of the inputs */
+  unsigned n_offers;
+  GraphCensus *census; /* counts the nodes as well, whether reading succeeds or not */
+} GraphReading;
+
+Graph *graph_read_with(Source *source, const GraphReading *reading, GError **error);
+/* The one tensor of a file of ONNX's (.pb), as the constant of a graph without nodes. */
+Graph *graph_read_tensor(Source *source, GError **error);

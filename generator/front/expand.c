@@ -277,6 +277,10 @@ static void replace(Expansion *at, GraphTensor *tensor, GraphTensor *output)
   output->rank = tensor->rank;
   memcpy(output->shape, tensor->shape, sizeof tensor->shape);
   memcpy(output->strides, tensor->strides, sizeof tensor->strides);
+  output->values = tensor->values;
+  output->data = tensor->data;
+  output->n_elements = tensor->n_elements;
+  output->offered = tensor->offered;
 }
 
 void expand_give(Expansion *at, unsigned i, GraphTensor *tensor)

@@ -310,6 +310,12 @@ static bool check_statistics(Expansion *at, bool training)
 void expand_batch_normalization(Expansion *at)
 {
   const GraphAttribute *training = graph_attribute_find(expand_written(at), "training_mode");
+  const GraphAttribute *spatial = graph_attribute_find(expand_written(at), "spatial");
+  if (spatial && !spatial->integer) {
+    expand_refuse_attribute(at, ERROR_UNSUPPORTED, "spatial", NULL,
+                            "BatchNormalization by element is not supported");
+    return;
+  }
   if (!check_channels(at, 1) || !check_statistics(at, training && training->integer)) return;
   GraphTensor *x = expand_widened(at, expand_input(at, 0)), *mean = expand_input(at, 3),
               *variance = expand_input(at, 4);

@@ -44,6 +44,7 @@ typedef struct GraphTensor {
   /* Integers that are known while the graph is read, of a constant or computed from shapes: n_elements expressions; NULL: they
    * are not, or too many. */
   const Symbolic *const *values;
+  bool offered;      /* known by a GraphOffer only, or computed from such: for those who must know */
   const void *data;  /* CONSTANT written in the description: row-major, number_bytes() each; else NULL */
   size_t n_elements; /* CONSTANT: its shape is known */
   const char *file;  /* CONSTANT in a file: path, relative ones already joined to the description's folder */
@@ -123,6 +124,14 @@ typedef struct GraphBinding {
 } GraphBinding;
 /* Reads "M=4096"; the name is put into the arena. ERROR_USAGE if it is not of that form. */
 bool graph_binding_parse(Arena *arena, const char *text, GraphBinding *binding, GError **error);
+
+/* What an input will hold. Nodes that must know it while the graph is read (a shape, axes) take it as a constant, as if the
+ * description had it; the others read the input. */
+typedef struct GraphOffer {
+  NumberType type;
+  size_t n;         /* elements */
+  const void *data; /* row-major; NULL: not offered */
+} GraphOffer;
 
 /* Reads JSON or YAML, binds, infers types and shapes, checks everything. Reports every fault it can find at
  * once. */

@@ -685,9 +685,11 @@ bool builder_infer(GraphBuilder *b)
   b->n_written = b->constants->len;
   for (unsigned i = 0; i < b->constants->len; i++)
     graph_know_integers(b->graph->arena, b->constants->pdata[i]);
+  infer_take_offers(b);
   for (unsigned i = 0; i < b->nodes->len; i++) {
     Inference at = {b->graph, b->nodes->pdata[i], b->error, b};
     if (!infer_node(&at)) ok = false;
   }
+  if (ok) infer_known_outputs(b);
   return ok;
 }

@@ -20,6 +20,10 @@ bool infer_refuse(Inference *at, ErrorCode code, const Mark *mark, const char *i
 bool infer_node(Inference *at);
 /* known.c: what is known of the node's result. */
 void infer_known(Inference *at);
+/* What inputs will hold, as far as it was offered. */
+void infer_take_offers(GraphBuilder *builder);
+/* Outputs of the graph that are known become copies of constants. */
+void infer_known_outputs(GraphBuilder *builder);
 /* Inputs that are known become constants; those that depend on symbols where the node asks for no more (all but the first). */
 void infer_read_known(Inference *at, bool symbolic);
 Shape infer_shape_of(const GraphTensor *tensor);

@@ -214,6 +214,13 @@ static void know_number(Inference *at)
   output->n_elements = 1;
 }
 
+static bool is_offered(const GraphNode *node)
+{
+  for (unsigned i = 0; i < node->n_inputs; i++)
+    if (node->inputs[i] && node->inputs[i]->offered) return true;
+  return false;
+}
+
 void infer_known(Inference *at)
 {
   const GraphNode *node = at->node;
@@ -226,6 +233,46 @@ void infer_known(Inference *at)
     know_integers(at, n);
   else if (n == 1)
     know_number(at);
+  bool by_shape = node->op->id == ONNX_Shape || node->op->id == ONNX_Size;
+  output->offered = (output->values || output->data) && !by_shape && is_offered(node);
+}
+
+/* ---- what inputs will hold ---- */
+
+/* Operators whose meaning depends on what an input holds, beside views: a bit for each such input. */
+static const struct {
+  OperatorId op;
+  uint32_t inputs;
+} needs[] = {
+    {ONNX_Pad, 1u << 1 | 1u << 3},
+    {ONNX_Tile, 1u << 1},
+    {ONNX_Trilu, 1u << 1},
+    {ONNX_CumSum, 1u << 1},
+};
+
+static bool must_know(const GraphNode *node, unsigned input)
+{
+  ShapeRule rule = node->op->shape_rule;
+  if (node->op->class_ == OPERATOR_VIEW || rule == SHAPE_RULE_REDUCE)
+    return input > 0 && node->op->id != ONNX_Concat;
+  for (unsigned i = 0; i < G_N_ELEMENTS(needs); i++)
+    if (needs[i].op == node->op->id) return needs[i].inputs >> input & 1;
+  return false;
+}
+
+void infer_take_offers(GraphBuilder *b)
+{
+  const GraphReading *reading = &b->reading;
+  for (unsigned i = 0; i < MIN(b->inputs->len, reading->n_offers); i++) {
+    GraphTensor *input = b->inputs->pdata[i];
+    const GraphOffer *offer = &reading->offers[i];
+    size_t n;
+    if (!offer->data || offer->type != input->type || !count(input, &n) || n != offer->n) continue;
+    input->data = arena_memdup(b->graph->arena, offer->data, number_bytes_of(input->type, n));
+    input->n_elements = n;
+    input->offered = true;
+    graph_know_integers(b->graph->arena, input);
+  }
 }
 
 /* ---- who reads what is known ---- */
@@ -266,12 +313,38 @@ static void write_numbers(Inference *at, GraphTensor *tensor)
   tensor->data = data;
 }
 
+/* Outputs of the graph that are known are copies of constants, whatever computed them: an operator that only reading
+ * evaluates may stand at the end. */
+void infer_known_outputs(GraphBuilder *b)
+{
+  for (unsigned i = 0; i < b->expanded->len; i++) {
+    GraphNode *node = b->expanded->pdata[i];
+    GraphTensor *output = node->n_outputs == 1 ? node->outputs[0] : NULL;
+    Inference at = {b->graph, node, b->error, b};
+    if (!output || !output->is_output || output->offered) continue;
+    if (output->values && !output->data) write_numbers(&at, output);
+    if (!output->data) continue;
+    GraphNode *copy = arena_memdup(b->graph->arena, node, sizeof *node);
+    copy->written = graph_written_operator(node);
+    copy->op = operator_of(ONNX_Identity);
+    copy->onnx = NULL;
+    copy->attributes = NULL;
+    copy->n_inputs = 1;
+    copy->inputs = arena_new_array(b->graph->arena, GraphTensor *, 1);
+    copy->input_marks = arena_memdup(b->graph->arena, &node->mark, sizeof node->mark);
+    copy->inputs[0] = constant_of(&at, output);
+    output->producer = copy;
+    b->expanded->pdata[i] = copy;
+  }
+}
+
 void infer_read_known(Inference *at, bool symbolic)
 {
   GraphNode *node = at->node;
   for (unsigned i = 0; i < node->n_inputs; i++) {
     GraphTensor *input = node->inputs[i];
-    if (!input || input->kind != TENSOR_COMPUTED || input->is_output) continue;
+    if (!input || input->kind == TENSOR_CONSTANT || input->is_output) continue;
+    if (input->offered && !must_know(node, i)) continue;
     if (input->values && !input->data) write_numbers(at, input);
     if (input->data || (symbolic && input->values && i)) node->inputs[i] = constant_of(at, input);
   }

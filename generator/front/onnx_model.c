@@ -213,11 +213,11 @@ static const OnnxMessage *read_message(Reader *r, const uint8_t *at, const uint8
   return message;
 }
 
-const OnnxMessage *onnx_model_read(Arena *arena, Source *source, GError **error)
+const OnnxMessage *onnx_message_read(Arena *arena, Source *source, OnnxMessageKind kind, GError **error)
 {
   Reader r = {.arena = arena, .source = source, .error = error};
   const uint8_t *bytes = (const uint8_t *)source->text;
-  return read_message(&r, bytes, bytes + source->length, ONNX_MESSAGE_Model, 0);
+  return read_message(&r, bytes, bytes + source->length, kind, 0);
 }
 
 /* ---- values ---- */

@@ -47,7 +47,7 @@ struct OnnxMessage {
 };
 
 /* ERROR_INPUT "onnx" with the byte; ERROR_UNSUPPORTED "too-large" beyond some millions of values. */
-const OnnxMessage *onnx_model_read(Arena *arena, Source *source, GError **error);
+const OnnxMessage *onnx_message_read(Arena *arena, Source *source, OnnxMessageKind kind, GError **error);
 
 /* Values of a field; the message must be of its kind. */
 OnnxValues onnx_values(const OnnxMessage *message, OnnxField field);

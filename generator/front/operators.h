@@ -165,4 +165,6 @@ const char *operator_note(const char *name);
 const char *operator_suggest_attribute(const Operator *row, const char *name);
 
 #define OPERATOR_OPSET_DEFAULT 27
-#define OPERATOR_OPSET_MIN     7 /* older ones broadcast by attributes */
+#define OPERATOR_OPSET_MIN     1
+#define OPERATOR_OPSET_FLOOR                                                                                 \
+  7 /* of `since`: operators of older opsets that ONNX did not change up to here are the same */

@@ -36,10 +36,8 @@ struct GraphBuilder {
   GPtrArray *input_names; /* and const char ** of each, NULL: not known */
   GPtrArray *unsupported; /* nodes whose operators only ONNX has */
   GHashTable *refused;    /* operators that we lack and that were reported: "domain\nop" */
-  GraphCensus *census;    /* may be NULL */
   unsigned n_written; /* constants of the description; those behind them are made while types are inferred */
-  const GraphBinding *bindings;
-  unsigned n_bindings;
+  GraphReading reading;
   GError **error;
   bool failed, failed_before;
 };

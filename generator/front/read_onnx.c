@@ -79,13 +79,23 @@ static bool read_shape(OnnxReader *reader, const char *name, const OnnxMessage *
 
 /* ---- inputs ---- */
 
+static const char *kind_of_type(const OnnxMessage *type)
+{
+  return !type                                          ? "of no type"
+         : onnx_has(type, ONNX_Type_sequence_type)      ? "a sequence"
+         : onnx_has(type, ONNX_Type_map_type)           ? "a map"
+         : onnx_has(type, ONNX_Type_optional_type)      ? "optional"
+         : onnx_has(type, ONNX_Type_sparse_tensor_type) ? "a sparse tensor"
+                                                        : "no tensor";
+}
+
 static void read_input_type(OnnxReader *reader, const OnnxMessage *input, GraphTensorSpec *spec)
 {
   const OnnxMessage *type = onnx_message(input, ONNX_ValueInfo_type);
   const OnnxMessage *tensor = type ? onnx_message(type, ONNX_Type_tensor_type) : NULL;
   if (!tensor) {
     graph_builder_report(reader->builder, ERROR_UNSUPPORTED, &spec->mark, "unsupported-type", NULL,
-                         "input `%s` is no tensor", spec->name);
+                         "input `%s` is %s, which is not supported", spec->name, kind_of_type(type));
     return;
   }
   Mark mark = onnx_mark(reader->source, tensor->at);
@@ -174,6 +184,45 @@ static void read_functions(OnnxReader *reader)
   }
 }
 
+/* A tensor that no node gives is an output all the same: a copy of it is. */
+static void read_output(OnnxReader *reader, const OnnxMessage *output, GHashTable *given)
+{
+  GraphBuilder *b = reader->builder;
+  const char *name = onnx_text(output, ONNX_ValueInfo_name);
+  Mark at = onnx_mark(reader->source, output->at);
+  if (g_hash_table_contains(given, name)) {
+    const GraphNameSpec in = {name, at}, out = {arena_printf(reader->arena, "%s.output", name), at};
+    graph_builder_open_node(b);
+    graph_builder_close_node(b, &(GraphNodeSpec){.mark = at,
+                                                 .op = "Identity",
+                                                 .domain = "",
+                                                 .name = "",
+                                                 .op_mark = at,
+                                                 .inputs = &in,
+                                                 .outputs = &out,
+                                                 .n_inputs = 1,
+                                                 .n_outputs = 1,
+                                                 .inputs_mark = at,
+                                                 .outputs_mark = at});
+    name = out.name;
+  }
+  graph_builder_output(b, name, &at);
+}
+
+/* Names of inputs and initializers, and of what Constant nodes give. */
+static void note_given(const OnnxMessage *graph, GHashTable *given)
+{
+  OnnxValues inputs = onnx_values(graph, ONNX_Graph_input), nodes = onnx_values(graph, ONNX_Graph_node),
+             constants = onnx_values(graph, ONNX_Graph_initializer);
+  for (unsigned i = 0; i < inputs.n; i++)
+    g_hash_table_add(given, (void *)onnx_text(inputs.items[i].message, ONNX_ValueInfo_name));
+  for (unsigned i = 0; i < constants.n; i++)
+    g_hash_table_add(given, (void *)onnx_text(constants.items[i].message, ONNX_Tensor_name));
+  for (unsigned i = 0; i < nodes.n; i++)
+    if (!strcmp(onnx_text(nodes.items[i].message, ONNX_Node_op_type), "Constant"))
+      g_hash_table_add(given, (void *)onnx_text(nodes.items[i].message, ONNX_Node_output));
+}
+
 static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
 {
   GraphBuilder *b = reader->builder;
@@ -192,28 +241,47 @@ static void read_graph(OnnxReader *reader, const OnnxMessage *graph)
     graph_builder_report(b, ERROR_INPUT, &mark, "no-nodes", NULL, "the graph has no nodes");
   onnx_read_nodes(reader, onnx_values(graph, ONNX_Graph_node), NULL);
   if (!outputs.n) graph_builder_report(b, ERROR_INPUT, &mark, "no-outputs", NULL, "the graph has no outputs");
-  for (unsigned i = 0; i < outputs.n; i++) {
-    Mark at = onnx_mark(reader->source, outputs.items[i].message->at);
-    graph_builder_output(b, onnx_text(outputs.items[i].message, ONNX_ValueInfo_name), &at);
-  }
+  g_autoptr(GHashTable) given = g_hash_table_new(g_str_hash, g_str_equal);
+  note_given(graph, given);
+  for (unsigned i = 0; i < outputs.n; i++)
+    read_output(reader, outputs.items[i].message, given);
 }
 
-Graph *graph_read_onnx(Source *source, const GraphBinding *bindings, unsigned n_bindings, GraphCensus *census,
-                       GError **error)
+/* The first messages of a file, the table of functions, and a builder. */
+static OnnxReader reader_new(Source *source, const GraphReading *reading, GHashTable *functions,
+                             GError **error)
+{
+  GraphBuilder *builder = graph_builder_new(source, &onnx_value_format, reading, error);
+  return (OnnxReader){
+      .builder = builder, .source = source, .arena = graph_builder_arena(builder), .functions = functions};
+}
+
+Graph *graph_read_tensor(Source *source, GError **error)
+{
+  GError *local = NULL;
+  g_autoptr(Arena) arena = arena_new();
+  source->describe = NULL;
+  const OnnxMessage *tensor = onnx_message_read(arena, source, ONNX_MESSAGE_Tensor, error);
+  if (!tensor) return NULL;
+  OnnxReader reader = reader_new(source, &(GraphReading){0}, NULL, &local);
+  const char *name = onnx_text(tensor, ONNX_Tensor_name);
+  onnx_read_tensor(&reader, *name ? name : "tensor", tensor);
+  Graph *graph = graph_builder_finish(reader.builder);
+  if (!graph) g_propagate_error(error, local);
+  return graph;
+}
+
+Graph *graph_read_onnx(Source *source, const GraphReading *reading, GError **error)
 {
   GError *local = NULL;
   g_autoptr(Arena) arena = arena_new();
   source->describe = onnx_describe;
-  const OnnxMessage *model = onnx_model_read(arena, source, error);
+  const OnnxMessage *model = onnx_message_read(arena, source, ONNX_MESSAGE_Model, error);
   if (!model) return NULL;
   g_autoptr(GHashTable) functions = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-  GraphBuilder *builder = graph_builder_new(source, &onnx_value_format, bindings, n_bindings, &local);
-  graph_builder_count(builder, census);
-  OnnxReader reader = {.builder = builder,
-                       .source = source,
-                       .arena = graph_builder_arena(builder),
-                       .model = model,
-                       .functions = functions};
+  OnnxReader reader = reader_new(source, reading, functions, &local);
+  GraphBuilder *builder = reader.builder;
+  reader.model = model;
   read_opset(&reader);
   read_functions(&reader);
   const OnnxMessage *graph_message = onnx_message(model, ONNX_Model_graph);

@@ -314,14 +314,12 @@ static void read_root(GraphBuilder *b, Node *root)
   read_outputs(b, outputs);
 }
 
-Graph *graph_read_text(Source *source, const GraphBinding *bindings, unsigned n_bindings, GraphCensus *census,
-                       GError **error)
+Graph *graph_read_text(Source *source, const GraphReading *reading, GError **error)
 {
   GError *local = NULL; /* callers may not want to know why */
   g_autoptr(Document) document = document_parse(source, error);
   if (!document) return NULL;
-  GraphBuilder *builder = graph_builder_new(source, &format, bindings, n_bindings, &local);
-  graph_builder_count(builder, census);
+  GraphBuilder *builder = graph_builder_new(source, &format, reading, &local);
   read_root(builder, document_root(document));
   Graph *graph = graph_builder_finish(builder);
   if (!graph) g_propagate_error(error, local);

@@ -182,7 +182,8 @@ static void store_outputs(StepScope *scope)
     IrExpr *value = scope_operand(scope, &op->outputs[i].value);
     int64_t extent[2] = {body->place.groups, body->place.vector};
     NumberType element = step_element(value, tensor->type.element);
-    bool full = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) == extent[1];
+    bool full = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
+                ir_tile_extent(&value->value->type, 1) == extent[1];
     if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
     value = step_convert(&writer, value, tensor->type.element);
     IrExpr *offset = element_offset(scope, &body->outputs[i], op->rank);

@@ -39,7 +39,3 @@ int cluster_shared_dim(const Cluster *cluster, const IrOp *fill, ClusterSharers 
 /* Cuts a copy to the block's part along dim, which goes to the same place in all sharers. */
 void cluster_share_copy(const Cluster *cluster, IrOp *copy, const IrOp *slot, unsigned dim,
                         const ClusterSharers *sharers);
-/* Where one role alone sends to peers, and does so once: the wait for the cluster's start moves from the start of the
- * kernel to the first thing sent, so that what comes before it needs no peer. The other roles wait at their end: every
- * thread that arrived also waits. `reuse`: the role that sends has arrived behind its steps. false: it stays. */
-bool cluster_delay_start(IrFunction *kernel, bool reuse);

@@ -1,37 +1,27 @@
 /* combine_blocks: blocks of a cluster that share a tile add up what each has of it.
  *
  * needs  STAGED with waits derived and instances split
- * gives  for each `combine`: a shared tile with room for one part from every other block, and a barrier that
- *        counts its bytes; each block sends every part of its columns but its own to the block that owns
- *        them; each owner waits where the sum is first used until its columns have come from all others, and
- *        adds them in a fixed order
- * breaks nothing
+ * gives  for each `combine`: a shared tile with room for one part from every other block; each block puts every part of
+ *        its columns but its own into the block that owns them; each owner adds, where the sum is first used, what has come
+ *        from all others, in a fixed order
+ * breaks nothing; says only what is put where and what takes it from there: the barrier that counts the bytes, and the
+ *        cluster's start, are derive_barriers'
  *
  * The blocks of the lowest ranks own parts, as many as the columns have parts: more blocks may share a tile
  * than its columns can be divided among. What uses the sum is then an `if` that the other ranks skip.
  *
  * The order of additions depends on nothing but ranks, so results are the same in every run. Parts never pass
  * through global memory, and lie in shared memory in the order of threads (layout_by_threads): a warp sends
- * and reads whole lines. Stores that a barrier counts need no meeting of the blocks behind them: a block
- * waits for what it needs and no longer, and may leave after it, since all that is sent to it has come. A
- * block's shared tile is written once: the kernel gives it one tile.
+ * and reads whole lines. A block's shared tile is written once: the kernel gives it one tile.
  *
  * With `reuse` the shared tile overlays the slots of the kernel's channel, whose steps are over by then: a
- * big tile that is shared would otherwise leave the ring too few of them. Then all blocks meet once more
- * before the first part is sent: nobody writes where a peer still multiplies.
- *
- * Blocks that signal nobody else's barriers need their cluster only when they put parts: then the wait for
- * the cluster's start moves from the front of the kernel to the first put, and copies begin before all
- * blocks have started. Warps that put nothing wait where they end. With `reuse` the arrival moves too, behind
- * the steps: the one meeting serves both. */
+ * big tile that is shared would otherwise leave the ring too few of them. */
 #include "ir/pass.h"
-#include "ir/passes/cluster.h"
 
 typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  bool reuse; /* parts lie in the channel's slots */
 } Combination;
 
 typedef struct {
@@ -39,9 +29,8 @@ typedef struct {
   IrOp *role, *op;
   int64_t rows, columns; /* of an instance's operand; of one owner's part */
   int64_t blocks, owners, instances;
-  int64_t bytes; /* that come to one instance of an owner */
-  bool reuse;    /* the channel's slots take the parts */
-  const char *exchange, *arrived;
+  bool reuse; /* the channel's slots take the parts */
+  const char *exchange;
 } Combine;
 
 /* What blocks of the grid add up is combine_streams'. */
@@ -90,12 +79,6 @@ static bool declare_exchange(Combine *combine, IrFunction *kernel, const IrType 
   shared->symbol = combine->exchange = ir_symbol_unique(kernel, "exchange");
   shared->declared = tile;
   if (combine->reuse) ir_attribute_set(shared, ATTR_OVERLAY, ir_name(module, channel->symbol));
-  IrOp *barrier = ir_emit(&builder, OP_BARRIER, 0);
-  barrier->symbol = combine->arrived = ir_symbol_unique(kernel, "arrived");
-  ir_attribute_set(barrier, ATTR_COUNT, ir_int(module, combine->instances));
-  ir_attribute_set(barrier, ATTR_ARRIVALS, ir_int(module, 1));
-  combine->bytes = (int64_t)number_bytes_of(
-      own->element, (uint64_t)((combine->blocks - 1) * combine->rows * combine->columns));
   return true;
 }
 
@@ -113,13 +96,6 @@ static IrExpr *rows_of(const Combine *combine, IrExpr *place)
                   ir_range(module, ir_int(module, 0), ir_int(module, combine->columns)));
 }
 
-static IrExpr *barrier_of(const Combine *combine)
-{
-  IrModule *module = combine->module;
-  IrExpr *number = combine->instances > 1 ? ir_call(module, "instance", 0) : ir_int(module, 0);
-  return ir_index(module, ir_symbol(module, combine->arrived), 1, number);
-}
-
 /* The columns of the operand that a block owns. */
 static IrExpr *columns_of(const Combine *combine, int64_t owner)
 {
@@ -128,22 +104,6 @@ static IrExpr *columns_of(const Combine *combine, int64_t owner)
                   ir_range(module, ir_int(module, 0), ir_int(module, combine->rows)),
                   ir_range(module, ir_int(module, owner * combine->columns),
                            ir_int(module, (owner + 1) * combine->columns)));
-}
-
-/* One thread of an owner announces the bytes; the peers' may come before that. */
-static void announce(const Combine *combine, IrBuilder *builder)
-{
-  IrModule *module = combine->module;
-  IrExpr *who = ir_call(module, "elected", 0);
-  if (combine->owners < combine->blocks)
-    who = ir_binary(
-        module, OPERATOR_AND, who,
-        ir_binary(module, OPERATOR_LT, ir_call(module, "cluster_rank", 0), ir_int(module, combine->owners)));
-  IrOp *one = ir_emit(builder, OP_IF, 1, who);
-  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
-  inner.mark = builder->mark;
-  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier_of(combine));
-  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, combine->bytes));
 }
 
 /* To every other block its columns. Among an owner's senders the next block in the order of ranks is first.
@@ -162,7 +122,6 @@ static void send_parts(const Combine *combine, IrBuilder *builder)
         blocks == 2 ? ir_int(module, 0) : ir_binary(module, OPERATOR_MOD, distance, ir_int(module, blocks));
     IrOp *put = ir_emit(&inner, OP_PUT, 2, rows_of(combine, place), columns_of(combine, owner));
     ir_attribute_set(put, ATTR_PEER, ir_int(module, owner));
-    ir_attribute_set(put, ATTR_BARRIER, barrier_of(combine));
   }
 }
 
@@ -217,15 +176,10 @@ static bool expand(Combination *combination, IrOp *role, IrOp *op, GError **erro
   }
   IrBuilder builder = ir_builder_before(op);
   builder.mark = op->mark;
-  if (combine.reuse) ir_emit(&builder, OP_CLUSTER_ARRIVE, 0);
-  combination->reuse |= combine.reuse;
-  announce(&combine, &builder);
   send_parts(&combine, &builder);
   IrBuilder reader = ir_before_first_use(op);
   reader.mark = op->mark;
   IrExpr *own = own_columns(&combine, &reader, to);
-  IrOp *await = ir_emit(&reader, OP_AWAIT, 1, barrier_of(&combine));
-  ir_attribute_set(await, ATTR_PARITY, ir_int(module, 0));
   IrExpr *sum = add_parts(&combine, &reader, own, to);
   ir_replace_uses(role->regions[0], op->results[0], sum);
   ir_op_remove(op);
@@ -242,7 +196,6 @@ bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError 
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  bool expanded = false;
   Combination combination = {.context = context, .module = module, .kernel = kernel};
   for (IrOp *role = kernel->body->first, *next; role; role = next) {
     next = role->next;
@@ -251,12 +204,6 @@ bool pass_combine_blocks(IrModule *module, const IrPassContext *context, GError 
     ir_region_visit(role->regions[0], collect, ops);
     for (unsigned i = 0; i < ops->len; i++)
       if (!expand(&combination, role, ops->pdata[i], error)) return false;
-    expanded |= ops->len > 0;
-  }
-  if (expanded && !cluster_delay_start(kernel, combination.reuse) && combination.reuse) {
-    error_set(error, ERROR_UNSUPPORTED, &kernel->mark, "combine", "reuse 0",
-              "blocks that signal each other before they combine cannot reuse the slots of their channel");
-    return false;
   }
   return true;
 }

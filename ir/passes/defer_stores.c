@@ -13,15 +13,15 @@
  * flight. A step's products take longer than a part. Where instances take turns the other's products run
  * meanwhile, and nothing is deferred. */
 #include "ir/facts.h"
+#include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/role_registers.h"
 #include <math.h>
 #include <string.h>
 
-/* One part: perhaps the wait for its slot and a barrier; put, fence, barrier, copy, and the step of the ring.
- */
+/* One part: put, copy, and the step of the ring. */
 typedef struct {
-  IrOp *first, *put, *last;
+  IrOp *put, *last;
 } Part;
 
 typedef struct {
@@ -40,40 +40,13 @@ static bool is_wait(const IrOp *op, const char *what)
   return kind && kind->kind == EXPR_NAME && !strcmp(kind->name, what);
 }
 
-/* `if elected() { ... }` */
-static const IrOp *elected(const IrOp *op)
-{
-  if (!op || op->code != OP_IF || op->n_regions != 1) return NULL;
-  const IrExpr *who = op->operands[0];
-  return who->kind == EXPR_CALL && !strcmp(who->name, "elected") ? op->regions[0]->first : NULL;
-}
-
-static bool is_code(const IrOp *op, IrOpcode code)
-{
-  return op && op->code == code;
-}
-
-/* Where a put stands that an op begins: behind the wait for its slot and a barrier, or, where the part before
- * has waited for all slots, at the op itself; NULL if none does. */
-static IrOp *put_of(IrOp *op)
-{
-  if (is_code(op, OP_PUT)) return op;
-  const IrOp *wait = elected(op);
-  if (!is_wait(wait, "stores") || wait->next || !is_code(op->next, OP_SYNC)) return NULL;
-  return is_code(op->next->next, OP_PUT) ? op->next->next : NULL;
-}
-
 /* The part that begins with an op; false if none does. */
 static bool match_part(IrOp *op, Part *part)
 {
-  *part = (Part){.first = op, .put = put_of(op)};
-  if (!part->put || !is_code(part->put->next, OP_FENCE) || !is_code(part->put->next->next, OP_SYNC))
-    return false;
-  op = part->put->next->next->next;
-  const IrOp *copy = elected(op);
-  if (!is_code(copy, OP_COPY) || !is_code(copy->next, OP_COMMIT) || copy->next->next) return false;
-  part->last = op->next;
-  return is_code(part->last, OP_ADVANCE);
+  const IrOp *copy = op->next;
+  if (op->code != OP_PUT || !copy || copy->code != OP_COPY || !ir_is_engine_copy(copy)) return false;
+  *part = (Part){op, copy->next};
+  return part->last && part->last->code == OP_ADVANCE;
 }
 
 /* The k loop: known steps from 0, warpgroup MMAs of which one group stays in flight. */
@@ -165,7 +138,7 @@ static void move_parts(const Defer *defer, unsigned from, unsigned to, IrRegion 
 {
   for (unsigned i = from; i < to; i++) {
     const Part *part = &g_array_index(defer->parts, Part, i);
-    for (IrOp *op = part->first, *next, *end = part->last->next; op != end; op = next) {
+    for (IrOp *op = part->put, *next, *end = part->last->next; op != end; op = next) {
       next = op->next;
       ir_op_move(op, region, before);
     }
@@ -234,7 +207,7 @@ static void set_stages(const Defer *defer, const IrOp *further, unsigned steps)
   unsigned from, to = parts_of(defer, 0, steps, &from);
   for (unsigned i = from; i < to; i++) {
     const Part *part = &g_array_index(defer->parts, Part, i);
-    for (IrOp *op = part->first; op != part->last->next; op = op->next)
+    for (IrOp *op = part->put; op != part->last->next; op = op->next)
       set_stage(op, module, 1);
   }
   ir_attribute_set(defer->tiles, ATTR_PIPELINED, ir_int(module, 1));

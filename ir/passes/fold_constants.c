@@ -52,11 +52,23 @@ static IrExpr *substitute_address(Fold *fold, IrExpr *expr)
   return offset == 0 ? base : ir_binary(fold->module, OPERATOR_ADD, base, ir_int(fold->module, offset));
 }
 
+/* What is stored tells how wide the store is: where a constant takes the place of a register of 64 bits, the attribute says
+ * so. */
+static void keep_width(Fold *fold, IrOp *op, const IrExpr *stored)
+{
+  bool store = op->code == OP_STORE_GLOBAL || op->code == OP_STORE_SHARED;
+  if (!store || stored->kind != EXPR_VALUE || stored->value->type.kind != TYPE_SCALAR) return;
+  NumberType type = stored->value->type.element;
+  if (number_bits(type) == 64 && substitute(fold, (IrExpr *)stored)->kind == EXPR_INT)
+    ir_attribute_set(op, ATTR_TYPE, ir_name(fold->module, number_name(type)));
+}
+
 static void substitute_op(Fold *fold, IrOp *op)
 {
   bool writes_first = (ir_op_effects(op->code) & EFFECT_UPDATE) != 0;
   for (unsigned i = 0; i < op->n_operands; i++) {
     if (i == 0 && writes_first) continue;
+    keep_width(fold, op, op->operands[i]);
     op->operands[i] = substitute(fold, op->operands[i]);
     if (ir_operand_is_address(op, i)) op->operands[i] = substitute_address(fold, op->operands[i]);
   }

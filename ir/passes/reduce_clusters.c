@@ -2,19 +2,16 @@
  *
  * needs  STAGED
  * gives  for each `reduce` with the scope of a cluster one with the scope of the block, and a channel whose slots have
- *        room for the results of all blocks: each block sends its own to all blocks, whose full barriers count the
- *        bytes; all combine what has come in the order of ranks, and arrive at the senders' empty barriers. Two slots, so
- *        that a fast block may be one row ahead
- * breaks nothing
+ *        room for the results of all blocks: each block puts its own into the slot of all blocks, and all combine what has
+ *        come in the order of ranks. Two slots, so that a fast block may be one row ahead; a block that has one row needs one
+ * breaks nothing; says only what is put where and what takes it from there: barriers, and when a block may leave, are
+ *        derive_barriers'
  *
  * The order is the same in all blocks and all runs, so all have the same result. What is sent needs no answer before the
- * row is stored: a peer is waited for once in a reduction. A block that has one row needs one slot and no answers. Else no
- * block leaves before its peers have arrived at its barriers:
- * the role ends by waiting for those. */
+ * row is stored: a peer is waited for once in a reduction. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
-#include "ir/passes/cluster.h"
 #include "ir/passes/combiner.h"
 
 #define SLOTS 2
@@ -33,15 +30,8 @@ typedef struct {
   IrOp *role, *reduce;
   const char *channel;
   IrExpr *cursor;
-  int64_t bytes; /* of a slot */
-  bool once;     /* a block reduces one row: its slot is filled once, and nobody waits for it to be free */
+  bool once; /* a block reduces one row: its slot is filled once */
 } Meeting;
-
-static IrExpr *barrier(const Meeting *meeting, const char *which)
-{
-  IrModule *module = meeting->clusters->module;
-  return ir_index(module, ir_field(module, ir_symbol(module, meeting->channel), which), 1, meeting->cursor);
-}
 
 static const char *slot_name(const Meeting *meeting, unsigned part)
 {
@@ -75,11 +65,8 @@ static void declare_channel(Meeting *meeting)
   IrBuilder builder = ir_builder_before(clusters->kernel->body->first);
   builder.mark = meeting->reduce->mark;
   IrOp *channel = ir_emit(&builder, OP_CHANNEL, 0);
-  int64_t readers = clusters->blocks * ir_role_warps(meeting->role);
   channel->symbol = meeting->channel = ir_symbol_unique(clusters->kernel, "shares");
   ir_attribute_set(channel, ATTR_SLOTS, ir_int(module, meeting->once ? 1 : SLOTS));
-  ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
-  if (!meeting->once) ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS, ir_int(module, readers));
   IrBuilder inner = ir_builder_at_end(ir_region_add(channel));
   inner.mark = builder.mark;
   for (unsigned i = 0; i < meeting->reduce->n_results; i++) {
@@ -87,8 +74,6 @@ static void declare_channel(Meeting *meeting)
     part->symbol = slot_name(meeting, i);
     part->declared = room_for(meeting, &meeting->reduce->results[i]->type);
   }
-  meeting->bytes = ir_slot_bytes(channel);
-  ir_attribute_set(channel, ATTR_FULL_BYTES, ir_int(module, meeting->bytes));
 }
 
 static void open_cursor(Meeting *meeting)
@@ -103,16 +88,6 @@ static void open_cursor(Meeting *meeting)
   meeting->cursor = ir_value(module, value);
 }
 
-static void emit_await(const Meeting *meeting, IrBuilder *builder, const char *which)
-{
-  IrModule *module = meeting->clusters->module;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, barrier(meeting, which));
-  IrExpr *phase = ir_field(module, meeting->cursor, "phase");
-  bool empty = g_str_equal(which, "empty");
-  ir_attribute_set(await, ATTR_PARITY,
-                   empty ? ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)) : phase);
-}
-
 /* The rows of a block in a part of the slot. */
 static IrExpr *share_of(const Meeting *meeting, unsigned part, IrExpr *rank)
 {
@@ -125,6 +100,7 @@ static IrExpr *share_of(const Meeting *meeting, unsigned part, IrExpr *rank)
   return ir_index_array(module, slot(meeting, part), 2, range);
 }
 
+/* Each element is sent by one of the threads that have it. */
 static void send(const Meeting *meeting, IrBuilder *builder, const IrOp *local)
 {
   IrModule *module = meeting->clusters->module;
@@ -133,21 +109,7 @@ static void send(const Meeting *meeting, IrBuilder *builder, const IrOp *local)
       IrOp *put = ir_emit(builder, OP_PUT, 2, share_of(meeting, i, ir_call(module, "cluster_rank", 0)),
                           ir_value(module, local->results[i]));
       ir_attribute_set(put, ATTR_PEER, ir_int(module, peer));
-      ir_attribute_set(put, ATTR_BARRIER, barrier(meeting, "full"));
     }
-}
-
-/* One thread announces what will come; each element is sent by one of the threads that have it. */
-static void tell(const Meeting *meeting, IrBuilder *builder, const IrOp *local)
-{
-  IrModule *module = meeting->clusters->module;
-  if (!meeting->once) emit_await(meeting, builder, "empty");
-  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(module, "elected", 0));
-  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
-  inner.mark = builder->mark;
-  IrOp *expect = ir_emit(&inner, OP_EXPECT, 1, barrier(meeting, "full"));
-  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, meeting->bytes));
-  send(meeting, builder, local);
 }
 
 /* What all blocks have sent, in the order of ranks; false: the sub-kernel cannot be applied to tiles. */
@@ -155,7 +117,6 @@ static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
 {
   Clusters *clusters = meeting->clusters;
   const IrOp *reduce = meeting->reduce;
-  emit_await(meeting, builder, "full");
   for (int64_t peer = 0; peer < clusters->blocks; peer++) {
     IrExpr *part[COMBINER_MAX];
     for (unsigned i = 0; i < reduce->n_results; i++)
@@ -166,26 +127,8 @@ static bool gather(const Meeting *meeting, IrBuilder *builder, IrExpr **sum)
     for (unsigned i = 0; !peer && i < reduce->n_results; i++)
       sum[i] = part[i];
   }
-  if (meeting->once) return true;
-  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier(meeting, "empty"));
-  ir_attribute_set(arrive, ATTR_PEER, ir_name(clusters->module, "all"));
-  ir_attribute_set(arrive, ATTR_BY, ir_name(clusters->module, mechanism_issue_name(ISSUE_WARP)));
-  ir_emit(builder, OP_ADVANCE, 1, meeting->cursor);
+  if (!meeting->once) ir_emit(builder, OP_ADVANCE, 1, meeting->cursor);
   return true;
-}
-
-static void drain(const Meeting *meeting)
-{
-  IrModule *module = meeting->clusters->module;
-  IrBuilder builder = ir_builder_at_end(meeting->role->regions[0]);
-  builder.mark = meeting->reduce->mark;
-  IrOp *loop = ir_emit(&builder, OP_FOR, 3, ir_int(module, 0), ir_int(module, SLOTS), ir_int(module, 1));
-  IrRegion *region = ir_region_add(loop);
-  ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
-  IrBuilder inner = ir_builder_at_end(region);
-  inner.mark = builder.mark;
-  emit_await(meeting, &inner, "empty");
-  ir_emit(&inner, OP_ADVANCE, 1, meeting->cursor);
 }
 
 static bool check(const Meeting *meeting)
@@ -220,13 +163,12 @@ static bool expand(Clusters *clusters, IrOp *role, IrOp *reduce)
   g_autoptr(GHashTable) map = g_hash_table_new(NULL, NULL);
   IrOp *local = ir_op_clone(&builder, reduce, map);
   ir_attribute_set(local, ATTR_SCOPE, ir_name(clusters->module, "block"));
-  tell(&meeting, &builder, local);
+  send(&meeting, &builder, local);
   IrExpr *sum[COMBINER_MAX];
   if (!gather(&meeting, &builder, sum)) return false;
   for (unsigned i = 0; i < reduce->n_results; i++)
     ir_replace_uses(clusters->kernel->body, reduce->results[i], sum[i]);
   ir_op_remove(reduce);
-  if (!meeting.once) drain(&meeting);
   clusters->channels++;
   return true;
 }
@@ -250,7 +192,6 @@ bool pass_reduce_clusters(IrModule *module, const IrPassContext *context, GError
     for (unsigned i = 0; i < found->len; i++)
       if (!expand(&clusters, role, found->pdata[i])) return false;
   }
-  if (clusters.channels) cluster_delay_start(clusters.kernel, false);
   if (clusters.channels)
     ir_remark(context, "%u reductions cross the %d blocks of a cluster", clusters.channels,
               (int)clusters.blocks);

@@ -4,13 +4,12 @@
  *        go this way
  * gives  for each store `via tma` a channel of two small tiles (of one, narrower, where the ring of a
  *        kernel whose instances take turns leaves no more; of as many as a tile has parts where they share
- *        it and there is room: then only the first part waits), a tensor map, and in the role, part by part:
- *        what the part's value is computed from, wait until the tile written before last has been read, put
- *        the part, fence, one thread starts the copy; for each store `via shared` the same without map,
- *        waits and fence: threads meet, get the part with lanes along its rows, and store that; with
- *        `overlay` the small tiles lie in that channel's slots, and all threads of the role meet before the
- *        first
- * breaks nothing
+ *        it and there is room: then the first part claims all of them), a tensor map, and in the role, part by part:
+ *        what the part's value is computed from, the put into a slot, the copy out of it, the step of the ring; for
+ *        each store `via shared` the same without map: put, get with lanes along the part's rows, and the store of
+ *        that; with `overlay` the small tiles lie in that channel's slots
+ * breaks nothing; says only what is put where and what takes it from there: who meets, waits and fences is
+ *        derive_barriers', once everything has its place
  *
  * Registers hold a result in pairs of columns, which would reach memory as 16-byte pieces of 32-byte sectors.
  * A part is as wide as the swizzle, so that puts have no bank conflicts and the engine writes whole lines
@@ -32,8 +31,7 @@ typedef struct {
   const IrPassContext *context;
   IrModule *module;
   IrFunction *kernel;
-  unsigned next_barrier; /* the first named barrier that is free */
-  unsigned long room;    /* bytes of shared memory that a store may take for itself */
+  unsigned long room; /* bytes of shared memory that a store may take for itself */
   StagingRules rules;
   bool turns; /* instances take tiles in turn: one's epilogue runs while the other multiplies */
 } Staging;
@@ -45,12 +43,12 @@ typedef struct {
   int64_t rows, columns; /* of an instance's tile */
   int64_t width, common; /* columns of the part at hand; of all but a narrower last one */
   int64_t instances, threads;
-  unsigned slots;       /* parts of a store that there is room for */
-  bool all;             /* there is room for all of a tile's: only the first waits for the engine */
-  bool across;          /* the tensors are contiguous along the tile's rows */
-  bool kept;            /* the epilogue is in parts already: values are cut, not computed anew */
-  GHashTable *parts;    /* IrValue* -> IrExpr* of its part at hand */
-  GHashTable *ahead;    /* the same of what has been loaded for the next part */
+  unsigned slots;    /* parts of a store that there is room for */
+  unsigned claims;   /* of the first part: slots of all of a tile's, where there is room for them; else 0 */
+  bool across;       /* the tensors are contiguous along the tile's rows */
+  bool kept;         /* the epilogue is in parts already: values are cut, not computed anew */
+  GHashTable *parts; /* IrValue* -> IrExpr* of its part at hand */
+  GHashTable *ahead; /* the same of what has been loaded for the next part */
   GPtrArray *originals; /* IrOp* whose parts have been computed */
 } Parts;
 
@@ -84,18 +82,9 @@ static void collect_stores(IrOp *op, void *data)
   if (op->code == OP_STORE && ir_mechanism_of(op)) g_ptr_array_add(data, op);
 }
 
-static void note_barrier(IrOp *op, void *data)
+static void find_turns(IrOp *op, void *data)
 {
-  Staging *staging = data;
-  int64_t last = -1;
-  if (op->code == OP_TURN) {
-    staging->turns = true;
-    const IrExpr *ids = ir_attribute_value(op, ATTR_IDS);
-    for (unsigned i = 0; ids && i < ids->n; i++)
-      if (ir_expr_is_int(ids->items[i], &last)) staging->next_barrier = MAX(staging->next_barrier, last + 1);
-  } else if (ir_attribute(op, ATTR_ID) && ir_expr_is_int(ir_attribute_value(op, ATTR_ID), &last)) {
-    staging->next_barrier = MAX(staging->next_barrier, last + 1);
-  }
+  *(bool *)data |= op->code == OP_TURN;
 }
 
 static IrExpr *instance_rows(const Parts *parts)
@@ -327,38 +316,12 @@ static IrExpr *slot_rows(const Store *store)
   return ir_index(module, slot, 2, rows, ir_range(module, ir_int(module, 0), ir_int(module, parts->width)));
 }
 
-static IrBuilder one_thread(const Staging *staging, IrBuilder *builder)
-{
-  IrOp *one = ir_emit(builder, OP_IF, 1, ir_call(staging->module, "elected", 0));
-  IrBuilder inner = ir_builder_at_end(ir_region_add(one));
-  inner.mark = builder->mark;
-  return inner;
-}
-
-static void emit_wait(const Staging *staging, IrBuilder *builder, int pending, bool read)
-{
-  IrBuilder inner = one_thread(staging, builder);
-  IrOp *wait = ir_emit(&inner, OP_WAIT_GROUP, 1, ir_name(staging->module, "stores"));
-  ir_attribute_set(wait, ATTR_PENDING, ir_int(staging->module, pending));
-  if (read) ir_attribute_set(wait, ATTR_READ, NULL);
-}
-
-/* All threads of the instance meet. */
-static void emit_sync(const Parts *parts, IrBuilder *builder)
-{
-  IrModule *module = parts->staging->module;
-  IrExpr *id = ir_int(module, parts->staging->next_barrier);
-  if (parts->instances > 1) id = ir_binary(module, OPERATOR_ADD, ir_call(module, "instance", 0), id);
-  IrOp *sync = ir_emit(builder, OP_SYNC, 0);
-  ir_attribute_set(sync, ATTR_ID, id);
-  ir_attribute_set(sync, ATTR_THREADS, ir_int(module, parts->threads));
-}
-
-static void emit_put(const Store *store, IrBuilder *builder, IrExpr *part)
+static IrOp *emit_put(const Store *store, IrBuilder *builder, IrExpr *part)
 {
   IrModule *module = store->parts->staging->module;
   IrOp *put = ir_emit(builder, OP_PUT, 2, slot_rows(store), part);
   ir_mechanism_set(put, ir_mechanism_first(module, MECHANISM_PUT));
+  return put;
 }
 
 /* Lanes along the rows, as many as their elements divide into. */
@@ -371,8 +334,6 @@ static const Layout *row_layout(const Parts *parts, unsigned vector)
                         (unsigned)parts->threads / WARP_LANES);
 }
 
-/* Whoever puts into the slot again has met the others once more, at the other slot, and they had read this
- * one by then. */
 static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t column, IrExpr *part)
 {
   Parts *parts = store->parts;
@@ -385,7 +346,6 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
     vector /= 2;
   int64_t extent[2] = {parts->rows, parts->width};
   emit_put(store, builder, part);
-  emit_sync(parts, builder);
   IrOp *get = ir_emit(builder, OP_GET, 1, slot_rows(store));
   IrType type = ir_tile(module, tensor->element, 2, extent, row_layout(parts, vector));
   IrOp *rows = ir_emit(builder, OP_STORE, 2, access, ir_value(module, ir_result(get, "rows", type)));
@@ -395,8 +355,7 @@ static void emit_part_by_threads(const Store *store, IrBuilder *builder, int64_t
   ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
 }
 
-/* `pending`: groups of stores that may still read when the slot is written again. */
-static void emit_part(const Store *store, IrBuilder *builder, int64_t column, int pending)
+static void emit_part(const Store *store, IrBuilder *builder, int64_t column)
 {
   Parts *parts = store->parts;
   IrModule *module = parts->staging->module;
@@ -406,21 +365,14 @@ static void emit_part(const Store *store, IrBuilder *builder, int64_t column, in
     emit_part_by_threads(store, builder, column, part);
     return;
   }
-  if (!parts->all || column == 0) {
-    emit_wait(parts->staging, builder, pending, true);
-    emit_sync(parts, builder);
-  }
-  emit_put(store, builder, part);
-  ir_emit(builder, OP_FENCE, 1, ir_name(module, "async_shared"));
-  emit_sync(parts, builder);
-  IrBuilder inner = one_thread(parts->staging, builder);
+  IrOp *put = emit_put(store, builder, part);
+  if (parts->claims) ir_attribute_set(put, ATTR_CLAIMS, ir_int(module, column ? 0 : parts->claims));
   IrOp *copy =
-      ir_emit(&inner, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
+      ir_emit(builder, OP_COPY, 2, moved_corner(parts, store->store->operands[0], column), slot_rows(store));
   ir_mechanism_set(copy, ir_mechanism_of(store->store));
   ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, store->stage->map));
   if (ir_attribute(store->store, ATTR_CACHE))
     ir_attribute_set(copy, ATTR_CACHE, ir_attribute_value(store->store, ATTR_CACHE));
-  ir_emit(&inner, OP_COMMIT, 1, ir_name(module, "stores"));
   ir_emit(builder, OP_ADVANCE, 1, store->stage->cursor);
 }
 
@@ -585,14 +537,12 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
   narrow_parts(&parts, ops, n);
   find_slots(&parts, ops, n);
   unsigned count = part_count(&parts);
-  parts.all = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= count;
+  parts.claims = n == 1 && waits_for_engine(&parts, ops[0]) && parts.slots >= count ? count : 0;
   parts.common = parts.width;
   Store **stores = arena_new_array(staging->module->arena, Store *, n);
-  unsigned by_engine = 0;
   for (unsigned i = 0; i < n; i++) {
     stores[i] = arena_new_object(staging->module->arena, Store);
     *stores[i] = (Store){.parts = &parts, .store = ops[i]};
-    by_engine += !by_threads(ops[i]);
     stores[i]->stages = g_hash_table_lookup(stages, stored_tensor(ops[i]));
   }
   for (unsigned i = 0; i < n; i++) {
@@ -611,10 +561,9 @@ static unsigned stage_together(Staging *staging, IrOp *role, GHashTable *stages,
     parts.parts = loaded;
     g_hash_table_remove_all(parts.ahead);
     if (!staging->turns) begin_part(&parts, &builder, ops, n, column);
-    /* each store has a ring of its own; the groups of all that the engine takes count */
     for (unsigned i = 0; i < n; i++) {
       stores[i]->stage = last ? &stores[i]->stages->rest : &stores[i]->stages->parts;
-      emit_part(stores[i], &builder, column, (int)(parts.slots * by_engine - (parts.all ? count : 1)));
+      emit_part(stores[i], &builder, column);
     }
   }
   for (unsigned i = 0; i < n; i++)
@@ -681,21 +630,6 @@ static void find_room(Staging *staging, const GPtrArray *stores)
     if (ir_attribute(stores->pdata[i], ATTR_OVERLAY)) staging->room = use.ring / tensors;
 }
 
-/* Slots of the ring are written: every instance must have taken its last step. (They are filled no more:
- * choose_mechanisms asks for this only where a block has one tile.) */
-static void meet_before_overlay(Staging *staging, const IrOp *role, const GPtrArray *ops)
-{
-  const IrOp *first = NULL;
-  for (unsigned i = ops->len; i-- > 0;)
-    if (ir_attribute(ops->pdata[i], ATTR_OVERLAY)) first = ops->pdata[i];
-  if (!first) return;
-  IrBuilder builder = ir_builder_before((IrOp *)first);
-  builder.mark = first->mark;
-  IrOp *sync = ir_emit(&builder, OP_SYNC, 0);
-  ir_attribute_set(sync, ATTR_ID, ir_int(staging->module, staging->next_barrier++));
-  ir_attribute_set(sync, ATTR_THREADS, ir_int(staging->module, (int64_t)ir_role_warps(role) * WARP_LANES));
-}
-
 static void stage_role(Staging *staging, IrOp *role)
 {
   g_autoptr(GPtrArray) ops = g_ptr_array_new();
@@ -703,31 +637,20 @@ static void stage_role(Staging *staging, IrOp *role)
   ir_region_visit(role->regions[0], collect_stores, ops);
   if (!ops->len) return;
   find_room(staging, ops);
-  meet_before_overlay(staging, role, ops);
-  bool kept = is_in_parts(ops), by_engine = false;
-  for (unsigned i = 0; i < ops->len; i++)
-    by_engine |= !by_threads(ops->pdata[i]);
+  bool kept = is_in_parts(ops);
   for (unsigned first = 0, n; first < ops->len; first += n) {
     n = count_together(ops, first);
     n = stage_together(staging, role, stages, (IrOp *const *)(ops->pdata + first), n, kept);
   }
-  IrBuilder end = ir_builder_at_end(role->regions[0]);
-  end.mark = role->mark;
-  if (by_engine)
-    emit_wait(staging, &end, 0, true); /* shared memory must live until the last part has been read */
-  staging->next_barrier += (unsigned)ir_attribute_int(role, ATTR_INSTANCES, 1);
 }
 
 bool pass_stage_stores(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
   if (!kernel) return true;
-  Staging staging = {.context = context,
-                     .module = module,
-                     .kernel = kernel,
-                     .next_barrier = NAMED_BARRIER_FIRST,
-                     .rules = staging_rules(context->gpu)};
-  ir_region_visit(kernel->body, note_barrier, &staging);
+  Staging staging = {
+      .context = context, .module = module, .kernel = kernel, .rules = staging_rules(context->gpu)};
+  ir_region_visit(kernel->body, find_turns, &staging.turns);
   for (IrOp *op = kernel->body->first, *next; op; op = next) {
     next = op->next;
     if (op->code == OP_ROLE) stage_role(&staging, op);

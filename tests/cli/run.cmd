@@ -60,7 +60,7 @@ hint: adlgen run --help lists its options
 
 $ adlgen run add.json --gpu a100 --on moon --dim R=1
 error: adlgen run: --on cannot be "moon"
-hint: one of: sim, gpu
+hint: one of: sim, gpu, reference
 [exit 2]
 
 $ adlgen run add.json --gpu a100 --on sim --dim R=1 --input q=one/inputs.safetensors

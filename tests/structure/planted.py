@@ -62,17 +62,26 @@ BYTES_WANTED = [("ir/planted.c", 2, "asks 1 times"), ("ir/grown.c", 2, "asks 2 t
                 ("tests/structure/element_bytes.txt", 5, "ir/gone.c asks no more")]
 
 SYNCHRONISATION = {
+    "ir/opcodes.def": 'OP(SYNC, "sync", SH, 0, "", "S", "id", "", "", "")\nOP(FENCE, "fence", SH, 0, "n:a|b", "S", "", "", "", "")\n'
+                      'OP(COMMIT, "commit", SH, 0, "", "S", "", "", "", "")\nOP(COMBINE, "combine", TS, 1, "e", "S", "", "", "", "")\n',
     "ir/passes/planted.c": "/* OP_SYNC in a comment */\nvoid f(IrBuilder *builder) { ir_emit(builder, OP_SYNC, 0); }\n",
-    "ir/passes/asks.c": "bool g(const IrOp *op) { return op->code == OP_FENCE; }\n",
+    "ir/passes/asks.c": "bool g(const IrOp *op) { return op->code == OP_FENCE || op->code == OP_COMBINE; }\n",
+    "ir/passes/more.c": "bool g(const IrOp *op) { return op->code == OP_FENCE ||\n op->code == OP_SYNC; }\n",
+    "ir/passes/orders.c": "void i(IrBuilder *b)\n{\n  ir_emit(b, OP_FENCE, 1, ir_name(m, \"schedule\"));\n}\n",
+    "ir/passes/fences.c": "void i(IrBuilder *b)\n{\n  ir_emit(b, OP_FENCE, 1, ir_name(m, \"products\"));\n}\n",
     "ir/passes/grown.c": "bool h(const IrOp *op) { return op->code == OP_FENCE; }\nvoid i(IrBuilder *b)\n{\n  ir_emit(b,\n          OP_COMMIT, 0);\n}\n",
     "ir/passes/fewer.c": "bool h(const IrOp *op) { return op->code == OP_FENCE; }\n",
-    "tests/structure/synchronisation.txt": "# comment\nir/passes/asks.c\tasks\twhy\nir/passes/grown.c\tasks\twhy\n"
-                                           "ir/passes/fewer.c\twrites\twhy\nir/passes/gone.c\tmoves\twhy\n",
+    "tests/structure/synchronisation.txt": "# comment\nir/passes/asks.c\tasks\tFENCE\twhy\nir/passes/grown.c\tasks\tFENCE COMMIT\twhy\n"
+                                           "ir/passes/fewer.c\twrites\tFENCE SYNC\twhy\nir/passes/gone.c\tmoves\tSYNC\twhy\n"
+                                           "ir/passes/more.c\tasks\tFENCE\twhy\nir/passes/orders.c\torders\tFENCE\twhy\n"
+                                           "ir/passes/fences.c\torders\tFENCE\twhy\n",
 }
+LISTED = "tests/structure/synchronisation.txt"
 SYNCHRONISATION_WANTED = [
     ("ir/passes/grown.c", 4, "writes synchronisation"), ("ir/passes/planted.c", 2, "OP_SYNC"),
-    ("tests/structure/synchronisation.txt", 4, "ir/passes/fewer.c writes no"),
-    ("tests/structure/synchronisation.txt", 5, "ir/passes/gone.c names no")]
+    ("ir/passes/more.c", 2, "OP_SYNC, which"), ("ir/passes/fences.c", 3, "writes synchronisation"),
+    (LISTED, 4, "ir/passes/fewer.c names OP_SYNC no more"), (LISTED, 4, "ir/passes/fewer.c writes no"),
+    (LISTED, 5, "ir/passes/gone.c names no")]
 
 
 def check(name, files, faults):

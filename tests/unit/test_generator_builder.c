@@ -111,7 +111,7 @@ static void test_same_as_text(void **state)
   GError *error = NULL;
   g_autoptr(Graph) expected = graph_read(source, NULL, 0, &error);
   assert_non_null(expected);
-  GraphBuilder *b = graph_builder_new(other, &format, NULL, 0, &error);
+  GraphBuilder *b = graph_builder_new(other, &format, &(GraphReading){0}, &error);
   const int64_t perm[] = {1, 0};
   graph_builder_name(b, "two", &(Mark){0});
   add_input(b, "x", "M", 64);
@@ -130,7 +130,7 @@ static void test_faults(void **state)
 {
   g_autoptr(Source) source = source_new("wrong", "", 0);
   GError *error = NULL;
-  GraphBuilder *b = graph_builder_new(source, &format, NULL, 0, &error);
+  GraphBuilder *b = graph_builder_new(source, &format, &(GraphReading){0}, &error);
   add_input(b, "x", "M", 64);
   add_node(b, "Softmax", "x", "s", "axis", &(Value){.kind = 'f', .number = 1});
   add_node(b, "Nonsense", "s", "t", NULL, NULL);

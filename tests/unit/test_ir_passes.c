@@ -185,6 +185,11 @@ static void test_hoist_loads(void **state)
   check_pass("hoist_loads");
 }
 
+static void test_derive_barriers(void **state)
+{
+  check_pass("derive_barriers");
+}
+
 static void test_derive_waits(void **state)
 {
   check_pass("derive_waits");
@@ -275,7 +280,7 @@ int main(void)
       cmocka_unit_test(test_induce_addresses),     cmocka_unit_test(test_fold_constants),
       cmocka_unit_test(test_remove_dead_code),     cmocka_unit_test(test_shorten_live_ranges),
       cmocka_unit_test(test_pace_results),         cmocka_unit_test(test_clip_copies),
-      cmocka_unit_test(test_spread_loads),
+      cmocka_unit_test(test_spread_loads),         cmocka_unit_test(test_derive_barriers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,9 +143,10 @@ static IrExpr *attribute_sample(Sample *s, IrAttributeKey key)
   case ATTR_MODE: return ir_name(s->module, s->variant ? "up" : "xor");
   case ATTR_REDUCE: return ir_name(s->module, "add");
   case ATTR_TYPE: /* the narrowest that the register can hold */
-    return ir_name(s->module, strstr(s->row->signature, "b16") != NULL ? "b16"
-                              : s->variant == 0                        ? "f32"
-                                                                       : "u8");
+    return ir_name(s->module, strstr(s->row->signature, "b16") != NULL   ? "b16"
+                              : strstr(s->row->signature, "b64") != NULL ? "s64"
+                              : s->variant == 0                          ? "f32"
+                                                                         : "u8");
   default: return NULL; /* a flag */
   }
 }

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""`adlgen run --data`: data.py ADLGEN. Models with what ONNX keeps beside them, inputs and outputs as .pb files."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import encode
+from encode import data, integer
+
+F32 = "f32"
+
+
+def graph(nodes, inputs, outputs=("y",), **more):
+    return {"name": "t", "inputs": inputs, "nodes": nodes, "outputs": list(outputs), **more}
+
+
+def spec(kind, shape, values):
+    return {"type": kind, "shape": shape, "data": values}
+
+
+def with_former_opset(content):
+    """Opset 6, which ends the file."""
+    return content[:content.rindex(data(8, integer(2, encode.OPSET)))] + data(8, integer(2, 6))
+
+
+RESHAPE = graph([{"op": "Reshape", "inputs": ["x", "s"], "outputs": ["r"]}, {"op": "Neg", "inputs": ["r"], "outputs": ["y"]}],
+                {"x": {"type": F32, "shape": [2, 3]}, "s": {"type": "s64", "shape": [2]}})
+NUMBERS = [1.0, -2.0, 3.0, 4.5, 0.0, -6.0]
+SHAPE = spec("s64", [2], [3, 2])
+SYMBOLIC = graph([{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], {"x": {"type": F32, "shape": ["M", 3]}})
+RELU = spec(F32, [2, 3], [1.0, 0.0, 3.0, 4.5, 0.0, 0.0])
+X = spec(F32, [2, 3], NUMBERS)
+CHANNELS = graph([{"op": "Add", "inputs": ["x", "b"], "outputs": ["y"], "attributes": {"axis": 0, "broadcast": 1}}],
+                 {"x": {"type": F32, "shape": [2, 3]}, "b": {"type": F32, "shape": [2]}})
+KNOWN = graph([{"op": "Shape", "inputs": ["x"], "outputs": ["y"]}], {"x": {"type": F32, "shape": [2, 3]}}, ["y", "x"])
+SEQUENCE = encode.model(data(1, encode.node({"op": "Relu", "inputs": ["x"], "outputs": ["y"]})) + data(2, "t") + data(
+    11, data(1, "x") + data(2, data(4, b""))) + data(12, data(1, "y")))
+
+CASES = (
+    # name, model, inputs, outputs, options, exit status, what is printed
+    ("a shape is what an input holds", encode.encode(RESHAPE), [X, SHAPE],
+     [spec(F32, [3, 2], [-v for v in NUMBERS])], [], 0, "y       f32   0.00e+00  ok"),
+    ("a value is off", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [3, 2], [-1.0, 2.0, -3.0, -4.6, 0.0, 6.0])], [], 5,
+     "y: 1 of 6 elements are off; element 3 is -4.5, wanted -4.5999999"),
+    ("and it may be", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [3, 2], [-1.0, 2.0, -3.0, -4.6, 0.0, 6.0])],
+     ["--rtol", "0.1"], 0, "ok"),
+    ("of another shape", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [2, 3], NUMBERS)], [], 5,
+     "y: of another shape than output_0.pb, f32[2, 3]"),
+    ("symbols are those of the data", encode.encode(SYMBOLIC), [X], [RELU], [], 0, "ok"),
+    ("on the reference", encode.encode(SYMBOLIC), [X], [RELU], ["--on", "reference"], 0, "ok"),
+    ("opset 6 broadcasts by attributes", with_former_opset(encode.encode(CHANNELS)), [X, spec(F32, [2], [1.0, 2.0])],
+     [spec(F32, [2, 3], [2.0, -1.0, 4.0, 6.5, 2.0, -4.0])], [], 0, "ok"),
+    ("what is known, and an input, are outputs", encode.encode(KNOWN), [X], [spec("s64", [2], [2, 3]), X], [], 0,
+     "x.output  f32   0.00e+00  ok"),
+    ("too few inputs", encode.encode(RESHAPE), [X], [RELU], ["--on", "reference"], 3, "shapes that are not a constant"),
+    ("no data", encode.encode(SYMBOLIC), [X], [], [], 1, "there is no output_0.pb"),
+    ("a sequence", SEQUENCE, [X], [b"\x12\x34"], [], 3, "input `x` is a sequence, which is not supported"),
+)
+
+
+def main():
+    failed = []
+    for name, model, inputs, outputs, options, status, part in CASES:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            (folder / "model.onnx").write_bytes(model)
+            for what, tensors in (("input", inputs), ("output", outputs)):
+                for i, tensor in enumerate(tensors):
+                    content = tensor if isinstance(tensor, bytes) else encode.tensor("", tensor)
+                    (folder / f"{what}_{i}.pb").write_bytes(content)
+            place = [] if "--on" in options else ["--on", "sim", "--gpu", "h100"]
+            done = subprocess.run([sys.argv[1], "run", folder / "model.onnx", "--data", folder, *place, *options],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode != status or part not in done.stdout + done.stderr:
+                failed.append(name)
+                print(f"FAILED {name}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    print(f"{len(CASES) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -47,6 +47,7 @@ enum { COUNT_none = 0 };
 
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
+static const char *const quantised_caches[] = {"NONE", "PER_TENSOR", "PER_CHANNEL", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
 /* Of float8e8m0, which there are no kernels for. */
@@ -76,6 +77,12 @@ ATTRIBUTES(cast, CHOICE("round_mode", "up", round_modes), INT("saturate", 1), TY
 ATTRIBUTES(mask, CHOICE("diagonal", "begin", ends))
 ATTRIBUTES(attention, INT("is_causal", 0), INT("kv_num_heads", 0), INT("left_window_size", -1), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), INT("right_window_size", -1), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
 ATTRIBUTES(attention_24, INT("is_causal", 0), INT("kv_num_heads", 0), INT("q_num_heads", 0), INT("qk_matmul_output_mode", 0), FLOAT("scale", 0), FLOAT("softcap", 0), OPTIONAL_TYPE("softmax_precision"))
+ATTRIBUTES(group_query, INT("do_rotary", 0), CHOICE("k_quant_type", "NONE", quantised_caches), INT("kv_cache_bit_width", 0), REQUIRED_INT("kv_num_heads"), INT("local_window_size", -1), REQUIRED_INT("num_heads"), INT("qk_output", 0), INT("rotary_interleaved", 0), FLOAT("scale", 0), INT("smooth_softmax", 0), FLOAT("softcap", 0), CHOICE("v_quant_type", "NONE", quantised_caches))
+ATTRIBUTES(multi_head, FLOAT("mask_filter_value", -10000), REQUIRED_INT("num_heads"), FLOAT("scale", 0), INT("unidirectional", 0))
+ATTRIBUTES(microsoft_rotary, INT("interleaved", 0), INT("is_packed_batching", 0), INT("num_heads", 0), INT("rotary_embedding_dim", 0), FLOAT("scale", 1))
+ATTRIBUTES(skip_norm, FLOAT("epsilon", 1e-12))
+ATTRIBUTES(quick_gelu, FLOAT("alpha", 1.702))
+ATTRIBUTES(fused_matmul, FLOAT("alpha", 1), INT("transA", 0), INT("transB", 0), INT("transBatchA", 0), INT("transBatchB", 0))
 ATTRIBUTES(shape, INT("end", INT64_MAX), INT("start", 0))
 ATTRIBUTES(cast_like, CHOICE("round_mode", "up", round_modes), INT("saturate", 1))
 ATTRIBUTES(axis_first, INT("axis", 0))
@@ -177,7 +184,7 @@ static const Operator table[] = {
 static const char *const names[] = {
 #define OPERATOR(name, ...) #name,
 #define VERSION(name, ...)
-#define NAMED(id, name, ...) name,
+#define NAMED(id, name, ...) /* never meant by a name without a domain */
 #include "generator/front/operators.def"
 #undef OPERATOR
 #undef VERSION

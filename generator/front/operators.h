@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ONNX_Add, ONNX_MatMul, ...: one per name, from generator/front/operators.def; ADLGEN_... of names that ONNX has too. */
+/* ONNX_Add, ONNX_MatMul, ...: one per name, from generator/front/operators.def; ADLGEN_..., MICROSOFT_... of other domains. */
 typedef enum {
 #define OPERATOR(name, ...) ONNX_##name,
 #define VERSION(name, ...)
@@ -51,9 +51,9 @@ typedef struct OperatorAttribute {
 } OperatorAttribute;
 
 #define OPERATOR_NO_TYPE        (-1) /* of a TYPE that was not given */
-#define OPERATOR_MAX_ATTRIBUTES 9
-#define OPERATOR_MAX_INPUTS     7 /* of the rows that are not variadic */
-#define OPERATOR_MAX_OUTPUTS    5 /* as above */
+#define OPERATOR_MAX_ATTRIBUTES 12
+#define OPERATOR_MAX_INPUTS     14 /* of the rows that are not variadic */
+#define OPERATOR_MAX_OUTPUTS    5  /* as above */
 
 #define OPERATOR_DOMAIN "adlgen" /* of those that ONNX does not have */
 

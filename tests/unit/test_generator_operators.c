@@ -53,7 +53,8 @@ static void test_rows(void **state)
       check_against_onnx(row);
     }
     /* a function's meaning is its body's; of a former version, which is a function of the newest, that has one */
-    assert_true(reference_knows(row->name) != (operator_of(row->id)->class_ == OPERATOR_FUNCTION));
+    bool shared = !strcmp(row->domain, "com.microsoft"); /* ONNX may have the name too */
+    assert_true(shared || reference_knows(row->name) != (operator_of(row->id)->class_ == OPERATOR_FUNCTION));
     assert_true(row->since <= onnx_opset() && row->since >= OPERATOR_OPSET_MIN);
     assert_true(row->min_inputs >= 1 && row->min_inputs <= row->max_inputs);
     assert_true(row->max_inputs == UINT_MAX || row->max_inputs <= OPERATOR_MAX_INPUTS);

@@ -1,0 +1,266 @@
+/* MultiHeadAttention and GroupQueryAttention of com.microsoft as ONNX's Attention: operands that come packed are parted, biases
+ * added, keys and queries turned by their positions, and masks put together to one. */
+#include "generator/front/expand_microsoft.h"
+#include <string.h>
+
+typedef struct {
+  Expansion *x;
+  int64_t heads, kv_heads;
+  GraphTensor *q, *k, *v, *mask, *lengths;
+  bool split; /* operands are [batch, heads, rows, size] */
+} Operands;
+
+static const GraphAttribute *attribute(const Operands *at, const char *name)
+{
+  return graph_attribute(expand_written(at->x), name);
+}
+
+static void check_heads(Operands *at, const char *name, int64_t heads)
+{
+  if (heads < 1)
+    expand_refuse_attribute(at->x, ERROR_INPUT, name, NULL, "`%s` is a number of heads, not %d", name,
+                            (int)heads);
+}
+
+static GraphTensor *flattened(Operands *at, const char *part, GraphTensor *x)
+{
+  return expand(at->x, ONNX_Reshape, part, x, expand_integers(at->x, "flat", (int64_t[]){0, 0, -1}, 3));
+}
+
+static void part(Operands *at, GraphTensor *x, int64_t axis, const int64_t *sizes, unsigned n,
+                 GraphTensor **parts)
+{
+  parts[0] = expand_node(at->x, &(ExpandNode){ONNX_Split,
+                                              "part",
+                                              2,
+                                              {x, expand_integers(at->x, "sizes", sizes, n)},
+                                              .attributes = {{"axis", axis}},
+                                              .further = parts + 1,
+                                              .n_further = n - 1});
+}
+
+/* ---- MultiHeadAttention ---- */
+
+enum { QUERY, KEY, VALUE, BIAS, PADDING, SCORE_BIAS, PAST_KEY, PAST_VALUE, PAST_LENGTH, INDIRECTION };
+
+/* [batch, rows, heads, 1, size] as [batch, heads, rows, size] */
+static GraphTensor *with_heads(Operands *at, const char *name, GraphTensor *x)
+{
+  int64_t axis = 3;
+  x = expand(at->x, ONNX_Squeeze, name, x, expand_integers(at->x, "axes", &axis, 1));
+  return expand_transpose(at->x, name, x, (int64_t[]){0, 2, 1, 3});
+}
+
+/* [batch, rows, heads, 3, size] holds all three, [batch, keys, heads, 2, size] keys and values. */
+static void unpack(Operands *at)
+{
+  static const int64_t ones[] = {1, 1, 1};
+  GraphTensor *parts[3] = {NULL, NULL, NULL};
+  if (at->q->rank == 5) {
+    part(at, at->q, 3, ones, 3, parts);
+    at->q = with_heads(at, "q", parts[0]);
+    at->k = with_heads(at, "k", parts[1]);
+    at->v = with_heads(at, "v", parts[2]);
+    at->split = true;
+  } else if (at->k && at->k->rank == 5) {
+    part(at, at->k, 3, ones, 2, parts);
+    at->k = with_heads(at, "k", parts[0]);
+    at->v = with_heads(at, "v", parts[1]);
+  }
+  if (!expand_failed(at->x) && (!at->k || !at->v))
+    expand_refuse(at->x, ERROR_INPUT, QUERY, "missing-input",
+                  "keys and values, or a packed query of five dimensions",
+                  "MultiHeadAttention lacks keys and values");
+}
+
+static void add_bias(Operands *at)
+{
+  GraphTensor *bias = expand_input(at->x, BIAS), *parts[3] = {NULL, NULL, NULL};
+  GraphTensor **const operands[] = {&at->q, &at->k, &at->v};
+  int64_t sizes[3] = {0, 0, 0};
+  if (!bias || expand_failed(at->x)) return;
+  for (unsigned i = 0; i < 3; i++) {
+    const GraphTensor *x = *operands[i];
+    if (x->rank == 3 && symbolic_is_constant(x->shape[2], &sizes[i])) continue;
+    expand_refuse(at->x, ERROR_UNSUPPORTED, BIAS, "shape", NULL,
+                  "a bias of operands that are not [batch, rows, a known size] is not supported");
+    return;
+  }
+  part(at, bias, 0, sizes, 3, parts);
+  for (unsigned i = 0; i < 3; i++)
+    *operands[i] = expand_added(at->x, "biased", *operands[i], parts[i]);
+}
+
+/* Keys and values as a cache has them: queries too. */
+static void split_heads(Operands *at)
+{
+  if (expand_failed(at->x) || at->split || at->k->rank != 4) return;
+  at->split = true;
+  at->q = expand(at->x, ONNX_Reshape, "q", at->q,
+                 expand_integers(at->x, "split", (int64_t[]){0, 0, at->heads, -1}, 4));
+  at->q = expand_transpose(at->x, "q", at->q, (int64_t[]){0, 2, 1, 3});
+}
+
+/* Lengths of each batch, or what is not 0 where a key is seen; others get mask_filter_value. */
+static void read_padding(Operands *at)
+{
+  GraphTensor *padding = expand_input(at->x, PADDING);
+  if (!padding || expand_failed(at->x)) return;
+  if (padding->rank == 1 && symbolic_same(padding->shape[0], at->q->shape[0])) {
+    if (attribute(at, "unidirectional")->integer || expand_input(at->x, PAST_KEY))
+      expand_refuse_input(at->x, PADDING, "key_padding_mask");
+    at->lengths = expand_cast(at->x, "lengths", padding, NUMBER_S64);
+    return;
+  }
+  if (padding->rank != 2 && padding->rank != 3) {
+    expand_refuse_input(at->x, PADDING, "key_padding_mask");
+    return;
+  }
+  GraphTensor *axes = expand_integers(at->x, "axes", (int64_t[]){1, 2}, 4 - padding->rank);
+  GraphTensor *seen =
+      expand_cast(at->x, "seen", expand(at->x, ONNX_Unsqueeze, "seen", padding, axes), NUMBER_BOOL);
+  GraphTensor *none = expand_number(at->x, "none", at->q->type, 0),
+              *hidden =
+                  expand_number(at->x, "hidden", at->q->type, attribute(at, "mask_filter_value")->number);
+  at->mask = expand_node(at->x, &(ExpandNode){ONNX_Where, "padding", 3, {seen, none, hidden}});
+}
+
+static void give_attention(Operands *at, bool causal, int64_t window, double softcap)
+{
+  const GraphAttribute *scale = attribute(at, "scale");
+  GraphTensor *further[2] = {NULL, NULL};
+  bool presents = expand_wants(at->x, 1) || expand_wants(at->x, 2);
+  bool cache = expand_written(at->x)->op->id == MICROSOFT_MultiHeadAttention;
+  ExpandNode node = {
+      .op = ONNX_Attention,
+      .part = "attention",
+      .n_inputs = 7,
+      .inputs = {at->q, at->k, at->v, at->mask, cache ? expand_input(at->x, PAST_KEY) : NULL,
+                 cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths},
+      .attributes = {{"is_causal", causal}, {"left_window_size", window}, {"softcap", .number = softcap}},
+      .further = further,
+      .n_further = presents ? 2 : 0};
+  unsigned n = 3;
+  if (scale->number != 0) node.attributes[n++] = (ExpandAttribute){"scale", .number = scale->number};
+  if (!at->split) {
+    node.attributes[n++] = (ExpandAttribute){"q_num_heads", at->heads};
+    node.attributes[n++] = (ExpandAttribute){"kv_num_heads", at->kv_heads};
+  }
+  GraphTensor *y = expand_node(at->x, &node);
+  expand_give(at->x, 1, further[0]);
+  expand_give(at->x, 2, further[1]);
+  if (at->split) y = flattened(at, "y", expand_transpose(at->x, "rows", y, (int64_t[]){0, 2, 1, 3}));
+  expand_give(at->x, 0, y);
+}
+
+void expand_multi_head_attention(Expansion *x)
+{
+  Operands at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
+  at.heads = at.kv_heads = attribute(&at, "num_heads")->integer;
+  check_heads(&at, "num_heads", at.heads);
+  expand_refuse_input(x, PAST_LENGTH, "past_sequence_length");
+  expand_refuse_input(x, INDIRECTION, "cache_indirection");
+  expand_refuse_output(x, 3, "qk");
+  if (expand_failed(x)) return;
+  unpack(&at);
+  add_bias(&at);
+  split_heads(&at);
+  read_padding(&at);
+  GraphTensor *bias = expand_input(x, SCORE_BIAS);
+  at.mask = at.mask ? expand_added(x, "mask", at.mask, bias) : bias;
+  give_attention(&at, attribute(&at, "unidirectional")->integer != 0, -1, 0);
+}
+
+/* ---- GroupQueryAttention ---- */
+
+enum { LENGTHS = 5, TOTAL, COSINE, SINE, POSITIONS, GROUP_BIAS, SINK, K_SCALE, V_SCALE };
+
+static void check_group_query(Operands *at)
+{
+  static const char *const types[] = {"k_quant_type", "v_quant_type"};
+  static const char *const flags[] = {"smooth_softmax", "qk_output", "kv_cache_bit_width"};
+  Expansion *x = at->x;
+  check_heads(at, "num_heads", at->heads);
+  check_heads(at, "kv_num_heads", at->kv_heads);
+  for (unsigned i = 0; i < G_N_ELEMENTS(flags); i++)
+    expand_refuse_flag(x, flags[i]);
+  for (unsigned i = 0; i < G_N_ELEMENTS(types); i++)
+    if (strcmp(attribute(at, types[i])->text, "NONE") != 0)
+      expand_refuse_attribute(x, ERROR_UNSUPPORTED, types[i], NULL,
+                              "caches of quantised elements are not supported");
+  expand_refuse_input(x, 3,
+                      "past_key"); /* a cache that new keys are put into where the sequence's length says */
+  expand_refuse_input(x, 4, "past_value");
+  expand_refuse_input(x, SINK, "head_sink");
+  expand_refuse_input(x, K_SCALE, "k_scale");
+  expand_refuse_input(x, V_SCALE, "v_scale");
+  expand_refuse_output(x, 3, "output_qk");
+}
+
+/* A query that holds keys and values behind it. */
+static void unpack_group_query(Operands *at)
+{
+  GraphTensor *parts[3] = {NULL, NULL, NULL};
+  int64_t width = 0, all = at->heads + 2 * at->kv_heads;
+  if (expand_failed(at->x) || (at->k && at->v)) return;
+  bool known = at->q->rank == 3 && symbolic_is_constant(at->q->shape[2], &width);
+  if (!known || width % all || at->k || at->v) {
+    expand_refuse(at->x, ERROR_INPUT, QUERY, "shape", "keys and values, or a query with both behind it",
+                  "`%s` does not hold %d heads of queries, keys and values", at->q->name, (int)all);
+    return;
+  }
+  int64_t d = width / all, sizes[3] = {at->heads * d, at->kv_heads * d, at->kv_heads * d};
+  part(at, at->q, 2, sizes, 3, parts);
+  at->q = parts[0];
+  at->k = parts[1];
+  at->v = parts[2];
+}
+
+static GraphTensor *rotated(Operands *at, const char *name, GraphTensor *x, int64_t heads,
+                            GraphTensor *const *angles)
+{
+  int64_t interleaved = attribute(at, "rotary_interleaved")->integer, pairs = 0, width = 0;
+  if (expand_failed(at->x)) return NULL;
+  bool known = symbolic_is_constant(angles[0]->shape[2], &pairs) &&
+               symbolic_is_constant(x->shape[x->rank - 1], &width);
+  int64_t dim = known && 2 * pairs != width / heads ? 2 * pairs : 0;
+  return expand_node(at->x, &(ExpandNode){ONNX_RotaryEmbedding,
+                                          name,
+                                          3,
+                                          {x, angles[0], angles[1]},
+                                          .attributes = {{"interleaved", interleaved},
+                                                         {"num_heads", heads},
+                                                         {"rotary_embedding_dim", dim}}});
+}
+
+static void turn_positions(Operands *at)
+{
+  GraphTensor *angles[2];
+  if (!attribute(at, "do_rotary")->integer || expand_failed(at->x)) return;
+  if (!expand_input(at->x, COSINE) || !expand_input(at->x, SINE)) {
+    expand_refuse(at->x, ERROR_INPUT, G_MAXUINT, "missing-input", NULL,
+                  "`do_rotary` of GroupQueryAttention needs cos_cache and sin_cache");
+    return;
+  }
+  GraphTensor *positions = expand_input(at->x, POSITIONS);
+  if (!positions) positions = expand_positions(at->x, at->q);
+  for (unsigned i = 0; i < 2; i++) /* once for queries and keys */
+    angles[i] = expand(at->x, ONNX_Gather, "angles", expand_input(at->x, COSINE + i), positions);
+  at->q = rotated(at, "q", at->q, at->heads, angles);
+  at->k = rotated(at, "k", at->k, at->kv_heads, angles);
+}
+
+/* Of whole sequences: rows that are padding behind a sequence's end see what is in front of them. */
+void expand_group_query_attention(Expansion *x)
+{
+  Operands at = {.x = x, .q = expand_input(x, QUERY), .k = expand_input(x, KEY), .v = expand_input(x, VALUE)};
+  at.heads = attribute(&at, "num_heads")->integer;
+  at.kv_heads = attribute(&at, "kv_num_heads")->integer;
+  check_group_query(&at);
+  unpack_group_query(&at);
+  turn_positions(&at);
+  if (expand_failed(x)) return;
+  at.mask = expand_input(x, GROUP_BIAS);
+  int64_t window = attribute(&at, "local_window_size")->integer;
+  give_attention(&at, true, window > 0 ? window - 1 : -1, attribute(&at, "softcap")->number);
+}

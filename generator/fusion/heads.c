@@ -218,6 +218,7 @@ static void group_heads(AttentionPattern *at)
 
 void fusion_group_heads(Fuser *fuser)
 {
+  fusion_drop_unread(fuser); /* Casts that nobody reads any more would count as readers of scores */
   attention_visit(fuser, group_heads);
   fusion_drop_unread(fuser); /* what repeated them */
 }

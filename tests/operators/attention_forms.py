@@ -248,6 +248,54 @@ def group_query():
     yield g.give("y").expect(6)
 
 
+# ---- a whole block: product, heads, positions, attention, output product ----
+
+def projected(g, heads, kv_heads, d):
+    hidden, kv = heads * d, kv_heads * d
+    qkv = g.node("MatMul", g.input("x", ["B", "S", hidden]), g.input("w_qkv", [hidden, hidden + 2 * kv]))
+    return g.node("Split", qkv, g.list(hidden, kv, kv), outputs=["q", "k", "v"], axis=-1), "k", "v"
+
+
+def block():
+    for heads, kv_heads in ((4, 4), (8, 2), (32, 8)):
+        g = Graph(f"block_{heads}_{kv_heads}")
+        d = 32
+        q, k, v = projected(g, heads, kv_heads, d)
+        angles = [g.input(name, ["B", "S", d // 2]) for name in ("cos", "sin")]
+        q, k = (g.node("RotaryEmbedding", x, *angles, num_heads=n) for x, n in ((q, heads), (k, kv_heads)))
+        y = g.node("Attention", q, k, v, is_causal=1, q_num_heads=heads, kv_num_heads=kv_heads)
+        g.give(g.node("MatMul", y, g.input("w_out", [heads * d, heads * d])))
+        yield g.expect(5, gpus=["h100", "a100"] if heads < 32 else ["h100"], B=1, S=40)
+
+
+def block_written():
+    """As PyTorch's exporter wrote models of older opsets: views of heads, halves turned, heads repeated, a mask by value."""
+    heads, kv_heads, d, rows = 8, 2, 32, 40
+    g = Graph("block_written", opset=17)
+    q, k, v = projected(g, heads, kv_heads, d)
+    cos, sin = (g.input(name, ["B", 1, rows, d]) for name in ("cos", "sin"))
+    g.text["inputs"]["x"]["shape"][1] = rows
+
+    def split(x, n):
+        return g.node("Transpose", g.node("Reshape", x, g.list(0, 0, n, d)), perm=[0, 2, 1, 3])
+
+    def turned(x):
+        first, second = (g.node("Slice", x, g.list(low), g.list(high), g.list(3)) for low, high in ((0, d // 2), (d // 2, 1 << 40)))
+        other = g.node("Concat", g.node("Neg", second), first, axis=-1)
+        return g.node("Add", g.node("Mul", x, cos), g.node("Mul", other, sin))
+
+    def repeated(x):
+        return g.node("Reshape", g.node("Expand", g.node("Unsqueeze", x, g.list(2)), g.list(1, 1, heads // kv_heads, 1, 1)),
+                      g.list(0, heads, -1, d))
+
+    q, k, v = turned(split(q, heads)), repeated(turned(split(k, kv_heads))), repeated(split(v, kv_heads))
+    s = g.node("Div", g.node("MatMul", q, g.node("Transpose", k, perm=[0, 1, 3, 2])), g.constant(d ** 0.5))
+    s = g.node("Add", s, g.constant(lower(rows, rows, 0.0, -math.inf), shape=[1, 1, rows, rows]))
+    y = g.node("MatMul", g.node("Cast", g.node("Softmax", g.node("Cast", s, to="f32"), axis=-1), to="bf16"), v)
+    y = g.node("Reshape", g.node("Transpose", y, perm=[0, 2, 1, 3]), g.list(0, 0, -1))
+    yield g.give(g.node("MatMul", y, g.input("w_out", [heads * d, heads * d]))).expect(5, B=1)
+
+
 def others():
     g = Graph("others_of_microsoft")
     x, y, w, b = (g.input(name, shape) for name, shape in (("x", ["B", "S", 128]), ("y", ["B", "S", 128]), ("w", [128]), ("b", [128])))
@@ -267,7 +315,7 @@ def others():
 
 FORMS = [sums_written, sums_of_operator, sums_of_repeated_heads, masks_by_value, masks_of_other_alignment, masks_computed,
          softmax_written, scales_in_front, masks_given, soft_cap, linear_bias, windows, head_sizes, multi_head,
-         group_query, others]
+         group_query, block, block_written, others]
 
 
 # ---- the program ----

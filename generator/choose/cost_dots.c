@@ -1,6 +1,7 @@
 /* What a few results of a long k cost, each a sum to which all threads of the blocks of a cluster add. Fitted
  * to twelve products, 1 x 1 to 64 x 1 and 1 x 256, K from 8192 to 262144, odd K too, in 17 shapes each. */
 #include "generator/choose/cost.h"
+#include "ir/resources.h"
 #include <math.h>
 
 static unsigned load_registers(const CostDots *dots)
@@ -31,7 +32,7 @@ double cost_dots(const Gpu *gpu, const CostDots *dots)
   double groups = ceil(ceil(k / group) / dots->split_k);
   double blocks = ceil((double)dots->rows / dots->bm) * (double)dots->columns * dots->split_k;
   double each = ceil(blocks / gpu->sm_count); /* of the busiest SM */
-  double resident = fmax(1, floor(gpu->threads_per_sm / (double)dots->threads));
+  double resident = MAX(1, resident_blocks(gpu, dots->threads));
   double down = touched(gpu, dots, dots->rows_across, dots->rows),
          one = touched(gpu, dots, dots->columns_across, dots->columns);
   double loads = each * groups * deep * dots->threads / gpu->warp_size;

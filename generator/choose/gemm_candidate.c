@@ -81,6 +81,19 @@ static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *t
   return tile->group && tile->promote && plain && !shared && halves ? 2 : 1;
 }
 
+/* With no more slots than the passes leave it. */
+static GemmCandidate as_settled(GemmCandidate tile)
+{
+  if (tile.most_stages) tile.stages = MIN(tile.stages, tile.most_stages);
+  return tile;
+}
+
+/* May what blocks of a split tile send come to lie in the ring's slots? */
+static bool may_reuse(const GemmCandidate *tile)
+{
+  return tile->group && tile->split_k > 1 && space_declares(tile->space, "reuse");
+}
+
 GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fast)
 {
   tile.space = spaces_of(problem->spaces, gemm_candidate_template(problem, &tile));
@@ -89,14 +102,14 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
   tile.bk = tile_depth(problem, tile, fast);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
-  if (fast && tile.group && tile.split_k > 1 && tile.stages < problem->gpu->model->enough_slots) {
+  if (fast && tile.stages < problem->gpu->model->enough_slots && may_reuse(&tile)) {
     GemmCandidate reusing = tile;
     reusing.reuse = 1;
     reusing.stages = stage_count(problem, &reusing, fast);
     bool fits = reusing.stages * gemm_slot_bytes(problem, &tile) >= gemm_exchange_bytes(problem, &tile);
     if (fits && reusing.stages > tile.stages) tile = reusing;
   }
-  return tile;
+  return as_settled(tile);
 }
 
 /* Has each block one tile of so many rows? Then it need not walk, unless it is told to. */
@@ -121,7 +134,7 @@ GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candid
   once.once = 1;
   once.stages = stage_count(problem, &once, true);
   bool staged = once.stages * gemm_slot_bytes(problem, &once) >= gemm_staging_bytes(problem, &once);
-  return staged && once.stages > candidate.stages ? once : candidate;
+  return as_settled(staged && once.stages > candidate.stages ? once : candidate);
 }
 
 /* ---- What is legal ---- */
@@ -235,8 +248,9 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
   if (candidate->promote && candidate->warpgroups_n <= 1 && candidate->bn > model->promoted_columns &&
       gemm_out_bytes(problem->op) > 2)
     return false;
-  bool shares = candidate->cluster_m > 1 || candidate->cluster_n > 1;
-  if (shares && !gemm_shares_copies(problem->gpu) && !choose_is_forced(problem)) return false;
+  unsigned together = MAX(1, candidate->cluster_m) * MAX(1, candidate->cluster_n);
+  bool shares = gemm_shares_copies(problem->gpu) && together <= problem->gpu->cluster_portable;
+  if (together > 1 && !shares && !choose_is_forced(problem)) return false;
   /* of what passes through registers a warpgroup has rows of its own: whole panels */
   unsigned rows = loads ? candidate->bm / warpgroups_of_rows(candidate->bm) : candidate->bm;
   if (gemm->a_m_major && !gemm_is_panel(problem->gpu, rows, gemm->a_type)) return false;

@@ -51,6 +51,7 @@ static void settle(Chooser *chooser, GArray *list, PricedCandidate *priced, int6
   }
   priced->settled = true;
   if (within.stages == slots) return;
+  priced->candidate.most_stages = within.stages;
   priced->candidate.stages = MIN(priced->candidate.stages, within.stages);
   priced->cost = gemm_candidate_cost_within(problem, &within, m);
 }

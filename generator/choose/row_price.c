@@ -1,4 +1,5 @@
 #include "generator/choose/row_price.h"
+#include "ir/resources.h"
 #include <math.h>
 
 static double bytes_of(const Problem *problem, const GraphTensor *tensor, const Symbolic *const *strides)
@@ -34,7 +35,7 @@ double row_clocks(const Problem *problem, const Choice *choice, double blocks, d
     bytes += bytes_of(problem, op->inputs[i].tensor, op->inputs[i].strides);
   for (unsigned i = 0; i < op->n_outputs; i++)
     bytes += results * number_bits(op->outputs[i].tensor->type) / CHAR_BIT;
-  double resident = CLAMP(floor(gpu->threads_per_sm / threads), 1, gpu->blocks_per_sm);
+  double resident = MAX(1, resident_blocks(gpu, (unsigned)threads));
   double turns = ceil(blocks / (resident * gpu->sm_count)) * ceil(bytes / blocks / tile);
   double alone = (1 + turns) * model->quiet_latency;
   return fmax(alone, bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock);

@@ -160,7 +160,8 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
     found = true;
     if (cols / threads * bytes <= model->row_bytes) break;
   }
-  while (found && fit->blocks < model->row_blocks && holds(problem, bits, fit, fit->blocks + 1))
+  unsigned most = found ? MIN(model->row_blocks, resident_blocks(problem->gpu, fit->threads)) : 0;
+  while (found && fit->blocks < most && holds(problem, bits, fit, fit->blocks + 1))
     fit->blocks++;
   return found;
 }
@@ -381,7 +382,7 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   if (elements > model->row_most || (many && narrow && !moments && count_operands(op))) return false;
   fit->again = aligned && elements > model->row_most / 2 && narrow && moments;
   unsigned registers = registers_of(problem, fit, elements, aligned);
-  fit->blocks = MIN(model->row_together, gpu->threads_per_sm / fit->threads);
+  fit->blocks = MIN(model->row_together, resident_blocks(gpu, fit->threads));
   while (fit->blocks && entry_registers(gpu, fit->threads, fit->blocks) < registers)
     fit->blocks--;
   uint64_t bytes = (uint64_t)fit->blocks * (fit->cols / fit->split_k) * widest_bytes(op);

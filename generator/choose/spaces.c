@@ -141,6 +141,14 @@ const Space *spaces_of(const Spaces *spaces, const char *template_name)
   return NULL;
 }
 
+bool space_declares(const Space *space, const char *name)
+{
+  bool declared = !space;
+  for (unsigned i = 0; space && i < space->head->n_parameters; i++)
+    declared |= !strcmp(space->head->parameters[i].name, name);
+  return declared;
+}
+
 static const IrModule *head_at(const Spaces *spaces, unsigned i)
 {
   return ((const Space *)spaces->all->pdata[i])->head;

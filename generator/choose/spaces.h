@@ -55,6 +55,8 @@ static inline bool space_has_key(const Space *space, unsigned slot)
 {
   return slot < space->kind->n_keys || slot >= space->kind->n_axes;
 }
+/* Has the template a parameter of the name? NULL, of which nothing is known: yes. */
+bool space_declares(const Space *space, const char *name);
 /* The first declaration of a parameter, NULL: no template has it. */
 const IrParameter *spaces_find(const Spaces *spaces, const char *name);
 /* Is the value one that the parameter may have in some template? */

@@ -85,12 +85,25 @@ static void load_matrices(Lower *lower, const Operand *operand, bool k_first, un
     load_some(lower, operand, k_first, first, together, at, out + first);
 }
 
-/* One 32-bit register, element by element: rows (columns of B) lane / 4, k from per * (lane % 4). */
+/* Do the elements of a register lie side by side, at a multiple of its bytes? */
+static bool is_word(const Operand *operand)
+{
+  unsigned inner = lower_shared_inner(&operand->shared);
+  return operand->per > 1 && inner == operand->k_dim &&
+         lower_shared_vector(&operand->shared, inner) % operand->per == 0;
+}
+
+/* One 32-bit register, whole or element by element: rows (columns of B) lane / 4, k from per * (lane % 4). */
 static IrExpr *load_elements(Lower *lower, const Operand *operand, const unsigned *at)
 {
   LowerMap map = *operand->warps;
   lower_map_add(&map, SOURCE_LANE, 1, 4, 32, operand->k_dim, operand->per);
   lower_map_add(&map, SOURCE_LANE, 4, 8, 32, 1 - operand->k_dim, 1);
+  if (is_word(operand)) {
+    LowerAddress address = lower_shared_at(lower, &operand->shared, &map, at);
+    IrOp *load = lower_emit(lower, OP_LOAD_SHARED, 1, lower_address(lower, address));
+    return lower_result(lower, load, "x", ir_scalar(NUMBER_B32));
+  }
   LowerTile tile = {.element = operand->shared.element, .n = operand->per};
   unsigned reg[4] = {0, 1, 2, 3};
   tile.reg = arena_new_array(lower->arena, IrExpr *, 4);

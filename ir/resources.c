@@ -81,6 +81,11 @@ unsigned consumer_registers(const Gpu *gpu, unsigned left)
   return MIN(round_down(left, step), MIN(most, handover_most(gpu)));
 }
 
+unsigned exchanging_blocks(const Gpu *gpu)
+{
+  return gpu_has(gpu, "cluster") && gpu_has(gpu, "mbarrier") ? gpu->cluster_portable : 1;
+}
+
 unsigned resident_blocks(const Gpu *gpu, unsigned threads)
 {
   unsigned warps = MAX(1, (threads + gpu->warp_size - 1) / gpu->warp_size);

@@ -32,6 +32,9 @@ static inline unsigned product_warps(unsigned results)
  * persistent grid of more would begin its last clusters when the first are through with everything. */
 unsigned resident_clusters(const Gpu *gpu, unsigned blocks, unsigned sms);
 
+/* Blocks of a cluster that can send each other what they have and wait for it on mbarriers; 1: none can. */
+unsigned exchanging_blocks(const Gpu *gpu);
+
 /* Registers move between warpgroups in steps of so many; where they cannot, they are allocated so. */
 unsigned handover_step(const Gpu *gpu);
 unsigned handover_most(const Gpu *gpu);

@@ -6,6 +6,7 @@
 #include "generator/choose/dots.h"
 #include "generator/choose/cost.h"
 #include "generator/choose/direct.h"
+#include "ir/resources.h"
 
 static const unsigned thread_counts[] = {128, 256, 512}, splits[] = {1, 2, 4, 8}, heights[] = {1, 2, 4};
 static const int64_t row_limits[] = {1, 4, 16, 64};
@@ -52,7 +53,7 @@ static bool best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m, 
         dots.threads = thread_counts[t];
         dots.split_k = splits[s];
         dots.bm = heights[h];
-        if (dots.split_k > 1 && (!gpu_has(gpu, "cluster") || dots.split_k > gpu->cluster_portable)) continue;
+        if (dots.split_k > exchanging_blocks(gpu)) continue;
         if (dots.bm > (dots.wide ? n : m) || dots.threads > gpu->threads_per_block) continue;
         CostDots shape = shape_of(problem, gemm, m, &dots);
         dots.deep = cost_dots_deep(gpu->model, &shape);

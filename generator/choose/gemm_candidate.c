@@ -173,7 +173,7 @@ static bool split_legal(const Problem *problem, const GemmCandidate *candidate)
   bool known = symbolic_is_constant(gemm->n, NULL) && symbolic_is_constant(gemm->k, NULL);
   for (unsigned i = 0; i < gemm->n_batch; i++)
     known &= symbolic_is_constant(problem->op->dims[i], NULL);
-  return known && pieces && gpu_has(gpu, "cluster") && candidate->split_k <= gpu->cluster_portable &&
+  return known && pieces && candidate->split_k <= exchanging_blocks(gpu) &&
          MAX(gemm_exchange_bytes(problem, candidate), 3 * gemm_slot_bytes(problem, candidate)) <
              gemm_room(problem, candidate);
 }

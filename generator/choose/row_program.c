@@ -293,19 +293,13 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
   finish(chooser, choice, ROW_REGISTERS, &fit);
 }
 
-/* Blocks of a cluster that can send each other what they have reduced; 1: none can. */
-static unsigned most_peers(const Gpu *gpu)
-{
-  return gpu_has(gpu, "cluster") && gpu_has(gpu, "mbarrier") ? gpu->cluster_portable : 1;
-}
-
 /* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
 static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowFit *fit)
 {
   const Gpu *gpu = problem->gpu;
   bool found = false;
-  if (most_peers(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
-  for (unsigned blocks = 2; blocks <= most_peers(gpu); blocks *= 2) {
+  if (exchanging_blocks(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
+  for (unsigned blocks = 2; blocks <= exchanging_blocks(gpu); blocks *= 2) {
     RowFit next;
     if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
     next.split_k = blocks;
@@ -433,7 +427,7 @@ static void add_measured(Chooser *chooser, bool aligned)
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
-  if (!fit_best(problem, known, vector, aligned, 1, shares ? most_peers(problem->gpu) : 1, &fit)) return;
+  if (!fit_best(problem, known, vector, aligned, 1, shares ? exchanging_blocks(problem->gpu) : 1, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   if (fit.split_k > 1) choice_set_own(choice, "split_k", fit.split_k);

@@ -95,12 +95,6 @@ static void check_op(IrOp *op, void *data)
 
 /* ---- How many blocks ---- */
 
-/* Blocks of a cluster that can send each other their parts and wait for them on mbarriers; 1: none can. */
-static unsigned most_blocks(const Gpu *gpu)
-{
-  return gpu_has(gpu, "cluster") && gpu_has(gpu, "mbarrier") ? gpu->cluster_portable : 1;
-}
-
 static bool divides(const Division *division, int64_t blocks)
 {
   return division->extent % (blocks * WARP_LANES) == 0;
@@ -124,7 +118,7 @@ static int64_t wanted_blocks(const Division *division)
           elements = ir_tile_elements(&division->reduce->operands[0]->value->type);
   if (!threads) threads = (int64_t)WARPGROUP_WARPS * WARP_LANES;
   const Gpu *gpu = division->context->gpu;
-  int64_t most = most_blocks(gpu), few = few_elements(division, threads);
+  int64_t most = exchanging_blocks(gpu), few = few_elements(division, threads);
   while (blocks * 2 <= most && elements > few * threads * blocks && divides(division, blocks * 2))
     blocks *= 2;
   return blocks;
@@ -136,7 +130,7 @@ static bool choose_blocks(Division *division)
   const IrOp *tiles = division->tiles;
   division->blocks =
       ir_attribute(tiles, ATTR_SPLIT_K) ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : wanted_blocks(division);
-  unsigned most = most_blocks(gpu);
+  unsigned most = exchanging_blocks(gpu);
   if (division->blocks > most) {
     error_set(division->error, ERROR_UNSUPPORTED, &tiles->mark, "cluster", "fewer with `split_k`",
               "a cluster of %d blocks, but %s has at most %u", (int)division->blocks, gpu->name, most);

@@ -13,6 +13,7 @@
 #include "ir/mechanism.h"
 #include "ir/passes/rows.h"
 #include "ir/reducer.h"
+#include "ir/resources.h"
 
 /* ---- What a row is ---- */
 
@@ -146,7 +147,7 @@ static bool place_registers(Rows *rows, int64_t blocks)
 static bool place_cluster(Rows *rows)
 {
   int64_t blocks = ir_attribute_int(rows->tiles, ATTR_SPLIT_K, 1);
-  if (!gpu_has(rows->context->gpu, "cluster")) blocks = 1; /* one block has all of it */
+  if (exchanging_blocks(rows->context->gpu) < 2) blocks = 1; /* one block has all of it */
   if (blocks == 1) ir_attribute_remove(rows->tiles, ATTR_SPLIT_K);
   if (rows->every->len && blocks > 1) {
     error_set(rows->error, ERROR_UNSUPPORTED, &rows->tiles->mark, "row", "`hold registers` or `hold passes`",

@@ -702,12 +702,16 @@ static bool check_sharing(const Survey *survey, const Gpu *gpu, GError **error)
   const IrOp *tiles = survey->tiles->len ? survey->tiles->pdata[0] : NULL;
   int64_t sharing = tiles ? ir_attribute_int(tiles, ATTR_SPLIT_K, 1) : 1;
   bool sums = !survey->fills->len;
-  if (sharing <= 1 || engine_fills(survey) || (sums && gpu_has(gpu, "cluster"))) return true;
+  if (sharing <= 1 || engine_fills(survey) || (sums && sharing <= exchanging_blocks(gpu))) return true;
   error_set(error, ERROR_UNSUPPORTED, &tiles->mark, "split",
             "split_k 1, or a tile and operands that TMA copies and warpgroup MMAs take: --explain says what "
             "was rejected, --set swapped=1 swaps the operands",
             "%d blocks would share a tile, but %s", (int)sharing,
-            sums ? "the description lists no clusters" : "threads copy its operands");
+            !sums                      ? "threads copy its operands"
+            : !gpu_has(gpu, "cluster") ? "the description lists no clusters"
+            : !gpu_has(gpu, "mbarrier")
+                ? "the description lists no mbarriers, on which they would wait for each other"
+                : "the description has smaller clusters only");
   return false;
 }
 

@@ -243,18 +243,65 @@ static double terms_of_sum(const ReferenceCall *call, const Value *y)
   return (double)x->shape[axis < 0 ? axis + x->rank : axis];
 }
 
+#define SAMPLES    256 /* elements looked at for a value that many have */
+#define OFTEN      16  /* of them that have it: a sixteenth of all */
+#define MOST_OFTEN (SAMPLES / OFTEN)
+
+/* Values that many elements have, such as where Max cuts them off: they are rounded alike. */
+static unsigned frequent_values(const Value *x, double *frequent)
+{
+  double sample[SAMPLES];
+  unsigned n = 0, found = 0;
+  for (unsigned i = 0; x->floats && i < SAMPLES && x->n >= SAMPLES; i++) {
+    double value = x->floats[(size_t)((double)x->n * i / SAMPLES)];
+    if (isfinite(value)) sample[n++] = value;
+  }
+  for (unsigned i = 0; i < n; i++) {
+    unsigned before = 0, here = 0;
+    for (unsigned j = 0; j < n; j++)
+      *(j < i ? &before : &here) += sample[j] == sample[i];
+    if (!before && here >= OFTEN) frequent[found++] = sample[i];
+  }
+  return found;
+}
+
+/* What elements of one value add to the square of a sum's error: all are off by the same, so their errors add up.
+ * They leave `squares`, which are of those that are off each for itself. */
+static bool add_alike(const ReferenceCall *call, const Errors *input, Value *squares, Value *common,
+                      GError **error)
+{
+  const Value *x = call->inputs[0];
+  double frequent[MOST_OFTEN];
+  unsigned n = input->each ? frequent_values(x, frequent) : 0;
+  for (unsigned k = 0; k < n; k++) {
+    g_autoptr(Value) alike = floats_like(x, error);
+    for (size_t i = 0; alike && i < x->n; i++)
+      if (x->floats[i] == frequent[k]) {
+        alike->floats[i] = input->each[i];
+        squares->floats[i] = 0;
+      }
+    g_autoptr(Value) sum = alike ? run_with(call, alike, NULL, error) : NULL;
+    if (!sum) return false;
+    for (size_t i = 0; i < common->n; i++)
+      common->floats[i] += sum->floats[i] * sum->floats[i];
+  }
+  return true;
+}
+
 /* ReduceSum, ReduceMean and CumSum: errors of the terms, and of sums in an order that nobody knows: a unit of all
  * that is added. */
 static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const *outputs, Errors *results,
                    GError **error)
 {
   const Value *x = call->inputs[0], *y = outputs[0];
-  g_autoptr(Value) sizes = floats_like(x, error), squares = sizes ? floats_like(x, error) : NULL;
-  if (!squares) return false;
+  g_autoptr(Value) sizes = floats_like(x, error), squares = sizes ? floats_like(x, error) : NULL,
+                   common = squares ? floats_like(y, error) : NULL;
+  if (!common) return false;
   for (size_t i = 0; i < x->n; i++) {
     sizes->floats[i] = magnitude(x, i);
     squares->floats[i] = inputs[0].each ? inputs[0].each[i] * inputs[0].each[i] : 0;
   }
+  if (!add_alike(call, &inputs[0], squares, common, error)) return false;
   g_autoptr(Value) all = run_with(call, sizes, NULL, error),
                    sum = all ? run_with(call, squares, NULL, error) : NULL;
   if (!sum) return false;
@@ -263,7 +310,8 @@ static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const
   double scale = strcmp(call->op, "ReduceMean") ? grown : grown / fmax(n, 1);
   for (size_t i = 0; i < y->n; i++) {
     double adding = y->floats ? 2 * unit_of(y->type) * all->floats[i] : 0;
-    results[0].each[i] = error_sum(sqrt(sum->floats[i] * scale), isfinite(adding) ? adding : 0);
+    results[0].each[i] =
+        error_sum(sqrt(sum->floats[i] * scale + common->floats[i]), isfinite(adding) ? adding : 0);
   }
   return true;
 }

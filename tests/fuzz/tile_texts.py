@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILES = sorted(ROOT.glob("ir/kernels/*.tile.ir")) + sorted(ROOT.glob("ir/paper/*.tile.ir"))
+FILES = sorted(ROOT.glob("ir/kernels/**/*.tile.ir")) + sorted(ROOT.glob("ir/paper/*.tile.ir"))
 OPERATIONS = ["add", "sub", "mul", "max", "min", "ge", "lt", "or", "div"]
 EXTENTS = [0, 1, 2, 3, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256]
 TYPES = ["f32", "f16", "e4m3", "tf32", "s8"]

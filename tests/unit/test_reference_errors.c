@@ -357,6 +357,37 @@ static void test_exact(void **state)
   assert_true(of_negative[2] < error_of_storing(NUMBER_BF16, 100.5)); /* 100.5 is a bf16 */
 }
 
+/* Elements that are cut off at one value are all off by the same: their sum by as much as there are. */
+static void test_cut_off(void **state)
+{
+  enum { N = 1024 };
+  g_autoptr(GRand) random = g_rand_new_with_seed(3);
+  g_autoptr(Value) x = random_value(random, NUMBER_F64, 2, (int64_t[]){1, N});
+  double each[N], size = 0;
+  for (unsigned i = 0; i < N; i++) {
+    x->floats[i] = fmax(x->floats[i], -0.3);
+    each[i] = error_of_storing(NUMBER_BF16, x->floats[i]);
+    size += x->floats[i] <= -0.3 ? fabs(rounded(NUMBER_BF16, x->floats[i]) - x->floats[i]) : 0;
+  }
+  const ReferenceAttribute attributes[] = {{.name = "axes", .integers = (int64_t[]){1}, .n = 1},
+                                           {.name = "keepdims"}};
+  const Value *inputs[] = {x};
+  const ReferenceCall call = {.op = "ReduceSum",
+                              .opset = 11,
+                              .inputs = inputs,
+                              .n_inputs = 1,
+                              .attributes = attributes,
+                              .n_attributes = 2,
+                              .result = NUMBER_F64};
+  g_autoptr(Value) sum = run(&call, inputs);
+  g_autofree double *alike = errors_of(&call, &(Errors){.each = each, .shared = 1}, sum);
+  assert_true(alike[0] >= size && alike[0] < N * each[0]);
+  for (unsigned i = 0; i < N; i++) /* of as many values apart errors are as if independent */
+    x->floats[i] += 1e-9 * i;
+  g_autofree double *apart = errors_of(&call, &(Errors){.each = each, .shared = 1}, sum);
+  assert_true(apart[0] < alike[0] / 4);
+}
+
 /* ---- comparisons ---- */
 
 #define MANY 10000
@@ -505,21 +536,14 @@ static void test_wide_integers(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_storing),
-      cmocka_unit_test(test_operators),
-      cmocka_unit_test(test_edges),
-      cmocka_unit_test(test_one_wrong_element),
-      cmocka_unit_test(test_two_units),
-      cmocka_unit_test(test_cancelled),
-      cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_softmax),
-      cmocka_unit_test(test_one_hot),
-      cmocka_unit_test(test_flat_row),
-      cmocka_unit_test(test_poles),
-      cmocka_unit_test(test_exact),
-      cmocka_unit_test(test_one_wrong_row),
-      cmocka_unit_test(test_wide),
-      cmocka_unit_test(test_few_undetermined),
+      cmocka_unit_test(test_storing),       cmocka_unit_test(test_operators),
+      cmocka_unit_test(test_edges),         cmocka_unit_test(test_one_wrong_element),
+      cmocka_unit_test(test_two_units),     cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_unknown),       cmocka_unit_test(test_softmax),
+      cmocka_unit_test(test_one_hot),       cmocka_unit_test(test_flat_row),
+      cmocka_unit_test(test_poles),         cmocka_unit_test(test_exact),
+      cmocka_unit_test(test_cut_off),       cmocka_unit_test(test_one_wrong_row),
+      cmocka_unit_test(test_wide),          cmocka_unit_test(test_few_undetermined),
       cmocka_unit_test(test_wide_integers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

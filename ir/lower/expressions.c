@@ -143,9 +143,27 @@ static LowerScalar logical(Lower *lower, const IrExpr *expr)
   return scalar(lower_scalar(lower, OP_OR, ir_predicate(), "either", 2, a, b), NUMBER_BOOL);
 }
 
-static IrExpr *float_binary(Lower *lower, IrOpcode code, NumberType type, IrExpr *a, IrExpr *b)
+/* Bits, shifts, remainders and quotients that are rounded up are of integers. */
+static LowerScalar not_of_floats(Lower *lower, const IrExpr *expr, NumberType type)
 {
-  return lower_scalar(lower, code, ir_scalar(type), "value", 2, a, b);
+  return scalar(lower_fail(lower, ERROR_INPUT, "type",
+                           "`cast` makes an integer of a number of floating point",
+                           "'%s' is of integers, and one of its operands is %s",
+                           ir_expr_text(lower->module, expr), number_name(type)),
+                type);
+}
+
+static LowerScalar float_binary(Lower *lower, const IrExpr *expr, NumberType type, IrExpr *a, IrExpr *b)
+{
+  IrOpcode code;
+  switch (expr->operator_) {
+  case OPERATOR_ADD:
+  case OPERATOR_SUB:
+  case OPERATOR_MUL: code = opcode_of(expr->operator_); break;
+  case OPERATOR_DIV: code = OP_DIV; break;
+  default: return not_of_floats(lower, expr, type);
+  }
+  return scalar(lower_scalar(lower, code, ir_scalar(type), "value", 2, a, b), type);
 }
 
 static LowerScalar binary(Lower *lower, const IrExpr *expr)
@@ -162,8 +180,7 @@ static LowerScalar binary(Lower *lower, const IrExpr *expr)
   IrOpcode code = opcode_of(expr->operator_);
   int64_t y;
   if (code >= OP_LT && code <= OP_NE) return scalar(lower_compare(lower, code, a, b), NUMBER_BOOL);
-  if (number_class(type) == NUMBER_FLOAT)
-    return scalar(float_binary(lower, expr->operator_ == OPERATOR_DIV ? OP_DIV : code, type, a, b), type);
+  if (number_class(type) == NUMBER_FLOAT) return float_binary(lower, expr, type, a, b);
   switch (expr->operator_) {
   case OPERATOR_ADD: return scalar(lower_add(lower, type, a, b), type);
   case OPERATOR_SUB: return scalar(lower_sub(lower, type, a, b), type);
@@ -193,6 +210,7 @@ static LowerScalar unary(Lower *lower, const IrExpr *expr)
     return scalar(lower_scalar(lower, OP_NEG, ir_scalar(value.type), "negative", 1, value.x), value.type);
   }
   if (lower_is_int(value.x, &x)) return scalar(lower_int(lower, ~x), value.type);
+  if (number_class(value.type) == NUMBER_FLOAT) return not_of_floats(lower, expr, value.type);
   return scalar(lower_scalar(lower, OP_NOT, ir_scalar(value.type), "inverse", 1, value.x), value.type);
 }
 
@@ -233,10 +251,12 @@ static LowerScalar ceil_div(Lower *lower, const IrExpr *expr)
   int64_t divisor; /* the dividend is non-negative by the function's contract */
   if (ir_expr_is_int(expr->items[1], &divisor) && divisor > 0 && !(divisor & (divisor - 1))) {
     LowerScalar value = lower_expr(lower, sum);
+    if (number_class(value.type) == NUMBER_FLOAT) return not_of_floats(lower, expr, value.type);
     return scalar(lower_shr(lower, value.type, value.x, (unsigned)g_bit_nth_lsf((gulong)divisor, -1)),
                   value.type);
   }
-  return lower_expr(lower, ir_binary(module, OPERATOR_DIV, sum, expr->items[1]));
+  LowerScalar value = lower_expr(lower, ir_binary(module, OPERATOR_DIV, sum, expr->items[1]));
+  return number_class(value.type) == NUMBER_FLOAT ? not_of_floats(lower, expr, value.type) : value;
 }
 
 static LowerScalar indexed_special(Lower *lower, const IrExpr *expr, const char *stem)

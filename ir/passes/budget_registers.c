@@ -3,7 +3,7 @@
  * needs  STAGED with roles
  * gives  `entry_registers` of the launch and, where registers can move between warpgroups, `registers` on
  *        each role
- * breaks nothing; refuses accumulators that cannot fit
+ * breaks nothing; refuses accumulators that cannot fit, and tiles that could not be written out
  *
  * All threads enter with the same count: what an SM has, shared by the block's threads. A producer that only
  * issues copies needs few, and fewer where a role asks for more than it then gets; what it gives back goes to the consumers,
@@ -35,6 +35,34 @@ static void largest_variable(IrOp *op, void *data)
   unsigned *largest = data;
   for (unsigned i = 0; op->code == OP_VAR && i < op->n_results; i++)
     *largest = MAX(*largest, tile_registers(&op->results[i]->type));
+}
+
+/* A tile is written out element by element: many times what a thread may have only takes long, and is then refused. */
+#define MOST_OF_A_TILE 16
+
+typedef struct {
+  const Gpu *gpu;
+  const IrOp *op; /* whose result is too large; NULL: none */
+} Largest;
+
+static void find_too_large(IrOp *op, void *data)
+{
+  Largest *largest = data;
+  for (unsigned i = 0; i < op->n_results && !largest->op; i++)
+    if (tile_registers(&op->results[i]->type) > MOST_OF_A_TILE * largest->gpu->registers_per_thread)
+      largest->op = op;
+}
+
+static bool check_tiles(const IrFunction *kernel, const Gpu *gpu, GError **error)
+{
+  Largest largest = {gpu, NULL};
+  ir_region_visit(kernel->body, find_too_large, &largest);
+  if (!largest.op) return true;
+  const IrValue *value = largest.op->results[0];
+  error_set(error, ERROR_UNSUPPORTED, &largest.op->mark, "registers", "a smaller tile, or more warps",
+            "%%%s takes %u registers a thread, of the %u that it may have", value->name ? value->name : "?",
+            tile_registers(&value->type), gpu->registers_per_thread);
+  return false;
 }
 
 static unsigned round_up(unsigned registers, unsigned step)
@@ -160,7 +188,7 @@ bool pass_budget_registers(IrModule *module, const IrPassContext *context, GErro
   }
   int64_t blocks = 1; /* of an SM at once */
   if (ir_launch_get(kernel, ATTR_MIN_BLOCKS)) ir_expr_is_int(ir_launch_get(kernel, ATTR_MIN_BLOCKS), &blocks);
-  if (!check_blocks(kernel, gpu, blocks, threads, error)) return false;
+  if (!check_blocks(kernel, gpu, blocks, threads, error) || !check_tiles(kernel, gpu, error)) return false;
   unsigned entry = entry_registers(gpu, threads, (unsigned)MAX(1, blocks));
   for (unsigned i = 0; i < n; i++)
     if (roles[i].tile_registers > gpu->registers_per_thread) {

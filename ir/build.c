@@ -325,6 +325,8 @@ IrBuilder ir_before_first_use(IrOp *op)
   IrOp *use = op->next;
   while (use && !ir_op_uses(use, op->results[0]))
     use = use->next;
-  bool around = use && use->code == OP_IF && use->n_regions == 1 && use->regions[0]->first;
+  bool around = use && use->code == OP_IF && use->n_regions == 1 && use->regions[0]->first &&
+                ir_region_count_uses(use->regions[0], op->results[0], NULL) ==
+                    ir_region_count_uses(op->parent, op->results[0], NULL);
   return ir_builder_before(around ? use->regions[0]->first : op);
 }

@@ -3,6 +3,7 @@
 #include "generator/choose/attention.h"
 #include "generator/choose/candidate.h"
 #include "generator/program/attention.h"
+#include "ir/resources.h"
 #include <math.h>
 
 #define STEP_BYTES   32 /* that one product takes of a row, along k */
@@ -244,7 +245,7 @@ static bool may_pair(const Problem *problem)
   const FusedAttention *attention = attention_of(problem->op);
   const Gpu *gpu = problem->gpu;
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
-  bool shares = gpu_has(gpu, "cluster") && gpu_fact(gpu, "tma.multicast") == 1;
+  bool shares = exchanging_blocks(gpu) > 1 && gpu_fact(gpu, "tma.multicast") == 1;
   return shares && !attention->causal && depth > gpu->model->attention_narrow &&
          depth <= gpu->model->attention_wide;
 }

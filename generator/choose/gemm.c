@@ -204,6 +204,15 @@ static GemmCandidate askew_tile(const Problem *problem, GemmCandidate tile)
   return tile;
 }
 
+/* A tile that nobody priced, with as many slots as the passes leave it. */
+static GemmCandidate settled(Chooser *chooser, GemmCandidate tile)
+{
+  GemmCandidate whole = gemm_candidate(chooser->problem, tile, true);
+  unsigned slots = whole.stages;
+  if (gemm_settle(chooser, &whole) && whole.stages < slots) tile.most_stages = whole.stages;
+  return tile;
+}
+
 static void choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -232,7 +241,7 @@ static void choose_products(Chooser *chooser)
   Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
   bool aligned = gemm_require_fast(chooser->problem, choice, group);
   if (aligned)
-    finish(chooser, choice, tile, true, false);
+    finish(chooser, choice, priced ? tile : settled(chooser, tile), true, false);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
                 gemm_wide_copy(chooser->problem, group));

@@ -304,6 +304,23 @@ static void check_region(Verifier *verifier, const IrRegion *region)
     show(verifier, region->arguments[i], false);
 }
 
+#define MOST_THREADS 1024 /* of a block: PTX allows no more */
+
+/* Of threads, and blocks of a cluster, there is one at least. */
+static void check_launch(Verifier *verifier)
+{
+  static const IrAttributeKey counts[] = {ATTR_THREADS, ATTR_CLUSTER, ATTR_MIN_BLOCKS};
+  const IrFunction *function = verifier->function;
+  for (unsigned i = 0; i < G_N_ELEMENTS(counts); i++) {
+    int64_t count;
+    const IrExpr *value = ir_launch_get(function, counts[i]);
+    if (value && ir_expr_is_int(value, &count) && (count < 1 || count > MOST_THREADS))
+      verify_fault(verifier, &function->mark, "launch", NULL,
+                   "`%s` of a launch is from 1 to %d, not %" G_GINT64_FORMAT, ir_attribute_name(counts[i]),
+                   MOST_THREADS, count);
+  }
+}
+
 static void check_signature(Verifier *verifier)
 {
   const IrFunction *function = verifier->function;
@@ -320,6 +337,7 @@ static void check_signature(Verifier *verifier)
   for (unsigned i = 0; i < function->n_launch; i++)
     if (function->launch[i].value)
       verify_expr(verifier, function->launch[i].value, NULL, ALLOW_LIST | ALLOW_WORDS);
+  check_launch(verifier);
   for (unsigned i = 0; i < function->n_results; i++)
     verify_type(verifier, &function->results[i], &function->mark, "the result");
 }

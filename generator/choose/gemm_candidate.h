@@ -26,7 +26,8 @@ typedef struct GemmCandidate {
   bool group; /* TMA copies and warpgroup MMAs; else threads copy and warps multiply */
   bool askew; /* rows start at no multiples of 16 bytes, so no variant copies faster than this */
   bool once;  /* a block has one tile, so its results may be staged in the ring's slots */
-  unsigned most_stages; /* that the passes leave it (gemm_settle); 0: nobody asked them, or it has as many as fit */
+  unsigned
+      most_stages; /* that the passes leave it (gemm_settle); 0: nobody asked them, or it has as many as fit */
 } GemmCandidate;
 
 typedef struct PricedCandidate {

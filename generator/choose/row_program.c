@@ -427,7 +427,8 @@ static void add_measured(Chooser *chooser, bool aligned)
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
-  if (!fit_best(problem, known, vector, aligned, 1, shares ? exchanging_blocks(problem->gpu) : 1, &fit)) return;
+  if (!fit_best(problem, known, vector, aligned, 1, shares ? exchanging_blocks(problem->gpu) : 1, &fit))
+    return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   if (fit.split_k > 1) choice_set_own(choice, "split_k", fit.split_k);

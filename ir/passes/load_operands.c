@@ -75,7 +75,7 @@ static void multiply_step(const Steps *steps, IrBuilder *builder, IrExpr *a, int
       ir_attribute_set(part, product->attributes[i].key, product->attributes[i].value);
 }
 
-static void load_product(const Loads *loads, IrOp *product)
+static bool load_product(const Loads *loads, IrOp *product, GError **error)
 {
   IrModule *module = loads->module;
   IrType a = ir_expr_type(loads->kernel, product->operands[1]),
@@ -86,6 +86,12 @@ static void load_product(const Loads *loads, IrOp *product)
            warpgroups = MAX(1, ir_role_warps(loads->role) / WARPGROUP_WARPS / instances);
   const Layout *layout =
       layout_group_a_across(module->arena, a.element, (unsigned)m, (unsigned)step, warpgroups);
+  if (!layout) {
+    error_set(error, ERROR_UNSUPPORTED, &product->mark, "operand", "an operand that lies along k",
+              "no registers of a warpgroup MMA hold %u rows of %s that lie across k", (unsigned)m,
+              number_name(a.element));
+    return false;
+  }
   Steps steps = {.loads = loads,
                  .product = product,
                  .columns = ir_range(module, ir_int(module, 0), ir_int(module, n)),
@@ -102,6 +108,7 @@ static void load_product(const Loads *loads, IrOp *product)
     here = next;
   }
   ir_op_remove(product);
+  return true;
 }
 
 bool pass_load_operands(IrModule *module, const IrPassContext *context, GError **error)
@@ -115,7 +122,7 @@ bool pass_load_operands(IrModule *module, const IrPassContext *context, GError *
     Loads loads = {module, kernel, role, products};
     ir_region_visit(role->regions[0], collect, &loads);
     for (unsigned i = 0; i < products->len; i++)
-      load_product(&loads, products->pdata[i]);
+      if (!load_product(&loads, products->pdata[i], error)) return false;
     if (products->len) ir_remark(context, "operands: A passes through registers, a step of k at a time");
   }
   return true;

@@ -229,7 +229,15 @@ static int64_t left_integer(int64_t x, int64_t y)
 
 static int64_t right_integer(int64_t x, int64_t y)
 {
-  return y < 0 || y >= 64 ? 0 : (int64_t)((uint64_t)x >> y);
+  return y < 0 || y >= 64 ? (x < 0 ? -1 : 0) : x >> y; /* values are wider than their types */
+}
+
+/* With the divisor's sign. */
+static double mod_float(double x, double y)
+{
+  double rest = fmod(x, y);
+  if (rest == 0) return copysign(0, y);
+  return rest * y < 0 ? rest + y : rest;
 }
 
 typedef double (*FloatFold)(double, double);
@@ -269,7 +277,9 @@ static void find_fold(const ReferenceCall *call, FloatFold *floats, IntegerFold 
       *floats = fold_rows[i].floats;
       *integers = fold_rows[i].integers;
     }
-  if (!strcmp(call->op, "Mod") && reference_integer(call, "fmod")) *integers = fmod_integer;
+  bool is_mod = !strcmp(call->op, "Mod"), truncated = is_mod && reference_integer(call, "fmod");
+  if (truncated) *integers = fmod_integer;
+  if (is_mod && !truncated) *floats = mod_float;
   if (!strcmp(call->op, "BitShift") && strcmp(reference_attribute(call, "direction")->text, "LEFT"))
     *integers = right_integer;
 }

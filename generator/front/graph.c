@@ -36,7 +36,7 @@ void graph_know_integers(Arena *arena, GraphTensor *tensor)
   NumberClass class = tensor->type == TYPE_UNKNOWN ? NUMBER_FLOAT : number_class(tensor->type);
   if (class == NUMBER_FLOAT || !tensor->data || tensor->values || tensor->n_elements > KNOWN_INTEGERS_MAX)
     return;
-  const Symbolic **values = arena_new_array(arena, const Symbolic *, tensor->n_elements);
+  const Symbolic **values = arena_new_array(arena, const Symbolic *, tensor->n_elements + 1);
   for (size_t i = 0; i < tensor->n_elements; i++) {
     const guint8 *element = (const guint8 *)tensor->data + number_bytes_of(tensor->type, i);
     int64_t whole; /* the largest of s64 are no doubles */
@@ -97,7 +97,9 @@ bool graph_scalar(const GraphTensor *tensor, double *value)
 {
   if (tensor->kind != TENSOR_CONSTANT || !tensor->data || tensor->n_elements != 1) return false;
   *value = number_to_double(tensor->type, tensor->data);
-  return true;
+  int64_t whole = 0; /* which not every double is */
+  if (tensor->type == NUMBER_S64) memcpy(&whole, tensor->data, sizeof whole);
+  return tensor->type != NUMBER_S64 || (*value < 0x1p63 && (int64_t)*value == whole);
 }
 
 int64_t graph_indexed_elements(const GraphTensor *tensor)

@@ -635,15 +635,6 @@ static Shape statistics_shape(Inference *at, const Shape *shape)
   return result;
 }
 
-static bool infer_modulo(Inference *at)
-{
-  GraphNode *node = at->node;
-  if (node->op->id != ONNX_Mod || graph_attribute(node, "fmod")->integer) return true;
-  if (number_class(node->inputs[0]->type) != NUMBER_FLOAT) return true;
-  return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "unsupported-attribute", "set `fmod` to 1",
-                      "Mod of floating-point numbers without the attribute fmod is not supported");
-}
-
 /* The node has all its inputs and their types are known; where not, a fault was reported. */
 static bool is_complete(const GraphNode *node)
 {
@@ -663,7 +654,7 @@ bool infer_node(Inference *at)
   infer_read_known(at, node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Mask);
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION) return expand_function(at);
-  if (!infer_modulo(at) || !infer_shape(at, &shape)) return false;
+  if (!infer_shape(at, &shape)) return false;
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);

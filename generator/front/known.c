@@ -38,6 +38,25 @@ static const Symbolic *decide(const Inference *at, OperatorId op, const Symbolic
   return least > 0 || most <= 0 ? symbolic_constant(arena, least > 0) : NULL; /* Greater */
 }
 
+/* The sign of numbers is the divisor's; of expressions, both are extents. */
+static const Symbolic *remainder_of(Arena *arena, const Symbolic *a, const Symbolic *b)
+{
+  int64_t x, y;
+  if (!symbolic_is_constant(b, &y) || y < 0) return NULL;
+  if (!symbolic_is_constant(a, &x)) return symbolic_binary(arena, SYMBOLIC_MOD, a, b);
+  int64_t rest = x % y;
+  return symbolic_constant(arena, rest < 0 ? rest + y : rest);
+}
+
+/* Of 0 and 1; one may decide although the other depends on symbols. */
+static const Symbolic *logical(Arena *arena, OperatorId op, const Symbolic *a, const Symbolic *b)
+{
+  bool decides = op == ONNX_Or;
+  if (symbolic_equals(a, decides) || symbolic_equals(b, decides)) return symbolic_constant(arena, decides);
+  return symbolic_equals(a, !decides) && symbolic_equals(b, !decides) ? symbolic_constant(arena, !decides)
+                                                                      : NULL;
+}
+
 static const Symbolic *binary(const Inference *at, OperatorId op, const Symbolic *a, const Symbolic *b)
 {
   Arena *arena = at->graph->arena;
@@ -46,6 +65,9 @@ static const Symbolic *binary(const Inference *at, OperatorId op, const Symbolic
   case ONNX_Sub: return symbolic_sub(arena, a, b);
   case ONNX_Mul: return symbolic_mul(arena, a, b);
   case ONNX_Div: return symbolic_equals(b, 0) ? NULL : symbolic_binary(arena, SYMBOLIC_DIV, a, b);
+  case ONNX_Mod: return symbolic_equals(b, 0) ? NULL : remainder_of(arena, a, b);
+  case ONNX_And:
+  case ONNX_Or: return logical(arena, op, a, b);
   case ONNX_Min: return symbolic_binary(arena, SYMBOLIC_MIN, a, b);
   case ONNX_Max: return symbolic_binary(arena, SYMBOLIC_MAX, a, b);
   default: return decide(at, op, a, b);
@@ -98,6 +120,7 @@ static const Symbolic *element(const Inference *at, size_t i)
   case ONNX_Unsqueeze: return a->values[i];
   case ONNX_Expand: return a->values[place(a, i)];
   case ONNX_Neg: return symbolic_sub(at->graph->arena, symbolic_constant(at->graph->arena, 0), a->values[i]);
+  case ONNX_Not: return symbolic_sub(at->graph->arena, symbolic_constant(at->graph->arena, 1), a->values[i]);
   case ONNX_Where: return chosen(node, i);
   case ONNX_Concat: return concatenated(node, i);
   case ONNX_Gather: return gathered(node, i);
@@ -106,6 +129,9 @@ static const Symbolic *element(const Inference *at, size_t i)
   case ONNX_Sub:
   case ONNX_Mul:
   case ONNX_Div:
+  case ONNX_Mod:
+  case ONNX_And:
+  case ONNX_Or:
   case ONNX_Min:
   case ONNX_Max:
   case ONNX_Equal:
@@ -122,7 +148,7 @@ static bool are_lists(const GraphNode *node, size_t n)
 {
   for (unsigned i = 0; i < node->n_inputs; i++) {
     const GraphTensor *input = node->inputs[i];
-    if (!input || !input->values || !input->n_elements) return false;
+    if (!input || !input->values) return false;
     bool spreads = node->op->class_ == OPERATOR_ELEMENTWISE || node->op->id == ONNX_Expand;
     if (spreads && i < (node->op->id == ONNX_Expand ? 1u : 3u) && input->n_elements != 1 &&
         input->n_elements != n)
@@ -136,7 +162,8 @@ static void know_integers(Inference *at, size_t n)
   GraphTensor *output = at->node->outputs[0];
   bool wraps = at->node->op->id == ONNX_Cast && output->type != NUMBER_S64 && output->type != NUMBER_S32;
   if (wraps || !are_lists(at->node, n)) return;
-  const Symbolic **values = arena_new_array(at->graph->arena, const Symbolic *, n);
+  const Symbolic **values =
+      arena_new_array(at->graph->arena, const Symbolic *, n + 1); /* an empty list is known too */
   for (size_t i = 0; i < n; i++)
     if (!(values[i] = element(at, i))) return;
   output->values = values;
@@ -244,9 +271,11 @@ static const struct {
   OperatorId op;
   uint32_t inputs;
 } needs[] = {
-    {ONNX_Pad, 1u << 1 | 1u << 3},
-    {ONNX_Tile, 1u << 1},
-    {ONNX_Trilu, 1u << 1},
+    {ONNX_Range, 7u},           {ONNX_HannWindow, 1u},
+    {ONNX_HammingWindow, 1u},   {ONNX_BlackmanWindow, 1u},
+    {ONNX_AffineGrid, 1u << 1}, {ONNX_CenterCropPad, 1u << 1},
+    {ONNX_Compress, 1u << 1},   {ONNX_Pad, 1u << 1 | 1u << 2 | 1u << 3},
+    {ONNX_Tile, 1u << 1},       {ONNX_Trilu, 1u << 1},
     {ONNX_CumSum, 1u << 1},
 };
 

@@ -26,6 +26,8 @@ typedef struct OnnxScope {
 void onnx_read_tensor(OnnxReader *reader, const char *name, const OnnxMessage *tensor);
 /* A constant that an attribute holds as numbers: of no dimension, or of one. */
 void onnx_read_numbers(OnnxReader *reader, const char *name, const OnnxMessage *attribute, OnnxField field);
+/* An f32 0 of no dimension. */
+void onnx_read_zero(OnnxReader *reader, const char *name, const Mark *mark);
 /* Sets the type by ONNX's number; false: reported. */
 bool onnx_read_type(OnnxReader *reader, int64_t number, const Mark *mark, GraphTensorSpec *spec);
 

@@ -268,6 +268,40 @@ static bool read_constant(OnnxReader *reader, const OnnxMessage *node, const Onn
   return false;
 }
 
+/* ConstantOfShape is one number, expanded: NAME.value, f32 0 where the node does not say. */
+static bool read_constant_of_shape(OnnxReader *reader, const OnnxMessage *node, const OnnxScope *scope)
+{
+  OnnxValues inputs = onnx_values(node, ONNX_Node_input), outputs = onnx_values(node, ONNX_Node_output);
+  const char *domain = onnx_text(node, ONNX_Node_domain);
+  if ((*domain && strcmp(domain, "ai.onnx")) ||
+      strcmp(onnx_text(node, ONNX_Node_op_type), "ConstantOfShape") || inputs.n != 1 || outputs.n != 1)
+    return false;
+  const OnnxMessage *attribute =
+      resolve_attribute(find_attribute(onnx_values(node, ONNX_Node_attribute), "value"), scope);
+  const OnnxMessage *tensor = attribute ? onnx_message(attribute, ONNX_Attribute_t) : NULL;
+  Mark mark = onnx_mark(reader->source, node->at);
+  const char *result = name_of(reader, outputs.items[0].text, scope);
+  const GraphNameSpec value = {arena_printf(reader->arena, "%s.value", result), mark}, out = {result, mark};
+  if (tensor)
+    onnx_read_tensor(reader, value.name, tensor);
+  else
+    onnx_read_zero(reader, value.name, &mark);
+  const GraphNameSpec in[] = {value, {name_of(reader, inputs.items[0].text, scope), mark}};
+  graph_builder_open_node(reader->builder);
+  graph_builder_close_node(reader->builder, &(GraphNodeSpec){.mark = mark,
+                                                             .op = "Expand",
+                                                             .domain = "",
+                                                             .name = onnx_text(node, ONNX_Node_name),
+                                                             .op_mark = mark,
+                                                             .inputs = in,
+                                                             .outputs = &out,
+                                                             .n_inputs = 2,
+                                                             .n_outputs = 1,
+                                                             .inputs_mark = mark,
+                                                             .outputs_mark = mark});
+  return true;
+}
+
 static GraphNameSpec *read_names(OnnxReader *reader, OnnxValues names, const OnnxScope *scope)
 {
   GraphNameSpec *list = g_new0(GraphNameSpec, names.n + 1);
@@ -333,7 +367,8 @@ void onnx_read_nodes(OnnxReader *reader, OnnxValues nodes, const OnnxScope *scop
     g_autofree char *fault = function ? refuse_call(reader, function, scope, &code) : NULL;
     if (function && !fault)
       read_call(reader, node, function, scope);
-    else if (function || !read_constant(reader, node, scope))
+    else if (function ||
+             (!read_constant(reader, node, scope) && !read_constant_of_shape(reader, node, scope)))
       read_node(reader, node, scope, fault, code);
   }
 }

@@ -215,6 +215,19 @@ void onnx_read_tensor(OnnxReader *reader, const char *name, const OnnxMessage *m
     read_numbers(reader, message, field_of(tensor->type), tensor, &mark);
 }
 
+void onnx_read_zero(OnnxReader *reader, const char *name, const Mark *mark)
+{
+  static const float zero = 0;
+  GraphTensor *tensor =
+      graph_builder_constant(reader->builder, &(GraphTensorSpec){.name = name,
+                                                                 .mark = *mark,
+                                                                 .shape_mark = *mark,
+                                                                 .has_type = true,
+                                                                 .type = NUMBER_F32,
+                                                                 .n_strides = GRAPH_RANK_UNKNOWN});
+  if (tensor) tensor->data = &zero;
+}
+
 void onnx_read_numbers(OnnxReader *reader, const char *name, const OnnxMessage *attribute, OnnxField field)
 {
   Mark mark = onnx_mark(reader->source, attribute->at);

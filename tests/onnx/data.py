@@ -37,7 +37,47 @@ KNOWN = graph([{"op": "Shape", "inputs": ["x"], "outputs": ["y"]}], {"x": {"type
 SEQUENCE = encode.model(data(1, encode.node({"op": "Relu", "inputs": ["x"], "outputs": ["y"]})) + data(2, "t") + data(
     11, data(1, "x") + data(2, data(4, b""))) + data(12, data(1, "y")))
 
+FULL = encode.encode(graph([{"op": "ConstantOfShape", "inputs": ["s"], "outputs": ["c"],
+                             "attributes": {"value": encode.tensor("", spec("s32", [1], [7]))}},
+                            {"op": "BitShift", "inputs": ["c", "b"], "outputs": ["y"], "attributes": {"direction": "RIGHT"}}],
+                           {"s": {"type": "s64", "shape": [2]}, "b": {"type": "s32", "shape": [2]}}))
+
+
+def one(op, inputs, **attributes):
+    """A model of one node; inputs by name, as they are in the data."""
+    return encode.encode(graph([{"op": op, "inputs": list(inputs), "outputs": ["y"], "attributes": attributes}],
+                               {name: {"type": value["type"], "shape": value["shape"]} for name, value in inputs.items()}))
+
+
+def case(op, inputs, output, **attributes):
+    return op, one(op, inputs, **attributes), list(inputs.values()), [output], [], 0, "ok"
+
+
+def scalar(kind, value):
+    return spec(kind, [], [value])
+
+
+HANN = [0.0, 0.25, 0.75, 1.0, 0.75, 0.25]
+LARGE = (1 << 40) + 1
+
 CASES = (
+    case("Range", {"a": scalar("s64", 5), "b": scalar("s64", -4), "c": scalar("s64", -3)}, spec("s64", [3], [5, 2, -1])),
+    case("Range", {"a": scalar(F32, 1.0), "b": scalar(F32, 2.1), "c": scalar(F32, 0.5)}, spec(F32, [3], [1.0, 1.5, 2.0])),
+    case("HannWindow", {"n": scalar("s32", 6)}, spec(F32, [6], HANN)),
+    case("CenterCropPad", {"x": X, "s": spec("s64", [2], [4, 1])}, spec(F32, [4, 1], [0.0, -2.0, 0.0, 0.0])),
+    case("Compress", {"x": X, "c": spec("bool", [2], [False, True])}, spec(F32, [1, 3], NUMBERS[3:]), axis=0),
+    case("Mod", {"a": spec(F32, [3], [-5.5, 5.5, -0.0]), "b": spec(F32, [3], [2.0, -2.0, 3.0])},
+         spec(F32, [3], [0.5, -0.5, 0.0])),
+    case("BitShift", {"a": spec("s8", [4], [-128, 64, -1, 5]), "b": spec("s8", [4], [3, 9, 100, -1])},
+         spec("s8", [4], [-16, 0, -1, 0]), direction="RIGHT"),
+    case("Add", {"a": spec("s64", [2], [LARGE, -LARGE]), "b": spec("s64", [2], [LARGE, 1])},
+         spec("s64", [2], [2 * LARGE, 1 - LARGE])),
+    case("Trilu", {"x": spec("s64", [2, 2], [LARGE, 2, 3, 4])}, spec("s64", [2, 2], [LARGE, 2, 0, 4])),
+    case("QLinearMatMul", {"a": spec("u8", [1, 2], [10, 20]), "as": scalar(F32, 0.5), "az": scalar("u8", 4),
+                           "b": spec("u8", [2, 1], [3, 7]), "bs": scalar(F32, 0.25), "bz": scalar("u8", 1),
+                           "ys": scalar(F32, 2.0), "yz": scalar("u8", 100)}, spec("u8", [1, 1], [107])),
+    ("ConstantOfShape", FULL, [spec("s64", [2], [3, 2]), spec("s32", [2], [1, 2])],
+     [spec("s32", [3, 2], [3, 1, 3, 1, 3, 1])], [], 0, "ok"),
     # name, model, inputs, outputs, options, exit status, what is printed
     ("a shape is what an input holds", encode.encode(RESHAPE), [X, SHAPE],
      [spec(F32, [3, 2], [-v for v in NUMBERS])], [], 0, "y       f32   0.00e+00  ok"),

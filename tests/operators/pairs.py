@@ -72,9 +72,38 @@ def attributes_of(row, largest):
     return sets
 
 
-def inputs_of(graph, row, type_, n):
+def number(graph, type_, value):
+    name = f"n_{type_}_{value}".replace("-", "m").replace(".", "_")
+    graph.constants[name] = {"type": type_, "shape": [], "data": value}
+    return name
+
+
+def known_inputs(graph, row, type_, largest):
+    """Operands of operators that must know some of them; None: it is none of these."""
+    op, x = row["op"], graph.tensor(type_, SHAPE)
+    if op == "Range":
+        return [number(graph, type_, value) for value in ((-1.5, 7.0, 0.5) if type_[0] in "fb" else (-1, 7, 2))]
+    if op.endswith("Window"):
+        return [number(graph, type_, 40)]
+    if op == "AffineGrid":
+        return [graph.tensor(type_, [2, 2, 3]), graph.indices([2, 3, 8, 16])]
+    if op == "CenterCropPad":
+        return [x, graph.indices([70] if largest else [20, 70])]
+    if op == "Compress":
+        graph.constants["chosen"] = {"type": "bool", "shape": [4], "data": [True, False, True, True]}
+        return [x, "chosen"]
+    if op == "QLinearMatMul":
+        scale, zero = graph.tensor("f32", []), graph.tensor(type_, [])
+        return [x, scale, zero, graph.tensor(type_, [64, 64]), scale, zero, scale, zero]
+    return None
+
+
+def inputs_of(graph, row, type_, n, largest):
     """Lists of n operands for the pair: one list, or one for each further type that may stand beside it."""
     op, x = row["op"], graph.tensor(type_, SHAPE)
+    known = known_inputs(graph, row, type_, largest)
+    if known:
+        return [known]
     square = graph.tensor(type_, [64, 64])
     if op in ("MatMul", "MatMulInteger", "Gemm"):
         sums = {"s8": "s32", "u8": "s32", "e4m3": "f32", "e5m2": "f32"}.get(type_, type_)
@@ -169,8 +198,8 @@ def add_pair(graph, row, type_, largest):
     op = row["op"]
     for attributes in attributes_of(row, largest):
         if op == "Mod":
-            attributes = {"fmod": 1} if type_ in ("f32", "tf32", "f16", "bf16") else {}
-        for inputs in inputs_of(graph, row, type_, n):
+            attributes = {"fmod": 1} if largest else {}
+        for inputs in inputs_of(graph, row, type_, n, largest):
             if op == "SoftmaxCrossEntropyLossGradient" and attributes.get("reduction") == "none":
                 inputs = [graph.tensor(type_, [32]), *inputs[1:]]
             parts = 2 if op == "Split" else 1 if op == "BatchNormalization" and row["since"] < 14 else row["outputs"][1] if largest else row["outputs"][0]

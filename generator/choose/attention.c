@@ -70,7 +70,7 @@ static double product_clocks(const Problem *problem, double rows, double parts)
 static double typical_parts(const Problem *problem, const Choice *choice)
 {
   int64_t places = choice_int(choice, "places", 0);
-  if (!places) return 1;
+  if (!choice_int(choice, "divided", 0)) return 1;
   return typical(problem, attention_parts(attention_of(problem->op), problem->arena, places,
                                           choice_int(choice, "most", 1), choice_int(choice, "least", 1)));
 }
@@ -110,8 +110,9 @@ static int64_t tile_width(const FusedAttention *attention, int64_t width)
 
 /* Which rows a variant is for, and how its tiles are walked. */
 typedef enum {
-  RANGE_PARTS, /* few rows of few heads: their keys are divided among blocks */
-  RANGE_FEW,   /* few tiles: small ones */
+  RANGE_PARTS,   /* few rows of few heads: their keys are divided among blocks */
+  RANGE_BOUNDED, /* few rows, whose keys' number is loaded */
+  RANGE_FEW,     /* few tiles: small ones */
   RANGE_PAIR, /* two blocks of a cluster have neighbouring tiles, and fetch their keys and values once for both */
   RANGE_EVEN, /* the grid walks on: blocks find about the same work */
   RANGE_LONG, /* causal and many rows: blocks come as others end */
@@ -129,7 +130,7 @@ static const char *const facts[] = {
 
 static const char *template_of(Range range)
 {
-  return range == RANGE_PARTS ? "attention_decode" : "attention";
+  return range <= RANGE_BOUNDED ? "attention_decode" : "attention";
 }
 
 const SpaceKind *space_kind_attention(void)
@@ -171,8 +172,9 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   choice->tile_text = arena_printf(problem->arena, "%dx%d", (int)candidate_int(tile, "rows"),
                                    (int)candidate_int(tile, "keys"));
   if (range == RANGE_PARTS) choice_set_own(choice, "least", problem->gpu->model->attention_part_keys);
-  const char *const names[] = {[RANGE_PARTS] = "_parts", [RANGE_FEW] = "",       [RANGE_PAIR] = "_pairs",
-                               [RANGE_EVEN] = "",        [RANGE_LONG] = "_long", [RANGE_ANY] = "_any"};
+  const char *const names[] = {
+      [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
+      [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
   choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range]);
 }
 
@@ -289,6 +291,16 @@ static bool require_parts(const Problem *problem, Choice *choice)
                                  problem->gpu->model->attention_part_keys + 1);
 }
 
+/* Few rows of which it is loaded how many keys they see. */
+static bool require_bounded(const Problem *problem, Choice *choice)
+{
+  const FusedAttention *attention = attention_of(problem->op);
+  for (unsigned i = 0; i < attention->n_bounds; i++)
+    if (attention_bound_ends(&attention->bounds[i]))
+      return choose_require_at_most(problem, choice, attention->rows, FEW_ROWS);
+  return false;
+}
+
 /* *why: if there is no tile. true: no variant of another range is needed any more. */
 static bool add_variant(Chooser *chooser, Range range, const char **why)
 {
@@ -298,6 +310,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
   Choice *choice = choose_open(chooser, template_of(range));
   if (condition && !choose_require(problem, choice, condition)) return false;
   if (range == RANGE_PARTS && !require_parts(problem, choice)) return false;
+  if (range == RANGE_BOUNDED && !require_bounded(problem, choice)) return false;
   bool all = !choice->guard;
   if (range != RANGE_ANY && !require_vectors(problem, choice)) return false;
   if (!pick(problem, choice, range, why)) return false;
@@ -308,7 +321,7 @@ static bool add_variant(Chooser *chooser, Range range, const char **why)
 /* false: *why says what keeps the last variant, which is for all, from being one. */
 static bool add_variants(Chooser *chooser, const char **why)
 {
-  const Range ranges[] = {RANGE_PARTS, RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
+  const Range ranges[] = {RANGE_PARTS, RANGE_BOUNDED, RANGE_FEW, RANGE_PAIR, RANGE_EVEN, RANGE_LONG};
   for (unsigned i = 0; i < G_N_ELEMENTS(ranges); i++)
     if (add_variant(chooser, ranges[i], why)) break;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;

@@ -196,8 +196,8 @@ static bool write_epilogue(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
   StepScope scope = {0};
-  int64_t rows = choice_int(build->choice, "rows", 0);
-  Place place = {.rows = choice_int(build->choice, "chunk", rows), /* of what blocks have added up */
+  bool divided = choice_int(build->choice, "divided", 0); /* then it gets what blocks have added up */
+  Place place = {.rows = choice_int(build->choice, divided ? "chunk" : "rows", 0),
                  .columns = choice_int(build->choice, "dv_tile", 0),
                  .inner = ATTENTION_COLUMN};
   scope_open(&scope, build, "epilogue");
@@ -219,15 +219,63 @@ static bool write_epilogue(KernelBuild *build)
   return true;
 }
 
-/* Among how many blocks the keys are divided follows from the shape alone. */
+/* ---- few queries ---- */
+
+/* What was loaded, in 32 bits: beyond them nothing changes. */
+static IrExpr *load_limit(StepScope *scope, const AttentionBound *bound)
+{
+  IrModule *module = scope->build->module;
+  IrBuilder *builder = &scope->builder;
+  int64_t extent[2];
+  IrValue *tensor = scope->tensors[bound->limit.index];
+  IrType type = ir_scalar(tensor->type.element);
+  IrExpr *limit = ir_emit_value(builder, OP_LOAD, type, "limit", 1, corner(scope, tensor, extent));
+  if (type.element == NUMBER_S32) return limit;
+  if (number_bits(type.element) > number_bits(NUMBER_S32)) {
+    limit = ir_emit_value(builder, OP_MIN, type, "limit", 2, limit, ir_int(module, G_MAXINT32 / 2));
+    limit = ir_emit_value(builder, OP_MAX, type, "limit", 2, limit, ir_int(module, G_MININT32 / 2));
+  }
+  return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), "limit", 1, limit);
+}
+
+/* From which key on no row sees any: what is loaded for the batch and head, or all keys. */
+static void write_seen(KernelBuild *build)
+{
+  const FusedAttention *attention = attention_of(build->op);
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  Place place = {.rows = 1, .columns = 1, .inner = ATTENTION_KEY};
+  scope_open(&scope, build, "seen");
+  scope.data = &place;
+  for (unsigned d = 0; d < ATTENTION_ROW; d++)
+    place.at[d] =
+        ir_value(module, ir_parameter_new(scope.function, d ? "head" : "batch", ir_scalar(NUMBER_S32)));
+  place.at[ATTENTION_ROW] = place.at[ATTENTION_KEY] = ir_int(module, 0);
+  scope_add_tensors(&scope);
+  IrExpr *seen = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
+  for (unsigned i = 0; i < attention->n_bounds; i++) {
+    const AttentionBound *bound = &attention->bounds[i];
+    if (!attention_bound_ends(bound)) continue;
+    const Symbolic *more = bound->from_row ? attention->rows : symbolic_constant(build->expressions, 1);
+    more = symbolic_add(build->expressions, bound->number, more);
+    IrExpr *end = ir_binary(module, OPERATOR_ADD, load_limit(&scope, bound),
+                            kernel_dim(build, more, "BOUND", NUMBER_S32));
+    seen = ir_call(module, "min", 2, seen, end);
+  }
+  scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "seen", 1, seen));
+}
+
+/* Among how many blocks the keys are divided follows from the shape alone. Where a block has all keys of a head the
+ * workspace stays in the signature: the plan has it for the variant that divides them. */
 static void bind_parts(KernelBuild *build)
 {
   const Choice *choice = build->choice;
-  int64_t places = choice_int(choice, "places", 0);
+  int64_t places = choice_int(choice, "places", 0), most = choice_int(choice, "most", 1),
+          least = choice_int(choice, "least", 1);
+  bool divided = choice_int(choice, "divided", 0);
   if (!places) return;
-  kernel_bind_dim(build, "PARTS",
-                  attention_parts(attention_of(build->op), build->module->arena, places,
-                                  choice_int(choice, "most", 1), choice_int(choice, "least", 1)));
+  const Symbolic *parts = attention_parts(attention_of(build->op), build->expressions, places, most, least);
+  kernel_bind_dim(build, "PARTS", divided ? parts : symbolic_constant(build->expressions, 1));
 }
 
 bool kernel_write_attention(KernelBuild *build)
@@ -245,5 +293,6 @@ bool kernel_write_attention(KernelBuild *build)
   describe_operand(build, 2, &attention->values);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   add_tensors(build);
+  if (choice_int(build->choice, "places", 0)) write_seen(build);
   return write_score(build) && write_epilogue(build);
 }

@@ -180,7 +180,8 @@ static ProgramValue bounded(ProgramBuilder *at, const GraphNode *node, ProgramVa
 static void subtract(ProgramBuilder *at, const GraphNode *node, const GraphTensor *bound,
                      const Symbolic **index, ProgramValue *limit)
 {
-  if (bound->values) {
+  bool one = !bound->rank || (bound->rank == 1 && symbolic_equals(bound->shape[0], 1));
+  if (bound->values && one) {
     *index = symbolic_sub(at->program->arena, *index, bound->values[0]);
     return;
   }

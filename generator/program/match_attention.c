@@ -368,6 +368,17 @@ static bool others_continue(Arena *arena, const Space *space, unsigned d, unsign
   return true;
 }
 
+/* Is what the bounds load the same for all heads that share keys? */
+static bool limits_are_shared(const Attention *at, const Space *space, unsigned last)
+{
+  for (unsigned i = 0; i < at->bound->n_bounds; i++) {
+    const FusedOperand *limit = &at->bound->bounds[i].limit;
+    if (limit->kind == OPERAND_IMMEDIATE) continue;
+    if (limit->kind != OPERAND_INPUT || !symbolic_equals(space->strides[last][limit->index], 0)) return false;
+  }
+  return true;
+}
+
 /* Of one row: what bounds its distance to a key bounds the key. One that lets all keys be is none. */
 static bool bound_keys(Attention *at)
 {
@@ -398,7 +409,8 @@ static void drop_dim(Space *space, unsigned at)
 /* One query a head: heads that share keys and values become the rows, so that these are read once for all of them. */
 static bool take_heads_as_rows(Attention *at, Space *space, unsigned last)
 {
-  if (!symbolic_equals(space->dims[last + 1], 1) || !bound_keys(at)) return false;
+  if (!symbolic_equals(space->dims[last + 1], 1) || !limits_are_shared(at, space, last) || !bound_keys(at))
+    return false;
   drop_dim(space, last + 1);
   if (last == 1) space_insert(at->program->arena, space, 1);
   return true;

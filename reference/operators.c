@@ -81,23 +81,30 @@ static Value *list_of(const ReferenceCall *call, GError **error)
 bool reference_knows(const char *op)
 {
   return is_one_of(op, lists) || reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
-         reference_is_reshape(op) || reference_is_index(op) || reference_is_quantization(op) ||
-         reference_is_elementwise(op);
+         reference_is_reshape(op) || reference_is_index(op) || reference_is_window(op) ||
+         reference_is_scatter(op) || reference_is_quantization(op) || reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
   bool known;
   memset(outputs, 0, n_outputs * sizeof *outputs);
-  bool row = reference_is_row(call->op);
-  if (row || reference_is_view(call->op)) {
-    if ((row ? reference_rows : reference_views)(call, outputs, n_outputs, error)) return true;
+  bool row = reference_is_row(call->op), window = reference_is_window(call->op);
+  if (row || window || reference_is_view(call->op)) {
+    if ((row      ? reference_rows
+         : window ? reference_windows
+                  : reference_views)(call, outputs, n_outputs, error))
+      return true;
     for (unsigned i = 0; i < n_outputs; i++)
       g_clear_pointer(&outputs[i], value_free);
     return false;
   }
   if (reference_is_reshape(call->op) || reference_is_index(call->op)) {
     outputs[0] = (reference_is_reshape(call->op) ? reference_reshape : reference_index)(call, error);
+    return outputs[0] != NULL;
+  }
+  if (reference_is_scatter(call->op)) {
+    outputs[0] = reference_scatter(call, error);
     return outputs[0] != NULL;
   }
   if (is_one_of(call->op, lists)) {

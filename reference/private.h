@@ -28,6 +28,13 @@ bool reference_views(const ReferenceCall *call, Value **outputs, unsigned n_outp
 bool reference_is_reshape(const char *op);
 Value *reference_reshape(const ReferenceCall *call, GError **error); /* reshape.c */
 
+bool reference_is_window(const char *op);
+bool reference_windows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
+                       GError **error); /* windows.c */
+
+bool reference_is_scatter(const char *op);
+Value *reference_scatter(const ReferenceCall *call, GError **error); /* scatter.c */
+
 bool reference_is_index(const char *op);
 Value *reference_index(const ReferenceCall *call, GError **error); /* index.c */
 

@@ -114,6 +114,9 @@ static unsigned vectors_a_thread(const Gpu *gpu)
   return vectors;
 }
 
+/* Of what a thread walks through several elements are loaded at once already. */
+#define WALKED_VECTORS 2
+
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -124,6 +127,8 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
   unsigned accesses = narrow && copies ? model->copy_accesses
                       : alone          ? model->lone_vectors
                                        : vectors_a_thread(chooser->problem->gpu);
+  if (elementwise_of(chooser->problem->op) && elementwise_of(chooser->problem->op)->n_walks)
+    accesses = MIN(accesses, WALKED_VECTORS);
   while (accesses > 1 && !fits_registers(model, chooser->problem->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;
@@ -259,4 +264,14 @@ bool choose_elementwise(Chooser *chooser)
   if (require_short(chooser->problem, choice)) finish(chooser, choice, MAX(1, bytes / element));
   finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
   return true;
+}
+
+const SpaceKind *space_kind_walk(void)
+{
+  return NULL;
+}
+
+bool choose_walk(Chooser *chooser)
+{
+  return choose_elementwise(chooser);
 }

@@ -23,3 +23,8 @@ void judge_elementwise(const Problem *problem, bool priced, ProgramVerdict *verd
   }
   verdict_price(verdict, bytes / (gpu->model->copy_efficiency * gpu->memory_bandwidth) * clock, NULL);
 }
+
+void judge_walk(const Problem *problem, bool priced, ProgramVerdict *verdict)
+{
+  judge_elementwise(problem, priced, verdict);
+}

@@ -102,16 +102,37 @@ bool graph_scalar(const GraphTensor *tensor, double *value)
   return tensor->type != NUMBER_S64 || (*value < 0x1p63 && (int64_t)*value == whole);
 }
 
+/* The fewest elements along a dimension of input 0 that the node's input `tensor` holds indices of. */
+static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
+{
+  const GraphTensor *data = node->inputs[0];
+  int64_t n = 0, least = 0;
+  if (node->n_inputs < 2 || (node->inputs[1] != tensor && node->op->id != ONNX_TensorScatter)) return 0;
+  switch ((unsigned)node->op->id) {
+  case ONNX_TensorScatter:
+    if (node->n_inputs < 3 || node->inputs[2] != tensor) return 0; /* else as the others */
+    G_GNUC_FALLTHROUGH;
+  case ONNX_Gather:
+  case ONNX_GatherElements:
+  case ONNX_Scatter:
+  case ONNX_ScatterElements:
+  case ONNX_ReverseSequence: symbolic_is_constant(data->shape[__builtin_ctz(node->axes)], &n); return n;
+  case ONNX_GatherND:
+  case ONNX_ScatterND:
+    for (unsigned d = 0; d < data->rank; d++) /* batches stand in front: bound by all that may be meant */
+      if (symbolic_is_constant(data->shape[d], &n) && n > 0 && (!least || n < least)) least = n;
+    return least;
+  default: return 0;
+  }
+}
+
 int64_t graph_indexed_elements(const GraphTensor *tensor)
 {
   int64_t least = 0;
   for (unsigned i = 0; i < tensor->n_consumers; i++) {
     const GraphNode *node = tensor->consumers[i];
-    bool gathers = node->op->id == ONNX_Gather || node->op->id == ONNX_GatherElements;
-    int64_t n = 0;
-    if (gathers && node->inputs[1] == tensor)
-      symbolic_is_constant(node->inputs[0]->shape[__builtin_ctz(node->axes)], &n);
-    else if (node->op->class_ == OPERATOR_VIEW && node->inputs[0] == tensor && node->outputs[0])
+    int64_t n = indexed_by(node, tensor);
+    if (!n && node->op->class_ == OPERATOR_VIEW && node->inputs[0] == tensor && node->outputs[0])
       n = graph_indexed_elements(node->outputs[0]);
     if (n > 0 && (!least || n < least)) least = n;
   }

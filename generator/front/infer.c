@@ -180,6 +180,22 @@ static bool one_index_type(Inference *at)
   return true;
 }
 
+/* Indices at one input; the others have one type, which is the result's. */
+static bool infer_scatter_type(Inference *at, unsigned indices, NumberType *type)
+{
+  const GraphNode *node = at->node;
+  unsigned updates = 3 - indices;
+  if (!check_type(at, 0, node->op->types) || !check_type(at, updates, node->op->types)) return false;
+  bool elements = node->op->shape_rule == SHAPE_RULE_SCATTER_ELEMENTS;
+  TypeMask whole = TYPE_BIT(S64) | (elements ? TYPE_BIT(S32) : 0);
+  if (node->n_inputs > indices && !check_type(at, indices, whole)) return false;
+  if (unify(node->inputs[0]->type, node->inputs[updates]->type, type)) return true;
+  return infer_refuse(at, ERROR_INPUT, &node->input_marks[updates], "type", "insert a Cast",
+                      "%s needs operands of one type: `%s` is %s, `%s` is %s", node->op->name,
+                      node->inputs[0]->name, number_name(node->inputs[0]->type), node->inputs[updates]->name,
+                      number_name(node->inputs[updates]->type));
+}
+
 static bool infer_type(Inference *at, NumberType *type)
 {
   GraphNode *node = at->node;
@@ -217,6 +233,8 @@ static bool infer_type(Inference *at, NumberType *type)
     for (unsigned i = 1; i < node->n_inputs; i++)
       if (!check_type(at, i, TYPE_BIT(S32) | TYPE_BIT(S64))) return false;
     return check_type(at, 0, node->op->types) && one_index_type(at);
+  case TYPE_RULE_SCATTER: return infer_scatter_type(at, 1, type);
+  case TYPE_RULE_INSERT: return infer_scatter_type(at, 2, type);
   case TYPE_RULE_LIST: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_FUNCTION:
     return builder_check_node_types(at->builder, node) && check_type(at, 0, node->op->types);
@@ -607,6 +625,12 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_SCAN: return infer_scan(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
+  case SHAPE_RULE_SCATTER_ELEMENTS: return infer_scatter_elements(at, shape);
+  case SHAPE_RULE_SCATTER_ND: return infer_scatter_nd(at, shape);
+  case SHAPE_RULE_GATHER_ND: return infer_gather_nd(at, shape);
+  case SHAPE_RULE_INSERT: return infer_tensor_scatter(at, shape);
+  case SHAPE_RULE_REVERSE: return infer_reverse_sequence(at, shape);
+  case SHAPE_RULE_WINDOW: return infer_window(at, shape);
   case SHAPE_RULE_SHAPE: return infer_shape_list(at, shape);
   case SHAPE_RULE_SIZE: *shape = (Shape){0}; return true;
   case SHAPE_RULE_FUNCTION: break;
@@ -659,11 +683,11 @@ bool infer_node(Inference *at)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);
   give(at, node->outputs[0], type, &shape);
-  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT;
-  Shape other = parts ? shape : statistics_shape(at, &shape);
+  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT, windows = node->op->shape_rule == SHAPE_RULE_WINDOW;
+  Shape other = parts || windows ? shape : statistics_shape(at, &shape);
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
-    give(at, node->outputs[i], parts ? type : NUMBER_F32, &other);
+    give(at, node->outputs[i], parts ? type : windows ? NUMBER_S64 : NUMBER_F32, &other);
   }
   infer_known(at);
   g_ptr_array_add(at->builder->expanded, node);

@@ -29,13 +29,12 @@ bool infer_gather(Inference *at, Shape *shape)
   return true;
 }
 
-bool infer_gather_elements(Inference *at, Shape *shape)
+bool infer_indices_fit(Inference *at)
 {
   GraphNode *node = at->node;
   const GraphTensor *input = node->inputs[0], *indices = node->inputs[1];
   unsigned axis = 0;
   if (!read_axis(at, &axis)) return false;
-  *shape = infer_shape_of(indices);
   bool fits = indices->rank == input->rank;
   for (unsigned d = 0; fits && d < input->rank; d++) {
     int64_t least, most;
@@ -50,6 +49,12 @@ bool infer_gather_elements(Inference *at, Shape *shape)
                       "of all dimensions but that of `axis` it may have as many indices at most",
                       "`%s` of shape %s does not take elements of `%s` of shape %s along axis %u",
                       indices->name, have, input->name, want, axis);
+}
+
+bool infer_gather_elements(Inference *at, Shape *shape)
+{
+  *shape = infer_shape_of(at->node->inputs[1]);
+  return infer_indices_fit(at);
 }
 
 /* ---- Pad ---- */

@@ -60,6 +60,17 @@ bool infer_trilu(Inference *at, Shape *shape);
 bool infer_mask(Inference *at, Shape *shape);
 bool infer_scan(Inference *at, Shape *shape);
 bool infer_shape_list(Inference *at, Shape *shape);
+/* Indices for elements of input 0 along attribute `axis`, which becomes node->axes: no more of them than it has
+ * elements, along the other dimensions. */
+bool infer_indices_fit(Inference *at);
+/* infer_scatter.c: likewise. */
+bool infer_scatter_elements(Inference *at, Shape *shape);
+bool infer_scatter_nd(Inference *at, Shape *shape);
+bool infer_gather_nd(Inference *at, Shape *shape);
+bool infer_tensor_scatter(Inference *at, Shape *shape);
+bool infer_reverse_sequence(Inference *at, Shape *shape);
+/* infer_window.c: likewise. */
+bool infer_window(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */
 bool infer_reshape(Inference *at, Shape *shape);
 bool infer_flatten(Inference *at, Shape *shape);

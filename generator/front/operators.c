@@ -57,7 +57,28 @@ static const char *const pad_modes_2[] = {"constant", "reflect", "edge", NULL};
 static const char *const loss_reductions[] = {"none", "sum", "mean", NULL};
 static const char *const approximations[] = {"none", "tanh", NULL};
 
+static const char *const auto_pads[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", NULL};
+
+static const char *const block_modes[] = {"DCR", "CRD", NULL};
+
+static const char *const combinations[] = {"none", "add", "mul", "max", "min", NULL};
+static const char *const cache_modes[] = {"linear", "circular", NULL};
+
 /* clang-format off */
+ATTRIBUTES(gather_nd, INT("batch_dims", 0))
+ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))
+ATTRIBUTES(scatter_nd, CHOICE("reduction", "none", combinations))
+ATTRIBUTES(tensor_scatter, INT("axis", -2), CHOICE("mode", "linear", cache_modes))
+ATTRIBUTES(reverse_sequence, INT("batch_axis", 1), INT("time_axis", 0))
+ATTRIBUTES(depth_to_space, REQUIRED_INT("blocksize"), CHOICE("mode", "DCR", block_modes))
+ATTRIBUTES(block_size, REQUIRED_INT("blocksize"))
+#define WINDOW CHOICE("auto_pad", "NOTSET", auto_pads), INT("ceil_mode", 0)
+ATTRIBUTES(max_pool, WINDOW, INTS("dilations"), REQUIRED_INTS("kernel_shape"), INTS("pads"), INT("storage_order", 0), INTS("strides"))
+ATTRIBUTES(max_pool_7, WINDOW, INTS("dilations"), REQUIRED_INTS("kernel_shape"), INTS("pads"), INTS("strides"))
+ATTRIBUTES(average_pool, WINDOW, INT("count_include_pad", 0), INTS("dilations"), REQUIRED_INTS("kernel_shape"), INTS("pads"), INTS("strides"))
+ATTRIBUTES(lp_pool, WINDOW, INTS("dilations"), REQUIRED_INTS("kernel_shape"), INT("p", 2), INTS("pads"), INTS("strides"))
+ATTRIBUTES(global_lp_pool, INT("p", 2))
+#undef WINDOW
 ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1))
 ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(broadcast_6, INT("axis", INT64_MAX), INT("broadcast", 0))

@@ -78,7 +78,9 @@ typedef enum {
   TYPE_RULE_PAD,        /* outputs as input 0; inputs 1 and 3 are s64: pads, axes */
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
-  TYPE_RULE_LIST,       /* s64 */
+  TYPE_RULE_SCATTER, /* inputs 0 and 2 and the output have one type; input 1 is s64 or, of single elements, s32: indices */
+  TYPE_RULE_INSERT, /* inputs 0 and 1 and the output have one type; input 2 is s64: indices */
+  TYPE_RULE_LIST,   /* s64 */
   TYPE_RULE_FUNCTION, /* inputs as ONNX's definition has them, input 0 of the types; outputs as the body gives */
 } TypeRule;
 
@@ -111,6 +113,13 @@ typedef enum {
   SHAPE_RULE_SCAN,            /* as input 0; the constant input 1 is an axis */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
+  SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */
+  SHAPE_RULE_SCATTER_ND,       /* input 0's; the last dimension of the indices tells its first ones */
+  SHAPE_RULE_GATHER_ND,        /* likewise: the indices' without the last, and the others of input 0 */
+  SHAPE_RULE_INSERT,           /* input 0's; input 1 has fewer along `axis` */
+  SHAPE_RULE_REVERSE,          /* input 0's; input 1 has a number for each index of `batch_axis` */
+  SHAPE_RULE_WINDOW, /* input 0's with the number of windows in place of the dimensions behind the second; as input 0's
+                          further outputs */
   SHAPE_RULE_SHAPE,    /* a list of input 0's extents */
   SHAPE_RULE_SIZE,     /* one number */
   SHAPE_RULE_FUNCTION, /* as the body gives */

@@ -210,6 +210,11 @@ static IrValue *add_flat(KernelBuild *build, const char *side, unsigned position
   return value;
 }
 
+static unsigned walks_of(const FusedOperator *op)
+{
+  return elementwise_of(op) ? elementwise_of(op)->n_walks : 0;
+}
+
 static bool write_flat(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
@@ -237,7 +242,7 @@ static bool write_flat(KernelBuild *build)
   scope.data = &body;
   scope_add_tensors(&scope);
   decode(&scope, tile);
-  if (!scope_write_steps(&scope, false)) return false;
+  if (!(walks_of(op) ? element_write_walks(&scope) : scope_write_steps(&scope, false))) return false;
   store_outputs(&scope);
   scope_close(&scope, NULL);
   return true;
@@ -248,4 +253,9 @@ bool kernel_write_elementwise(KernelBuild *build)
   bool tiles = g_str_equal(build->choice->template_name, "transpose");
   if (tiles) build->op = build->op->family->turned(build->module->arena, build->op);
   return tiles ? kernel_write_transpose(build) : write_flat(build);
+}
+
+bool kernel_write_walk(KernelBuild *build)
+{
+  return write_flat(build);
 }

@@ -12,6 +12,7 @@ typedef struct {
   IrExpr *whole;           /* of these, if ragged, those with all their elements, */
   IrExpr *elements, *rest; /* [groups, vector]: elements that exist, and of them the others' */
   IrExpr *coordinates[FUSED_MAX_RANK + 1]; /* s64 tiles [groups, 1] */
+  IrExpr *walked[PROGRAM_MAX_AXES]; /* s64 scalars: index along an axis that is walked, within its loop */
 } ElementPoint;
 
 /* Strides of the flat tensors, noted when they were added. */
@@ -34,3 +35,5 @@ IrExpr *element_offset(StepScope *scope, const FlatStrides *flat, unsigned rank)
  * for each element of a group where it changes along rows. */
 IrExpr *element_load_indexed(StepScope *scope, unsigned input);
 IrExpr *element_index_value(StepScope *scope, unsigned value);
+/* elementwise_walk.c: reductions that threads walk through, and all steps. */
+bool element_write_walks(StepScope *scope);

@@ -40,6 +40,8 @@ static IrExpr *point_along(StepScope *scope, unsigned axis)
   const ElementPoint *place = scope->data;
   const FusedOperator *op = scope->build->op;
   int dim = elementwise_of(op)->dims[axis];
+  if (place->walked[axis])
+    return element_tile(scope, OP_SPLAT, NUMBER_S64, "walked", place->walked[axis], NULL);
   if (dim < 0) return ir_int(scope->build->module, 0);
   IrExpr *at = place->coordinates[dim];
   if (dim != (int)op->rank - 1 || place->vector == 1) return at;

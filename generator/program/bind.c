@@ -39,8 +39,10 @@ static bool is_inside(const Program *program, const ProgramAccess *access, unsig
   return symbolic_equals(index, 0) && symbolic_equals(access->tensor->shape[d], 1);
 }
 
-bool bind_is_plain(const Program *program, const ProgramAccess *access, unsigned d)
+bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned d)
 {
+  const Program *program = binding->program;
+  if (binding->walked & program_axes_in(program, access->at[d].of_axes)) return false;
   if (access->outside != OUTSIDE_NEVER && !is_inside(program, access, d)) return false;
   return !refuse_index(program, &(ProgramNode){.access = *access}, d);
 }
@@ -255,13 +257,14 @@ static const Symbolic *stride_along(const Program *program, const ProgramNode *n
 }
 
 /* The same of a read, of those dimensions whose index strides can tell. */
-static const Symbolic *plain_stride(const Program *program, const ProgramAccess *access, unsigned axis)
+static const Symbolic *plain_stride(const Binding *binding, const ProgramAccess *access, unsigned axis)
 {
+  const Program *program = binding->program;
   Arena *arena = program->arena;
   const Symbolic *sum = symbolic_constant(arena, 0);
   if (symbolic_equals(program->axes[axis].extent, 1)) return sum;
   for (unsigned d = 0; d < access->tensor->rank; d++) {
-    if (!bind_is_plain(program, access, d)) continue;
+    if (!bind_is_plain(binding, access, d)) continue;
     const Symbolic *step = program_step(program, access->at[d].of_axes, axis);
     sum = symbolic_add(arena, sum, symbolic_mul(arena, step, access->tensor->strides[d]));
   }
@@ -274,7 +277,7 @@ static const Symbolic *stride_of(const Binding *binding, unsigned node, int axis
   const ProgramNode *row = &program->nodes[node];
   bool reads = row->kind == NODE_READ;
   if (axis == PROGRAM_NONE) return symbolic_constant(program->arena, 0);
-  if (reads && binding->points) return plain_stride(program, &row->access, (unsigned)axis);
+  if (reads && binding->points) return plain_stride(binding, &row->access, (unsigned)axis);
   return stride_along(program, row, (unsigned)axis, reads && program_is_contracted(program, node));
 }
 

@@ -14,6 +14,7 @@ typedef struct Binding {
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
   bool scans;       /* the family scans: set before bind_open() */
+  uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */
   uint32_t
       marked; /* axes that have a dim of their own: each has an operand behind inputs and outputs in the space,
                        with a stride of 1 along its dim; set before bind_space() */
@@ -34,8 +35,8 @@ unsigned bind_count(const Program *program, ProgramNodeKind kind, int *first);
 /* The elementwise node of this operator whose operands are these, or PROGRAM_NONE. b may be ABSENT. */
 int bind_find_map(const Program *program, OperatorId op, ProgramValue a, ProgramValue b);
 bool bind_same_value(ProgramValue a, ProgramValue b);
-/* Is the access's index along dimension d a sum of axes inside of the tensor, that begins at 0? */
-bool bind_is_plain(const Program *program, const ProgramAccess *access, unsigned d);
+/* Is the access's index along dimension d a sum of dims inside of the tensor, that begins at 0? */
+bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned d);
 /* Does the node read a tensor each of whose dimensions is walked along by one axis, and each axis along one dimension? */
 bool bind_is_matrix(const Program *program, unsigned read);
 /* The last axis that one value varies along and the other does not, and that is not contracted; or PROGRAM_NONE. */

@@ -2,19 +2,21 @@
 #include "generator/program/bind.h"
 #include "generator/program/elementwise.h"
 
-static unsigned count_indices(const Program *program, const ProgramAccess *access)
+static unsigned count_indices(const Binding *binding, const ProgramAccess *access)
 {
   unsigned n = 0;
   for (unsigned d = 0; d < access->tensor->rank; d++)
-    n += !bind_is_plain(program, access, d);
+    n += !bind_is_plain(binding, access, d);
   return n;
 }
 
-static bool has_indices(const Program *program)
+static bool has_indices(const Binding *binding)
 {
+  const Program *program = binding->program;
+  if (binding->walked) return true;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind == NODE_INDEX || (node->kind == NODE_READ && count_indices(program, &node->access)))
+    if (node->kind == NODE_INDEX || (node->kind == NODE_READ && count_indices(binding, &node->access)))
       return true;
   }
   return false;
@@ -26,7 +28,7 @@ static bool bind_place(Binding *binding, const ProgramAccess *access, ElementPla
   place->fill = access->fill;
   place->indices = arena_new_array(program->arena, ElementIndex, access->tensor->rank + 1);
   for (unsigned d = 0; d < access->tensor->rank; d++) {
-    if (bind_is_plain(program, access, d)) continue;
+    if (bind_is_plain(binding, access, d)) continue;
     const ProgramIndex *at = &access->at[d];
     ElementIndex index = {.of_axes = at->of_axes, .stride = access->tensor->strides[d]};
     if (access->outside == OUTSIDE_FILL) index.extent = access->tensor->shape[d];
@@ -45,7 +47,7 @@ bool bind_points(Binding *binding, Elementwise **points)
   const Program *program = binding->program;
   FusedOperator *fused = binding->fused;
   *points = NULL;
-  if (!has_indices(program)) return true;
+  if (!has_indices(binding)) return true;
   Elementwise *elementwise = arena_new_object(program->arena, Elementwise);
   elementwise->places = arena_new_array(program->arena, ElementPlace, fused->n_inputs + 1);
   elementwise->values = arena_new_array(program->arena, const Symbolic *, program->n_nodes);

@@ -4,34 +4,12 @@
 
 /* ---- axes ---- */
 
-static bool is_symbol(const Graph *graph, const char *name)
-{
-  for (unsigned i = 0; i < graph->n_dims; i++)
-    if (!strcmp(graph->dims[i].name, name)) return true;
-  return false;
-}
-
-/* An axis is named by a letter, numbered where there are several, and told apart from the graph's symbols. */
-static int add_axis(ProgramBuilder *at, char letter, int number, const Symbolic *extent)
-{
-  Program *program = at->program;
-  const char *name = number < 0 ? arena_printf(program->arena, "%c", letter)
-                                : arena_printf(program->arena, "%c%d", letter, number);
-  while (is_symbol(at->group->graph, name))
-    name = arena_printf(program->arena, "%s_", name);
-  program->axes[program->n_axes] = (ProgramAxis){.name = name,
-                                                 .symbol = symbolic_symbol(program->arena, name),
-                                                 .extent = extent,
-                                                 .length = PROGRAM_NONE};
-  return (int)program->n_axes++;
-}
-
 static void add_elementwise_axes(ProgramBuilder *at)
 {
   const GraphNode *last = at->group->nodes[at->group->n - 1];
   const GraphTensor *result = last->outputs[0];
   for (unsigned i = 0; i < result->rank; i++)
-    at->point[i] = add_axis(at, 'i', result->rank > 1 ? (int)i : -1, result->shape[i]);
+    at->point[i] = program_add_axis(at, 'i', result->rank > 1 ? (int)i : -1, result->shape[i]);
   at->point_rank = result->rank;
 }
 
@@ -43,7 +21,7 @@ static void add_row_axes(ProgramBuilder *at)
   for (unsigned i = 0; i < source->rank; i++) {
     bool reduced = at->anchor->axes >> i & 1;
     int number = reduced ? (columns > 1 ? column++ : -1) : rows > 1 ? row++ : -1;
-    at->point[i] = add_axis(at, reduced ? 'c' : 'r', number, source->shape[i]);
+    at->point[i] = program_add_axis(at, reduced ? 'c' : 'r', number, source->shape[i]);
     at->whole[i] = at->point[i];
     if (reduced)
       at->reduced |= 1u << at->point[i];
@@ -61,12 +39,12 @@ static void add_product_axes(ProgramBuilder *at)
   bool has_m = a->rank > 1, has_n = b->rank > 1;
   unsigned batches = result->rank - has_m - has_n, n = 0;
   for (unsigned i = 0; i < batches; i++)
-    at->point[n++] = add_axis(at, 'b', batches > 1 ? (int)i : -1, result->shape[i]);
+    at->point[n++] = program_add_axis(at, 'b', batches > 1 ? (int)i : -1, result->shape[i]);
   at->m = at->n = PROGRAM_NONE;
-  if (has_m) at->m = at->point[n++] = add_axis(at, 'm', -1, result->shape[batches]);
-  if (has_n) at->n = at->point[n++] = add_axis(at, 'n', -1, result->shape[result->rank - 1]);
+  if (has_m) at->m = at->point[n++] = program_add_axis(at, 'm', -1, result->shape[batches]);
+  if (has_n) at->n = at->point[n++] = program_add_axis(at, 'n', -1, result->shape[result->rank - 1]);
   at->point_rank = n;
-  at->k = add_axis(at, 'k', -1, a->shape[a->rank - (program_is_transposed(node, "transA") ? 2 : 1)]);
+  at->k = program_add_axis(at, 'k', -1, a->shape[a->rank - (program_is_transposed(node, "transA") ? 2 : 1)]);
 }
 
 /* Batches, rows, keys; then columns of the second product and what the first one sums over. */
@@ -76,12 +54,12 @@ static void add_chained_axes(ProgramBuilder *at)
                     *result = at->second->outputs[0];
   unsigned batches = scores->rank - 2;
   for (unsigned i = 0; i < batches; i++)
-    at->whole[i] = at->left[i] = add_axis(at, 'b', batches > 1 ? (int)i : -1, scores->shape[i]);
-  at->m = at->whole[batches] = at->left[batches] = add_axis(at, 'm', -1, scores->shape[batches]);
-  at->keys = at->whole[batches + 1] = add_axis(at, 't', -1, scores->shape[batches + 1]);
-  at->width = at->left[batches + 1] = add_axis(at, 'e', -1, result->shape[batches + 1]);
-  at->depth =
-      add_axis(at, 'd', -1, q->shape[q->rank - (program_is_transposed(at->anchor, "transA") ? 2 : 1)]);
+    at->whole[i] = at->left[i] = program_add_axis(at, 'b', batches > 1 ? (int)i : -1, scores->shape[i]);
+  at->m = at->whole[batches] = at->left[batches] = program_add_axis(at, 'm', -1, scores->shape[batches]);
+  at->keys = at->whole[batches + 1] = program_add_axis(at, 't', -1, scores->shape[batches + 1]);
+  at->width = at->left[batches + 1] = program_add_axis(at, 'e', -1, result->shape[batches + 1]);
+  at->depth = program_add_axis(at, 'd', -1,
+                               q->shape[q->rank - (program_is_transposed(at->anchor, "transA") ? 2 : 1)]);
   at->reduced = 1u << at->keys;
   at->whole_rank = at->left_rank = batches + 2;
 }

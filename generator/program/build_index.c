@@ -8,15 +8,6 @@ static const Symbolic *number(ProgramBuilder *at, int64_t value)
   return symbolic_constant(at->program->arena, value);
 }
 
-static ProgramValue add_index(ProgramBuilder *at, const GraphNode *node, const Symbolic *index)
-{
-  int64_t value;
-  if (symbolic_is_constant(index, &value)) return program_immediate((double)value, NUMBER_S64);
-  ProgramNode row = {
-      .kind = NODE_INDEX, .source = node, .type = NUMBER_S64, .compute = NUMBER_S64, .index = index};
-  return program_add_node(at, row, NULL, 0, NUMBER_S64);
-}
-
 /* Index of the point along dimension d of a shape; 0 along what has one element. */
 static const Symbolic *along(const ProgramBuilder *at, unsigned d, const Symbolic *extent)
 {
@@ -26,7 +17,7 @@ static const Symbolic *along(const ProgramBuilder *at, unsigned d, const Symboli
 
 ProgramValue program_column(ProgramBuilder *at, const GraphNode *node)
 {
-  return add_index(at, node, program_place_along(at->program, at->reduced));
+  return program_add_index(at, node, program_place_along(at->program, at->reduced));
 }
 
 /* ---- Gather, GatherElements ---- */
@@ -41,14 +32,7 @@ static ProgramIndex loaded_index(ProgramBuilder *at, const GraphNode *node, Prog
     if (index.immediate < 0) place = symbolic_add(at->program->arena, place, extent);
     return (ProgramIndex){place, PROGRAM_NONE};
   }
-  ProgramValue none = program_immediate(0, NUMBER_S64), length = add_index(at, node, extent);
-  ProgramValue behind =
-      program_add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64, (ProgramValue[]){index, length}, 2);
-  ProgramValue below =
-      program_add_map(at, node, ONNX_Less, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){index, none}, 2);
-  ProgramValue place = program_add_map(at, node, ONNX_Where, NUMBER_S64, NUMBER_S64,
-                                       (ProgramValue[]){below, behind, index}, 3);
-  return (ProgramIndex){number(at, 0), (int)place.node};
+  return program_index_of(at, program_from_end(at, node, index, extent));
 }
 
 static ProgramValue index_value(ProgramBuilder *at, const GraphNode *node, const GraphTensor *indices,
@@ -73,6 +57,29 @@ static ProgramValue add_gather(ProgramBuilder *at, const GraphNode *node)
     unsigned place = d <= axis ? d : d - 1 + more;
     access.at[d] = d == axis ? loaded_index(at, node, index, input->shape[d])
                              : (ProgramIndex){along(at, place, input->shape[d]), PROGRAM_NONE};
+  }
+  return program_add_read(at, node, access);
+}
+
+/* ---- GatherND ---- */
+
+static ProgramValue add_gather_nd(ProgramBuilder *at, const GraphNode *node)
+{
+  const GraphTensor *input = node->inputs[0], *indices = node->inputs[1];
+  const GraphAttribute *attribute = graph_attribute_find(node, "batch_dims");
+  unsigned batches = attribute ? (unsigned)attribute->integer : 0, lists = indices->rank - 1;
+  unsigned told = lists + input->rank - batches - node->outputs[0]->rank;
+  ProgramAccess access = {.tensor = input, .outside = OUTSIDE_FILL}, list = {.tensor = indices};
+  for (unsigned d = 0; d < lists; d++)
+    list.at[d] = (ProgramIndex){along(at, d, indices->shape[d]), PROGRAM_NONE};
+  for (unsigned d = 0; d < input->rank; d++) {
+    if (d < batches || d >= batches + told) {
+      unsigned point = d < batches ? d : lists + d - batches - told;
+      access.at[d] = (ProgramIndex){along(at, point, input->shape[d]), PROGRAM_NONE};
+      continue;
+    }
+    list.at[lists] = (ProgramIndex){number(at, d - batches), PROGRAM_NONE};
+    access.at[d] = loaded_index(at, node, program_add_read(at, node, list), input->shape[d]);
   }
   return program_add_read(at, node, access);
 }
@@ -146,7 +153,7 @@ static ProgramValue add_trilu(ProgramBuilder *at, const GraphNode *node)
   if (node->n_inputs > 1 && node->inputs[1]) graph_scalar(node->inputs[1], &k);
   const Symbolic *rows = along(at, row, input->shape[row]),
                  *columns = along(at, column, input->shape[column]);
-  ProgramValue distance = add_index(at, node, symbolic_sub(at->program->arena, columns, rows));
+  ProgramValue distance = program_add_index(at, node, symbolic_sub(at->program->arena, columns, rows));
   bool upper = graph_attribute(node, "upper")->integer != 0;
   ProgramValue x = program_operand(at, node, input), none = program_immediate(0, input->type);
   if (distance.kind == VALUE_IMMEDIATE) /* matrices of one element */
@@ -165,7 +172,7 @@ static ProgramValue bounded(ProgramBuilder *at, const GraphNode *node, ProgramVa
                             const Symbolic *index, ProgramValue limit)
 {
   NumberType type = node->inputs[0]->type;
-  ProgramValue place = add_index(at, node, index);
+  ProgramValue place = program_add_index(at, node, index);
   if (place.kind == VALUE_IMMEDIATE && limit.kind == VALUE_IMMEDIATE) { /* matrices of one element */
     double off = place.immediate - limit.immediate;
     if (compare == ONNX_Less ? off < 0 : compare == ONNX_LessOrEqual ? off <= 0 : off >= 0) return x;
@@ -221,7 +228,7 @@ static ProgramValue add_mask(ProgramBuilder *at, const GraphNode *node)
 static ProgramValue add_place(ProgramBuilder *at, const GraphNode *node)
 {
   unsigned axis = (unsigned)__builtin_ctz(node->axes);
-  return add_index(at, node, at->program->axes[at->point[axis]].symbol);
+  return program_add_index(at, node, at->program->axes[at->point[axis]].symbol);
 }
 
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
@@ -234,6 +241,15 @@ void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
   case ONNX_Tile: value = add_tile(at, node); break;
   case ONNX_Trilu: value = add_trilu(at, node); break;
   case ONNX_Mask: value = add_mask(at, node); break;
+  case ONNX_GatherND: value = add_gather_nd(at, node); break;
+  case ONNX_Scatter:
+  case ONNX_ScatterElements:
+  case ONNX_ScatterND: value = program_add_scatter(at, node); break;
+  case ONNX_TensorScatter: value = program_add_insertion(at, node); break;
+  case ONNX_ReverseSequence: value = program_add_reversal(at, node); break;
+  case ONNX_MaxPool:
+  case ONNX_AveragePool:
+  case ONNX_LpPool: value = program_add_window(at, node); break;
   case ONNX_IndexAlong: value = add_place(at, node); break;
   default: g_assert_not_reached();
   }

@@ -47,11 +47,30 @@ ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned 
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value);
 /* From here on values belong to the tensor's points: of rows' elements or, with dimensions gone, to whole rows. */
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);
+/* An axis beside those of the points: its letter, and its number where there are several (else -1). */
+int program_add_axis(ProgramBuilder *at, char letter, int number, const Symbolic *extent);
+/* A reduction along such axes, of as many operands as it has. */
+ProgramValue program_add_reduction(ProgramBuilder *at, const GraphNode *node, ProgramReduction reduction,
+                                   uint32_t axes, NumberType compute, const ProgramValue *operands);
+/* An expression of axes as a value: an immediate where it is constant. */
+ProgramValue program_add_index(ProgramBuilder *at, const GraphNode *node, const Symbolic *index);
+/* Negative indices count from the end. `index` is loaded. */
+ProgramValue program_from_end(ProgramBuilder *at, const GraphNode *node, ProgramValue index,
+                              const Symbolic *extent);
+/* A value as an index. */
+ProgramIndex program_index_of(ProgramBuilder *at, ProgramValue value);
 
 /* build_index.c */
 /* Where an element lies in its row: an index, over all columns. */
 ProgramValue program_column(ProgramBuilder *at, const GraphNode *node);
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node);
+/* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
+ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
+ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);
+ProgramValue program_add_reversal(ProgramBuilder *at, const GraphNode *node);
+
+/* build_window.c */
+ProgramValue program_add_window(ProgramBuilder *at, const GraphNode *node);
 
 /* build_operators.c */
 void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);

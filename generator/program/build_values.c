@@ -102,9 +102,9 @@ ProgramValue program_immediate(double value, NumberType type)
 
 static bool same_access(const ProgramAccess *a, const ProgramAccess *b)
 {
-  if (a->tensor != b->tensor) return false;
+  if (a->tensor != b->tensor || a->outside != b->outside) return false;
   for (unsigned d = 0; d < a->tensor->rank; d++)
-    if (!symbolic_same(a->at[d].of_axes, b->at[d].of_axes)) return false;
+    if (a->at[d].node != b->at[d].node || !symbolic_same(a->at[d].of_axes, b->at[d].of_axes)) return false;
   return true;
 }
 
@@ -147,4 +147,77 @@ void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramVal
 {
   if (!tensor) return;
   g_hash_table_insert(at->values, (void *)tensor, arena_memdup(at->program->arena, &value, sizeof value));
+}
+
+/* ---- indices as values ---- */
+
+ProgramValue program_add_index(ProgramBuilder *at, const GraphNode *node, const Symbolic *index)
+{
+  int64_t value;
+  if (symbolic_is_constant(index, &value)) return program_immediate((double)value, NUMBER_S64);
+  ProgramNode row = {
+      .kind = NODE_INDEX, .source = node, .type = NUMBER_S64, .compute = NUMBER_S64, .index = index};
+  return program_add_node(at, row, NULL, 0, NUMBER_S64);
+}
+
+ProgramValue program_from_end(ProgramBuilder *at, const GraphNode *node, ProgramValue index,
+                              const Symbolic *extent)
+{
+  ProgramValue none = program_immediate(0, NUMBER_S64), length = program_add_index(at, node, extent);
+  ProgramValue behind =
+      program_add_map(at, node, ONNX_Add, NUMBER_S64, NUMBER_S64, (ProgramValue[]){index, length}, 2);
+  ProgramValue below =
+      program_add_map(at, node, ONNX_Less, NUMBER_BOOL, NUMBER_S64, (ProgramValue[]){index, none}, 2);
+  return program_add_map(at, node, ONNX_Where, NUMBER_S64, NUMBER_S64, (ProgramValue[]){below, behind, index},
+                         3);
+}
+
+ProgramIndex program_index_of(ProgramBuilder *at, ProgramValue value)
+{
+  if (value.kind == VALUE_IMMEDIATE)
+    return (ProgramIndex){symbolic_constant(at->program->arena, (int64_t)value.immediate), PROGRAM_NONE};
+  return (ProgramIndex){symbolic_constant(at->program->arena, 0), (int)value.node};
+}
+
+/* ---- axes, and reductions along them ---- */
+
+static bool is_symbol(const Graph *graph, const char *name)
+{
+  for (unsigned i = 0; i < graph->n_dims; i++)
+    if (!strcmp(graph->dims[i].name, name)) return true;
+  return false;
+}
+
+static bool is_axis(const Program *program, const char *name)
+{
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (!strcmp(program->axes[i].name, name)) return true;
+  return false;
+}
+
+/* An axis is named by a letter, numbered where there are several, and told apart from the graph's symbols. */
+int program_add_axis(ProgramBuilder *at, char letter, int number, const Symbolic *extent)
+{
+  Program *program = at->program;
+  const char *name = number < 0 ? arena_printf(program->arena, "%c", letter)
+                                : arena_printf(program->arena, "%c%d", letter, number);
+  while (is_symbol(at->group->graph, name) || is_axis(program, name))
+    name = arena_printf(program->arena, "%s_", name);
+  program->axes[program->n_axes] = (ProgramAxis){.name = name,
+                                                 .symbol = symbolic_symbol(program->arena, name),
+                                                 .extent = extent,
+                                                 .length = PROGRAM_NONE};
+  return (int)program->n_axes++;
+}
+
+ProgramValue program_add_reduction(ProgramBuilder *at, const GraphNode *node, ProgramReduction reduction,
+                                   uint32_t axes, NumberType compute, const ProgramValue *operands)
+{
+  ProgramNode reduce = {.kind = NODE_REDUCE,
+                        .source = node,
+                        .reduction = reduction,
+                        .axes = axes,
+                        .type = compute,
+                        .compute = compute};
+  return program_add_node(at, reduce, operands, program_reduction_operands(reduction), compute);
 }

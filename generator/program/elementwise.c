@@ -21,8 +21,17 @@ static bool follows_row(const FusedOperator *op, const Symbolic *expression)
   return false;
 }
 
-/* Does a value change along the last dim? */
-static bool varies(const FusedOperator *op, const FusedOperand *operand)
+/* The walk that gives a result. */
+static const ElementWalk *walk_of(const FusedOperator *op, unsigned result)
+{
+  const Elementwise *elementwise = elementwise_of(op);
+  unsigned i = elementwise->n_walks - 1;
+  while (elementwise->walks[i].first > result)
+    i--;
+  return &elementwise->walks[i];
+}
+
+bool elementwise_varies(const FusedOperator *op, const FusedOperand *operand)
 {
   switch (operand->kind) {
   case OPERAND_INPUT:
@@ -32,12 +41,15 @@ static bool varies(const FusedOperator *op, const FusedOperand *operand)
   case OPERAND_STEP: {
     const FusedStep *step = &op->steps[operand->index];
     for (unsigned i = 0; i < step->n_operands; i++)
-      if (varies(op, &step->operands[i])) return true;
+      if (elementwise_varies(op, &step->operands[i])) return true;
     return false;
+  }
+  case OPERAND_REDUCED: {
+    const ElementWalk *walk = walk_of(op, operand->index);
+    return elementwise_varies(op, &walk->source) || elementwise_varies(op, &walk->place);
   }
   case OPERAND_ABSENT:
   case OPERAND_ANCHOR:
-  case OPERAND_REDUCED:
   case OPERAND_IMMEDIATE: return false;
   }
   return false;
@@ -47,7 +59,8 @@ bool elementwise_scatters(const FusedOperator *op, unsigned input)
 {
   const ElementPlace *place = elementwise_place(op, input);
   for (unsigned i = 0; place && i < place->n; i++)
-    if (follows_row(op, place->indices[i].of_axes) || varies(op, &place->indices[i].loaded)) return true;
+    if (follows_row(op, place->indices[i].of_axes) || elementwise_varies(op, &place->indices[i].loaded))
+      return true;
   return false;
 }
 

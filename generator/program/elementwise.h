@@ -19,6 +19,17 @@ typedef struct ElementPlace {
   double fill;
 } ElementPlace;
 
+/* A reduction that a point's thread walks through. */
+typedef struct ElementWalk {
+  ProgramReduction reduction;
+  uint32_t axes; /* of the program: one loop each */
+  unsigned at;   /* its node */
+  const GraphNode *node;
+  FusedOperand source, place; /* place: of ARG_MAX and ARG_MIN */
+  NumberType compute;
+  unsigned first; /* its first result's OPERAND_REDUCED index */
+} ElementWalk;
+
 /* Only of operators (and rows) that read at such places, or compute with indices; others have no binding. */
 typedef struct Elementwise {
   ElementPlace *places;    /* by input */
@@ -26,11 +37,17 @@ typedef struct Elementwise {
   unsigned n_values;
   int dims
       [PROGRAM_MAX_AXES]; /* by axis that an index or value mentions: the operator's dim; -1: it has one index */
+  ElementWalk *walks;     /* in the program's order */
+  unsigned n_walks;
 } Elementwise;
 
 /* What others know of them; nothing if they are NULL. */
 void visit_points(const FusedOperator *op, const Elementwise *points, const BindingVisitor *visitor);
 void describe_points(const FusedOperator *op, const Elementwise *points, GString *text);
+
+/* The same for all that binds points. */
+unsigned types_elementwise(const FusedOperator *op, NumberType *types);
+unsigned extents_elementwise(const FusedOperator *op, FamilyExtent *extents);
 
 /* NULL: points are all it knows. */
 static inline const Elementwise *elementwise_of(const FusedOperator *op)
@@ -41,3 +58,5 @@ static inline const Elementwise *elementwise_of(const FusedOperator *op)
 const ElementPlace *elementwise_place(const FusedOperator *op, unsigned input);
 /* Has each element of a row (the last dim) its own place, rather than the one behind its neighbour's? */
 bool elementwise_scatters(const FusedOperator *op, unsigned input);
+/* Has each element of a row its own value of the operand, rather than one with its neighbours? */
+bool elementwise_varies(const FusedOperator *op, const FusedOperand *operand);

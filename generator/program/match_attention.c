@@ -59,7 +59,7 @@ static bool is_plain(const Attention *at, unsigned node)
 {
   const ProgramAccess *access = &at->program->nodes[node].access;
   for (unsigned d = 0; d < access->tensor->rank; d++)
-    if (!bind_is_plain(at->program, access, d)) return false;
+    if (!bind_is_plain(at->binding, access, d)) return false;
   return true;
 }
 

@@ -49,7 +49,7 @@ exit 1 GELU_forward: did you mean `Gelu`?
 exit 1 Tanhh: did you mean `Tanh`?
 exit 1 Quux: `adlgen ops` lists the operators
 exit 1 x: `adlgen ops` lists the operators
-exit 1 MaxPol: did you mean `MaxPool`? It is not supported: `adlgen ops` lists what is
+exit 1 MaxPol: did you mean `MaxPool`?
 exit 1 _: `adlgen ops` lists the operators
 exit 1 ::: `adlgen ops` lists the operators
 

@@ -79,7 +79,7 @@ def smallest(schema, n=None):
     return types
 
 
-VALUES = {"to": 1, "axis": 0, "axes": [0], "perm": [1, 0], "direction": None, "equation": "ij->ji", "block_size": 0, "starts": [0],
+VALUES = {"to": 1, "pads": [1, 1, 1, 1], "axis": 0, "axes": [0], "perm": [1, 0], "direction": None, "equation": "ij->ji", "block_size": 0, "starts": [0],
           "ends": [1], "split": [2, 2], "num_outputs": 2, "output_dtype": None, "precision": 1, "dtype": 1, "blocksize": 2,
           "kernel_shape": [2, 2], "fmod": 0, "keepdims": 1, "stash_type": 1}
 TEXTS = {"BitShift": "LEFT", "direction": "forward", "approximate": "tanh", "auto_pad": "NOTSET", "round_mode": "up",
@@ -108,6 +108,12 @@ def value_of(schema, name, attribute):
     return value, value
 
 
+IMAGE, LISTS = [[1, 4, 4, 4]], [[4, 4], [4, 1]]
+SHAPES = {"MaxPool": IMAGE, "AveragePool": IMAGE, "LpPool": IMAGE, "GlobalMaxPool": IMAGE, "GlobalAveragePool": IMAGE,
+          "GlobalLpPool": IMAGE, "DepthToSpace": IMAGE, "SpaceToDepth": IMAGE, "GatherND": LISTS, "ScatterND": LISTS,
+          "ReverseSequence": [[4, 4], [4]], "TensorScatter": [[2, 4, 4], [2, 4, 4], [2]]}
+
+
 class Case:
     def __init__(self, schema, opset, types, what, kinds):
         self.schema, self.opset, self.types, self.what, self.kinds = schema, opset, list(types), what, kinds
@@ -127,6 +133,8 @@ class Case:
 
     def shapes(self):
         op = self.schema.name
+        if op in SHAPES:
+            return (SHAPES[op] + [[4, 4]] * len(self.types))[:len(self.types)]
         few = {"Clip": (1, 2), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "MatMulInteger": (2, 3)}.get(op, ())
         return [[] if i in few else [4, 4] for i in range(len(self.types))]
 

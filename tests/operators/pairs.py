@@ -52,7 +52,7 @@ def attributes_of(row, largest):
     fixed = {"axis": -1, "to": "f32", "num_outputs": 2, "split": [32, 32], "perm": [1, 0], "axes": [1], "starts": [0],
              "ends": [8], "fmod": 1, "block_size": 0, "pads": [1, 0, 2, 3],
              "training_mode": 1, "q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1, "scale": 0.1, "softcap": 5,
-             "num_groups": 2, "rotary_embedding_dim": 0}
+             "num_groups": 2, "kernel_shape": [2, 2], "blocksize": 2, "batch_axis": 1, "time_axis": 0, "rotary_embedding_dim": 0}
     made = {}
     for attribute in row["attributes"]:
         name = attribute["name"]
@@ -66,6 +66,8 @@ def attributes_of(row, largest):
         del made["num_outputs"]  # beside the input `split` it is wrong
     if row["op"] == "Split" and not largest and any(a["name"] == "num_outputs" for a in row["attributes"]):
         made["num_outputs"] = [2]
+    if row["op"].endswith("Pool"):  # not in their first opset either
+        made.pop("ceil_mode", None), made.pop("dilations", None)
     sets = [{}]
     for name, values in made.items():
         sets = [{**one, name: value} for one in sets for value in values] if values else sets
@@ -128,6 +130,19 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, "along"]]
     if op in ("Gather", "GatherElements"):
         return [[x, graph.tensor(index, [16, 8])] for index in ("s32", "s64")]
+    if op in ("Scatter", "ScatterElements"):
+        return [[x, graph.tensor(index, [16, 8]), graph.tensor(type_, [16, 8])] for index in ("s32", "s64")]
+    if op == "ScatterND":
+        return [[x, graph.tensor("s64", [5, 1]), graph.tensor(type_, [5, 64])]]
+    if op == "GatherND":
+        return [[x, graph.tensor("s64", [5, 2])]]
+    if op == "TensorScatter":
+        cache = graph.tensor(type_, [2, 32, 64])
+        return [[cache, graph.tensor(type_, [2, 8, 64] if n < 3 else [2, 32, 8]), graph.tensor("s64", [2])][:n]]
+    if op == "ReverseSequence":
+        return [[x, graph.tensor("s64", [64])]]
+    if op.endswith(("Pool", "ToSpace", "ToDepth")):
+        return [[graph.tensor(type_, [2, 4, 8, 16])]]
     if op == "Pad" and n > 1:
         fill = f"fill_{type_}"
         graph.constants[fill] = {"type": type_, "shape": [], "data": True if type_ == "bool" else 1}
@@ -197,6 +212,8 @@ def add_pair(graph, row, type_, largest):
     n = least if not largest else max(least, 3) if most is None else most
     op = row["op"]
     for attributes in attributes_of(row, largest):
+        if type_ == "bool" and attributes.get("reduction", "none") != "none":
+            continue
         if op == "Mod":
             attributes = {"fmod": 1} if largest else {}
         for inputs in inputs_of(graph, row, type_, n, largest):

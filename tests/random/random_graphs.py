@@ -25,7 +25,7 @@ PRODUCT = [1, 2, 7, 8, 15, 16, 17, 33, 63, 64, 65, 127, 128, 129, 255, 257]
 BOUNDED = ["Neg", "Abs", "Tanh", "Sigmoid", "Relu", "Gelu", "Softsign", "Erf", "Identity", "LeakyRelu", "HardSwish",
            "Elu", "Mish", "Swish", "Softplus", "HardSigmoid", "Selu", "Atan"]
 MOST_UNPROVEN = 0.01  # of all graphs: seen are 4 of 3000
-INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu"]
+INDEXED = ["Gather", "GatherElements", "Pad", "Tile", "Trilu", "ScatterElements", "ScatterND", "GatherND", "MaxPool", "AveragePool"]
 REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp", "ReduceL1", "ReduceL2",
               "ReduceSumSquare", "ReduceLogSum"]
 TAME = ["ReduceMean", "ReduceMax", "ReduceMin", "ReduceLogSumExp", "ReduceL2"]  # what goes on from them stays in range
@@ -255,6 +255,10 @@ class Case(RowOperators):
             left = [self.rng.randint(1, extent) for extent in shape]
             left[axis] = self.rng.choice([1, 3, 8, shape[axis], 2 * shape[axis]])
             inputs, attributes = [name, self.indices(left, shape[axis])], {"axis": axis}
+        elif op in ("MaxPool", "AveragePool"):
+            return self.pooled(op, name, shape, kind)
+        elif op.startswith("Scatter") or op == "GatherND":
+            return self.scattered(op, name, shape, kind)
         elif op == "Pad":
             mode = self.rng.choice(["constant", "constant", "edge", "reflect", "wrap"])
             most = [min(e - 1, 9) if mode == "reflect" else 9 for e in shape]
@@ -273,6 +277,35 @@ class Case(RowOperators):
             if self.chance(0.5):
                 inputs.append(self.constant([], self.rng.randint(-5, 5), "s64"))
         return self.node(op, inputs, [(left, kind)], attributes)[0], left
+
+    def pooled(self, op, name, shape, kind):
+        """Windows of what has a dimension behind two; a copy of other tensors."""
+        if len(shape) < 3 or len(shape) > 5 or 0 in shape or (kind not in FLOATS and op == "AveragePool") or kind in ("s32", "bool", "tf32"):
+            return self.node("Identity", [name], [(shape, kind)])[0], shape
+        kernel = [self.rng.randint(1, min(4, extent)) for extent in shape[2:]]
+        strides, pads = [self.rng.choice([1, 1, 2, 3]) for _ in kernel], [self.rng.randint(0, k - 1) for k in kernel + kernel]
+        left = shape[:2] + [(e + a + b - k) // s + 1 for e, k, s, a, b in zip(shape[2:], kernel, strides, pads, pads[len(kernel):])]
+        attributes = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+        if op == "AveragePool":
+            attributes["count_include_pad"] = self.rng.randrange(2)
+        return self.node(op, [name], [(left, kind)], attributes)[0], left
+
+    def scattered(self, op, name, shape, kind):
+        """Updates at indices that may repeat, or parts at lists of indices."""
+        axis, n = self.rng.randrange(len(shape)), self.rng.choice([1, 2, 7, 20])
+        attributes = {"reduction": self.rng.choice(["none", "none", "add", "max", "min"]) if kind != "bool" else "none"}
+        if op == "ScatterElements":
+            taken = [self.rng.randint(1, max(extent, 1)) for extent in shape]
+            taken[axis] = n
+            if any(d != axis and have > extent for d, (have, extent) in enumerate(zip(taken, shape))):
+                return self.node("Identity", [name], [(shape, kind)])[0], shape
+            inputs = [name, self.indices(taken, shape[axis]), self.input(taken, kind)]
+            return self.node(op, inputs, [(shape, kind)], {"axis": axis, **attributes})[0], shape
+        told = self.rng.randint(1, len(shape))
+        lists = self.constant([n, told], [[self.rng.randrange(-e, e) if e else 0 for e in shape[:told]] for _ in range(n)], "s64")
+        if op == "GatherND":
+            return self.node(op, [name, lists], [([n] + shape[told:], kind)])[0], [n] + shape[told:]
+        return self.node(op, [name, lists, self.input([n] + shape[told:], kind)], [(shape, kind)], attributes)[0], shape
 
     def cumulative(self, name, shape, kind):
         axis = self.rng.randrange(-len(shape), len(shape))
@@ -577,7 +610,7 @@ class Case(RowOperators):
             elif shape and not self.symbolic and self.chance(0.15):  # symbols would stand beside their products
                 self.reshape(name, shape, kind)
             elif shape and not self.symbolic and 0 not in shape and self.volume(shape) < 500 and self.chance(0.12):
-                self.indexed(self.rng.choice(INDEXED[:4] + ["Trilu"][:len(shape) > 1]), name, shape, kind)
+                self.indexed(self.rng.choice([op for op in INDEXED if op != "Trilu" or len(shape) > 1]), name, shape, kind)
             elif 1 in shape and not self.symbolic and self.volume(shape) < 500 and len(shape) < 7 and self.chance(0.3):
                 self.expand(name, shape, kind)
             elif shape and not self.symbolic and self.chance(0.15):
@@ -715,7 +748,8 @@ def main():
     for row in listed["ops"]:
         rows.setdefault(row["op"], row["types"])  # the newest version comes first
     # products have graphs of their own, attention a test of its own; the rest have no kernel, or a second operand of another type
-    elsewhere = ("MatMul", "MatMulInteger", "Gemm", "Attention", "Mask", "CastLike")
+    elsewhere = ("MatMul", "MatMulInteger", "Gemm", "Attention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
+                 "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth")  # tests/run
     ops = [(op, types) for op, types in rows.items() if op not in elsewhere and types]
     gpus = arguments.gpu.split(",")
     end, ran, refused, failed, wide = time.monotonic() + arguments.seconds, 0, 0, 0, 0

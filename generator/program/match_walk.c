@@ -1,0 +1,164 @@
+/* Walks: each point reduces elements of its own, at indices that follow from where it lies or are loaded, and its thread
+ * walks through them in their order. Windows of pooling are such, and what is scattered to an element. What rows reduce is
+ * left to the family of rows: its threads share the work. */
+#include "generator/program/bind.h"
+#include "generator/program/elementwise.h"
+#include "generator/program/fused_text.h"
+
+static const char *refuse_walk(const Program *program, unsigned i)
+{
+  const ProgramNode *node = &program->nodes[i];
+  switch ((unsigned)node->reduction) {
+  case REDUCTION_SUM:
+  case REDUCTION_MAX:
+  case REDUCTION_MIN:
+  case REDUCTION_PROD:
+  case REDUCTION_ARG_MAX:
+  case REDUCTION_ARG_MIN: break;
+  default: return "a reduction that threads do not walk through";
+  }
+  if (node->source && node->source->op->class_ == OPERATOR_ROW) return "its elements are a row's";
+  g_autofree bool *from = program_ancestors(program, i);
+  for (unsigned j = 0; j < i; j++)
+    if (from[j] && program->nodes[j].kind == NODE_REDUCE && program->varies[j] & node->axes)
+      return "a reduction inside of a reduction";
+  return NULL;
+}
+
+/* Axes that are walked along; *why: a reduction that is not walked through. */
+static uint32_t find_walks(Binding *binding)
+{
+  const Program *program = binding->program;
+  uint32_t axes = 0;
+  for (unsigned i = 0; i < program->n_nodes && !binding->why; i++) {
+    if (program->nodes[i].kind != NODE_REDUCE) continue;
+    binding->why = refuse_walk(program, i);
+    axes |= program->nodes[i].axes;
+  }
+  for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
+    if (program->nodes[i].kind == NODE_WRITE && program->varies[i] & axes)
+      binding->why = "elements that are reduced are written too";
+  return axes;
+}
+
+static void anchor_walks(Binding *binding)
+{
+  const Program *program = binding->program;
+  unsigned next = 0;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    binding->inside[i] = true;
+    for (unsigned j = 0; j < program_reduction_results(node->reduction); j++)
+      binding->anchors[i][j] = (FusedOperand){OPERAND_REDUCED, next++, 0, program_result_type(node, j)};
+  }
+}
+
+static bool bind_walks(Binding *binding, Elementwise *points)
+{
+  const Program *program = binding->program;
+  points->walks = arena_new_array(program->arena, ElementWalk, program->n_nodes);
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_REDUCE) continue;
+    ElementWalk walk = {.reduction = node->reduction,
+                        .axes = node->axes,
+                        .at = i,
+                        .node = node->source,
+                        .compute = node->compute,
+                        .first = binding->anchors[i][0].index};
+    if (!bind_operand(binding, node->operands[0], false, &walk.source)) return false;
+    if (node->n_operands > 1 && !bind_operand(binding, node->operands[1], false, &walk.place)) return false;
+    points->walks[points->n_walks++] = walk;
+  }
+  return true;
+}
+
+static bool bind(Binding *binding)
+{
+  const Program *program = binding->program;
+  int first, axes[PROGRAM_MAX_AXES];
+  unsigned n = 0;
+  if (!bind_count(program, NODE_REDUCE, &first) || !bind_count(program, NODE_WRITE, &first)) return false;
+  binding->walked = find_walks(binding);
+  if (binding->why) return false;
+  binding->near = true;
+  anchor_walks(binding);
+  Elementwise *points;
+  if (!bind_lists(binding) || !bind_points(binding, &points) || !bind_walks(binding, points)) return false;
+  binding->fused->binding = points;
+  binding->marked &= ~binding->walked;
+  for (unsigned i = 0; i < program->n_axes; i++)
+    if (!(binding->walked >> i & 1)) axes[n++] = (int)i;
+  Space space;
+  if (!bind_space(binding, &space, axes, n)) return false;
+  for (unsigned i = 0; i < binding->fused->n_outputs; i++)
+    if (binding->fused->outputs[i].reduced) {
+      binding->why = "parts of its values are combined";
+      return false;
+    }
+  if (!space_merge(program->arena, &space, 0, space.rank)) space_insert(program->arena, &space, 0);
+  bind_take_space(binding, &space);
+  bind_point_dims(binding, &space, points);
+  return true;
+}
+
+FamilyMatch match_walk(const Program *program, FusedOperator *fused, const char **why)
+{
+  Binding binding = {.points = true};
+  bool ok = bind_open(&binding, program, fused) && bind(&binding);
+  *why = binding.near ? binding.why : NULL; /* few programs walk */
+  bind_close(&binding);
+  return ok ? MATCH_TAKEN : binding.near ? MATCH_NEARLY : MATCH_OTHER;
+}
+
+/* ---- for others ---- */
+
+void visit_walk(const FusedOperator *op, const BindingVisitor *visitor)
+{
+  const Elementwise *points = elementwise_of(op);
+  visit_points(op, points, visitor);
+  for (unsigned i = 0; i < points->n_walks; i++) {
+    const ElementWalk *walk = &points->walks[i];
+    visitor->number(walk->reduction, visitor->data);
+    visitor->number(walk->axes, visitor->data);
+    visitor->number(walk->compute, visitor->data);
+    visitor->operand(&walk->source, visitor->data);
+    visitor->operand(&walk->place, visitor->data);
+    for (unsigned axis = 0; axis < op->program->n_axes; axis++)
+      if (walk->axes >> axis & 1) visitor->expression(op->program->axes[axis].extent, visitor->data);
+  }
+}
+
+void describe_walk(const FusedOperator *op, GString *text)
+{
+  const Elementwise *points = elementwise_of(op);
+  describe_points(op, points, text);
+  for (unsigned i = 0; i < points->n_walks; i++) {
+    const ElementWalk *walk = &points->walks[i];
+    g_string_append_printf(text, "  reduced%u: %s of ", walk->first, program_reduction_name(walk->reduction));
+    fused_put_operand(text, op, &walk->source);
+    for (unsigned axis = 0; axis < op->program->n_axes; axis++) {
+      const ProgramAxis *along = &op->program->axes[axis];
+      if (!(walk->axes >> axis & 1)) continue;
+      g_string_append_printf(text, " along %s", along->name);
+      fused_put_value(text, "of", along->extent);
+    }
+    g_string_append_printf(text, " in %s\n", number_name(walk->compute));
+  }
+}
+
+unsigned types_walk(const FusedOperator *op, NumberType *types)
+{
+  return types_elementwise(op, types);
+}
+
+unsigned extents_walk(const FusedOperator *op, FamilyExtent *extents)
+{
+  return extents_elementwise(op, extents);
+}
+
+const FusedOperator *turned_walk(Arena *arena, const FusedOperator *op)
+{
+  return NULL;
+}

@@ -201,6 +201,15 @@ IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channe
   return NULL;
 }
 
+IrExpr *ir_slot_cursor(const IrExpr *access)
+{
+  while (access->kind == EXPR_INDEX && access->items[0]->kind == EXPR_INDEX)
+    access = access->items[0];
+  if (access->kind != EXPR_INDEX || access->items[0]->kind != EXPR_FIELD) return NULL;
+  IrExpr *cursor = access->items[1];
+  return cursor->kind == EXPR_VALUE && cursor->value->type.kind == TYPE_CURSOR ? cursor : NULL;
+}
+
 bool ir_passes_registers(const IrFunction *function, const IrOp *mma)
 {
   const IrExpr *a = mma->operands[1];

@@ -44,5 +44,7 @@ unsigned ir_launch_threads(const IrFunction *kernel);
 unsigned ir_role_warps(const IrOp *role);
 /* Iterations of a FOR whose bounds and step are constants; 0: none, or nobody knows. */
 int64_t ir_trip_count(const IrOp *loop);
+/* The cursor under which an access to a channel's slot lies, or NULL. */
+IrExpr *ir_slot_cursor(const IrExpr *access);
 /* The SLOT op that `@channel.field` (with or without an index) names, or NULL. */
 IrOp *ir_slot_of(const IrFunction *function, const IrExpr *access, IrOp **channel);

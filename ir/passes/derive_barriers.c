@@ -13,6 +13,7 @@
  *        receivers' warps arrive at those of all senders, and the role ends by waiting for these: no block leaves before its
  *        peers have read. What is filled once needs none: all that is sent to a block has come before it leaves. Where a tile
  *        lies in the slots of a ring the cluster meets first: nobody writes where a peer still multiplies.
+ *        At the kernel's start one thread initialises its barriers, and the block, or the cluster, meets.
  *        The wait for the cluster's start goes in front of the first thing that a block sends, where nothing else reaches peers:
  *        copies begin before all blocks have started
  * breaks nothing; what has a barrier between put and copy, or get, is ordered already and stays as it is
@@ -32,6 +33,7 @@
 #include "ir/facts.h"
 #include "ir/mechanism.h"
 #include "ir/pass.h"
+#include "ir/passes/ring_barriers.h"
 
 /* A slot that threads of a role fill, and what takes it. */
 typedef struct {
@@ -348,33 +350,16 @@ typedef struct {
   bool again; /* slots are filled again */
 } Ring;
 
-/* The cursor under which an access to a slot lies. */
-static IrExpr *cursor_of(const IrExpr *access)
+static IrExpr *barrier_of(const Ring *ring, const char *which)
 {
-  while (access->kind == EXPR_INDEX && access->items[0]->kind == EXPR_INDEX)
-    access = access->items[0];
-  return access->kind == EXPR_INDEX ? access->items[1] : NULL;
-}
-
-static IrExpr *ring_barrier(const Ring *ring, const char *which)
-{
-  IrModule *module = ring->meetings->module;
-  return ir_index(module, ir_field(module, ir_symbol(module, ring->mailbox->memory->symbol), which), 1,
-                  ring->cursor);
-}
-
-static void await_empty(const Ring *ring, IrBuilder *builder)
-{
-  IrModule *module = ring->meetings->module;
-  IrExpr *phase = ir_field(module, ring->cursor, "phase");
-  await(builder, ring_barrier(ring, "empty"), ir_binary(module, OPERATOR_XOR, phase, ir_int(module, 1)));
+  return ring_barrier(ring->meetings->module, ring->mailbox->memory, which, ring->cursor);
 }
 
 /* A block that has read its slot says so to all, each of which fills it in all. */
 static void answer(const Ring *ring, IrBuilder *builder)
 {
   IrModule *module = ring->meetings->module;
-  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, ring_barrier(ring, "empty"));
+  IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, barrier_of(ring, "empty"));
   ir_attribute_set(arrive, ATTR_PEER, ir_name(module, "all"));
   ir_attribute_set(arrive, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
 }
@@ -395,14 +380,14 @@ static void sign_steps(const Ring *ring, IrRegion *region)
     IrBuilder builder = ir_builder_before(op);
     builder.mark = ring->mailbox->put->mark;
     if (is_at(ring, op, OP_PUT)) {
-      if (!filled && ring->again) await_empty(ring, &builder);
+      if (!filled && ring->again) ring_await_empty(module, &builder, ring->mailbox->memory, ring->cursor);
       if (!filled)
-        announce(ring->meetings, &builder, ir_call(module, "elected", 0), ring_barrier(ring, "full"),
+        announce(ring->meetings, &builder, ir_call(module, "elected", 0), barrier_of(ring, "full"),
                  ir_slot_bytes(ring->mailbox->memory));
-      ir_attribute_set(op, ATTR_BARRIER, ring_barrier(ring, "full"));
+      ir_attribute_set(op, ATTR_BARRIER, barrier_of(ring, "full"));
       filled = true;
     } else if (is_at(ring, op, OP_GET) && filled && !taken) {
-      await(&builder, ring_barrier(ring, "full"), ir_field(module, ring->cursor, "phase"));
+      await(&builder, barrier_of(ring, "full"), ir_field(module, ring->cursor, "phase"));
       taken = true;
     } else if (is_at(ring, op, OP_ADVANCE) && filled) {
       answer(ring, &builder);
@@ -411,23 +396,6 @@ static void sign_steps(const Ring *ring, IrRegion *region)
     for (unsigned i = 0; i < op->n_regions; i++)
       sign_steps(ring, op->regions[i]);
   }
-}
-
-/* No block leaves before its peers have arrived at its barriers. */
-static void drain(const Ring *ring)
-{
-  const Meetings *meetings = ring->meetings;
-  IrModule *module = meetings->module;
-  IrBuilder builder = ir_builder_at_end(meetings->role->regions[0]);
-  builder.mark = ring->mailbox->put->mark;
-  int64_t slots = ir_attribute_int(ring->mailbox->memory, ATTR_SLOTS, 1);
-  IrOp *loop = ir_emit(&builder, OP_FOR, 3, ir_int(module, 0), ir_int(module, slots), ir_int(module, 1));
-  IrRegion *region = ir_region_add(loop);
-  ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
-  IrBuilder inner = ir_builder_at_end(region);
-  inner.mark = builder.mark;
-  await_empty(ring, &inner);
-  ir_emit(&inner, OP_ADVANCE, 1, ring->cursor);
 }
 
 static void find_step(IrOp *op, void *data)
@@ -440,7 +408,7 @@ static void receive_in_ring(const Meetings *meetings, const Mailbox *mailbox)
 {
   IrModule *module = meetings->module;
   IrOp *channel = mailbox->memory;
-  Ring ring = {meetings, mailbox, cursor_of(mailbox->put->operands[0]), false};
+  Ring ring = {meetings, mailbox, ir_slot_cursor(mailbox->put->operands[0]), false};
   if (!ring.cursor) return;
   ir_region_visit(meetings->role->regions[0], find_step, &ring);
   ir_attribute_set(channel, ATTR_FULL_ARRIVALS, ir_int(module, 1));
@@ -449,7 +417,8 @@ static void receive_in_ring(const Meetings *meetings, const Mailbox *mailbox)
     ir_attribute_set(channel, ATTR_EMPTY_ARRIVALS,
                      ir_int(module, meetings->blocks * ir_role_warps(meetings->role)));
   sign_steps(&ring, meetings->role->regions[0]);
-  if (ring.again) drain(&ring);
+  if (ring.again) /* no block leaves before its peers have arrived at its barriers */
+    ring_drain(module, meetings->role->regions[0], channel, ring.cursor, mailbox->put->mark);
 }
 
 /* ---- Into a tile, once ---- */
@@ -566,6 +535,31 @@ static bool delay_start(IrFunction *kernel, bool reuse)
   return true;
 }
 
+static void find_barriers(IrOp *op, void *data)
+{
+  bool *found = data; /* that there are some; that somebody has seen to them */
+  found[0] |= op->code == OP_BARRIER || (op->code == OP_CHANNEL && ir_attribute(op, ATTR_FULL_ARRIVALS));
+  found[1] |= op->code == OP_INIT_BARRIERS;
+}
+
+/* Barriers exist before anybody arrives there; those of peers too, which only the cluster's own barrier can tell. */
+static void start_barriers(const Meetings *meetings)
+{
+  bool found[2] = {false, false}, several = meetings->blocks > 1;
+  IrOp *role = meetings->kernel->body->first;
+  while (role && role->code != OP_ROLE)
+    role = role->next;
+  ir_region_visit(meetings->kernel->body, find_barriers, found);
+  if (!role || !found[0] || found[1]) return;
+  IrBuilder builder = ir_builder_before(role);
+  builder.mark = meetings->kernel->mark;
+  ir_emit(&builder, OP_INIT_BARRIERS, 0);
+  IrOp *meeting = ir_emit(&builder, several ? OP_CLUSTER_ARRIVE : OP_SYNC, 0);
+  if (!several) return;
+  ir_attribute_set(meeting, ATTR_RELAXED, NULL);
+  ir_emit(&builder, OP_CLUSTER_WAIT, 0);
+}
+
 static bool loops_around(const IrOp *op)
 {
   const IrOp *owner = op->parent->owner;
@@ -592,6 +586,7 @@ static bool receive(Meetings *meetings, GError **error)
       received = true;
     }
   }
+  start_barriers(meetings);
   if (!received || delay_start(meetings->kernel, reuse) || !reuse) return true;
   error_set(error, ERROR_UNSUPPORTED, &meetings->kernel->mark, "combine", "reuse 0",
             "blocks that signal each other before they combine cannot reuse the slots of their channel");

@@ -1,7 +1,9 @@
 /* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
  *
  * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
- * gives  commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
+ * gives  for each slot of a ring that the engine fills: an await until it is empty, the bytes announced, the barrier at which
+ *        the copies count them, and a drain where peers release it; for one that a role fills with values: that await, and
+ *        behind the last put an arrival of each warp, with a fence where products read the slot asynchronously; commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
  *        are done, that barrier and its awaits), the fences of products and behind loads of their operands, slots
  *        released after the wait that covers their last reader; where several blocks take a product, a barrier at which
  *        they say that their slots are full
@@ -24,6 +26,7 @@
 #include "ir/mechanism.h"
 #include "ir/pass.h"
 #include "ir/passes/late_waits.h"
+#include "ir/passes/ring_barriers.h"
 #include "ir/passes/trailing.h"
 #include <string.h>
 
@@ -32,6 +35,8 @@ typedef struct {
   const CostModel *model;
   const char *barrier; /* at which products arrive, or NULL */
   IrExpr *phase;       /* that the role at hand waits for, or NULL */
+  GHashTable *
+      filled; /* IrOp* -> IrExpr*: channels that the engine fills, and the cursors of who starts the copies */
 } Waits;
 
 static IrOp *emit_group(Waits *waits, IrBuilder *builder, IrOpcode code, const char *kind, int pending)
@@ -538,8 +543,125 @@ static void wait_phases(Waits *waits, IrRegion *region)
   }
 }
 
+/* ---- Who fills a slot ---- */
+
+/* The ring that an op fills, by a copy of the engine's or a put, and whose barriers nobody has seen to yet, or NULL. */
+static IrOp *filled_ring(const IrOp *op, IrOpcode code)
+{
+  IrOp *ring = NULL;
+  if (op->code != code || ir_attribute(op, ATTR_BARRIER) || ir_attribute(op, ATTR_PEER) ||
+      (code == OP_COPY && !ir_is_engine_copy(op)) ||
+      !ir_slot_of(op->parent->function, op->operands[0], &ring) || !ir_slot_cursor(op->operands[0]) ||
+      !ir_attribute(ring, code == OP_COPY ? ATTR_FULL_BYTES : ATTR_FULL_ARRIVALS))
+    return NULL;
+  return ring;
+}
+
+/* Copies that follow one another into a ring fill one slot. */
+static void sign_copies(Waits *waits, IrRegion *region)
+{
+  IrModule *module = waits->module;
+  for (IrOp *op = region->first; op; op = op->next) {
+    IrOp *ring = filled_ring(op, OP_COPY);
+    if (!ring) continue;
+    IrExpr *cursor = ir_slot_cursor(op->operands[0]);
+    IrBuilder builder = ir_builder_before(op);
+    builder.mark = op->mark;
+    ring_await_empty(module, &builder, ring, cursor);
+    IrOp *expect = ir_emit(&builder, OP_EXPECT, 1, ring_barrier(module, ring, "full", cursor));
+    ir_attribute_set(expect, ATTR_BYTES, ir_attribute_value(ring, ATTR_FULL_BYTES));
+    g_hash_table_insert(waits->filled, ring, cursor);
+    ir_attribute_set(op, ATTR_BARRIER, ring_barrier(module, ring, "full", cursor));
+    for (; op->next && filled_ring(op->next, OP_COPY) == ring; op = op->next)
+      ir_attribute_set(op->next, ATTR_BARRIER, ring_barrier(module, ring, "full", cursor));
+  }
+}
+
+typedef struct {
+  const IrOp *ring;
+  bool found;
+} RingUse;
+
+/* Does a product read the ring's slots while its threads go on? */
+static void find_asynchronous(IrOp *op, void *data)
+{
+  RingUse *use = data;
+  IrOp *channel = NULL;
+  for (unsigned i = 1; ir_is_asynchronous_product(op) && i < op->n_operands; i++)
+    use->found |= ir_slot_of(op->parent->function, op->operands[i], &channel) && channel == use->ring;
+}
+
+/* The puts of one slot, up to the step of the ring. */
+typedef struct {
+  IrOp *last, *end; /* the last put; the step, or the last op of the region */
+  bool is_signed;   /* the text arrives itself */
+} Puts;
+
+static Puts puts_from(IrOp *first, const IrOp *ring)
+{
+  IrExpr *cursor = ir_slot_cursor(first->operands[0]);
+  const IrExpr *full = ring_barrier(first->parent->function->module, ring, "full", cursor);
+  Puts puts = {first, first, false};
+  for (IrOp *op = first; op; op = op->next) {
+    puts.end = op;
+    if (op->code == OP_ADVANCE && ir_expr_equal(op->operands[0], cursor)) break;
+    if (filled_ring(op, OP_PUT) == ring) puts.last = op;
+    puts.is_signed |= op->code == OP_ARRIVE && ir_expr_equal(op->operands[0], full);
+  }
+  return puts;
+}
+
+/* One lane of a warp tells what all have written; products and the engine see shared memory in another way than threads. */
+static void sign_puts(Waits *waits, IrRegion *region)
+{
+  IrModule *module = waits->module;
+  for (IrOp *op = region->first; op; op = op->next) {
+    IrOp *ring = filled_ring(op, OP_PUT);
+    if (!ring) continue;
+    IrExpr *cursor = ir_slot_cursor(op->operands[0]);
+    Puts puts = puts_from(op, ring);
+    if (!puts.is_signed) {
+      IrBuilder builder = ir_builder_before(op);
+      builder.mark = op->mark;
+      ring_await_empty(module, &builder, ring, cursor);
+      RingUse use = {ring, false};
+      ir_region_visit(region->function->body, find_asynchronous, &use);
+      builder = ir_builder_after(puts.last);
+      builder.mark = puts.last->mark;
+      if (use.found) ir_emit(&builder, OP_FENCE, 1, ir_name(module, "async_shared"));
+      ir_emit(&builder, OP_SYNC_WARP, 0);
+      IrOp *arrive = ir_emit(&builder, OP_ARRIVE, 1, ring_barrier(module, ring, "full", cursor));
+      ir_attribute_set(arrive, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARP)));
+    }
+    op = puts.end;
+  }
+}
+
+static void find_peers(IrOp *op, void *data)
+{
+  RingUse *use = data;
+  if (op->code != OP_ARRIVE || !ir_attribute(op, ATTR_PEER) || op->operands[0]->kind != EXPR_INDEX) return;
+  const IrExpr *barrier = op->operands[0]->items[0];
+  use->found |= barrier->kind == EXPR_FIELD && !strcmp(barrier->name, "empty") &&
+                barrier->items[0]->kind == EXPR_SYMBOL && !strcmp(barrier->items[0]->name, use->ring->symbol);
+}
+
+/* Peers' consumers still arrive at this block's barriers: who fills the ring leaves only when they all have. */
+static void drain_rings(Waits *waits, IrFunction *kernel)
+{
+  IrModule *module = waits->module;
+  for (const IrOp *ring = kernel->body->first; ring; ring = ring->next) {
+    IrExpr *cursor = g_hash_table_lookup(waits->filled, ring);
+    RingUse use = {ring, false};
+    if (cursor) ir_region_visit(kernel->body, find_peers, &use);
+    if (use.found) ring_drain(module, cursor->value->def->parent, ring, cursor, ring->mark);
+  }
+}
+
 static void visit_regions(Waits *waits, IrRegion *region)
 {
+  sign_copies(waits, region);
+  sign_puts(waits, region);
   wait_copies(waits, region);
   fence_loads(waits, region);
   meet_peers(waits, region);
@@ -549,8 +671,7 @@ static void visit_regions(Waits *waits, IrRegion *region)
     wait_products(waits, region);
   wait_phases(waits, region);
   for (IrOp *op = region->first; op; op = op->next) {
-    if (op->code == OP_ROLE)
-      *waits = (Waits){.module = waits->module, .model = waits->model}; /* its own barrier and phase */
+    if (op->code == OP_ROLE) waits->barrier = NULL, waits->phase = NULL; /* its own */
     for (unsigned i = 0; i < op->n_regions; i++)
       visit_regions(waits, op->regions[i]);
   }
@@ -559,7 +680,10 @@ static void visit_regions(Waits *waits, IrRegion *region)
 bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **error)
 {
   IrFunction *kernel = ir_kernel(module);
-  Waits waits = {.module = module, .model = context->gpu->model};
-  if (kernel) visit_regions(&waits, kernel->body);
+  if (!kernel) return true;
+  g_autoptr(GHashTable) filled = g_hash_table_new(NULL, NULL);
+  Waits waits = {.module = module, .model = context->gpu->model, .filled = filled};
+  visit_regions(&waits, kernel->body);
+  drain_rings(&waits, kernel);
   return true;
 }

@@ -246,7 +246,7 @@ static int fills_for(const Overlap *overlap, const IrOp *op)
 {
   if (op->code == OP_LET) return -1;
   if (op->code == OP_ADVANCE) op = op->previous; /* the cursor's step stands behind the copy */
-  if (!op || (op->code != OP_AWAIT && op->code != OP_EXPECT && op->code != OP_COPY)) return 2;
+  if (!op || op->code != OP_COPY) return 2;
   if (same_channel(op, overlap->first)) return 0;
   return same_channel(op, overlap->second) ? 1 : 2;
 }

@@ -83,11 +83,3 @@ IrExpr *role_barrier(Split *split, const char *channel, const char *which, IrExp
   return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1,
                   cursor);
 }
-
-void role_await_empty(Split *split, IrBuilder *builder, const char *channel, IrExpr *cursor)
-{
-  IrModule *module = split->module;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, role_barrier(split, channel, "empty", cursor));
-  ir_attribute_set(await, ATTR_PARITY,
-                   ir_binary(module, OPERATOR_XOR, ir_field(module, cursor, "phase"), ir_int(module, 1)));
-}

@@ -1,8 +1,9 @@
 /* split_roles: tile loops become schedules, channels become rings, and who does what becomes explicit.
  *
  * needs  TILE with mechanisms and layouts chosen
- * gives  STAGED: roles, cursors, barriers' awaits and arrives, tensor maps, the grid of the launch
- * breaks nothing; waits for groups and fences are derive_waits', offsets allocate_resources'
+ * gives  STAGED: roles, cursors, who awaits full slots and releases them, tensor maps, the grid of the launch
+ * breaks nothing; who fills a slot says only that (copies or puts, and the step of the ring): its barriers, waits for groups
+ *        and fences are derive_waits', the start of barriers derive_barriers', offsets allocate_resources'
  *
  * A channel that TMA fills splits the kernel: a producer role that keeps the loops around the
  * fills and nothing else, and a consumer role that keeps everything but the fills. A channel that threads
@@ -53,9 +54,6 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
   IrOp *channel = role_channel_of(split, fill->operands[0]);
   IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
   builder->mark = fill->mark;
-  role_await_empty(split, builder, channel->symbol, cursor);
-  IrOp *expect = ir_emit(builder, OP_EXPECT, 1, role_barrier(split, channel->symbol, "full", cursor));
-  ir_attribute_set(expect, ATTR_BYTES, ir_int(module, role_copied_bytes(split->kernel, channel)));
   const IrOp *last = fill;
   for (const IrOp *op = fill; op && fills_channel(split, op, channel); op = op->next) {
     if (op->code == OP_PUT) continue; /* another role's */
@@ -63,7 +61,6 @@ static const IrOp *produce(Role *role, IrBuilder *builder, const IrOp *fill)
     IrOp *copy = role_emit_copy(role, builder, op, cursor);
     const char *map = g_hash_table_lookup(split->maps, ir_access_base(op->operands[1])->value);
     if (!ir_mechanism_of(op)->run_multiple) ir_attribute_set(copy, ATTR_MAP, ir_symbol(module, map));
-    ir_attribute_set(copy, ATTR_BARRIER, role_barrier(split, channel->symbol, "full", cursor));
     ClusterSharers sharers;
     int dim = cluster_shared_dim(&split->cluster, op, &sharers);
     const IrOp *slot = ir_slot_of(split->kernel, op->operands[0], NULL);
@@ -404,23 +401,6 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
   }
 }
 
-/* The peers' consumers still arrive at this block's barriers: it leaves only when they all have. */
-static void drain(Role *role, IrBuilder *builder, const IrOp *channel)
-{
-  Split *split = role->split;
-  IrModule *module = split->module;
-  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel->symbol);
-  builder->mark = channel->mark;
-  IrOp *loop = ir_emit(builder, OP_FOR, 3, ir_int(module, 0), ir_attribute_value(channel, ATTR_SLOTS),
-                       ir_int(module, 1));
-  IrRegion *region = ir_region_add(loop);
-  ir_argument_add(region, "slot", ir_scalar(NUMBER_S32));
-  IrBuilder inner = ir_builder_at_end(region);
-  inner.mark = channel->mark;
-  role_await_empty(split, &inner, channel->symbol, cursor);
-  ir_emit(&inner, OP_ADVANCE, 1, cursor);
-}
-
 typedef struct {
   IrModule *module;
   int64_t id;
@@ -490,9 +470,6 @@ static void write_role(Split *split, IrBuilder *builder, RoleKind kind, const Ro
   copy_region(&role, &inner, body);
   Meeting meeting = {module, NAMED_BARRIER_FIRST + (node ? node - split->graph.nodes : 0)};
   if (kind == ROLE_CONSUMER) ir_region_visit(op->regions[0], name_meeting, &meeting);
-  for (unsigned i = 0; kind == ROLE_PRODUCER && cluster_shares_slots(&split->cluster) && i < channels->len;
-       i++)
-    drain(&role, &inner, channels->pdata[i]);
 }
 
 static void note_await(IrOp *op, void *data)
@@ -617,15 +594,6 @@ static bool engine_fills(const Survey *survey)
   return engine;
 }
 
-static void start_barriers(Split *split, IrBuilder *builder)
-{
-  bool several = split->cluster.blocks > 1; /* then none is signalled before its barriers exist */
-  builder->mark = split->kernel->mark;
-  ir_emit(builder, OP_INIT_BARRIERS, 0);
-  IrOp *meeting = ir_emit(builder, several ? OP_CLUSTER_ARRIVE : OP_SYNC, 0);
-  if (several) ir_attribute_set(meeting, ATTR_RELAXED, NULL), ir_emit(builder, OP_CLUSTER_WAIT, 0);
-}
-
 static void find_product(IrOp *op, void *data)
 {
   if (op->code == OP_MMA) *(bool *)data = true;
@@ -672,7 +640,6 @@ static void split_kernel(Split *split, const Survey *survey)
   for (unsigned i = 0; i < survey->shared->len; i++)
     role_copy_op(&declarations, &builder, survey->shared->pdata[i]);
   set_grid(split, survey->tiles);
-  if (engine || split->cluster.blocks > 1) start_barriers(split, &builder);
   if (engine) {
     warps *= (unsigned)split->pingpong;
     unsigned first = producer_warps(split, old);

@@ -1,7 +1,6 @@
 /* Slots that are filled with what the kernel computes.
  *
- * A role that fills them waits until the slot is empty, puts its values there, and a lane of each warp arrives at the full
- * barrier; a fence stands between, since products and the engine see shared memory in another way than threads do. Where
+ * A role that fills them puts its values there and steps on; what it waits for and tells is derive_waits'. Where
  * one role does everything the block meets between what fills a slot and what reads it. */
 #include "ir/facts.h"
 #include "ir/mechanism.h"
@@ -12,7 +11,6 @@ typedef struct {
   const IrOp *channel;
   unsigned takes, puts;              /* ops of the text */
   const IrRegion *taken_in, *put_in; /* the last of these */
-  bool asynchronous;                 /* some product reads a slot while its threads go on */
 } Values;
 
 static void find_uses(IrOp *op, void *data)
@@ -27,9 +25,6 @@ static void find_uses(IrOp *op, void *data)
     values->takes++;
     values->taken_in = op->parent;
   }
-  for (unsigned i = 1; ir_is_asynchronous_product(op) && i < op->n_operands; i++)
-    if (ir_slot_of(values->kernel, op->operands[i], &channel) && channel == values->channel)
-      values->asynchronous = true;
 }
 
 static Values values_of(const Split *split, const IrOp *channel)
@@ -83,7 +78,7 @@ void role_write_cursors(Role *role, IrBuilder *builder, const GPtrArray *channel
 
 /* Of the ops of its region that put values into one slot. */
 typedef struct {
-  bool first, last;
+  bool last;
   unsigned tiles; /* so many, the last included */
 } Place;
 
@@ -114,7 +109,6 @@ static Place place_of(const Split *split, const IrOp *put, const IrOp *channel)
     g_ptr_array_add(tiles, op->operands[0]);
     next = next_put(split->kernel, op->next, channel);
     if (op != put) continue;
-    place.first = tiles->len == 1;
     place.last = !next || names_tile(tiles, next->operands[0]);
     place.tiles = tiles->len;
     break;
@@ -151,17 +145,10 @@ static void check_whole(Split *split, const IrOp *put, const IrOp *channel, cons
             "a slot of `@%s` is filled with %u of its %u values", channel->symbol, place->tiles, all);
 }
 
-static void fence_values(Role *role, IrBuilder *builder, const IrOp *channel)
-{
-  if (values_of(role->split, channel).asynchronous)
-    ir_emit(builder, OP_FENCE, 1, ir_name(role->split->module, "async_shared"));
-}
-
 void role_put(Role *role, IrBuilder *builder, const IrOp *put)
 {
   Split *split = role->split;
   const IrOp *channel = role_channel_of(split, put->operands[0]);
-  bool alone = role->kind == ROLE_ALL;
   IrExpr *cursor = g_hash_table_lookup(role->writes, channel->symbol);
   if (!cursor)
     cursor = g_hash_table_lookup(role->cursors, channel->symbol); /* beside what threads copy ahead */
@@ -175,7 +162,6 @@ void role_put(Role *role, IrBuilder *builder, const IrOp *put)
     split->failed = true;
     return;
   }
-  if (place.first && !alone) role_await_empty(split, builder, channel->symbol, cursor);
   const IrExpr *target = put->operands[0], *part = target->kind == EXPR_INDEX ? target : NULL;
   IrExpr *slot = ir_index(split->module, part ? part->items[0] : (IrExpr *)target, 1, cursor);
   if (part) slot = ir_index_array(split->module, slot, part->n - 1, part->items + 1);
@@ -183,12 +169,6 @@ void role_put(Role *role, IrBuilder *builder, const IrOp *put)
   ir_attribute_set(copy, ATTR_VIA, ir_attribute_value(put, ATTR_VIA));
   if (!place.last) return;
   check_whole(split, put, channel, &place);
-  if (!alone) {
-    fence_values(role, builder, channel);
-    ir_emit(builder, OP_SYNC_WARP, 0); /* one lane tells what all have written */
-    IrOp *arrive = ir_emit(builder, OP_ARRIVE, 1, role_barrier(split, channel->symbol, "full", cursor));
-    ir_attribute_set(arrive, ATTR_BY, ir_name(split->module, mechanism_issue_name(ISSUE_WARP)));
-  }
   if (g_hash_table_contains(role->writes, channel->symbol)) ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
 

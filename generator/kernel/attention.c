@@ -288,6 +288,9 @@ bool kernel_write_attention(KernelBuild *build)
   kernel_bind_dim(build, "M", attention->rows);
   kernel_bind_dim(build, "N", attention->keys);
   kernel_bind_dim(build, "DIAGONAL", attention->diagonal);
+  const Symbolic *lowest = attention_lowest(attention);
+  if (choice_parameter(build->choice, "window"))
+    kernel_bind_dim(build, "LOWEST", lowest ? lowest : symbolic_constant(build->expressions, 0));
   describe_operand(build, 0, &attention->queries);
   describe_operand(build, 1, &attention->key_matrix);
   describe_operand(build, 2, &attention->values);

@@ -39,6 +39,16 @@ typedef struct FusedAttention {
   unsigned n_bounds;
 } FusedAttention;
 
+/* What key - row is at least, as far as it is known; NULL: keys are seen from the first one on. */
+static inline const Symbolic *attention_lowest(const FusedAttention *attention)
+{
+  for (unsigned i = 0; i < attention->n_bounds; i++) {
+    const AttentionBound *bound = &attention->bounds[i];
+    if (bound->from_row && bound->least && bound->limit.kind == OPERAND_IMMEDIATE) return bound->number;
+  }
+  return NULL;
+}
+
 static inline const FusedAttention *attention_of(const FusedOperator *op)
 {
   return op->binding;

@@ -192,6 +192,10 @@ def windows():
         q, k, v = g.heads(rows="S", keys="K")
         s = g.node("Mask", g.scores(q, k), g.constant(-20, "s64"), g.constant(0, "s64"), domain="adlgen", diagonal=alignment)
         yield g.give(g.node("MatMul", g.node("Softmax", s, axis=-1, masked_rows="zero"), v)).expect(B=1, S=200, K=300)
+    for rows, keys in ((300, 64), (64, 300), (300, 300)):
+        g = Graph(f"window_{rows}_{keys}", opset=25)
+        q, k, v = g.heads(4, 2, rows="S", keys="K")
+        yield g.give(g.node("Attention", q, k, v, left_window_size=20, is_causal=int(rows > 64))).expect(B=1, S=rows, K=keys)
 
 
 # ---- head sizes ----

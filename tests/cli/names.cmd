@@ -11,7 +11,7 @@ exit 1 LayerNorm: did you mean `LayerNormalization`?
 exit 1 layer_norm: did you mean `LayerNormalization`?
 exit 1 FusedLayerNorm: did you mean `LayerNormalization`?
 exit 1 RMSNorm: did you mean `RMSNormalization`?
-exit 1 SwiGLU: write Swish of one MatMul, and Mul with another: one kernel makes both products
+exit 1 SwiGLU: set `opset` to 28 or more
 exit 1 GLU: write Split into two halves, Sigmoid of the second, and Mul with the first
 exit 1 Linear: did you mean `Gemm` (weights of shape [out, in] take transB: 1; MatMul and Add where x has more dimensions)?
 exit 1 nn.Linear: did you mean `Gemm` (weights of shape [out, in] take transB: 1; MatMul and Add where x has more dimensions)?

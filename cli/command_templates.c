@@ -121,11 +121,12 @@ static json_t *parameter_json(IrModule *module, const IrParameter *parameter)
   return object;
 }
 
-/* Blocks, each a list of its lines. */
-static json_t *tries_json(const IrModule *module)
+/* Blocks, each a list of its lines: those that are tried always, or by those who measure. */
+static json_t *tries_json(const IrModule *module, bool measured)
 {
   json_t *tries = json_array();
   for (unsigned i = 0; i < module->n_tries; i++) {
+    if (module->tries[i].measured != measured) continue;
     json_t *lines = json_array();
     for (unsigned j = 0; j < module->tries[i].n; j++) {
       g_autofree char *line = ir_try_line_text(&module->tries[i].lines[j]);
@@ -145,8 +146,9 @@ static bool show_template_json(const char *path, const char *name, GError **erro
   json_t *parameters = json_array();
   for (unsigned i = 0; i < module->n_parameters; i++)
     json_array_append_new(parameters, parameter_json(module, &module->parameters[i]));
-  cli_print_json(json_pack("{s:i, s:s, s:s, s:s, s:o, s:o}", "version", 1, "name", name, "file", source->name,
-                           "text", source->text, "parameters", parameters, "tries", tries_json(module)));
+  cli_print_json(json_pack("{s:i, s:s, s:s, s:s, s:o, s:o, s:o}", "version", 1, "name", name, "file",
+                           source->name, "text", source->text, "parameters", parameters, "tries",
+                           tries_json(module, false), "tries_measured", tries_json(module, true)));
   return true;
 }
 

@@ -240,6 +240,7 @@ typedef struct
     IrTry { /* which values of the key are tried together: lines nest, the last one's change fastest */
   IrTryLine *lines;
   unsigned n;
+  bool measured; /* by those who measure only: what no price is known of */
   Mark mark;
 } IrTry;
 

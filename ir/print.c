@@ -512,7 +512,7 @@ char *ir_try_line_text(const IrTryLine *line)
 static void print_tries(GString *out, const IrModule *module)
 {
   for (unsigned i = 0; i < module->n_tries; i++) {
-    g_string_append(out, "try {\n");
+    g_string_append(out, module->tries[i].measured ? "try measured {\n" : "try {\n");
     for (unsigned j = 0; j < module->tries[i].n; j++) {
       g_autofree char *line = ir_try_line_text(&module->tries[i].lines[j]);
       g_string_append_printf(out, "  %s\n", line);

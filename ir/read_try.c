@@ -239,9 +239,10 @@ static bool skip_block(Reader *reader)
 
 bool read_try(Reader *reader)
 {
+  bool measured = read_accept(reader, "measured");
   if (reader->tries_skipped) return skip_block(reader);
   IrModule *module = reader->module;
-  IrTry block = {.mark = reader->lexer.token.mark};
+  IrTry block = {.measured = measured, .mark = reader->lexer.token.mark};
   g_autoptr(GArray) lines = g_array_new(FALSE, FALSE, sizeof(IrTryLine));
   Open open = {reader, &block, lines};
   if (!read_expect(reader, "{")) return false;

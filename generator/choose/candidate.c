@@ -83,7 +83,7 @@ void candidates_walk(const Space *space, const CandidateWalk *asked)
 {
   if (!space) return;
   Walk walk = {space, asked, candidate_absent(space)};
-  const TryWalk tries = {asked->facts, derive, take, &walk};
+  const TryWalk tries = {asked->measured, asked->facts, derive, take, &walk};
   tries_walk(space->tries, &tries);
 }
 

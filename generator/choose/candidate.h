@@ -29,6 +29,7 @@ bool candidate_set(Candidate *candidate, const char *name, int64_t value);
 Candidate candidate_of(const Space *space, const Choice *choice);
 
 typedef struct CandidateWalk {
+  bool measured;        /* what only those try who measure */
   const int64_t *facts; /* by the kind's */
   /* Value of a parameter outside of the key, which follows from those given so far; NULL: its default */
   int (*derive)(const Candidate *candidate, unsigned slot, void *data);

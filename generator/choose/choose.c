@@ -42,18 +42,6 @@ static void apply_sets(Chooser *chooser, Choice *choice)
   }
 }
 
-/* Whoever asks for streams need not know what excludes them; who asks for both is told by the passes. */
-static void make_room_for_streams(const Problem *problem, Choice *choice)
-{
-  static const char *const others[] = {"pingpong", "cluster_m", "cluster_n", "split_k"};
-  const ChoiceParameter *stream = choice_parameter(choice, "stream_k");
-  if (!stream || stream->integer <= 1) return;
-  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++) {
-    ChoiceParameter *other = (ChoiceParameter *)choice_parameter(choice, others[i]);
-    if (other && !choose_forced(problem, others[i], NULL)) other->integer = 1;
-  }
-}
-
 /* What people are shown is what is generated. */
 static void describe_forced(const Problem *problem, Choice *choice)
 {
@@ -115,7 +103,6 @@ bool choose_variants(Chooser *chooser)
     Choice *choice = &chooser->variants[i];
     g_assert(family_has_template(family, choice->template_name));
     apply_sets(chooser, choice);
-    make_room_for_streams(chooser->problem, choice);
     if (chooser->complete && !chooser->complete(chooser, choice)) return false;
     describe_forced(chooser->problem, choice);
     if (!choice->guard) chooser->n = i + 1; /* what follows could never be taken */

@@ -96,10 +96,14 @@ CostReport gemm_candidate_cost_within(const Problem *problem, const GemmCandidat
 /* All that are legal for m rows, by the order of enumeration: small tiles first. `bounded`: M cannot be more.
  * Elements are PricedCandidate; the caller owns the array. */
 GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded);
+/* Adds to the list what only those try who measure. */
+void gemm_candidates_measured(const Problem *problem, bool group, int64_t m, bool bounded, GArray *list);
 /* SMs that the kernel may use. */
 unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
+/* The same of one that is to be measured, if it is legal and not in the list. */
+void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
 /* Do both compute the same way, by the key (gemm_axes.def)? How tiles are walked (raster) does not count. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);
 /* Of a list of gemm_candidates() for m rows the cheapest of those that the passes take, or a small tile if it has none;

@@ -21,14 +21,32 @@ static void take(const Candidate *candidate, void *data)
                         gemm_candidate_from(candidate, trial->asked->group), trial->asked->m);
 }
 
+static void take_measured(const Candidate *candidate, void *data)
+{
+  const Trial *trial = data;
+  gemm_candidate_append_measured(trial->asked->problem, trial->list,
+                                 gemm_candidate_from(candidate, trial->asked->group), trial->asked->m);
+}
+
+static void walk_templates(const GemmAsked *asked, bool measured, GArray *list)
+{
+  g_autofree int64_t *facts = gemm_facts(asked);
+  Trial trial = {asked, list};
+  const CandidateWalk walk = {measured, facts, derive, measured ? take_measured : take, &trial};
+  for (const char *const *name = gemm_templates(asked->problem); *name; name++)
+    candidates_walk(spaces_of(asked->problem->spaces, *name), &walk);
+}
+
 GArray *gemm_candidates(const Problem *problem, bool group, int64_t m, bool bounded)
 {
   const GemmAsked asked = {problem, group, m, bounded};
   GArray *list = g_array_new(FALSE, FALSE, sizeof(PricedCandidate));
-  g_autofree int64_t *facts = gemm_facts(&asked);
-  Trial trial = {&asked, list};
-  const CandidateWalk walk = {facts, derive, take, &trial};
-  for (const char *const *name = gemm_templates(problem); *name; name++)
-    candidates_walk(spaces_of(problem->spaces, *name), &walk);
+  walk_templates(&asked, false, list);
   return list;
+}
+
+void gemm_candidates_measured(const Problem *problem, bool group, int64_t m, bool bounded, GArray *list)
+{
+  const GemmAsked asked = {problem, group, m, bounded};
+  walk_templates(&asked, true, list);
 }

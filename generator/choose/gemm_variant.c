@@ -236,46 +236,30 @@ static void replace_int(const Problem *problem, Choice *choice, const char *name
   if (parameter && !choose_forced(problem, name, NULL)) parameter->integer = value;
 }
 
-/* Blocks that share a tile do not walk: each part of every tile has its block. */
-static bool keep_budget(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
+/* Blocks that share a tile do not walk, each part of every tile has its block: under a budget there may be no more of them
+ * than SMs, and slices, which wait for each other, must all run at once. What else excludes slices the template says
+ * (`param slices ... if`). */
+static bool keep_blocks(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
 {
-  int64_t budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
-          rows = gemm_most_rows(chooser->problem, choice);
-  if (!budget || tile->split_k <= 1) return true;
-  double blocks = gemm_candidate_tiles(chooser->problem, tile, rows) * tile->split_k;
-  if (blocks <= (double)budget) return true;
-  const GraphNode *node =
-      chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
-  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "sms",
-            "leave out split_k, or fix the number of rows (--dim) so that fewer blocks are needed",
-            "%u blocks for each tile of up to %" G_GINT64_FORMAT " rows are up to %.0f blocks at once, more "
-            "than the %" G_GINT64_FORMAT " SMs of --sms",
-            tile->split_k, rows, blocks, budget);
-  return false;
-}
-
-/* Slices leave their sums in places of the workspace, one for each block that runs at once. What else excludes them the
- * template says (`param slices ... if`). */
-static bool keep_slices(Chooser *chooser, const Choice *choice, const GemmCandidate *tile)
-{
-  const GraphNode *node =
-      chooser->problem->op->anchor ? chooser->problem->op->anchor : chooser->problem->op->nodes[0];
-  unsigned budget = chooser->problem->options ? chooser->problem->options->sm_budget : 0,
-           sms = chooser->problem->gpu->sm_count;
-  if (tile->slices <= 1) return true;
-  if (gemm_of(chooser->problem->op)->n_batch) {
+  const Problem *problem = chooser->problem;
+  const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
+  bool sliced = tile->slices > 1, budgeted = problem->options && problem->options->sm_budget;
+  if (!sliced && (tile->split_k <= 1 || !budgeted)) return true;
+  if (sliced && gemm_of(problem->op)->n_batch) {
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices", "leave out slices",
               "tiles of several batches are not cut into slices");
     return false;
   }
-  double blocks =
-      gemm_candidate_tiles(chooser->problem, tile, gemm_most_rows(chooser->problem, choice)) * tile->slices;
-  if (budget && budget < sms) sms = budget;
+  unsigned parts = sliced ? tile->slices : tile->split_k, sms = gemm_candidate_sms(problem);
+  int64_t rows = gemm_most_rows(problem, choice);
+  double blocks = gemm_candidate_tiles(problem, tile, rows) * parts;
   if (blocks <= sms) return true;
-  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "slices",
-            "fewer slices, larger tiles, or fix the number of rows (--dim)",
-            "%u slices of each tile are up to %.0f blocks, more than the %u that run at once", tile->slices,
-            blocks, sms);
+  error_set(
+      chooser->error, ERROR_UNSUPPORTED, &node->mark, sliced ? "slices" : "sms",
+      sliced ? "fewer slices, larger tiles, or fix the number of rows (--dim)"
+             : "leave out split_k, or fix the number of rows (--dim) so that fewer blocks are needed",
+      "%u %s of each tile of up to %" G_GINT64_FORMAT " rows are up to %.0f blocks, more than the %u %s",
+      parts, sliced ? "slices" : "blocks", rows, blocks, sms, budgeted ? "SMs of --sms" : "that run at once");
   return false;
 }
 
@@ -295,8 +279,7 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
   const GemmCandidate tile = gemm_candidate_of(chooser->problem, choice);
-  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_slices(chooser, choice, &tile) &&
-         keep_budget(chooser, choice, &tile);
+  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_blocks(chooser, choice, &tile);
 }
 
 /* ---- The passes as judge ---- */

@@ -451,6 +451,7 @@ void tries_walk(const Tries *tries, const TryWalk *asked)
     slots[ahead->slot] = evaluate(&walk, ahead->code);
   }
   for (unsigned i = 0; i < tries->head->n_tries; i++) {
+    if (tries->head->tries[i].measured != asked->measured) continue;
     walk.block = &tries->blocks[i];
     memcpy(slots, tries->initial->data, n * sizeof *slots);
     walk_from(&walk, 0);

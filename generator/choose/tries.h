@@ -13,6 +13,7 @@ typedef struct TryValues {
 } TryValues;
 
 typedef struct TryWalk {
+  bool measured;        /* blocks of those who measure, else of everybody */
   const int64_t *facts; /* values, by the names that tries_resolve() got */
   /* Value of a parameter outside of the key, which follows from those given; NULL: its default */
   int64_t (*derive)(const TryValues *values, unsigned parameter, void *data);

@@ -108,12 +108,12 @@ static bool listed(const GArray *list, const GemmCandidate *candidate)
   return false;
 }
 
-static void append_thin(const Problem *problem, GArray *list, GemmCandidate candidate, int64_t m)
+void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
 {
-  PricedCandidate priced = {.candidate = gemm_candidate(problem, candidate, true)};
+  PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
   if (!gemm_candidate_legal(problem, &priced.candidate)) return;
   priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
-  priced.cost.total *= problem->gpu->model->thin_handicap;
+  if (gemm_candidate_is_thin(&tile)) priced.cost.total *= problem->gpu->model->thin_handicap;
   if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
 }
 
@@ -129,73 +129,11 @@ static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
     GemmCandidate turns = candidate, resident = candidate;
     turns.bm = TURN_ROWS;
     turns.pingpong = TURN_GROUPS;
-    append_thin(problem, list, turns, m);
+    gemm_candidate_append_measured(problem, list, turns, m);
     resident.blocks = MOST_RESIDENT;
-    if (!budgeted) append_thin(problem, list, resident, m); /* a budget is kept by launching fewer blocks */
-  }
-}
-
-#define NARROW_ROWS  64
-#define NARROW_LEAST 24
-#define NARROW_MOST  120
-
-/* Odd multiples of 8 columns, where whole tiles of them make up N: the model does not try those. 1024 x 576 x
- * 7168 of e4m3 took 10.0 us on 64x72 where 64x96 took 10.5 (docs/performance-log.md). */
-static void append_narrow_steps(const Problem *problem, GArray *list, int64_t m)
-{
-  int64_t columns;
-  if (!symbolic_is_constant(gemm_of(problem->op)->n, &columns) || gemm_of(problem->op)->dual) return;
-  for (unsigned bn = NARROW_LEAST; bn <= NARROW_MOST; bn += 16) {
-    const GemmCandidate tile = {.group = true,
-                                .bm = NARROW_ROWS,
-                                .bn = bn,
-                                .pingpong = 1,
-                                .cluster_m = 1,
-                                .cluster_n = 1,
-                                .split_k = 1};
-    PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
-    if (columns % bn || !gemm_candidate_legal(problem, &priced.candidate)) continue;
-    priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
-    g_array_append_val(list, priced);
-  }
-}
-
-/* 64 rows by so many columns that two warpgroups have them beside one another: exact sums of 8-bit floats. */
-static void append_beside(const Problem *problem, GArray *list, int64_t m)
-{
-  static const unsigned columns[] = {192, 224, 256};
-  for (unsigned i = 0; i < 2 * G_N_ELEMENTS(columns); i++) {
-    GemmCandidate tile = {.group = true,
-                          .bm = NARROW_ROWS,
-                          .bn = columns[i / 2],
-                          .pingpong = 1,
-                          .cluster_m = 1,
-                          .cluster_n = 1,
-                          .split_k = 1};
-    tile.swapped = i % 2;
-    if (tile.swapped && !problem->turned) continue;
-    PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
-    if (priced.candidate.warpgroups_n <= 1 || !gemm_candidate_legal(problem, &priced.candidate)) continue;
-    priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
-    g_array_append_val(list, priced);
-  }
-}
-
-/* Rows for two tiles with swap-AB, which blocks share: 128 x 576 x 7168 takes 6.6 us with four
- * blocks a tile, 7.1 with the best of the other tiles. */
-static void append_thin_pairs(const Problem *problem, GArray *list, bool group, int64_t m)
-{
-  if (!group || m <= THIN_ROWS || m > 2 * THIN_ROWS) return;
-  for (unsigned split = 2; split <= problem->gpu->cluster_portable; split++) {
-    GemmCandidate tile = {.group = true,
-                          .bm = THIN_ROWS,
-                          .bn = THIN_ROWS,
-                          .pingpong = 1,
-                          .cluster_m = 1,
-                          .cluster_n = 1,
-                          .split_k = split,
-                          .swapped = 1};
-    append_thin(problem, list, tile, m);
+    if (!budgeted)
+      gemm_candidate_append_measured(problem, list, resident,
+                                     m); /* a budget is kept by launching fewer blocks */
   }
 }
 
@@ -227,9 +165,7 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
 {
   GArray *list = gemm_candidates(problem, group, m, bounded);
   append_thin_tiles(problem, list, m);
-  if (group) append_narrow_steps(problem, list, m);
-  if (group) append_beside(problem, list, m);
-  append_thin_pairs(problem, list, group, m);
+  gemm_candidates_measured(problem, group, m, bounded, list);
   unsigned n = list->len;
   for (unsigned i = 0; group && gemm_shares_copies(problem->gpu) && i < n; i++) {
     PricedCandidate pair = g_array_index(list, PricedCandidate, i);

@@ -121,12 +121,11 @@ typedef enum {
 
 /* ---- what is tried ---- */
 
-static const char *const facts[] = {
-#define FACT(name, meaning, value) #name,
-#include "generator/choose/attention_facts.def"
-#define MODEL_FACT(name) "model." #name,
-#include "generator/choose/model_facts.def"
-    NULL};
+#define FACTS          "generator/choose/attention_facts.def"
+#define FACT_NAMES     static const char *const facts
+#define FACT_ARGUMENTS const Problem *problem, Range range
+#define FACT_LOCALS    const FusedAttention *attention = attention_of(problem->op)
+#include "generator/choose/fact_table.h"
 
 static const char *template_of(Range range)
 {
@@ -135,22 +134,8 @@ static const char *template_of(Range range)
 
 const SpaceKind *space_kind_attention(void)
 {
-  static const SpaceKind kind = {.facts = facts};
+  static const SpaceKind kind = {.templates = "attention", .facts = facts};
   return &kind;
-}
-
-static int64_t *fact_values(const Problem *problem, Range range)
-{
-  const FusedAttention *attention = attention_of(problem->op);
-  const CostModel *model = problem->gpu->model;
-  const int64_t values[] = {
-#define FACT(name, meaning, value) (int64_t)(value),
-#include "generator/choose/attention_facts.def"
-#define MODEL_FACT(name) model->name,
-#include "generator/choose/model_facts.def"
-  };
-  G_STATIC_ASSERT(G_N_ELEMENTS(values) + 1 == G_N_ELEMENTS(facts));
-  return g_memdup2(values, sizeof values);
 }
 
 static void set_tile(const Problem *problem, Choice *choice, const Candidate *tile, Range range)

@@ -184,7 +184,7 @@ const char *candidate_words(const Candidate *candidate, Arena *arena)
   for (unsigned i = 0; i < space->kind->n_keys; i++) {
     const char *word = space->kind->axes[i].word;
     int64_t value = candidate_value(candidate, i);
-    if (!*word || value <= 1) continue;
+    if (!word || !*word || value <= 1) continue;
     g_auto(GStrv) parts = g_strsplit(word, "%u", 2);
     words =
         parts[1] ? arena_printf(arena, "_%s%d", parts[0], (int)value) : arena_printf(arena, "_%s", parts[0]);

@@ -102,7 +102,9 @@ void gemm_candidates_measured(const Problem *problem, bool group, int64_t m, boo
 unsigned gemm_candidate_sms(const Problem *problem);
 /* The tile, completed and priced, if it is legal and may pay. */
 void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
-/* The same of one that is to be measured, if it is legal and not in the list. */
+/* Is it among the list's? */
+bool gemm_candidate_listed(const GArray *list, const GemmCandidate *candidate);
+/* As gemm_candidate_append() one that is to be measured, if it is legal and not in the list. */
 void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m);
 /* Do both compute the same way, by the key (gemm_axes.def)? How tiles are walked (raster) does not count. */
 bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b);

@@ -30,24 +30,13 @@ static bool stores_across(const Problem *problem)
   return true;
 }
 
-const char *const gemm_fact_names[] = {
-#define FACT(name, meaning, value) #name,
-#include "generator/choose/gemm_facts.def"
-#define MODEL_FACT(name) "model." #name,
-#include "generator/choose/model_facts.def"
-    NULL};
+#define FACTS          "generator/choose/gemm_facts.def"
+#define FACT_NAMES     const char *const gemm_fact_names
+#define FACT_ARGUMENTS const Problem *problem, const GemmAsked *asked
+#define FACT_LOCALS    const FusedGemm *gemm = gemm_of(problem->op)
+#include "generator/choose/fact_table.h"
 
 int64_t *gemm_facts(const GemmAsked *asked)
 {
-  const Problem *problem = asked->problem;
-  const FusedGemm *gemm = gemm_of(problem->op);
-  const CostModel *model = problem->gpu->model;
-  const int64_t values[] = {
-#define FACT(name, meaning, value) (int64_t)(value),
-#include "generator/choose/gemm_facts.def"
-#define MODEL_FACT(name) model->name,
-#include "generator/choose/model_facts.def"
-  };
-  G_STATIC_ASSERT(G_N_ELEMENTS(values) + 1 == G_N_ELEMENTS(gemm_fact_names));
-  return g_memdup2(values, sizeof values);
+  return fact_values(asked->problem, asked);
 }

@@ -153,3 +153,19 @@ void gemm_candidate_append(const Problem *problem, GArray *list, GemmCandidate t
   priced.cost = gemm_candidate_cost_within(problem, &within, m);
   g_array_append_val(list, priced);
 }
+
+bool gemm_candidate_listed(const GArray *list, const GemmCandidate *candidate)
+{
+  for (unsigned i = 0; i < list->len; i++)
+    if (gemm_candidate_same(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
+  return false;
+}
+
+void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
+{
+  PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
+  if (!gemm_candidate_legal(problem, &priced.candidate)) return;
+  priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
+  if (gemm_candidate_is_thin(&tile)) priced.cost.total *= problem->gpu->model->thin_handicap;
+  if (!gemm_candidate_listed(list, &priced.candidate)) g_array_append_val(list, priced);
+}

@@ -23,7 +23,8 @@ G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names th
 
 const SpaceKind *space_kind_gemm(void)
 {
-  static const SpaceKind kind = {gemm_fact_names, axes, G_N_ELEMENTS(axes), KEYS};
+  static const SpaceKind kind = {"gemm gemm_dual gemm_dual_swapped", gemm_fact_names, axes,
+                                 G_N_ELEMENTS(axes), KEYS};
   return &kind;
 }
 

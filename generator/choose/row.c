@@ -190,11 +190,6 @@ static bool is_program(const Problem *problem)
   return is_long(problem) && (row_program_stays(problem) || row_program_shared(problem));
 }
 
-const SpaceKind *space_kind_row(void)
-{
-  return NULL;
-}
-
 bool choose_row(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;

@@ -1,11 +1,60 @@
 /* Row programs: rows stay in the registers of a block, rounded up to whole vectors of its threads. How many threads a
  * row has is what they keep in flight and hold of what its phases have alive at once. */
 #include "generator/choose/row_program.h"
+#include "generator/choose/candidate.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
+#include <stddef.h>
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
 #define WORD_BITS    32 /* of a register */
+
+/* A candidate, by the names of its values. */
+typedef union RowTile {
+  Candidate of;
+  struct {
+    const Space *space;
+    unsigned rows, cols, threads; /* of a block's tile */
+    unsigned blocks;              /* that share an SM */
+    unsigned split_k;             /* that share a row */
+    unsigned again;               /* 1: distances from the mean are computed in each phase, not kept */
+    unsigned chunk, slots;        /* of rows held in passes, in shared memory; 0: elsewhere */
+  };
+} RowTile;
+
+typedef enum { CARRIED_ALWAYS, CARRIED_NEEDED /* where its value is not the absent one */ } Carried;
+
+static const Axis axes[] = {{"rows", 1},
+                            {"cols", 1},
+                            {"threads", 1},
+                            {"blocks", 1},
+                            {"split_k", 1, CARRIED_NEEDED},
+                            {"again"},
+                            {"chunk", 0, CARRIED_NEEDED},
+                            {"slots", 0, CARRIED_NEEDED}};
+G_STATIC_ASSERT(offsetof(RowTile, rows) == offsetof(RowTile, of.values));
+G_STATIC_ASSERT(offsetof(RowTile, slots) == offsetof(RowTile, of.values[G_N_ELEMENTS(axes) - 1]));
+
+#define FACTS          "generator/choose/row_facts.def"
+#define FACT_NAMES     static const char *const facts
+#define FACT_ARGUMENTS const Problem *problem, unsigned peers
+#define FACT_LOCALS
+#include "generator/choose/fact_table.h"
+
+const SpaceKind *space_kind_row(void)
+{
+  static const SpaceKind kind = {"row", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes)};
+  return &kind;
+}
+
+static RowTile tile_of(const Problem *problem, unsigned rows, unsigned cols, unsigned threads)
+{
+  RowTile tile = {.of = candidate_absent(spaces_of(problem->spaces, "row"))};
+  tile.rows = rows;
+  tile.cols = cols;
+  tile.threads = threads;
+  return tile;
+}
 
 static const FusedOperator *program_of(const Problem *problem)
 {
@@ -115,7 +164,7 @@ static unsigned most_bits(const FusedOperator *op, bool lean)
 /* ---- threads ---- */
 
 /* Do threads keep so many elements each, where so many blocks share an SM? */
-static bool holds(const Problem *problem, unsigned bits, const RowFit *fit, unsigned blocks)
+static bool holds(const Problem *problem, unsigned bits, const RowTile *fit, unsigned blocks)
 {
   unsigned elements = MAX(1, fit->rows * fit->cols / fit->threads);
   return elements * bits / WORD_BITS + problem->gpu->model->row_registers <=
@@ -123,13 +172,13 @@ static bool holds(const Problem *problem, unsigned bits, const RowFit *fit, unsi
 }
 
 /* Several short rows share a block, a warp or several have each. */
-static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowFit *fit)
+static bool fit_short(const Problem *problem, unsigned bits, int64_t longest, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned more = problem->options && problem->options->sm_budget ? model->lone_rows : 1;
   unsigned lanes = problem->gpu->warp_size, width = choose_power_of_two(longest, lanes, model->short_row);
-  *fit = (RowFit){more * MAX(model->row_warps, model->short_row / width), width,
-                  more * model->row_warps * lanes, 1, 1};
+  *fit = tile_of(problem, more * MAX(model->row_warps, model->short_row / width), width,
+                 more * model->row_warps * lanes);
   while (fit->rows > 1 && !holds(problem, bits, fit, 1))
     fit->rows /= 2;
   return holds(problem, bits, fit, 1);
@@ -147,14 +196,14 @@ static unsigned widest_bytes(const FusedOperator *op)
 
 /* As few threads as keep row_bytes each or less, or else as many as there can be; then as many blocks as an SM has
  * registers for, row_blocks at most: while one reduces, others load. */
-static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowFit *fit)
+static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   unsigned bytes = widest_bytes(program_of(problem));
   bool found = false;
   for (unsigned threads = model->row_least; threads <= problem->gpu->threads_per_block; threads *= 2) {
     int64_t whole = (int64_t)threads * vector, cols = (longest + whole - 1) / whole * whole;
-    RowFit next = {1, (unsigned)cols, threads, 1, 1};
+    RowTile next = tile_of(problem, 1, (unsigned)cols, threads);
     if (!holds(problem, bits, &next, 1)) continue;
     *fit = next;
     found = true;
@@ -168,13 +217,13 @@ static bool fit_long(const Problem *problem, unsigned bits, int64_t longest, uns
 
 /* The same with vectors of so many elements, or fewer where that rounds a row up less. Rows that do not fit so leave
  * what later phases load to come a vector at a time. */
-static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
+static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
 {
   const FusedOperator *op = program_of(problem);
   bool found = false;
   for (unsigned lean = 0; lean < 2 && !found; lean++)
     for (unsigned elements = vector; elements; elements /= 2) {
-      RowFit next;
+      RowTile next;
       if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
       if (!fit_long(problem, most_bits(op, lean), longest, elements, &next)) continue;
       if (!found || next.cols < fit->cols) *fit = next;
@@ -193,7 +242,8 @@ static bool lies_apart(const FusedOperator *op)
   return false;
 }
 
-const char *row_program_fit(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit)
+/* NULL, or what keeps rows of so many columns at most, of which threads access `vector` at once, from staying in registers. */
+static const char *fit_program(const Problem *problem, int64_t longest, unsigned vector, RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = program_of(problem);
@@ -214,10 +264,10 @@ const char *row_program_refuse(const Problem *problem)
 
 bool row_program_stays(const Problem *problem)
 {
-  RowFit fit;
+  RowTile fit;
   const FusedOperator *op = program_of(problem);
   return !row_program_refuse(problem) &&
-         !row_program_fit(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
+         !fit_program(problem, choose_maximum(problem, row_of(op)->columns), 1, &fit);
 }
 
 /* ---- variants ---- */
@@ -257,15 +307,16 @@ RowForm row_program_forced(const Problem *problem)
   return ROW_FORMS;
 }
 
-static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowFit *fit)
+static bool is_carried(const Candidate *candidate, unsigned slot, const void *data)
 {
-  choice_set_int(choice, "rows", fit->rows);
-  choice_set_int(choice, "cols", fit->cols);
-  choice_set_int(choice, "threads", fit->threads);
-  choice_set_int(choice, "blocks", fit->blocks);
+  return axes[slot].carried == CARRIED_ALWAYS || candidate->values[slot] != axes[slot].absent;
+}
+
+static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile *fit)
+{
+  candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
-  choice_set_own(choice, "again", fit->again);
   choice->suffix = choice->tile_text;
   choice->stages = 1;
   chooser->n++;
@@ -285,22 +336,22 @@ static void add_registers(Chooser *chooser, int64_t most, bool aligned)
   Choice *choice = choose_open(chooser, "row");
   int64_t longest = MIN(most, choose_maximum(problem, row_of(op)->columns));
   unsigned vector = 1;
-  RowFit fit;
+  RowTile fit;
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   if (!choose_require_at_most(problem, choice, row_of(op)->columns, longest)) return;
-  if (row_program_fit(problem, longest, vector, &fit)) return;
+  if (fit_program(problem, longest, vector, &fit)) return;
   choice->tile_text = arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
   finish(chooser, choice, ROW_REGISTERS, &fit);
 }
 
 /* Rows of a length that is known, shared by as few blocks of a cluster as leave each so little that others run beside it. */
-static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowFit *fit)
+static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, RowTile *fit)
 {
   const Gpu *gpu = problem->gpu;
   bool found = false;
   if (exchanging_blocks(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
   for (unsigned blocks = 2; blocks <= exchanging_blocks(gpu); blocks *= 2) {
-    RowFit next;
+    RowTile next;
     if (!fit_longest(problem, (known + blocks - 1) / blocks, vector, &next)) continue;
     next.split_k = blocks;
     if (!found || next.blocks > fit->blocks) *fit = next;
@@ -340,7 +391,7 @@ static unsigned count_operands(const FusedOperator *op)
 }
 
 /* Registers of a thread that has so many elements. */
-static unsigned registers_of(const Problem *problem, const RowFit *fit, unsigned elements, bool aligned)
+static unsigned registers_of(const Problem *problem, const RowTile *fit, unsigned elements, bool aligned)
 {
   const FusedOperator *op = program_of(problem);
   const CostModel *model = problem->gpu->model;
@@ -351,7 +402,7 @@ static unsigned registers_of(const Problem *problem, const RowFit *fit, unsigned
 
 /* How well an SM is used: bytes that are under way, less what blocks lose that load nothing while they reduce or wait.
  * Narrow rows with moments gain less from others beside them: what they wait for is scale and bias, from L2. */
-static double use_of(const Problem *problem, const RowFit *fit)
+static double use_of(const Problem *problem, const RowTile *fit)
 {
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = program_of(problem);
@@ -364,7 +415,7 @@ static double use_of(const Problem *problem, const RowFit *fit)
 }
 
 /* The fit with so many threads and blocks a row, as many of them an SM as registers allow; false: there is none. */
-static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, bool aligned, RowFit *fit)
+static bool fit_measured(const Problem *problem, int64_t columns, unsigned vector, bool aligned, RowTile *fit)
 {
   const Gpu *gpu = problem->gpu;
   const CostModel *model = gpu->model;
@@ -383,24 +434,36 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
 }
 
-/* The best of them for rows of one length. */
-static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, bool aligned, unsigned least,
-                     unsigned most, RowFit *fit)
+typedef struct Best {
+  const Problem *problem;
+  int64_t columns;
+  unsigned vector;
+  bool aligned, found;
+  double use;
+  RowTile *fit;
+} Best;
+
+static void take(const Candidate *candidate, void *data)
 {
-  const Gpu *gpu = problem->gpu;
-  bool found = false;
-  double best = 0;
-  for (unsigned split_k = least; split_k <= most; split_k *= 2)
-    for (unsigned threads = gpu->model->row_least; threads <= gpu->threads_per_block; threads *= 2) {
-      RowFit next = {.rows = 1, .threads = threads, .split_k = split_k};
-      if (!fit_measured(problem, columns, vector, aligned, &next)) continue;
-      double use = use_of(problem, &next) * (double)columns / next.cols;
-      if (found && use <= best) continue;
-      *fit = next;
-      best = use;
-      found = true;
-    }
-  return found;
+  Best *best = data;
+  RowTile next = {.of = *candidate};
+  if (!fit_measured(best->problem, best->columns, best->vector, best->aligned, &next)) return;
+  double use = use_of(best->problem, &next) * (double)best->columns / next.cols;
+  if (best->found && use <= best->use) return;
+  *best->fit = next;
+  best->use = use;
+  best->found = true;
+}
+
+/* The best of those that the template says are tried, of equal ones the first. */
+static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, bool aligned, unsigned peers,
+                     RowTile *fit)
+{
+  g_autofree int64_t *values = fact_values(problem, peers);
+  Best best = {problem, columns, vector, aligned, .fit = fit};
+  const CandidateWalk walk = {.facts = values, .take = take, .data = &best};
+  candidates_walk(spaces_of(problem->spaces, "row"), &walk);
+  return best.found;
 }
 
 /* Bytes of a row's elements: of what is read along it, row by row. */
@@ -421,23 +484,22 @@ static void add_measured(Chooser *chooser, bool aligned)
   const FusedOperator *op = program_of(problem);
   unsigned vector = 1;
   int64_t known;
-  RowFit fit;
+  RowTile fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   if (known <= problem->gpu->model->short_row) return;
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   bool shares = row_bytes(op, known) >= (int64_t)problem->gpu->model->row_shared_least;
-  if (!fit_best(problem, known, vector, aligned, 1, shares ? exchanging_blocks(problem->gpu) : 1, &fit))
-    return;
+  unsigned peers = shares ? exchanging_blocks(problem->gpu) : 1;
+  if (!fit_best(problem, known, vector, aligned, peers, &fit)) return;
   choice->tile_text = fit.split_k > 1 ? arena_printf(problem->arena, "cluster%u", fit.split_k)
                                       : arena_printf(problem->arena, "%ux%u", fit.rows, fit.cols);
-  if (fit.split_k > 1) choice_set_own(choice, "split_k", fit.split_k);
   finish(chooser, choice, fit.split_k > 1 ? ROW_CLUSTER : ROW_REGISTERS, &fit);
 }
 
 bool row_program_shared(const Problem *problem)
 {
-  RowFit fit;
+  RowTile fit;
   int64_t known;
   return !row_program_refuse(problem) && symbolic_is_constant(row_of(program_of(problem))->columns, &known) &&
          fit_cluster(problem, known, 1, &fit);
@@ -450,7 +512,7 @@ static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
   const FusedOperator *op = program_of(problem);
   unsigned vector = 1;
   int64_t known;
-  RowFit fit;
+  RowTile fit;
   if (is_complete(chooser) || !symbolic_is_constant(row_of(op)->columns, &known)) return;
   Choice *choice = choose_open(chooser, "row");
   if (aligned && !require_vectors(problem, choice, &vector)) return;
@@ -463,8 +525,7 @@ static void add_cluster(Chooser *chooser, RowForm form, bool aligned)
       (known % whole || row_bytes(op, known) / split_k > problem->gpu->shared_per_block))
     return; /* threads would fill parts that are no whole tiles */
   choice->tile_text = arena_printf(problem->arena, "%s%u", form_names[form], fit.split_k);
-  choice_set_own(choice, "split_k", fit.split_k);
-  if (form == ROW_SHARED) choice_set_own(choice, "slots", 1);
+  fit.slots = form == ROW_SHARED;
   finish(chooser, choice, form, &fit);
 }
 
@@ -478,9 +539,9 @@ static void add_passes(Chooser *chooser, bool aligned)
   unsigned vector = 1;
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   unsigned chunk = model->online_chunk;
-  RowFit fit = {1, chunk, model->online_most, 1, 1};
+  RowTile fit = tile_of(problem, 1, chunk, model->online_most);
+  fit.chunk = chunk;
   choice->tile_text = arena_printf(problem->arena, "passes%u", chunk);
-  choice_set_own(choice, "chunk", chunk);
   finish(chooser, choice, ROW_PASSES, &fit);
 }
 

@@ -5,16 +5,6 @@
 /* How rows stay: the IR's `hold`. */
 typedef enum { ROW_REGISTERS, ROW_SHARED, ROW_CLUSTER, ROW_PASSES, ROW_FORMS } RowForm;
 
-typedef struct RowFit {
-  unsigned rows, cols, threads; /* of a block's tile */
-  unsigned blocks;              /* that share an SM */
-  unsigned split_k;             /* that share a row */
-  bool again;                   /* distances from the mean are computed in each phase, not kept */
-} RowFit;
-
-/* The operator, a row program, with rows of so many columns at most, of which threads access `vector` at once.
- * NULL, or what keeps its rows from staying in registers. */
-const char *row_program_fit(const Problem *problem, int64_t longest, unsigned vector, RowFit *fit);
 /* Variants of a row program, by the template `row`. false: rows cannot stay as --set wants. */
 bool choose_row_program(Chooser *chooser);
 /* The form that --set wants; ROW_FORMS: none. */

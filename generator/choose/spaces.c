@@ -96,14 +96,13 @@ static bool read_template(Spaces *spaces, const SpaceKind *kind, const char *nam
   Space *space = g_new0(Space, 1);
   *space = (Space){.template_name = g_strdup(name), .head = head};
   g_ptr_array_add(spaces->all, space);
-  if (!kind || !head->n_key) return true;
   space->kind = kind;
-  return fill(space, error);
+  return !kind || fill(space, error);
 }
 
 bool spaces_add(Spaces *spaces, const Family *family, const SpaceKind *kind, GError **error)
 {
-  g_auto(GStrv) names = g_strsplit(family->templates, " ", -1);
+  g_auto(GStrv) names = g_strsplit(kind ? kind->templates : family->templates, " ", -1);
   for (char **name = names; *name && !spaces->read[family->index]; name++)
     if (!read_template(spaces, kind, *name, error)) return false;
   spaces->read[family->index] = true;

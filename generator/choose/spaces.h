@@ -10,12 +10,13 @@ typedef struct Axis { /* what choosing knows of a parameter, beside what templat
   int absent;       /* the value where nothing is said of it */
   unsigned carried; /* which variants have it; numbers of the family's own */
   bool tile;        /* --set of it speaks of a tile */
-  const char *word; /* in names of kernels, before the value; "" tells none apart by it */
+  const char *word; /* in names of kernels, before the value; "" or NULL tells none apart by it */
 } Axis;
 
 #define SPACE_SLOTS 26 /* parameters of a candidate */
 
 typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of its templates */
+  const char *templates;    /* that have a key; names, separated by spaces */
   const char *const *facts; /* that `try` lines may ask, NULL-terminated */
   const Axis *axes;         /* those of the key first */
   unsigned n_axes, n_keys;
@@ -43,8 +44,8 @@ Spaces *spaces_new(void);
 Spaces *spaces_read(bool measured, GError **error);
 void spaces_free(Spaces *spaces);
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(Spaces, spaces_free)
-/* Reads the family's templates, unless they are there; what is only read is thread-safe. kind: NULL, the family's chooser
- * tries nothing of what they say. false and *error: a template cannot be read, or its key is not what choosing takes it
+/* Reads templates of the family, unless it was done: the kind's, with their spaces; NULL: all, for what they declare. What
+ * is only read is thread-safe. false and *error: a template cannot be read, or its key is not what choosing takes it
  * for. */
 bool spaces_add(Spaces *spaces, const Family *family, const SpaceKind *kind, GError **error);
 

@@ -8,7 +8,6 @@
 #define TURN_ROWS     128
 #define TURN_GROUPS   2
 #define MOST_RESIDENT 3
-#define THIN_ROWS     64 /* of D in the largest thin tile, and columns */
 
 /* ---- the key ---- */
 
@@ -101,22 +100,6 @@ static int compare_cost(const void *a, const void *b)
   return (x->cost.total > y->cost.total) - (x->cost.total < y->cost.total);
 }
 
-static bool listed(const GArray *list, const GemmCandidate *candidate)
-{
-  for (unsigned i = 0; i < list->len; i++)
-    if (gemm_candidate_same(&g_array_index(list, PricedCandidate, i).candidate, candidate)) return true;
-  return false;
-}
-
-void gemm_candidate_append_measured(const Problem *problem, GArray *list, GemmCandidate tile, int64_t m)
-{
-  PricedCandidate priced = {.candidate = gemm_candidate(problem, tile, true)};
-  if (!gemm_candidate_legal(problem, &priced.candidate)) return;
-  priced.cost = gemm_candidate_cost(problem, &priced.candidate, m);
-  if (gemm_candidate_is_thin(&tile)) priced.cost.total *= problem->gpu->model->thin_handicap;
-  if (!listed(list, &priced.candidate)) g_array_append_val(list, priced);
-}
-
 static void append_thin_tiles(const Problem *problem, GArray *list, int64_t m)
 {
   bool budgeted = problem->options && problem->options->sm_budget;
@@ -177,7 +160,7 @@ GArray *tuned_gemm_space(const Problem *problem, bool group, int64_t m, bool bou
     if (!gemm_candidate_legal(problem, &pair.candidate)) continue;
     pair.cost = gemm_candidate_cost(problem, &pair.candidate, m); /* an odd row of tiles costs a whole one */
     pair.cost.total *= problem->gpu->model->cluster_handicap;
-    if (!listed(list, &pair.candidate)) g_array_append_val(list, pair);
+    if (!gemm_candidate_listed(list, &pair.candidate)) g_array_append_val(list, pair);
   }
   g_array_sort(list, compare_cost);
   if (append_extras(problem, list)) g_array_sort(list, compare_cost);
@@ -232,7 +215,7 @@ bool tuned_gemm_find(Chooser *chooser, bool group, int64_t m, bool bounded, Gemm
   g_autofree char *text = tuned_parameters_text(entry);
   g_autoptr(GArray) space = tuned_gemm_space(chooser->problem, group, m, bounded);
   GemmCandidate wanted = {.group = group};
-  if (!read_candidate(chooser->problem, entry, &wanted) || !listed(space, &wanted)) {
+  if (!read_candidate(chooser->problem, entry, &wanted) || !gemm_candidate_listed(space, &wanted)) {
     choose_note(chooser, "M = %-6d tuned: %s is not legal here, so the model decides", (int)m, text);
     return false;
   }

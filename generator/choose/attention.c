@@ -134,7 +134,9 @@ static const char *template_of(Range range)
 
 const SpaceKind *space_kind_attention(void)
 {
-  static const SpaceKind kind = {.templates = "attention", .facts = facts};
+  static const Axis axes[] = {{"rows", 1},  {"keys", 1},    {"stages", 1}, {"persistent"},
+                              {"heads", 1}, {"cluster", 1}, {"backwards"}, {"queries", 1}};
+  static const SpaceKind kind = {"attention", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes)};
   return &kind;
 }
 
@@ -161,7 +163,8 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   const char *const names[] = {
       [RANGE_PARTS] = "_parts", [RANGE_BOUNDED] = "_bounded", [RANGE_FEW] = "",    [RANGE_PAIR] = "_pairs",
       [RANGE_EVEN] = "",        [RANGE_LONG] = "_long",       [RANGE_ANY] = "_any"};
-  choice->suffix = arena_printf(problem->arena, "%s%s", choice->tile_text, names[range]);
+  choice->suffix = arena_printf(problem->arena, "%s%s%s", choice->tile_text, names[range],
+                                candidate_words(tile, problem->arena));
 }
 
 /* Do the passes let the tile be? Sums that are alive twice, before and behind their scaling, may be too many: then all

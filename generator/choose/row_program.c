@@ -317,7 +317,8 @@ static void finish(Chooser *chooser, Choice *choice, RowForm form, const RowTile
   candidate_carry(&fit->of, choice, is_carried, NULL);
   choice_set_own_name(choice, "form", form_names[form]); /* what --set asks for */
   choice_set_own_name(choice, "hold", form_names[form]);
-  choice->suffix = choice->tile_text;
+  const char *words = candidate_words(&fit->of, chooser->problem->arena);
+  choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, words);
   choice->stages = 1;
   chooser->n++;
 }

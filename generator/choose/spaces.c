@@ -40,12 +40,12 @@ static bool add_axis(Space *space, unsigned axis, GError **error)
   bool key = axis < space->kind->n_keys;
   take_slot(space, parameter);
   if (!parameter || in_key(space->head, parameter->name) == key) return true;
-  error_set(
-      error, ERROR_UNSUPPORTED, &parameter->mark, "key",
-      "the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for",
-      key ? "`%s` tells kernels apart, but the template's key lacks it"
-          : "`%s` follows from other parameters, but the template's key has it",
-      parameter->name);
+  error_set(error, ERROR_UNSUPPORTED, &parameter->mark, "key",
+            "choosing has a table of axes for each family (of products generator/choose/gemm_axes.def): "
+            "there it is one of the key, or not",
+            key ? "`%s` tells kernels apart, but the template's key lacks it"
+                : "`%s` follows from other parameters, but the template's key has it",
+            parameter->name);
   return false;
 }
 

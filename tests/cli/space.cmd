@@ -60,7 +60,7 @@ $ sed -i "s/^key bm bn pingpong/key bk bm bn pingpong/" data/templates/gemm.ir; 
 data/templates/gemm.ir:27:7: error: `bk` follows from other parameters, but the template's key has it
   param bk: int = 64 in 1 .. 65535
         ^
-hint: the key of a template of products; generator/choose/gemm_axes.def has what choosing takes it for
+hint: choosing has a table of axes for each family (of products generator/choose/gemm_axes.def): there it is one of the key, or not
 [exit 3]
 
 # Attention's tiles are its template's, too: the first that fits of what is tried, and --set of any parameter of its key.
@@ -76,3 +76,10 @@ own/templates/attention.ir:41:7: error: `anyone` is neither a fact that choosing
     if !anyone
         ^
 [exit 1]
+
+# A parameter that nobody knew of attention: three lines of the template, none of C.
+$ adlgen templates show attention | sed -e '/^param epilogue/a param twice: int = 0 in 0 .. 1 if $backwards == 0' -e 's/^key .*/& twice/' -e 's/persistent $persistent raster 1 /persistent $persistent raster 1 + $twice /' >own.ir; mv own.ir own/templates/attention.ir; for set in twice=0 twice=1; do ADLGEN_DATA_DIR=own adlgen compile a.json --gpu h100 --set rows=64 --set $set --emit ptx --out out | awk '/^attention/ {print $1}'; done
+attention_bf16_b1h4g1m4096t4096d128e128_64x128_pairs
+attention_bf16_b1h4g1m4096t4096d128e128_64x32_any
+attention_bf16_b1h4g1m4096t4096d128e128_64x128_pairs_twice1
+attention_bf16_b1h4g1m4096t4096d128e128_64x32_any_twice1

@@ -37,7 +37,7 @@ static bool load(RunDataSet *set, Source *model, GError **error)
   set->data = data_set_load(set->folder, &wrong);
   if (set->data) return true;
   g_autoptr(Graph) graph = graph_read(model, NULL, 0, &refusal);
-  bool refused = refusal && error_exit_code(refusal) == ERROR_UNSUPPORTED;
+  bool refused = !graph && error_exit_code(refusal) == ERROR_UNSUPPORTED;
   g_propagate_error(error, refused ? g_steal_pointer(&refusal) : g_steal_pointer(&wrong));
   return false;
 }

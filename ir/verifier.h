@@ -38,7 +38,10 @@ typedef enum {
 void verify_expr(Verifier *verifier, const IrExpr *expr, const IrOp *op, unsigned allowed);
 void verify_type(Verifier *verifier, const IrType *type, const Mark *mark, const char *what);
 void verify_rows(Verifier *verifier, const IrOp *tiles); /* how `tiles` holds rows: ir/verify_rows.c */
-void verify_turn(Verifier *verifier, const IrOp *op);    /* ir/verify_turn.c */
+void verify_sort(Verifier *verifier, const IrOp *op);    /* ir/verify_sort.c */
+/* Two tiles of one shape and element type. */
+void verify_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b);
+void verify_turn(Verifier *verifier, const IrOp *op); /* ir/verify_turn.c */
 void verify_op_rules(Verifier *verifier, const IrOp *op);
 bool verify_is_constant_later(const Verifier *verifier,
                               const IrExpr *expr); /* a constant once instantiated */

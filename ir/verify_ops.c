@@ -60,7 +60,7 @@ static bool same_shape(const Verifier *verifier, const IrType *a, const IrType *
   return true;
 }
 
-static void expect_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b)
+void verify_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b)
 {
   if (a->kind != TYPE_TILE || b->kind != TYPE_TILE) return;
   if (!same_shape(verifier, a, b)) {
@@ -201,7 +201,7 @@ static void check_fill(Verifier *verifier, const IrOp *op, const IrType *slot, c
     if (ir_attribute(op, of_tensors[i]))
       fault(verifier, op, "attribute", "`%s` is of fills from a tensor; this one takes a value",
             ir_attribute_name(of_tensors[i]));
-  expect_same_tile(verifier, op, slot, from);
+  verify_same_tile(verifier, op, slot, from);
 }
 
 static void check_memory(Verifier *verifier, const IrOp *op)
@@ -215,8 +215,8 @@ static void check_memory(Verifier *verifier, const IrOp *op)
   case OP_SCATTER: check_corner(verifier, op, op->operands[0], &other); break;
   case OP_FILL: check_fill(verifier, op, &first, &other); break;
   case OP_COPY:
-  case OP_PUT: expect_same_tile(verifier, op, &first, &other); break;
-  case OP_GET: expect_same_tile(verifier, op, &first, &op->results[0]->type); break;
+  case OP_PUT: verify_same_tile(verifier, op, &first, &other); break;
+  case OP_GET: verify_same_tile(verifier, op, &first, &op->results[0]->type); break;
   default: break;
   }
 }
@@ -369,7 +369,7 @@ static void check_reduce(Verifier *verifier, const IrOp *op)
     if (!check_reduced(verifier, op, &from, &to)) return;
     from.dims[dim] = to.dims[dim];
     if (lifts) from.element = to.element;
-    expect_same_tile(verifier, op, &from, &to);
+    verify_same_tile(verifier, op, &from, &to);
   }
   check_combiner(verifier, op);
 }
@@ -383,11 +383,11 @@ static void check_scan(Verifier *verifier, const IrOp *op)
           "`scan` takes a tile and gives one like it and one of what all of a row combine to");
     return;
   }
-  expect_same_tile(verifier, op, &from, &op->results[0]->type);
+  verify_same_tile(verifier, op, &from, &op->results[0]->type);
   if (!check_reduced(verifier, op, &from, &all)) return;
   int64_t dim = ir_attribute_int(op, ATTR_DIM, 0);
   from.dims[dim] = all.dims[dim];
-  expect_same_tile(verifier, op, &from, &all);
+  verify_same_tile(verifier, op, &from, &all);
 }
 
 /* `spread %x dim 1 every 128`: from what such a reduction gives to what it takes. */
@@ -403,7 +403,7 @@ static void check_spread(Verifier *verifier, const IrOp *op)
   }
   if (!check_reduced(verifier, op, &to, &from)) return;
   to.dims[dim] = from.dims[dim];
-  expect_same_tile(verifier, op, &from, &to);
+  verify_same_tile(verifier, op, &from, &to);
 }
 
 /* Rows that become one: as many as divide the tile's, and all or none of them may lie outside. */
@@ -456,7 +456,7 @@ static void check_set(Verifier *verifier, const IrOp *op)
 {
   IrType to = type_of(verifier, op->operands[0]), from = type_of(verifier, op->operands[1]);
   if (from.kind == TYPE_TILE && to.kind == TYPE_TILE)
-    expect_same_tile(verifier, op, &to, &from);
+    verify_same_tile(verifier, op, &to, &from);
   else if (from.kind == TYPE_TILE)
     fault(verifier, op, "shape", "a tile cannot be written to a scalar");
   else if (to.kind == TYPE_SCALAR && from.kind == TYPE_SCALAR)
@@ -470,7 +470,7 @@ static void check_var(Verifier *verifier, const IrOp *op)
   const IrType *to = &op->results[0]->type;
   if (from.kind == TYPE_TILE && to->kind != TYPE_TILE)
     fault(verifier, op, "shape", "a scalar variable cannot start as a tile");
-  expect_same_tile(verifier, op, to, &from);
+  verify_same_tile(verifier, op, to, &from);
 }
 
 /* ---- Control ---- */
@@ -546,7 +546,7 @@ static void check_return(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "return", "%u results returned, %u declared", op->n_operands, function->n_results);
   for (unsigned i = 0; i < op->n_operands && i < function->n_results; i++) {
     IrType type = type_of(verifier, op->operands[i]);
-    expect_same_tile(verifier, op, &function->results[i], &type);
+    verify_same_tile(verifier, op, &function->results[i], &type);
   }
 }
 
@@ -745,6 +745,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
   case OP_MMA: check_mma(verifier, op); break;
   case OP_REDUCE: check_reduce(verifier, op); break;
   case OP_SCAN: check_scan(verifier, op); break;
+  case OP_SORT: verify_sort(verifier, op); break;
   case OP_SPREAD: check_spread(verifier, op); break;
   case OP_STORE_REDUCED: check_store_reduced(verifier, op); break;
   case OP_IOTA: check_iota(verifier, op); break;
@@ -781,7 +782,7 @@ void verify_op_rules(Verifier *verifier, const IrOp *op)
     break;
   case OP_CONVERT: {
     IrType from = type_of(verifier, op->operands[0]);
-    expect_same_tile(verifier, op, &from, &op->results[0]->type);
+    verify_same_tile(verifier, op, &from, &op->results[0]->type);
     break;
   }
   case OP_MAP: check_map(verifier, op); break;

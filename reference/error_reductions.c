@@ -90,10 +90,37 @@ static bool of_choice(const ReferenceCall *call, const Errors *input, const Valu
   return true;
 }
 
+/* Each value of a row in order may be off as any of the row is; where two that follow one another are nearer than that, their
+ * places are anybody's. */
+static void of_order(const ReferenceCall *call, const Errors *input, Value *const *outputs, Errors *results)
+{
+  const Value *x = call->inputs[0], *values = outputs[0];
+  if (!input->each || !x->floats || !values->n) return;
+  size_t k = (size_t)values->shape[values->rank - 1], columns = (size_t)x->shape[x->rank - 1];
+  for (size_t r = 0; r < values->n / k; r++) {
+    double most = 0;
+    for (size_t c = 0; c < columns; c++)
+      most = fmax(most, input->each[r * columns + c]);
+    for (size_t i = 0; i < k; i++)
+      results[0].each[r * k + i] = most;
+    for (size_t i = 0; outputs[1] && i < k; i++) {
+      double here = values->floats[r * k + i];
+      bool near = k < columns && i + 1 == k; /* nobody knows the next */
+      if (i) near |= fabs(here - values->floats[r * k + i - 1]) <= 2 * most;
+      if (i + 1 < k) near |= fabs(here - values->floats[r * k + i + 1]) <= 2 * most;
+      if (near) results[1].each[r * k + i] = INFINITY;
+    }
+  }
+}
+
 bool errors_of_reductions(const ReferenceCall *call, const Errors *input, Value *const *outputs,
                           Errors *results, GError **error)
 {
   if (!strcmp(call->op, "ReduceProd")) return of_product(call, input, outputs[0], results[0].each, error);
   if (!strcmp(call->op, "ReduceLogSumExp")) return of_log_sum_exp(call, input, outputs, results, error);
+  if (!strcmp(call->op, "TopRows")) {
+    of_order(call, input, outputs, results);
+    return true;
+  }
   return of_choice(call, input, outputs[0], results[0].each, error);
 }

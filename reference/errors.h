@@ -44,7 +44,7 @@ bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *i
 bool errors_of_rows(const ReferenceCall *call, const Errors *inputs, Value *const *outputs,
                     unsigned n_outputs, Errors *results, GError **error);
 
-/* ReduceProd, ReduceLogSumExp, ArgMax, ArgMin and Hardmax: error_reductions.c. */
+/* ReduceProd, ReduceLogSumExp, ArgMax, ArgMin, Hardmax and TopRows: error_reductions.c. */
 bool errors_of_reductions(const ReferenceCall *call, const Errors *input, Value *const *outputs,
                           Errors *results, GError **error);
 

@@ -37,11 +37,22 @@ static bool is_one_of(const char *op, const char *const *names)
 }
 
 static const char *const products[] = {"MatMul", "MatMulInteger", "Gemm", NULL};
-static const char *const rows[] = {"Softmax",          "LogSoftmax", "LayerNormalization",
-                                   "RMSNormalization", "ReduceSum",  "ReduceMean",
-                                   "ReduceMax",        "ReduceMin",  "ReduceProd",
-                                   "ReduceLogSumExp",  "ArgMax",     "ArgMin",
-                                   "Hardmax",          "CumSum",     NULL};
+static const char *const rows[] = {"Softmax",
+                                   "LogSoftmax",
+                                   "LayerNormalization",
+                                   "RMSNormalization",
+                                   "ReduceSum",
+                                   "ReduceMean",
+                                   "ReduceMax",
+                                   "ReduceMin",
+                                   "ReduceProd",
+                                   "ReduceLogSumExp",
+                                   "ArgMax",
+                                   "ArgMin",
+                                   "Hardmax",
+                                   "CumSum",
+                                   "TopRows",
+                                   NULL};
 
 static const char *const views[] = {"Split", "Transpose", "Slice", "Concat", NULL};
 

@@ -1,4 +1,4 @@
-/* Softmax, LogSoftmax, Hardmax, LayerNormalization, RMSNormalization, the reductions, ArgMax, ArgMin and CumSum, over any axes. */
+/* Softmax, LogSoftmax, Hardmax, LayerNormalization, RMSNormalization, the reductions, ArgMax, ArgMin, CumSum and the first of rows in order, over any axes. */
 #include "reference/private.h"
 #include <math.h>
 #include <string.h>
@@ -401,8 +401,62 @@ static Value *cumulative(const ReferenceCall *call, GError **error)
   return y;
 }
 
+/* ---- TopRows ---- */
+
+typedef struct {
+  const Value *x;
+  const Rows *rows;
+  size_t row;
+  bool largest;
+} Order;
+
+static int by_order(const void *a, const void *b, void *data)
+{
+  const Order *order = data;
+  size_t p = *(const size_t *)a, q = *(const size_t *)b;
+  const size_t *inner = order->rows->inner;
+  double x = element(order->x, order->rows->outer[order->row] + inner[p]),
+         y = element(order->x, order->rows->outer[order->row] + inner[q]);
+  bool less = isnan(y) ? !isnan(x) : x < y, more = isnan(x) ? !isnan(y) : x > y;
+  if (less == more) return (p > q) - (p < q);
+  return (order->largest ? more : less) ? -1 : 1;
+}
+
+/* The first of each row in order, and where they stood. */
+static bool order_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
+{
+  const Value *x = call->inputs[0];
+  int64_t k = reference_integer(call, "k"), shape[TENSOR_MAX_RANK];
+  if (!x->rank || k < 0 || k > x->shape[x->rank - 1])
+    return reference_refuse(error, call, "there are not so many elements");
+  NumberType index = reference_integer(call, "wide") ? NUMBER_S64 : NUMBER_S32;
+  memcpy(shape, x->shape, sizeof shape);
+  shape[x->rank - 1] = k;
+  for (unsigned i = 0; i < n_outputs; i++)
+    if (!(outputs[i] = value_new(i ? index : x->type, x->rank, shape, error))) return false;
+  Rows rows = rows_of(x, 1u << (x->rank - 1));
+  g_autofree size_t *place = g_new(size_t, rows.n_columns + 1);
+  for (size_t r = 0; r < rows.n_rows; r++) {
+    Order order = {x, &rows, r, reference_integer(call, "largest") != 0};
+    for (size_t c = 0; c < rows.n_columns; c++)
+      place[c] = c;
+    g_qsort_with_data(place, (gint)rows.n_columns, sizeof *place, by_order, &order);
+    for (size_t i = 0; i < (size_t)k; i++) {
+      size_t from = rows.outer[r] + rows.inner[place[i]], to = r * (size_t)k + i;
+      if (x->floats)
+        outputs[0]->floats[to] = x->floats[from];
+      else
+        outputs[0]->integers[to] = x->integers[from];
+      if (n_outputs > 1) outputs[1]->integers[to] = (int64_t)place[i];
+    }
+  }
+  free_rows(&rows);
+  return true;
+}
+
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
 {
+  if (!strcmp(call->op, "TopRows")) return order_rows(call, outputs, n_outputs, error);
   if (g_str_has_suffix(call->op, "Normalization")) return normalise(call, outputs, n_outputs, error);
   outputs[0] = g_str_has_prefix(call->op, "Reduce") ? reduce(call, error)
                : g_str_has_prefix(call->op, "Arg")  ? arg(call, error)

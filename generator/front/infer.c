@@ -623,6 +623,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_PAD: return infer_pad(at, shape);
   case SHAPE_RULE_TILE: return infer_tile(at, shape);
   case SHAPE_RULE_SCAN: return infer_scan(at, shape);
+  case SHAPE_RULE_TOP: return infer_top(at, shape);
   case SHAPE_RULE_TRILU: return infer_trilu(at, shape);
   case SHAPE_RULE_MASK: return infer_mask(at, shape);
   case SHAPE_RULE_SCATTER_ELEMENTS: return infer_scatter_elements(at, shape);
@@ -669,6 +670,11 @@ static bool is_complete(const GraphNode *node)
   return true;
 }
 
+static NumberType index_type(const GraphNode *node)
+{
+  return graph_attribute(node, "wide")->integer ? NUMBER_S64 : NUMBER_S32;
+}
+
 bool infer_node(Inference *at)
 {
   GraphNode *node = at->node;
@@ -683,11 +689,13 @@ bool infer_node(Inference *at)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",
                         shape.rank);
   give(at, node->outputs[0], type, &shape);
-  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT, windows = node->op->shape_rule == SHAPE_RULE_WINDOW;
-  Shape other = parts || windows ? shape : statistics_shape(at, &shape);
+  bool parts = node->op->shape_rule == SHAPE_RULE_SPLIT, windows = node->op->shape_rule == SHAPE_RULE_WINDOW,
+       places = node->op->shape_rule == SHAPE_RULE_TOP;
+  NumberType further = parts ? type : windows ? NUMBER_S64 : places ? index_type(node) : NUMBER_F32;
+  Shape other = parts || windows || places ? shape : statistics_shape(at, &shape);
   for (unsigned i = 1; i < node->n_outputs; i++) {
     if (parts) other.dims[__builtin_ctz(node->axes)] = node->sizes[i];
-    give(at, node->outputs[i], parts ? type : windows ? NUMBER_S64 : NUMBER_F32, &other);
+    give(at, node->outputs[i], further, &other);
   }
   infer_known(at);
   g_ptr_array_add(at->builder->expanded, node);

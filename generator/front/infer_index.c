@@ -222,6 +222,29 @@ bool infer_scan(Inference *at, Shape *shape)
   return true;
 }
 
+/* ---- TopRows ---- */
+
+bool infer_top(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphTensor *input = node->inputs[0];
+  int64_t k = graph_attribute(node, "k")->integer, columns;
+  if (!input->rank)
+    return infer_refuse(at, ERROR_INPUT, &node->input_marks[0], "rank", NULL,
+                        "%s takes rows: `%s` has rank 0", graph_written_operator(node)->name, input->name);
+  const Symbolic *extent = input->shape[input->rank - 1];
+  if (k < 0 || (symbolic_is_constant(extent, &columns) && k > columns)) {
+    g_autofree char *have = symbolic_text(extent);
+    return infer_refuse(at, ERROR_INPUT, &node->mark, "k", NULL,
+                        "%s of %" G_GINT64_FORMAT " elements: `%s` has %s along the axis",
+                        graph_written_operator(node)->name, k, input->name, have);
+  }
+  *shape = infer_shape_of(input);
+  shape->dims[shape->rank - 1] = symbolic_constant(at->graph->arena, k);
+  node->axes = 1u << (shape->rank - 1);
+  return true;
+}
+
 /* ---- Shape ---- */
 
 /* Indices as a slice takes them: negative ones from the end, those outside brought inside. */

@@ -59,6 +59,7 @@ bool infer_tile(Inference *at, Shape *shape);
 bool infer_trilu(Inference *at, Shape *shape);
 bool infer_mask(Inference *at, Shape *shape);
 bool infer_scan(Inference *at, Shape *shape);
+bool infer_top(Inference *at, Shape *shape);
 bool infer_shape_list(Inference *at, Shape *shape);
 /* Indices for elements of input 0 along attribute `axis`, which becomes node->axes: no more of them than it has
  * elements, along the other dimensions. */

@@ -111,6 +111,7 @@ typedef enum {
   SHAPE_RULE_PAD,             /* input 0's with `pads` in front and behind */
   SHAPE_RULE_TILE,            /* input 0's times `repeats` */
   SHAPE_RULE_SCAN,            /* as input 0; the constant input 1 is an axis */
+  SHAPE_RULE_TOP,             /* input 0's, but attribute k along the last dimension */
   SHAPE_RULE_TRILU,           /* input 0's: matrices */
   SHAPE_RULE_MASK, /* input 0's: matrices; the others are one number or one for each of its first dimension */
   SHAPE_RULE_SCATTER_ELEMENTS, /* input 0's; an index and an update for some elements */

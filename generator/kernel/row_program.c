@@ -207,6 +207,8 @@ static void write_reduction(StepScope *scope, unsigned i)
   case REDUCTION_MIN:
   case REDUCTION_PROD:
   case REDUCTION_DOT:
+  case REDUCTION_LARGEST: /* gives rows: only a scan does */
+  case REDUCTION_SMALLEST:
   case REDUCTION_COUNT: write_simple(scope, reduction, value); return;
   }
 }

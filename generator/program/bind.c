@@ -55,7 +55,9 @@ static const char *refuse_node(const Binding *binding, const ProgramNode *node)
   switch (node->kind) {
   case NODE_READ:
   case NODE_WRITE:
-    if (node->access.outside != OUTSIDE_NEVER) return "indices leave a tensor";
+    if (node->access.outside != OUTSIDE_NEVER &&
+        !(binding->cuts && node->kind == NODE_WRITE && node->access.outside == OUTSIDE_SKIP))
+      return "indices leave a tensor";
     for (unsigned d = 0; !why && d < node->access.tensor->rank; d++)
       why = refuse_index(program, node, d);
     return why;
@@ -100,7 +102,8 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
                        .fused = fused,
                        .points = binding->points,
                        .column = binding->column,
-                       .scans = binding->scans};
+                       .scans = binding->scans,
+                       .cuts = binding->cuts};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)

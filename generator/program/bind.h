@@ -15,6 +15,7 @@ typedef struct Binding {
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
   bool scans;       /* the family scans: set before bind_open() */
   uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */
+  bool cuts;        /* it stores what lies inside of a tensor: the same */
   uint32_t
       marked; /* axes that have a dim of their own: each has an operand behind inputs and outputs in the space,
                        with a stride of 1 along its dim; set before bind_space() */

@@ -356,6 +356,24 @@ static ProgramValue add_scan(ProgramBuilder *at, const Row *row)
   return program_add_node(at, scan, &row->x, 1, row->compute);
 }
 
+/* The row in order, and where its elements stood. */
+static ProgramValue add_order(ProgramBuilder *at, const Row *row)
+{
+  const GraphNode *node = row->node;
+  bool largest = graph_attribute(node, "largest")->integer != 0;
+  ProgramNode order = {.kind = NODE_SCAN,
+                       .source = node,
+                       .reduction = largest ? REDUCTION_LARGEST : REDUCTION_SMALLEST,
+                       .axes = at->reduced,
+                       .type = row->compute,
+                       .compute = row->compute};
+  ProgramValue value = program_add_node(at, order, &row->x, 1, row->compute), place = value;
+  place.result = 1;
+  place.type = program_result_type(&order, 1);
+  program_set_value(at, node->outputs[1], place);
+  return value;
+}
+
 void program_add_row(ProgramBuilder *at, const GraphNode *node)
 {
   Row row = {.node = node, .compute = program_compute(node->inputs[0]->type)};
@@ -371,6 +389,7 @@ void program_add_row(ProgramBuilder *at, const GraphNode *node)
   case ONNX_ArgMin: value = add_arg(at, &row); break;
   case ONNX_Hardmax: value = add_hardmax(at, &row); break;
   case ONNX_CumSum: value = add_scan(at, &row); break;
+  case ONNX_TopRows: value = add_order(at, &row); break;
   default:
     reduce_row(at, &row, row.x);
     value = row.first;

@@ -33,6 +33,9 @@ ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *
 /* Parts of a product's result: one index for so many rows or columns, whatever the extents. */
 ProgramAccess program_parts_access(const ProgramBuilder *at, const GraphNode *node,
                                    const GraphTensor *tensor);
+/* The first of a row that is in order: points behind the tensor's end are left out. */
+ProgramAccess program_first_access(const ProgramBuilder *at, const GraphNode *node,
+                                   const GraphTensor *tensor);
 /* Operands of the node are copied. `held`: the value's type. */
 ProgramValue program_add_node(ProgramBuilder *at, ProgramNode node, const ProgramValue *operands, unsigned n,
                               NumberType held);

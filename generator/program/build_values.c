@@ -47,6 +47,15 @@ ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *
   return access;
 }
 
+ProgramAccess program_first_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor)
+{
+  ProgramAccess access = program_point_access(at, tensor);
+  unsigned along = tensor->rank - 1;
+  access.at[along].of_axes = index_along(at, at->point[along]);
+  if (!symbolic_same(tensor->shape[along], node->inputs[0]->shape[along])) access.outside = OUTSIDE_SKIP;
+  return access;
+}
+
 /* An operand of a product: rows (A) or columns (B) and k are indices whatever their extents. */
 static ProgramAccess matrix_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor,
                                    bool is_b)

@@ -71,6 +71,8 @@ static bool find_reduction(Rows *rows)
   case REDUCTION_DOT:
   case REDUCTION_MOMENTS:
   case REDUCTION_MAX_SUM:
+  case REDUCTION_LARGEST:
+  case REDUCTION_SMALLEST:
   case REDUCTION_COUNT: break;
   }
   return false;

@@ -130,6 +130,8 @@ static bool match_kind(Row *row)
   case REDUCTION_ARG_MAX:
   case REDUCTION_ARG_MIN:
   case REDUCTION_DOT:
+  case REDUCTION_LARGEST:
+  case REDUCTION_SMALLEST:
   case REDUCTION_COUNT: break;
   }
   return false;

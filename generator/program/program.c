@@ -36,9 +36,15 @@ unsigned program_reduction_results(ProgramReduction reduction)
   return reductions[reduction].results;
 }
 
+bool program_sorts(const ProgramNode *node)
+{
+  return node->reduction == REDUCTION_LARGEST || node->reduction == REDUCTION_SMALLEST;
+}
+
 NumberType program_result_type(const ProgramNode *reduction, unsigned result)
 {
-  bool place = reduction->reduction == REDUCTION_ARG_MAX || reduction->reduction == REDUCTION_ARG_MIN;
+  bool place = reduction->reduction == REDUCTION_ARG_MAX || reduction->reduction == REDUCTION_ARG_MIN ||
+               program_sorts(reduction);
   return place && result ? NUMBER_S32 : reduction->compute;
 }
 

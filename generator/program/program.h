@@ -63,7 +63,12 @@ typedef struct ProgramValue {
   ROW(MOMENTS, "moments", 1, 2) /* mean, and mean square of what differs from it */                          \
   ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */                                    \
   ROW(ARG_MAX, "arg_max", 2, 2) /* largest, and the least of the second operand (s32) where it is; NaN is */ \
-  ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */
+  ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */ \
+  ROW(LARGEST, "largest", 1,                                                                                 \
+      2) /* SCAN: the row from its largest element on, NaN first; where each stood (s32), of equal \
+                                   ones the first */         \
+  ROW(SMALLEST, "smallest", 1,                                                                               \
+      2) /* the same from the smallest on, NaN last                                 */
 
 typedef enum {
 #define ROW(name, ...) REDUCTION_##name,
@@ -77,8 +82,8 @@ typedef enum {
   NODE_INDEX,  /* an expression of axes and symbols, as s64 */
   NODE_MAP,    /* an elementwise operator of the operands' values */
   NODE_REDUCE, /* a reduction over `axes`, along which its value does not vary any more */
-  NODE_SCAN,   /* the same of all indices up to each along the one axis in `axes` */
-  NODE_WRITE,  /* stores its operand; values that meet in one element are combined if `combines` */
+  NODE_SCAN, /* the same of all indices up to each along the one axis in `axes`, or the elements along it in order */
+  NODE_WRITE, /* stores its operand; values that meet in one element are combined if `combines` */
 } ProgramNodeKind;
 
 typedef struct ProgramNode {
@@ -120,6 +125,8 @@ const char *program_reduction_name(ProgramReduction reduction);
 bool program_reduction_parse(const char *name, ProgramReduction *reduction);
 unsigned program_reduction_operands(ProgramReduction reduction);
 unsigned program_reduction_results(ProgramReduction reduction);
+/* It puts a row's elements in order, as only a scan can. */
+bool program_sorts(const ProgramNode *node);
 /* Type of one of its results. */
 NumberType program_result_type(const ProgramNode *reduction, unsigned result);
 

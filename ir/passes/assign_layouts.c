@@ -193,6 +193,12 @@ static void tie_scan(Graph *graph, IrOp *op)
     tie(graph, (Tie){.op = op, .from = op->results[0], .to = op->results[1], .result = true});
 }
 
+/* What joins a sort lies as its result. */
+static void tie_sort(Graph *graph, IrOp *op)
+{
+  if (op->n_operands > 1) tie_operand(graph, op, 1, op->results[0], NULL);
+}
+
 /* The tile whose elements an access moves, one for one. */
 static IrValue *moved_tile(const IrOp *op)
 {
@@ -211,6 +217,7 @@ static void tie_op(Graph *graph, IrOp *op)
   if (moved && (op->code == OP_GATHER || op->code == OP_SCATTER)) tie_operand(graph, op, 1, moved, NULL);
   if (op->code == OP_REDUCE) tie_reduction(graph, op);
   if (op->code == OP_SCAN) tie_scan(graph, op);
+  if (op->code == OP_SORT) tie_sort(graph, op);
   if (op->code == OP_SET && is_tile(op->operands[0])) tie_operand(graph, op, 1, op->operands[0]->value, NULL);
   if (op->code == OP_VAR && op->n_operands) tie_operand(graph, op, 0, op->results[0], NULL);
   const Layout *fragments = g_hash_table_lookup(graph->assignment->fragments, op);

@@ -17,11 +17,13 @@
 #include "ir/pass.h"
 #include "ir/passes/assign_layouts.h"
 #include "ir/passes/every.h"
+#include "ir/passes/place_exchanges.h"
 #include "ir/passes/place_slots.h"
 #include "ir/passes/place_sums.h"
 #include "ir/passes/read_slots.h"
 #include "ir/passes/role_graph.h"
 #include "ir/resources.h"
+#include "ir/sorting.h"
 
 typedef struct {
   const IrPassContext *context;
@@ -142,6 +144,12 @@ static void set_threads(Placement *placement, unsigned threads)
   ir_launch_set(placement->kernel, ATTR_THREADS, ir_int(placement->module, threads));
 }
 
+/* Along a dimension, whose elements may be several threads'. */
+static bool combines_rows(const IrOp *op)
+{
+  return op->code == OP_REDUCE || op->code == OP_SCAN || op->code == OP_SORT;
+}
+
 /* Instances that take tiles in turn have rings of slots in common and meet nowhere else, so only tiles that a
  * TMA fills and a group of warps multiplies can be taken so, and nothing may cross the block. */
 static bool takes_turns(Placement *placement)
@@ -154,7 +162,7 @@ static bool takes_turns(Placement *placement)
     if (op->code == OP_FILL && !ir_is_engine_copy(op)) against = "threads copy";
     if (op->code == OP_MMA && !ir_is_grouped_product(op)) against = "warps multiply";
     if (op->code == OP_COMBINE || op->code == OP_SYNC || op->code == OP_PUT || op->code == OP_GET ||
-        ((op->code == OP_REDUCE || op->code == OP_SCAN) && ir_attribute_int(op, ATTR_DIM, 0) == 0))
+        (combines_rows(op) && ir_attribute_int(op, ATTR_DIM, 0) == 0))
       against = "the whole block works together on a tile";
   }
   if (!tiles || ir_attribute_int(tiles, ATTR_PINGPONG, 1) <= 1) return false;
@@ -466,10 +474,26 @@ static const Layout *place_every(Placement *placement, const IrType *type)
   return layout;
 }
 
+/* The first elements of sorted rows lie as sorting leaves them. */
+static const Layout *place_sorted(Placement *placement, const IrType *type)
+{
+  const Layout *layout = NULL;
+  for (unsigned i = 0; i < placement->ops->len && !layout; i++) {
+    const IrOp *op = placement->ops->pdata[i];
+    if (op->code != OP_SORT || !every_same_extents(&op->results[0]->type, type)) continue;
+    const Layout *whole = layout_for(placement, &op->operands[0]->value->type);
+    unsigned dim = (unsigned)ir_attribute_int(op, ATTR_DIM, 0);
+    if (whole)
+      layout = sorting_layout(placement->module->arena, whole, dim, (unsigned)ir_tile_extent(type, dim));
+  }
+  return layout;
+}
+
 static bool place_registers(Placement *placement)
 {
   for (const IrType *type; (type = largest_unplaced(placement));) {
     const Layout *layout = type->rank <= 2 ? place_every(placement, type) : NULL;
+    if (!layout) layout = place_sorted(placement, type);
     if (!layout && type->rank <= 2) layout = place_blocked(placement, type);
     if (!layout) {
       error_set(placement->error, ERROR_UNSUPPORTED, &placement->kernel->mark, "tile-layout",
@@ -519,61 +543,6 @@ static void place_accesses(Placement *placement)
     vector = MAX(vector, column_vector(placement, op, tile));
     ir_attribute_set(op, ATTR_VECTOR, ir_int(placement->module, vector));
   }
-}
-
-/* ---- Reductions ---- */
-
-static bool combines_rows(const IrOp *op)
-{
-  return op->code == OP_REDUCE || op->code == OP_SCAN;
-}
-
-static bool crosses_warps(const Layout *layout, unsigned dim)
-{
-  for (unsigned i = 0; i < layout->n; i++)
-    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == (int)dim && layout->modes[i].size > 1)
-      return true;
-  return false;
-}
-
-/* The widest of the elements that are combined, in the form in which a register holds it. */
-static NumberType exchanged_element(const IrOp *reduce)
-{
-  NumberType widest = reduce->operands[0]->value->type.element;
-  for (unsigned i = 1; i < reduce->n_operands; i++) {
-    NumberType element = reduce->operands[i]->value->type.element;
-    if (number_bits(element) > number_bits(widest)) widest = element;
-  }
-  return widest == NUMBER_TF32 ? NUMBER_F32 : widest;
-}
-
-/* How often the warps of a row have elements of it side by side: a scan needs what each of these combines to. */
-static unsigned blocks_behind_warps(const Layout *layout, unsigned dim)
-{
-  unsigned blocks = 1, least = G_MAXUINT;
-  for (unsigned i = 0; i < layout->n; i++)
-    if (layout->modes[i].place == PLACE_WARP && layout->modes[i].dim == (int)dim)
-      least = MIN(least, layout->modes[i].step);
-  for (unsigned i = 0; i < layout->n; i++)
-    if (layout->modes[i].place == PLACE_REGISTER && layout->modes[i].dim == (int)dim &&
-        layout->modes[i].step > least)
-      blocks *= layout->modes[i].size;
-  return blocks;
-}
-
-/* A shared tile [warps, rows] through which the warps of a row meet; of several tiles the rows of one lie behind those
- * of the other. */
-static void place_exchange(Placement *placement, IrOp *reduce)
-{
-  const IrType *type = &reduce->operands[0]->value->type;
-  unsigned dim = (unsigned)ir_attribute_int(reduce, ATTR_DIM, 0);
-  if (!crosses_warps(type->layout, dim) || ir_attribute(reduce, ATTR_EVERY)) return;
-  unsigned parts = reduce->code == OP_SCAN ? blocks_behind_warps(type->layout, dim) : reduce->n_operands;
-  unsigned extents[2] = {layout_size(type->layout, PLACE_WARP),
-                         (unsigned)(ir_tile_elements(type) / ir_tile_extent(type, dim)) * parts};
-  ir_attribute_set(
-      reduce, ATTR_EXCHANGE,
-      exchange_declare(placement->kernel, &reduce->mark, exchanged_element(reduce), 2, extents, 0));
 }
 
 /* A product's shape may ask for more threads than a block has. */
@@ -739,7 +708,7 @@ static bool place_role(Placement *placement, unsigned role)
   place_sums(placement->module, ops);
   place_accesses(placement);
   for (unsigned i = 0; i < ops->len; i++)
-    if (combines_rows(ops->pdata[i])) place_exchange(placement, ops->pdata[i]);
+    if (combines_rows(ops->pdata[i])) place_exchange(placement->kernel, ops->pdata[i]);
   return true;
 }
 

@@ -111,6 +111,7 @@ static void check_op(IrOp *op, void *data)
     break;
   case OP_REDUCE:
   case OP_SCAN:
+  case OP_SORT:
     if (ir_attribute_int(op, ATTR_DIM, 0) == split->cut) split->possible = false;
     break;
   case OP_SPREAD:

@@ -128,6 +128,8 @@ def inputs_of(graph, row, type_, n, largest):
     if op == "CumSum":
         graph.constants["along"] = {"type": "s32", "shape": [], "data": -1}
         return [[x, "along"]]
+    if op == "TopK":
+        return [[x, graph.indices([5])][:n]]
     if op in ("Gather", "GatherElements"):
         return [[x, graph.tensor(index, [16, 8])] for index in ("s32", "s64")]
     if op in ("Scatter", "ScatterElements"):

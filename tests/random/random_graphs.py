@@ -312,6 +312,15 @@ class Case(RowOperators):
         return self.node("CumSum", [name, self.constant([], axis, self.rng.choice(["s32", "s64"]))], [(shape, kind)],
                          {"exclusive": self.rng.randrange(2), "reverse": self.rng.randrange(2)})
 
+    def top(self, name, shape, kind):
+        axis = self.rng.randrange(-len(shape), len(shape))
+        extent = shape[axis]
+        k = min(extent, self.rng.choice([0, 1, 1, 2, 3, 5, 8, 17, extent // 2, extent]))
+        left = list(shape)
+        left[axis] = k
+        self.node("TopK", [name, self.constant([1], [k], "s64")], [(left, kind), (left, "s64")],
+                  {"axis": axis, "largest": self.rng.randrange(2), "sorted": self.rng.randrange(2)})
+
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:
@@ -370,6 +379,9 @@ class Case(RowOperators):
         elif op == "CumSum":
             shape = shape or [7]
             self.cumulative(self.input(shape, kind), shape, kind)
+        elif op == "TopK":
+            shape = shape or [7]
+            self.top(self.input(shape, kind), shape, kind)
         elif op in INDEXED:
             self.symbolic = False  # extents follow from numbers
             shape = [max(extent, 1) for extent in shape] or [7]
@@ -633,6 +645,8 @@ class Case(RowOperators):
                 self.normalise(self.rng.choice(["LayerNormalization", "RMSNormalization"]), name, shape, kind)
             elif what < 0.81 and self.volume(shape) < 500:
                 self.cumulative(name, shape, kind)
+            elif what < 0.82 and self.volume(shape) < 3000:
+                self.top(name, shape, kind)
             elif what < 0.88:
                 self.reduce(self.rng.choice(["ReduceMean", "ReduceMax", "ReduceMin"]), name, shape, kind)
             else:

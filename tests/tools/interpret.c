@@ -322,6 +322,8 @@ static void set_results(const FusedReduction *reduction, const RowFacts *facts, 
     first[1] = facts->exponentials;
     return;
   case REDUCTION_DOT:
+  case REDUCTION_LARGEST:
+  case REDUCTION_SMALLEST:
   case REDUCTION_COUNT: break;
   }
   g_error("interpret: no reduction of rows");

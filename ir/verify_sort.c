@@ -1,0 +1,48 @@
+/* The verifier's rules for `sort`. */
+#include "ir/verifier.h"
+
+static bool is_whole_number(NumberType type)
+{
+  NumberClass class_ = number_class(type);
+  return (class_ == NUMBER_SIGNED || class_ == NUMBER_UNSIGNED) &&
+         number_bits(type) >= number_bits(NUMBER_S32);
+}
+
+/* Extents are powers of two, and as many elements of a row stay as the result has. */
+void verify_sort(Verifier *verifier, const IrOp *op)
+{
+  IrType result = op->results[0]->type;
+  int64_t dim = ir_attribute_int(op, ATTR_DIM, -1), from, to;
+  if (!op->n_operands || op->n_operands > 2 || result.kind != TYPE_TILE) {
+    verify_fault(verifier, &op->mark, "shape", NULL, "`sort` takes a tile, or two, and gives one");
+    return;
+  }
+  IrType x = ir_expr_type(verifier->function, op->operands[0]);
+  if (op->operands[0]->kind != EXPR_VALUE || x.kind != TYPE_TILE || x.rank != 2 || x.rank != result.rank) {
+    verify_fault(verifier, &op->mark, "shape", NULL,
+                 "`sort` takes a tile of two dimensions, and gives one like it");
+    return;
+  }
+  if (dim < 0 || dim >= x.rank) {
+    verify_fault(verifier, &op->mark, "dim", NULL, "dimension %" G_GINT64_FORMAT " of a tile of rank %u", dim,
+                 x.rank);
+    return;
+  }
+  if (!x.element_parameter && !is_whole_number(x.element))
+    verify_fault(verifier, &op->mark, "element-type", NULL, "`sort` takes integers of 32 or 64 bits, not %s",
+                 number_name(x.element));
+  bool known = ir_expr_is_int(x.dims[dim], &from) && ir_expr_is_int(result.dims[dim], &to);
+  if (known && (to < 1 || to > from || (from & (from - 1)) || (to & (to - 1))))
+    verify_fault(verifier, &op->mark, "shape", NULL,
+                 "rows of %" G_GINT64_FORMAT " elements are not sorted to %" G_GINT64_FORMAT
+                 ": both are powers of two, the second is not larger",
+                 from, to);
+  if (op->n_operands > 1) {
+    IrType more = ir_expr_type(verifier->function, op->operands[1]);
+    if (more.kind != TYPE_TILE || op->operands[1]->kind != EXPR_VALUE)
+      verify_fault(verifier, &op->mark, "shape", NULL, "what joins a sort is a tile like its result");
+    verify_same_tile(verifier, op, &more, &result);
+  }
+  x.dims[dim] = result.dims[dim];
+  verify_same_tile(verifier, op, &x, &result);
+}

@@ -99,3 +99,8 @@ bool choose_top(Chooser *chooser)
   finish(chooser, choice, &form);
   return true;
 }
+
+const SpaceKind *space_kind_top(void)
+{
+  return NULL;
+}

@@ -419,6 +419,16 @@ static void apply_cast(const Kernel *kernel, const size_t *at, Value *out, size_
   cast_element(kernel->call, kernel->call->inputs[0], at[0], out, j);
 }
 
+/* Word 0 of a block of random words: an index, the key and the block's stream. */
+static void apply_philox(const Kernel *kernel, const size_t *at, Value *out, size_t j)
+{
+  const Value *const *inputs = kernel->call->inputs;
+  uint32_t words[4];
+  philox((uint64_t)inputs[1]->integers[at[1]], (uint32_t)inputs[2]->integers[at[2]],
+         (uint64_t)inputs[0]->integers[at[0]], words);
+  out->integers[j] = words[0];
+}
+
 static void apply_is_nan(const Kernel *kernel, const size_t *at, Value *out, size_t j)
 {
   out->integers[j] = isnan(kernel->call->inputs[0]->floats[at[0]]);
@@ -498,8 +508,11 @@ static Kernel choose_kernel(const ReferenceCall *call, const Value *out)
   static const struct {
     const char *op;
     void (*apply)(const Kernel *, const size_t *, Value *, size_t);
-  } special[] = {
-      {"Where", apply_where}, {"Cast", apply_cast}, {"IsNaN", apply_is_nan}, {"IsInf", apply_is_inf}};
+  } special[] = {{"Where", apply_where},
+                 {"Philox", apply_philox},
+                 {"Cast", apply_cast},
+                 {"IsNaN", apply_is_nan},
+                 {"IsInf", apply_is_inf}};
   Kernel kernel = {.call = call, .mean = !strcmp(call->op, "Mean"), .compare = find_compare(call->op)};
   for (unsigned i = 0; i < G_N_ELEMENTS(special); i++)
     if (!strcmp(special[i].op, call->op)) kernel.apply = special[i].apply;
@@ -522,7 +535,8 @@ static Kernel choose_kernel(const ReferenceCall *call, const Value *out)
 
 bool reference_is_elementwise(const char *op)
 {
-  static const char *const others[] = {"Where", "Cast", "Clip", "IsNaN", "IsInf", "Not", "BitwiseNot"};
+  static const char *const others[] = {"Where", "Philox", "Cast", "Clip",
+                                       "IsNaN", "IsInf",  "Not",  "BitwiseNot"};
   for (unsigned i = 0; i < G_N_ELEMENTS(unary_rows); i++)
     if (!strcmp(unary_rows[i].op, op)) return true;
   for (unsigned i = 0; i < G_N_ELEMENTS(fold_rows); i++)

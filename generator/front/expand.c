@@ -67,6 +67,11 @@ bool expand_has_output(const Expansion *at, unsigned i)
   return i < at->node->n_outputs && at->node->outputs[i];
 }
 
+unsigned expand_opset(const Expansion *at)
+{
+  return at->inference->graph->opset;
+}
+
 const SymbolicFacts *expand_facts(const Expansion *at)
 {
   return &at->inference->graph->facts;

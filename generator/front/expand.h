@@ -57,6 +57,8 @@ bool expand_wants(const Expansion *at, unsigned i);
 /* It has a name. */
 bool expand_has_output(const Expansion *at, unsigned i);
 const SymbolicFacts *expand_facts(const Expansion *at);
+/* Of the graph. */
+unsigned expand_opset(const Expansion *at);
 /* Reports at the node's input i (or at the node, if there is none), and fails. */
 void expand_refuse(Expansion *at, ErrorCode code, unsigned input, const char *id, const char *hint,
                    const char *format, ...) G_GNUC_PRINTF(6, 7);

@@ -569,12 +569,7 @@ static bool infer_quantize(Inference *at, Shape *shape)
 {
   GraphNode *node = at->node;
   *shape = infer_shape_of(node->inputs[0]);
-  const GraphAttribute *blocks = graph_attribute_find(node, "block_size"),
-                       *named = graph_attribute_find(node, "axis");
-  if (blocks && blocks->integer)
-    return infer_refuse(at, ERROR_UNSUPPORTED, &blocks->mark, "unsupported-attribute",
-                        "one scale for all, or for each index of `axis`", "%s with blocks is not supported",
-                        node->op->name);
+  const GraphAttribute *named = graph_attribute_find(node, "axis");
   for (unsigned i = 1; i < node->n_inputs; i++) {
     const GraphTensor *scale = node->inputs[i];
     unsigned axis = 0;
@@ -670,6 +665,14 @@ static bool is_complete(const GraphNode *node)
   return true;
 }
 
+/* A scale for each block of elements along an axis: expanded as functions are. */
+static bool has_blocks(const GraphNode *node)
+{
+  if (node->op->shape_rule != SHAPE_RULE_QUANTIZE) return false;
+  const GraphAttribute *blocks = graph_attribute_find(node, "block_size");
+  return blocks && blocks->integer;
+}
+
 static NumberType index_type(const GraphNode *node)
 {
   return graph_attribute(node, "wide")->integer ? NUMBER_S64 : NUMBER_S32;
@@ -683,7 +686,7 @@ bool infer_node(Inference *at)
   if (!is_complete(node)) return true;
   infer_read_known(at, node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Mask);
   if (!infer_type(at, &type)) return false;
-  if (node->op->class_ == OPERATOR_FUNCTION) return expand_function(at);
+  if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;
   if (shape.rank > GRAPH_MAX_RANK)
     return infer_refuse(at, ERROR_UNSUPPORTED, &node->mark, "rank", NULL, "rank %u is not supported",

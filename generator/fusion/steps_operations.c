@@ -46,6 +46,7 @@ static const StepOperations counted[] = {
     {ONNX_Sign, "sign", {4, 4, 4}},
     {ONNX_Sign, "sign_integer", {2, 2, 2}},
     {ONNX_IsInf, "is_inf", {7, 7, 7}},
+    {ONNX_Philox, "philox", {146, 146, 146}},
 };
 
 StepPrecision step_precision(NumberType result)

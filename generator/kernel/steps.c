@@ -71,6 +71,7 @@ static const StepForm forms[] = {
     {ONNX_Softplus, "softplus", NULL, NULL},
     {ONNX_Softsign, "softsign", NULL, NULL},
     {ONNX_Shrink, "shrink", NULL, NULL},
+    {ONNX_Philox, NULL, "philox", NULL},
 };
 
 NumberType step_element(const IrExpr *value, NumberType otherwise)

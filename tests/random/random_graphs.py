@@ -312,6 +312,21 @@ class Case(RowOperators):
         return self.node("CumSum", [name, self.constant([], axis, self.rng.choice(["s32", "s64"]))], [(shape, kind)],
                          {"exclusive": self.rng.randrange(2), "reverse": self.rng.randrange(2)})
 
+    def made_of_indices(self, op, shape, kind):
+        if op == "EyeLike":
+            shape = (shape + [5, 7])[:2]
+            self.node(op, [self.input(shape, kind)], [(shape, kind)], {"k": self.rng.randint(-4, 4)})
+        elif op == "OneHot":
+            axis, depth = self.rng.randrange(-len(shape) - 1, len(shape) + 1), self.rng.choice([0, 1, 2, 5])
+            left = list(shape)
+            left.insert(axis if axis >= 0 else len(shape) + 1 + axis, depth)
+            self.node(op, [self.input(shape, kind), self.constant([], depth, "s64"), self.constant([2], [0.5, 2], "f32")],
+                      [(left, "f32")], {"axis": axis})
+        else:
+            ratio = self.constant([], self.rng.choice([0, 0.125, 0.3, 0.9]), "f32")
+            inputs = [self.input(shape, kind)] + ([ratio, self.constant([], True, "bool")] if self.chance(0.8) else [])
+            self.node(op, inputs, [(shape, kind), (shape, "bool")], {"seed": self.rng.randrange(100)})
+
     def top(self, name, shape, kind):
         axis = self.rng.randrange(-len(shape), len(shape))
         extent = shape[axis]
@@ -382,6 +397,9 @@ class Case(RowOperators):
         elif op == "TopK":
             shape = shape or [7]
             self.top(self.input(shape, kind), shape, kind)
+        elif op in ("Dropout", "OneHot", "EyeLike"):
+            self.symbolic = False
+            self.made_of_indices(op, shape[:7], kind)
         elif op in INDEXED:
             self.symbolic = False  # extents follow from numbers
             shape = [max(extent, 1) for extent in shape] or [7]
@@ -765,7 +783,7 @@ def main():
     elsewhere = ("MatMul", "MatMulInteger", "Gemm", "Attention", "Mask", "CastLike", "Scatter", "TensorScatter", "ReverseSequence",
                  "LpPool", "GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool", "DepthToSpace", "SpaceToDepth",
                  "Range", "HannWindow", "HammingWindow", "BlackmanWindow", "AffineGrid", "SwiGLU", "QLinearMatMul", "CenterCropPad",
-                 "Compress")  # tests/run and those of the command line
+                 "Compress", "TopRows", "Philox")  # tests/run and those of the command line
     ops = [(op, types) for op, types in rows.items() if op not in elsewhere and types]
     gpus = arguments.gpu.split(",")
     end, ran, refused, failed, wide = time.monotonic() + arguments.seconds, 0, 0, 0, 0

@@ -312,30 +312,6 @@ class Case(RowOperators):
         return self.node("CumSum", [name, self.constant([], axis, self.rng.choice(["s32", "s64"]))], [(shape, kind)],
                          {"exclusive": self.rng.randrange(2), "reverse": self.rng.randrange(2)})
 
-    def made_of_indices(self, op, shape, kind):
-        if op == "EyeLike":
-            shape = (shape + [5, 7])[:2]
-            self.node(op, [self.input(shape, kind)], [(shape, kind)], {"k": self.rng.randint(-4, 4)})
-        elif op == "OneHot":
-            axis, depth = self.rng.randrange(-len(shape) - 1, len(shape) + 1), self.rng.choice([0, 1, 2, 5])
-            left = list(shape)
-            left.insert(axis if axis >= 0 else len(shape) + 1 + axis, depth)
-            self.node(op, [self.input(shape, kind), self.constant([], depth, "s64"), self.constant([2], [0.5, 2], "f32")],
-                      [(left, "f32")], {"axis": axis})
-        else:
-            ratio = self.constant([], self.rng.choice([0, 0.125, 0.3, 0.9]), "f32")
-            inputs = [self.input(shape, kind)] + ([ratio, self.constant([], True, "bool")] if self.chance(0.8) else [])
-            self.node(op, inputs, [(shape, kind), (shape, "bool")], {"seed": self.rng.randrange(100)})
-
-    def top(self, name, shape, kind):
-        axis = self.rng.randrange(-len(shape), len(shape))
-        extent = shape[axis]
-        k = min(extent, self.rng.choice([0, 1, 1, 2, 3, 5, 8, 17, extent // 2, extent]))
-        left = list(shape)
-        left[axis] = k
-        self.node("TopK", [name, self.constant([1], [k], "s64")], [(left, kind), (left, "s64")],
-                  {"axis": axis, "largest": self.rng.randrange(2), "sorted": self.rng.randrange(2)})
-
     def sizes(self, extent):
         n = self.rng.choice([1, 2, 2, 2, 3])
         if self.chance(0.5) and n > 1:

@@ -63,8 +63,20 @@ GRAPHS = {
                             node("Reshape", "ve h", "vr"), node("Transpose", "kr", "kt", perm=[0, 1, 3, 2]),
                             node("MatMul", "q kt", "s"), node("Softmax", "s", "p", axis=-1), node("MatMul", "p vr", "y")],
                   "outputs": ["y"]},
+    # halves that are turned by their place and scales in front of the product of scores, as exporters write them
+    "forms": {"inputs": {"q": tensor("bf16", 1, 2, 20, 16), "k": tensor("bf16", 1, 2, 36, 16), "v": tensor("bf16", 1, 2, 36, 16),
+                         "c": tensor("bf16", 1, 1, 20, 16), "s": tensor("bf16", 1, 1, 20, 16)},
+              "constants": {"half": {"type": "bf16", "shape": [], "data": 0.5},
+                            "zero": {"type": "s64", "shape": [1], "data": [0]}, "middle": {"type": "s64", "shape": [1], "data": [8]},
+                            "all": {"type": "s64", "shape": [1], "data": [16]}, "last": {"type": "s64", "shape": [1], "data": [3]}},
+              "nodes": [node("Slice", "q zero middle last", "q1"), node("Slice", "q middle all last", "q2"), node("Neg", "q2", "qn"),
+                        node("Concat", "qn q1", "qo", axis=-1), node("Mul", "q c", "qc"), node("Mul", "qo s", "qm"),
+                        node("Add", "qc qm", "qr"), node("Transpose", "k", "kt", perm=[0, 1, 3, 2]), node("Mul", "qr half", "qs"),
+                        node("Mul", "kt half", "ks"), node("MatMul", "qs ks", "e"), node("Softmax", "e", "p", axis=-1),
+                        node("MatMul", "p v", "y")],
+              "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "siblings", "attention"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -131,8 +131,8 @@ static void test_names(void **state)
 
 static void expect_folded(const char *written, const char *folded)
 {
-  g_autofree char *text =
-      g_strdup_printf("adlgen-ir 1 tile\nkernel k() dims M: s32, N: s32 launch shared_bytes %s {\n}\n", written);
+  g_autofree char *text = g_strdup_printf(
+      "adlgen-ir 1 tile\nkernel k() dims M: s32, N: s32 launch shared_bytes %s {\n}\n", written);
   g_autoptr(IrModule) module = read_text(written, text);
   assert_string_equal(ir_expr_text(module, ir_launch_get(ir_kernel(module), ATTR_SHARED_BYTES)), folded);
 }

@@ -115,7 +115,7 @@ static unsigned vectors_a_thread(const Gpu *gpu)
 }
 
 /* Of what a thread walks through several elements are loaded at once already. */
-#define WALKED_VECTORS 2
+#define WALKED_VECTORS 1
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)
 {
@@ -128,7 +128,7 @@ static void finish(Chooser *chooser, Choice *choice, unsigned vector)
                       : alone          ? model->lone_vectors
                                        : vectors_a_thread(chooser->problem->gpu);
   if (elementwise_of(chooser->problem->op) && elementwise_of(chooser->problem->op)->n_walks)
-    accesses = MIN(accesses, WALKED_VECTORS);
+    accesses = WALKED_VECTORS;
   while (accesses > 1 && !fits_registers(model, chooser->problem->op, vector * accesses))
     accesses /= 2;
   unsigned block = threads * accesses * vector;

@@ -52,12 +52,15 @@ void expand_global_lp_pool(Expansion *at)
 
 typedef struct {
   const Symbolic *n, *channels, *height, *width, *block;
+  int64_t size;        /* of a block's side, as `block` */
+  bool channels_first; /* mode CRD: a block's elements stand behind their channel */
 } Blocks;
 
 static bool read_blocks(Expansion *at, Blocks *blocks)
 {
   const GraphTensor *x = expand_input(at, 0);
-  const GraphAttribute *size = graph_attribute(expand_written(at), "blocksize");
+  const GraphAttribute *size = graph_attribute(expand_written(at), "blocksize"),
+                       *mode = graph_attribute_find(expand_written(at), "mode");
   if (x->rank != 4) {
     expand_refuse(at, ERROR_INPUT, 0, "rank", "batch, channels, height and width",
                   "%s takes tensors of rank 4: `%s` has rank %u", expand_written(at)->op->name, x->name,
@@ -69,8 +72,13 @@ static bool read_blocks(Expansion *at, Blocks *blocks)
                             size->integer);
     return false;
   }
-  *blocks = (Blocks){x->shape[0], x->shape[1], x->shape[2], x->shape[3],
-                     symbolic_constant(expand_arena(at), size->integer)};
+  *blocks = (Blocks){.n = x->shape[0],
+                     .channels = x->shape[1],
+                     .height = x->shape[2],
+                     .width = x->shape[3],
+                     .block = symbolic_constant(expand_arena(at), size->integer),
+                     .size = size->integer,
+                     .channels_first = mode && !strcmp(mode->text, "CRD")};
   return true;
 }
 
@@ -97,19 +105,16 @@ static void give_blocks(Expansion *at, const Symbolic *const *apart, const int64
 void expand_depth_to_space(Expansion *at)
 {
   Arena *arena = expand_arena(at);
-  const GraphNode *node = expand_written(at);
   Blocks blocks;
   if (!read_blocks(at, &blocks)) return;
-  int64_t size = graph_attribute(node, "blocksize")->integer;
-  const GraphAttribute *mode = graph_attribute_find(node, "mode");
-  bool channels_first = mode && !strcmp(mode->text, "CRD");
-  const Symbolic *depth = part_of(at, blocks.channels, size * size, "channels"), *b = blocks.block;
+  const Symbolic *depth = part_of(at, blocks.channels, blocks.size * blocks.size, "channels"),
+                 *b = blocks.block;
   if (!depth) return;
   const Symbolic *const first[6] = {blocks.n, depth, b, b, blocks.height, blocks.width},
                         *const last[6] = {blocks.n, b, b, depth, blocks.height, blocks.width};
   const Symbolic *const shape[4] = {blocks.n, depth, symbolic_mul(arena, blocks.height, b),
                                     symbolic_mul(arena, blocks.width, b)};
-  if (channels_first)
+  if (blocks.channels_first)
     give_blocks(at, first, (int64_t[]){0, 1, 4, 2, 5, 3}, shape);
   else
     give_blocks(at, last, (int64_t[]){0, 3, 4, 1, 5, 2}, shape);
@@ -118,18 +123,14 @@ void expand_depth_to_space(Expansion *at)
 void expand_space_to_depth(Expansion *at)
 {
   Arena *arena = expand_arena(at);
-  const GraphNode *node = expand_written(at);
   Blocks blocks;
   if (!read_blocks(at, &blocks)) return;
-  int64_t size = graph_attribute(node, "blocksize")->integer;
-  const GraphAttribute *mode = graph_attribute_find(node, "mode");
-  bool channels_first = mode && !strcmp(mode->text, "CRD");
-  const Symbolic *rows = part_of(at, blocks.height, size, "height"), *b = blocks.block;
-  const Symbolic *columns = rows ? part_of(at, blocks.width, size, "width") : NULL;
+  const Symbolic *rows = part_of(at, blocks.height, blocks.size, "height"), *b = blocks.block;
+  const Symbolic *columns = rows ? part_of(at, blocks.width, blocks.size, "width") : NULL;
   if (!columns) return;
   const Symbolic *const apart[6] = {blocks.n, blocks.channels, rows, b, columns, b};
   const Symbolic *const shape[4] = {blocks.n, symbolic_mul(arena, blocks.channels, symbolic_mul(arena, b, b)),
                                     rows, columns};
-  give_blocks(at, apart, channels_first ? (int64_t[]){0, 1, 3, 5, 2, 4} : (int64_t[]){0, 3, 5, 1, 2, 4},
-              shape);
+  give_blocks(at, apart,
+              blocks.channels_first ? (int64_t[]){0, 1, 3, 5, 2, 4} : (int64_t[]){0, 3, 5, 1, 2, 4}, shape);
 }

@@ -3,9 +3,9 @@
 #include "generator/kernel/elementwise.h"
 #include <string.h>
 
-/* Steps of a loop that are written out: with their loads in flight together they hide what one alone would wait for, and
- * windows of 3 x 3 and 4 x 4 have no loop; more make the code long. */
-#define UNROLLED_STEPS 16
+/* Elements that a thread loads in steps which are written out: in flight together they hide what one alone would wait for,
+ * and windows of 3 x 3 have no loop. Each takes a register or two: more than 80 spilled (4 x 4 of eight). */
+#define UNROLLED_LOADS 80
 
 typedef struct {
   StepScope *scope;
@@ -183,7 +183,7 @@ static void open_loop(Loop *loop, unsigned axis, int64_t *unrolled)
   int64_t steps;
   IrExpr *extent = kernel_dim(scope->build, loop->program->axes[axis].extent, "extent", NUMBER_S32);
   IrOp *op = ir_emit(&scope->builder, OP_FOR, 3, ir_int(module, 0), extent, ir_int(module, 1));
-  if (ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled <= UNROLLED_STEPS) {
+  if (ir_expr_is_int(extent, &steps) && steps > 0 && steps * *unrolled * place->vector <= UNROLLED_LOADS) {
     ir_attribute_set(op, ATTR_UNROLL, NULL);
     *unrolled *= steps;
   }

@@ -116,6 +116,8 @@ bool choose_row_runs(const Problem *problem, Choice *choice)
       return false;
     choose_require_align(problem, choice, input->tensor, VECTOR_BYTES);
   }
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (!choose_require_align(problem, choice, op->outputs[i].tensor, VECTOR_BYTES)) return false;
   return true;
 }
 

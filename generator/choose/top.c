@@ -50,15 +50,20 @@ const char *top_refusal(const Problem *problem)
   return find_form(problem, &form);
 }
 
-/* Accesses of 16 bytes along the columns, none of which straddles a row's end. */
+/* Accesses of 16 bytes along the columns, none of which straddles a row's end. Results have no variant of their own: what is
+ * known of their strides decides how wide they are stored. */
 static bool take_vectors(const Problem *problem, Choice *choice)
 {
-  const FusedInput *input = &problem->op->inputs[top_of(problem->op)->source.index];
+  const FusedOperator *op = problem->op;
+  const FusedInput *input = &op->inputs[top_of(op)->source.index];
   unsigned vector = number_elements(input->tensor->type, VECTOR_BYTES);
-  return symbolic_equals(input->strides[1], 1) &&
-         choose_require_multiple(problem, choice, input->strides[0], vector) &&
-         choose_require_align(problem, choice, input->tensor, VECTOR_BYTES) &&
-         choose_require_multiple(problem, choice, top_of(problem->op)->columns, vector);
+  bool whole = symbolic_equals(input->strides[1], 1) &&
+               choose_require_multiple(problem, choice, input->strides[0], vector) &&
+               choose_require_align(problem, choice, input->tensor, VECTOR_BYTES) &&
+               choose_require_multiple(problem, choice, top_of(op)->columns, vector);
+  for (unsigned i = 0; whole && i < op->n_outputs; i++)
+    whole = choose_require_align(problem, choice, op->outputs[i].tensor, VECTOR_BYTES);
+  return whole;
 }
 
 static void finish(Chooser *chooser, Choice *choice, const Form *form)

@@ -170,7 +170,9 @@ def chained(M, H):
     x, v, w = operand(M, 64), operand(H, 64), operand(H, 128)
     hidden = [rounded([s * abs(s) for s in row]) for row in times(rows(wide(x[2]), 64), rows(wide(v[2]), 64))]
     D = times(hidden, turned(rows(wide(w[2]), 128)))
-    return Case("chained", [M, H], tiles(M, 64), {"X": x, "V": v, "W": w, "D": empty("bf16", M, 128)}, ["D"], {"D": flat(D)})
+    # an element of the hidden layer near the middle of two bf16 may be rounded to the other: 2^-6 at 4, by a weight of 1/2
+    return Case("chained", [M, H], tiles(M, 64), {"X": x, "V": v, "W": w, "D": empty("bf16", M, 128)}, ["D"], {"D": flat(D)},
+                2 ** -6)
 
 
 def triangle(M, N):
@@ -211,18 +213,19 @@ def scales(M, N, K):
     return Case("scales", [M, N, K], 2, tensors, ["D"], {"D": flat(D)}, 0)
 
 
-CASES = [two_sums(130, 72, 136), ragged([0, 3, 3, 70], [1, 0, 2], 40, 72), three_roles(65, 33, 72), four_blocks(2, 4104), alibi(2, 65),
-         paged(65, 40, [2, 0, 2], 3), chained(65, 80), triangle(136, 40), columns(69, 136), gradient(72, 72, 40), taps(67, 72, 40),
-         scales(65, 33, 80)]
+def cases():
+    return [two_sums(130, 72, 136), ragged([0, 3, 3, 70], [1, 0, 2], 40, 72), three_roles(65, 33, 72), four_blocks(2, 4104),
+            alibi(2, 65), paged(65, 40, [2, 0, 2], 3), chained(65, 80), triangle(136, 40), columns(69, 136), gradient(72, 72, 40),
+            taps(67, 72, 40), scales(65, 33, 80)]
 
 
 def main():
-    for case in CASES:
+    random.seed(7)
+    for case in cases():
         for gpu in ("h100", "a100"):
             if not sys.argv[2:] or case.name in sys.argv[2:]:
                 case.run(sys.argv[1], gpu)
                 print(f"{gpu}: {case.name}: right")
 
 
-random.seed(7)
 main()

@@ -56,7 +56,7 @@ const Symbolic *symbolic_constant(Arena *arena, int64_t value);
 const Symbolic *symbolic_symbol(Arena *arena, const char *name);
 const Symbolic *symbolic_align(Arena *arena, const char *name);
 /* Simplified. An operation whose constant value cannot be computed (overflow, division by 0) stays as
- * written. */
+ * written, but for a difference, which is the sum with the negated term. */
 const Symbolic *symbolic_binary(Arena *arena, SymbolicKind kind, const Symbolic *a, const Symbolic *b);
 const Symbolic *symbolic_not(Arena *arena, const Symbolic *a);
 #define symbolic_add(arena, a, b)      symbolic_binary((arena), SYMBOLIC_ADD, (a), (b))

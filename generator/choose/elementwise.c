@@ -114,7 +114,7 @@ static unsigned vectors_a_thread(const Gpu *gpu)
   return vectors;
 }
 
-/* Of what a thread walks through several elements are loaded at once already. */
+/* Of what a thread walks through several elements are loaded at once already; with two vectors windows of 3 x 3 spilled. */
 #define WALKED_VECTORS 1
 
 static void finish(Chooser *chooser, Choice *choice, unsigned vector)

@@ -80,8 +80,25 @@ static bool any_infinite(const double *errors, size_t n)
   return false;
 }
 
-static bool move_once(const ReferenceCall *call, unsigned input, const Value *moved, Value *const *outputs,
-                      unsigned n_outputs, double **steps, GError **error)
+/* Other values for elements of which nothing can be said: NaN; of integers that of the unknown element before it, or with
+ * `flipped` 0 (1 where it is 0): both within what an index may be. */
+static Value *unknown_value(const Value *value, const double *by, bool flipped, GError **error)
+{
+  Value *moved = moved_value(value, by, 0, error);
+  int64_t before = 0;
+  for (size_t i = 0; moved && i < value->n; i++) {
+    if (!isinf(by[i])) continue;
+    if (moved->floats)
+      moved->floats[i] = NAN;
+    else
+      moved->integers[i] = flipped ? !value->integers[i] : before;
+    before = moved->floats ? 0 : value->integers[i];
+  }
+  return moved;
+}
+
+static bool move_once(const ReferenceCall *call, unsigned input, const Value *moved, bool unknown,
+                      Value *const *outputs, unsigned n_outputs, double **steps, GError **error)
 {
   g_autofree const Value **inputs = g_memdup2(call->inputs, call->n_inputs * sizeof *inputs);
   g_autofree Value **results = g_new0(Value *, n_outputs + 1);
@@ -91,8 +108,10 @@ static bool move_once(const ReferenceCall *call, unsigned input, const Value *mo
   other.inputs = inputs;
   if (!reference_run(&other, results, n_outputs, error)) return false;
   for (unsigned k = 0; k < n_outputs; k++) {
-    for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++)
-      steps[k][i] = fmax(steps[k][i], difference(results[k], outputs[k], i));
+    for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++) {
+      double step = difference(results[k], outputs[k], i);
+      steps[k][i] = fmax(steps[k][i], unknown && step > 0 ? INFINITY : step);
+    }
     value_free(results[k]);
   }
   return true;
@@ -115,14 +134,12 @@ bool errors_by_moving(const ReferenceCall *call, unsigned input, const double *i
     steps[k] = outputs[k] ? g_new0(double, outputs[k]->n + 1) : NULL;
   for (int sign = -1; ok && sign <= 1; sign += 2) {
     g_autoptr(Value) moved = moved_value(value, input_error, sign, error);
-    ok = moved && move_once(call, input, moved, outputs, n_outputs, steps, error);
+    ok = moved && move_once(call, input, moved, false, outputs, n_outputs, steps, error);
   }
-  /* An element of unknown value, once as NaN: whatever changes is unknown too. */
-  if (ok && unknown) {
-    g_autoptr(Value) moved = moved_value(value, input_error, 0, error);
-    for (size_t i = 0; moved && moved->floats && i < moved->n; i++)
-      if (isinf(input_error[i])) moved->floats[i] = NAN;
-    ok = moved && move_once(call, input, moved, outputs, n_outputs, steps, error);
+  /* Whatever changes with an element of unknown value is unknown too. */
+  for (int flipped = 0; ok && unknown && flipped <= !value->floats; flipped++) {
+    g_autoptr(Value) moved = unknown_value(value, input_error, flipped, error);
+    ok = moved && move_once(call, input, moved, true, outputs, n_outputs, steps, error);
   }
   for (unsigned k = 0; ok && k < n_outputs; k++)
     for (size_t i = 0; outputs[k] && i < outputs[k]->n; i++)

@@ -29,7 +29,7 @@ static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expressi
     if (assumption->maximum > 0) most = MIN(most, assumption->maximum);
   }
   dim->multiple = multiple > 1 ? multiple : 0;
-  dim->maximum = most > 0 && most < SYMBOLIC_DIMENSION_MAX ? most : 0;
+  dim->maximum = most < SYMBOLIC_DIMENSION_MAX ? MAX(most, 1) : 0; /* 0 says that nobody knows: of nothing it is 1 */
 }
 
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random graphs through the whole program: compiled, run on the simulator, compared with the reference.
 
-    random_graphs.py ADLGEN [--gpu a100,h100] [--first SEED] [--count N] [--seconds S] [--jobs N] [--rows] [--show]
+    random_graphs.py ADLGEN [--gpu a100,h100] [--first SEED] [--count N | --seconds S] [--jobs N] [--rows] [--show]
 
 A third of the seeds are one operator, a third one product, a third chains that share intermediates. Shapes are odd on
 purpose: dimensions 0, 1 and primes, any rank, broadcasting in every dimension, strides, pointers off their alignment,
@@ -745,8 +745,8 @@ def main():
     parser.add_argument("adlgen")
     parser.add_argument("--gpu", default="a100,h100")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100000)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--count", type=int, help="as many, however long they take; what runs in CI has the same seeds everywhere")
+    parser.add_argument("--seconds", type=float, default=60, help="without --count")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rows", action="store_true")
     parser.add_argument("--show", action="store_true")
@@ -762,14 +762,14 @@ def main():
                  "Compress", "TopRows", "Philox")  # tests/run and those of the command line
     ops = [(op, types) for op, types in rows.items() if op not in elsewhere and types]
     gpus = arguments.gpu.split(",")
-    end, ran, refused, failed, wide = time.monotonic() + arguments.seconds, 0, 0, 0, 0
+    end, ran, refused, failed, wide = time.monotonic() + (1e9 if arguments.count else arguments.seconds), 0, 0, 0, 0
 
     def one(seed):
         gpu = gpus[seed // 3 % len(gpus)]
         return run(arguments.adlgen, gpu, seed, ops, arguments.rows) if time.monotonic() < end else None
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for result in pool.map(one, range(arguments.first, arguments.first + arguments.count)):
+        for result in pool.map(one, range(arguments.first, arguments.first + (arguments.count or 100000))):
             if not result:
                 continue
             seed, gpu, code, said, how = result

@@ -75,8 +75,9 @@ UNARY(swish, x *sigmoid(a *x))
 UNARY(mish, x *tanh(softplus(x)))
 UNARY(softplus, softplus(x))
 UNARY(softsign, x / (1 + fabs(x)))
-UNARY(gelu, 0.5 * x * (1 + erf(x * M_SQRT1_2)))
-UNARY(gelu_tanh, 0.5 * x * (1 + tanh(sqrt(M_2_PI) * (x + 0.044715 * x * x * x))))
+/* 1 + erf(y) is erfc(-y), and 1 + tanh(y) is 2 / (1 + e^-2y): neither leaves its tail to what cancels. */
+UNARY(gelu, 0.5 * x * erfc(-x * M_SQRT1_2))
+UNARY(gelu_tanh, x / (1 + exp(-2 * sqrt(M_2_PI) * (x + 0.044715 * x * x * x))))
 UNARY(shrink, x<-b ? x + a : x> b ? x - a : isnan(x) ? x : 0)
 UNARY(clip, isnan(x) ? x : fmin(fmax(x, a), b))
 

@@ -265,12 +265,12 @@ static double terms_of_sum(const ReferenceCall *call, const Value *y)
 #define MOST_OFTEN (SAMPLES / OFTEN)
 
 /* Values that many elements have, such as where Max cuts them off: they are rounded alike. */
-static unsigned frequent_values(const Value *x, double *frequent)
+static unsigned frequent_values(const double *x, size_t n_values, double *frequent)
 {
   double sample[SAMPLES];
   unsigned n = 0, found = 0;
-  for (unsigned i = 0; x->floats && i < SAMPLES && x->n >= SAMPLES; i++) {
-    double value = x->floats[(size_t)((double)x->n * i / SAMPLES)];
+  for (unsigned i = 0; i < SAMPLES && n_values >= SAMPLES; i++) {
+    double value = x[(size_t)((double)n_values * i / SAMPLES)];
     if (isfinite(value)) sample[n++] = value;
   }
   for (unsigned i = 0; i < n; i++) {
@@ -282,27 +282,48 @@ static unsigned frequent_values(const Value *x, double *frequent)
   return found;
 }
 
-/* What elements of one value add to the square of a sum's error: all are off by the same, so their errors add up.
- * They leave `squares`, which are of those that are off each for itself. */
-static bool add_alike(const ReferenceCall *call, const Errors *input, Value *squares, Value *common,
-                      GError **error)
+typedef struct {
+  const ReferenceCall *call;
+  Value *squares, *common;
+} Terms;
+
+/* What elements of one key add to the square of a sum's error: all are off by the same (`by`, of those of another key 0), so
+ * their errors add up. It leaves `squares`, which are of what is off each for itself. */
+static bool add_alike(const Terms *terms, const double *keys, const double *by, GError **error)
 {
-  const Value *x = call->inputs[0];
+  const Value *x = terms->call->inputs[0];
   double frequent[MOST_OFTEN];
-  unsigned n = input->each ? frequent_values(x, frequent) : 0;
+  unsigned n = frequent_values(keys, x->n, frequent);
   for (unsigned k = 0; k < n; k++) {
     g_autoptr(Value) alike = floats_like(x, error);
     for (size_t i = 0; alike && i < x->n; i++)
-      if (x->floats[i] == frequent[k]) {
-        alike->floats[i] = input->each[i];
-        squares->floats[i] = 0;
+      if (keys[i] == frequent[k]) {
+        alike->floats[i] = by[i];
+        terms->squares->floats[i] = fmax(0, terms->squares->floats[i] - by[i] * by[i]);
       }
-    g_autoptr(Value) sum = alike ? run_with(call, alike, NULL, error) : NULL;
+    g_autoptr(Value) sum = alike ? run_with(terms->call, alike, NULL, error) : NULL;
     if (!sum) return false;
-    for (size_t i = 0; i < common->n; i++)
-      common->floats[i] += sum->floats[i] * sum->floats[i];
+    for (size_t i = 0; i < terms->common->n; i++)
+      terms->common->floats[i] += sum->floats[i] * sum->floats[i];
   }
   return true;
+}
+
+/* Elements are off alike that have the same value, and those that their type's rounding moves as far: a coarse grid
+ * moved by a number has few such distances, none of which the others need make up for. */
+static bool add_common_terms(const Terms *terms, const Errors *input, GError **error)
+{
+  const Value *x = terms->call->inputs[0];
+  if (!input->each || !x->floats) return true;
+  if (!add_alike(terms, x->floats, input->each, error)) return false;
+  g_autofree double *moved = g_new(double, x->n + 1), *by = g_new(double, x->n + 1);
+  uint8_t memory[8];
+  for (size_t i = 0; i < x->n; i++) {
+    number_from_double(x->type, x->floats[i], false, memory);
+    moved[i] = number_to_double(x->type, memory) - x->floats[i];
+    by[i] = fmin(fabs(moved[i]), sqrt(terms->squares->floats[i]));
+  }
+  return add_alike(terms, moved, by, error);
 }
 
 /* ReduceSum, ReduceMean and CumSum: errors of the terms, and of sums in an order that nobody knows: a unit of all
@@ -318,7 +339,8 @@ static bool of_sum(const ReferenceCall *call, const Errors *inputs, Value *const
     sizes->floats[i] = magnitude(x, i);
     squares->floats[i] = inputs[0].each ? inputs[0].each[i] * inputs[0].each[i] : 0;
   }
-  if (!add_alike(call, &inputs[0], squares, common, error)) return false;
+  const Terms terms = {call, squares, common};
+  if (!add_common_terms(&terms, &inputs[0], error)) return false;
   g_autoptr(Value) all = run_with(call, sizes, NULL, error),
                    sum = all ? run_with(call, squares, NULL, error) : NULL;
   if (!sum) return false;

@@ -79,7 +79,10 @@ static void add_write(ProgramBuilder *at, const GraphNode *node, const GraphTens
                            parts ? program_parts_access(at, node, tensor) : program_point_access(at, tensor),
                        .combines = parts};
   if (parts) write.reduction = program_reduction_of(node->op->id);
-  if (node->op->id == ONNX_TopRows) write.access = program_first_access(at, node, tensor);
+  const ProgramNode *from =
+      value->kind == VALUE_NODE ? &g_array_index(at->nodes, ProgramNode, value->node) : NULL;
+  if (from && program_sorts(from)) /* also where a copy writes it and does nothing else */
+    write.access = program_first_access(at, from->source, tensor);
   program_add_node(at, write, value, 1, tensor->type);
 }
 

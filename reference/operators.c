@@ -93,7 +93,8 @@ bool reference_knows(const char *op)
 {
   return is_one_of(op, lists) || reference_is_product(op) || reference_is_row(op) || reference_is_view(op) ||
          reference_is_reshape(op) || reference_is_index(op) || reference_is_window(op) ||
-         reference_is_scatter(op) || reference_is_quantization(op) || reference_is_elementwise(op);
+         reference_is_resample(op) || reference_is_scatter(op) || reference_is_quantization(op) ||
+         reference_is_elementwise(op);
 }
 
 bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_outputs, GError **error)
@@ -116,6 +117,10 @@ bool reference_run(const ReferenceCall *call, Value **outputs, unsigned n_output
   }
   if (reference_is_scatter(call->op)) {
     outputs[0] = reference_scatter(call, error);
+    return outputs[0] != NULL;
+  }
+  if (reference_is_resample(call->op)) {
+    outputs[0] = reference_resample(call, error);
     return outputs[0] != NULL;
   }
   if (is_one_of(call->op, lists)) {

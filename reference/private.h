@@ -35,6 +35,9 @@ bool reference_windows(const ReferenceCall *call, Value **outputs, unsigned n_ou
 bool reference_is_scatter(const char *op);
 Value *reference_scatter(const ReferenceCall *call, GError **error); /* scatter.c */
 
+bool reference_is_resample(const char *op);
+Value *reference_resample(const ReferenceCall *call, GError **error); /* resample.c */
+
 bool reference_is_index(const char *op);
 Value *reference_index(const ReferenceCall *call, GError **error); /* index.c */
 

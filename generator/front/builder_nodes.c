@@ -78,7 +78,8 @@ static void find_operator(GraphBuilder *b, const GraphNodeSpec *spec, GraphNode 
 {
   if (!spec->op) return;
   node->onnx = onnx_find(spec->domain, spec->op, b->graph->opset);
-  node->op = find_version(spec->domain, spec->op, b->graph->opset);
+  bool gone = node->onnx && !node->onnx->inputs;
+  node->op = gone ? NULL : find_version(spec->domain, spec->op, b->graph->opset);
   if (b->reading.census) graph_census_count(b->reading.census, spec->domain, spec->op, node->op != NULL);
   if (node->op) return;
   /* One that a model has everywhere is reported where it comes first. */

@@ -115,7 +115,8 @@ static bool check_types(GraphBuilder *b, const GraphNode *node, const OnnxOperat
 bool builder_check_node_types(GraphBuilder *b, const GraphNode *node)
 {
   const OnnxOperator *onnx = onnx_find(node->op->domain, node->op->name, onnx_opset());
-  return !onnx || check_types(b, node, onnx); /* of our own domain the body's nodes check */
+  if (onnx && !onnx->inputs) onnx = node->onnx; /* which newer opsets do not have */
+  return !onnx || check_types(b, node, onnx);   /* of our own domain the body's nodes check */
 }
 
 static bool lacks_type(const GraphNode *node)

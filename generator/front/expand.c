@@ -172,6 +172,18 @@ GraphTensor *expand_known(Expansion *at, const char *part, const Symbolic *const
   return tensor;
 }
 
+GraphTensor *expand_table(Expansion *at, const char *part, NumberType type, size_t rows, size_t columns,
+                          const void *data)
+{
+  if (at->failed) return NULL;
+  GraphTensor *tensor = new_constant(at, part, type, 1, rows * columns, data);
+  tensor->rank = 2;
+  tensor->shape[0] = symbolic_constant(expand_arena(at), (int64_t)rows);
+  tensor->shape[1] = symbolic_constant(expand_arena(at), (int64_t)columns);
+  graph_row_major(expand_arena(at), tensor);
+  return tensor;
+}
+
 /* ---- nodes ---- */
 
 static void set_attributes(Expansion *at, const ExpandNode *spec, GraphNode *node)

@@ -79,6 +79,9 @@ GraphTensor *expand_integers(Expansion *at, const char *part, const int64_t *ite
 /* The same of expressions; rank 0: one number. */
 GraphTensor *expand_known(Expansion *at, const char *part, const Symbolic *const *values, unsigned n,
                           unsigned rank);
+/* A constant matrix of elements as they lie in memory. */
+GraphTensor *expand_table(Expansion *at, const char *part, NumberType type, size_t rows, size_t columns,
+                          const void *data);
 GraphTensor *expand_reshape(Expansion *at, const char *part, GraphTensor *x, const Symbolic *const *shape,
                             unsigned rank);
 /* perm as Transpose has it. */

@@ -235,6 +235,11 @@ static bool infer_type(Inference *at, NumberType *type)
     return check_type(at, 0, node->op->types) && one_index_type(at);
   case TYPE_RULE_SCATTER: return infer_scatter_type(at, 1, type);
   case TYPE_RULE_INSERT: return infer_scatter_type(at, 2, type);
+  case TYPE_RULE_RESAMPLE:
+    *type = infer_is_weighted(node) ? NUMBER_F32 : node->inputs[0]->type;
+    for (unsigned i = 1; i < node->n_inputs; i++)
+      if (!check_type(at, i, i % 2 ? TYPE_BIT(S32) : TYPE_BIT(F32))) return false;
+    return check_type(at, 0, node->op->types);
   case TYPE_RULE_LIST: *type = NUMBER_S64; return check_type(at, 0, node->op->types);
   case TYPE_RULE_FUNCTION:
     return builder_check_node_types(at->builder, node) && check_type(at, 0, node->op->types);
@@ -627,6 +632,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_INSERT: return infer_tensor_scatter(at, shape);
   case SHAPE_RULE_REVERSE: return infer_reverse_sequence(at, shape);
   case SHAPE_RULE_WINDOW: return infer_window(at, shape);
+  case SHAPE_RULE_RESAMPLE: return infer_resample(at, shape);
   case SHAPE_RULE_SHAPE: return infer_shape_list(at, shape);
   case SHAPE_RULE_SIZE: *shape = (Shape){0}; return true;
   case SHAPE_RULE_FUNCTION: break;

@@ -222,6 +222,52 @@ bool infer_scan(Inference *at, Shape *shape)
   return true;
 }
 
+/* ---- Resample ---- */
+
+bool infer_is_weighted(const GraphNode *node)
+{
+  for (unsigned i = 2; i < node->n_inputs; i += 2)
+    if (node->inputs[i]) return true;
+  return false;
+}
+
+/* Lists of places along the i-th of the axes, and of as many weights; *n: how many lists. */
+static bool check_places(Inference *at, unsigned i, const Symbolic **n)
+{
+  const GraphNode *node = at->node;
+  unsigned first = 1 + 2 * i;
+  const GraphTensor *places = first < node->n_inputs ? node->inputs[first] : NULL;
+  const GraphTensor *weights = first + 1 < node->n_inputs ? node->inputs[first + 1] : NULL;
+  int64_t each;
+  bool fits = places && places->rank == 2 && symbolic_is_constant(places->shape[1], &each) && each > 0 &&
+              (weights ? graph_same_shape(places, weights) : each == 1);
+  if (!fits)
+    return infer_refuse(at, ERROR_INPUT, &node->mark, "shape", "[size, n], n a number; without weights 1",
+                        "places and weights of axis %u of Resample do not fit", i);
+  *n = places->shape[0];
+  return true;
+}
+
+bool infer_resample(Inference *at, Shape *shape)
+{
+  GraphNode *node = at->node;
+  const GraphAttribute *axes = graph_attribute(node, "axes");
+  *shape = infer_shape_of(node->inputs[0]);
+  if (axes->n != node->n_inputs / 2)
+    return infer_refuse(at, ERROR_INPUT, &axes->mark, "arity", "places and weights for each",
+                        "%u axes of Resample with %u inputs", axes->n, node->n_inputs);
+  for (unsigned i = 0; i < axes->n; i++) {
+    unsigned axis = 0;
+    if (!infer_axis(at, axes->integers[i], shape->rank, &axes->mark, &axis)) return false;
+    if (node->axes >> axis & 1)
+      return infer_refuse(at, ERROR_INPUT, &axes->mark, "axis", NULL, "axis %u is named twice", axis);
+    node->axes |= 1u << axis;
+    node->order[i] = axis;
+    if (!check_places(at, i, &shape->dims[axis])) return false;
+  }
+  return true;
+}
+
 /* ---- TopRows ---- */
 
 bool infer_top(Inference *at, Shape *shape)

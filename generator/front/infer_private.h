@@ -59,6 +59,9 @@ bool infer_tile(Inference *at, Shape *shape);
 bool infer_trilu(Inference *at, Shape *shape);
 bool infer_mask(Inference *at, Shape *shape);
 bool infer_scan(Inference *at, Shape *shape);
+bool infer_resample(Inference *at, Shape *shape);
+/* Of Resample: some input has weights. */
+bool infer_is_weighted(const GraphNode *node);
 bool infer_top(Inference *at, Shape *shape);
 bool infer_shape_list(Inference *at, Shape *shape);
 /* Indices for elements of input 0 along attribute `axis`, which becomes node->axes: no more of them than it has

@@ -271,12 +271,21 @@ static const struct {
   OperatorId op;
   uint32_t inputs;
 } needs[] = {
-    {ONNX_Range, 7u},           {ONNX_HannWindow, 1u},
-    {ONNX_HammingWindow, 1u},   {ONNX_BlackmanWindow, 1u},
-    {ONNX_AffineGrid, 1u << 1}, {ONNX_CenterCropPad, 1u << 1},
-    {ONNX_Compress, 1u << 1},   {ONNX_Pad, 1u << 1 | 1u << 2 | 1u << 3},
-    {ONNX_Tile, 1u << 1},       {ONNX_Trilu, 1u << 1},
+    {ONNX_Range, 7u},
+    {ONNX_HannWindow, 1u},
+    {ONNX_HammingWindow, 1u},
+    {ONNX_BlackmanWindow, 1u},
+    {ONNX_AffineGrid, 1u << 1},
+    {ONNX_CenterCropPad, 1u << 1},
+    {ONNX_Compress, 1u << 1},
+    {ONNX_Pad, 1u << 1 | 1u << 2 | 1u << 3},
+    {ONNX_Tile, 1u << 1},
+    {ONNX_Trilu, 1u << 1},
     {ONNX_CumSum, 1u << 1},
+    {ONNX_TopK, 1u << 1},
+    {ONNX_OneHot, 1u << 1},
+    {ONNX_Upsample, 1u << 1},
+    {ONNX_Resize, 1u << 1 | 1u << 2 | 1u << 3},
 };
 
 static bool must_know(const GraphNode *node, unsigned input)

@@ -64,7 +64,25 @@ static const char *const block_modes[] = {"DCR", "CRD", NULL};
 static const char *const combinations[] = {"none", "add", "mul", "max", "min", NULL};
 static const char *const cache_modes[] = {"linear", "circular", NULL};
 
+static const char *const coordinates[] = {"half_pixel",
+                                          "half_pixel_symmetric",
+                                          "pytorch_half_pixel",
+                                          "align_corners",
+                                          "asymmetric",
+                                          "tf_crop_and_resize",
+                                          NULL};
+static const char *const interpolations[] = {"nearest", "linear", "cubic", NULL};
+static const char *const interpolations_7[] = {"nearest", "linear", NULL};
+static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
+static const char *const ratio_policies[] = {"stretch", "not_larger", "not_smaller", NULL};
+
 /* clang-format off */
+#define INTERPOLATION CHOICE("coordinate_transformation_mode", "half_pixel", coordinates), FLOAT("cubic_coeff_a", -0.75), INT("exclude_outside", 0), FLOAT("extrapolation_value", 0)
+ATTRIBUTES(resize, INT("antialias", 0), INTS("axes"), INTERPOLATION, CHOICE("keep_aspect_ratio_policy", "stretch", ratio_policies), CHOICE("mode", "nearest", interpolations), CHOICE("nearest_mode", "round_prefer_floor", roundings))
+ATTRIBUTES(resize_11, INTERPOLATION, CHOICE("mode", "nearest", interpolations), CHOICE("nearest_mode", "round_prefer_floor", roundings))
+#undef INTERPOLATION
+ATTRIBUTES(upsample, CHOICE("mode", "nearest", interpolations_7))
+ATTRIBUTES(resample, REQUIRED_INTS("axes"), FLOAT("fill", 0))
 ATTRIBUTES(gather_nd, INT("batch_dims", 0))
 ATTRIBUTES(scatter_elements, INT("axis", 0), CHOICE("reduction", "none", combinations))
 ATTRIBUTES(scatter_nd, CHOICE("reduction", "none", combinations))

@@ -79,8 +79,9 @@ typedef enum {
   TYPE_RULE_QUANTIZE,   /* attribute `output_dtype`, or the zero point's, or u8 */
   TYPE_RULE_DEQUANTIZE, /* attribute `output_dtype`, or the scale's */
   TYPE_RULE_SCATTER, /* inputs 0 and 2 and the output have one type; input 1 is s64 or, of single elements, s32: indices */
-  TYPE_RULE_INSERT, /* inputs 0 and 1 and the output have one type; input 2 is s64: indices */
-  TYPE_RULE_LIST,   /* s64 */
+  TYPE_RULE_INSERT,   /* inputs 0 and 1 and the output have one type; input 2 is s64: indices */
+  TYPE_RULE_RESAMPLE, /* places are s32, weights f32; output f32, or as input 0 where there are no weights */
+  TYPE_RULE_LIST,     /* s64 */
   TYPE_RULE_FUNCTION, /* inputs as ONNX's definition has them, input 0 of the types; outputs as the body gives */
 } TypeRule;
 
@@ -121,6 +122,7 @@ typedef enum {
   SHAPE_RULE_REVERSE,          /* input 0's; input 1 has a number for each index of `batch_axis` */
   SHAPE_RULE_WINDOW, /* input 0's with the number of windows in place of the dimensions behind the second; as input 0's
                           further outputs */
+  SHAPE_RULE_RESAMPLE, /* input 0's, but of each of `axes` as many as there are lists of places */
   SHAPE_RULE_SHAPE,    /* a list of input 0's extents */
   SHAPE_RULE_SIZE,     /* one number */
   SHAPE_RULE_FUNCTION, /* as the body gives */

@@ -250,6 +250,7 @@ void program_add_indexed(ProgramBuilder *at, const GraphNode *node)
   case ONNX_MaxPool:
   case ONNX_AveragePool:
   case ONNX_LpPool: value = program_add_window(at, node); break;
+  case ONNX_Resample: value = program_add_resample(at, node); break;
   case ONNX_IndexAlong: value = add_place(at, node); break;
   default: g_assert_not_reached();
   }

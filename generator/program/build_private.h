@@ -75,6 +75,9 @@ ProgramValue program_add_reversal(ProgramBuilder *at, const GraphNode *node);
 /* build_window.c */
 ProgramValue program_add_window(ProgramBuilder *at, const GraphNode *node);
 
+/* build_resample.c */
+ProgramValue program_add_resample(ProgramBuilder *at, const GraphNode *node);
+
 /* build_operators.c */
 void program_add_elementwise(ProgramBuilder *at, const GraphNode *node);
 void program_add_product(ProgramBuilder *at, const GraphNode *node);

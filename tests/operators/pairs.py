@@ -68,6 +68,8 @@ def attributes_of(row, largest):
         made["num_outputs"] = [2]
     if row["op"].endswith("Pool"):  # not in their first opset either
         made.pop("ceil_mode", None), made.pop("dilations", None)
+    if row["op"] in ("Resize", "Upsample"):  # what integers have too; the others: resize.py
+        made = {name: values[:1] for name, values in made.items()}
     sets = [{}]
     for name, values in made.items():
         sets = [{**one, name: value} for one in sets for value in values] if values else sets
@@ -155,6 +157,16 @@ def inputs_of(graph, row, type_, n, largest):
         fill = f"fill_{type_}"
         graph.constants[fill] = {"type": type_, "shape": [], "data": True if type_ == "bool" else 1}
         return [[x, graph.indices([1, 0, 2, 3]), fill, graph.indices([0, 1])][:n]]
+    if op in ("Resize", "Upsample"):
+        axes = 1 if row["op"] == "Resize" and row["since"] >= 18 and largest else 2  # attribute `axes`
+        scales, region = f"scales{axes}", f"region{axes}"
+        graph.constants[scales] = {"type": "f32", "shape": [axes], "data": [1, 2.5][-axes:]}
+        graph.constants[region] = {"type": "f32", "shape": [2 * axes], "data": [0] * axes + [1] * axes}
+        return [[x, scales] if n == 2 else [x, region, scales, ""][:max(n, 3)]]
+    if op == "Resample":
+        places, weights = ([[0, 1], [5, 6], [2, 9]], [graph.tensor("f32", [3, 2])]) if n > 2 else ([[0], [5], [2]], [])
+        graph.constants[f"places{n}"] = {"type": "s32", "shape": [3, len(places[0])], "data": places}
+        return [[x, f"places{n}", *weights]]
     if op == "Tile":
         return [[x, graph.indices([2, 3])]]
     if op == "Trilu" and n > 1:

@@ -148,7 +148,7 @@ bool build_check_sets(const char *const *sets, const bool *used, GError **error)
   for (unsigned i = 0; sets[i]; i++) {
     if (used[i]) continue;
     error_set(error, ERROR_INPUT, NULL, "unknown-parameter", "adlgen compile --explain names the templates",
-              "--set %s: no kernel of this graph has such a parameter", sets[i]);
+              "--set %s: no kernel of this graph has such a parameter, or may have that value", sets[i]);
     return false;
   }
   return true;

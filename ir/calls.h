@@ -10,6 +10,7 @@ typedef struct IrCallInfo {
   bool encoded;  /* a constant that the back end gives */
   const char *doc;
   bool (*fold)(int64_t a, int64_t b, int64_t *result); /* arithmetic on two numbers; NULL: it is no such */
+  bool tried; /* stands in `try` lines of templates only: no kernel computes it */
 } IrCallInfo;
 
 const IrCallInfo *ir_call_info(const char *name); /* NULL if unknown */

@@ -25,10 +25,20 @@ static bool fold_max(int64_t a, int64_t b, int64_t *result)
   return true;
 }
 
+static bool fold_doubled(int64_t a, int64_t b, int64_t *result)
+{
+  if (a <= 0) return false;
+  while (a < b && a <= INT64_MAX / 2)
+    a *= 2;
+  *result = a;
+  return a >= b;
+}
+
 static const IrCallInfo calls[] = {
     {"ceil_div", 2, true, false, "a / b rounded up, for a >= 0 and b > 0", fold_ceil_div},
     {"min", 2, true, false, "the smaller", fold_min},
     {"max", 2, true, false, "the larger", fold_max},
+    {"doubled", 2, true, false, "a > 0, doubled until it is at least b", fold_doubled, true},
     {"bits", 1, true, false, "bits of a number type"},
     {"bytes", 1, true, false, "bytes of a number type"},
     {"thread", 0, false, false, "thread of the block"},

@@ -124,8 +124,9 @@ static IrExpr *read_value(Reader *reader)
 static IrExpr *read_call(Reader *reader, const char *name, const Mark *mark)
 {
   const IrCallInfo *info = ir_call_info(name);
-  if (!info) {
-    g_autofree char *hint = read_nearest(name, ir_call_names());
+  if (!info || (info->tried && !reader->facts_allowed)) {
+    g_autofree char *hint =
+        info ? g_strdup("it stands in `try` lines only") : read_nearest(name, ir_call_names());
     read_fail(reader, mark, "unknown-function", hint, "`%s` is not a function of expressions", name);
     return NULL;
   }

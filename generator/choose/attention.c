@@ -138,7 +138,7 @@ const SpaceKind *space_kind_attention(void)
                               {"cluster", 1}, {"backwards"},   {"queries", 1}, {"places", 1},  {"most", 1},
                               {"chunk", 1},   {"together", 1}, {"divided"}};
   static const SpaceKind kind = {"attention attention_decode", facts, axes, G_N_ELEMENTS(axes),
-                                 G_N_ELEMENTS(axes)};
+                                 G_N_ELEMENTS(axes),           NULL,  true};
   return &kind;
 }
 

@@ -45,12 +45,32 @@ Candidate candidate_of(const Space *space, const Choice *choice)
   return candidate;
 }
 
+/* Gives it what --set says of its key, but of parameters that are settled (NULL: of all). */
+static void force(const Problem *problem, Candidate *candidate, const TryValues *settled)
+{
+  const Space *space = candidate->space;
+  for (unsigned i = 0; i < space->n; i++) {
+    if (!space->declared[i] || !space_has_key(space, i)) continue;
+    unsigned value = (unsigned)candidate_value(candidate, i);
+    bool tried = false;
+    for (unsigned j = 0; settled && j < settled->n; j++)
+      tried |= space->slot_of[settled->given[j]] == (int)i;
+    if (!tried && choose_forced(problem, space->declared[i]->name, &value)) set_slot(candidate, i, value);
+  }
+}
+
+void candidate_force(const Problem *problem, Candidate *candidate)
+{
+  force(problem, candidate, NULL);
+}
+
 /* ---- what is tried ---- */
 
 typedef struct Walk {
   const Space *space;
   const CandidateWalk *asked;
   Candidate absent;
+  bool heeds; /* --set where values are tried */
 } Walk;
 
 static Candidate given(const Walk *walk, const TryValues *values)
@@ -72,29 +92,29 @@ static int64_t derive(const TryValues *values, unsigned parameter, void *data)
   return walk->asked->derive(&candidate, (unsigned)slot, walk->asked->data);
 }
 
+static bool forced(const char *name, int64_t *value, void *data)
+{
+  const Walk *walk = data;
+  unsigned number = (unsigned)*value;
+  bool asked = choose_forced(walk->asked->problem, name, &number);
+  if (asked) *value = number;
+  return asked;
+}
+
 static void take(const TryValues *values, void *data)
 {
   const Walk *walk = data;
-  const Candidate candidate = given(walk, values);
+  Candidate candidate = given(walk, values);
+  if (walk->heeds) force(walk->asked->problem, &candidate, values);
   walk->asked->take(&candidate, walk->asked->data);
 }
 
 void candidates_walk(const Space *space, const CandidateWalk *asked)
 {
   if (!space) return;
-  Walk walk = {space, asked, candidate_absent(space)};
-  const TryWalk tries = {asked->measured, asked->facts, derive, take, &walk};
+  Walk walk = {space, asked, candidate_absent(space), asked->problem && !space->kind->late};
+  const TryWalk tries = {asked->measured, asked->facts, derive, walk.heeds ? forced : NULL, take, &walk};
   tries_walk(space->tries, &tries);
-}
-
-void candidate_force(const Problem *problem, Candidate *candidate)
-{
-  const Space *space = candidate->space;
-  for (unsigned i = 0; i < space->n; i++) {
-    if (!space->declared[i] || !space_has_key(space, i)) continue;
-    unsigned value = (unsigned)candidate_value(candidate, i);
-    if (choose_forced(problem, space->declared[i]->name, &value)) set_slot(candidate, i, value);
-  }
 }
 
 /* ---- what the template admits ---- */

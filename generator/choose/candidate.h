@@ -35,6 +35,7 @@ typedef struct CandidateWalk {
   int (*derive)(const Candidate *candidate, unsigned slot, void *data);
   void (*take)(const Candidate *candidate, void *data);
   void *data;
+  const Problem *problem; /* whose --set stands in the lines, unless the kind is late; NULL: nothing does */
 } CandidateWalk;
 
 /* Every candidate that the template says is tried, in the order of the text; none of NULL, a template without a key. */

@@ -19,6 +19,13 @@ static void note_forced(Chooser *chooser, const Choice *choice, const char *name
   choose_note(chooser, "%s = %s by --set", name, value);
 }
 
+/* Was it heeded where the template's values were tried? Then it has the value that is asked for, or cannot have it. */
+static bool is_settled(const Problem *problem, const Choice *choice, const ChoiceParameter *parameter)
+{
+  const Space *space = spaces_of(problem->spaces, choice->template_name);
+  return space && !space->kind->late && space_is_key(space, parameter->name);
+}
+
 /* --set name=value: overrides a template parameter in every variant that has it. */
 static void apply_sets(Chooser *chooser, Choice *choice)
 {
@@ -31,6 +38,9 @@ static void apply_sets(Chooser *chooser, Choice *choice)
       ChoiceParameter *parameter = &choice->parameters[i];
       if (strlen(parameter->name) != (size_t)(equals - *set) ||
           strncmp(parameter->name, *set, (size_t)(equals - *set)))
+        continue;
+      if (is_settled(chooser->problem, choice, parameter) &&
+          parameter->integer != strtoll(equals + 1, NULL, 10))
         continue;
       parameter->integer = strtoll(equals + 1, NULL, 10);
       parameter->number = strtod(equals + 1, NULL);

@@ -21,8 +21,8 @@ Spaces *choose_spaces(GError **error);
 
 /* ---- between choose*.c only ---- */
 /* Variants for very few rows of a product whose operands' rows start at no multiples of 16 bytes, which need
- * no copies of them. They come first; the last may be for any number of rows that there can be. */
-void choose_few_rows(Chooser *chooser);
+ * no copies of them. They come first; the last may be for any number of rows that there can be. false: *error. */
+bool choose_few_rows(Chooser *chooser);
 /* What follows of a variant's parameters once those that --set forces are known. false: they exceed the
  * budget of SMs. */
 bool choose_gemm_complete(Chooser *chooser, Choice *choice);

@@ -9,44 +9,33 @@
 #include "generator/choose/direct.h"
 #include "generator/choose/dots.h"
 #include "generator/choose/gemm_candidate.h"
+#include "generator/choose/gemv.h"
 
 /* ---- Very few rows ---- */
 
 static const unsigned sums_rows[] = {1, 4, MOST_SUMS}; /* rows of A that there are kernels for */
 
-static void add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows)
+static bool add_sums(Chooser *chooser, const FusedOperator *direct, unsigned rows)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = gemm_of(direct);
   Choice *choice = choose_open(chooser, "gemv_few");
-  if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return;
-  unsigned share = direct_sums_share(chooser->problem, rows);
-  unsigned vector = direct_vector(chooser->problem, direct), columns = model->sums_warps * share,
-           depth = chooser->problem->gpu->warp_size * vector;
+  if (!choose_require_at_most(chooser->problem, choice, gemm->m, rows)) return true;
+  unsigned share = direct_sums_share(chooser->problem, rows),
+           vector = direct_vector(chooser->problem, direct);
   choice->direct = direct;
-  choice_set_name(choice, "ta", number_name(gemm->b_type));
-  choice_set_name(choice, "tb", number_name(gemm->a_type));
-  choice_set_name(choice, "tc", number_name(gemm->acc_type));
-  choice_set_int(choice, "bm", columns);
-  choice_set_int(choice, "bn", 1);
-  choice_set_int(choice, "bk", depth);
-  choice_set_int(choice, "rows", rows);
-  choice_set_int(choice, "deep", cost_sums_deep(chooser->problem->gpu->model, vector, share, rows));
-  choice_set_int(choice, "threads", model->sums_warps * chooser->problem->gpu->warp_size);
-  choice_set_own(choice, "swapped", 1);
+  choice_set_int(choice, "deep", cost_sums_deep(model, vector, share, rows));
   choice_set_own(choice, "blocks", model->sums_blocks);
   choice->alone = true;
   choice->stages = 1;
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%ux%u", rows, columns, depth);
-  choice->suffix = arena_printf(chooser->problem->arena, "%s_sums", choice->tile_text);
-  chooser->n++;
+  return gemv_choose(chooser, choice, gemm, (GemvAsked){rows, vector, share}, true);
 }
 
-void choose_few_rows(Chooser *chooser)
+bool choose_few_rows(Chooser *chooser)
 {
   bool odd = false;
   const FusedOperator *direct = direct_operator(chooser->problem, &odd);
-  if (!direct || !odd || !direct_sums_take(gemm_of(direct))) return;
+  if (!direct || !odd || !direct_sums_take(gemm_of(direct))) return true;
   int64_t most = choose_maximum(chooser->problem, gemm_of(direct)->m);
   unsigned vector = direct_vector(chooser->problem, direct), element = number_bytes(gemm_of(direct)->a_type);
   for (unsigned i = 0; i < G_N_ELEMENTS(sums_rows); i++) {
@@ -57,8 +46,9 @@ void choose_few_rows(Chooser *chooser)
            others = direct_others_clocks(chooser->problem, rows, odd, vector * element);
     choose_note(chooser, "M = %-6d sums along k of operands as they lie: %.0f clocks, else %.0f", (int)rows,
                 sums, others);
-    if (others >= 0 && others < sums) return;
-    add_sums(chooser, direct, sums_rows[i]);
-    if (rows == most) return;
+    if (others >= 0 && others < sums) return true;
+    if (!add_sums(chooser, direct, sums_rows[i])) return false;
+    if (rows == most) return true;
   }
+  return true;
 }

@@ -2,6 +2,7 @@
  */
 #include "generator/program/elementwise.h"
 #include "generator/choose/choose.h"
+#include "generator/choose/contest.h"
 #include "ir/resources.h"
 
 #define VECTOR_BYTES 16
@@ -93,59 +94,59 @@ static unsigned most_alive(const FusedOperator *op)
   return most;
 }
 
-/* Has a thread registers for so many elements? */
-static bool fits_registers(const CostModel *model, const FusedOperator *op, unsigned elements)
+/* Registers of an element of all results that are alive at once. */
+static unsigned alive_registers(const FusedOperator *op)
 {
   unsigned words = 1;
   for (unsigned i = 0; i < op->n_steps; i++)
     words = MAX(words, number_bits(op->steps[i].compute) / 32);
-  return elements == 1 || most_alive(op) * elements * words <= model->step_registers;
+  return most_alive(op) * words;
 }
 
-/* Under a budget of SMs each has one block, which must keep enough loads in flight alone. */
+/* ---- what is tried ---- */
 
-/* Vectors of a thread, all loaded at once: the more, the fewer threads an SM has. A power of two. */
-static unsigned vectors_a_thread(const Gpu *gpu)
+#define FACTS          "generator/choose/element_facts.def"
+#define FACT_NAMES     static const char *const facts
+#define FACT_ARGUMENTS const Problem *problem, unsigned access
+#define FACT_LOCALS    const FusedOperator *op = problem->op
+#include "generator/choose/fact_table.h"
+
+const SpaceKind *space_kind_elementwise(void)
 {
-  const CostModel *model = gpu->model;
-  unsigned threads = resident_blocks(gpu, model->element_threads) * model->element_threads, vectors = 1;
-  while (vectors < model->element_vectors && 2 * vectors * threads * VECTOR_BYTES <= model->element_bytes)
-    vectors *= 2;
-  return vectors;
+  static const Axis axes[] = {{"vector"}, {"vectors"}, {"threads"}, {"block"}};
+  static const Axis turned_axes[] = {{"bm"}, {"bn"}, {"threads"}, {"patch"}};
+  static const SpaceKind turned = {
+      "transpose", facts, turned_axes, G_N_ELEMENTS(turned_axes), G_N_ELEMENTS(turned_axes), NULL, false};
+  static const SpaceKind kind = {"elementwise",      facts,   axes, G_N_ELEMENTS(axes),
+                                 G_N_ELEMENTS(axes), &turned, false};
+  return &kind;
 }
 
-/* Of what a thread walks through several elements are loaded at once already; with two vectors windows of 3 x 3 spilled. */
-#define WALKED_VECTORS 1
-
-static void finish(Chooser *chooser, Choice *choice, unsigned vector)
+const SpaceKind *space_kind_walk(void)
 {
-  const CostModel *model = chooser->problem->gpu->model;
-  bool alone = chooser->problem->options && chooser->problem->options->sm_budget,
-       copies = !chooser->problem->op->n_steps;
-  unsigned threads = alone ? model->lone_threads : model->element_threads;
-  bool narrow = vector * widest_element(chooser->problem->op) < VECTOR_BYTES;
-  unsigned accesses = narrow && copies ? model->copy_accesses
-                      : alone          ? model->lone_vectors
-                                       : vectors_a_thread(chooser->problem->gpu);
-  if (elementwise_of(chooser->problem->op) && elementwise_of(chooser->problem->op)->n_walks)
-    accesses = WALKED_VECTORS;
-  while (accesses > 1 && !fits_registers(model, chooser->problem->op, vector * accesses))
-    accesses /= 2;
-  unsigned block = threads * accesses * vector;
-  choice->vector = vector;
-  choice_set_int(choice, "block", block);
-  choice_set_int(choice, "vector", vector);
-  choice_set_int(choice, "threads", threads);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%u", block);
-  choice->suffix = arena_printf(chooser->problem->arena, "%sv%u", choice->ragged ? "ragged_" : "", vector);
+  return space_kind_elementwise();
+}
+
+/* Of a variant whose accesses are so many elements at most. */
+static bool pick(Chooser *chooser, const char *template_name, unsigned access, Candidate *candidate)
+{
+  g_autofree int64_t *values = fact_values(chooser->problem, access);
+  return trial_first(chooser->problem, template_name, values, candidate, chooser->error);
+}
+
+static void finish(Chooser *chooser, Choice *choice, const Candidate *candidate)
+{
+  Arena *arena = chooser->problem->arena;
+  candidate_carry(candidate, choice, NULL, NULL);
+  choice->vector = (unsigned)candidate_int(candidate, "vector");
+  choice->tile_text = arena_printf(arena, "%d", (int)candidate_int(candidate, "block"));
+  choice->suffix = arena_printf(arena, "%sv%u%s", choice->ragged ? "ragged_" : "", choice->vector,
+                                candidate_words(candidate, arena));
   choice->stages = 1;
   chooser->n++;
 }
 
 /* ---- Tensors that are contiguous along different dimensions ---- */
-
-#define TILE_PATCH   16 /* patches along each side of a tile: 8 x 4 a warp, 2 x 4 warps */
-#define TILE_THREADS 256
 
 /* Whole vectors along both dimensions. */
 static bool require_patches(const Problem *problem, Choice *choice, const FusedOperator *turned,
@@ -167,15 +168,15 @@ static bool require_patches(const Problem *problem, Choice *choice, const FusedO
   return true;
 }
 
-static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool fast)
+static void finish_turned(Chooser *chooser, Choice *choice, const Candidate *candidate, bool fast)
 {
-  unsigned edge = patch * TILE_PATCH;
-  choice->vector = patch;
-  choice_set_int(choice, "bm", edge);
-  choice_set_int(choice, "bn", edge);
-  choice_set_int(choice, "threads", TILE_THREADS);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", edge, edge);
-  choice->suffix = arena_printf(chooser->problem->arena, "%s%s", choice->tile_text, fast ? "" : "_any");
+  Arena *arena = chooser->problem->arena;
+  candidate_carry(candidate, choice, NULL, NULL);
+  choice->vector = (unsigned)candidate_int(candidate, "patch");
+  choice->tile_text =
+      arena_printf(arena, "%dx%d", (int)candidate_int(candidate, "bm"), (int)candidate_int(candidate, "bn"));
+  choice->suffix =
+      arena_printf(arena, "%s%s%s", choice->tile_text, candidate_words(candidate, arena), fast ? "" : "_any");
   choice->stages = 1;
   chooser->n++;
 }
@@ -183,24 +184,23 @@ static void finish_turned(Chooser *chooser, Choice *choice, unsigned patch, bool
 static bool choose_turned(Chooser *chooser)
 {
   const FusedOperator *turned = chooser->problem->turned;
-  if (!turned) return false;
   unsigned bytes = 1;
   for (unsigned i = 0; i < turned->n_inputs; i++)
     bytes = MAX(bytes, number_bytes(turned->inputs[i].tensor->type));
   for (unsigned i = 0; i < turned->n_outputs; i++)
     bytes = MAX(bytes, number_bytes(turned->outputs[i].tensor->type));
-  unsigned patch = MIN(VECTOR_BYTES / bytes, chooser->problem->gpu->model->patch_side);
-  while (patch > 2 && !fits_registers(chooser->problem->gpu->model, turned, patch * patch))
-    patch /= 2;
+  Candidate candidate;
+  if (!pick(chooser, "transpose", VECTOR_BYTES / bytes, &candidate)) return false;
+  unsigned patch = (unsigned)candidate_int(&candidate, "patch");
   choose_note(chooser, "tensors are contiguous along different dimensions: patches of %ux%u a thread", patch,
               patch);
   Choice *choice = choose_open(chooser, "transpose");
   if (require_patches(chooser->problem, choice, turned, patch))
-    finish_turned(chooser, choice, patch, true);
+    finish_turned(chooser, choice, &candidate, true);
   else
     choose_note(chooser, "vectors rejected: an extent or stride is no multiple of %u", patch);
   if (chooser->n && !chooser->variants[0].guard) return true;
-  finish_turned(chooser, choose_open(chooser, "transpose"), patch, false);
+  finish_turned(chooser, choose_open(chooser, "transpose"), &candidate, false);
   return true;
 }
 
@@ -219,56 +219,67 @@ static bool require_short(const Problem *problem, Choice *choice)
   return choice->narrow;
 }
 
-/* Vectors of so many bytes; false: an extent or stride is no multiple. */
-static bool add_vectors(Chooser *chooser, unsigned bytes, unsigned element)
+/* Accesses of whole vectors, wherever they are taken at once; false: an extent or stride is no multiple. */
+static bool add_vectors(Chooser *chooser, const Candidate *widest, unsigned bytes)
 {
   for (bool more = true; more;) {
     Choice *choice = choose_open(chooser, "elementwise");
     if (!require_vectors(chooser->problem, choice, bytes)) return false;
     more =
         !(chooser->n && chooser->variants[chooser->n - 1].vector) && require_short(chooser->problem, choice);
-    finish(chooser, choice, bytes / element);
+    finish(chooser, choice, widest);
   }
   return true;
 }
 
-const SpaceKind *space_kind_elementwise(void)
+/* Rows that start anywhere, where what is read there is stored in whole vectors. */
+static bool add_ragged(Chooser *chooser, unsigned vector)
 {
-  return NULL;
+  Candidate candidate;
+  Choice *choice = choose_open(chooser, "elementwise");
+  if (!require_ragged(chooser->problem, choice, vector)) return true;
+  choice->ragged = true;
+  if (!pick(chooser, "elementwise", vector, &candidate)) return false;
+  finish(chooser, choice, &candidate);
+  return true;
+}
+
+/* Accesses of less than so many bytes: of as many as are known to lie side by side anyway. */
+static bool add_known(Chooser *chooser, unsigned bytes, unsigned element)
+{
+  Candidate candidate;
+  Choice *choice;
+  for (bytes /= 2; bytes > element; bytes /= 2) {
+    choice = choose_open(chooser, "elementwise");
+    if (require_vectors(chooser->problem, choice, bytes) && !choice->guard) break;
+  }
+  if (!pick(chooser, "elementwise", MAX(1, bytes / element), &candidate)) return false;
+  choice = choose_open(chooser, "elementwise");
+  if (require_short(chooser->problem, choice)) finish(chooser, choice, &candidate);
+  finish(chooser, choose_open(chooser, "elementwise"), &candidate);
+  return true;
+}
+
+static bool is_complete(const Chooser *chooser)
+{
+  return chooser->n && !chooser->variants[chooser->n - 1].guard;
 }
 
 bool choose_elementwise(Chooser *chooser)
 {
-  if (choose_turned(chooser)) return true;
-  unsigned element = widest_element(chooser->problem->op), bytes = VECTOR_BYTES;
-  while (bytes > element &&
-         !fits_registers(chooser->problem->gpu->model, chooser->problem->op, bytes / element))
-    bytes /= 2;
-  if (bytes < VECTOR_BYTES && element < bytes)
+  if (chooser->problem->turned) return choose_turned(chooser);
+  unsigned element = widest_element(chooser->problem->op), most = VECTOR_BYTES / element;
+  Candidate widest;
+  if (!pick(chooser, "elementwise", most, &widest)) return false;
+  unsigned vector = (unsigned)candidate_int(&widest, "vector"), bytes = vector * element;
+  if (1 < vector && vector < most)
     choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
                 most_alive(chooser->problem->op));
-  if (element == bytes || !add_vectors(chooser, bytes, element))
+  if (vector == 1 || !add_vectors(chooser, &widest, bytes))
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
-                bytes / element);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
-  Choice *choice = choose_open(chooser, "elementwise");
-  choice->ragged =
-      require_ragged(chooser->problem, choice, VECTOR_BYTES / element); /* a copy: it has no steps */
-  if (choice->ragged) finish(chooser, choice, VECTOR_BYTES / element);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
-  for (bytes /= 2; bytes > element; bytes /= 2) { /* what is known anyway */
-    choice = choose_open(chooser, "elementwise");
-    if (require_vectors(chooser->problem, choice, bytes) && !choice->guard) break;
-  }
-  choice = choose_open(chooser, "elementwise");
-  if (require_short(chooser->problem, choice)) finish(chooser, choice, MAX(1, bytes / element));
-  finish(chooser, choose_open(chooser, "elementwise"), MAX(1, bytes / element));
-  return true;
-}
-
-const SpaceKind *space_kind_walk(void)
-{
-  return NULL;
+                vector);
+  if (!is_complete(chooser) && !add_ragged(chooser, most)) return false;
+  return is_complete(chooser) || add_known(chooser, bytes, element);
 }
 
 bool choose_walk(Chooser *chooser)

@@ -8,6 +8,7 @@
 #include "generator/choose/gemm_rules.h"
 #include "generator/choose/gemm_space.h"
 #include "generator/choose/gemm_variant.h"
+#include "generator/choose/gemv.h"
 #include "generator/choose/tuned_gemm.h"
 #include <math.h>
 
@@ -158,33 +159,18 @@ static GemmCandidate choose_tiles(Chooser *chooser, bool group, int64_t longest)
 }
 
 /* Very few rows of types that no product instruction takes. */
-static void choose_vector(Chooser *chooser)
+static bool choose_vector(Chooser *chooser)
 {
-  const CostModel *model = chooser->problem->gpu->model;
+  unsigned most = chooser->problem->gpu->model->vector_rows;
   const FusedGemm *gemm = gemm_of(chooser->problem->op);
   bool rows = !gemm->b_n_major; /* B's columns are what a block takes rows of */
-  unsigned bytes = number_bytes(gemm->b_type);
-  if (rows && gemm->a_m_major) return;
+  if (rows && gemm->a_m_major) return true;
   Choice *choice = choose_open(chooser, rows ? "gemv_rows" : "gemv_columns");
   if (!gemm_require_fast(chooser->problem, choice, false) ||
-      !choose_require_at_most(chooser->problem, choice, gemm->m, model->vector_rows))
-    return;
-  unsigned columns = rows ? model->vector_columns : 128 / bytes,
-           depth = rows ? model->vector_depth : model->vector_depth_across;
-  const FusedGemm *read = rows ? gemm_of(chooser->problem->turned) : gemm;
-  choice_set_name(choice, "ta", number_name(read->a_type));
-  choice_set_name(choice, "tb", number_name(read->b_type));
-  choice_set_name(choice, "tc", number_name(gemm->acc_type));
-  choice_set_int(choice, "bm", rows ? columns : 1);
-  choice_set_int(choice, "bn", rows ? 1 : columns);
-  choice_set_int(choice, "bk", depth);
-  choice_set_int(choice, "threads", model->vector_threads);
-  choice_set_own(choice, "swapped", rows);
-  choice->tile_text = arena_printf(chooser->problem->arena, "1x%ux%u", columns, depth);
-  choice->suffix = arena_printf(chooser->problem->arena, "%s_sums", choice->tile_text);
-  choose_note(chooser, "M <= %u: sums along k, since no product instruction takes the types",
-              model->vector_rows);
-  chooser->n++;
+      !choose_require_at_most(chooser->problem, choice, gemm->m, most))
+    return true;
+  choose_note(chooser, "M <= %u: sums along k, since no product instruction takes the types", most);
+  return gemv_choose(chooser, choice, gemm, (GemvAsked){.m = most}, rows);
 }
 
 /* Operands that threads copy a few bytes at a time: of few columns small tiles, which several blocks of an SM hide
@@ -213,7 +199,7 @@ static GemmCandidate settled(Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
-static void choose_products(Chooser *chooser)
+static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
   const FusedGemm *gemm = gemm_of(chooser->problem->op);
@@ -231,12 +217,13 @@ static void choose_products(Chooser *chooser)
                           .split_k = 1},
                 tile = scalar;
   if (priced || gemm->a_type == NUMBER_F32) choose_dots(chooser);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
-  if (!priced && !summed && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem))
-    choose_vector(chooser);
-  if (priced) choose_few_rows(chooser);
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  if (!priced && !summed && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem) &&
+      !choose_vector(chooser))
+    return false;
+  if (priced && !choose_few_rows(chooser)) return false;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced) tile = choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
   bool aligned = gemm_require_fast(chooser->problem, choice, group);
@@ -245,7 +232,7 @@ static void choose_products(Chooser *chooser)
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
                 gemm_wide_copy(chooser->problem, group));
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
   bool bytes = number_has_bytes(gemm->a_type, 1);
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
@@ -254,11 +241,12 @@ static void choose_products(Chooser *chooser)
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
   finish(chooser, choose_open(chooser, gemm_variant_template(gemm)), tile, false, false);
+  return true;
 }
 
 bool choose_gemm(Chooser *chooser)
 {
-  choose_products(chooser);
+  if (!choose_products(chooser)) return false;
   chooser->complete = choose_gemm_complete;
   /* two products have a template of their own for swapped operands (swap-AB) */
   bool apart = gemm_of(chooser->problem->op)->dual;

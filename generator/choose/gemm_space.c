@@ -1,6 +1,7 @@
 #include "generator/choose/gemm_space.h"
 #include "generator/choose/choose.h"
 #include "generator/choose/gemm_facts.h"
+#include "generator/choose/gemv.h"
 #include <stddef.h>
 
 static const Axis axes[] = {
@@ -23,8 +24,8 @@ G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names th
 
 const SpaceKind *space_kind_gemm(void)
 {
-  static const SpaceKind kind = {"gemm gemm_dual gemm_dual_swapped", gemm_fact_names, axes,
-                                 G_N_ELEMENTS(axes), KEYS};
+  static const SpaceKind kind = {
+      "gemm gemm_dual gemm_dual_swapped", gemm_fact_names, axes, G_N_ELEMENTS(axes), KEYS, &gemv_kind, true};
   return &kind;
 }
 
@@ -51,8 +52,9 @@ GemmCandidate gemm_candidate_of(const Problem *problem, const Choice *choice)
 {
   const Space *space = spaces_of(problem->spaces, choice->template_name);
   GemmCandidate candidate = gemm_candidate_absent(choice->group);
-  if (space) candidate.of = candidate_of(space, choice);
-  for (unsigned i = 0; !space && i < G_N_ELEMENTS(axes); i++) /* kernels that sum along k have no key */
+  bool tile = space && space->kind == space_kind_gemm();
+  if (tile) candidate.of = candidate_of(space, choice);
+  for (unsigned i = 0; !tile && i < G_N_ELEMENTS(axes); i++) /* kernels that sum along k have other axes */
     candidate.of.values[i] = (int)choice_int(choice, axes[i].name, axes[i].absent);
   return candidate;
 }

@@ -39,49 +39,26 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned alo
   return true;
 }
 
-static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
-{
-  const FusedParts *parts = parts_of(chooser->problem->op);
-  choice_set_int(choice, "rows", rows);
-  choice_set_int(choice, "cols", columns);
-  choice_set_int(choice, "threads", threads);
-  choose_reduction(choice, parts->reduction, parts->compute);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
-  choice->suffix = choice->tile_text;
-  choice->stages = 1;
-  chooser->n++;
-}
-
-static void add_variant(Chooser *chooser, bool across, bool aligned)
+static bool add_variant(Chooser *chooser, bool across, bool aligned)
 {
   const Problem *problem = chooser->problem;
-  const CostModel *model = problem->gpu->model;
-  const FusedOperator *op = problem->op;
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  const FusedParts *parts = parts_of(problem->op);
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   Choice *choice = choose_open(chooser, "row_parts");
-  if (aligned && !require_vectors(problem, choice, across ? 0 : 1)) return;
-  unsigned lanes = problem->gpu->warp_size;
-  int64_t longest = choose_maximum(problem, parts_of(op)->width);
-  if (across) {
-    unsigned rows = choose_row_run(op);
-    finish(chooser, choice, rows, choose_power_of_two(longest, lanes, model->across_chunk * lanes / rows),
-           model->across_threads);
-    return;
-  }
-  unsigned chunk = choose_power_of_two(longest, model->row_warps * lanes, model->online_chunk);
-  finish(chooser, choice, 1, chunk,
-         CLAMP(chunk / model->online_elements, model->online_least, model->online_most));
+  if (aligned && !require_vectors(problem, choice, across ? 0 : 1)) return true;
+  choose_reduction(choice, parts->reduction, parts->compute);
+  return choose_row_block(
+      chooser, choice,
+      (RowAsked){choose_maximum(problem, parts->width), 0, across ? choose_row_run(problem->op) : 0});
 }
 
 const SpaceKind *space_kind_parts(void)
 {
-  return NULL;
+  return &row_block_kind;
 }
 
 bool choose_parts(Chooser *chooser)
 {
   bool across = lies_across(chooser->problem->op);
-  add_variant(chooser, across, true);
-  add_variant(chooser, across, false);
-  return true;
+  return add_variant(chooser, across, true) && add_variant(chooser, across, false);
 }

@@ -4,11 +4,6 @@
 #include "generator/choose/row.h"
 #include "generator/choose/row_program.h"
 
-static bool online_only(const FusedRow *row)
-{
-  return row->reduction;
-}
-
 static const char *template_of(const FusedRow *row, bool online)
 {
   switch (row->kind) {
@@ -32,21 +27,12 @@ static ProgramReduction reduction_of(const FusedRow *row)
                                        : REDUCTION_SUM;
 }
 
-/* Under a budget of SMs each has one block, which must keep enough loads in flight alone: so many times the
- * threads that are enough where blocks share an SM. */
-static unsigned lone_block(const Problem *problem)
+/* What the template takes beside rows, columns and threads. */
+static void set_operator(const Problem *problem, Choice *choice)
 {
-  return problem->options && problem->options->sm_budget ? problem->gpu->model->lone_rows : 1;
-}
-
-static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
-{
-  const FusedRow *row = row_of(chooser->problem->op);
-  choice_set_int(choice, "rows", rows);
-  choice_set_int(choice, "cols", columns);
-  choice_set_int(choice, "threads", threads);
+  const FusedRow *row = row_of(problem->op);
   if (row->kind == ROW_SOFTMAX || row->kind == ROW_LOG_SOFTMAX) {
-    const GraphTensor *result = chooser->problem->op->anchor->outputs[0];
+    const GraphTensor *result = problem->op->anchor->outputs[0];
     choice_set_int(choice, "log", row->kind == ROW_LOG_SOFTMAX);
     choice_set_name(choice, "power", number_bits(result->type) <= 16 ? "exp_negative_narrow" : "exp");
   }
@@ -56,10 +42,6 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
     choose_reduction(choice, reduction_of(row), row->compute);
     choice_set_int(choice, "mean", row->kind == ROW_REDUCE_MEAN);
   }
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
-  choice->suffix = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
-  choice->stages = 1;
-  chooser->n++;
 }
 
 #define VECTOR_BYTES 16 /* of a thread's widest access */
@@ -126,54 +108,41 @@ unsigned choose_row_run(const FusedOperator *op)
   return RUN_BYTES / MIN(4, number_bytes(op->inputs[0].tensor->type));
 }
 
-static void add_across(Chooser *chooser, bool aligned)
+static bool is_complete(const Chooser *chooser)
 {
-  const CostModel *model = chooser->problem->gpu->model;
-  const FusedOperator *op = chooser->problem->op;
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
+  return chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard);
+}
+
+static bool add_across(Chooser *chooser, bool aligned)
+{
+  const Problem *problem = chooser->problem;
+  const FusedRow *row = row_of(problem->op);
+  unsigned run = choose_row_run(problem->op);
+  if (is_complete(chooser)) return true;
   Choice *choice = choose_open(chooser, "row_reduce");
-  if (aligned && !choose_row_runs(chooser->problem, choice)) return;
-  unsigned lanes = chooser->problem->gpu->warp_size, rows = choose_row_run(op);
-  if (row_of(op)->inner)
-    rows = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->inner), 1, rows);
-  unsigned columns = choose_power_of_two(choose_maximum(chooser->problem, row_of(op)->columns), lanes,
-                                         model->across_chunk * lanes / rows);
-  /* Few rows of few elements: a thread has one at least. */
-  finish(chooser, choice, rows, columns, MIN(model->across_threads, rows * columns));
+  if (aligned && !choose_row_runs(problem, choice)) return true;
+  set_operator(problem, choice);
+  if (row->inner) run = choose_power_of_two(choose_maximum(problem, row->inner), 1, run);
+  return choose_row_block(chooser, choice, (RowAsked){choose_maximum(problem, row->columns), 0, run});
 }
 
 /* Rows of at most `columns`, aligned or not; columns 0 is the online template, for any length. */
-static void add_variant(Chooser *chooser, int64_t columns, bool aligned)
+static bool add_variant(Chooser *chooser, int64_t columns, bool aligned)
 {
-  const CostModel *model = chooser->problem->gpu->model;
-  const FusedRow *row = row_of(chooser->problem->op);
-  if (chooser->n == PLAN_MAX_VARIANTS || (chooser->n && !chooser->variants[chooser->n - 1].guard)) return;
+  const Problem *problem = chooser->problem;
+  const FusedRow *row = row_of(problem->op);
+  if (is_complete(chooser)) return true;
   Choice *choice = choose_open(chooser, template_of(row, columns == 0));
-  int64_t longest = choose_maximum(chooser->problem, row->columns);
-  unsigned more = lone_block(chooser->problem), warps = model->row_warps,
-           lanes = chooser->problem->gpu->warp_size;
-  if (aligned && !choose_row_vectors(chooser->problem, choice, row->columns)) return;
-  if (columns && !choose_require_at_most(chooser->problem, choice, row->columns, columns)) return;
-  if (columns == 0) {
-    unsigned chunk = choose_power_of_two(longest, warps * lanes, model->online_chunk);
-    unsigned width = choose_power_of_two(longest, lanes, model->short_row);
-    if (longest <= model->short_row && row->reduction)
-      finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);
-    else
-      finish(chooser, choice, 1, chunk,
-             CLAMP(chunk / model->online_elements, model->online_least, model->online_most * MIN(more, 2)));
-    return;
-  }
-  unsigned width = choose_power_of_two(MIN(longest, columns), lanes, (unsigned)columns);
-  /* four warps; short rows share one, so that every thread has a whole vector */
-  if (width <= model->short_row)
-    finish(chooser, choice, more * MAX(warps, model->short_row / width), width, more * warps * lanes);
-  else if (more > 1) /* eight elements a thread fit the registers that so many threads leave each other */
-    finish(chooser, choice, MAX(1, model->lone_elements / width), width,
-           chooser->problem->gpu->threads_per_block);
-  else
-    finish(chooser, choice, 1, width,
-           CLAMP(width / model->row_elements, model->row_least, chooser->problem->gpu->threads_per_block));
+  if (aligned && !choose_row_vectors(problem, choice, row->columns)) return true;
+  if (columns && !choose_require_at_most(problem, choice, row->columns, columns)) return true;
+  set_operator(problem, choice);
+  return choose_row_block(chooser, choice, (RowAsked){choose_maximum(problem, row->columns), columns, 0});
+}
+
+/* Of so many columns at most, aligned and not. */
+static bool add_both(Chooser *chooser, int64_t columns)
+{
+  return add_variant(chooser, columns, true) && add_variant(chooser, columns, false);
 }
 
 /* Rows of a length that is known, longer than a warp keeps: templates round these up to powers of two, row programs do
@@ -197,27 +166,13 @@ bool choose_row(Chooser *chooser)
   const CostModel *model = chooser->problem->gpu->model;
   const FusedRow *row = row_of(chooser->problem->op);
   if (is_program(chooser->problem)) return choose_row_program(chooser);
-  if (row->reduction && choose_rows_lie_across(chooser->problem->op)) {
-    add_across(chooser, true);
-    add_across(chooser, false);
-    return true;
-  }
-  if (!online_only(row) && !is_long(chooser->problem)) { /* what no block keeps is read twice */
+  if (row->reduction && choose_rows_lie_across(chooser->problem->op))
+    return add_across(chooser, true) && add_across(chooser, false);
+  bool known = symbolic_is_constant(row->columns, NULL);
+  if (!row->reduction && !is_long(chooser->problem)) { /* what no block keeps is read twice */
     int64_t longest = choose_maximum(chooser->problem, row->columns);
-    const int64_t widths[] = {model->short_row, model->long_row};
-    if (symbolic_is_constant(row->columns, NULL)) {
-      if (longest <= model->longest_row) {
-        add_variant(chooser, model->longest_row, true);
-        add_variant(chooser, model->longest_row, false);
-      }
-    } else {
-      for (unsigned i = 0; i < G_N_ELEMENTS(widths); i++) {
-        add_variant(chooser, widths[i], true);
-        add_variant(chooser, widths[i], false);
-      }
-    }
+    if (known && longest <= model->longest_row && !add_both(chooser, model->longest_row)) return false;
+    if (!known && !(add_both(chooser, model->short_row) && add_both(chooser, model->long_row))) return false;
   }
-  add_variant(chooser, 0, true);
-  add_variant(chooser, 0, false);
-  return true;
+  return add_both(chooser, 0);
 }

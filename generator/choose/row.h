@@ -11,3 +11,14 @@ bool choose_rows_lie_across(const FusedOperator *op);
 bool choose_row_runs(const Problem *problem, Choice *choice);
 /* Rows that are neighbours which a block takes together. */
 unsigned choose_row_run(const FusedOperator *op);
+
+typedef struct RowAsked { /* of a template of rows */
+  int64_t columns;        /* the most elements of a row */
+  int64_t most;           /* that the variant's rows have; 0: any number */
+  unsigned run;           /* rows that lie across memory, side by side; 0: rows lie along it */
+} RowAsked;
+
+/* The templates whose blocks take so many rows and columns. */
+extern const SpaceKind row_block_kind;
+/* Gives the variant rows, columns and threads that its template says are tried, and the chooser the variant. */
+bool choose_row_block(Chooser *chooser, Choice *choice, RowAsked asked);

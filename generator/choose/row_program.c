@@ -2,6 +2,7 @@
  * row has is what they keep in flight and hold of what its phases have alive at once. */
 #include "generator/choose/row_program.h"
 #include "generator/choose/candidate.h"
+#include "generator/choose/row.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
 #include <stddef.h>
@@ -43,7 +44,8 @@ G_STATIC_ASSERT(offsetof(RowTile, slots) == offsetof(RowTile, of.values[G_N_ELEM
 
 const SpaceKind *space_kind_row(void)
 {
-  static const SpaceKind kind = {"row", facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes)};
+  static const SpaceKind kind = {"row",           facts, axes, G_N_ELEMENTS(axes), G_N_ELEMENTS(axes),
+                                 &row_block_kind, true};
   return &kind;
 }
 

@@ -2,12 +2,15 @@
 #include "generator/program/scan.h"
 #include "generator/choose/row.h"
 
-static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned columns, unsigned threads)
+static bool add_variant(Chooser *chooser, bool across, bool aligned)
 {
-  const FusedScan *scan = scan_of(chooser->problem->op);
-  choice_set_int(choice, "rows", rows);
-  choice_set_int(choice, "cols", columns);
-  choice_set_int(choice, "threads", threads);
+  const Problem *problem = chooser->problem;
+  const FusedScan *scan = scan_of(problem->op);
+  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
+  Choice *choice = choose_open(chooser, "row_scan");
+  bool takes = across ? choose_row_runs(problem, choice) : choose_row_vectors(problem, choice, scan->columns);
+  if (aligned && !takes) return true;
+  if (!aligned) choice = choose_open(chooser, "row_scan");
   choice_set_name(choice, "element", number_name(scan->compute));
   if (number_class(scan->compute) == NUMBER_FLOAT)
     choice_set_float(choice, "identity", 0);
@@ -15,47 +18,18 @@ static void finish(Chooser *chooser, Choice *choice, unsigned rows, unsigned col
     choice_set_int(choice, "identity", 0);
   choice_set_int(choice, "exclusive", scan->exclusive);
   choice_set_int(choice, "reverse", scan->reverse);
-  choice->tile_text = arena_printf(chooser->problem->arena, "%ux%u", rows, columns);
-  choice->suffix = choice->tile_text;
-  choice->stages = 1;
-  chooser->n++;
-}
-
-static void add_variant(Chooser *chooser, bool across, bool aligned)
-{
-  const Problem *problem = chooser->problem;
-  const CostModel *model = problem->gpu->model;
-  const FusedScan *scan = scan_of(problem->op);
-  unsigned lanes = problem->gpu->warp_size;
-  if (chooser->n && !chooser->variants[chooser->n - 1].guard) return;
-  Choice *choice = choose_open(chooser, "row_scan");
-  bool takes = across ? choose_row_runs(problem, choice) : choose_row_vectors(problem, choice, scan->columns);
-  if (aligned && !takes) return;
-  if (!aligned) choice = choose_open(chooser, "row_scan");
-  int64_t longest = choose_maximum(problem, scan->columns);
-  if (across) {
-    unsigned rows = choose_row_run(problem->op);
-    finish(chooser, choice, rows, choose_power_of_two(longest, lanes, model->across_chunk * lanes / rows),
-           model->across_threads);
-  } else if (longest <= model->short_row) {
-    unsigned width = choose_power_of_two(longest, lanes, model->short_row);
-    finish(chooser, choice, MAX(model->row_warps, model->short_row / width), width, model->row_warps * lanes);
-  } else {
-    unsigned chunk = choose_power_of_two(longest, model->row_warps * lanes, model->online_chunk);
-    finish(chooser, choice, 1, chunk,
-           CLAMP(chunk / model->online_elements, model->online_least, model->online_most));
-  }
+  return choose_row_block(
+      chooser, choice,
+      (RowAsked){choose_maximum(problem, scan->columns), 0, across ? choose_row_run(problem->op) : 0});
 }
 
 const SpaceKind *space_kind_scan(void)
 {
-  return NULL;
+  return &row_block_kind;
 }
 
 bool choose_scan(Chooser *chooser)
 {
   bool across = choose_rows_lie_across(chooser->problem->op);
-  add_variant(chooser, across, true);
-  add_variant(chooser, across, false);
-  return true;
+  return add_variant(chooser, across, true) && add_variant(chooser, across, false);
 }

@@ -102,10 +102,16 @@ static bool read_template(Spaces *spaces, const SpaceKind *kind, const char *nam
 
 bool spaces_add(Spaces *spaces, const Family *family, const SpaceKind *kind, GError **error)
 {
-  g_auto(GStrv) names = g_strsplit(kind ? kind->templates : family->templates, " ", -1);
-  for (char **name = names; *name && !spaces->read[family->index]; name++)
-    if (!read_template(spaces, kind, *name, error)) return false;
+  bool again = spaces->read[family->index];
   spaces->read[family->index] = true;
+  for (bool more = !again; more; more = kind != NULL) {
+    g_auto(GStrv) names = g_strsplit(kind ? kind->templates : family->templates, " ", -1);
+    for (char **name = names; *name; name++)
+      if (family_has_template(family, *name) && !spaces_of(spaces, *name) &&
+          !read_template(spaces, kind, *name, error))
+        return false;
+    kind = kind ? kind->next : NULL;
+  }
   return true;
 }
 
@@ -138,6 +144,11 @@ const Space *spaces_of(const Spaces *spaces, const char *template_name)
     if (space->kind && !strcmp(space->template_name, template_name)) return space;
   }
   return NULL;
+}
+
+bool space_is_key(const Space *space, const char *name)
+{
+  return in_key(space->head, name);
 }
 
 bool space_declares(const Space *space, const char *name)

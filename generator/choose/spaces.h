@@ -16,10 +16,12 @@ typedef struct Axis { /* what choosing knows of a parameter, beside what templat
 #define SPACE_SLOTS 26 /* parameters of a candidate */
 
 typedef struct SpaceKind {  /* what a family's chooser knows of the spaces of its templates */
-  const char *templates;    /* that have a key; names, separated by spaces */
+  const char *templates;    /* that have a key, of this family or of others; names, separated by spaces */
   const char *const *facts; /* that `try` lines may ask, NULL-terminated */
   const Axis *axes;         /* those of the key first */
   unsigned n_axes, n_keys;
+  const struct SpaceKind *next; /* of the family's other templates; NULL: there are none */
+  bool late; /* what --set asks for is put into what was chosen; else it is heeded where it is tried */
 } SpaceKind;
 
 typedef struct Space { /* of one template with a key */
@@ -56,6 +58,8 @@ static inline bool space_has_key(const Space *space, unsigned slot)
 {
   return slot < space->kind->n_keys || slot >= space->kind->n_axes;
 }
+/* Is a parameter of the name in the template's key? */
+bool space_is_key(const Space *space, const char *name);
 /* Has the template a parameter of the name? NULL, of which nothing is known: yes. */
 bool space_declares(const Space *space, const char *name);
 /* The first declaration of a parameter, NULL: no template has it. */

@@ -312,6 +312,7 @@ void tries_free(Tries *tries)
 
 typedef struct Walk {
   const TryWalk *asked;
+  const IrModule *head;
   const Block *block;
   const Line *line; /* at hand */
   int64_t *slots;
@@ -392,6 +393,14 @@ static bool go_on(Walk *walk, const Line *line, unsigned *tried)
   return true;
 }
 
+static bool forced(const Walk *walk, const Line *line)
+{
+  const TryWalk *asked = walk->asked;
+  unsigned parameter = line->slots[0];
+  return asked->forced && line->n == 1 &&
+         asked->forced(walk->head->parameters[parameter].name, &walk->slots[parameter], asked->data);
+}
+
 static void walk_list(Walk *walk, const Line *line)
 {
   unsigned tried = 0;
@@ -432,8 +441,12 @@ static void walk_from(Walk *walk, unsigned first)
     case TRY_SET:
     case TRY_LET:
       if (!computes(walk, line->values, &walk->slots[line->slots[0]])) return;
+      if (line->kind == TRY_SET) forced(walk, line);
       break;
-    case TRY_VALUES: (line->high ? walk_range : walk_list)(walk, line); return;
+    case TRY_VALUES:
+      if (forced(walk, line) && holds(walk, line->condition)) break;
+      (line->high ? walk_range : walk_list)(walk, line);
+      return;
     }
   }
   const TryValues values = {walk->slots, block->given, block->n_given};
@@ -444,7 +457,7 @@ void tries_walk(const Tries *tries, const TryWalk *asked)
 {
   unsigned n = tries->head->n_parameters;
   g_autofree int64_t *slots = g_memdup2(tries->initial->data, tries->initial->len * sizeof(int64_t));
-  Walk walk = {.asked = asked, .slots = slots};
+  Walk walk = {.asked = asked, .head = tries->head, .slots = slots};
   memcpy(slots + n, asked->facts, tries->n_facts * sizeof *slots);
   for (unsigned i = 0; i < tries->ahead->len; i++) {
     const Ahead *ahead = &g_array_index(tries->ahead, Ahead, i);

@@ -17,6 +17,9 @@ typedef struct TryWalk {
   const int64_t *facts; /* values, by the names that tries_resolve() got */
   /* Value of a parameter outside of the key, which follows from those given; NULL: its default */
   int64_t (*derive)(const TryValues *values, unsigned parameter, void *data);
+  /* What is asked of a parameter by name: of values that a line tries it is the only one, unless the line's condition is
+   * against it. NULL: nothing is. */
+  bool (*forced)(const char *name, int64_t *value, void *data);
   void (*take)(const TryValues *values, void *data);
   void *data;
 } TryWalk;

@@ -64,7 +64,7 @@ hint: write a symbol, `=` and a number, such as M=4096
 [exit 2]
 
 $ adlgen compile gemm.json --gpu h100 --out new --set nonsense=3 --emit ptx
-error: --set nonsense=3: no kernel of this graph has such a parameter
+error: --set nonsense=3: no kernel of this graph has such a parameter, or may have that value
 hint: adlgen compile --explain names the templates
 [exit 1]
 

@@ -40,7 +40,7 @@ error: --set log=1: log follows from the operator and cannot be set
 
 # `run` too says that a parameter is no kernel's.
 $ adlgen run product.json --gpu a100 --on sim --dim M=2 --set cluster_m=2
-error: --set cluster_m=2: no kernel of this graph has such a parameter
+error: --set cluster_m=2: no kernel of this graph has such a parameter, or may have that value
 hint: adlgen compile --explain names the templates
 [exit 1]
 

@@ -83,3 +83,38 @@ attention_bf16_b1h4g1m4096t4096d128e128_64x128_pairs
 attention_bf16_b1h4g1m4096t4096d128e128_64x32_any
 attention_bf16_b1h4g1m4096t4096d128e128_64x128_pairs_twice1
 attention_bf16_b1h4g1m4096t4096d128e128_64x32_any_twice1
+
+# So do kernels of points, of rows and of sums along k: what is set stands where it is tried, so that the lines behind it go by it.
+$ echo '{"name": "e", "inputs": {"x": {"type": "f32", "shape": [4096, 1000]}}, "nodes": [{"op": "Exp", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}' >e.json; for set in threads=128 vector=2; do adlgen compile e.json --gpu h100 --set $set --emit ptx --out out --explain | grep -o 'variant .: template.*'; done
+variant 1: template elementwise, tile 1024, guard: align(x) >= 16 && align(y) >= 16
+variant 2: template elementwise, tile 256, guard: always
+variant 1: template elementwise, tile 1024, guard: align(x) >= 8 && align(y) >= 8
+variant 2: template elementwise, tile 512, guard: always
+
+$ adlgen compile e.json --gpu h100 --set vector=8 --emit ptx --out out
+error: --set vector=8: no kernel of this graph has such a parameter, or may have that value
+hint: adlgen compile --explain names the templates
+[exit 1]
+
+$ echo '{"name": "s", "inputs": {"x": {"type": "f32", "shape": [64, 20000]}}, "constants": {"d": {"type": "s64", "shape": [], "data": [1]}}, "nodes": [{"op": "CumSum", "inputs": ["x", "d"], "outputs": ["y"]}], "outputs": ["y"]}' >s.json; adlgen compile s.json --gpu h100 --set cols=1024 --emit ptx --out out --explain | grep -o 'template.*'
+template  tile    stages  roles  threads  registers  shared  spills  size
+template row_scan, tile 1x1024, guard: align(x) >= 16 && align(y) >= 16
+template row_scan, tile 1x1024, guard: always
+
+$ for name in elementwise row_scan; do adlgen templates show $name | sed -e '/^param \(body\|epilogue\)/a param calm: int = 0 in 0 .. 1' -e 's/^key .*/& calm/' -e 's/launch threads $threads/& min_blocks 1 + $calm/' >own/templates/$name.ir; done; for graph in e s; do ADLGEN_DATA_DIR=own adlgen compile $graph.json --gpu h100 --set calm=1 --emit ptx --out out | awk '/_calm/ {print $1}'; done
+exp_f32_n4096000_v4_calm1
+exp_f32_n4096000_v1_calm1
+cumsum_f32_r64c20000_1x4096_calm1
+cumsum_f32_r64c20000_1x4096_calm1_2
+
+$ sed -i 's/^  threads = .*/  threads = 100 * nobody/' own/templates/row_scan.ir; ADLGEN_DATA_DIR=own adlgen compile s.json --gpu h100 --emit ptx --out out
+own/templates/row_scan.ir:21:19: error: `nobody` is neither a fact that choosing knows nor a word of the lines above
+    threads = 100 * nobody
+                    ^
+[exit 1]
+
+$ adlgen templates show row_scan | sed 's/^  if !across .*/  if across/' >own/templates/row_scan.ir; ADLGEN_DATA_DIR=own adlgen compile s.json --gpu h100 --emit ptx --out out
+s.json:1:144: error: the template `row_scan` tries nothing that this operator could be
+  {"name": "s", "inputs": {"x": {"type": "f32", "shape": [64, 20000]}}, "constants": {"d": {"type": "s64", "shape": [], "data": [1]}}, "nodes": [{"op": ...
+                                                                                                                                                 ^
+[exit 3]

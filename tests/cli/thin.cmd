@@ -39,6 +39,6 @@ gemm_f32_n4096k4096_1x8x512_sums  h100  gemv_rows  1x8x512        -  8 all      
 $ echo '{"inputs": {"x": {"type": "bf16", "shape": ["M", 256]}, "u": {"type": "bf16", "shape": [256, 256]}, "w": {"type": "bf16", "shape": [256, 256]}}, "nodes": [{"op": "MatMul", "inputs": ["x", "u"], "outputs": ["a"]}, {"op": "Swish", "inputs": ["a"], "outputs": ["g"]}, {"op": "MatMul", "inputs": ["x", "w"], "outputs": ["b"]}, {"op": "Mul", "inputs": ["g", "b"], "outputs": ["y"]}], "outputs": ["y"]}' > gated.json
 
 $ adlgen compile gated.json --gpu h100 --dim M=4096 --set pingpong=2 --emit ptx --out out
-error: --set pingpong=2: no kernel of this graph has such a parameter
+error: --set pingpong=2: no kernel of this graph has such a parameter, or may have that value
 hint: adlgen compile --explain names the templates
 [exit 1]

@@ -1,0 +1,39 @@
+/* The chooser of all families: of what a template says is tried the best that its family and the passes let be. A family
+ * gives a bound of the price, or none, and what it asks the passes. */
+#pragma once
+#include "generator/choose/candidate.h"
+
+typedef struct Contender {
+  double price; /* a bound of it, until settled */
+  bool settled; /* the passes were asked */
+} Contender;
+
+typedef struct Contest {
+  double tie; /* so many times as dear a later contender is better; 0: of equal ones the first is */
+  /* Shows it to the passes, which may make it dearer; false: they refuse it. NULL: they need not be asked. */
+  bool (*settle)(Contender *contender, void *data);
+  /* Gets each that is better than those before it. NULL: nobody wants to know. */
+  void (*leads)(const Contender *contender, void *data);
+  void *data;
+} Contest;
+
+/* The best of a list of structures that begin with a Contender, none of the list. Those that were refused are taken out. */
+Contender *contest_best(const Contest *contest, GArray *list);
+/* The same once the best is settled. */
+Contender *contest_winner(const Contest *contest, GArray *list);
+
+typedef struct Trial { /* of candidates that are no more than their values */
+  const char *template_name;
+  const int64_t *facts;
+  /* A bound of its price, less is better; it may give values that the template's lines do not. A negative number: it is no
+   * candidate. NULL: the first is the best. */
+  double (*price)(Candidate *candidate, void *data);
+  bool (*settle)(const Candidate *candidate, void *data); /* as above */
+  void *data;
+} Trial;
+
+/* false: there is none. */
+bool trial_winner(const Problem *problem, const Trial *trial, Candidate *winner);
+/* The first that the template tries. *error, if there is none. */
+bool trial_first(const Problem *problem, const char *template_name, const int64_t *facts, Candidate *first,
+                 GError **error);

@@ -73,28 +73,35 @@ static bool converts_small_floats(const Gpu *gpu)
   return false;
 }
 
-/* Copies of 8-bit floats need nothing; all else converts them. */
-static bool check_small_floats(Chooser *chooser)
+/* 8-bit floats that the GPU does not convert are bytes, which steps compute with integers; copies need nothing. */
+static bool takes_bytes(const Chooser *chooser)
 {
   const FusedOperator *op = chooser->problem->op;
-  bool small = false;
-  if (fused_is_copy(op) || converts_small_floats(chooser->problem->gpu)) return true;
-  const GraphTensor *culprit = NULL;
-  for (unsigned i = 0; i < op->n_inputs + op->n_outputs && !small; i++) {
-    culprit = i < op->n_inputs ? op->inputs[i].tensor : op->outputs[i - op->n_inputs].tensor;
-    small = number_is_small_float(culprit->type);
-  }
-  for (unsigned i = 0; i < op->n_steps && !small; i++)
-    small = number_is_small_float((culprit = op->steps[i].node->outputs[0])->type);
-  if (!small) return true;
-  const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
-  error_set(
-      chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
-      "conversions come with products of 8-bit floats: if the GPU has them, list their shapes; else convert "
-      "to f16 or bf16 beforehand, or use s8",
-      "%s's description lists no conversion of %s, the type of `%s` (%s)", chooser->problem->gpu->name,
-      number_name(culprit->type), culprit->name, chooser->problem->gpu->file);
+  if (fused_is_copy(op) || converts_small_floats(chooser->problem->gpu)) return false;
+  for (unsigned i = 0; i < op->n_inputs; i++)
+    if (number_is_small_float(op->inputs[i].tensor->type)) return true;
+  for (unsigned i = 0; i < op->n_outputs; i++)
+    if (number_is_small_float(op->outputs[i].tensor->type)) return true;
+  for (unsigned i = 0; i < op->n_steps; i++)
+    if (number_is_small_float(op->steps[i].type)) return true;
   return false;
+}
+
+/* Products take them by instructions alone. */
+static bool check_products(Chooser *chooser)
+{
+  const FusedOperator *op = chooser->problem->op;
+  for (unsigned i = 0; i < op->n_inputs; i++) {
+    const GraphTensor *tensor = op->inputs[i].tensor;
+    if (!fused_is_contracted(op, i) || !number_is_small_float(tensor->type)) continue;
+    const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
+    error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
+              "if the GPU has them, list their shapes; else convert to f16 or bf16 beforehand, or use s8",
+              "%s's description lists no product of %s, the type of `%s` (%s)", chooser->problem->gpu->name,
+              number_name(tensor->type), tensor->name, chooser->problem->gpu->file);
+    return false;
+  }
+  return true;
 }
 
 static bool (*const choosers[FAMILY_COUNT])(Chooser *chooser) = {
@@ -106,12 +113,14 @@ static bool (*const choosers[FAMILY_COUNT])(Chooser *chooser) = {
 bool choose_variants(Chooser *chooser)
 {
   chooser->n = 0;
-  if (!check_small_floats(chooser)) return false;
+  bool bytes = takes_bytes(chooser);
+  if (bytes && !check_products(chooser)) return false;
   const Family *family = chooser->problem->op->family;
   if (!choosers[family->index](chooser)) return false;
   for (unsigned i = 0; i < chooser->n; i++) {
     Choice *choice = &chooser->variants[i];
     g_assert(family_has_template(family, choice->template_name));
+    choice->bytes = bytes;
     apply_sets(chooser, choice);
     if (chooser->complete && !chooser->complete(chooser, choice)) return false;
     describe_forced(chooser->problem, choice);

@@ -208,11 +208,10 @@ static bool write_epilogue(KernelBuild *build)
   add_place(&scope, &place, false);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false)) return false;
-  StepWriter writer = kernel_steps(build, &scope.builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     IrValue *tensor = scope.tensors[op->n_inputs + i];
     int64_t extent[2];
-    IrExpr *value = step_convert(&writer, scope_operand(&scope, &op->outputs[i].value), tensor->type.element);
+    IrExpr *value = scope_stored(&scope, i, scope_operand(&scope, &op->outputs[i].value));
     ir_emit(&scope.builder, OP_STORE, 2, corner(&scope, tensor, extent), value);
   }
   scope_close(&scope, NULL);

@@ -176,16 +176,15 @@ static void store_outputs(StepScope *scope)
   KernelBuild *build = scope->build;
   IrModule *module = build->module;
   const FusedOperator *op = build->op;
-  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     IrExpr *value = scope_operand(scope, &op->outputs[i].value);
     int64_t extent[2] = {body->place.groups, body->place.vector};
-    NumberType element = step_element(value, tensor->type.element);
+    NumberType element = step_element(value, scope_output_type(scope, i));
     bool full = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
                 ir_tile_extent(&value->value->type, 1) == extent[1];
     if (!full) value = spread_value(scope, value, ir_tile(module, element, 2, extent, NULL));
-    value = step_convert(&writer, value, tensor->type.element);
+    value = scope_stored(scope, i, value);
     IrExpr *offset = element_offset(scope, &body->outputs[i], op->rank);
     IrOp *store = ir_emit(&scope->builder, OP_SCATTER, 3, ir_value(module, tensor), offset, value);
     ir_attribute_set(store, ATTR_WHERE, body->place.ragged ? body->place.whole : body->place.inside);

@@ -121,8 +121,16 @@ static IrExpr *and_inside(StepScope *scope, const ElementIndex *index, IrExpr *v
   return emit(scope, OP_AND, NUMBER_BOOL, "inside", mask, before);
 }
 
-static IrExpr *fill_of(IrModule *module, NumberType type, double fill)
+static IrExpr *fill_of(const StepScope *scope, unsigned input, double fill)
 {
+  const GraphTensor *tensor = scope->build->op->inputs[input].tensor;
+  IrModule *module = scope->build->module;
+  NumberType type = scope->tensors[input]->type.element;
+  guint8 byte;
+  if (type != tensor->type && number_is_small_float(tensor->type)) { /* bytes */
+    number_from_double(tensor->type, fill, true, &byte);
+    return ir_int(module, byte);
+  }
   return number_class(type) == NUMBER_FLOAT ? ir_float(module, fill) : ir_int(module, (int64_t)fill);
 }
 
@@ -157,7 +165,7 @@ IrExpr *element_load_indexed(StepScope *scope, unsigned input)
                     tensor->name, 2, ir_value(module, tensor), offset);
   IrOp *gather = loaded->value->def;
   ir_attribute_set(gather, ATTR_WHERE, mask);
-  ir_attribute_set(gather, ATTR_FILL, fill_of(module, tensor->type.element, place->fill));
+  ir_attribute_set(gather, ATTR_FILL, fill_of(scope, input, place->fill));
   if (extent[1] > 1) ir_attribute_set(gather, ATTR_ALIGNED, ir_int(module, scatters ? 1 : point->vector));
   return loaded;
 }

@@ -168,12 +168,11 @@ static void store_reduced_rows(StepScope *scope, const FusedOutput *output, IrVa
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
-  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < build->op->n_outputs; i++) {
     const FusedOutput *output = &build->op->outputs[i];
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
     int64_t extent[2];
-    IrExpr *value = step_convert(&writer, scope_operand(scope, &output->value), tensor->type.element);
+    IrExpr *value = scope_stored(scope, i, scope_operand(scope, &output->value));
     if (output->reduced) {
       (output->by_rows ? store_reduced_rows : store_reduced_columns)(scope, output, tensor, value);
       continue;

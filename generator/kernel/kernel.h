@@ -39,11 +39,13 @@ typedef struct Choice {
   const FusedOperator *direct; /* GEMM: it reads operands as they lie, which others read copies of; NULL: the
                                   fused operator itself */
   unsigned align;              /* bytes every tensor's address is a multiple of; 0: what the graph says */
-  bool group;                  /* GEMM: by TMA copies and warpgroup MMAs */
-  bool keep_a;                 /* GEMM: A is to stay in L2 while B streams through it */
-  bool exact;                  /* dry runs of it count registers, too: all passes are run */
-  bool alone;                  /* it gains nothing from starting while the launch before it runs */
-  bool overlap;                /* other launches of the plan may run beside it */
+  bool
+      bytes; /* 8-bit floats are read and written as bytes, which steps convert: the GPU has no instruction */
+  bool group;            /* GEMM: by TMA copies and warpgroup MMAs */
+  bool keep_a;           /* GEMM: A is to stay in L2 while B streams through it */
+  bool exact;            /* dry runs of it count registers, too: all passes are run */
+  bool alone;            /* it gains nothing from starting while the launch before it runs */
+  bool overlap;          /* other launches of the plan may run beside it */
   unsigned kernel_of;    /* position of the variant whose kernel it launches: its own, or an earlier one */
   unsigned vector;       /* ELEMENTWISE: outputs a thread takes at once */
   bool ragged;           /* of a row; the last of a row may be fewer, and inputs lie anywhere */
@@ -156,6 +158,9 @@ void scope_close(StepScope *scope, IrExpr *result);
 bool scope_write_steps(StepScope *scope, bool prologue);
 bool scope_write_step(StepScope *scope, unsigned i);
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand);
+/* The value as the tensor of output i holds it; immediates take the type of scope_output_type first. */
+IrExpr *scope_stored(StepScope *scope, unsigned i, IrExpr *value);
+NumberType scope_output_type(const StepScope *scope, unsigned i);
 /* Loads a tile of two extents of an input at `access`. */
 IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const int64_t *extent);
 

@@ -117,7 +117,6 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_
   open_place(&scope, &place, groups);
   scope_add_tensors(&scope);
   if (!scope_write_steps(&scope, false)) return false;
-  StepWriter writer = kernel_steps(build, &scope.builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     const FusedOutput *output = &op->outputs[i];
     IrValue *tensor = scope.tensors[op->n_inputs + i];
@@ -126,7 +125,7 @@ bool kernel_write_row_epilogue(KernelBuild *build, NumberType compute, bool per_
     IrExpr *value = output->value.kind == OPERAND_ANCHOR ? anchors[output->anchor_output]
                                                          : scope_operand(&scope, &output->value);
     if (shape[1] != 1) value = full_tile(&scope, value, step_element(value, compute));
-    ir_emit(&scope.builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
+    ir_emit(&scope.builder, OP_STORE, 2, access, scope_stored(&scope, i, value));
   }
   scope_close(&scope, NULL);
   return true;

@@ -271,13 +271,12 @@ static bool write_step(StepScope *scope, unsigned i)
 static void store_output(StepScope *scope, unsigned i)
 {
   const FusedOperator *op = scope->build->op;
-  StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrValue *tensor = scope->tensors[op->n_inputs + i];
   int64_t extent[2];
   IrExpr *access = corner(scope, tensor, extent), *value = scope_operand(scope, &op->outputs[i].value);
   bool along = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) > 1; /* even if C is 1 */
-  value = spread(scope, value, step_element(value, tensor->type.element), extent[1] == 1 && !along);
-  ir_emit(&scope->builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
+  value = spread(scope, value, step_element(value, scope_output_type(scope, i)), extent[1] == 1 && !along);
+  ir_emit(&scope->builder, OP_STORE, 2, access, scope_stored(scope, i, value));
 }
 
 /* ---- the whole ---- */

@@ -29,7 +29,8 @@ static void apply_facts(KernelBuild *build, IrDim *dim, const Symbolic *expressi
     if (assumption->maximum > 0) most = MIN(most, assumption->maximum);
   }
   dim->multiple = multiple > 1 ? multiple : 0;
-  dim->maximum = most < SYMBOLIC_DIMENSION_MAX ? MAX(most, 1) : 0; /* 0 says that nobody knows: of nothing it is 1 */
+  dim->maximum =
+      most < SYMBOLIC_DIMENSION_MAX ? MAX(most, 1) : 0; /* 0 says that nobody knows: of nothing it is 1 */
 }
 
 IrExpr *kernel_dim(KernelBuild *build, const Symbolic *expression, const char *hint, NumberType type)
@@ -186,6 +187,7 @@ IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned positi
   describe_tensor(build, &type, name, tensor, rank, dims, strides);
   /* only products read tf32 as such; a result is rounded to it, so that a product may follow */
   if (type.element == NUMBER_TF32 && is_input(build->op, tensor)) type.element = NUMBER_F32;
+  if (build->choice->bytes && number_is_small_float(type.element)) type.element = NUMBER_U8;
   g_hash_table_insert(build->tensors, name, (gpointer)tensor);
   return ir_parameter_new(build->kernel, name, type);
 }
@@ -311,6 +313,36 @@ IrExpr *scope_load_tile(StepScope *scope, unsigned input, IrExpr *access, const 
   return ir_emit_value(&scope->builder, OP_LOAD, type, tensor->name, 1, access);
 }
 
+static bool is_byte_float(const StepScope *scope, const GraphTensor *tensor)
+{
+  return scope->build->choice->bytes && number_is_small_float(tensor->type);
+}
+
+static IrExpr *load_input(StepScope *scope, unsigned input)
+{
+  const GraphTensor *tensor = scope->build->op->inputs[input].tensor;
+  IrExpr *value = scope->load(scope, input);
+  if (!is_byte_float(scope, tensor)) return value;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  return step_from_byte(&writer, value, tensor->type);
+}
+
+NumberType scope_output_type(const StepScope *scope, unsigned i)
+{
+  const FusedOperator *op = scope->build->op;
+  return is_byte_float(scope, op->outputs[i].tensor) ? NUMBER_F32
+                                                     : scope->tensors[op->n_inputs + i]->type.element;
+}
+
+IrExpr *scope_stored(StepScope *scope, unsigned i, IrExpr *value)
+{
+  const FusedOperator *op = scope->build->op;
+  const GraphTensor *tensor = op->outputs[i].tensor;
+  StepWriter writer = kernel_steps(scope->build, &scope->builder);
+  if (is_byte_float(scope, tensor)) return step_to_byte(&writer, value, tensor->type, false);
+  return step_convert(&writer, value, scope->tensors[op->n_inputs + i]->type.element);
+}
+
 IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
 {
   IrModule *module = scope->build->module;
@@ -318,7 +350,7 @@ IrExpr *scope_operand(StepScope *scope, const FusedOperand *operand)
   case OPERAND_ABSENT: return NULL;
   case OPERAND_INPUT:
     if (!scope->input_values[operand->index])
-      scope->input_values[operand->index] = scope->load(scope, operand->index);
+      scope->input_values[operand->index] = load_input(scope, operand->index);
     return scope->input_values[operand->index];
   case OPERAND_STEP: return scope->step_values[operand->index];
   case OPERAND_ANCHOR:
@@ -350,6 +382,7 @@ StepWriter kernel_steps(KernelBuild *build, IrBuilder *builder)
                       .library = build->math_fast,
                       .narrow = build->math_narrow,
                       .fast = build->fast,
+                      .bytes = build->choice->bytes,
                       .error = build->error};
 }
 

@@ -1,4 +1,5 @@
 #include "generator/kernel/steps.h"
+#include <math.h>
 #include <string.h>
 
 /* What computes an operator: an operation of the language (".add") or a sub-kernel of templates/math.ir and
@@ -132,6 +133,8 @@ static IrExpr *roundable(StepWriter *writer, IrExpr *value, NumberType type)
   return floats_only && !is_float ? step_convert(writer, value, NUMBER_F32) : value;
 }
 
+static IrExpr *rounded_by_bytes(StepWriter *writer, IrExpr *value, NumberType type, bool saturate);
+
 IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
 {
   IrModule *module = writer->builder->module;
@@ -149,6 +152,7 @@ IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type)
     operands[2] = constant(module, plain, 0);
     return step_convert(writer, emit(writer, OP_SELECT, plain, "number", operands, 3), type);
   }
+  if (writer->bytes && number_is_small_float(type)) return rounded_by_bytes(writer, value, type, false);
   operands[0] = roundable(writer, value, type);
   return emit(writer, OP_CAST, type, "as", operands, 1);
 }
@@ -185,6 +189,27 @@ static IrExpr *call(StepWriter *writer, const char *name, NumberType element, Ir
   memcpy(operands + 1, arguments, n * sizeof *arguments);
   IrOp *op = ir_emit_array(writer->builder, OP_CALL, n + 1, operands);
   return ir_value(module, ir_result(op, name, broadcast(arguments, n, element)));
+}
+
+IrExpr *step_from_byte(StepWriter *writer, IrExpr *value, NumberType type)
+{
+  IrExpr *wide = step_convert(writer, value, NUMBER_S32);
+  return call(writer, type == NUMBER_E4M3 ? "from_e4m3" : "from_e5m2", NUMBER_F32, &wide, 1);
+}
+
+IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool saturate)
+{
+  double largest = !saturate ? INFINITY : type == NUMBER_E4M3 ? 448 : 57344;
+  IrExpr *arguments[2] = {step_convert(writer, value, NUMBER_F32),
+                          ir_float(writer->builder->module, largest)};
+  IrExpr *wide = call(writer, type == NUMBER_E4M3 ? "to_e4m3" : "to_e5m2", NUMBER_S32, arguments, 2);
+  return step_convert(writer, wide, NUMBER_U8);
+}
+
+/* Rounded to an 8-bit float, in f32. */
+static IrExpr *rounded_by_bytes(StepWriter *writer, IrExpr *value, NumberType type, bool saturate)
+{
+  return step_from_byte(writer, step_to_byte(writer, value, type, saturate), type);
 }
 
 /* One application of an operation or function to n arguments. */
@@ -233,6 +258,7 @@ static IrExpr *write_cast(StepWriter *writer, const FusedStep *step, IrExpr *val
   bool small = number_is_small_float(step->type);
   int index = operator_attribute_index(operator_of(ONNX_Cast), "saturate");
   bool saturate = !step->attributes || step->attributes[index].integer;
+  if (small && writer->bytes && is_tile(value)) return rounded_by_bytes(writer, value, step->type, saturate);
   if (!small || !saturate || !is_tile(value)) return value;
   value = roundable(writer, value, step->type);
   value = emit(writer, OP_CAST, step->type, "as", &value, 1);
@@ -357,5 +383,6 @@ IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands)
   if (!value) return NULL;
   bool rounds = step->op == ONNX_Cast || number_class(step->type) == NUMBER_SIGNED ||
                 number_class(step->type) == NUMBER_UNSIGNED || step->type == NUMBER_BOOL;
-  return rounds ? step_convert(writer, value, step->type) : value;
+  bool rounded = writer->bytes && number_is_small_float(step->type);
+  return rounds && !rounded ? step_convert(writer, value, step->type) : value;
 }

@@ -9,6 +9,7 @@ typedef struct StepWriter {
       *library;           /* math_fast.ir: asked whether a fast form of a function exists; NULL unless fast */
   const IrModule *narrow; /* math_narrow.ir: forms for results of 16 bits or fewer */
   bool fast;              /* --math fast */
+  bool bytes;             /* 8-bit floats are computed with as f32 */
   StepPrecision precision; /* set by step_write, of the result's type in the graph */
   GError **error;
 } StepWriter;
@@ -19,6 +20,9 @@ typedef struct StepWriter {
 IrExpr *step_write(StepWriter *writer, const FusedStep *step, IrExpr **operands);
 /* The value in another number type; itself if it has it. */
 IrExpr *step_convert(StepWriter *writer, IrExpr *value, NumberType type);
+/* An 8-bit float as a byte, where they are bytes in memory, in f32; and back: rounded, and saturated if so. */
+IrExpr *step_from_byte(StepWriter *writer, IrExpr *value, NumberType type);
+IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool saturate);
 /* A tile type with the extents of the value and another element. */
 IrType step_tile_like(IrModule *module, const IrExpr *value, NumberType element);
 NumberType step_element(const IrExpr *value, NumberType otherwise); /* of a tile; `otherwise` for constants */

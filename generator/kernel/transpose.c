@@ -49,14 +49,13 @@ static void store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
   const FusedOperator *op = build->op;
-  StepWriter writer = kernel_steps(build, &scope->builder);
   for (unsigned i = 0; i < op->n_outputs; i++) {
     IrValue *tensor = scope->tensors[op->n_inputs + i];
     IrExpr *value = scope_operand(scope, &op->outputs[i].value);
-    value = whole_tile(scope, value, step_element(value, tensor->type.element));
+    value = whole_tile(scope, value, step_element(value, scope_output_type(scope, i)));
     int64_t extent[2];
     IrExpr *access = corner(scope, tensor, extent);
-    ir_emit(&scope->builder, OP_STORE, 2, access, step_convert(&writer, value, tensor->type.element));
+    ir_emit(&scope->builder, OP_STORE, 2, access, scope_stored(scope, i, value));
   }
 }
 

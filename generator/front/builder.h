@@ -28,6 +28,9 @@ GraphBuilder *graph_builder_new(Source *source, const GraphValueFormat *format, 
 /* The graph, inferred and checked, or NULL if anything was reported. Frees the builder. */
 Graph *graph_builder_finish(GraphBuilder *builder);
 
+/* Extents that operators need equal are taken to be: for formats that cannot say so (assume.h). */
+void graph_builder_trust(GraphBuilder *builder);
+
 /* ---- what a reader reports by itself ---- */
 
 Arena *graph_builder_arena(GraphBuilder *builder); /* of the graph */

@@ -181,6 +181,50 @@ void builder_order_dims(GraphBuilder *b)
   g_array_append_vals(b->dims, ordered->data, ordered->len);
 }
 
+/* What was taken for granted of symbols that are not bound is as good as declared. */
+static void take_assumptions(GraphBuilder *b)
+{
+  const Assumptions *assumptions = b->reading.assumptions;
+  for (unsigned i = 0; assumptions && i < assumptions->list->len; i++) {
+    const Assumption *made = &g_array_index(assumptions->list, Assumption, i);
+    GraphDim *dim = find_dim(b, made->name);
+    if (!dim || dim->bound || made->equals) continue;
+    int64_t min = MAX(dim->min, made->min), max = MIN(dim->max, made->max);
+    if (min > max || max / dim->multiple < (min + dim->multiple - 1) / dim->multiple)
+      graph_builder_report(b, ERROR_INPUT, &dim->mark, "empty-range", NULL,
+                           "dimension `%s` is to lie between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT
+                           ", and it lies between %" G_GINT64_FORMAT " and %" G_GINT64_FORMAT,
+                           dim->name, made->min, made->max, dim->min, dim->max);
+    dim->min = min;
+    dim->max = max;
+  }
+}
+
+/* A bound symbol that others give has their value. */
+static void check_assumptions(GraphBuilder *b)
+{
+  const Assumptions *assumptions = b->reading.assumptions;
+  for (unsigned i = 0; assumptions && i < assumptions->list->len; i++) {
+    const Assumption *made = &g_array_index(assumptions->list, Assumption, i);
+    const GraphDim *dim = find_dim(b, made->name);
+    int64_t value;
+    if (!dim || !dim->bound || !made->equals) continue;
+    const Symbolic *wanted = assumptions_apply(assumptions, b->graph->arena, made->equals);
+    wanted = symbolic_substitute(b->graph->arena, wanted, bound_value, b);
+    if (!symbolic_is_constant(wanted, &value) || value == dim->min) continue;
+    g_autofree char *text = symbolic_text(made->equals);
+    graph_builder_report(b, ERROR_INPUT, &dim->mark, "out-of-range", NULL,
+                         "%s=%" G_GINT64_FORMAT " is not %s, %" G_GINT64_FORMAT, dim->name, dim->min, text,
+                         value);
+  }
+}
+
+static const Symbolic *settle_extent(GraphBuilder *b, const Symbolic *extent)
+{
+  Arena *arena = b->graph->arena;
+  return symbolic_substitute(arena, assumptions_apply(b->reading.assumptions, arena, extent), bound_value, b);
+}
+
 /* Bound symbols become numbers; absent strides row-major. */
 static void settle_shapes(GraphBuilder *b, GPtrArray *list)
 {
@@ -189,8 +233,8 @@ static void settle_shapes(GraphBuilder *b, GPtrArray *list)
     GraphTensor *tensor = list->pdata[i];
     bool strided = tensor->rank && tensor->strides[0];
     for (unsigned j = 0; j < tensor->rank; j++) {
-      tensor->shape[j] = symbolic_substitute(arena, tensor->shape[j], bound_value, b);
-      if (strided) tensor->strides[j] = symbolic_substitute(arena, tensor->strides[j], bound_value, b);
+      tensor->shape[j] = settle_extent(b, tensor->shape[j]);
+      if (strided) tensor->strides[j] = settle_extent(b, tensor->strides[j]);
     }
     if (!strided) graph_row_major(arena, tensor);
   }
@@ -200,6 +244,8 @@ void builder_settle_dims(GraphBuilder *b)
 {
   check_symbols(b);
   bind_dims(b);
+  take_assumptions(b);
+  check_assumptions(b);
   settle_shapes(b, b->inputs);
   settle_shapes(b, b->constants);
 }

@@ -13,6 +13,11 @@ void graph_builder_report(GraphBuilder *b, ErrorCode code, const Mark *mark, con
   error_add(b->error, code, SEVERITY_ERROR, mark, id, hint, "%s", message);
 }
 
+void graph_builder_trust(GraphBuilder *b)
+{
+  b->trusting = true;
+}
+
 Arena *graph_builder_arena(GraphBuilder *b)
 {
   return b->graph->arena;

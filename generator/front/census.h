@@ -1,6 +1,7 @@
 /* How many nodes a graph has of each operator, and whether adlgen has it: what there is to know of a model before anything is
  * compiled, also of one that cannot be read. */
 #pragma once
+#include "generator/front/assume.h"
 #include "generator/front/graph.h"
 
 typedef struct GraphCensusRow {
@@ -27,6 +28,9 @@ typedef struct GraphReading {
   const GraphOffer *offers; /* in the order of the inputs */
   unsigned n_offers;
   GraphCensus *census; /* counts the nodes as well, whether reading succeeds or not */
+  /* Of readers only, see assume.h: what earlier readings of the graph made, with which this one begins, and where it puts
+   * what it makes. */
+  Assumptions *assumptions;
 } GraphReading;
 
 Graph *graph_read_with(Source *source, const GraphReading *reading, GError **error);

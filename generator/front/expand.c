@@ -72,6 +72,16 @@ unsigned expand_opset(const Expansion *at)
   return at->inference->graph->opset;
 }
 
+bool expand_same(Expansion *at, const Symbolic *a, const Symbolic *b)
+{
+  return infer_same(at->inference, a, b);
+}
+
+const Graph *expand_graph(const Expansion *at)
+{
+  return at->inference->graph;
+}
+
 const SymbolicFacts *expand_facts(const Expansion *at)
 {
   return &at->inference->graph->facts;

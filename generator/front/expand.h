@@ -57,6 +57,9 @@ bool expand_wants(const Expansion *at, unsigned i);
 /* It has a name. */
 bool expand_has_output(const Expansion *at, unsigned i);
 const SymbolicFacts *expand_facts(const Expansion *at);
+const Graph *expand_graph(const Expansion *at);
+/* infer_same() of the node. */
+bool expand_same(Expansion *at, const Symbolic *a, const Symbolic *b);
 /* Of the graph. */
 unsigned expand_opset(const Expansion *at);
 /* Reports at the node's input i (or at the node, if there is none), and fails. */

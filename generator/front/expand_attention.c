@@ -41,7 +41,7 @@ static int64_t integer(const Attention *at, const char *name)
 static void expect(Attention *at, unsigned input, const char *what, const Symbolic *have,
                    const Symbolic *want)
 {
-  if (expand_failed(at->x) || symbolic_same(have, want)) return;
+  if (expand_failed(at->x) || expand_same(at->x, have, want)) return;
   g_autofree char *is = symbolic_text(have), *should = symbolic_text(want);
   expand_refuse(at->x, ERROR_INPUT, input, "shape", NULL, "Attention needs `%s` to have %s %s, not %s",
                 expand_input(at->x, input)->name, should, what, is);
@@ -293,7 +293,7 @@ static bool fits(const Attention *at, const GraphTensor *mask)
   bool ok = mask->rank >= 1 && mask->rank <= 4;
   for (unsigned i = 0; ok && i < mask->rank; i++) {
     const Symbolic *extent = mask->shape[mask->rank - 1 - i];
-    ok = symbolic_equals(extent, 1) || symbolic_same(extent, wanted[i]);
+    ok = symbolic_equals(extent, 1) || expand_same(at->x, extent, wanted[i]);
   }
   return ok;
 }

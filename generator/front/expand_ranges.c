@@ -45,7 +45,7 @@ static void give_whole_range(Expansion *at, const Symbolic *start, const Symboli
   const Symbolic *span = delta > 0 ? symbolic_sub(arena, limit, start) : symbolic_sub(arena, start, limit);
   const Symbolic *extent =
       symbolic_binary(arena, SYMBOLIC_CEIL_DIV, span, symbolic_constant(arena, ABS(delta)));
-  extent = symbolic_binary(arena, SYMBOLIC_MAX, extent, symbolic_constant(arena, 0));
+  extent = infer_larger(expand_graph(at), extent, symbolic_constant(arena, 0));
   int64_t n, first;
   if (symbolic_is_constant(extent, &n) && n <= KNOWN_INTEGERS_MAX && symbolic_is_constant(start, &first)) {
     g_autofree int64_t *items = g_new0(int64_t, (size_t)n + 1);

@@ -257,10 +257,10 @@ Shape infer_shape_of(const GraphTensor *tensor)
 }
 
 /* Which of two extents broadcasting gives; NULL if they do not fit, or not provably. */
-static const Symbolic *broadcast_extent(const Symbolic *a, const Symbolic *b)
+static const Symbolic *broadcast_extent(Inference *at, const Symbolic *a, const Symbolic *b)
 {
   if (symbolic_equals(a, 1)) return b;
-  if (symbolic_equals(b, 1) || symbolic_same(a, b)) return a;
+  if (symbolic_equals(b, 1) || infer_same(at, a, b)) return a;
   return NULL;
 }
 
@@ -279,7 +279,7 @@ static bool broadcast_input(Inference *at, unsigned i, Shape *shape)
   for (unsigned d = 1; d <= wide.rank; d++) {
     const Symbolic *a = d <= shape->rank ? shape->dims[shape->rank - d] : NULL;
     const Symbolic *b = d <= input->rank ? input->shape[input->rank - d] : NULL;
-    const Symbolic *extent = !a ? b : !b ? a : broadcast_extent(a, b);
+    const Symbolic *extent = !a ? b : !b ? a : broadcast_extent(at, a, b);
     if (!extent) {
       g_autofree char *left = graph_shape_text(shape->dims, shape->rank);
       g_autofree char *right = graph_shape_text(input->shape, input->rank);
@@ -309,7 +309,7 @@ static bool fits(Inference *at, unsigned i, const Shape *shape)
   const char *hint = "its rank is too high";
   for (unsigned d = 1; ok && d <= input->rank; d++) {
     const Symbolic *have = input->shape[input->rank - d], *want = shape->dims[shape->rank - d];
-    ok = symbolic_equals(have, 1) || symbolic_same(have, want);
+    ok = symbolic_equals(have, 1) || infer_same(at, have, want);
     hint = fit_hint(have, want);
   }
   if (ok) return true;
@@ -377,7 +377,7 @@ static bool infer_matmul(Inference *at, Shape *shape)
       return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", NULL,
                           "%s does not take scalars: `%s`", at->node->op->name, at->node->inputs[i]->name);
   unsigned row = b->rank > 1 ? b->rank - 2 : 0;
-  if (!symbolic_same(a->shape[a->rank - 1], b->shape[row]))
+  if (!infer_same(at, a->shape[a->rank - 1], b->shape[row]))
     return refuse_inner(at, a->shape[a->rank - 1], b->shape[row]);
   /* Batches broadcast as if M, N and K were not there. */
   unsigned a_batch = a->rank > 2 ? a->rank - 2 : 0, b_batch = b->rank > 2 ? b->rank - 2 : 0;
@@ -385,7 +385,7 @@ static bool infer_matmul(Inference *at, Shape *shape)
   for (unsigned d = 1; d <= shape->rank; d++) {
     const Symbolic *x = d <= a_batch ? a->shape[a_batch - d] : NULL;
     const Symbolic *y = d <= b_batch ? b->shape[b_batch - d] : NULL;
-    const Symbolic *extent = !x ? y : !y ? x : broadcast_extent(x, y);
+    const Symbolic *extent = !x ? y : !y ? x : broadcast_extent(at, x, y);
     if (!extent) {
       g_autofree char *a_text = graph_shape_text(a->shape, a->rank),
                       *b_text = graph_shape_text(b->shape, b->rank);
@@ -411,7 +411,7 @@ static bool infer_gemm(Inference *at, Shape *shape)
       return infer_refuse(at, ERROR_INPUT, &at->node->input_marks[i], "rank", "MatMul takes batches",
                           "Gemm takes matrices: `%s` has rank %u", inputs[i]->name, inputs[i]->rank);
   const Symbolic *k = inputs[0]->shape[!transposed[0]], *b_k = inputs[1]->shape[transposed[1]];
-  if (!symbolic_same(k, b_k)) return refuse_inner(at, k, b_k);
+  if (!infer_same(at, k, b_k)) return refuse_inner(at, k, b_k);
   *shape = (Shape){2, {inputs[0]->shape[transposed[0]], inputs[1]->shape[!transposed[1]]}};
   return at->node->n_inputs < 3 || fits(at, 2, shape);
 }
@@ -690,7 +690,8 @@ bool infer_node(Inference *at)
   NumberType type;
   Shape shape = {0};
   if (!is_complete(node)) return true;
-  infer_read_known(at, node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Mask);
+  infer_read_known(at, node->op->class_ == OPERATOR_VIEW || node->op->id == ONNX_Mask ||
+                           node->op->id == ONNX_Tile);
   if (!infer_type(at, &type)) return false;
   if (node->op->class_ == OPERATOR_FUNCTION || has_blocks(node)) return expand_function(at);
   if (!infer_shape(at, &shape)) return false;

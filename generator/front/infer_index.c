@@ -141,16 +141,18 @@ bool infer_tile(Inference *at, Shape *shape)
   const GraphTensor *input = at->node->inputs[0];
   Arena *arena = at->graph->arena;
   List repeats;
-  if (!infer_list(at, &(ListArgument){"repeats", 1, "repeats"}, &repeats)) return false;
+  if (!infer_list(at, &(ListArgument){"repeats", 1, "repeats", true}, &repeats)) return false;
   *shape = infer_shape_of(input);
   if (repeats.n != input->rank)
     return infer_refuse(at, ERROR_INPUT, &repeats.mark, "arity", NULL, "%u repeats of %u dimensions",
                         repeats.n, input->rank);
   for (unsigned d = 0; d < input->rank; d++) {
-    if (repeats.items[d] < 0 || repeats.items[d] > SYMBOLIC_DIMENSION_MAX)
+    int64_t least, most;
+    symbolic_range(repeats.values[d], &at->graph->facts, &least, &most);
+    if (least < 0 || (least == most && most > SYMBOLIC_DIMENSION_MAX))
       return infer_refuse(at, ERROR_INPUT, &repeats.mark, "shape", NULL,
                           "%" G_GINT64_FORMAT " repeats of dimension %u", repeats.items[d], d);
-    shape->dims[d] = symbolic_mul(arena, shape->dims[d], symbolic_constant(arena, repeats.items[d]));
+    shape->dims[d] = symbolic_mul(arena, shape->dims[d], repeats.values[d]);
   }
   return true;
 }

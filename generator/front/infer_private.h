@@ -27,6 +27,13 @@ void infer_known_outputs(GraphBuilder *builder);
 /* Inputs that are known become constants; those that depend on symbols where the node asks for no more (all but the first). */
 void infer_read_known(Inference *at, bool symbolic);
 Shape infer_shape_of(const GraphTensor *tensor);
+/* Two extents are equal, or an ONNX model takes them to be: assume.h. */
+bool infer_same(Inference *at, const Symbolic *a, const Symbolic *b);
+/* Takes them to be, whatever the format. */
+bool infer_assume(Inference *at, const Symbolic *a, const Symbolic *b);
+/* The larger and the smaller of two, as far as the facts do not tell which that is. */
+const Symbolic *infer_larger(const Graph *graph, const Symbolic *a, const Symbolic *b);
+const Symbolic *infer_smaller(const Graph *graph, const Symbolic *a, const Symbolic *b);
 /* -rank .. rank - 1 to 0 .. rank - 1. */
 bool infer_axis(Inference *at, int64_t axis, unsigned rank, const Mark *mark, unsigned *result);
 

@@ -7,9 +7,10 @@
 
 /* Elements that the entries of a shape do not account for yet: dimensions of the input that no entry names, the
  * product of the entries that are numbers, and of the expressions that are no dimension by themselves. */
+#define MAX_FACTORS 32
 typedef struct {
   Arena *arena;
-  const Symbolic *dims[GRAPH_MAX_RANK];
+  const Symbolic *dims[MAX_FACTORS]; /* or factors of one, where it is a product */
   unsigned n;
   int64_t entries;
   const Symbolic *expressions; /* NULL: there are none */
@@ -31,10 +32,38 @@ static bool take(Rest *rest, const Symbolic *product, unsigned most)
   return false;
 }
 
+/* Puts factors of a product behind the list; false: there are too many. */
+static bool add_factors(const Symbolic *product, const Symbolic **factors, unsigned *n)
+{
+  if (product->kind == SYMBOLIC_MUL)
+    return add_factors(product->a, factors, n) && add_factors(product->b, factors, n);
+  if (*n == MAX_FACTORS) return false;
+  factors[(*n)++] = product;
+  return true;
+}
+
+static void add_dims(Rest *rest, const GraphTensor *input)
+{
+  for (unsigned d = 0; d < input->rank; d++)
+    if (!add_factors(input->shape[d], rest->dims, &rest->n)) rest->entries = -1;
+}
+
+static void cancel(Rest *rest, const Symbolic *entry);
+
+static bool cancel_factors(Rest *rest, const Symbolic *entry)
+{
+  const Symbolic *factors[MAX_FACTORS];
+  unsigned n = 0;
+  if (entry->kind != SYMBOLIC_MUL || !add_factors(entry, factors, &n)) return false;
+  for (unsigned i = 0; i < n; i++)
+    cancel(rest, factors[i]);
+  return true;
+}
+
 static void cancel(Rest *rest, const Symbolic *entry)
 {
   int64_t value;
-  if (take(rest, entry, 1)) return;
+  if (take(rest, entry, 1) || cancel_factors(rest, entry)) return;
   if (!symbolic_is_constant(entry, &value))
     rest->expressions = rest->expressions ? symbolic_mul(rest->arena, rest->expressions, entry) : entry;
   else if (__builtin_mul_overflow(rest->entries, value, &rest->entries))
@@ -44,7 +73,7 @@ static void cancel(Rest *rest, const Symbolic *entry)
 /* Expressions of entries that are several dimensions together, or parts of one. */
 static void cancel_expressions(Rest *rest)
 {
-  if (rest->expressions && !take(rest, rest->expressions, GRAPH_MAX_RANK)) rest->entries = -1;
+  if (rest->expressions && !take(rest, rest->expressions, MAX_FACTORS)) rest->entries = -1;
 }
 
 /* What is left of the dimensions, over what is left of the entries; NULL if it is not known to divide. */
@@ -142,8 +171,8 @@ bool infer_reshape(Inference *at, Shape *shape)
   if (!infer_list(at, &(ListArgument){"shape", 1, "shapes", true}, &entries)) return false;
   *shape = (Shape){.rank = entries.n};
   if (entries.n > GRAPH_MAX_RANK) return true; /* reported for all operators alike */
-  Rest rest = {.arena = at->graph->arena, .n = input->rank, .entries = 1};
-  memcpy(rest.dims, input->shape, sizeof rest.dims);
+  Rest rest = {.arena = at->graph->arena, .entries = 1};
+  add_dims(&rest, input);
   for (unsigned i = 0; i < entries.n; i++) {
     if (!read_entry(at, &entries, i, &open, &shape->dims[i])) return false;
     if (shape->dims[i]) cancel(&rest, shape->dims[i]);
@@ -262,7 +291,7 @@ bool infer_expand(Inference *at, Shape *shape)
     int64_t number = asked ? entries.items[i] : 1;
     if (number < 0 || number > SYMBOLIC_DIMENSION_MAX) return refuse_entry(at, &entries, i, "is no extent");
     shape->dims[d] = symbolic_equals(entry, 1) ? own : entry;
-    if (symbolic_equals(entry, 1) || symbolic_equals(own, 1) || symbolic_same(own, entry)) continue;
+    if (symbolic_equals(entry, 1) || symbolic_equals(own, 1) || infer_same(at, own, entry)) continue;
     g_autofree char *have = graph_shape_text(input->shape, input->rank), *want = symbolic_text(entry);
     return infer_refuse(at, ERROR_INPUT, &entries.mark, "shape", "an entry of 1 leaves a dimension as it is",
                         "`%s`, %s, does not broadcast: entry %u of the shape is %s", input->name, have, i,

@@ -48,7 +48,8 @@ static bool take_sizes(Inference *at, unsigned axis, const Symbolic *extent, con
                           "a part of %" G_GINT64_FORMAT " elements", sizes->items[i]);
     node->sizes[i] = symbolic_constant(at->graph->arena, sizes->items[i]);
   }
-  if (symbolic_equals(extent, sum)) return true;
+  if (symbolic_equals(extent, sum) || infer_assume(at, extent, symbolic_constant(at->graph->arena, sum)))
+    return true;
   g_autofree char *text = symbolic_text(extent);
   return infer_refuse(at, ERROR_INPUT, &sizes->mark, "shape", NULL,
                       "the parts have %" G_GINT64_FORMAT " elements together, dimension %u of `%s` has %s",
@@ -117,34 +118,27 @@ typedef struct {
   int64_t low, top;
 } IndexRange;
 
-static const Symbolic *at_most(const Inference *at, const Symbolic *index, const Symbolic *most)
-{
-  int64_t least, largest;
-  symbolic_range(symbolic_sub(at->graph->arena, index, most), &at->graph->facts, &least, &largest);
-  return largest <= 0 ? index
-         : least >= 0 ? most
-                      : symbolic_binary(at->graph->arena, SYMBOLIC_MIN, index, most);
-}
-
 static const Symbolic *at_least(const Inference *at, const Symbolic *index, int64_t bound)
 {
-  int64_t least, largest;
-  const Symbolic *low = symbolic_constant(at->graph->arena, bound);
-  symbolic_range(index, &at->graph->facts, &least, &largest);
-  return least >= bound     ? index
-         : largest <= bound ? low
-                            : symbolic_binary(at->graph->arena, SYMBOLIC_MAX, index, low);
+  return infer_larger(at->graph, index, symbolic_constant(at->graph->arena, bound));
 }
 
-/* An index as it is written: negative ones count from the end, those outside are brought inside. */
-static const Symbolic *resolve_index(const Inference *at, int64_t index, const IndexRange *range)
+/* An index as it is written: negative ones count from the end, those outside are brought inside. NULL: it depends on symbols
+ * whether it is one. */
+static const Symbolic *resolve_index(const Inference *at, const Symbolic *index, const IndexRange *range)
 {
   Arena *arena = at->graph->arena;
-  int64_t near = CLAMP(index, -SYMBOLIC_DIMENSION_MAX - 1, SYMBOLIC_DIMENSION_MAX);
-  const Symbolic *place = symbolic_constant(arena, near);
-  if (near < 0) place = symbolic_add(arena, range->extent, place);
+  int64_t least, most;
+  symbolic_range(index, &at->graph->facts, &least, &most);
+  if (least == most) { /* a number, which may be as large as s64 has them */
+    least = most = CLAMP(least, -SYMBOLIC_DIMENSION_MAX - 1, SYMBOLIC_DIMENSION_MAX);
+    index = symbolic_constant(arena, least);
+  }
+  if (least < 0 && most >= 0) return NULL;
+  const Symbolic *place = least < 0 ? symbolic_add(arena, range->extent, index) : index;
   place = at_least(at, place, range->low); /* an empty dimension has no last index: -1 then */
-  return at_most(at, place, symbolic_add(arena, range->extent, symbolic_constant(arena, range->top)));
+  return infer_smaller(at->graph, place,
+                       symbolic_add(arena, range->extent, symbolic_constant(arena, range->top)));
 }
 
 typedef struct {
@@ -154,8 +148,8 @@ typedef struct {
 static bool read_slice(Inference *at, SliceLists *lists)
 {
   const GraphTensor *input = at->node->inputs[0];
-  bool read = infer_list(at, &(ListArgument){"starts", 1, "starts"}, &lists->starts) &&
-              infer_list(at, &(ListArgument){"ends", 2, "ends"}, &lists->ends) &&
+  bool read = infer_list(at, &(ListArgument){"starts", 1, "starts", true}, &lists->starts) &&
+              infer_list(at, &(ListArgument){"ends", 2, "ends", true}, &lists->ends) &&
               infer_list(at, &(ListArgument){"axes", 3, "axes"}, &lists->axes) &&
               infer_list(at, &(ListArgument){"steps", 4, "steps"}, &lists->steps);
   if (!read) return false;
@@ -175,15 +169,30 @@ static bool read_slice(Inference *at, SliceLists *lists)
   return true;
 }
 
-/* Indices start, start + step, ... before `end` of one dimension. */
-static void take_slice(Inference *at, unsigned axis, int64_t start, int64_t end, int64_t step, Shape *shape)
+static const Symbolic *entry_of(const Inference *at, const List *list, unsigned i)
 {
+  return list->values ? list->values[i] : symbolic_constant(at->graph->arena, list->items[i]);
+}
+
+static bool refuse_index(Inference *at, const List *list, unsigned i)
+{
+  g_autofree char *text = symbolic_text(list->values[i]);
+  return infer_refuse(at, ERROR_UNSUPPORTED, &list->mark, "slice", "bind the symbols: --dim",
+                      "an index of Slice that may be negative or not is not supported: %s", text);
+}
+
+/* Indices start, start + step, ... before the end of one dimension: entry i of the lists. */
+static bool take_slice(Inference *at, const SliceLists *lists, unsigned i, unsigned axis, Shape *shape)
+{
+  int64_t step = lists->steps.n ? lists->steps.items[i] : 1;
   GraphNode *node = at->node;
   Arena *arena = at->graph->arena;
   bool back = step < 0;
   IndexRange from = {shape->dims[axis], 0, back ? -1 : 0},
              to = {shape->dims[axis], back ? -1 : 0, back ? -1 : 0};
-  const Symbolic *first = resolve_index(at, start, &from), *last = resolve_index(at, end, &to);
+  const Symbolic *first = resolve_index(at, entry_of(at, &lists->starts, i), &from);
+  const Symbolic *last = resolve_index(at, entry_of(at, &lists->ends, i), &to);
+  if (!first || !last) return refuse_index(at, first ? &lists->ends : &lists->starts, i);
   const Symbolic *span = back ? symbolic_sub(arena, first, last) : symbolic_sub(arena, last, first);
   /* no dimension has more elements, and so many can be negated */
   int64_t stride = CLAMP(step, -SYMBOLIC_DIMENSION_MAX, SYMBOLIC_DIMENSION_MAX);
@@ -193,6 +202,7 @@ static void take_slice(Inference *at, unsigned axis, int64_t start, int64_t end,
   node->firsts[axis] = first;
   node->steps[axis] = stride;
   shape->dims[axis] = span;
+  return true;
 }
 
 bool infer_slice(Inference *at, Shape *shape)
@@ -209,16 +219,15 @@ bool infer_slice(Inference *at, Shape *shape)
   uint32_t taken = 0;
   for (unsigned i = 0; i < lists.starts.n; i++) {
     unsigned axis = i;
-    int64_t step = lists.steps.n ? lists.steps.items[i] : 1;
     if (lists.axes.n && !infer_axis(at, lists.axes.items[i], shape->rank, &lists.axes.mark, &axis))
       return false;
     if (taken >> axis & 1)
       return infer_refuse(at, ERROR_INPUT, &lists.axes.mark, "axis", NULL, "axis %u is named twice", axis);
-    if (!step)
+    if (lists.steps.n && !lists.steps.items[i])
       return infer_refuse(at, ERROR_INPUT, &lists.steps.mark, "bad-step", NULL, "a step of 0 along axis %u",
                           axis);
     taken |= 1u << axis;
-    take_slice(at, axis, lists.starts.items[i], lists.ends.items[i], step, shape);
+    if (!take_slice(at, &lists, i, axis, shape)) return false;
   }
   return true;
 }
@@ -241,7 +250,7 @@ bool infer_concat(Inference *at, Shape *shape)
                           "input %u of Concat is required", i + 1);
     bool fits = input->rank == shape->rank;
     for (unsigned d = 0; fits && d < shape->rank; d++)
-      fits = d == axis || symbolic_same(input->shape[d], shape->dims[d]);
+      fits = d == axis || infer_same(at, input->shape[d], shape->dims[d]);
     if (!fits) {
       g_autofree char *have = graph_shape_text(input->shape, input->rank);
       g_autofree char *want = graph_shape_text(node->inputs[0]->shape, node->inputs[0]->rank);

@@ -68,8 +68,8 @@ static const Symbolic *binary(const Inference *at, OperatorId op, const Symbolic
   case ONNX_Mod: return symbolic_equals(b, 0) ? NULL : remainder_of(arena, a, b);
   case ONNX_And:
   case ONNX_Or: return logical(arena, op, a, b);
-  case ONNX_Min: return symbolic_binary(arena, SYMBOLIC_MIN, a, b);
-  case ONNX_Max: return symbolic_binary(arena, SYMBOLIC_MAX, a, b);
+  case ONNX_Min: return infer_smaller(at->graph, a, b);
+  case ONNX_Max: return infer_larger(at->graph, a, b);
   default: return decide(at, op, a, b);
   }
 }
@@ -384,6 +384,7 @@ void infer_read_known(Inference *at, bool symbolic)
     if (!input || input->kind == TENSOR_CONSTANT || input->is_output) continue;
     if (input->offered && !must_know(node, i)) continue;
     if (input->values && !input->data) write_numbers(at, input);
-    if (input->data || (symbolic && input->values && i)) node->inputs[i] = constant_of(at, input);
+    bool number = input->values && input->n_elements == 1 && node->op->class_ == OPERATOR_ELEMENTWISE;
+    if (input->data || (symbolic && input->values && i) || number) node->inputs[i] = constant_of(at, input);
   }
 }

@@ -38,6 +38,7 @@ struct GraphBuilder {
   GHashTable *refused;    /* operators that we lack and that were reported: "domain\nop" */
   unsigned n_written; /* constants of the description; those behind them are made while types are inferred */
   GraphReading reading;
+  bool trusting; /* extents that must be equal are: what ONNX models take for granted */
   GError **error;
   bool failed, failed_before;
 };

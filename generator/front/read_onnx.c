@@ -252,6 +252,7 @@ static OnnxReader reader_new(Source *source, const GraphReading *reading, GHashT
                              GError **error)
 {
   GraphBuilder *builder = graph_builder_new(source, &onnx_value_format, reading, error);
+  graph_builder_trust(builder);
   return (OnnxReader){
       .builder = builder, .source = source, .arena = graph_builder_arena(builder), .functions = functions};
 }

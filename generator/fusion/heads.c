@@ -186,7 +186,7 @@ static void restore_heads(Heads *heads, GraphNode *node)
   node->inputs[0] = g_hash_table_lookup(heads->replaced, node->inputs[0]);
   node->outputs = arena_memdup(heads->at->fuser->arena, &grouped, sizeof grouped);
   grouped->producer = node;
-  add_node(heads, ONNX_Reshape, grouped, result, node, true);
+  add_node(heads, ONNX_Reshape, grouped, fuser_own_tensor(heads->at->fuser, result), node, true);
 }
 
 static void group_heads(AttentionPattern *at)

@@ -31,6 +31,25 @@ static bool check_types(const GraphNode *node, GError **error)
   return true;
 }
 
+/* Numbers that follow from symbols have no memory: kernels compute one of them, and take lists as shapes, pads and the like only. */
+static bool check_known(const GraphNode *node, GError **error)
+{
+  static const OperatorId lists[] = {ONNX_Mask, ONNX_Tile, ONNX_Pad, ONNX_Trilu};
+  if (node->op->class_ == OPERATOR_VIEW) return true;
+  for (unsigned i = 0; i < G_N_ELEMENTS(lists); i++)
+    if (node->op->id == lists[i]) return true;
+  for (unsigned i = 0; i < node->n_inputs; i++) {
+    const GraphTensor *input = node->inputs[i];
+    if (!input || input->kind != TENSOR_CONSTANT || !input->values || input->data || input->file) continue;
+    if (node->op->class_ == OPERATOR_ELEMENTWISE && input->n_elements == 1) continue;
+    error_add(error, ERROR_UNSUPPORTED, SEVERITY_ERROR, &node->mark, "symbolic-list",
+              "bind the symbols: --dim", "%s of numbers that depend on symbols is not supported: `%s`",
+              graph_written_operator(node)->name, input->name);
+    return false;
+  }
+  return true;
+}
+
 /* ---- the nodes ---- */
 
 /* Both come from one node of the description. */
@@ -71,7 +90,7 @@ bool fuser_open(Fuser *fuser, GError **error)
       continue;
     }
     if (is_same_function(refused, graph->nodes[i])) continue;
-    if (!check_types(graph->nodes[i], error)) {
+    if (!check_types(graph->nodes[i], error) || !check_known(graph->nodes[i], error)) {
       refused = graph->nodes[i];
       ok = false;
       continue;

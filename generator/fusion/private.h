@@ -92,6 +92,9 @@ bool fuser_walks_rows(Fuser *fuser, const GraphTensor *tensor, const GraphNode *
 
 /* A view of a whole tensor, for the caller to change. */
 GraphTensor *fuser_view_of(Fuser *fuser, const GraphTensor *tensor);
+/* A copy of the graph's tensor in its place, for a node that fusion makes to give: the graph, which others may read at the
+ * same time and which outlives the nodes of fusion, is left as it is. */
+GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor);
 /* Readers of `old`, all of which come later, read `by`. */
 void fuser_replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by);
 /* Elements that repeat along the dimensions that the tensor lacks. */

@@ -169,7 +169,8 @@ static void rotate(Rotation *r)
   split_angle(r, r->sine, sines);
   GraphTensor *real = combined(r, ONNX_Sub, r->first, cosines[0], r->second, sines[0]),
               *imaginary = combined(r, ONNX_Add, r->second, cosines[1], r->first, sines[1]);
-  GraphNode *concat = add_node(r, ONNX_Concat, real, imaginary, r->add->outputs[0], NULL);
+  GraphTensor *turned = fuser_own_tensor(r->at->fuser, r->add->outputs[0]);
+  GraphNode *concat = add_node(r, ONNX_Concat, real, imaginary, turned, NULL);
   concat->axes = 1u << (r->x->rank - 1);
   g_ptr_array_remove(r->at->fuser->live, r->add);
   fuser_note(r->at->fuser, "`%s` is `%s` with its halves turned", r->add->outputs[0]->name, r->x->name);

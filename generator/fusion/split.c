@@ -149,7 +149,8 @@ static void make_half(const Halving *at, unsigned half, GPtrArray *made)
       node->inputs[j] = node->inputs[j] == whole ? part : half_of(at, node->inputs[j], half);
     if (!i) halve_product(at, node, half);
     whole = node->outputs[0];
-    part = i + 1 < at->chain->len ? half_result(at, whole, half) : at->split->outputs[half];
+    part = i + 1 < at->chain->len ? half_result(at, whole, half)
+                                  : fuser_own_tensor(at->fuser, at->split->outputs[half]);
     node->outputs = arena_memdup(arena, &part, sizeof part);
     part->producer = node;
     g_ptr_array_add(made, node);

@@ -47,6 +47,14 @@ GraphTensor *fuser_part_of(Fuser *fuser, const GraphTensor *tensor, unsigned dim
   return part;
 }
 
+GraphTensor *fuser_own_tensor(Fuser *fuser, const GraphTensor *tensor)
+{
+  GraphTensor *own = arena_memdup(fuser->arena, tensor, sizeof *tensor);
+  fuser->tensors->pdata[tensor->index] = own;
+  fuser_replace_input(fuser->live, tensor, own);
+  return own;
+}
+
 void fuser_replace_input(const GPtrArray *live, const GraphTensor *old, GraphTensor *by)
 {
   for (unsigned i = 0; i < live->len; i++) {

@@ -138,6 +138,7 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   ProgramValue *known = g_hash_table_lookup(at->values, tensor);
   if (known) return *known;
   if (graph_scalar(tensor, &value)) return program_immediate(value, tensor->type);
+  if (tensor->values && tensor->n_elements == 1) return program_add_index(at, reader, tensor->values[0]);
   ProgramAccess access = program_point_access(at, tensor);
   for (unsigned i = 0; i < at->nodes->len; i++) {
     const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);

@@ -26,6 +26,12 @@ def with_former_opset(content):
 
 RESHAPE = graph([{"op": "Reshape", "inputs": ["x", "s"], "outputs": ["r"]}, {"op": "Neg", "inputs": ["r"], "outputs": ["y"]}],
                 {"x": {"type": F32, "shape": [2, 3]}, "s": {"type": "s64", "shape": [2]}})
+POSITIONS = graph([{"op": "Size", "inputs": ["past"], "outputs": ["p"]}, {"op": "Size", "inputs": ["x"], "outputs": ["s"]},
+                   {"op": "Add", "inputs": ["p", "s"], "outputs": ["t"]},
+                   {"op": "Range", "inputs": ["p", "t", "one"], "outputs": ["place"]},
+                   {"op": "Mul", "inputs": ["place", "t"], "outputs": ["y"]}],
+                  {"past": {"type": F32, "shape": ["P"]}, "x": {"type": F32, "shape": ["S"]}},
+                  constants={"one": {"type": "s64", "shape": [], "data": 1}})
 NUMBERS = [1.0, -2.0, 3.0, 4.5, 0.0, -6.0]
 SHAPE = spec("s64", [2], [3, 2])
 SYMBOLIC = graph([{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], {"x": {"type": F32, "shape": ["M", 3]}})
@@ -88,6 +94,8 @@ CASES = (
     ("of another shape", encode.encode(RESHAPE), [X, SHAPE], [spec(F32, [2, 3], NUMBERS)], [], 5,
      "y: of another shape than output_0.pb, f32[2, 3]"),
     ("symbols are those of the data", encode.encode(SYMBOLIC), [X], [RELU], [], 0, "ok"),
+    ("kernels know what symbols say", encode.encode(POSITIONS), [spec(F32, [2], [0.0, 0.0]), spec(F32, [3], [0.0, 0.0, 0.0])],
+     [spec("s64", [3], [10, 15, 20])], [], 0, "ok"),
     ("on the reference", encode.encode(SYMBOLIC), [X], [RELU], ["--on", "reference"], 0, "ok"),
     ("opset 6 broadcasts by attributes", with_former_opset(encode.encode(CHANNELS)), [X, spec(F32, [2], [1.0, 2.0])],
      [spec(F32, [2, 3], [2.0, -1.0, 4.0, 6.5, 2.0, -4.0])], [], 0, "ok"),

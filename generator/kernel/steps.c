@@ -199,7 +199,9 @@ IrExpr *step_from_byte(StepWriter *writer, IrExpr *value, NumberType type)
 
 IrExpr *step_to_byte(StepWriter *writer, IrExpr *value, NumberType type, bool saturate)
 {
-  double largest = !saturate ? INFINITY : type == NUMBER_E4M3 ? 448 : 57344;
+  guint8 most;
+  number_from_double(type, INFINITY, true, &most);
+  double largest = saturate ? number_to_double(type, &most) : INFINITY;
   IrExpr *arguments[2] = {step_convert(writer, value, NUMBER_F32),
                           ir_float(writer->builder->module, largest)};
   IrExpr *wide = call(writer, type == NUMBER_E4M3 ? "to_e4m3" : "to_e5m2", NUMBER_S32, arguments, 2);

@@ -28,6 +28,7 @@
 #include "ir/passes/late_waits.h"
 #include "ir/passes/ring_barriers.h"
 #include "ir/passes/trailing.h"
+#include "ir/passes/turns.h"
 #include <string.h>
 
 typedef struct {
@@ -683,6 +684,7 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
   if (!kernel) return true;
   g_autoptr(GHashTable) filled = g_hash_table_new(NULL, NULL);
   Waits waits = {.module = module, .model = context->gpu->model, .filled = filled};
+  turns_of_products(kernel, context);
   visit_regions(&waits, kernel->body);
   drain_rings(&waits, kernel);
   return true;

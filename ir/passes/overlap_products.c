@@ -3,8 +3,8 @@
  * needs  STAGED with instances split, no waits: a loop that takes a product of a sum of its own, computes with that sum, and
  *        takes a second product, of what it has computed, to a sum that lives on
  * gives  the loop `pipelined`: the second product with its slot is stage 1, everything else stage 0, and the second product
- *        stands behind the first, so that both are in flight while the results of the first are computed with; instances
- *        issue the two in turn, and their slots are filled in the order in which they are taken
+ *        stands behind the first, so that both are in flight while the results of the first are computed with; they
+ *        are to be issued `in_turn`, and their slots are filled in the order in which they are taken
  * breaks nothing; loops of any other form stay as they are, as do those whose sums and operand do not fit a thread's
  *        registers
  *
@@ -15,8 +15,6 @@
 #include "ir/pass.h"
 #include "ir/passes/role_registers.h"
 #include <string.h>
-
-#define TURN "issues"
 
 typedef struct {
   IrModule *module;
@@ -190,6 +188,8 @@ static void set_stages(const Overlap *overlap)
   for (IrOp *op = overlap->body->first; op; op = op->next)
     ir_attribute_set(op, ATTR_STAGE, ir_int(module, is_second_stage(overlap, op) ? 1 : 0));
   ir_attribute_set(overlap->first, ATTR_FIRST, ir_int(module, 1));
+  ir_attribute_set(overlap->first, ATTR_IN_TURN, ir_name(module, "full"));
+  ir_attribute_set(overlap->second, ATTR_IN_TURN, ir_name(module, "early"));
   overlap->declared->n_operands = 0;
   ir_attribute_set(overlap->loop, ATTR_PIPELINED, ir_int(module, 1));
 }
@@ -207,36 +207,6 @@ static void order(const Overlap *overlap)
     }
     ir_op_move(moved[i], overlap->body, place);
   }
-}
-
-static IrOp *emit_turn(const Overlap *overlap, IrBuilder *builder, IrOpcode code)
-{
-  IrModule *module = overlap->module;
-  return ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
-}
-
-/* Barriers that nobody has: behind the block's, as those of stores are given out behind these. */
-static void take_turns(const Overlap *overlap)
-{
-  IrModule *module = overlap->module;
-  int64_t instances = ir_attribute_int(overlap->role, ATTR_INSTANCES, 1);
-  unsigned needed = NAMED_BARRIER_FIRST + 2 * (unsigned)instances;
-  for (IrOp *op = overlap->kernel->body->first; op; op = op->next)
-    if (op->code == OP_TURN) return;
-  if (instances < 2 || needed > overlap->context->gpu->named_barriers) return;
-  IrExpr **ids = arena_new_array(module->arena, IrExpr *, (size_t)instances);
-  for (int64_t i = 0; i < instances; i++)
-    ids[i] = ir_int(module, NAMED_BARRIER_FIRST + i);
-  IrBuilder builder = ir_builder_before(overlap->kernel->body->first);
-  builder.mark = overlap->loop->mark;
-  IrOp *turn = ir_emit(&builder, OP_TURN, 0);
-  turn->symbol = TURN;
-  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, instances));
-  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)instances, ids));
-  IrBuilder enter = ir_builder_before(overlap->first), leave = ir_builder_after(overlap->second);
-  enter.mark = leave.mark = overlap->loop->mark;
-  emit_turn(overlap, &enter, OP_TURN_WAIT);
-  emit_turn(overlap, &leave, OP_TURN_PASS);
 }
 
 /* ---- Who fills the slots ---- */
@@ -294,7 +264,6 @@ static void visit_region(const Overlap *kernel, IrRegion *region)
       continue;
     set_stages(&overlap);
     order(&overlap);
-    take_turns(&overlap);
     fill_in_order(&overlap, kernel->kernel->body);
     ir_remark(overlap.context,
               "products: the next iteration's first is issued before the second of this one");

@@ -4,7 +4,8 @@
 #include "ir/mechanism.h"
 #include "ir/passes/split_roles.h"
 
-#define TURN "products"
+#define TURN   "products"
+#define ISSUES "issues"
 
 /* Over the slots of so many tiles. */
 void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *tiles)
@@ -19,31 +20,40 @@ void role_skip_tiles(Role *role, IrBuilder *builder, const IrOp *loop, IrExpr *t
   }
 }
 
-static void emit_turn(Role *role, IrBuilder *builder, IrOpcode code)
+static IrOp *emit_turn(IrModule *module, IrBuilder *builder, IrOpcode code, const char *turn)
 {
-  IrModule *module = role->split->module;
-  ir_emit(builder, code, 2, ir_symbol(module, TURN), ir_call(module, "instance", 0));
+  return ir_emit(builder, code, 2, ir_symbol(module, turn), ir_call(module, "instance", 0));
+}
+
+/* On barriers from `first` on, one an instance. */
+static void name_turn(IrOp *turn, int64_t instances, int64_t first)
+{
+  IrModule *module = turn->parent->function->module;
+  IrExpr **ids = arena_new_array(module->arena, IrExpr *, (size_t)instances);
+  for (int64_t i = 0; i < instances; i++)
+    ids[i] = ir_int(module, first + i);
+  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, instances));
+  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)instances, ids));
 }
 
 /* One instance multiplies while the others store: each waits for its turn, */
 void turn_enter(Role *role, IrBuilder *builder, const IrOp *loop)
 {
   builder->mark = loop->mark;
-  emit_turn(role, builder, OP_TURN_WAIT);
+  emit_turn(role->split->module, builder, OP_TURN_WAIT, TURN);
 }
 
 /* and steps over the slots of the tiles that are theirs. */
 void turn_leave(Role *role, IrBuilder *builder, const IrOp *loop)
 {
   builder->mark = loop->mark;
-  emit_turn(role, builder, OP_TURN_PASS);
+  emit_turn(role->split->module, builder, OP_TURN_PASS, TURN);
   role_skip_tiles(role, builder, loop, ir_int(role->split->module, role->split->pingpong - 1));
 }
 
 /* choose_layouts has given accumulators the layout of one instance where tiles can be taken in turn. */
 void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder *builder)
 {
-  IrModule *module = split->module;
   split->pingpong = 1;
   if (!tiles || !taking) return;
   split->pingpong = ir_attribute_int(tiles, ATTR_PINGPONG, 1);
@@ -55,14 +65,10 @@ void declare_turn(Split *split, const IrOp *tiles, const IrOp *taking, IrBuilder
     split->pingpong = 1;
     return;
   }
-  IrExpr **ids = arena_new_array(module->arena, IrExpr *, split->pingpong);
-  for (int64_t i = 0; i < split->pingpong; i++)
-    ids[i] = ir_int(module, i + 1); /* 0 is the block's */
   builder->mark = taking->mark;
   IrOp *turn = ir_emit(builder, OP_TURN, 0);
   turn->symbol = TURN;
-  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, split->pingpong));
-  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)split->pingpong, ids));
+  name_turn(turn, split->pingpong, NAMED_BARRIER_FIRST);
   ir_remark(split->context, "ping-pong: %d instances of the consumer, %u warps each", (int)split->pingpong,
             split->consumer_warps);
 }
@@ -76,9 +82,8 @@ static void note_section(IrOp *op, void *data)
 
 static IrOp *mark_section(Split *split, const IrOp *section, IrOpcode code, IrBuilder *builder)
 {
-  IrModule *module = split->module;
   builder->mark = section->mark;
-  return ir_emit(builder, code, 2, ir_symbol(module, section->symbol), ir_call(module, "instance", 0));
+  return emit_turn(split->module, builder, code, section->symbol);
 }
 
 /* Who works in the section: the consumer, or a role that fills slots; NULL: several, or nobody but the producer. */
@@ -181,7 +186,6 @@ static void take_out(IrOp *turn, const GPtrArray *marks)
 
 static void settle_turn(IrFunction *kernel, const IrPassContext *context, IrOp *turn)
 {
-  IrModule *module = kernel->module;
   g_autoptr(GPtrArray) marks = g_ptr_array_new();
   TurnUse use = {.turn = turn, .marks = marks};
   for (IrOp *op = kernel->body->first; op && !marks->len; op = op->next) {
@@ -199,11 +203,7 @@ static void settle_turn(IrFunction *kernel, const IrPassContext *context, IrOp *
     take_out(turn, marks);
     return;
   }
-  IrExpr **ids = arena_new_array(module->arena, IrExpr *, (size_t)instances);
-  for (int64_t i = 0; i < instances; i++)
-    ids[i] = ir_int(module, next + i);
-  ir_attribute_set(turn, ATTR_INSTANCES, ir_int(module, instances));
-  ir_attribute_set(turn, ATTR_IDS, ir_list(module, (unsigned)instances, ids));
+  name_turn(turn, instances, next);
   ir_remark(context, "turn @%s: %d instances of role %s", turn->symbol, (int)instances, use.role->symbol);
 }
 
@@ -213,4 +213,74 @@ void turns_settle(IrFunction *kernel, const IrPassContext *context)
     next = op->next;
     if (op->code == OP_TURN && !ir_attribute(op, ATTR_IDS)) settle_turn(kernel, context, op);
   }
+}
+
+/* ---- Products in turn ---- */
+
+static bool is_in_turn(const IrOp *op)
+{
+  return op->code == OP_MMA && ir_attribute(op, ATTR_IN_TURN);
+}
+
+static void note_product(IrOp *op, void *data)
+{
+  if (is_in_turn(op)) g_ptr_array_add(data, op);
+}
+
+/* The last product of those that stand beside this one, but for waits for their slots. */
+static IrOp *last_beside(IrOp *product)
+{
+  IrOp *last = product;
+  for (IrOp *op = product->next; op && (op->code == OP_AWAIT || is_in_turn(op)); op = op->next)
+    if (is_in_turn(op)) last = op;
+  return last;
+}
+
+/* In front of the wait for its slot, where the turn begins early. */
+static IrOp *first_in_turn(IrOp *product)
+{
+  IrOp *first = product;
+  while (ir_attribute_is(product, ATTR_IN_TURN, "early") && first->previous &&
+         first->previous->code == OP_AWAIT)
+    first = first->previous;
+  return first;
+}
+
+/* Barriers that nobody has: behind the block's, as those of stores are given out behind these. */
+static bool declare_issues(IrFunction *kernel, const IrPassContext *context, const IrOp *role, Mark mark)
+{
+  int64_t instances = ir_attribute_int(role, ATTR_INSTANCES, 1);
+  for (const IrOp *op = kernel->body->first; op; op = op->next)
+    if (op->code == OP_TURN) return false;
+  if (instances < 2 || NAMED_BARRIER_FIRST + 2 * instances > context->gpu->named_barriers) return false;
+  IrBuilder builder = ir_builder_before(kernel->body->first);
+  builder.mark = mark;
+  IrOp *turn = ir_emit(&builder, OP_TURN, 0);
+  turn->symbol = ISSUES;
+  name_turn(turn, instances, NAMED_BARRIER_FIRST);
+  return true;
+}
+
+static void issue_in_turn(IrFunction *kernel, const IrPassContext *context, const IrOp *role)
+{
+  g_autoptr(GPtrArray) products = g_ptr_array_new();
+  ir_region_visit(role->regions[0], note_product, products);
+  bool turns = products->len && declare_issues(kernel, context, role, ((IrOp *)products->pdata[0])->mark);
+  for (unsigned i = 0; i < products->len; i++) {
+    IrOp *product = products->pdata[i];
+    if (!is_in_turn(product)) continue; /* beside another one */
+    IrOp *last = last_beside(product);
+    IrBuilder enter = ir_builder_before(first_in_turn(product)), leave = ir_builder_after(last);
+    enter.mark = leave.mark = product->mark;
+    if (turns) emit_turn(kernel->module, &enter, OP_TURN_WAIT, ISSUES);
+    if (turns) emit_turn(kernel->module, &leave, OP_TURN_PASS, ISSUES);
+    for (IrOp *op = product; op != last->next; op = op->next)
+      ir_attribute_remove(op, ATTR_IN_TURN);
+  }
+}
+
+void turns_of_products(IrFunction *kernel, const IrPassContext *context)
+{
+  for (IrOp *op = kernel->body->first; op; op = op->next)
+    if (op->code == OP_ROLE) issue_in_turn(kernel, context, op);
 }

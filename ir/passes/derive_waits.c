@@ -1,9 +1,11 @@
 /* derive_waits: groups are closed, waited for and fenced where their results or sources are needed.
  *
- * needs  STAGED from split_roles: copies, products and releases in program order, no commits or waits
+ * needs  STAGED from split_roles: copies, puts, gets, products and steps of rings in program order, no commits or waits
  * gives  for each slot of a ring that the engine fills: an await until it is empty, the bytes announced, the barrier at which
  *        the copies count them, and a drain where peers release it; for one that a role fills with values: that await, and
- *        behind the last put an arrival of each warp, with a fence where products read the slot asynchronously; commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
+ *        behind the last put an arrival of each warp, with a fence where products read the slot asynchronously; for one that a role
+ *        reads: an await in front of the first reader, and an arrival in front of the step that frees it (slot_waits.c); turns of
+ *        products `in_turn` (turns.c); commit and wait_group for asynchronous copies and products (or, where products arrive at a barrier when they
  *        are done, that barrier and its awaits), the fences of products and behind loads of their operands, slots
  *        released after the wait that covers their last reader; where several blocks take a product, a barrier at which
  *        they say that their slots are full
@@ -27,6 +29,7 @@
 #include "ir/pass.h"
 #include "ir/passes/late_waits.h"
 #include "ir/passes/ring_barriers.h"
+#include "ir/passes/slot_waits.h"
 #include "ir/passes/trailing.h"
 #include "ir/passes/turns.h"
 #include <string.h>
@@ -297,36 +300,6 @@ static void compute_behind(const CostModel *model, IrOp *loop, const IrOp *produ
   }
 }
 
-/* Does a product of the region take from registers what an op loads? */
-static bool feeds_product(const IrOp *get)
-{
-  for (const IrOp *op = get->next; get->code == OP_GET && op; op = op->next)
-    if (ir_is_grouped_product(op) && op->operands[1]->kind == EXPR_VALUE &&
-        op->operands[1]->value == get->results[0])
-      return true;
-  return false;
-}
-
-/* TMA fills a slot again once it is released: behind the last load of an operand that products take from registers stands a
- * fence. */
-static void fence_loads(Waits *waits, IrRegion *region)
-{
-  for (IrOp *op = region->first; op; op = op->next) {
-    IrOp *channel = NULL;
-    if (!feeds_product(op) || !ir_slot_of(region->function, op->operands[0]->items[0], &channel) ||
-        !ir_attribute(channel, ATTR_FULL_BYTES))
-      continue;
-    const IrOp *later = op->next;
-    while (later &&
-           !(feeds_product(later) && ir_expr_equal(later->operands[0]->items[0], op->operands[0]->items[0])))
-      later = later->next;
-    if (later) continue;
-    IrBuilder after = ir_builder_after(op);
-    after.mark = op->mark;
-    ir_emit(&after, OP_FENCE, 1, ir_name(waits->module, "async_shared"));
-  }
-}
-
 /* What products read is in registers before them. */
 static void fence_products(Waits *waits, IrOp *product)
 {
@@ -462,7 +435,7 @@ static bool has_met(const IrOp *product, const IrExpr *barrier)
 }
 
 /* Nobody can wait at another block's barrier: a block that has seen its slot full arrives at those of all, and waits at
- * its own for theirs. The slot's release, at all of theirs too, is split_roles'. */
+ * its own for theirs. The slot's release, at all of theirs too, is slot_waits'. */
 static void meet_peers(Waits *waits, IrRegion *region)
 {
   IrModule *module = waits->module;
@@ -664,7 +637,7 @@ static void visit_regions(Waits *waits, IrRegion *region)
   sign_copies(waits, region);
   sign_puts(waits, region);
   wait_copies(waits, region);
-  fence_loads(waits, region);
+  slot_fence_operands(region);
   meet_peers(waits, region);
   if (has_late_products(region))
     wait_late(waits->module, region);
@@ -684,6 +657,7 @@ bool pass_derive_waits(IrModule *module, const IrPassContext *context, GError **
   if (!kernel) return true;
   g_autoptr(GHashTable) filled = g_hash_table_new(NULL, NULL);
   Waits waits = {.module = module, .model = context->gpu->model, .filled = filled};
+  slot_waits(kernel);
   turns_of_products(kernel, context);
   visit_regions(&waits, kernel->body);
   drain_rings(&waits, kernel);

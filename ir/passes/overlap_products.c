@@ -22,10 +22,9 @@ typedef struct {
   IrFunction *kernel;
   IrOp *role, *loop;
   IrRegion *body;
-  IrOp *declared;             /* the first product's sum */
-  IrOp *first, *second;       /* the products */
-  IrOp *await[2];             /* in front of each */
-  IrOp *release[2], *next[2]; /* of the slot of each, behind it */
+  IrOp *declared;       /* the first product's sum */
+  IrOp *first, *second; /* the products */
+  IrOp *next[2];        /* the step of each one's ring behind it, which frees the slot */
 } Overlap;
 
 static bool is_zero(const IrExpr *expr)
@@ -49,20 +48,15 @@ static bool same_channel(const IrOp *op, const IrOp *product)
   return a && b && g_str_equal(a, b);
 }
 
-/* The `arrive` and `advance` that release the slot of a product's second operand. */
-static bool find_release(Overlap *overlap, const IrOp *product, unsigned which)
+/* The step behind the slot of a product's second operand. */
+static bool find_step(Overlap *overlap, const IrOp *product, unsigned which)
 {
   for (IrOp *op = overlap->body->first; op; op = op->next) {
-    if (op->code == OP_AWAIT && same_channel(op, product)) {
-      if (overlap->await[which]) return false;
-      overlap->await[which] = op;
-    }
-    if (op->code != OP_ARRIVE || !same_channel(op, product)) continue;
-    if (overlap->release[which] || !op->next || op->next->code != OP_ADVANCE) return false;
-    overlap->release[which] = op;
-    overlap->next[which] = op->next;
+    if (op->code != OP_ADVANCE || !same_channel(op->operands[0]->value->def, product)) continue;
+    if (overlap->next[which]) return false;
+    overlap->next[which] = op;
   }
-  return overlap->await[which] && overlap->release[which];
+  return overlap->next[which] != NULL;
 }
 
 static bool uses(IrOp *op, const IrValue *value)
@@ -75,14 +69,12 @@ static bool uses(IrOp *op, const IrValue *value)
 
 static bool is_second_stage(const Overlap *overlap, const IrOp *op)
 {
-  return op == overlap->await[1] || op == overlap->second || op == overlap->release[1] ||
-         op == overlap->next[1];
+  return op == overlap->second || op == overlap->next[1];
 }
 
 static bool is_first_issue(const Overlap *overlap, const IrOp *op)
 {
-  return op == overlap->declared || op == overlap->await[0] || op == overlap->first ||
-         op == overlap->release[0] || op == overlap->next[0];
+  return op == overlap->declared || op == overlap->first || op == overlap->next[0];
 }
 
 /* Two products, each with a slot of a channel of its own, and nothing else that orders agents. */
@@ -100,7 +92,7 @@ static bool find_products(Overlap *overlap)
     return false;
   const char *channels[2] = {channel_of(first->operands[2]), channel_of(second->operands[2])};
   if (!channels[0] || !channels[1] || g_str_equal(channels[0], channels[1])) return false;
-  return find_release(overlap, first, 0) && find_release(overlap, second, 1);
+  return find_step(overlap, first, 0) && find_step(overlap, second, 1);
 }
 
 /* The first sum starts at zero in each iteration, the second one is the loop's. */
@@ -194,12 +186,11 @@ static void set_stages(const Overlap *overlap)
   ir_attribute_set(overlap->loop, ATTR_PIPELINED, ir_int(module, 1));
 }
 
-/* First product, second product, their releases, and then what is computed with the first. */
+/* First product, second product, their steps, and then what is computed with the first. */
 static void order(const Overlap *overlap)
 {
   IrOp *place = overlap->first->next;
-  IrOp *moved[] = {overlap->await[1], overlap->second,     overlap->release[0],
-                   overlap->next[0],  overlap->release[1], overlap->next[1]};
+  IrOp *moved[] = {overlap->second, overlap->next[0], overlap->next[1]};
   for (unsigned i = 0; i < G_N_ELEMENTS(moved); i++) {
     if (moved[i] == place) {
       place = place->next;

@@ -2,8 +2,8 @@
  *
  * needs  STAGED without waits: a k loop of known length whose warpgroup MMA goes to a tile of its own and is added by
  *        ordinary instructions
- * gives  the loop `pipelined` in runs: the product is stage 0, its addition and its slot's release, by a cursor that
- *        trails the reader's, stage 1; so there are two such tiles in turn, and the next step's product is issued before
+ * gives  the loop `pipelined` in runs: the product is stage 0, its addition and the step that frees its slot, by a cursor
+ *        that trails the reader's, stage 1; so there are two such tiles in turn, and the next step's product is issued before
  *        this one's is waited for
  * breaks nothing; loops of any other form stay as they are, as do tiles of which three sums do not fit a
  *        thread's registers
@@ -28,7 +28,7 @@ typedef struct {
   IrOp *loop;
   IrOp *part; /* declares the tile that a step's sum goes to */
   IrOp *product;
-  IrOp *release, *behind; /* of the slot; the reader's advance, which ends the body */
+  IrOp *behind; /* the reader's step to the next slot, which ends the body */
 } Sums;
 
 /* ---- Which loops ---- */
@@ -41,12 +41,10 @@ static bool take(Sums *sums, IrOp *op)
     sums->part = op;
   else if (!sums->product && ir_is_grouped_product(op))
     sums->product = op;
-  else if (op->code == OP_ARRIVE && sums->product && !sums->release)
-    sums->release = op;
-  else if (op->code == OP_ADVANCE && sums->release)
+  else if (op->code == OP_ADVANCE && sums->product)
     sums->behind = op;
   else
-    return sums->product ? op->code == OP_ADD || op->code == OP_SET : op->code == OP_AWAIT;
+    return sums->product && (op->code == OP_ADD || op->code == OP_SET);
   return true;
 }
 
@@ -56,9 +54,8 @@ static bool match(Sums *sums)
   if (ir_trip_count(sums->loop) < 2 || ir_region_uses(body, body->arguments[0])) return false;
   for (IrOp *op = body->first; op; op = op->next)
     if (!take(sums, op)) return false;
-  const IrExpr *slot = sums->release ? sums->release->operands[0] : NULL;
-  return sums->part && sums->behind && slot->kind == EXPR_INDEX && slot->n == 2 &&
-         slot->items[1]->kind == EXPR_VALUE && slot->items[1]->value == sums->behind->operands[0]->value;
+  const IrExpr *cursor = sums->behind ? ir_slot_cursor(sums->product->operands[1]) : NULL;
+  return sums->part && cursor && cursor->value == sums->behind->operands[0]->value;
 }
 
 static bool registers_fit(const Sums *sums)
@@ -70,16 +67,14 @@ static bool registers_fit(const Sums *sums)
 
 /* ---- The form that write_pipelines takes ---- */
 
-/* The product of a step runs ahead; what frees its slot, by a cursor that trails, and adds its sum is a step behind. */
+/* The product of a step runs ahead; what frees its slot, a step of a cursor that trails, and adds its sum is a step behind. */
 static void set_stages(const Sums *sums)
 {
   IrModule *module = sums->module;
-  IrOp *release = sums->release, *product = sums->product;
+  IrOp *product = sums->product;
   IrExpr *free = trailing_cursor(module, sums->behind->operands[0]);
-  ir_op_move(release, product->parent, product->next);
-  release->operands[0] = ir_index(module, release->operands[0]->items[0], 1, free);
-  IrBuilder builder = ir_builder_after(release);
-  builder.mark = release->mark;
+  IrBuilder builder = ir_builder_after(product);
+  builder.mark = sums->behind->mark;
   ir_emit(&builder, OP_ADVANCE, 1, free);
   bool ahead = true;
   for (IrOp *op = product->parent->first; op; op = op->next) {

@@ -77,9 +77,3 @@ IrOp *role_emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *c
     ir_attribute_set(copy, ATTR_UNDEFINED, ir_attribute_value(fill, ATTR_UNDEFINED));
   return copy;
 }
-
-IrExpr *role_barrier(Split *split, const char *channel, const char *which, IrExpr *cursor)
-{
-  return ir_index(split->module, ir_field(split->module, ir_symbol(split->module, channel), which), 1,
-                  cursor);
-}

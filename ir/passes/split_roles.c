@@ -1,9 +1,9 @@
 /* split_roles: tile loops become schedules, channels become rings, and who does what becomes explicit.
  *
  * needs  TILE with mechanisms and layouts chosen
- * gives  STAGED: roles, cursors, who awaits full slots and releases them, tensor maps, the grid of the launch
- * breaks nothing; who fills a slot says only that (copies or puts, and the step of the ring): its barriers, waits for groups
- *        and fences are derive_waits', the start of barriers derive_barriers', offsets allocate_resources'
+ * gives  STAGED: roles, cursors, tensor maps, the grid of the launch
+ * breaks nothing; who fills or reads a slot says only that (copies, puts, gets or products, and the step of the ring behind
+ *        them): its barriers, waits for groups and fences are derive_waits', the start of barriers derive_barriers', offsets allocate_resources'
  *
  * A channel that TMA fills splits the kernel: a producer role that keeps the loops around the
  * fills and nothing else, and a consumer role that keeps everything but the fills. A channel that threads
@@ -114,42 +114,17 @@ static const IrOp *last_read(const Role *role, const IrOp *take)
   return last;
 }
 
-static void release(Role *role, IrBuilder *builder, const IrOp *take, IrExpr *cursor)
-{
-  Split *split = role->split;
-  builder->mark = take->mark;
-  IrOp *arrive =
-      ir_emit(builder, OP_ARRIVE, 1, role_barrier(split, take->operands[0]->name, "empty", cursor));
-  ir_attribute_set(
-      arrive, ATTR_BY,
-      ir_name(split->module, mechanism_issue_name(frees_together(split) ? ISSUE_WARPGROUP : ISSUE_WARP)));
-  if (cluster_shares_slots(&split->cluster)) {
-    ir_attribute_set(arrive, ATTR_PEER, ir_name(split->module, "all"));
-    if (cluster_in_two_dimensions(&split->cluster))
-      ir_attribute_set(arrive, ATTR_CLUSTER_N, ir_int(split->module, split->cluster.across));
-    /* products have read the slot and nobody has written it */
-    if (!split->loads) ir_attribute_set(arrive, ATTR_RELAXED, NULL);
-  }
-  ir_emit(builder, OP_ADVANCE, 1, cursor);
-}
-
-/* The consumer's: wait until the slot is full, use it, free it, go on. derive_waits may free it later. */
+/* The consumer's: use the slot, go on. Who waits for it and frees it is derive_waits' to say. */
 static void consume(Role *role, IrBuilder *builder, const IrOp *take)
 {
-  Split *split = role->split;
-  const char *channel = take->operands[0]->name;
-  IrExpr *cursor = g_hash_table_lookup(role->cursors, channel);
-  builder->mark = take->mark;
-  IrOp *await = ir_emit(builder, OP_AWAIT, 1, role_barrier(split, channel, "full", cursor));
-  ir_attribute_set(await, ATTR_PARITY, ir_field(split->module, cursor, "phase"));
+  IrExpr *cursor = g_hash_table_lookup(role->cursors, take->operands[0]->name);
   const IrOp *last = last_read(role, take);
   for (const IrOp *op = take->regions[0]->first; op; op = op->next) {
     op = role->copy(role, builder, op);
-    if (op != last) continue;
-    ir_emit(builder, OP_SYNC_WARP, 0); /* one lane tells what all have read */
-    release(role, builder, take, cursor);
+    if (op == last) ir_emit(builder, OP_ADVANCE, 1, cursor);
   }
-  if (!last) release(role, builder, take, cursor);
+  builder->mark = take->mark;
+  if (!last) ir_emit(builder, OP_ADVANCE, 1, cursor);
 }
 
 /* ---- Regions ---- */
@@ -211,14 +186,6 @@ static void copy_tiles(Role *role, IrBuilder *builder, const IrOp *tiles)
   for (unsigned i = 0; steps && i < 3 && n + i < tiles->regions[0]->n_arguments; i++)
     g_hash_table_insert(role->map, tiles->regions[0]->arguments[n + i], range[i]);
   copy_region(role, &inner, tiles->regions[0]);
-}
-
-/* Threads load from a slot, which the engine fills again once it is released. */
-static bool reads_slot(const Split *split, const IrOp *op)
-{
-  IrOp *channel = NULL;
-  return op && op->code == OP_GET && ir_slot_of(split->kernel, op->operands[0], &channel) &&
-         role_copied_bytes(split->kernel, channel) > 0;
 }
 
 static bool does(const Role *role, const IrOp *op)
@@ -292,12 +259,7 @@ static const IrOp *copy_one(Role *role, IrBuilder *builder, const IrOp *op)
     if (producer ? contains_fill(op) : does(role, op)) copy_control(role, builder, op);
     break;
   default:
-    if (producer ? producer_has(op, role->needed) : does(role, op))
-      role_copy_op(role, builder, op);
-    else
-      break;
-    if (role->kind == ROLE_CONSUMER && reads_slot(role->split, op) && !reads_slot(role->split, op->next))
-      ir_emit(builder, OP_FENCE, 1, ir_name(role->split->module, "async_shared"));
+    if (producer ? producer_has(op, role->needed) : does(role, op)) role_copy_op(role, builder, op);
   }
   return op;
 }
@@ -370,7 +332,21 @@ static void declare_map(Split *split, IrBuilder *builder, const IrOp *fill)
   g_hash_table_insert(split->maps, base->value, (gpointer)map->symbol);
 }
 
-/* Arrivals that free a slot: see consume(). */
+/* Who tells whom that a slot is free, where several blocks share what fills it. */
+static void declare_release(const Split *split, IrOp *channel)
+{
+  IrModule *module = split->module;
+  if (!cluster_shares_slots(&split->cluster)) return;
+  if (frees_together(split))
+    ir_attribute_set(channel, ATTR_BY, ir_name(module, mechanism_issue_name(ISSUE_WARPGROUP)));
+  ir_attribute_set(channel, ATTR_PEER, ir_name(module, "all"));
+  if (cluster_in_two_dimensions(&split->cluster))
+    ir_attribute_set(channel, ATTR_CLUSTER_N, ir_int(module, split->cluster.across));
+  /* products have read the slot and nobody has written it */
+  if (!split->loads) ir_attribute_set(channel, ATTR_RELAXED, NULL);
+}
+
+/* Arrivals that free a slot. */
 static int64_t empty_arrivals(const Split *split, const IrOp *channel)
 {
   if (split->graph.n) return role_empty_arrivals(split, channel);
@@ -391,6 +367,7 @@ static void declare_channel(Split *split, IrBuilder *builder, const IrOp *channe
     ir_attribute_set(copy, ATTR_FULL_ARRIVALS, ir_int(module, role_full_arrivals(split, channel)));
     if (bytes) ir_attribute_set(copy, ATTR_FULL_BYTES, ir_int(module, bytes));
     ir_attribute_set(copy, ATTR_EMPTY_ARRIVALS, ir_int(module, empty_arrivals(split, channel)));
+    declare_release(split, copy);
   }
   IrBuilder inner = ir_builder_at_end(ir_region_add(copy));
   for (const IrOp *slot = channel->regions[0]->first; slot; slot = slot->next) {

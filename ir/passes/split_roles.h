@@ -47,8 +47,6 @@ IrExpr *role_rewrite(Role *role, const IrExpr *expr);
 IrOp *role_copy_op(Role *role, IrBuilder *builder, const IrOp *op);
 IrOp *role_channel_of(Split *split, const IrExpr *access);
 IrExpr *role_cursor_new(Split *split, IrBuilder *builder, const char *channel, const char *name);
-/* @channel.full[cursor] or .empty */
-IrExpr *role_barrier(Split *split, const char *channel, const char *which, IrExpr *cursor);
 /* The copy that fills a tile of the slot under the cursor. */
 IrOp *role_emit_copy(Role *role, IrBuilder *builder, const IrOp *fill, IrExpr *cursor);
 /* Are the k steps of the last tiles divided among all blocks? */

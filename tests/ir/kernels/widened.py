@@ -9,7 +9,7 @@ import tempfile
 from kernel import HERE, Kernel, bf16, close, e4m3, number
 
 ROLES = ["role @producer warps 0 .. 4", "role @fills_wide warps 4 .. 8", "role @consumer warps 8 .. 16", "via warpgroup",
-         "channel @wide slots 3 full_arrivals 4 empty_arrivals 8", "fence async_shared"]
+         "channel @wide slots 3 full_arrivals 4 empty_arrivals 8"]
 CASES = [("h100", "e4m3", ROLES, 155792), ("h100", "s8", ROLES, 155792),
          ("a100", "s8", ["role @all warps 0 .. 4", "via async", "via warp", "put @wide.b["], 122880)]
 SIZES = [(70, 136, 208), (1, 8, 16), (128, 264, 336)]

@@ -192,7 +192,9 @@ static void fence_loads(const Reading *reading)
 void slot_fence_operands(IrRegion *region)
 {
   for (IrOp *op = region->first; op; op = op->next) {
-    if (!feeds_product(op) || !is_filled_by_engine(region->function, op->operands[0]->items[0])) continue;
+    if (!feeds_product(op) || !op->operands[0]->n ||
+        !is_filled_by_engine(region->function, op->operands[0]->items[0]))
+      continue;
     const IrOp *later = op->next;
     while (later &&
            !(feeds_product(later) && ir_expr_equal(later->operands[0]->items[0], op->operands[0]->items[0])))

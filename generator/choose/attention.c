@@ -1,7 +1,7 @@
 /* Attention: of the tiles that its template says are tried the first that the passes, run dry, let be. A
  * variant for operands that TMA or whole vectors copy comes first, then one for any. */
 #include "generator/choose/attention.h"
-#include "generator/choose/candidate.h"
+#include "generator/choose/contest.h"
 #include "generator/program/attention.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -191,27 +191,26 @@ typedef struct Pick {
   Choice *choice;
   Range range;
   const char **why;
-  bool found;
 } Pick;
 
-static void take(const Candidate *candidate, void *data)
+static bool settle(const Candidate *candidate, void *data)
 {
-  Pick *pick = data;
+  const Pick *pick = data;
   Candidate tile = *candidate;
-  if (pick->found) return;
   candidate_force(pick->problem, &tile); /* what --set asks for stands in any tile */
   set_tile(pick->problem, pick->choice, &tile, pick->range);
-  pick->found = is_legal(pick->problem, pick->choice, pick->why);
+  return is_legal(pick->problem, pick->choice, pick->why);
 }
 
 /* The first tile that the passes let be. *why: if there is none. */
 static bool pick(const Problem *problem, Choice *choice, Range range, const char **why)
 {
   g_autofree int64_t *values = fact_values(problem, range);
-  Pick picked = {problem, choice, range, why, false};
-  const CandidateWalk walk = {.facts = values, .take = take, .data = &picked};
-  candidates_walk(spaces_of(problem->spaces, template_of(range)), &walk);
-  return picked.found;
+  Pick picked = {problem, choice, range, why};
+  Candidate tile;
+  const Trial trial = {
+      .template_name = template_of(range), .facts = values, .settle = settle, .data = &picked};
+  return trial_winner(problem, &trial, &tile);
 }
 
 /* ---- variants and when they are wanted ---- */

@@ -1,47 +1,54 @@
 #include "generator/choose/contest.h"
+#include <stddef.h>
 
-static Contender *contender_at(GArray *list, unsigned i)
+static double price_of(const Contest *contest, const void *contender)
 {
-  return (Contender *)(void *)(list->data + (size_t)i * g_array_get_element_size(list));
+  return *(const double *)(const void *)((const char *)contender + contest->price);
 }
 
-static Contender *best_of(const Contest *contest, GArray *list,
-                          void (*leads)(const Contender *contender, void *data))
+static bool *settled_of(const Contest *contest, void *contender)
 {
-  Contender *best = NULL;
+  return (bool *)(void *)((char *)contender + contest->settled);
+}
+
+static void *best_of(const Contest *contest, GArray *list, void (*leads)(const void *contender, void *data))
+{
+  void *best = NULL;
   for (unsigned i = 0; i < list->len; i++) {
-    Contender *next = contender_at(list, i);
-    bool better = !best || next->price < best->price || next->price <= best->price * contest->tie;
+    void *next = list->data + (size_t)i * g_array_get_element_size(list);
+    double price = price_of(contest, next);
+    bool better = !best || price < price_of(contest, best) ||
+                  (contest->tie > 0 && price <= price_of(contest, best) * contest->tie);
     if (better && leads) leads(next, contest->data);
     if (better) best = next;
   }
   return best;
 }
 
-Contender *contest_best(const Contest *contest, GArray *list)
+void *contest_best(const Contest *contest, GArray *list)
 {
   return best_of(contest, list, NULL);
 }
 
 /* The price without the passes is a bound: they refuse a contender, or make it dearer. */
-Contender *contest_winner(const Contest *contest, GArray *list)
+void *contest_winner(const Contest *contest, GArray *list)
 {
-  Contender *best = contest_best(contest, list);
-  for (; best && contest->settle && !best->settled; best = contest_best(contest, list))
-    if (!(best->settled = contest->settle(best, contest->data)))
+  void *best = contest_best(contest, list);
+  for (; best && contest->settle && !*settled_of(contest, best); best = contest_best(contest, list))
+    if (!(*settled_of(contest, best) = contest->settle(best, contest->data)))
       g_array_remove_index(list, (guint)(((char *)best - list->data) / g_array_get_element_size(list)));
-  return contest->leads ? best_of(contest, list, contest->leads) : best;
+  return best && contest->leads ? best_of(contest, list, contest->leads) : best;
 }
 
 /* ---- candidates by their values ---- */
 
 typedef struct Entry {
-  Contender contender;
+  double price;
+  bool settled;
   Candidate candidate;
 } Entry;
 
 typedef struct Run {
-  const Problem *problem;
   const Trial *trial;
   GArray *list; /* Entry */
 } Run;
@@ -50,25 +57,26 @@ static void take(const Candidate *candidate, void *data)
 {
   const Run *run = data;
   Entry entry = {.candidate = *candidate};
-  if (candidate->space->kind->late) candidate_force(run->problem, &entry.candidate);
-  if (run->trial->price) entry.contender.price = run->trial->price(&entry.candidate, run->trial->data);
-  if (entry.contender.price >= 0) g_array_append_val(run->list, entry);
+  const Trial *trial = run->trial;
+  if (!trial->price || trial->price(&entry.candidate, &entry.price, trial->data))
+    g_array_append_val(run->list, entry);
 }
 
-static bool settle(Contender *contender, void *data)
+static bool settle(void *contender, void *data)
 {
   const Run *run = data;
-  return run->trial->settle(&((Entry *)(void *)contender)->candidate, run->trial->data);
+  return run->trial->settle(&((const Entry *)contender)->candidate, run->trial->data);
 }
 
 bool trial_winner(const Problem *problem, const Trial *trial, Candidate *winner)
 {
   g_autoptr(GArray) list = g_array_new(FALSE, FALSE, sizeof(Entry));
-  Run run = {problem, trial, list};
+  Run run = {trial, list};
   const CandidateWalk walk = {.facts = trial->facts, .take = take, .data = &run, .problem = problem};
-  const Contest contest = {.settle = trial->settle ? settle : NULL, .data = &run};
+  const Contest contest = {offsetof(Entry, price), offsetof(Entry, settled),
+                           .settle = trial->settle ? settle : NULL, .data = &run};
   candidates_walk(spaces_of(problem->spaces, trial->template_name), &walk);
-  const Entry *best = (const Entry *)(void *)contest_winner(&contest, list);
+  const Entry *best = contest_winner(&contest, list);
   if (best) *winner = best->candidate;
   return best;
 }

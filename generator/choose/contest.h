@@ -3,31 +3,28 @@
 #pragma once
 #include "generator/choose/candidate.h"
 
-typedef struct Contender {
-  double price; /* a bound of it, until settled */
-  bool settled; /* the passes were asked */
-} Contender;
-
-typedef struct Contest {
-  double tie; /* so many times as dear a later contender is better; 0: of equal ones the first is */
+typedef struct Contest { /* among the structures of a list */
+  size_t price;          /* where in each its price is, a double; until it is settled a bound of it */
+  size_t settled;        /* and whether the passes were asked, a bool */
+  double tie;            /* so many times as dear a later one is better; 0: of equal ones the first is */
   /* Shows it to the passes, which may make it dearer; false: they refuse it. NULL: they need not be asked. */
-  bool (*settle)(Contender *contender, void *data);
+  bool (*settle)(void *contender, void *data);
   /* Gets each that is better than those before it. NULL: nobody wants to know. */
-  void (*leads)(const Contender *contender, void *data);
+  void (*leads)(const void *contender, void *data);
   void *data;
 } Contest;
 
-/* The best of a list of structures that begin with a Contender, none of the list. Those that were refused are taken out. */
-Contender *contest_best(const Contest *contest, GArray *list);
-/* The same once the best is settled. */
-Contender *contest_winner(const Contest *contest, GArray *list);
+/* The cheapest; NULL: the list has none. */
+void *contest_best(const Contest *contest, GArray *list);
+/* The cheapest once it is settled. Those that were refused are taken out. */
+void *contest_winner(const Contest *contest, GArray *list);
 
 typedef struct Trial { /* of candidates that are no more than their values */
   const char *template_name;
   const int64_t *facts;
-  /* A bound of its price, less is better; it may give values that the template's lines do not. A negative number: it is no
-   * candidate. NULL: the first is the best. */
-  double (*price)(Candidate *candidate, void *data);
+  /* A bound of its price; it may give values that the template's lines do not. false: it is no candidate. NULL: the first
+   * is the best. */
+  bool (*price)(Candidate *candidate, double *price, void *data);
   bool (*settle)(const Candidate *candidate, void *data); /* as above */
   void *data;
 } Trial;

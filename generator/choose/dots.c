@@ -36,11 +36,12 @@ static CostDots shape_of(const Dots *dots, const Candidate *tile)
                     .columns_across = dots->wide ? gemm->a_m_major : gemm->b_n_major};
 }
 
-static double clocks_of(Candidate *tile, void *data)
+static bool price(Candidate *tile, double *clocks, void *data)
 {
   const Dots *dots = data;
   CostDots shape = shape_of(dots, tile);
-  return cost_dots(dots->problem->gpu, &shape);
+  *clocks = cost_dots(dots->problem->gpu, &shape);
+  return true;
 }
 
 /* Clocks of the cheapest; a negative number: there are too many results, rows of an operand across k that other blocks
@@ -55,8 +56,10 @@ static double best_dots(const Problem *problem, const FusedGemm *gemm, int64_t m
   *best = (Dots){problem, gemm, m, vector, n >= m, {0}};
   const GemvAsked asked = {.m = MAX(m, n), .vector = vector};
   g_autofree int64_t *facts = gemv_facts(problem, &asked);
-  const Trial trial = {.template_name = "gemv_split", .facts = facts, .price = clocks_of, .data = best};
-  return trial_winner(problem, &trial, &best->tile) ? clocks_of(&best->tile, best) : -1;
+  const Trial trial = {.template_name = "gemv_split", .facts = facts, .price = price, .data = best};
+  double clocks = -1;
+  if (trial_winner(problem, &trial, &best->tile)) price(&best->tile, &clocks, best);
+  return clocks;
 }
 
 double choose_dots_clocks(const Problem *problem, int64_t m, unsigned vector)

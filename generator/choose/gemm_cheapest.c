@@ -1,7 +1,9 @@
 /* Of the ways to compute a matrix product the cheapest, and what --explain shows of how it was found. Finalists are shown
  * to the real passes: the cheapest of the list until the cheapest is one that was shown. */
+#include "generator/choose/contest.h"
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_variant.h"
+#include <stddef.h>
 
 static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m)
 {
@@ -20,48 +22,50 @@ static void note_cost(Chooser *chooser, const PricedCandidate *priced, int64_t m
       cost->shared, cost->copy, cost->waves, cost->memory, cost->total);
 }
 
-/* Of equal ones the larger, which comes later. */
-static bool is_better(const CostReport *cost, const CostReport *best)
+typedef struct Rows { /* for which the list was priced */
+  Chooser *chooser;
+  int64_t m;
+} Rows;
+
+static void note_leader(const void *contender, void *data)
 {
-  return cost->total <= best->total * 1.001;
+  const Rows *rows = data;
+  note_cost(rows->chooser, contender, rows->m);
 }
 
-/* The cheapest of the list; notes each that is cheaper than those before it, if there is somebody to read that. */
-static PricedCandidate *cheapest(Chooser *notes, GArray *list, int64_t m)
+/* The passes may refuse it, or leave it fewer slots. */
+static bool settle(void *contender, void *data)
 {
-  PricedCandidate *best = NULL;
-  for (unsigned i = 0; i < list->len; i++) {
-    PricedCandidate *priced = &g_array_index(list, PricedCandidate, i);
-    if (best && !is_better(&priced->cost, &best->cost)) continue;
-    best = priced;
-    if (notes) note_cost(notes, priced, m);
-  }
-  return best;
-}
-
-/* The price without the passes is a bound: they refuse a candidate, or leave it fewer slots. */
-static void settle(Chooser *chooser, GArray *list, PricedCandidate *priced, int64_t m)
-{
-  const Problem *problem = chooser->problem;
-  GemmCandidate within = gemm_candidate_within(problem, priced->candidate, m);
+  const Rows *rows = data;
+  const Problem *problem = rows->chooser->problem;
+  PricedCandidate *priced = contender;
+  GemmCandidate within = gemm_candidate_within(problem, priced->candidate, rows->m);
   unsigned slots = within.stages;
-  if (!gemm_settle(chooser, &within)) {
-    g_array_remove_index(list, (guint)(priced - (PricedCandidate *)(void *)list->data));
-    return;
-  }
-  priced->settled = true;
-  if (within.stages == slots) return;
+  if (!gemm_settle(rows->chooser, &within)) return false;
+  if (within.stages == slots) return true;
   priced->candidate.most_stages = within.stages;
   priced->candidate.stages = MIN(priced->candidate.stages, within.stages);
-  priced->cost = gemm_candidate_cost_within(problem, &within, m);
+  priced->cost = gemm_candidate_cost_within(problem, &within, rows->m);
+  return true;
+}
+
+/* Of equal ones the larger, which comes later. */
+static Contest contest_of(Rows *rows)
+{
+  return (Contest){.price = offsetof(PricedCandidate, cost.total),
+                   .settled = offsetof(PricedCandidate, settled),
+                   .tie = 1.001,
+                   .settle = settle,
+                   .leads = rows->chooser->explain ? note_leader : NULL,
+                   .data = rows};
 }
 
 GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t m)
 {
-  PricedCandidate *best = cheapest(NULL, list, m);
-  for (; best && !best->settled; best = cheapest(NULL, list, m))
-    settle(chooser, list, best, m);
-  if (best) return cheapest(chooser, list, m)->candidate;
+  Rows rows = {chooser, m};
+  const Contest contest = contest_of(&rows);
+  const PricedCandidate *best = contest_winner(&contest, list);
+  if (best) return best->candidate;
   return gemm_candidate(
       chooser->problem,
       (GemmCandidate){
@@ -76,10 +80,12 @@ void gemm_settle_ahead(Chooser *chooser, GArray *const *lists, const int64_t *ro
   if (!problem->dry || choose_is_forced(problem)) return;
   g_autofree Choice *choices = g_new0(Choice, n);
   Problem scratch = *problem;
+  Rows any = {.chooser = chooser};
+  const Contest contest = contest_of(&any);
   unsigned count = 0;
   scratch.arena = arena_new();
   for (unsigned i = 0; i < n; i++) {
-    const PricedCandidate *best = cheapest(NULL, lists[i], rows[i]);
+    const PricedCandidate *best = contest_best(&contest, lists[i]);
     if (!best) continue;
     const GemmCandidate within = gemm_candidate_within(problem, best->candidate, rows[i]);
     count += gemm_variant_dry(&scratch, &choices[count], &within);

@@ -1,7 +1,7 @@
 /* Row programs: rows stay in the registers of a block, rounded up to whole vectors of its threads. How many threads a
  * row has is what they keep in flight and hold of what its phases have alive at once. */
 #include "generator/choose/row_program.h"
-#include "generator/choose/candidate.h"
+#include "generator/choose/contest.h"
 #include "generator/choose/row.h"
 #include "generator/program/row.h"
 #include "ir/resources.h"
@@ -437,25 +437,20 @@ static bool fit_measured(const Problem *problem, int64_t columns, unsigned vecto
   return fit->blocks && (!count_operands(op) || bytes <= model->row_most_flight);
 }
 
-typedef struct Best {
+typedef struct Asked {
   const Problem *problem;
   int64_t columns;
   unsigned vector;
-  bool aligned, found;
-  double use;
-  RowTile *fit;
-} Best;
+  bool aligned;
+} Asked;
 
-static void take(const Candidate *candidate, void *data)
+static bool price(Candidate *candidate, double *price, void *data)
 {
-  Best *best = data;
-  RowTile next = {.of = *candidate};
-  if (!fit_measured(best->problem, best->columns, best->vector, best->aligned, &next)) return;
-  double use = use_of(best->problem, &next) * (double)best->columns / next.cols;
-  if (best->found && use <= best->use) return;
-  *best->fit = next;
-  best->use = use;
-  best->found = true;
+  const Asked *asked = data;
+  RowTile *tile = (RowTile *)(void *)candidate;
+  if (!fit_measured(asked->problem, asked->columns, asked->vector, asked->aligned, tile)) return false;
+  *price = -use_of(asked->problem, tile) * (double)asked->columns / tile->cols;
+  return true;
 }
 
 /* The best of those that the template says are tried, of equal ones the first. */
@@ -463,10 +458,9 @@ static bool fit_best(const Problem *problem, int64_t columns, unsigned vector, b
                      RowTile *fit)
 {
   g_autofree int64_t *values = fact_values(problem, peers);
-  Best best = {problem, columns, vector, aligned, .fit = fit};
-  const CandidateWalk walk = {.facts = values, .take = take, .data = &best};
-  candidates_walk(spaces_of(problem->spaces, "row"), &walk);
-  return best.found;
+  Asked asked = {problem, columns, vector, aligned};
+  const Trial trial = {.template_name = "row", .facts = values, .price = price, .data = &asked};
+  return trial_winner(problem, &trial, &fit->of);
 }
 
 /* Bytes of a row's elements: of what is read along it, row by row. */

@@ -93,6 +93,8 @@ static bool require_vectors(const Problem *problem, Choice *choice)
   for (unsigned i = 0; i < G_N_ELEMENTS(operands); i++)
     for (unsigned d = 0; d + 1 < G_N_ELEMENTS(operands[i]->strides); d++)
       if (!choose_require_multiple(problem, choice, operands[i]->strides[d], vector)) return false;
+  for (unsigned i = 0; attention->pages.rows && i < G_N_ELEMENTS(attention->pages.strides); i++)
+    if (!choose_require_multiple(problem, choice, attention->pages.strides[i], vector)) return false;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (!choose_require_align(problem, choice, op->inputs[i].tensor, VECTOR_BYTES)) return false;
   for (unsigned i = 0; i < op->n_outputs; i++)
@@ -156,6 +158,7 @@ static void set_tile(const Problem *problem, Choice *choice, const Candidate *ti
   choice_set_int(choice, "d_tile", tile_width(attention, depth));
   choice_set_int(choice, "dv_tile", tile_width(attention, width));
   choice_set_int(choice, "causal", attention->causal);
+  if (attention->pages.rows) choice_set_int(choice, "page", attention->pages.rows);
   if (range != RANGE_PARTS) choice_set_int(choice, "window", attention_lowest(attention) != NULL);
   choice_set_float(choice, "scale", attention->score.kind == OPERAND_STEP ? G_LN2 : attention->scale);
   choice->stages = (unsigned)candidate_int(tile, "stages");
@@ -238,7 +241,7 @@ static bool may_pair(const Problem *problem)
   const Gpu *gpu = problem->gpu;
   int64_t depth = MAX(choose_maximum(problem, attention->depth), choose_maximum(problem, attention->width));
   bool shares = exchanging_blocks(gpu) > 1 && gpu_fact(gpu, "tma.multicast") == 1;
-  return shares && !attention->causal && depth > gpu->model->attention_narrow &&
+  return shares && !attention->causal && !attention->pages.rows && depth > gpu->model->attention_narrow &&
          depth <= gpu->model->attention_wide;
 }
 

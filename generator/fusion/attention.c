@@ -6,6 +6,7 @@
  * Who reads scores or weights must be inside; the log-sum-exp of what the softmax is of is a result beside O. The pattern is found before operands are copied or padded, so that nothing
  * comes between its nodes; those wait for the place of the last one, where what they read is in groups. */
 #include "generator/fusion/attention.h"
+#include "generator/program/build.h"
 
 static bool refuse(AttentionPattern *at, const char *why, const GraphTensor *tensor)
 {
@@ -172,6 +173,34 @@ static Group *group_of(const AttentionPattern *at)
   return group;
 }
 
+/* Who gathers pages that the product's right operand shows, for it alone; or NULL. */
+static GraphNode *gatherer_of(const AttentionPattern *at, const GraphNode *product)
+{
+  const GraphTensor *tensor = product->inputs[1];
+  GraphNode *node = at->producers[tensor->index];
+  bool alone =
+      node && at->readers[tensor->index]->len == 1 && !node->outputs[0]->is_output && !tensor->n_parts;
+  return alone && program_shows_pages(at->fuser->arena, node, tensor) ? node : NULL;
+}
+
+/* Keys and values that are gathered page by page: nobody has to write them down, if the family takes it so. */
+static bool take_pages(AttentionPattern *at, Group **group, ProgramVerdict *verdict)
+{
+  GraphNode *keys = gatherer_of(at, at->first), *values = gatherer_of(at, at->second);
+  if (!keys || !values || keys == values) return false;
+  g_hash_table_add(at->inside, keys);
+  g_hash_table_add(at->inside, values);
+  Group *with = group_of(at);
+  *verdict = fuser_judge(at->fuser, with, at->second->outputs[0], false);
+  g_ptr_array_unref(verdict->taken ? (*group)->nodes : with->nodes);
+  if (verdict->taken)
+    *group = with;
+  else
+    fuser_note(at->fuser, "pages of `%s` and `%s` are gathered first: %s", keys->outputs[0]->name,
+               values->outputs[0]->name, verdict->why);
+  return verdict->taken;
+}
+
 static void fuse(AttentionPattern *at)
 {
   Fuser *fuser = at->fuser;
@@ -182,12 +211,15 @@ static void fuse(AttentionPattern *at)
     return;
   }
   Group *group = group_of(at);
-  ProgramVerdict verdict = fuser_judge(fuser, group, at->second->outputs[0], false);
+  ProgramVerdict verdict;
+  bool paged = take_pages(at, &group, &verdict);
+  if (!paged) verdict = fuser_judge(fuser, group, at->second->outputs[0], false);
   if (!verdict.taken) {
     fuser_note(fuser, "attention `%s` is computed in parts: %s", at->second->outputs[0]->name, verdict.why);
     g_ptr_array_unref(group->nodes);
     return;
   }
+  if (paged) fuser_note(fuser, "pages of keys and values are read where they lie");
   fuser_note(fuser, "attention `%s` is one kernel: `%s` stays in its registers", at->second->outputs[0]->name,
              at->first->outputs[0]->name);
   for (unsigned i = 0; i < group->nodes->len; i++)

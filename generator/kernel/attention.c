@@ -14,8 +14,10 @@ typedef struct {
 
 /* ---- tensors ---- */
 
-/* The template's Q, K and V take the graph's strides; what repeats has one index. */
-static void describe_operand(KernelBuild *build, unsigned parameter, const AttentionOperand *operand)
+/* The template's Q, K and V take the graph's strides; what repeats has one index. page: elements of one, of keys or values [page, head, row
+ * of the page, element]; NULL: [batch, head, row or key, element]. */
+static void describe_operand(KernelBuild *build, unsigned parameter, const AttentionOperand *operand,
+                             const Symbolic *page)
 {
   IrModule *module = build->module;
   IrValue *value = build->kernel->parameters[parameter];
@@ -23,23 +25,29 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Atten
   static const char *const hints[RANK] = {"batch", "head", "row", "element"};
   value->type.align = MAX(tensor->align, build->choice->align);
   for (unsigned d = 0; d < RANK; d++) {
-    char *hint = arena_printf(module->arena, "%s_%s", value->name, hints[d]);
-    value->type.strides[d] = kernel_dim(build, operand->strides[d], hint, NUMBER_S64);
-    if (symbolic_equals(operand->strides[d], 0)) value->type.dims[d] = ir_int(module, 1);
+    char *hint = arena_printf(module->arena, "%s_%s", value->name, page && !d ? "page" : hints[d]);
+    const Symbolic *stride = page && !d ? page : operand->strides[d];
+    value->type.strides[d] = kernel_dim(build, stride, hint, NUMBER_S64);
+    if (symbolic_equals(stride, 0)) value->type.dims[d] = ir_int(module, 1);
   }
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  if (page) value->type.dims[0] = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
+  if (page) value->type.dims[2] = ir_int(module, pages->rows);
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
 }
 
-/* A coordinate along a dimension of extent 1 is 0. */
+/* A coordinate along a dimension of extent 1 is 0; but that of a page, which may be none of the cache's. */
 static void read_at_zero(IrOp *op, void *data)
 {
-  IrModule *module = data;
+  const KernelBuild *build = data;
   if (op->code != OP_FILL) return;
   IrExpr *access = op->operands[1];
-  const IrType *tensor = &access->items[0]->value->type;
-  for (unsigned d = 0; d < 2; d++) {
+  const IrValue *tensor = access->items[0]->value;
+  bool pages = attention_of(build->op)->pages.rows && tensor != build->kernel->parameters[0];
+  for (unsigned d = pages; d < 2; d++) {
     int64_t extent;
-    if (ir_expr_is_int(tensor->dims[d], &extent) && extent == 1) access->items[d + 1] = ir_int(module, 0);
+    if (ir_expr_is_int(tensor->type.dims[d], &extent) && extent == 1)
+      access->items[d + 1] = ir_int(build->module, 0);
   }
 }
 
@@ -58,11 +66,25 @@ static IrValue *add_tensor(KernelBuild *build, const char *side, unsigned positi
   return kernel_add_tensor(build, side, position, tensor, RANK, own_dims, own_strides);
 }
 
+/* [batch, head, 1, page of the sequence] */
+static IrValue *add_table(KernelBuild *build, unsigned position)
+{
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  const FusedInput *table = &build->op->inputs[position];
+  const Symbolic *none = symbolic_constant(build->expressions, 0);
+  const Symbolic *dims[RANK] = {build->op->dims[ATTENTION_BATCH], none, none, pages->columns},
+                 *strides[RANK] = {table->strides[ATTENTION_BATCH], none, none, pages->step};
+  return kernel_add_tensor(build, KERNEL_INPUT, position, table->tensor, RANK, dims, strides);
+}
+
 static void add_tensors(KernelBuild *build)
 {
   const FusedOperator *op = build->op;
+  const AttentionPages *pages = &attention_of(op)->pages;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!fused_is_contracted(op, i))
+    if (pages->rows && i == pages->table)
+      build->inputs[i] = add_table(build, i);
+    else if (!fused_is_contracted(op, i))
       build->inputs[i] = add_tensor(build, KERNEL_INPUT, i, op->inputs[i].tensor,
                                     (const Symbolic *const *)op->inputs[i].strides);
   for (unsigned i = 0; i < op->n_outputs; i++)
@@ -220,21 +242,54 @@ static bool write_epilogue(KernelBuild *build)
 
 /* ---- few queries ---- */
 
-/* What was loaded, in 32 bits: beyond them nothing changes. */
-static IrExpr *load_limit(StepScope *scope, const AttentionBound *bound)
+/* A number that is loaded, of 32 bits: beyond them nothing changes. */
+static IrExpr *load_number(StepScope *scope, const char *name, IrExpr *access, NumberType element)
 {
   IrModule *module = scope->build->module;
   IrBuilder *builder = &scope->builder;
-  int64_t extent[2];
-  IrValue *tensor = scope->tensors[bound->limit.index];
-  IrType type = ir_scalar(tensor->type.element);
-  IrExpr *limit = ir_emit_value(builder, OP_LOAD, type, "limit", 1, corner(scope, tensor, extent));
-  if (type.element == NUMBER_S32) return limit;
-  if (number_bits(type.element) > number_bits(NUMBER_S32)) {
-    limit = ir_emit_value(builder, OP_MIN, type, "limit", 2, limit, ir_int(module, G_MAXINT32 / 2));
-    limit = ir_emit_value(builder, OP_MAX, type, "limit", 2, limit, ir_int(module, G_MININT32 / 2));
+  IrType type = ir_scalar(element);
+  IrExpr *number = ir_emit_value(builder, OP_LOAD, type, name, 1, access);
+  if (element == NUMBER_S32) return number;
+  if (number_bits(element) > number_bits(NUMBER_S32)) {
+    number = ir_emit_value(builder, OP_MIN, type, name, 2, number, ir_int(module, G_MAXINT32 / 2));
+    number = ir_emit_value(builder, OP_MAX, type, name, 2, number, ir_int(module, G_MININT32 / 2));
   }
-  return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), "limit", 1, limit);
+  return ir_emit_value(builder, OP_CAST, ir_scalar(NUMBER_S32), name, 1, number);
+}
+
+/* Which page a key lies in. Negative numbers count from the end; what is no page then, and the page of a key that no row sees, is the one
+ * behind the last: its rows are zeros, and nothing is read. */
+static void write_slab(KernelBuild *build)
+{
+  static const char *const names[] = {"batch", "head", "key", "seen"};
+  const AttentionPages *pages = &attention_of(build->op)->pages;
+  IrModule *module = build->module;
+  StepScope scope = {0};
+  IrExpr *given[G_N_ELEMENTS(names)];
+  scope_open(&scope, build, "slab");
+  for (unsigned i = 0; i < G_N_ELEMENTS(names); i++)
+    given[i] = ir_value(module, ir_parameter_new(scope.function, names[i], ir_scalar(NUMBER_S32)));
+  scope_add_tensors(&scope);
+  IrExpr *slab = ir_int(module, 0), *count;
+  if (pages->rows) {
+    IrValue *table = scope.tensors[pages->table];
+    int64_t step;
+    bool still = ir_expr_is_int(table->type.strides[0], &step) && !step;
+    IrExpr *at[RANK] = {still ? ir_int(module, 0) : given[0], ir_int(module, 0), ir_int(module, 0),
+                        ir_binary(module, OPERATOR_DIV, given[2], ir_int(module, pages->rows))};
+    count = kernel_dim(build, pages->count, "PAGES", NUMBER_S32);
+    IrExpr *loaded = load_number(&scope, "page", ir_index_array(module, ir_value(module, table), RANK, at),
+                                 table->type.element);
+    IrExpr *behind = ir_binary(module, OPERATOR_ADD, loaded,
+                               ir_select(module, ir_binary(module, OPERATOR_LT, loaded, ir_int(module, 0)),
+                                         count, ir_int(module, 0)));
+    IrExpr *page = ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "place", 1, behind);
+    IrExpr *within = ir_binary(module, OPERATOR_AND, ir_binary(module, OPERATOR_LT, given[2], given[3]),
+                               ir_binary(module, OPERATOR_GE, page, ir_int(module, 0)));
+    within = ir_binary(module, OPERATOR_AND, within, ir_binary(module, OPERATOR_LT, page, count));
+    slab = ir_select(module, within, page, count);
+  }
+  scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "slab", 1, slab));
 }
 
 /* From which key on no row sees any: what is loaded for the batch and head, or all keys. */
@@ -252,13 +307,16 @@ static void write_seen(KernelBuild *build)
   place.at[ATTENTION_ROW] = place.at[ATTENTION_KEY] = ir_int(module, 0);
   scope_add_tensors(&scope);
   IrExpr *seen = kernel_dim(build, attention->keys, "KEYS", NUMBER_S32);
-  for (unsigned i = 0; i < attention->n_bounds; i++) {
+  bool asks = attention->pages.rows || choice_int(build->choice, "places", 0);
+  for (unsigned i = 0; asks && i < attention->n_bounds; i++) {
     const AttentionBound *bound = &attention->bounds[i];
     if (!attention_bound_ends(bound)) continue;
     const Symbolic *more = bound->from_row ? attention->rows : symbolic_constant(build->expressions, 1);
     more = symbolic_add(build->expressions, bound->number, more);
-    IrExpr *end = ir_binary(module, OPERATOR_ADD, load_limit(&scope, bound),
-                            kernel_dim(build, more, "BOUND", NUMBER_S32));
+    IrValue *tensor = scope.tensors[bound->limit.index];
+    int64_t extent[2];
+    IrExpr *limit = load_number(&scope, "limit", corner(&scope, tensor, extent), tensor->type.element);
+    IrExpr *end = ir_binary(module, OPERATOR_ADD, limit, kernel_dim(build, more, "BOUND", NUMBER_S32));
     seen = ir_call(module, "min", 2, seen, end);
   }
   scope_close(&scope, ir_emit_value(&scope.builder, OP_LET, ir_scalar(NUMBER_S32), "seen", 1, seen));
@@ -290,11 +348,13 @@ bool kernel_write_attention(KernelBuild *build)
   const Symbolic *lowest = attention_lowest(attention);
   if (choice_parameter(build->choice, "window"))
     kernel_bind_dim(build, "LOWEST", lowest ? lowest : symbolic_constant(build->expressions, 0));
-  describe_operand(build, 0, &attention->queries);
-  describe_operand(build, 1, &attention->key_matrix);
-  describe_operand(build, 2, &attention->values);
-  ir_region_visit(build->kernel->body, read_at_zero, build->module);
+  const Symbolic *const *pages = attention->pages.strides; /* NULL: keys do not lie in pages */
+  describe_operand(build, 0, &attention->queries, NULL);
+  describe_operand(build, 1, &attention->key_matrix, pages[0]);
+  describe_operand(build, 2, &attention->values, pages[1]);
+  ir_region_visit(build->kernel->body, read_at_zero, build);
   add_tensors(build);
-  if (choice_int(build->choice, "places", 0)) write_seen(build);
+  write_seen(build);
+  write_slab(build);
   return write_score(build) && write_epilogue(build);
 }

@@ -31,6 +31,14 @@ void visit_attention(const FusedOperator *op, const BindingVisitor *visitor)
     visitor->expression(bound->number, visitor->data);
     visitor->operand(&bound->limit, visitor->data);
   }
+  const AttentionPages *pages = &attention->pages;
+  if (!pages->rows) return;
+  visitor->number(pages->rows, visitor->data);
+  visitor->number(pages->table, visitor->data);
+  const Symbolic *const of_pages[] = {pages->columns, pages->step, pages->count, pages->strides[0],
+                                      pages->strides[1]};
+  for (unsigned i = 0; i < G_N_ELEMENTS(of_pages); i++)
+    visitor->expression(of_pages[i], visitor->data);
 }
 
 static void describe_operand(const FusedOperator *op, const AttentionOperand *operand, const char *name,
@@ -69,6 +77,15 @@ void describe_attention(const FusedOperator *op, GString *text)
     fused_put_operand(text, op, &bound->limit);
   }
   g_string_append_c(text, '\n');
+  const AttentionPages *pages = &attention->pages;
+  if (pages->rows) {
+    g_string_append_printf(text, "  pages of %" G_GINT64_FORMAT " rows by ", pages->rows);
+    fused_put_tensor(text, op->inputs[pages->table].tensor);
+    fused_put_value(text, "pages", pages->count);
+    fused_put_value(text, "keys' page", pages->strides[0]);
+    fused_put_value(text, "values' page", pages->strides[1]);
+    g_string_append_c(text, '\n');
+  }
   describe_operand(op, &attention->queries, "queries", "row", text);
   describe_operand(op, &attention->key_matrix, "keys", "key", text);
   describe_operand(op, &attention->values, "values", "key", text);

@@ -25,6 +25,17 @@ typedef struct AttentionBound {
 } AttentionBound;
 
 #define ATTENTION_MOST_BOUNDS 4
+#define ATTENTION_MOST_PAGE   256 /* rows */
+
+/* Keys and values in pages of a cache: key t of a batch and head lies in row t % rows of the page that the table has at
+ * t / rows. Strides of keys and values along keys are those of a page's rows. */
+typedef struct AttentionPages {
+  int64_t rows;                   /* of a page; 0: keys and values do not lie in pages */
+  unsigned table;                 /* of inputs[] */
+  const Symbolic *columns, *step; /* of the table: pages of a sequence, elements from one to the next */
+  const Symbolic *count;          /* pages of the cache */
+  const Symbolic *strides[2];     /* elements from page to page, of keys and of values */
+} AttentionPages;
 
 typedef struct FusedAttention {
   const Symbolic *batches, *heads, *rows, *keys, *depth, *width; /* dims but depth, the elements of a query */
@@ -37,6 +48,7 @@ typedef struct FusedAttention {
   const Symbolic *diagonal;
   AttentionBound bounds[ATTENTION_MOST_BOUNDS]; /* all others */
   unsigned n_bounds;
+  AttentionPages pages;
 } FusedAttention;
 
 /* What key - row is at least, as far as it is known; NULL: keys are seen from the first one on. */

@@ -23,4 +23,7 @@ typedef struct ProgramGroup {
   void *data;
 } ProgramGroup;
 
+/* Does a view of what the node gathers show rows of pages, one page behind the other, by a table of two dimensions? Then both go into
+ * a program of two products as an operand (build_pages.c). */
+bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view);
 Program *program_build(const ProgramGroup *group);

@@ -134,6 +134,13 @@ static NumberType accumulator(const GraphNode *node)
   return program_compute(number_class(type) != NUMBER_FLOAT ? type : node->outputs[0]->type);
 }
 
+static ProgramValue matrix(ProgramBuilder *at, const GraphNode *node, unsigned input)
+{
+  ProgramAccess access = program_matrix_access(at, node, node->inputs[input], input == 1);
+  const GraphNode *gather = program_pages_of(at, node->inputs[input]);
+  return gather ? program_read_page(at, gather, &access) : program_add_read(at, node, access);
+}
+
 /* Two products of one A read it once; one behind the other takes what was computed. */
 static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
 {
@@ -142,12 +149,12 @@ static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
     const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
     if (dot->kind == NODE_REDUCE && dot->source == at->anchor) return dot->operands[0];
   }
-  return program_matrix(at, node, 0);
+  return matrix(at, node, 0);
 }
 
 void program_add_product(ProgramBuilder *at, const GraphNode *node)
 {
-  ProgramValue a = left_operand(at, node), b = program_matrix(at, node, 1);
+  ProgramValue a = left_operand(at, node), b = matrix(at, node, 1);
   NumberType held = accumulator(node), compute = program_compute(at->anchor->outputs[0]->type);
   ProgramNode dot = {.kind = NODE_REDUCE,
                      .source = node,

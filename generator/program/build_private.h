@@ -42,11 +42,14 @@ ProgramValue program_add_node(ProgramBuilder *at, ProgramNode node, const Progra
 ProgramValue program_add_map(ProgramBuilder *at, const GraphNode *source, OperatorId op, NumberType type,
                              NumberType compute, const ProgramValue *operands, unsigned n);
 ProgramValue program_add_read(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access);
+/* The same read, if there is one already. */
+ProgramValue program_read_once(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access);
 ProgramValue program_immediate(double value, NumberType type);
 /* A tensor's value at the point: computed, an immediate, or read. */
 ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor);
-/* An operand of a product, read along rows or columns and k. */
-ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input);
+/* An operand of a product, along rows (or columns: `is_b`) and k. */
+ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *node,
+                                    const GraphTensor *tensor, bool is_b);
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value);
 /* From here on values belong to the tensor's points: of rows' elements or, with dimensions gone, to whole rows. */
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);
@@ -67,6 +70,13 @@ ProgramIndex program_index_of(ProgramBuilder *at, ProgramValue value);
 /* Where an element lies in its row: an index, over all columns. */
 ProgramValue program_column(ProgramBuilder *at, const GraphNode *node);
 void program_add_indexed(ProgramBuilder *at, const GraphNode *node);
+/* build_pages.c: a Gather of the group that gathers whole pages of an operand of its products, by a table of two dimensions, of
+ * which the tensor is a view; or NULL. */
+const GraphNode *program_pages_of(const ProgramBuilder *at, const GraphTensor *tensor);
+/* Does the node only gather pages for products? */
+bool program_gathers_pages(const ProgramBuilder *at, const GraphNode *node);
+/* The operand's element out of its page: `access` is that of the view. */
+ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access);
 /* build_scatter.c: ScatterElements and ScatterND, TensorScatter, ReverseSequence. */
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);

@@ -57,8 +57,8 @@ ProgramAccess program_first_access(const ProgramBuilder *at, const GraphNode *no
 }
 
 /* An operand of a product: rows (A) or columns (B) and k are indices whatever their extents. */
-static ProgramAccess matrix_access(const ProgramBuilder *at, const GraphNode *node, const GraphTensor *tensor,
-                                   bool is_b)
+ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *node,
+                                    const GraphTensor *tensor, bool is_b)
 {
   ProgramAccess access = {.tensor = tensor};
   unsigned outer = tensor->rank > 1 ? tensor->rank - 2 : 0, inner = tensor->rank - 1;
@@ -131,6 +131,16 @@ ProgramValue program_add_read(ProgramBuilder *at, const GraphNode *reader, Progr
   return program_add_node(at, node, NULL, 0, type);
 }
 
+ProgramValue program_read_once(ProgramBuilder *at, const GraphNode *reader, ProgramAccess access)
+{
+  for (unsigned i = 0; i < at->nodes->len; i++) {
+    const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
+    if (node->kind == NODE_READ && same_access(&node->access, &access))
+      return (ProgramValue){VALUE_NODE, i, 0, 0, access.tensor->type};
+  }
+  return program_add_read(at, reader, access);
+}
+
 ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const GraphTensor *tensor)
 {
   double value;
@@ -139,18 +149,7 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   if (known) return *known;
   if (graph_scalar(tensor, &value)) return program_immediate(value, tensor->type);
   if (tensor->values && tensor->n_elements == 1) return program_add_index(at, reader, tensor->values[0]);
-  ProgramAccess access = program_point_access(at, tensor);
-  for (unsigned i = 0; i < at->nodes->len; i++) {
-    const ProgramNode *node = &g_array_index(at->nodes, ProgramNode, i);
-    if (node->kind == NODE_READ && same_access(&node->access, &access))
-      return (ProgramValue){VALUE_NODE, i, 0, 0, tensor->type};
-  }
-  return program_add_read(at, reader, access);
-}
-
-ProgramValue program_matrix(ProgramBuilder *at, const GraphNode *node, unsigned input)
-{
-  return program_add_read(at, node, matrix_access(at, node, node->inputs[input], input == 1));
+  return program_read_once(at, reader, program_point_access(at, tensor));
 }
 
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value)

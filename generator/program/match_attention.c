@@ -10,9 +10,10 @@ typedef struct {
   Binding *binding;
   FusedAttention *bound;
   const Program *program;
-  unsigned first, softmax, second;            /* nodes: both contractions, and what softmax reduces to */
-  unsigned q, k, v;                           /* nodes that read the operands */
-  int row, key, column, depth;                /* axes */
+  unsigned first, softmax, second; /* nodes: both contractions, and what softmax reduces to */
+  unsigned q, k, v;                /* nodes that read the operands */
+  int row, key, column, depth;     /* axes */
+  int table;                       /* node that reads which page keys and values lie in; or PROGRAM_NONE */
   ProgramValue limits[ATTENTION_MOST_BOUNDS]; /* of the bounds */
 } Attention;
 
@@ -63,12 +64,115 @@ static bool is_plain(const Attention *at, unsigned node)
   return true;
 }
 
+/* ---- pages ---- */
+
+/* What loads the number of the page that a read is in, negative ones counted from the end; or PROGRAM_NONE. */
+static int table_of(const Program *program, unsigned read)
+{
+  const ProgramIndex *page = &program->nodes[read].access.at[0];
+  if (page->node == PROGRAM_NONE || !symbolic_equals(page->of_axes, 0)) return PROGRAM_NONE;
+  const ProgramNode *node = &program->nodes[page->node];
+  bool from_end = node->kind == NODE_MAP && node->op == ONNX_Where && node->operands[2].kind == VALUE_NODE;
+  if (from_end) node = &program->nodes[node->operands[2].node];
+  bool table =
+      node->kind == NODE_READ && node->access.tensor->rank == 2 && node->access.outside == OUTSIDE_NEVER;
+  return table ? (int)(node - program->nodes) : PROGRAM_NONE;
+}
+
+/* Row `key % rows` of a page that is loaded at `key / rows`; other dimensions are plain. */
+static bool is_in_pages(const Attention *at, unsigned read)
+{
+  const Program *program = at->program;
+  Arena *arena = program->arena;
+  const ProgramAccess *access = &program->nodes[read].access;
+  int table = access->tensor->rank > 2 ? table_of(program, read) : PROGRAM_NONE, axis = PROGRAM_NONE;
+  if (table < 0 || !symbolic_is_constant(access->tensor->shape[1], NULL)) return false;
+  const Symbolic *rows = access->tensor->shape[1];
+  const ProgramAccess *page = &program->nodes[table].access;
+  for (int i = 0; i < (int)program->n_axes; i++)
+    if (symbolic_same(page->at[1].of_axes,
+                      symbolic_binary(arena, SYMBOLIC_DIV, program->axes[i].symbol, rows)))
+      axis = i;
+  if (axis < 0 || page->at[1].node != PROGRAM_NONE || access->at[1].node != PROGRAM_NONE ||
+      !bind_is_plain(at->binding, page, 0))
+    return false;
+  const Symbolic *row = symbolic_binary(arena, SYMBOLIC_MOD, program->axes[axis].symbol, rows);
+  bool plain = symbolic_same(access->at[1].of_axes, row);
+  for (unsigned d = 2; d < access->tensor->rank; d++)
+    plain = plain && !(program_axes_in(program, access->at[d].of_axes) >> axis & 1) &&
+            access->at[d].node == PROGRAM_NONE;
+  return plain;
+}
+
+#define PAGE_OF_TILE                                                                                         \
+  64 /* pages are whole parts of so many rows, or so many rows several times: as tiles of keys are */
+
+/* Keys and values in pages, both by one table. */
+static bool find_pages(Attention *at)
+{
+  const Program *program = at->program;
+  const ProgramAccess *keys = &program->nodes[at->k].access, *values = &program->nodes[at->v].access;
+  AttentionPages *pages = &at->bound->pages;
+  bool paged = !is_plain(at, at->k);
+  at->table = PROGRAM_NONE;
+  if (paged != !is_plain(at, at->v)) return refuse(at, "of keys and values one lies in pages");
+  if (!paged) return true;
+  at->table = table_of(program, at->k);
+  if (at->table != table_of(program, at->v) ||
+      !symbolic_same(keys->tensor->shape[1], values->tensor->shape[1]) ||
+      !symbolic_same(keys->tensor->shape[0], values->tensor->shape[0]))
+    return refuse(at, "keys and values lie in pages of several tables or sizes");
+  symbolic_is_constant(keys->tensor->shape[1], &pages->rows);
+  bool fits = pages->rows > 0 && pages->rows <= ATTENTION_MOST_PAGE &&
+              (pages->rows % PAGE_OF_TILE == 0 || PAGE_OF_TILE % pages->rows == 0);
+  if (!fits) return refuse(at, "rows of a page do not divide 64, nor are they 64, 128, 192 or 256");
+  const GraphTensor *table = program->nodes[at->table].access.tensor;
+  pages->count = keys->tensor->shape[0];
+  pages->strides[0] = keys->tensor->strides[0];
+  pages->strides[1] = values->tensor->strides[0];
+  pages->columns = table->shape[1];
+  pages->step = table->strides[1];
+  return true;
+}
+
+/* Strides as if pages lay one behind the other, in the order of the table: batches stay batches, keys walk along the rows of a page. */
+static void lay_pages_out(Attention *at, Space *space, unsigned key)
+{
+  const Program *program = at->program;
+  const AttentionPages *pages = &at->bound->pages;
+  if (!pages->rows) return;
+  const unsigned reads[] = {at->k, at->v};
+  for (unsigned i = 0; i < G_N_ELEMENTS(reads); i++) {
+    unsigned place = at->binding->places[reads[i]], table = at->binding->places[at->table];
+    for (unsigned d = 0; d < key; d++)
+      space->strides[d][place] =
+          symbolic_add(program->arena, space->strides[d][place],
+                       symbolic_mul(program->arena, space->strides[d][table], pages->strides[i]));
+    space->strides[key][place] = program->nodes[reads[i]].access.tensor->strides[1];
+  }
+}
+
+/* Dim 0 is what the table has rows for, dim 1 heads: *n dims of batches, two at least. */
+static bool settle_pages(Attention *at, Space *space, unsigned *n)
+{
+  Arena *arena = at->program->arena;
+  unsigned table = at->bound->pages.table, walked = 0;
+  if (!at->bound->pages.rows) return true;
+  for (unsigned d = 0; d < *n; d++)
+    walked |= !symbolic_equals(space->strides[d][table], 0) ? 1u << d : 0;
+  if (walked > 1) return refuse(at, "its table is not one for each batch");
+  if (!walked) space_insert(arena, space, 0), ++*n;
+  if (*n == 1) space_insert(arena, space, 1), ++*n;
+  return true;
+}
+
 /* The operand's read, or PROGRAM_NONE. */
 static int operand_read(Attention *at, const ProgramValue *value)
 {
   const Program *program = at->program;
   bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ &&
-              bind_is_matrix(program, value->node) && is_plain(at, value->node);
+              bind_is_matrix(program, value->node) &&
+              (is_plain(at, value->node) || is_in_pages(at, value->node));
   if (read) return (int)value->node;
   refuse(at, "an operand of its contractions is computed, or lies in no plain order");
   return PROGRAM_NONE;
@@ -85,6 +189,7 @@ static bool find_operands(Attention *at)
   if (q == k || q == v || k == v) return refuse(at, "two of queries, keys and values are read as one");
   if (__builtin_popcount(first->axes) != 1 || __builtin_popcount(second->axes) != 1)
     return refuse(at, "it contracts along several axes");
+  if (!find_pages(at)) return false;
   at->depth = __builtin_ctz(first->axes);
   at->key = __builtin_ctz(second->axes);
   at->row = bind_own_axis(program, at->q, at->k, first->axes);
@@ -322,6 +427,20 @@ static bool bind_limits(Attention *at)
 }
 
 /* Steps over scores stand between the first contraction and what is left of them; others the template computes. */
+/* What computes which page keys and values are in: by node; g_free. */
+static bool *places_of_pages(const Attention *at)
+{
+  const Program *program = at->program;
+  bool *places = g_new0(bool, program->n_nodes + 1);
+  const unsigned reads[] = {at->k, at->v};
+  for (unsigned i = 0; at->table >= 0 && i < G_N_ELEMENTS(reads); i++) {
+    g_autofree bool *known = program_ancestors(program, (unsigned)program->nodes[reads[i]].access.at[0].node);
+    for (unsigned j = 0; j < program->n_nodes; j++)
+      places[j] |= known[j];
+  }
+  return places;
+}
+
 static bool mark_steps(Attention *at, ProgramValue scores)
 {
   const Program *program = at->program;
@@ -330,8 +449,13 @@ static bool mark_steps(Attention *at, ProgramValue scores)
   g_autofree bool *own = program_ancestors(program, scores.node);
   for (unsigned i = 0; i < at->bound->n_bounds; i++)
     add_ancestors(program, &at->limits[i], own);
+  g_autofree bool *places = places_of_pages(at);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
+    if (places[i] && node->kind != NODE_WRITE) {
+      if (node->kind != NODE_READ) binding->inside[i] = true;
+      continue;
+    }
     bool between =
         i < at->second && (node->kind == NODE_MAP || node->kind == NODE_INDEX) && program->in_front[i];
     if (between && !own[i]) binding->inside[i] = true;
@@ -475,7 +599,10 @@ static bool settle(Attention *at)
   bound->queries.input = at->binding->places[at->q];
   bound->key_matrix.input = at->binding->places[at->k];
   bound->values.input = at->binding->places[at->v];
-  if (!settle_heads(at, &space, space_merge(program->arena, &space, 0, batches)) ||
+  if (bound->pages.rows) bound->pages.table = at->binding->places[at->table];
+  lay_pages_out(at, &space, batches + 1);
+  unsigned left = space_merge(program->arena, &space, 0, batches);
+  if (!settle_pages(at, &space, &left) || !settle_heads(at, &space, left) ||
       !take_operand(at, &space, &bound->queries, at->q, ATTENTION_ROW, (unsigned)at->depth) ||
       !take_operand(at, &space, &bound->key_matrix, at->k, ATTENTION_KEY, (unsigned)at->depth) ||
       !take_operand(at, &space, &bound->values, at->v, ATTENTION_KEY, (unsigned)at->column))

@@ -23,7 +23,7 @@
 #include "ir/staging.h"
 #include <string.h>
 
-#define MAX_FILLS 2   /* of one tile */
+#define MAX_FILLS 64  /* of one tile */
 #define PLAN_BOX  256 /* rows of a part that a plan can describe */
 
 typedef struct {

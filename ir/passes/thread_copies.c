@@ -60,6 +60,9 @@ static int64_t iterations_ahead(const GPtrArray *channels)
 /* A number that the places of fills are computed from, in the loop itself. */
 static bool gives_place(const Role *role, const IrOp *op)
 {
+  if (op->code == OP_SET)
+    return op->operands[0]->kind == EXPR_VALUE && op->operands[0]->value->type.kind == TYPE_SCALAR &&
+           g_hash_table_contains(role->needed, op->operands[0]->value);
   return op->n_results == 1 && op->results[0]->type.kind == TYPE_SCALAR &&
          g_hash_table_contains(role->needed, op->results[0]);
 }

@@ -1,0 +1,90 @@
+/* Keys and values in pages: a product's operand that is a view of gathered pages, `cache[table[b, p], row, ...]` with p and row as
+ * one dimension, is read where it lies, at `cache[%i, t % rows, ...]` behind `%i = table[b, t / rows]`. */
+#include "generator/program/build_private.h"
+
+enum { PAGE, ROW, REST }; /* dimensions of the cache */
+
+static bool is_paging(const GraphNode *node)
+{
+  return node->op->id == ONNX_Gather && node->axes == 1u && node->inputs[1]->rank == 2 &&
+         node->inputs[0]->rank > REST;
+}
+
+const GraphNode *program_pages_of(const ProgramBuilder *at, const GraphTensor *tensor)
+{
+  for (unsigned i = 0; at->second && i < at->group->n; i++) {
+    const GraphNode *node = at->group->nodes[i];
+    if (is_paging(node) && node->outputs[0]->index == tensor->index) return node;
+  }
+  return NULL;
+}
+
+bool program_gathers_pages(const ProgramBuilder *at, const GraphNode *node)
+{
+  return at->second && is_paging(node);
+}
+
+/* Where the point lies along a dimension of what was gathered, if the view walks along it: the one of that stride. */
+static bool find_index(const GraphTensor *gathered, unsigned dim, const ProgramAccess *access,
+                       const Symbolic *extent, const Symbolic **index)
+{
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    if (!symbolic_same(access->tensor->strides[d], gathered->strides[dim]) ||
+        !symbolic_same(access->tensor->shape[d], extent))
+      continue;
+    *index = access->at[d].of_axes;
+    return true;
+  }
+  return symbolic_equals(extent, 1);
+}
+
+/* The page's number: negative ones count from the end, as Gather's do. */
+static ProgramIndex page_index(ProgramBuilder *at, const GraphNode *gather, const Symbolic *batch,
+                               const Symbolic *page)
+{
+  const GraphTensor *table = gather->inputs[1];
+  ProgramAccess access = {.tensor = table};
+  access.at[0] = (ProgramIndex){batch, PROGRAM_NONE};
+  access.at[1] = (ProgramIndex){page, PROGRAM_NONE};
+  return program_index_of(at, program_from_end(at, gather, program_read_once(at, gather, access),
+                                               gather->inputs[0]->shape[PAGE]));
+}
+
+ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, const ProgramAccess *access)
+{
+  Arena *arena = at->program->arena;
+  const GraphTensor *cache = gather->inputs[0], *gathered = gather->outputs[0];
+  const Symbolic *zero = symbolic_constant(arena, 0), *rows = cache->shape[ROW], *index[GRAPH_MAX_RANK],
+                 *keys = symbolic_mul(arena, gathered->shape[1], rows);
+  ProgramAccess page = {.tensor = cache, .outside = OUTSIDE_FILL};
+  for (unsigned d = 0; d < gathered->rank; d++)
+    index[d] = zero;
+  /* dimensions of what was gathered: batch, page, row, others; page and row are one in the view */
+  find_index(gathered, 0, access, gathered->shape[0], &index[0]);
+  find_index(gathered, 2, access, keys, &index[2]);
+  for (unsigned d = 3; d < gathered->rank; d++)
+    find_index(gathered, d, access, gathered->shape[d], &index[d]);
+  page.at[PAGE] = page_index(at, gather, index[0], symbolic_binary(arena, SYMBOLIC_DIV, index[2], rows));
+  page.at[ROW] = (ProgramIndex){symbolic_binary(arena, SYMBOLIC_MOD, index[2], rows), PROGRAM_NONE};
+  for (unsigned d = REST; d < cache->rank; d++)
+    page.at[d] = (ProgramIndex){index[d + 1], PROGRAM_NONE};
+  return program_add_read(at, gather, page);
+}
+
+bool program_shows_pages(Arena *arena, const GraphNode *gather, const GraphTensor *view)
+{
+  const GraphTensor *cache = gather->inputs[0], *gathered = gather->outputs[0];
+  ProgramAccess access = {.tensor = view};
+  const Symbolic *index;
+  if (!is_paging(gather) || (view->begins && !symbolic_equals(view->begins, 0)) ||
+      !symbolic_is_constant(cache->shape[ROW], NULL))
+    return false;
+  const Symbolic *keys = symbolic_mul(arena, gathered->shape[1], cache->shape[ROW]);
+  for (unsigned d = 0; d < view->rank; d++)
+    access.at[d] = (ProgramIndex){keys, PROGRAM_NONE};
+  bool shows = find_index(gathered, 0, &access, gathered->shape[0], &index) &&
+               find_index(gathered, 2, &access, keys, &index);
+  for (unsigned d = 3; shows && d < gathered->rank; d++)
+    shows = find_index(gathered, d, &access, gathered->shape[d], &index);
+  return shows;
+}

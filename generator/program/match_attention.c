@@ -66,42 +66,63 @@ static bool is_plain(const Attention *at, unsigned node)
 
 /* ---- pages ---- */
 
-/* What loads the number of the page that a read is in, negative ones counted from the end; or PROGRAM_NONE. */
-static int table_of(const Program *program, unsigned read)
+static bool is_map_of(const Program *program, unsigned node, OperatorId op, ProgramValue a, ProgramValue b)
 {
-  const ProgramIndex *page = &program->nodes[read].access.at[0];
-  if (page->node == PROGRAM_NONE || !symbolic_equals(page->of_axes, 0)) return PROGRAM_NONE;
-  const ProgramNode *node = &program->nodes[page->node];
-  bool from_end = node->kind == NODE_MAP && node->op == ONNX_Where && node->operands[2].kind == VALUE_NODE;
-  if (from_end) node = &program->nodes[node->operands[2].node];
-  bool table =
-      node->kind == NODE_READ && node->access.tensor->rank == 2 && node->access.outside == OUTSIDE_NEVER;
-  return table ? (int)(node - program->nodes) : PROGRAM_NONE;
+  const ProgramNode *map = &program->nodes[node];
+  return map->kind == NODE_MAP && map->op == op && map->n_operands == 2 &&
+         bind_same_value(map->operands[0], a) && bind_same_value(map->operands[1], b);
 }
 
-/* Row `key % rows` of a page that is loaded at `key / rows`; other dimensions are plain. */
-static bool is_in_pages(const Attention *at, unsigned read)
+/* What loads the number of the page that a read is in, of which negative ones count from the end:
+ * Where(Less(number, 0), Add(number, pages), number); or PROGRAM_NONE. */
+static int table_of(const Program *program, const ProgramAccess *access)
+{
+  const ProgramIndex *page = &access->at[0];
+  if (page->node == PROGRAM_NONE || !symbolic_equals(page->of_axes, 0)) return PROGRAM_NONE;
+  const ProgramNode *where = &program->nodes[page->node];
+  if (where->kind != NODE_MAP || where->op != ONNX_Where || where->operands[2].kind != VALUE_NODE)
+    return PROGRAM_NONE;
+  ProgramValue number = where->operands[2], zero = {VALUE_IMMEDIATE, 0, 0, 0, NUMBER_S64};
+  const ProgramNode *table = &program->nodes[number.node];
+  const ProgramValue below = where->operands[0], turned = where->operands[1];
+  if (below.kind != VALUE_NODE || turned.kind != VALUE_NODE) return PROGRAM_NONE;
+  const ProgramNode *add = &program->nodes[turned.node];
+  bool adds = add->kind == NODE_MAP && add->op == ONNX_Add && bind_same_value(add->operands[0], number);
+  const ProgramValue count = adds ? add->operands[1] : absent;
+  const Symbolic *pages = count.kind == VALUE_IMMEDIATE
+                              ? symbolic_constant(program->arena, (int64_t)count.immediate)
+                          : count.kind == VALUE_NODE ? program->nodes[count.node].index
+                                                     : NULL;
+  bool from_end = pages && symbolic_same(pages, access->tensor->shape[0]) &&
+                  is_map_of(program, below.node, ONNX_Less, number, zero);
+  bool loaded =
+      table->kind == NODE_READ && table->access.tensor->rank == 2 && table->access.outside == OUTSIDE_NEVER;
+  return from_end && loaded ? (int)number.node : PROGRAM_NONE;
+}
+
+/* The axis of keys that lie in row `key % rows` of a page that is loaded at `key / rows`, if other dimensions are plain; or PROGRAM_NONE. */
+static int paged_axis(const Attention *at, unsigned read)
 {
   const Program *program = at->program;
   Arena *arena = program->arena;
   const ProgramAccess *access = &program->nodes[read].access;
-  int table = access->tensor->rank > 2 ? table_of(program, read) : PROGRAM_NONE, axis = PROGRAM_NONE;
-  if (table < 0 || !symbolic_is_constant(access->tensor->shape[1], NULL)) return false;
+  int table = access->tensor->rank > 2 ? table_of(program, access) : PROGRAM_NONE, axis = PROGRAM_NONE;
+  bool zeros = access->outside == OUTSIDE_FILL && access->fill == 0;
   const Symbolic *rows = access->tensor->shape[1];
+  if (table < 0 || !zeros || !symbolic_is_constant(rows, NULL)) return PROGRAM_NONE;
   const ProgramAccess *page = &program->nodes[table].access;
   for (int i = 0; i < (int)program->n_axes; i++)
     if (symbolic_same(page->at[1].of_axes,
                       symbolic_binary(arena, SYMBOLIC_DIV, program->axes[i].symbol, rows)))
       axis = i;
-  if (axis < 0 || page->at[1].node != PROGRAM_NONE || access->at[1].node != PROGRAM_NONE ||
-      !bind_is_plain(at->binding, page, 0))
-    return false;
+  bool loads = page->at[1].node != PROGRAM_NONE || access->at[1].node != PROGRAM_NONE;
+  if (axis < 0 || loads || !bind_is_plain(at->binding, page, 0)) return PROGRAM_NONE;
   const Symbolic *row = symbolic_binary(arena, SYMBOLIC_MOD, program->axes[axis].symbol, rows);
   bool plain = symbolic_same(access->at[1].of_axes, row);
   for (unsigned d = 2; d < access->tensor->rank; d++)
-    plain = plain && !(program_axes_in(program, access->at[d].of_axes) >> axis & 1) &&
-            access->at[d].node == PROGRAM_NONE;
-  return plain;
+    plain = plain && bind_is_plain(at->binding, access, d) &&
+            !(program_axes_in(program, access->at[d].of_axes) >> axis & 1);
+  return plain ? axis : PROGRAM_NONE;
 }
 
 #define PAGE_OF_TILE                                                                                         \
@@ -117,8 +138,10 @@ static bool find_pages(Attention *at)
   at->table = PROGRAM_NONE;
   if (paged != !is_plain(at, at->v)) return refuse(at, "of keys and values one lies in pages");
   if (!paged) return true;
-  at->table = table_of(program, at->k);
-  if (at->table != table_of(program, at->v) ||
+  at->table = table_of(program, keys);
+  if (paged_axis(at, at->k) != at->key || paged_axis(at, at->v) != at->key)
+    return refuse(at, "keys or values are in pages along something else");
+  if (at->table != table_of(program, values) ||
       !symbolic_same(keys->tensor->shape[1], values->tensor->shape[1]) ||
       !symbolic_same(keys->tensor->shape[0], values->tensor->shape[0]))
     return refuse(at, "keys and values lie in pages of several tables or sizes");
@@ -172,7 +195,7 @@ static int operand_read(Attention *at, const ProgramValue *value)
   const Program *program = at->program;
   bool read = value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ &&
               bind_is_matrix(program, value->node) &&
-              (is_plain(at, value->node) || is_in_pages(at, value->node));
+              (is_plain(at, value->node) || paged_axis(at, value->node) >= 0);
   if (read) return (int)value->node;
   refuse(at, "an operand of its contractions is computed, or lies in no plain order");
   return PROGRAM_NONE;
@@ -189,9 +212,9 @@ static bool find_operands(Attention *at)
   if (q == k || q == v || k == v) return refuse(at, "two of queries, keys and values are read as one");
   if (__builtin_popcount(first->axes) != 1 || __builtin_popcount(second->axes) != 1)
     return refuse(at, "it contracts along several axes");
-  if (!find_pages(at)) return false;
   at->depth = __builtin_ctz(first->axes);
   at->key = __builtin_ctz(second->axes);
+  if (!find_pages(at)) return false;
   at->row = bind_own_axis(program, at->q, at->k, first->axes);
   at->column = bind_own_axis(program, at->v, at->softmax, second->axes);
   uint32_t wanted = 1u << at->key;

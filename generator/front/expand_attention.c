@@ -5,11 +5,14 @@
  *   capped  = softcap tanh(scores / softcap)
  *   biased  = capped + mask, or -infinity where a truth value, the diagonal, a window or a length says so
  *   weights = Softmax(biased)         rows that see nothing: 0
- *   Y       = weights V */
+ *   Y       = weights V
+ *
+ * A sink is a score of each head that rows see beside those of keys, and that has no value: with s = ln sum e^biased, weights are e^s / (e^s + e^sink)
+ * of what they were without it, so Y is multiplied by that. */
 #include "generator/front/expand.h"
 #include <math.h>
 
-enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS };
+enum { Q, K, V, MASK, PAST_KEY, PAST_VALUE, LENGTHS, SINK };
 enum { Y, PRESENT_KEY, PRESENT_VALUE, SCORES, SUMS };
 typedef enum { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_WEIGHTS } Shown; /* qk_matmul_output_mode */
 
@@ -22,6 +25,7 @@ typedef struct {
   bool grouped;
   GraphTensor *shown;   /* what qk_matmul_output is */
   GraphTensor *precise; /* what the softmax is of */
+  GraphTensor *sums;    /* ln sum e^precise of each row, in f32; NULL: nobody needs them */
 } Attention;
 
 static const Symbolic *number(const Attention *at, int64_t value)
@@ -373,6 +377,11 @@ static bool may_see_nothing(const Attention *at)
          (integer(at, "left_window_size") >= 0 && !symbolic_same(rows, at->total));
 }
 
+static bool needs_sums(const Attention *at)
+{
+  return expand_wants(at->x, SUMS) || expand_input(at->x, SINK);
+}
+
 static GraphTensor *weights(Attention *at, GraphTensor *scores)
 {
   int64_t asked = integer(at, "softmax_precision");
@@ -384,8 +393,8 @@ static GraphTensor *weights(Attention *at, GraphTensor *scores)
                             "a softmax is not computed in %s", number_name((NumberType)asked));
   NumberType type = scores ? scores->type : NUMBER_F32, compute = asked != OPERATOR_NO_TYPE
                                                                       ? (NumberType)asked
-                                                                  : expand_wants(at->x, SUMS) ? NUMBER_F32
-                                                                                              : type;
+                                                                  : needs_sums(at) ? NUMBER_F32
+                                                                                   : type;
   at->precise = expand_cast(at->x, "precise", scores, compute);
   GraphTensor *rows = expand_node(
       at->x, &(ExpandNode){ONNX_Softmax,
@@ -424,7 +433,7 @@ static void check_shown(Attention *at)
                             "there is no mode %" G_GINT64_FORMAT, mode);
 }
 
-/* [batch, heads, rows], in f32. */
+/* [batch, heads, rows], of groups if there are some. */
 static GraphTensor *log_sums(Attention *at)
 {
   int64_t last = -1;
@@ -434,9 +443,39 @@ static GraphTensor *log_sums(Attention *at)
                                        2,
                                        {at->precise, expand_integers(at->x, "keys", &last, 1)},
                                        .attributes = {{"keepdims", 0}}});
-  if (at->grouped)
-    sums = expand_reshape(at->x, "sums", sums, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3);
   return expand_cast(at->x, "sums", sums, NUMBER_F32);
+}
+
+/* One score for each head, or one for all. */
+static GraphTensor *sink_of(Attention *at)
+{
+  GraphTensor *sink = expand_input(at->x, SINK);
+  if (sink->rank > 1 || (sink->rank == 1 && !symbolic_same(sink->shape[0], at->q_heads))) {
+    expand_refuse(at->x, ERROR_INPUT, SINK, "shape", NULL,
+                  "a sink is one score for each head of queries, or one number: not `%s`", sink->name);
+    return NULL;
+  }
+  sink = expand_cast(at->x, "sink", sink, NUMBER_F32);
+  if (!sink || !sink->rank) return sink;
+  const Symbolic *one = number(at, 1), *heads[] = {at->q_heads, one},
+                 *groups[] = {at->kv_heads, at->group, one};
+  return expand_reshape(at->x, "sink", sink, at->grouped ? groups : heads, at->grouped ? 3 : 2);
+}
+
+/* The result beside a sink, which the sums then have too. */
+static GraphTensor *sunk(Attention *at, GraphTensor *y)
+{
+  int64_t last = -1;
+  if (!expand_input(at->x, SINK) || expand_failed(at->x)) return y;
+  at->sums = log_sums(at);
+  GraphTensor *sink = sink_of(at), *above = expand(at->x, ONNX_Sub, "above", at->sums, sink);
+  GraphTensor *share =
+      expand(at->x, ONNX_Unsqueeze, "share", expand(at->x, ONNX_Sigmoid, "share", above, NULL),
+             expand_integers(at->x, "last", &last, 1));
+  at->sums = expand(at->x, ONNX_Add, "sums", expand(at->x, ONNX_Softplus, "more", above, NULL), sink);
+  if (expand_failed(at->x)) return NULL;
+  GraphTensor *wide = expand(at->x, ONNX_Mul, "shared", expand_cast(at->x, "wide", y, NUMBER_F32), share);
+  return expand_cast(at->x, "shared", wide, y->type);
 }
 
 void expand_attention(Expansion *x)
@@ -454,8 +493,12 @@ void expand_attention(Expansion *x)
   scores = show(at, SHOW_CAPPED, capped(at, scores));
   scores = show(at, SHOW_BIASED, banded(at, masked(at, scores)));
   scores = show(at, SHOW_WEIGHTS, weights(at, scores));
-  GraphTensor *y = result(at, expand(x, ONNX_MatMul, "product", scores, shared(at, "v", values)));
-  if (expand_wants(x, SUMS)) expand_give(x, SUMS, log_sums(at));
+  GraphTensor *y = expand(x, ONNX_MatMul, "product", scores, shared(at, "v", values));
+  y = result(at, sunk(at, y));
+  if (expand_wants(x, SUMS) && !at->sums) at->sums = log_sums(at);
+  if (expand_wants(x, SUMS) && at->grouped)
+    at->sums = expand_reshape(x, "sums", at->sums, (const Symbolic *[]){at->batch, at->q_heads, at->rows}, 3);
+  if (expand_wants(x, SUMS)) expand_give(x, SUMS, at->sums);
   if (expand_wants(x, SCORES)) expand_give(x, SCORES, merged(at, "shown", at->shown, at->total));
   expand_give(x, PRESENT_KEY, keys);
   expand_give(x, PRESENT_VALUE, values);

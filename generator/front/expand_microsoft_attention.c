@@ -6,7 +6,7 @@
 typedef struct {
   Expansion *x;
   int64_t heads, kv_heads;
-  GraphTensor *q, *k, *v, *mask, *lengths;
+  GraphTensor *q, *k, *v, *mask, *lengths, *sink;
   bool split; /* operands are [batch, heads, rows, size] */
 } Operands;
 
@@ -132,11 +132,11 @@ static void give_attention(Operands *at, bool causal, int64_t window, double sof
   bool presents = expand_wants(at->x, 1) || expand_wants(at->x, 2);
   bool cache = expand_written(at->x)->op->id == MICROSOFT_MultiHeadAttention;
   ExpandNode node = {
-      .op = ONNX_Attention,
+      .op = at->sink ? ADLGEN_Attention : ONNX_Attention,
       .part = "attention",
-      .n_inputs = 7,
+      .n_inputs = at->sink ? 8 : 7,
       .inputs = {at->q, at->k, at->v, at->mask, cache ? expand_input(at->x, PAST_KEY) : NULL,
-                 cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths},
+                 cache ? expand_input(at->x, PAST_VALUE) : NULL, at->lengths, at->sink},
       .attributes = {{"is_causal", causal}, {"left_window_size", window}, {"softcap", .number = softcap}},
       .further = further,
       .n_further = presents ? 2 : 0};
@@ -178,7 +178,7 @@ enum { LENGTHS = 5, TOTAL, COSINE, SINE, POSITIONS, GROUP_BIAS, SINK, K_SCALE, V
 static void check_group_query(Operands *at)
 {
   static const char *const types[] = {"k_quant_type", "v_quant_type"};
-  static const char *const flags[] = {"smooth_softmax", "qk_output", "kv_cache_bit_width"};
+  static const char *const flags[] = {"qk_output", "kv_cache_bit_width"};
   Expansion *x = at->x;
   check_heads(at, "num_heads", at->heads);
   check_heads(at, "kv_num_heads", at->kv_heads);
@@ -191,7 +191,6 @@ static void check_group_query(Operands *at)
   expand_refuse_input(x, 3,
                       "past_key"); /* a cache that new keys are put into where the sequence's length says */
   expand_refuse_input(x, 4, "past_value");
-  expand_refuse_input(x, SINK, "head_sink");
   expand_refuse_input(x, K_SCALE, "k_scale");
   expand_refuse_input(x, V_SCALE, "v_scale");
   expand_refuse_output(x, 3, "output_qk");
@@ -261,6 +260,9 @@ void expand_group_query_attention(Expansion *x)
   turn_positions(&at);
   if (expand_failed(x)) return;
   at.mask = expand_input(x, GROUP_BIAS);
+  at.sink = expand_input(x, SINK); /* smooth_softmax: e^0 beside the other scores */
+  if (!at.sink && attribute(&at, "smooth_softmax")->integer > 0)
+    at.sink = expand_number(x, "none", NUMBER_F32, 0);
   int64_t window = attribute(&at, "local_window_size")->integer;
   give_attention(&at, true, window > 0 ? window - 1 : -1, attribute(&at, "softcap")->number);
 }

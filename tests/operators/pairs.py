@@ -136,6 +136,8 @@ def inputs_of(graph, row, type_, n, largest):
         return [[x, number(graph, "f32", 0.25), number(graph, "bool", True), graph.tensor("s64", []), graph.tensor("s64", [])][:n]]
     if op == "Philox":
         return [[x, graph.tensor("s64", []), graph.tensor("s64", [])]]
+    if op == "MergeStates":
+        return [[x, graph.tensor(type_, SHAPE[:-1])] * 2]
     if op == "TopK":
         return [[x, graph.indices([5])][:n]]
     if op in ("Gather", "GatherElements"):

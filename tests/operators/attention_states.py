@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Sinks, and states of attention that are merged, against their definitions in double precision: attention_states.py ADLGEN
+
+A prefix of keys that sequences share and their own keys, attended apart and merged by MergeStates, have to be attention over all keys; rows
+that see nothing of one part, or of both, too. A sink is a score without a value: of each head, or of all (smooth_softmax)."""
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+adlgen = pathlib.Path(sys.argv[1]).resolve()
+LIMITS = {"bf16": 6e-3, "f16": 1.5e-3, "f32": 1e-5}
+SCALE = 0.125
+WIDTHS = {"BF16": 2, "F16": 2, "F32": 4, "I64": 8}
+
+
+def numbers(kind, raw):
+    if kind == "BF16":
+        return [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(raw) // 2}H", raw)]
+    return list(struct.unpack(f"<{len(raw) // WIDTHS[kind]}{ {'F16': 'e', 'F32': 'f', 'I64': 'q'}[kind]}", raw))
+
+
+def load(path):
+    raw = path.read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + size])
+    return {name: numbers(e["dtype"], raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]]) for name, e in header.items() if name != "__metadata__"}
+
+
+def run(graph, gpu, lengths=None):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "graph.json").write_text(json.dumps(graph))
+        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", "5"]
+        if lengths:
+            data = struct.pack(f"<{len(lengths)}q", *lengths)
+            text = json.dumps({"lengths": {"dtype": "I64", "shape": [len(lengths)], "data_offsets": [0, len(data)]}}).encode()
+            (folder / "lengths.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+            words.append(f"--input=lengths={folder}/lengths.safetensors")
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{gpu} {graph['name']}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+        return load(folder / "inputs.safetensors"), load(folder / "outputs.safetensors")
+
+
+def attend(q, keys, values, sink=None):
+    """Result and log-sum-exp of one row."""
+    scores = [SCALE * sum(x * y for x, y in zip(q, k)) for k in keys]
+    peak = max(scores + ([] if sink is None else [sink]), default=-math.inf)
+    weights = [math.exp(s - peak) for s in scores]
+    total = sum(weights) + (0.0 if sink is None else math.exp(sink - peak))
+    if not scores:
+        return [0.0] * len(q), -math.inf if sink is None else sink
+    return [sum(w * x for w, x in zip(weights, column)) / total for column in zip(*values)], peak + math.log(total)
+
+
+def compare(what, kind, found, wanted):
+    error = math.sqrt(sum((x - y) ** 2 for x, y in zip(found, wanted)) / sum(y * y for y in wanted))
+    if not error <= LIMITS[kind] or len(found) != len(wanted):
+        sys.exit(f"{what}: error {error:.2e}, limit {LIMITS[kind]}")
+    print(f"{what}: error {error:.2e}")
+
+
+def compare_sums(what, found, wanted):
+    for i, (x, y) in enumerate(zip(found, wanted)):
+        if not (x == y or abs(x - y) <= 3e-3):
+            sys.exit(f"{what}: log-sum-exp {i} is {x}, not {y}")
+
+
+def rows(values, at, n, size):
+    return [values[at + i * size:at + (i + 1) * size] for i in range(n)]
+
+
+def tensor(kind, *shape):
+    return {"type": kind, "shape": list(shape)}
+
+
+def check_merge(gpu, kind, heads, queries, size, parts, lengths):
+    """Keys 0 .. parts[0] and the rest, of which `lengths` exist; lengths are of the second part."""
+    batches = len(lengths)
+    graph = {"name": "merge", "opset": 25, "inputs": {"q": tensor(kind, batches, heads, queries, size), "lengths": tensor("s64", batches)}, "nodes": []}
+    for i, n in enumerate(parts):
+        for x in "kv":
+            graph["inputs"][f"{x}{i}"] = tensor(kind, batches, heads, n, size)
+        graph["nodes"].append({"op": "Attention", "domain": "adlgen", "inputs": ["q", f"k{i}", f"v{i}", *(["", "", "", "lengths"] if i else [])], "outputs": [f"y{i}", "", "", "", f"l{i}"],
+                               "attributes": {"scale": SCALE}})
+    graph["nodes"].append({"op": "MergeStates", "domain": "adlgen", "inputs": ["y0", "l0", "y1", "l1"], "outputs": ["y", "l"]})
+    graph["outputs"] = ["y", "l"]
+    inputs, outputs = run(graph, gpu, lengths)
+    wanted, sums = [], []
+    for b in range(batches):
+        for h in range(heads):
+            k, v = ([row for i, n in enumerate(parts) for row in rows(inputs[f"{x}{i}"], (b * heads + h) * n * size, lengths[b] if i else n, size)] for x in "kv")
+            for q in rows(inputs["q"], (b * heads + h) * queries * size, queries, size):
+                y, total = attend(q, k, v)
+                wanted += y
+                sums.append(total)
+    compare(f"{gpu}, {kind}, merged {parts}", kind, outputs["y"], wanted)
+    compare_sums("merged", outputs["l"], sums)
+
+
+def check_nothing(gpu):
+    """States of which one, the other, and both have seen nothing."""
+    none = -math.inf
+    a, b = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0, 0.0, 0.0]
+    constants = {"a": {**tensor("f32", 1, 1, 3, 2), "data": a}, "b": {**tensor("f32", 1, 1, 3, 2), "data": b}}
+    nodes = [{"op": "Log", "inputs": [f"w{x}"], "outputs": [f"l{x}"]} for x in "ab"]  # ln 0 is -infinity
+    constants.update({"wa": {**tensor("f32", 1, 1, 3), "data": [1.0, 0.0, 0.0]}, "wb": {**tensor("f32", 1, 1, 3), "data": [0.0, 2.0, 0.0]}})
+    nodes.append({"op": "MergeStates", "domain": "adlgen", "inputs": ["a", "la", "b", "lb"], "outputs": ["y", "l"]})
+    _, outputs = run({"name": "nothing", "opset": 25, "inputs": {}, "constants": constants, "nodes": nodes, "outputs": ["y", "l"]}, gpu)
+    if [round(x, 5) for x in outputs["y"]] != [1, 2, 3, 4, 0, 0] or outputs["l"][2] != none or abs(outputs["l"][1] - math.log(2)) > 1e-5:
+        sys.exit(f"states that saw nothing: {outputs}")
+
+
+def check_sink(gpu, kind, heads, kv_heads, queries, keys, size, operator):
+    group, batches = heads // kv_heads, 2
+    inputs = {"q": tensor(kind, batches, queries, heads * size), "k": tensor(kind, batches, keys, kv_heads * size), "v": tensor(kind, batches, keys, kv_heads * size), "sink": tensor(kind if operator != "Attention" else "f32", heads)}
+    if operator == "Attention":
+        node = {"op": "Attention", "domain": "adlgen", "inputs": ["q", "k", "v", "", "", "", "", "sink"], "outputs": ["y", "", "", "", "l"], "attributes": {"q_num_heads": heads, "kv_num_heads": kv_heads, "scale": SCALE}}
+    else:
+        smooth = operator == "smooth"
+        names = ["q", "k", "v"] + ([""] * 8 + ["sink"] if not smooth else [])
+        node = {"op": "GroupQueryAttention", "domain": "com.microsoft", "inputs": names, "outputs": ["y"], "attributes": {"num_heads": heads, "kv_num_heads": kv_heads, "scale": SCALE, **({"smooth_softmax": 1} if smooth else {})}}
+        if smooth:
+            del inputs["sink"]
+    values, outputs = run({"name": "sink", "opset": 25, "inputs": inputs, "nodes": [node], "outputs": [x for x in node["outputs"] if x]}, gpu)
+    wanted, sums = [0.0] * len(outputs["y"]), [0.0] * (batches * heads * queries)
+    for b in range(batches):
+        for h in range(heads):
+            k, v = ([values[x][at:at + size] for at in (((b * keys + i) * kv_heads + h // group) * size for i in range(keys))] for x in "kv")
+            sink = 0.0 if operator == "smooth" else values["sink"][h]
+            for m in range(queries):
+                at, seen = ((b * queries + m) * heads + h) * size, keys if operator == "Attention" else m + 1
+                wanted[at:at + size], sums[(b * heads + h) * queries + m] = attend(values["q"][at:at + size], k[:seen], v[:seen], sink)
+    compare(f"{gpu}, {kind}, sink, {operator}", kind, outputs["y"], wanted)
+    if "l" in outputs:
+        compare_sums("sink", outputs["l"], sums)
+
+
+for device in ("h100", "a100"):
+    check_merge(device, "bf16", 2, 1, 64, (128, 65), (65, 0, 1))
+    check_merge(device, "f16", 1, 63, 64, (64, 129), (129, 127))
+    check_nothing(device)
+    check_sink(device, "bf16", 4, 2, 3, 70, 64, "Attention")
+    check_sink(device, "f16", 2, 1, 65, 65, 64, "GroupQueryAttention")
+    check_sink(device, "bf16", 2, 2, 33, 33, 64, "smooth")

@@ -112,7 +112,8 @@ static unsigned count_widened(const Lives *lives, unsigned input)
 
 static bool lies_along(const Lives *lives, unsigned input)
 {
-  return !symbolic_equals(lives->op->inputs[input].strides[lives->op->rank - 1], 0);
+  const FusedInput *read = &lives->op->inputs[input];
+  return !read->every && !symbolic_equals(read->strides[lives->op->rank - 1], 0);
 }
 
 /* Bits of each element that stay over the end of a phase. */
@@ -124,7 +125,7 @@ static unsigned bits_kept(const Lives *lives, unsigned phase)
     if (lies_along(lives, i) && lives->first[i] <= phase && lives->last[i] > phase)
       bits += MAX(count_widened(lives, i) * WORD_BITS, number_bits(op->inputs[i].tensor->type));
   for (unsigned i = 0; i < op->n_steps; i++)
-    if (!row_step_is_per_row(op, &op->steps[i]) && row_of(op)->step_phases[i] <= phase &&
+    if (!row_step_is_narrow(op, &op->steps[i]) && row_of(op)->step_phases[i] <= phase &&
         lives->last[op->n_inputs + i] > phase)
       bits += MAX(WORD_BITS, number_bits(op->steps[i].compute));
   return bits;
@@ -191,7 +192,7 @@ static unsigned widest_bytes(const FusedOperator *op)
 {
   unsigned bytes = 1;
   for (unsigned i = 0; i < op->n_inputs; i++)
-    if (!symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
+    if (!op->inputs[i].every && !symbolic_equals(op->inputs[i].strides[op->rank - 1], 0))
       bytes = MAX(bytes, (unsigned)number_bytes_of(op->inputs[i].tensor->type, 1));
   return bytes;
 }
@@ -227,7 +228,8 @@ static bool fit_longest(const Problem *problem, int64_t longest, unsigned vector
     for (unsigned elements = vector; elements; elements /= 2) {
       RowTile next;
       if (elements < vector && elements * widest_bytes(op) < VECTOR_BYTES) break;
-      if (!fit_long(problem, most_bits(op, lean), longest, elements, &next)) continue;
+      unsigned bits = most_bits(op, lean) + (row_of(op)->group ? WORD_BITS : 0);
+      if (!fit_long(problem, bits, longest, elements, &next)) continue;
       if (!found || next.cols < fit->cols) *fit = next;
       found = true;
     }
@@ -239,7 +241,7 @@ static bool lies_apart(const FusedOperator *op)
 {
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const Symbolic *stride = op->inputs[i].strides[op->rank - 1];
-    if (!symbolic_equals(stride, 0) && !symbolic_equals(stride, 1)) return true;
+    if (!op->inputs[i].every && !symbolic_equals(stride, 0) && !symbolic_equals(stride, 1)) return true;
   }
   return false;
 }
@@ -250,7 +252,8 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
   const CostModel *model = problem->gpu->model;
   const FusedOperator *op = program_of(problem);
   if (longest > model->longest_row) return "its rows may be longer than a block's registers";
-  unsigned bits = most_bits(op, false);
+  unsigned bits =
+      most_bits(op, false) + (row_of(op)->group ? WORD_BITS : 0); /* and what groups have, for each */
   bool fits = longest <= model->short_row ? fit_short(problem, bits, longest, fit)
                                           : fit_longest(problem, longest, vector, fit);
   return fits ? NULL
@@ -261,6 +264,12 @@ static const char *fit_program(const Problem *problem, int64_t longest, unsigned
 
 const char *row_program_refuse(const Problem *problem)
 {
+  const FusedRow *row = row_of(program_of(problem));
+  const CostModel *model = problem->gpu->model;
+  if (row->group & (row->group - 1) || row->group > model->short_row)
+    return "columns that have values of their own are no power of two, or too many";
+  if (row->group && choose_maximum(problem, row->columns) > model->longest_row)
+    return "its rows are too long for reductions of their parts beside";
   return lies_apart(program_of(problem)) ? "elements of its rows lie apart" : NULL;
 }
 
@@ -286,6 +295,9 @@ static bool require_vectors(const Problem *problem, Choice *choice, unsigned *ve
     const Symbolic *const *strides =
         input ? (const Symbolic *const *)op->inputs[i].strides : op->outputs[i - op->n_inputs].strides;
     if (symbolic_equals(strides[op->rank - 1], 0)) continue;
+    bool grouped = (input ? op->inputs[i].every : op->outputs[i - op->n_inputs].every) != 0;
+    if (grouped && !choose_require_align(problem, choice, tensor, VECTOR_BYTES)) return false;
+    if (grouped) continue;
     if (!symbolic_equals(strides[op->rank - 1], 1)) return false;
     unsigned elements = number_elements(tensor->type, VECTOR_BYTES);
     *vector = MAX(*vector, elements);
@@ -352,6 +364,7 @@ static bool fit_cluster(const Problem *problem, int64_t known, unsigned vector, 
 {
   const Gpu *gpu = problem->gpu;
   bool found = false;
+  if (row_of(program_of(problem))->group) return false; /* blocks would share a group of columns */
   if (exchanging_blocks(gpu) < 2 || (problem->options && problem->options->sm_budget)) return false;
   for (unsigned blocks = 2; blocks <= exchanging_blocks(gpu); blocks *= 2) {
     RowTile next;
@@ -536,6 +549,8 @@ static void add_passes(Chooser *chooser, bool aligned)
   unsigned vector = 1;
   if (aligned && !require_vectors(problem, choice, &vector)) return;
   unsigned chunk = model->online_chunk;
+  int64_t group = row_of(program_of(problem))->group;
+  if (group && chunk % group) return; /* columns that have values of their own would straddle chunks */
   RowTile fit = tile_of(problem, 1, chunk, model->online_most);
   fit.chunk = chunk;
   choice->tile_text = arena_printf(problem->arena, "passes%u", chunk);

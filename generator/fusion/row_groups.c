@@ -1,6 +1,6 @@
 /* Rewrite join_rows: kernels of the same rows become one row program. Beside a row operator's group that are groups of
- * further row operators along the same axes of as large a tensor and of elementwise nodes of its elements or rows, in
- * front, between, behind, or beside it reading the same. Of those that may join, the one goes first that saves most bytes,
+ * further row operators along the same axes of as large a tensor, or along the innermost of them, and of elementwise nodes of
+ * its elements, of what the latter leave or of rows, in front, between, behind, or beside it reading the same. Of those that may join, the one goes first that saves most bytes,
  * until the judge says that registers are full: so kernels are cut where fewest bytes cross.
  *
  *   h = Add(x, r)   y = RMSNormalization(h)          h is an output: one kernel that adds, stores h, and goes on */
@@ -18,20 +18,45 @@ typedef struct {
 
 /* ---- who belongs to the rows ---- */
 
-/* One value a row: the axes have extent 1, or are gone. */
-static bool is_per_row(const GraphTensor *tensor, const GraphNode *rows)
+/* One value for all indices of the axes: they have extent 1, or are gone. */
+static bool is_without(const GraphTensor *tensor, const GraphTensor *source, uint32_t axes)
 {
-  const GraphTensor *source = rows->inputs[0];
   bool kept = tensor->rank == source->rank;
   unsigned at = 0;
-  if (!kept && tensor->rank + (unsigned)__builtin_popcount(rows->axes) != source->rank) return false;
+  if (!kept && tensor->rank + (unsigned)__builtin_popcount(axes) != source->rank) return false;
   for (unsigned i = 0; i < source->rank; i++) {
-    bool reduced = rows->axes >> i & 1;
+    bool reduced = axes >> i & 1;
     if (reduced && !kept) continue;
     const Symbolic *extent = tensor->shape[at++];
     if (reduced ? !symbolic_equals(extent, 1) : !symbolic_same(extent, source->shape[i])) return false;
   }
   return true;
+}
+
+static bool is_per_row(const GraphTensor *tensor, const GraphNode *rows)
+{
+  return is_without(tensor, rows->inputs[0], rows->axes);
+}
+
+/* The innermost of several axes that are columns, if its extent is known; else 0. */
+static uint32_t group_axis(const GraphNode *rows)
+{
+  uint32_t last = 1u << (rows->inputs[0]->rank - 1);
+  bool known = symbolic_is_constant(rows->inputs[0]->shape[rows->inputs[0]->rank - 1], NULL);
+  return rows->axes != last && rows->axes & last && known ? last : 0;
+}
+
+/* One value for so many columns that lie side by side, with its dimension of 1. */
+static bool is_per_group(const GraphTensor *tensor, const GraphNode *rows)
+{
+  const GraphTensor *source = rows->inputs[0];
+  uint32_t group = group_axis(rows);
+  return group && tensor->rank == source->rank && is_without(tensor, source, group);
+}
+
+static bool reduces_groups(const GraphNode *node, const GraphNode *rows)
+{
+  return group_axis(rows) && node->axes == group_axis(rows) && is_per_group(node->outputs[0], rows);
 }
 
 /* One element a row at a loaded index, or where elements lie in their row. */
@@ -47,9 +72,12 @@ static bool indexes_rows(const GraphNode *node, const GraphNode *rows)
 static bool is_of_rows(const GraphNode *node, const GraphNode *rows)
 {
   switch (node->op->class_) {
-  case OPERATOR_ROW: return node->axes == rows->axes && graph_same_shape(node->inputs[0], rows->inputs[0]);
+  case OPERATOR_ROW:
+    return graph_same_shape(node->inputs[0], rows->inputs[0]) &&
+           (node->axes == rows->axes || reduces_groups(node, rows));
   case OPERATOR_ELEMENTWISE:
-    return graph_same_shape(node->outputs[0], rows->inputs[0]) || is_per_row(node->outputs[0], rows);
+    return graph_same_shape(node->outputs[0], rows->inputs[0]) || is_per_row(node->outputs[0], rows) ||
+           is_per_group(node->outputs[0], rows);
   case OPERATOR_GEMM:
   case OPERATOR_INDEX: return indexes_rows(node, rows);
   case OPERATOR_FUNCTION:
@@ -181,7 +209,8 @@ static void weigh_around(RowGroup *at, const GraphTensor *tensor)
 {
   const Fuser *fuser = at->fuser;
   if (!tensor || fuser_is_view(tensor)) return;
-  bool made = tensor->kind == TENSOR_COMPUTED && is_per_row(tensor, at->rows);
+  bool made =
+      tensor->kind == TENSOR_COMPUTED && (is_per_row(tensor, at->rows) || is_per_group(tensor, at->rows));
   if (!made && !graph_same_shape(tensor, at->rows->inputs[0])) return;
   const GraphNode *producer = fuser->producers[tensor->index];
   if (producer) weigh(at, fuser_group(fuser, producer), tensor);

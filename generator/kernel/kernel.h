@@ -146,6 +146,8 @@ typedef struct StepScope {
   IrValue **tensors;              /* by op->inputs then op->outputs: the sub-kernel's tensor parameters */
   IrExpr *(*load)(struct StepScope *scope, unsigned input);
   IrExpr *(*index)(struct StepScope *scope, unsigned value); /* NULL: no operand is an index */
+  /* An operand as wide as the step's value wants it; NULL: all broadcast as they are. */
+  IrExpr *(*fit)(struct StepScope *scope, const FusedStep *step, IrExpr *operand);
   void *data;
 } StepScope;
 bool scope_open(StepScope *scope, KernelBuild *build, const char *name);

@@ -2,7 +2,8 @@
  * stays in registers. */
 #include "generator/kernel/row_program.h"
 
-static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
+/* every: one element of the tensor is for so many columns; 0: for each. */
+static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t every, int64_t *extent)
 {
   const RowTile *tile = scope->data;
   IrModule *module = scope->build->module;
@@ -10,7 +11,7 @@ static IrExpr *corner(StepScope *scope, IrValue *tensor, int64_t *extent)
   IrExpr *at[FUSED_MAX_RANK + 1];
   int64_t stride;
   extent[0] = tile->rows;
-  extent[1] = tile->cols;
+  extent[1] = every ? row_groups(scope) : tile->cols;
   for (unsigned d = 0; d < rank; d++) {
     bool broadcast = ir_expr_is_int(tensor->type.strides[d], &stride) && stride == 0;
     at[d] = broadcast ? ir_int(module, 0) : tile->at[d];
@@ -24,22 +25,52 @@ static IrExpr *load_input(StepScope *scope, unsigned input)
   int64_t extent[2];
   const Elementwise *points = row_of(scope->build->op)->points;
   if (points && points->places[input].n) return row_load_indexed(scope, input);
-  IrExpr *access = corner(scope, scope->tensors[input], extent);
+  IrExpr *access = corner(scope, scope->tensors[input], scope->build->op->inputs[input].every, extent);
   return scope_load_tile(scope, input, access, extent);
 }
 
 /* ---- tiles ---- */
 
-/* A value of each element, or of each row, written out where it repeats. */
-static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, bool per_row)
+static bool is_tile_of(const IrExpr *value, int64_t rows, int64_t cols)
+{
+  return value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
+         ir_tile_extent(&value->value->type, 0) == rows && ir_tile_extent(&value->value->type, 1) == cols;
+}
+
+/* What a group of columns has, for each of these. */
+static IrExpr *spread_groups(StepScope *scope, IrExpr *value)
 {
   const RowTile *tile = scope->data;
   IrModule *module = scope->build->module;
-  IrType type = row_tile_type(scope, element, per_row);
-  bool whole = value->kind == EXPR_VALUE && value->value->type.kind == TYPE_TILE &&
-               ir_tile_extent(&value->value->type, 0) == tile->rows &&
-               ir_tile_extent(&value->value->type, 1) == (per_row ? 1 : tile->cols);
-  if (whole) return value;
+  IrExpr *known = g_hash_table_lookup(tile->spread, value->value);
+  if (known) return known;
+  IrOp *op = ir_emit(&scope->builder, OP_SPREAD, 1, value);
+  ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
+  ir_attribute_set(op, ATTR_EVERY, ir_int(module, row_of(scope->build->op)->group));
+  known = ir_value(module, ir_result(op, "each", row_tile_type(scope, value->value->type.element, false)));
+  g_hash_table_insert(tile->spread, value->value, known);
+  return known;
+}
+
+/* Values of groups meet values of elements. */
+static IrExpr *fit_operand(StepScope *scope, const FusedStep *step, IrExpr *operand)
+{
+  const RowTile *tile = scope->data;
+  const FusedOperator *op = scope->build->op;
+  bool of_groups = row_of(op)->group && is_tile_of(operand, tile->rows, row_groups(scope));
+  return of_groups && !row_step_is_narrow(op, step) ? spread_groups(scope, operand) : operand;
+}
+
+/* A value of each element, of each group of columns, or of each row, written out where it repeats: `cols` of a row. */
+static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, int64_t cols)
+{
+  const RowTile *tile = scope->data;
+  IrModule *module = scope->build->module;
+  IrType type = row_tile_wide(scope, element, cols);
+  if (is_tile_of(value, tile->rows, cols)) return value;
+  if (row_of(scope->build->op)->group && cols == tile->cols &&
+      is_tile_of(value, tile->rows, row_groups(scope)))
+    return spread_groups(scope, value);
   if (element == NUMBER_BOOL) {
     IrExpr *blank = row_tile(scope, OP_SPLAT, type, "blank", ir_int(module, 0), NULL);
     return row_tile(scope, OP_OR, type, "spread", blank, value);
@@ -49,13 +80,21 @@ static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, bool 
   return row_tile(scope, OP_ADD, type, "spread", blank, value); /* x + -0 is x */
 }
 
-static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, IrExpr *value)
+/* groups: the result has a value for each group of columns. */
+static IrExpr *reduce_parts(StepScope *scope, const char *with, NumberType element, IrExpr *value,
+                            bool groups)
 {
   IrModule *module = scope->build->module;
   IrOp *op = ir_emit(&scope->builder, OP_REDUCE, 1, value);
   ir_attribute_set(op, ATTR_WITH, ir_name(module, with));
   ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
-  return ir_value(module, ir_result(op, with, row_tile_type(scope, element, true)));
+  if (groups) ir_attribute_set(op, ATTR_EVERY, ir_int(module, row_of(scope->build->op)->group));
+  return ir_value(module, ir_result(op, with, row_tile_wide(scope, element, groups ? row_groups(scope) : 1)));
+}
+
+static IrExpr *reduce(StepScope *scope, const char *with, NumberType element, IrExpr *value)
+{
+  return reduce_parts(scope, with, element, value, false);
 }
 
 /* ---- reductions ---- */
@@ -102,7 +141,21 @@ static const char *name_of(ProgramReduction reduction)
 
 static void write_simple(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
 {
-  scope->reduced[reduction->first] = reduce(scope, name_of(reduction->reduction), reduction->compute, value);
+  scope->reduced[reduction->first] =
+      reduce_parts(scope, name_of(reduction->reduction), reduction->compute, value, reduction->of_groups);
+}
+
+static void write_mean(StepScope *scope, const FusedReduction *reduction, IrExpr *value)
+{
+  IrModule *module = scope->build->module;
+  IrExpr **mean = &scope->reduced[reduction->first];
+  if (!reduction->of_groups) {
+    *mean = mean_of(scope, value);
+    return;
+  }
+  IrExpr *sum = reduce_parts(scope, "sum", NUMBER_F32, value, true);
+  *mean = row_tile(scope, OP_DIV, row_tile_wide(scope, NUMBER_F32, row_groups(scope)), "mean", sum,
+                   ir_float(module, (double)row_of(scope->build->op)->group));
 }
 
 /* A reduction of templates/reducers.ir, whose states of a row's chunks are merged: results one after the other, in f32 but
@@ -127,7 +180,7 @@ static void write_arg(StepScope *scope, const FusedReduction *reduction, IrExpr 
   bool max = reduction->reduction == REDUCTION_ARG_MAX;
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrExpr *place = step_convert(&writer, scope_operand(scope, &reduction->place), NUMBER_S32);
-  place = spread(scope, place, NUMBER_S32, false);
+  place = spread(scope, place, NUMBER_S32, ((const RowTile *)scope->data)->cols);
   reduce_with(scope, max ? "arg_max" : "arg_min", value, place, 2, &scope->reduced[reduction->first]);
 }
 
@@ -150,7 +203,7 @@ static IrExpr *elements_of(StepScope *scope, const FusedReduction *reduction)
 {
   StepWriter writer = kernel_steps(scope->build, &scope->builder);
   IrExpr *value = step_convert(&writer, scope_operand(scope, &reduction->source), reduction->compute);
-  return spread(scope, value, reduction->compute, false);
+  return spread(scope, value, reduction->compute, ((const RowTile *)scope->data)->cols);
 }
 
 /* Distances from the mean once more, from the elements as they were loaded, which take half the registers. The mean is
@@ -197,7 +250,7 @@ static void write_reduction(StepScope *scope, unsigned i)
     return;
   }
   switch (reduction->reduction) {
-  case REDUCTION_MEAN: scope->reduced[reduction->first] = mean_of(scope, value); return;
+  case REDUCTION_MEAN: write_mean(scope, reduction, value); return;
   case REDUCTION_MOMENTS: write_moments(scope, reduction, value, &tile->kept[i]); return;
   case REDUCTION_MAX_SUM: write_max_sum(scope, reduction, value, &tile->kept[i]); return;
   case REDUCTION_ARG_MAX:
@@ -273,9 +326,12 @@ static void store_output(StepScope *scope, unsigned i)
   const FusedOperator *op = scope->build->op;
   IrValue *tensor = scope->tensors[op->n_inputs + i];
   int64_t extent[2];
-  IrExpr *access = corner(scope, tensor, extent), *value = scope_operand(scope, &op->outputs[i].value);
+  IrExpr *access = corner(scope, tensor, op->outputs[i].every, extent),
+         *value = scope_operand(scope, &op->outputs[i].value);
   bool along = value->kind == EXPR_VALUE && ir_tile_extent(&value->value->type, 1) > 1; /* even if C is 1 */
-  value = spread(scope, value, step_element(value, scope_output_type(scope, i)), extent[1] == 1 && !along);
+  bool per_row = extent[1] == 1 && !along;
+  int64_t cols = op->outputs[i].every ? extent[1] : per_row ? 1 : ((const RowTile *)scope->data)->cols;
+  value = spread(scope, value, step_element(value, scope_output_type(scope, i)), cols);
   ir_emit(&scope->builder, OP_STORE, 2, access, scope_stored(scope, i, value));
 }
 
@@ -376,8 +432,8 @@ static const Symbolic *counted_rows(const KernelBuild *build, int64_t rows)
 
 typedef struct {
   IrModule *module;
-  int64_t cols;
-  IrExpr *row; /* as many columns: a dim, which may be that of the rows too */
+  int64_t cols, groups;
+  IrExpr *row, *parts; /* as many columns: a dim, which may be that of the rows too; and groups of them */
 } Widening;
 
 static void widen_results(IrOp *op, void *data)
@@ -385,7 +441,10 @@ static void widen_results(IrOp *op, void *data)
   const Widening *widening = data;
   for (unsigned i = 0; i < op->n_results; i++) {
     IrType *type = &op->results[i]->type;
-    if (type->kind == TYPE_TILE && ir_tile_extent(type, 1) == widening->cols) type->dims[1] = widening->row;
+    if (type->kind != TYPE_TILE) continue;
+    int64_t extent = ir_tile_extent(type, 1);
+    if (extent == widening->cols) type->dims[1] = widening->row;
+    if (widening->parts && extent == widening->groups) type->dims[1] = widening->parts;
   }
 }
 
@@ -400,7 +459,9 @@ static void hold_rows(KernelBuild *build, IrOp *tiles, const RowTile *tile)
                     {"shared", "split_k", ATTR_SPLIT_K},
                     {"cluster", "split_k", ATTR_SPLIT_K}};
   IrModule *module = build->module;
-  Widening widening = {module, tile->cols, tile->columns};
+  int64_t group = row_of(build->op)->group;
+  Widening widening = {module, tile->cols, group ? tile->cols / group : 0, tile->columns, NULL};
+  if (group) widening.parts = ir_call(module, "ceil_div", 2, tile->columns, ir_int(module, group));
   ir_attribute_set(tiles, ATTR_ROW, tile->columns);
   ir_attribute_set(tiles, ATTR_HOLD, ir_name(module, tile->form));
   for (unsigned i = 0; i < G_N_ELEMENTS(parameters); i++)
@@ -420,11 +481,13 @@ bool kernel_write_row_program(KernelBuild *build)
                   .kept = arena_new_array(module->arena, Kept, row_of(op)->n_reductions),
                   .again = choice_int(build->choice, "again", 0) != 0,
                   .form = choice_parameter(build->choice, "hold")->text};
+  g_autoptr(GHashTable) each = g_hash_table_new(NULL, NULL);
+  tile.spread = each;
   IrOp *tiles = build->kernel->body->first;
   kernel_bind_dim(build, "R", counted_rows(build, tile.rows));
   kernel_bind_dim(build, "C", row_of(op)->columns);
   kernel_add_operands(build, 0);
-  StepScope scope = {.load = load_input, .index = row_index_value, .data = &tile};
+  StepScope scope = {.load = load_input, .index = row_index_value, .fit = fit_operand, .data = &tile};
   scope_open_region(&scope, build, tiles->regions[0]);
   scope.reduced = arena_new_array(module->arena, IrExpr *, 2 * row_of(op)->n_reductions);
   find_rows(&scope, ir_value(module, tiles->regions[0]->arguments[0]));

@@ -19,10 +19,15 @@ typedef struct {
   const char *form;               /* how rows stay: the IR's `hold` */
   bool again;                     /* distances from the mean are computed in each phase, not kept */
   bool passes;                    /* they are read again in each phase, a chunk at a time */
+  GHashTable *spread;             /* IrValue of groups of columns -> IrExpr of elements */
 } RowTile;
 
 /* row_program_index.c. A tile of elements, or of one value a row. */
 IrType row_tile_type(const StepScope *scope, NumberType element, bool per_row);
+/* A tile of so many values a row. */
+IrType row_tile_wide(const StepScope *scope, NumberType element, int64_t cols);
+/* Groups of columns that have values of their own, in a tile. */
+int64_t row_groups(const StepScope *scope);
 /* b: NULL of one operand. */
 IrExpr *row_tile(StepScope *scope, IrOpcode code, IrType type, const char *name, IrExpr *a, IrExpr *b);
 /* Where elements lie in their row: s32 [1, cols]. */

@@ -1,11 +1,22 @@
 /* Row programs: where elements and rows lie, as values, and inputs of one value a row that are read at indices. */
 #include "generator/kernel/row_program.h"
 
-IrType row_tile_type(const StepScope *scope, NumberType element, bool per_row)
+IrType row_tile_wide(const StepScope *scope, NumberType element, int64_t cols)
 {
   const RowTile *tile = scope->data;
-  int64_t extent[2] = {tile->rows, per_row ? 1 : tile->cols};
+  int64_t extent[2] = {tile->rows, cols};
   return ir_tile(scope->build->module, element, 2, extent, NULL);
+}
+
+IrType row_tile_type(const StepScope *scope, NumberType element, bool per_row)
+{
+  return row_tile_wide(scope, element, per_row ? 1 : ((const RowTile *)scope->data)->cols);
+}
+
+int64_t row_groups(const StepScope *scope)
+{
+  const RowTile *tile = scope->data;
+  return tile->cols / row_of(scope->build->op)->group;
 }
 
 IrExpr *row_tile(StepScope *scope, IrOpcode code, IrType type, const char *name, IrExpr *a, IrExpr *b)

@@ -192,9 +192,10 @@ IrValue *kernel_add_tensor(KernelBuild *build, const char *side, unsigned positi
   return ir_parameter_new(build->kernel, name, type);
 }
 
-/* `output`: NULL for an input. */
+/* `output`: NULL for an input. every: one element is for so many of the last dim, or 0. */
 static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTensor *tensor,
-                            const Symbolic *const *strides, const FusedOutput *output, unsigned lead)
+                            const Symbolic *const *strides, const FusedOutput *output, int64_t every,
+                            unsigned lead)
 {
   const FusedOperator *op = build->op;
   const Symbolic *all_dims[FUSED_MAX_RANK + 3], *all_strides[FUSED_MAX_RANK + 3];
@@ -209,6 +210,9 @@ static IrValue *add_operand(KernelBuild *build, unsigned position, const GraphTe
     int64_t width = output->by_rows ? REDUCED_ROWS : REDUCED_COLUMNS;
     *parts = symbolic_ceil_div(build->expressions, *parts, symbolic_constant(build->expressions, width));
   }
+  const Symbolic **last = &all_dims[lead + op->rank - 1];
+  if (every)
+    *last = symbolic_ceil_div(build->expressions, *last, symbolic_constant(build->expressions, every));
   return kernel_add_tensor(build, output ? KERNEL_OUTPUT : KERNEL_INPUT, position, tensor, op->rank + lead,
                            all_dims, all_strides);
 }
@@ -218,10 +222,11 @@ void kernel_add_operands(KernelBuild *build, unsigned lead)
   const FusedOperator *op = build->op;
   for (unsigned i = 0; i < op->n_inputs; i++)
     if (!fused_is_contracted(op, i))
-      build->inputs[i] = add_operand(build, i, op->inputs[i].tensor, op->inputs[i].strides, NULL, lead);
+      build->inputs[i] =
+          add_operand(build, i, op->inputs[i].tensor, op->inputs[i].strides, NULL, op->inputs[i].every, lead);
   for (unsigned i = 0; i < op->n_outputs; i++)
-    build->outputs[i] =
-        add_operand(build, i, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i], lead);
+    build->outputs[i] = add_operand(build, i, op->outputs[i].tensor, op->outputs[i].strides, &op->outputs[i],
+                                    op->outputs[i].every, lead);
 }
 
 /* ---- Steps in a sub-kernel ---- */
@@ -394,6 +399,8 @@ bool scope_write_step(StepScope *scope, unsigned i)
   IrExpr **operands = arena_new_array(build->module->arena, IrExpr *, step->n_operands + 1);
   for (unsigned j = 0; j < step->n_operands; j++)
     operands[j] = in_compute_form(build->module, scope_operand(scope, &step->operands[j]), step->compute);
+  for (unsigned j = 0; scope->fit && j < step->n_operands; j++)
+    operands[j] = operands[j] ? scope->fit(scope, step, operands[j]) : NULL;
   scope->builder.mark = step->node ? step->node->mark : (Mark){0};
   scope->step_values[i] = step_write(&writer, step, operands);
   return scope->step_values[i] != NULL;

@@ -104,7 +104,9 @@ static void find_anchor(ProgramBuilder *at)
   for (unsigned i = 0; i < at->group->n; i++) {
     const GraphNode *node = at->group->nodes[i];
     if (node->op->class_ == OPERATOR_GEMM && !at->anchor) at->anchor = node;
-    if (node->op->class_ == OPERATOR_ROW) row = node;
+    if (node->op->class_ == OPERATOR_ROW &&
+        (!row || __builtin_popcount(node->axes) >= __builtin_popcount(row->axes)))
+      row = node; /* others may reduce parts of its rows */
     if (node->op->class_ == OPERATOR_GEMM && node != at->anchor && at->group->chained) at->second = node;
   }
   at->product = at->anchor != NULL;

@@ -223,12 +223,21 @@ static ProgramValue known_reduction(const ProgramBuilder *at, const ProgramNode 
   return none;
 }
 
+/* Whole rows, or parts of them. */
+static uint32_t reduced_axes(const ProgramBuilder *at, const GraphNode *node)
+{
+  uint32_t axes = 0;
+  for (unsigned d = 0; d < at->whole_rank && !at->second; d++)
+    if (node->axes >> d & 1) axes |= 1u << at->whole[d];
+  return at->second ? at->reduced : axes;
+}
+
 static void reduce_as(ProgramBuilder *at, Row *row, ProgramReduction reduction, const ProgramValue *operands)
 {
   ProgramNode reduce = {.kind = NODE_REDUCE,
                         .source = row->node,
                         .reduction = reduction,
-                        .axes = at->reduced,
+                        .axes = reduced_axes(at, row->node),
                         .type = row->compute,
                         .compute = row->compute};
   row->first = known_reduction(at, &reduce, operands);

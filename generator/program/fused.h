@@ -32,6 +32,7 @@ typedef struct FusedInput {
   const GraphTensor *tensor;
   const Symbolic
       *strides[FUSED_MAX_RANK + 1]; /* over the iteration dims; of a contraction's operands see gemm.h */
+  int64_t every; /* of row programs: one element of it is for so many of the last dim; 0: for each */
 } FusedInput;
 
 typedef enum {
@@ -78,6 +79,7 @@ typedef struct FusedOutput {
    * each column's REDUCED_ROWS rows, and it has a row for each. */
   bool reduced, by_rows;
   OperatorId reduction;
+  int64_t every; /* as of inputs */
 } FusedOutput;
 
 typedef struct FusedOperator {

@@ -1,5 +1,6 @@
 /* Row programs: any number of reductions over the same columns, with steps before, between, behind and beside them,
- * whose values may be written in any phase. A phase ends at the reductions whose results later steps need. */
+ * whose values may be written in any phase. A phase ends at the reductions whose results later steps need. Some of them may
+ * be over the innermost columns alone: those of a group of so many columns, as scales of a quantisation are. */
 #include "generator/program/bind.h"
 #include "generator/program/row.h"
 
@@ -10,6 +11,7 @@ typedef struct {
   FusedRow *bound;
   const Program *program;
   uint32_t columns;
+  uint32_t group;   /* the innermost axis of these, if reductions are over it alone; else 0 */
   unsigned *phases; /* by node */
 } RowProgram;
 
@@ -17,9 +19,25 @@ typedef struct {
 
 static uint32_t columns_of(const Program *program)
 {
+  uint32_t columns = 0;
   for (unsigned i = 0; i < program->n_nodes; i++)
-    if (program->nodes[i].kind == NODE_REDUCE) return program->nodes[i].axes;
-  return 0;
+    if (program->nodes[i].kind == NODE_REDUCE) columns |= program->nodes[i].axes;
+  return columns;
+}
+
+/* Along a part of the columns. */
+static const char *refuse_group(const RowProgram *rows, const ProgramNode *node)
+{
+  int64_t extent;
+  uint32_t innermost = 1u << (31 - __builtin_clz(rows->columns));
+  bool simple = node->reduction == REDUCTION_SUM || node->reduction == REDUCTION_MAX ||
+                node->reduction == REDUCTION_MIN || node->reduction == REDUCTION_PROD ||
+                node->reduction == REDUCTION_MEAN;
+  if (node->axes != innermost) return "its reductions are over several axes";
+  if (!simple) return "parts of its rows have reductions that only whole rows have";
+  if (!symbolic_is_constant(rows->program->axes[31 - __builtin_clz(innermost)].extent, &extent))
+    return "parts of its rows have a length that is not known";
+  return NULL;
 }
 
 static const char *refuse_reduction(const ProgramNode *node)
@@ -36,6 +54,7 @@ static bool check_nodes(RowProgram *rows)
   const Program *program = rows->program;
   Binding *binding = rows->binding;
   bool writes = false, dots = false;
+  rows->columns = columns_of(program);
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
     writes |= node->kind == NODE_WRITE;
@@ -43,9 +62,9 @@ static bool check_nodes(RowProgram *rows)
     if (node->kind != NODE_REDUCE) continue;
     dots |= node->reduction == REDUCTION_DOT;
     if (!binding->why) binding->why = refuse_reduction(node);
-    if (!binding->why && rows->columns && node->axes != rows->columns)
-      binding->why = "its reductions are over several axes";
-    rows->columns = node->axes;
+    if (node->axes == rows->columns) continue;
+    if (!binding->why) binding->why = refuse_group(rows, node);
+    rows->group = node->axes;
   }
   binding->near = rows->columns && !dots;
   if (!binding->why && !rows->columns) binding->why = "there is no reduction";
@@ -109,7 +128,8 @@ static bool bind_reductions(RowProgram *rows)
                                 .node = node->source,
                                 .compute = node->compute,
                                 .first = rows->binding->anchors[i][0].index,
-                                .phase = rows->phases[i]};
+                                .phase = rows->phases[i],
+                                .of_groups = node->axes != rows->columns};
     if (!bind_operand(rows->binding, node->operands[0], false, &reduction.source)) return false;
     if (node->n_operands > 1 && !bind_operand(rows->binding, node->operands[1], false, &reduction.place))
       return false;
@@ -146,6 +166,46 @@ static bool check_points(RowProgram *rows, const Elementwise *points)
   return !rows->binding->why;
 }
 
+/* What has one element for a group is walked along by columns as if its elements were apart, which lets the columns' axes be
+ * one dim. */
+static void stretch_groups(RowProgram *rows, Space *space, const int *axes, bool *grouped)
+{
+  Arena *arena = rows->program->arena;
+  unsigned last = space->rank - 1, first = last;
+  const Symbolic *length = space->dims[last];
+  while (first && rows->columns >> axes[first - 1] & 1)
+    first--;
+  for (unsigned i = 0; i < space->n_operands; i++) {
+    bool walks = false;
+    for (unsigned d = first; d < last; d++)
+      walks |= !symbolic_equals(space->strides[d][i], 0);
+    grouped[i] = walks && symbolic_equals(space->strides[last][i], 0);
+    if (!grouped[i]) continue;
+    space->strides[last][i] = space->strides[last - 1][i];
+    for (unsigned d = first; d < last; d++)
+      space->strides[d][i] = symbolic_mul(arena, space->strides[d][i], length);
+  }
+}
+
+static void settle_groups(RowProgram *rows, const bool *grouped)
+{
+  FusedRow *row = rows->bound;
+  FusedOperator *fused = rows->binding->fused;
+  int64_t columns;
+  symbolic_is_constant(rows->program->axes[31 - __builtin_clz(rows->group)].extent, &row->group);
+  if (symbolic_is_constant(row->columns, &columns) && columns == row->group) { /* each row is one */
+    row->group = 0;
+    for (unsigned i = 0; i < row->n_reductions; i++)
+      row->reductions[i].of_groups = false;
+    return;
+  }
+  row->group_axes = rows->group;
+  for (unsigned i = 0; i < fused->n_inputs; i++)
+    fused->inputs[i].every = grouped[i] ? row->group : 0;
+  for (unsigned i = 0; i < fused->n_outputs; i++)
+    fused->outputs[i].every = grouped[fused->n_inputs + i] ? row->group : 0;
+}
+
 /* Columns become one dim, rows as few as their operands allow. */
 static bool settle(RowProgram *rows)
 {
@@ -164,6 +224,8 @@ static bool settle(RowProgram *rows)
   row->points = points;
   row->column = rows->binding->column;
   if (!bind_space(rows->binding, &space, axes, n)) return false;
+  g_autofree bool *grouped = g_new0(bool, space.n_operands + 1);
+  if (rows->group) stretch_groups(rows, &space, axes, grouped);
   unsigned n_columns = space_merge(program->arena, &space, n_rows, space.rank);
   n_rows = space_merge(program->arena, &space, 0, n_rows);
   if (n_columns > 1) {
@@ -178,6 +240,7 @@ static bool settle(RowProgram *rows)
     row->rows = symbolic_mul(program->arena, row->rows, space.dims[d]);
   bind_take_space(rows->binding, &space);
   bind_point_dims(rows->binding, &space, points);
+  if (rows->group) settle_groups(rows, grouped);
   return true;
 }
 

@@ -22,7 +22,12 @@ void visit_row(const FusedOperator *op, const BindingVisitor *visitor)
     if (reduction->place.kind != OPERAND_ABSENT) visitor->operand(&reduction->place, visitor->data);
     visitor->number(reduction->compute, visitor->data);
     visitor->number(result ? (int64_t)result->type : -1, visitor->data);
+    if (row->group) visitor->number(reduction->of_groups, visitor->data);
   }
+  if (row->group) visitor->number(row->group, visitor->data);
+  for (unsigned i = 0; row->group && i < op->n_inputs + op->n_outputs; i++)
+    visitor->number(i < op->n_inputs ? op->inputs[i].every : op->outputs[i - op->n_inputs].every,
+                    visitor->data);
   visit_points(op, row->points, visitor);
 }
 
@@ -65,6 +70,7 @@ static void describe_program(const FusedOperator *op, GString *text)
       g_string_append_printf(text, ", reduced%u", reduction->first + j);
     g_string_append_printf(text, " = %s of ", program_reduction_name(reduction->reduction));
     fused_put_operand(text, op, &reduction->source);
+    if (reduction->of_groups) g_string_append_printf(text, " every %" G_GINT64_FORMAT, row->group);
     g_string_append_printf(text, " in %s phase %u\n", number_name(reduction->compute), reduction->phase);
   }
   describe_points(op, row->points, text);

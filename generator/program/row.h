@@ -23,6 +23,7 @@ typedef struct FusedReduction {
   NumberType compute;
   unsigned first; /* its first result's OPERAND_REDUCED index */
   unsigned phase;
+  bool of_groups; /* it leaves a value of each FusedRow.group columns, not of the row */
 } FusedReduction;
 
 typedef struct FusedRow {
@@ -43,6 +44,8 @@ typedef struct FusedRow {
   unsigned *step_phases;   /* in which a step is computed: as late as its users allow */
   unsigned *output_phases; /* in which an output is stored: as early as its value is there */
   uint32_t axes;           /* of the program, that are columns */
+  int64_t group; /* columns that lie side by side and have values of their own, as scales have; 0: none do */
+  uint32_t group_axes; /* of the program, along which such a value does not vary */
   const Elementwise
       *points;            /* what is read at indices, one value a row, and indices as values; NULL: nothing */
   const Symbolic *column; /* where an element lies in its row */
@@ -60,4 +63,11 @@ static inline const FusedRow *row_of(const FusedOperator *op)
 static inline bool row_step_is_per_row(const FusedOperator *op, const FusedStep *step)
 {
   return !(op->program->varies[step->at] & row_of(op)->axes);
+}
+
+/* The same, or one of each group of columns. */
+static inline bool row_step_is_narrow(const FusedOperator *op, const FusedStep *step)
+{
+  const FusedRow *row = row_of(op);
+  return !(op->program->varies[step->at] & (row->group ? row->group_axes : row->axes));
 }

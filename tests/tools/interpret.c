@@ -59,11 +59,14 @@ static double load(const Value *value, size_t i)
   return value->floats ? value->floats[i] : (double)value->integers[i];
 }
 
-static double at_strides(const Point *point, const GraphTensor *tensor, const Symbolic *const *strides)
+/* every: one element is for so many of the last dim; 0: for each. */
+static double at_strides(const Point *point, const GraphTensor *tensor, const Symbolic *const *strides,
+                         int64_t every)
 {
   int64_t offset = 0;
-  for (unsigned d = 0; d < point->fused->rank; d++)
-    offset += point->index[d] * number(strides[d]);
+  unsigned rank = point->fused->rank;
+  for (unsigned d = 0; d < rank; d++)
+    offset += (every && d + 1 == rank ? point->index[d] / every : point->index[d]) * number(strides[d]);
   return first_of(point->memory, tensor)[offset];
 }
 
@@ -107,7 +110,7 @@ static double read_input(const Point *point, unsigned i)
   const Elementwise *points = points_of(point->fused);
   const ElementPlace *place = points ? &points->places[i] : NULL;
   int64_t offset = 0;
-  if (!place || !place->n) return at_strides(point, input->tensor, input->strides);
+  if (!place || !place->n) return at_strides(point, input->tensor, input->strides, input->every);
   for (unsigned d = 0; d < point->fused->rank; d++)
     offset += point->index[d] * number(input->strides[d]);
   for (unsigned j = 0; j < place->n; j++) {
@@ -191,8 +194,8 @@ static void store_outputs(const Point *point)
     const FusedOutput *output = &fused->outputs[i];
     int64_t offset = 0, column = point->index[fused->rank - 1];
     for (unsigned d = 0; d < fused->rank; d++) {
-      bool parts = output->reduced && d + 1 == fused->rank;
-      offset += (parts ? column / REDUCED_COLUMNS : point->index[d]) * number(output->strides[d]);
+      int64_t part = output->reduced ? REDUCED_COLUMNS : MAX(output->every, 1);
+      offset += (d + 1 == fused->rank ? column / part : point->index[d]) * number(output->strides[d]);
     }
     double value = operand(point, &output->value, output->anchor_output);
     double *stored = &first_of(point->memory, output->tensor)[offset];
@@ -329,6 +332,28 @@ static void set_results(const FusedReduction *reduction, const RowFacts *facts, 
   g_error("interpret: no reduction of rows");
 }
 
+/* Of the column's group: results of reductions of earlier phases than `last`. */
+static void take_group(const FusedRow *row, const double *groups, int64_t column, unsigned last,
+                       double *reduced)
+{
+  for (unsigned i = 0; i < row->n_reductions; i++)
+    if (row->reductions[i].of_groups && row->reductions[i].phase < last)
+      reduced[row->reductions[i].first] = groups[i * number(row->columns) + column / row->group];
+}
+
+static void reduce_groups(const FusedRow *row, unsigned reduction, const double *x, double *groups)
+{
+  int64_t n = number(row->columns);
+  for (int64_t c = 0; c < n; c += row->group) {
+    double results[2];
+    FusedReduction alone = row->reductions[reduction];
+    alone.first = 0;
+    RowFacts facts = row_facts(row, x + c, row->group);
+    set_results(&alone, &facts, results);
+    groups[reduction * n + c / row->group] = results[0];
+  }
+}
+
 /* The row at point->index, whose last dim is the columns'. */
 static void run_row_program(Point *point, double *steps, int64_t *index)
 {
@@ -336,23 +361,27 @@ static void run_row_program(Point *point, double *steps, int64_t *index)
   const FusedRow *row = row_of(fused);
   int64_t n = number(row->columns), *column = &index[fused->rank - 1];
   g_autofree double *x = g_new0(double, n + 1), *places = g_new0(double, n + 1),
-                    *reduced = g_new0(double, 2 * row->n_reductions + 1);
+                    *reduced = g_new0(double, 2 * row->n_reductions + 1),
+                    *groups = g_new0(double, row->n_reductions *n + 1);
   point->reduced = reduced;
   for (unsigned phase = 0; phase + 1 < row->n_phases; phase++)
     for (unsigned i = 0; i < row->n_reductions; i++) {
       const FusedReduction *reduction = &row->reductions[i];
       if (reduction->phase != phase) continue;
       for (*column = 0; *column < n; ++*column) {
+        take_group(row, groups, *column, phase, reduced);
         run_phases(point, steps, phase);
         x[*column] = operand(point, &reduction->source, 0);
         places[*column] = operand(point, &reduction->place, 0);
       }
       RowFacts facts = row_facts(row, x, n);
       set_results(reduction, &facts, reduced);
+      if (reduction->of_groups) reduce_groups(row, i, x, groups);
       if (reduction->place.kind != OPERAND_ABSENT)
         reduced[reduction->first + 1] = place_of(x, places, n, reduced[reduction->first]);
     }
   for (*column = 0; *column < n; ++*column) {
+    take_group(row, groups, *column, row->n_phases, reduced);
     run_phases(point, steps, row->n_phases);
     store_outputs(point);
   }

@@ -46,6 +46,12 @@ GRAPHS = {
     "wide": {"inputs": {"x": tensor("bf16", 3, 200)},
              "nodes": [node("Cast", "x", "w", to="f32"), node("Mul", "w w", "s"), node("Softmax", "s", "y", axis=-1)],
              "outputs": ["y"]},
+    # a norm, and scales for parts of its rows
+    "parts": {"inputs": {"x": tensor("bf16", 3, 256), "g": tensor("bf16", 256)},
+              "constants": {"last": {"type": "s64", "shape": [1], "data": [2]}, "p": {"type": "s64", "shape": [3], "data": [3, 2, 128]}},
+              "nodes": [node("RMSNormalization", "x g", "n", axis=-1), node("Reshape", "n p", "v"), node("Abs", "v", "a"),
+                        node("ReduceMax", "a last", "m", keepdims=0), node("Unsqueeze", "m last", "s"), node("Div", "v s", "y")],
+              "outputs": ["y", "m"]},
     # two kernels of the same operands
     "siblings": {"inputs": {"x": tensor("f32", 6, 50), "a": tensor("f32", 6, 50)},
                  "nodes": [node("Mul", "x a", "y"), node("Sub", "x a", "z")], "outputs": ["y", "z"]},
@@ -76,7 +82,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

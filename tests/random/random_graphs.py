@@ -688,23 +688,6 @@ class Case(RowOperators):
             self.in_parts(elements[-1], shape, kind, self.rng.choice(groups))
         self.finish()
 
-    def in_parts(self, name, shape, kind, group):
-        """What was computed of rows is seen in parts of them, which have values of their own, as scales of a quantisation."""
-        parts = [*shape[:-1], shape[-1] // group, group]
-        seen = self.node("Reshape", [name, self.constant([len(parts)], parts, "s64")], [(parts, kind)])[0]
-        keeps = self.chance(0.5)
-        left = [*parts[:-1], 1] if keeps else parts[:-1]
-        inputs = [self.step_elementwise(seen, parts, kind), self.constant([1], [len(parts) - 1], "s64")]
-        value = self.node(self.rng.choice(["ReduceMean", "ReduceMax", "ReduceMin"]), inputs, [(left, kind)],
-                          {"keepdims": int(keeps)})[0]
-        if self.chance(0.5):
-            value = self.step_elementwise(value, left, kind)
-        if not keeps:
-            value = self.node("Unsqueeze", [value, self.constant([1], [-1], "s64")], [([*left, 1], kind)])[0]
-        result = self.node(self.rng.choice(["Add", "Sub", "Mul"]), [seen, value], [(parts, kind)])[0]
-        if self.chance(0.5):
-            self.node("Reshape", [result, self.constant([len(shape)], shape, "s64")], [(shape, kind)])
-
     def step_of_rows(self, elements, values, shape, kind):
         source = self.rng.choice(elements[-3:])
         if self.chance(0.3) or not values:

@@ -31,6 +31,44 @@ GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphT
   return copy;
 }
 
+GraphTensor *fuser_new_tensor(Fuser *fuser, const char *name, NumberType type, Mark mark,
+                              const Symbolic *const *shape, unsigned rank)
+{
+  GraphTensor *tensor = arena_new_object(fuser->arena, GraphTensor);
+  const Symbolic *stride = symbolic_constant(fuser->arena, 1);
+  *tensor = (GraphTensor){.name = name,
+                          .kind = TENSOR_COMPUTED,
+                          .index = fuser->tensors->len,
+                          .type = type,
+                          .rank = rank,
+                          .align = (unsigned)number_bytes_of(type, 1),
+                          .n_consumers = 2, /* who counts them asks for one */
+                          .mark = mark};
+  for (unsigned d = rank; d-- > 0;) {
+    tensor->shape[d] = shape[d];
+    tensor->strides[d] = stride;
+    stride = symbolic_mul(fuser->arena, stride, shape[d]);
+  }
+  g_ptr_array_add(fuser->tensors, tensor);
+  return tensor;
+}
+
+GraphTensor *fuser_new_number(Fuser *fuser, NumberType type, double value)
+{
+  void *data = arena_alloc(fuser->arena, (unsigned)number_bytes_of(type, 1));
+  GraphTensor *tensor = arena_new_object(fuser->arena, GraphTensor);
+  number_from_double(type, value, false, data);
+  *tensor = (GraphTensor){.name = "count",
+                          .kind = TENSOR_CONSTANT,
+                          .index = fuser->tensors->len,
+                          .type = type,
+                          .align = (unsigned)number_bytes_of(type, 1),
+                          .data = data,
+                          .n_elements = 1};
+  g_ptr_array_add(fuser->tensors, tensor);
+  return tensor;
+}
+
 GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to)
 {
   Arena *arena = fuser->arena;

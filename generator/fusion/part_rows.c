@@ -177,28 +177,16 @@ static bool is_wanted(Parting *at, const GraphNode *node)
 
 static GraphTensor *with_parts(Parting *at, const GraphTensor *tensor)
 {
-  Fuser *fuser = at->fuser;
-  Arena *arena = fuser->arena;
-  GraphTensor *lifted = arena_new_object(arena, GraphTensor);
-  *lifted = (GraphTensor){.name = arena_printf(arena, "%s.parts%u", tensor->name, fuser->tensors->len),
-                          .kind = TENSOR_COMPUTED,
-                          .index = fuser->tensors->len,
-                          .type = tensor->type,
-                          .rank = tensor->rank + 1,
-                          .align = (unsigned)number_bytes_of(tensor->type, 1),
-                          .n_consumers = 2,
-                          .mark = tensor->mark};
+  Arena *arena = at->fuser->arena;
+  const Symbolic *shape[GRAPH_MAX_RANK];
   unsigned last = tensor->rank - 1;
   bool divides = at->parts && !symbolic_equals(tensor->shape[last], 1);
-  memcpy(lifted->shape, tensor->shape, tensor->rank * sizeof *tensor->shape);
-  lifted->shape[last] = divides ? at->parts : tensor->shape[last];
-  lifted->shape[last + 1] = divides ? at->of : symbolic_constant(arena, 1);
-  const Symbolic *stride = symbolic_constant(arena, 1);
-  for (unsigned d = lifted->rank; d-- > 0;) {
-    lifted->strides[d] = stride;
-    stride = symbolic_mul(arena, stride, lifted->shape[d]);
-  }
-  g_ptr_array_add(fuser->tensors, lifted);
+  memcpy(shape, tensor->shape, sizeof shape);
+  shape[last] = divides ? at->parts : tensor->shape[last];
+  shape[last + 1] = divides ? at->of : symbolic_constant(arena, 1);
+  GraphTensor *lifted =
+      fuser_new_tensor(at->fuser, arena_printf(arena, "%s.parts%u", tensor->name, at->fuser->tensors->len),
+                       tensor->type, tensor->mark, shape, tensor->rank + 1);
   g_hash_table_insert(at->lifted, (void *)tensor, lifted);
   return lifted;
 }

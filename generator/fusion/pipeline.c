@@ -1,7 +1,7 @@
 /* The list of rewrites and the one door that runs every rewrite.
  *
- *   NODES   expand_zero_points  split_wide  take_scales  read_forms  read_rotation  read_narrow  part_rows  group_heads
- *           halve_products  make_views
+ *   NODES   expand_zero_points  split_wide  take_scales  read_forms  read_rotation  read_narrow  part_rows  halve_rows
+ *           group_heads  halve_products  make_views
  *   READS   drop_unread  fuse_attention  space_rows  copy_operands  align_operands
  *   PLACED  open_attention  join_producers  open_group  take_prologue  close_branches
  *   GROUPS  break_circles  pair_products  reduce_products  join_rows  join_siblings  divide_programs
@@ -34,6 +34,8 @@ static const FusionRewrite rewrites[] = {
      "who reads 16-bit floats widened to f32 reads them as they are"},
     {"part_rows", FUSION_NODES, FUSION_NODES, true, fusion_part_rows, NULL,
      "rows that are then seen in parts are computed in parts"},
+    {"halve_rows", FUSION_NODES, FUSION_NODES, true, fusion_halve_rows, NULL,
+     "rows whose halves go different ways are computed in halves"},
     {"group_heads", FUSION_NODES, FUSION_NODES, true, fusion_group_heads, NULL,
      "keys and values that repeat for a group of heads are read once for it"},
     {"halve_products", FUSION_NODES, FUSION_READS, true, NULL, fusion_halve_products,

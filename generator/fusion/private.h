@@ -76,6 +76,11 @@ bool fuser_finish(Fuser *fuser, Fusion *fusion, GError **error);
  * multiple of so many elements, at addresses of as many; not inserted yet. */
 GraphTensor *fuser_make_copy(Fuser *fuser, const GraphNode *reader, const GraphTensor *source,
                              const Symbolic *const *shape, unsigned rank, unsigned inner, unsigned multiple);
+/* A further tensor that nodes compute, row after row. */
+GraphTensor *fuser_new_tensor(Fuser *fuser, const char *name, NumberType type, Mark mark,
+                              const Symbolic *const *shape, unsigned rank);
+/* A further constant of one element. */
+GraphTensor *fuser_new_number(Fuser *fuser, NumberType type, double value);
 /* A node that copies for another one; not inserted. */
 GraphNode *fuser_copy_node(Fuser *fuser, const GraphNode *for_, GraphTensor *from, GraphTensor *to);
 /* The node that copies, in front of its reader, which is not in fuser->nodes yet. */

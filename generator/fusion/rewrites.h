@@ -13,6 +13,7 @@ void fusion_read_narrow(Fuser *fuser);
 void fusion_read_forms(Fuser *fuser);
 void fusion_read_rotation(Fuser *fuser);
 void fusion_part_rows(Fuser *fuser);
+void fusion_halve_rows(Fuser *fuser);
 void fusion_group_heads(Fuser *fuser);
 /* true: another node, or another view, stands at the place now. */
 bool fusion_halve_products(Fuser *fuser, unsigned place);

@@ -38,22 +38,6 @@ static GraphTensor *new_part(Fuser *fuser, const GraphTensor *result)
   return part;
 }
 
-static GraphTensor *new_number(Fuser *fuser, NumberType type, double value)
-{
-  void *data = arena_alloc(fuser->arena, number_bytes(type));
-  GraphTensor *tensor = arena_new_object(fuser->arena, GraphTensor);
-  number_from_double(type, value, false, data);
-  *tensor = (GraphTensor){.name = "count",
-                          .kind = TENSOR_CONSTANT,
-                          .index = fuser->tensors->len,
-                          .type = type,
-                          .align = number_bytes(type),
-                          .data = data,
-                          .n_elements = 1};
-  g_ptr_array_add(fuser->tensors, tensor);
-  return tensor;
-}
-
 static GraphNode *new_node(Fuser *fuser, GPtrArray *nodes, const GraphNode *wide, OperatorId op,
                            GraphTensor *result)
 {
@@ -86,7 +70,7 @@ static void split(Fuser *fuser, GPtrArray *nodes, const GraphNode *wide)
   if (!mean) return;
   GraphNode *quotient = new_node(fuser, nodes, wide, ONNX_Div, wide->outputs[0]);
   quotient->inputs[quotient->n_inputs++] = part;
-  quotient->inputs[quotient->n_inputs++] = new_number(fuser, part->type, wide->n_inputs);
+  quotient->inputs[quotient->n_inputs++] = fuser_new_number(fuser, part->type, wide->n_inputs);
 }
 
 void fusion_split_wide(Fuser *fuser)

@@ -52,6 +52,10 @@ GRAPHS = {
               "nodes": [node("RMSNormalization", "x g", "n", axis=-1), node("Reshape", "n p", "v"), node("Abs", "v", "a"),
                         node("ReduceMax", "a last", "m", keepdims=0), node("Unsqueeze", "m last", "s"), node("Div", "v s", "y")],
               "outputs": ["y", "m"]},
+    # a norm whose halves meet
+    "halves": {"inputs": {"x": tensor("bf16", 3, 64), "g": tensor("bf16", 64)},
+               "nodes": [node("RMSNormalization", "x g", "n", axis=-1), node("Split", "n", "n1 n2", axis=-1, num_outputs=2),
+                         node("Mul", "n1 n2", "y")], "outputs": ["y"]},
     # two kernels of the same operands
     "siblings": {"inputs": {"x": tensor("f32", 6, 50), "a": tensor("f32", 6, 50)},
                  "nodes": [node("Mul", "x a", "y"), node("Sub", "x a", "z")], "outputs": ["y", "z"]},
@@ -82,7 +86,7 @@ GRAPHS = {
                         node("MatMul", "p v", "y")],
               "outputs": ["y"]},
 }
-RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "siblings", "attention", "forms"]  # the other is large
+RUN = ["gate", "quantised", "rows", "norm", "whole", "wide", "parts", "halves", "siblings", "attention", "forms"]  # the other is large
 
 
 def adlgen(*arguments):

@@ -108,11 +108,12 @@ def cases():
 
 
 def run(adlgen, folder, index, case):
-    rows, gpu, n, launches, options = case
+    rows, gpu, dims, launches, options = case
     path = os.path.join(folder, f"g{index}.json")
     with open(path, "w") as file:
         json.dump({"name": "g", "inputs": rows.inputs, "constants": rows.constants, "nodes": rows.nodes, "outputs": rows.outputs}, file)
-    done = subprocess.run([adlgen, "run", path, "--gpu", gpu, "--on", "sim", "--check", "--dim", f"R={n}", *options], text=True,
+    bound = [word for name, value in dims.items() for word in ("--dim", f"{name}={value}")]
+    done = subprocess.run([adlgen, "run", path, "--gpu", gpu, "--on", "sim", "--check", *bound, *options], text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     seen = done.stdout.count(", grid ")
     if done.returncode or seen != launches:
@@ -120,13 +121,13 @@ def run(adlgen, folder, index, case):
     return None
 
 
-def main():
-    every = list(cases())
+def check(adlgen, every):
+    """Each case: what has inputs, constants, nodes and outputs, a GPU, dims, launches, options."""
     with tempfile.TemporaryDirectory() as folder:
-        faults = [fault for i, case in enumerate(every) if (fault := run(os.path.abspath(sys.argv[1]), folder, i, case))]
+        faults = [fault for i, case in enumerate(every) if (fault := run(os.path.abspath(adlgen), folder, i, case))]
     print("\n".join(faults), f"{len(every) - len(faults)} of {len(every)} right", sep="\n")
     return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check(sys.argv[1], [(rows, gpu, {"R": n}, launches, options) for rows, gpu, n, launches, options in cases()]))

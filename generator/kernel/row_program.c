@@ -37,6 +37,15 @@ static bool is_tile_of(const IrExpr *value, int64_t rows, int64_t cols)
          ir_tile_extent(&value->value->type, 0) == rows && ir_tile_extent(&value->value->type, 1) == cols;
 }
 
+/* Of each row, or of all: one value for each group of columns. */
+static bool is_of_groups(const StepScope *scope, const IrExpr *value)
+{
+  const RowTile *tile = scope->data;
+  if (!row_of(scope->build->op)->group) return false;
+  int64_t groups = row_groups(scope);
+  return is_tile_of(value, tile->rows, groups) || is_tile_of(value, 1, groups);
+}
+
 /* What a group of columns has, for each of these. */
 static IrExpr *spread_groups(StepScope *scope, IrExpr *value)
 {
@@ -47,7 +56,9 @@ static IrExpr *spread_groups(StepScope *scope, IrExpr *value)
   IrOp *op = ir_emit(&scope->builder, OP_SPREAD, 1, value);
   ir_attribute_set(op, ATTR_DIM, ir_int(module, 1));
   ir_attribute_set(op, ATTR_EVERY, ir_int(module, row_of(scope->build->op)->group));
-  known = ir_value(module, ir_result(op, "each", row_tile_type(scope, value->value->type.element, false)));
+  int64_t extent[2] = {ir_tile_extent(&value->value->type, 0), tile->cols};
+  IrType type = ir_tile(module, value->value->type.element, 2, extent, NULL);
+  known = ir_value(module, ir_result(op, "each", type));
   g_hash_table_insert(tile->spread, value->value, known);
   return known;
 }
@@ -55,10 +66,8 @@ static IrExpr *spread_groups(StepScope *scope, IrExpr *value)
 /* Values of groups meet values of elements. */
 static IrExpr *fit_operand(StepScope *scope, const FusedStep *step, IrExpr *operand)
 {
-  const RowTile *tile = scope->data;
-  const FusedOperator *op = scope->build->op;
-  bool of_groups = row_of(op)->group && is_tile_of(operand, tile->rows, row_groups(scope));
-  return of_groups && !row_step_is_narrow(op, step) ? spread_groups(scope, operand) : operand;
+  bool narrow = row_step_is_narrow(scope->build->op, step);
+  return !narrow && is_of_groups(scope, operand) ? spread_groups(scope, operand) : operand;
 }
 
 /* A value of each element, of each group of columns, or of each row, written out where it repeats: `cols` of a row. */
@@ -67,10 +76,8 @@ static IrExpr *spread(StepScope *scope, IrExpr *value, NumberType element, int64
   const RowTile *tile = scope->data;
   IrModule *module = scope->build->module;
   IrType type = row_tile_wide(scope, element, cols);
+  if (cols == tile->cols && is_of_groups(scope, value)) value = spread_groups(scope, value);
   if (is_tile_of(value, tile->rows, cols)) return value;
-  if (row_of(scope->build->op)->group && cols == tile->cols &&
-      is_tile_of(value, tile->rows, row_groups(scope)))
-    return spread_groups(scope, value);
   if (element == NUMBER_BOOL) {
     IrExpr *blank = row_tile(scope, OP_SPLAT, type, "blank", ir_int(module, 0), NULL);
     return row_tile(scope, OP_OR, type, "spread", blank, value);

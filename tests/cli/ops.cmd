@@ -9,7 +9,7 @@ Attention                         ai.onnx           25  f32 tf32 f16 bf16
 Attention                         ai.onnx           24  f32 tf32 f16 bf16
 
 $ adlgen ops | grep -c .
-235
+236
 
 $ adlgen ops --json | validate ops
 valid

@@ -56,7 +56,7 @@ unsigned gemm_slot_bytes(const Problem *problem, const GemmCandidate *candidate)
   a = (a + alignment - 1) / alignment * alignment *
       (candidate->swapped ? gemm_products(problem) : 1); /* weights of each */
   b = (b + alignment - 1) / alignment * alignment;
-  return a + b + padding_bytes(gemm, candidate);
+  return a + b + padding_bytes(gemm, candidate) + (gemm->scaled ? gemm_scale_bytes(problem, candidate) : 0);
 }
 
 unsigned gemm_exchange_bytes(const Problem *problem, const GemmCandidate *candidate)

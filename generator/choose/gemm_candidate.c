@@ -37,6 +37,14 @@ static unsigned tile_depth(const Problem *problem, GemmCandidate tile, bool fast
   }
 }
 
+/* A step of k lies in one block of both operands' scales. */
+static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
+{
+  while (depth > 1 && (gemm->a_depth % depth || gemm->b_depth % depth))
+    depth /= 2;
+  return depth;
+}
+
 /* Slots of a ring whose copies are a few bytes each, which take long. */
 static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
 {
@@ -71,8 +79,8 @@ bool gemm_candidate_may_be_askew(const Problem *problem)
  * multiplies. */
 static unsigned warpgroups_beside(const Problem *problem, const GemmCandidate *tile)
 {
-  bool shared = tile->pingpong > 1 || tile->split_k > 1 || tile->stream_k > 1 || tile->slices > 1 ||
-                tile->bm != WARPGROUP_ROWS;
+  bool shared = gemm_of(problem->op)->scaled || tile->pingpong > 1 || tile->split_k > 1 ||
+                tile->stream_k > 1 || tile->slices > 1 || tile->bm != WARPGROUP_ROWS;
   bool plain =
       !gemm_of(problem->op)->dual && !fused_is_reduced(problem->op) && !gemm_through_registers(problem, tile);
   unsigned asked = tile->bn >= problem->gpu->model->beside_columns ? 2 : 1;
@@ -100,6 +108,7 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
   tile.promote = gemm_promotes(problem, tile.group);
   tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
+  if (gemm_of(problem->op)->scaled) tile.bk = within_blocks(gemm_of(problem->op), tile.bk);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
   if (fast && tile.stages < problem->gpu->model->enough_slots && may_reuse(&tile)) {
@@ -314,6 +323,8 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (!gemm_bound_admits(problem, candidate)) return false;
   if (candidate->space && !candidate_has(&candidate->of)) return false;
   if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
+  int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;
+  if (share > 1 && share % candidate->bn) return false; /* a tile's columns have one scale */
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;
   if (candidate->group) return group_tile_legal(problem, candidate) && split_legal(problem, candidate);
   unsigned area = candidate->bm * candidate->bn;

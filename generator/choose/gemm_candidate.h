@@ -41,6 +41,10 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 /* The template that computes it. */
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate);
 /* Bytes of an element of the result; products that a tile's columns are divided among. */
+/* Do the scales of an operand, A or B, come through the ring of a kernel of warpgroup MMAs? And the bytes that these take of
+ * a slot. */
+bool gemm_scales_in_ring(const Problem *problem, bool of_b);
+unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate);
 unsigned gemm_out_bytes(const FusedOperator *op);
 unsigned gemm_products(const Problem *problem);
 /* The warpgroup MMA of the operands' types; NULL: there is none. */

@@ -1,10 +1,14 @@
 /* What a product and its tiles are, before anything is said of what is legal or what it costs. */
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_straddle.h"
+#include "generator/choose/gemm_variant.h"
 #include "generator/kernel/steps.h"
+#include "ir/resources.h"
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+
+#define SCALES_TOGETHER 4 /* f32: 16 bytes */
 
 const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmCandidate *candidate)
 {
@@ -13,7 +17,7 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
 {
-  if (!gemm_of(problem->op)->dual) return "gemm";
+  if (!gemm_of(problem->op)->dual) return gemm_variant_template(gemm_of(problem->op));
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
 }
 
@@ -28,6 +32,36 @@ bool gemm_candidate_same(const GemmCandidate *a, const GemmCandidate *b)
 bool gemm_candidate_is_thin(const GemmCandidate *candidate)
 {
   return candidate->swapped && candidate->bn <= MOST_THIN;
+}
+
+/* TMA copies want neighbours along rows of A or columns of B, and steps of whole 16 bytes. */
+static bool lies_in_vectors(const Problem *problem, bool of_b)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  const SymbolicFacts *facts = &problem->graph->facts;
+  const FusedInput *scale = &problem->op->inputs[of_b ? gemm->b_scale : gemm->a_scale];
+  bool whole = symbolic_equals(scale->strides[gemm->n_batch + of_b], 1) &&
+               symbolic_divisible(of_b ? gemm->b_scale_k : gemm->a_scale_k, SCALES_TOGETHER, facts);
+  for (unsigned i = 0; i < gemm->n_batch; i++)
+    whole &= symbolic_divisible(scale->strides[i], SCALES_TOGETHER, facts);
+  return whole;
+}
+
+bool gemm_scales_in_ring(const Problem *problem, bool of_b)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  if (!gemm->scaled || !lies_in_vectors(problem, false)) return false;
+  return gemm->b_width == 1 ? lies_in_vectors(problem, true) : !of_b;
+}
+
+unsigned gemm_scale_bytes(const Problem *problem, const GemmCandidate *candidate)
+{
+  unsigned alignment = shared_alignment(problem->gpu, true), bytes = 0;
+  for (unsigned i = 0; i < 2 && candidate->group; i++)
+    if (gemm_scales_in_ring(problem, i))
+      bytes += ((i ? candidate->bn : candidate->bm) * (unsigned)sizeof(float) + alignment - 1) / alignment *
+               alignment;
+  return bytes;
 }
 
 unsigned gemm_out_bytes(const FusedOperator *op)

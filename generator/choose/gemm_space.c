@@ -24,14 +24,21 @@ G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names th
 
 const SpaceKind *space_kind_gemm(void)
 {
-  static const SpaceKind kind = {
-      "gemm gemm_dual gemm_dual_swapped", gemm_fact_names, axes, G_N_ELEMENTS(axes), KEYS, &gemv_kind, true};
+  static const SpaceKind kind = {"gemm gemm_blocks gemm_dual gemm_dual_swapped",
+                                 gemm_fact_names,
+                                 axes,
+                                 G_N_ELEMENTS(axes),
+                                 KEYS,
+                                 &gemv_kind,
+                                 true};
   return &kind;
 }
 
 const char *const *gemm_templates(const Problem *problem)
 {
-  static const char *const one[] = {"gemm", NULL}, *const two[] = {"gemm_dual", "gemm_dual_swapped", NULL};
+  static const char *const one[] = {"gemm", NULL}, *const blocks[] = {"gemm_blocks", NULL},
+                           *const two[] = {"gemm_dual", "gemm_dual_swapped", NULL};
+  if (gemm_of(problem->op)->scaled) return blocks;
   return gemm_of(problem->op)->dual ? two : one;
 }
 

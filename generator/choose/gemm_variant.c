@@ -8,7 +8,7 @@
 
 const char *gemm_variant_template(const FusedGemm *gemm)
 {
-  return gemm->dual ? "gemm_dual" : "gemm";
+  return gemm->scaled ? "gemm_blocks" : gemm->dual ? "gemm_dual" : "gemm";
 }
 
 #define WIDEST_COPY  16 /* bytes, of a thread */
@@ -62,6 +62,8 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
   /* what the epilogue loads and stores goes in pairs; a column too, where operands are exchanged */
   for (unsigned i = 0; i < op->n_inputs; i++) {
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
+    bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
+    if (scale && !(group && gemm_scales_in_ring(problem, i == gemm->b_scale))) continue; /* one at a time */
     if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
                                          i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
       return false;
@@ -205,6 +207,17 @@ static void set_types(Choice *choice, const FusedGemm *gemm)
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
 }
 
+/* What the template of operands with scales of blocks is told of these; `ring`: warpgroup MMAs of what TMA copies. */
+static void set_scales(const Problem *problem, Choice *choice, bool ring)
+{
+  const FusedGemm *gemm = gemm_of(problem->op);
+  if (!gemm->scaled) return;
+  choice_set_int(choice, "a_depth", gemm->a_depth);
+  choice_set_int(choice, "b_depth", gemm->b_depth);
+  choice_set_int(choice, "b_width", gemm->b_width);
+  choice_set_int(choice, "ring", ring && gemm_scales_in_ring(problem, false));
+}
+
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with group and with warp MMAs */
@@ -217,6 +230,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
   set_types(choice, gemm);
+  set_scales(problem, choice, fast && tile.group);
   carry(problem, choice, tile, fast);
   choice->group = tile.group;
   choice->alone = starts_alone(problem, choice, &tile);
@@ -225,8 +239,11 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
+  const char *scales = gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
+                                                   (int)gemm->b_width, (int)gemm->b_depth)
+                                    : "";
   choice->suffix =
-      arena_printf(problem->arena, "%s%s%s%s", choice->tile_text, tile.swapped ? "_swapped" : "",
+      arena_printf(problem->arena, "%s%s%s%s%s", choice->tile_text, scales, tile.swapped ? "_swapped" : "",
                    tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
 }
 
@@ -291,6 +308,7 @@ bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidat
   if (!gemm_require_fast(problem, choice, candidate->group)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
   set_types(choice, gemm);
+  set_scales(problem, choice, candidate->group);
   carry(problem, choice, *candidate, true);
   choice->group = candidate->group;
   gemm_variant_follow(problem, choice);

@@ -57,6 +57,9 @@ static const char *refuse_gemm(const Problem *problem)
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!reads_operands(problem->gpu, gemm))
     return arena_printf(problem->arena, "no kernel reads %s across k", number_name(gemm->a_type));
+  if (gemm->scaled && !gemm_group_possible(problem) && !gemm_warp_possible(problem))
+    return arena_printf(problem->arena, "no matrix product that the description lists takes %s and %s",
+                        number_name(gemm->a_type), number_name(gemm->b_type));
   return refuse_parts(problem->gpu, problem->op);
 }
 
@@ -155,7 +158,7 @@ static void judge_product(const Problem *problem, ProgramVerdict *verdict)
     }
   Problem alone = *problem;
   alone.op = without_places(problem->arena, op);
-  alone.turned = gemm_transposed(problem->arena, alone.op);
+  alone.turned = gemm_of(op)->scaled ? NULL : gemm_transposed(problem->arena, alone.op);
   /* what copies gain where warps multiply was never measured: no price, so that nobody copies for it */
   bool known = odd || (gemm_group_possible(&alone) && problem->gpu->memory_bandwidth > 0);
   if (!known) return;

@@ -267,16 +267,22 @@ static GraphTensor *apart(Expansion *at, const char *part, GraphTensor *x, unsig
   return expand_reshape(at, part, x, shape, x->rank + 1);
 }
 
-static bool check_blocks(Expansion *at, unsigned input, unsigned axis, int64_t block)
+/* Whole blocks, or less than one behind them. */
+static bool are_blocks(Arena *arena, const Symbolic *blocks, const Symbolic *extent, int64_t size)
+{
+  const Symbolic *number = symbolic_constant(arena, size);
+  return symbolic_same(blocks, symbolic_ceil_div(arena, extent, number)) ||
+         symbolic_same(symbolic_mul(arena, blocks, number), extent);
+}
+
+static bool check_blocks(Expansion *at, unsigned input, unsigned axis, int64_t block, bool *whole)
 {
   const GraphTensor *x = expand_input(at, 0), *scale = expand_input(at, input);
   bool fits = scale->rank == x->rank;
   for (unsigned d = 0; fits && d < x->rank; d++)
     fits = d == axis || symbolic_same(scale->shape[d], x->shape[d]);
-  int64_t columns, blocks;
-  bool numbers = fits && symbolic_is_constant(x->shape[axis], &columns) &&
-                 symbolic_is_constant(scale->shape[axis], &blocks);
-  if (!fits || (numbers && blocks != (columns + block - 1) / block)) {
+  fits = fits && are_blocks(expand_arena(at), scale->shape[axis], x->shape[axis], block);
+  if (!fits) {
     g_autofree char *have = graph_shape_text(scale->shape, scale->rank),
                     *of = graph_shape_text(x->shape, x->rank);
     expand_refuse(at, ERROR_INPUT, input, "shape", NULL,
@@ -286,10 +292,81 @@ static bool check_blocks(Expansion *at, unsigned input, unsigned axis, int64_t b
   }
   const Symbolic *product =
       symbolic_mul(expand_arena(at), scale->shape[axis], symbolic_constant(expand_arena(at), block));
-  if (numbers ? columns % block == 0 : symbolic_same(product, x->shape[axis])) return true;
-  expand_refuse(at, ERROR_UNSUPPORTED, input, "shape", NULL,
-                "blocks that do not divide dimension %u of `%s` are not supported", axis, x->name);
+  int64_t columns;
+  *whole = symbolic_is_constant(x->shape[axis], &columns) ? columns % block == 0
+                                                          : symbolic_same(product, x->shape[axis]);
+  return true;
+}
+
+/* The scale as if each element of x had one, along dimensions whose blocks have several. */
+static GraphTensor *spread_blocks(Expansion *at, unsigned input, const int64_t *sizes)
+{
+  static const char *const steps[][3] = {{"places", "block", "spread"},
+                                         {"zero_places", "zero_block", "zero_spread"}};
+  const char *const *part = steps[input > 1];
+  Arena *arena = expand_arena(at);
+  GraphTensor *x = expand_input(at, 0), *scale = expand_input(at, input);
+  for (unsigned d = 0; d < x->rank; d++) {
+    if (sizes[d] == 1) continue;
+    GraphTensor *bounds[] = {expand_number(at, "first", NUMBER_S64, 0),
+                             expand_known(at, "extent", (const Symbolic *const[]){x->shape[d]}, 1, 0),
+                             expand_number(at, "each", NUMBER_S64, 1)};
+    GraphTensor *all = expand_node(
+        at, &(ExpandNode){
+                ONNX_Range, arena_printf(arena, "%s%u", part[0], d), 3, {bounds[0], bounds[1], bounds[2]}});
+    GraphTensor *block = expand(at, ONNX_Div, arena_printf(arena, "%s%u", part[1], d), all,
+                                expand_number(at, "size", NUMBER_S64, (double)sizes[d]));
+    scale = expand_node(at, &(ExpandNode){ONNX_Gather,
+                                          arena_printf(arena, "%s%u", part[2], d),
+                                          2,
+                                          {scale, block},
+                                          .attributes = {{"axis", d}}});
+  }
+  return scale;
+}
+
+/* `block_shape`: one number for each dimension; false: it was refused. */
+static bool read_block_shape(Expansion *at, const GraphAttribute *shape, int64_t *sizes)
+{
+  const GraphTensor *x = expand_input(at, 0), *scale = expand_input(at, 1);
+  bool fits = shape->n == x->rank && x->rank && scale->rank == x->rank;
+  for (unsigned d = 0; d < shape->n && fits; d++) {
+    sizes[d] = shape->integers[d];
+    fits = sizes[d] >= 1 && are_blocks(expand_arena(at), scale->shape[d], x->shape[d], sizes[d]);
+  }
+  if (fits) return true;
+  g_autofree char *have = graph_shape_text(scale->shape, scale->rank),
+                  *of = graph_shape_text(x->shape, x->rank);
+  expand_refuse_attribute(at, ERROR_INPUT, "block_shape",
+                          "one number of at least 1 for each dimension, and a scale for each block",
+                          "these are no blocks of %s whose scales have shape %s", of, have);
   return false;
+}
+
+/* Blocks along several dimensions, or that end with less than a whole one: each element reads its block's scale. */
+static void dequantize_spread(Expansion *at, const int64_t *sizes)
+{
+  const GraphNode *node = expand_written(at);
+  const GraphAttribute *type = graph_attribute_find(node, "output_dtype");
+  GraphTensor *zero = node->n_inputs > 2 ? expand_input(at, 2) : NULL;
+  if (zero) zero = spread_blocks(at, 2, sizes);
+  GraphTensor *y = expand_node(at, &(ExpandNode){ONNX_DequantizeLinear,
+                                                 "elements",
+                                                 zero ? 3 : 2,
+                                                 {expand_input(at, 0), spread_blocks(at, 1, sizes), zero},
+                                                 .attributes = {{"output_dtype", type ? type->integer : 0}}});
+  if (!expand_failed(at)) expand_give(at, 0, y);
+}
+
+/* What fusion may know of the node's result. */
+static void note_blocks(Expansion *at, const int64_t *sizes)
+{
+  GraphTensor *x = expand_input(at, 0), *result = expand_written(at)->outputs[0];
+  if (expand_failed(at) || (expand_written(at)->n_inputs > 2 && expand_input(at, 2))) return;
+  GraphBlocks *blocks = arena_new_object(expand_arena(at), GraphBlocks);
+  *blocks = (GraphBlocks){.x = x, .scale = expand_input(at, 1)};
+  memcpy(blocks->sizes, sizes, x->rank * sizeof *sizes);
+  if (result) result->blocks = blocks;
 }
 
 static void quantize_blocks(Expansion *at, OperatorId op)
@@ -301,6 +378,7 @@ static void quantize_blocks(Expansion *at, OperatorId op)
   int64_t block = graph_attribute(node, "block_size")->integer;
   const Symbolic *one = symbolic_constant(expand_arena(at), 1);
   unsigned axis;
+  bool whole = true;
   if (!expand_read_axis(at, &axis)) return;
   if (block < 1 || x->rank == GRAPH_MAX_RANK) {
     expand_refuse_attribute(at, block < 1 ? ERROR_INPUT : ERROR_UNSUPPORTED, "block_size", NULL,
@@ -309,10 +387,26 @@ static void quantize_blocks(Expansion *at, OperatorId op)
   }
   for (unsigned i = 1; i < node->n_inputs; i++) {
     if (!expand_input(at, i)) continue;
-    if (!check_blocks(at, i, axis, block)) return;
+    if (!check_blocks(at, i, axis, block, &whole)) return;
+    if (!whole && op != ONNX_DequantizeLinear) {
+      expand_refuse(at, ERROR_UNSUPPORTED, i, "shape", NULL,
+                    "blocks that do not divide dimension %u of `%s` are not supported", axis, x->name);
+      return;
+    }
+    if (!whole) continue;
     const Symbolic *blocks = expand_input(at, i)->shape[axis];
     operands[0] = apart(at, "blocks", x, axis, blocks, symbolic_constant(expand_arena(at), block));
     operands[i] = apart(at, i == 1 ? "scales" : "zeros", expand_input(at, i), axis, blocks, one);
+  }
+  if (op == ONNX_DequantizeLinear) {
+    int64_t sizes[GRAPH_MAX_RANK];
+    for (unsigned d = 0; d < x->rank; d++)
+      sizes[d] = d == axis ? block : 1;
+    note_blocks(at, sizes);
+    if (!whole) {
+      dequantize_spread(at, sizes);
+      return;
+    }
   }
   ExpandNode spec = {op,
                      "quantized",
@@ -332,5 +426,18 @@ void expand_quantize_blocks(Expansion *at)
 
 void expand_dequantize_blocks(Expansion *at)
 {
+  const GraphAttribute *shape = graph_attribute_find(expand_written(at), "block_shape");
+  int64_t sizes[GRAPH_MAX_RANK];
+  if (shape && shape->given) {
+    if (graph_attribute(expand_written(at), "block_size")->integer) {
+      expand_refuse_attribute(at, ERROR_INPUT, "block_shape", "leave out one of them",
+                              "`block_size` and `block_shape` are both given");
+      return;
+    }
+    if (!read_block_shape(at, shape, sizes)) return;
+    note_blocks(at, sizes);
+    dequantize_spread(at, sizes);
+    return;
+  }
   quantize_blocks(at, ONNX_DequantizeLinear);
 }

@@ -201,6 +201,7 @@ static NumberType product_type(const GraphNode *node)
 {
   const GraphTensor *operand = node->inputs[0];
   const GraphNode *producer = operand->producer;
+  if (operand->blocks) return operand->blocks->x->type;
   bool dequantised = producer && producer->op->id == ONNX_DequantizeLinear;
   return dequantised ? producer->inputs[0]->type : operand->type;
 }

@@ -18,6 +18,13 @@ typedef struct GraphNode GraphNode;
 
 typedef enum { TENSOR_INPUT, TENSOR_CONSTANT, TENSOR_COMPUTED } GraphTensorKind;
 
+/* What a tensor is known to be: x, each element times the scale of its block. A dimension's index divided by its `sizes` is
+ * the scale's (1: an index has its own). */
+typedef struct GraphBlocks {
+  struct GraphTensor *x, *scale; /* of the same rank */
+  int64_t sizes[GRAPH_MAX_RANK];
+} GraphBlocks;
+
 typedef struct GraphTensor {
   const char *name;
   GraphTensorKind kind;
@@ -38,6 +45,7 @@ typedef struct GraphTensor {
   const struct GraphTensor *const *parts;
   unsigned n_parts;
   const struct GraphTensor *whole; /* of such a part: the tensor it belongs to */
+  const GraphBlocks *blocks;       /* NULL: nothing of that kind is known */
   GraphNode *producer;             /* COMPUTED */
   GraphNode **consumers;           /* in node order, one entry per use */
   unsigned n_consumers;
@@ -85,6 +93,8 @@ struct GraphNode {
   unsigned order[GRAPH_MAX_RANK]; /* Transpose: the input's dimension that is the output's i-th */
   const Symbolic **firsts;        /* Slice: of each dimension the first index, */
   int64_t steps[GRAPH_MAX_RANK];  /* and from one to the next, never 0 */
+  const GraphBlocks *blocks
+      [2]; /* products, where fusion says so: of each operand, whose scale is a further input; or NULL */
   Mark mark;
 };
 

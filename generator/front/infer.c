@@ -676,7 +676,8 @@ static bool has_blocks(const GraphNode *node)
 {
   if (node->op->shape_rule != SHAPE_RULE_QUANTIZE) return false;
   const GraphAttribute *blocks = graph_attribute_find(node, "block_size");
-  return blocks && blocks->integer;
+  const GraphAttribute *shape = graph_attribute_find(node, "block_shape");
+  return (blocks && blocks->integer) || (shape && shape->given);
 }
 
 static NumberType index_type(const GraphNode *node)

@@ -169,8 +169,8 @@ ATTRIBUTES(quantized_axis, INT("axis", 1))
 ATTRIBUTES(quantize_19, INT("axis", 1), INT("saturate", 1))
 ATTRIBUTES(quantize_21, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), INT("saturate", 1))
 ATTRIBUTES(quantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"), OPTIONAL_TYPE("precision"), INT("saturate", 1))
-ATTRIBUTES(dequantize_21, INT("axis", 1), INT("block_size", 0))
-ATTRIBUTES(dequantize, INT("axis", 1), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"))
+ATTRIBUTES(dequantize_21, INT("axis", 1), INTS("block_shape"), INT("block_size", 0))
+ATTRIBUTES(dequantize, INT("axis", 1), INTS("block_shape"), INT("block_size", 0), OPTIONAL_TYPE("output_dtype"))
 /* clang-format on */
 
 /* ---- type sets ---- */

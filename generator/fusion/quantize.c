@@ -2,7 +2,10 @@
  *
  * sum over k of (a[m, k] s[m]) (b[k, n] t[n]) is s[m] t[n] times the sum of a b: scales that do not vary
  * along k multiply the result, so the product is taken of what was quantised. That needs both operands
- * dequantised, without zero points, from types that multiply each other. */
+ * dequantised, without zero points, from types that multiply each other.
+ *
+ * Scales of blocks of k go into the product too: each block's sum is multiplied by them as it is added. A family has to
+ * have kernels for the blocks; where none has, the operands stay dequantised. */
 #include "generator/fusion/private.h"
 #include <string.h>
 
@@ -87,8 +90,50 @@ static bool multiply_each_other(NumberType a, NumberType b)
   return number_bits(a) == 8 && number_bits(b) == 8 && (floats || a == b);
 }
 
+/* Inputs of the product behind its own: the operands' scales. */
+static void set_inputs(Taking *at, GraphNode *product, GraphTensor *const quantised[2],
+                       GraphTensor *const scale[2])
+{
+  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, PRODUCT_SCALES + 2);
+  memcpy(inputs, product->inputs, MIN(product->n_inputs, PRODUCT_SCALES) * sizeof *inputs);
+  for (unsigned i = 0; i < 2; i++) {
+    inputs[i] = quantised[i];
+    inputs[PRODUCT_SCALES + i] = scale[i];
+  }
+  product->inputs = inputs;
+  product->n_inputs = PRODUCT_SCALES + 2;
+}
+
+/* Has the product operands with scales of blocks? They are taken if a family has kernels for them. */
+static bool take_blocks(Taking *at, GraphNode *product)
+{
+  const GraphBlocks *blocks[2] = {product->inputs[0]->blocks, product->inputs[1]->blocks};
+  if (!blocks[0] && !blocks[1]) return false;
+  const char *name = product->outputs[0]->name;
+  if (!blocks[0] || !blocks[1]) {
+    fuser_note(at->fuser, "`%s` multiplies `%s`, which is no tensor with scales of blocks", name,
+               product->inputs[blocks[0] ? 1 : 0]->name);
+    return true;
+  }
+  GraphNode before = *product;
+  set_inputs(at, product, (GraphTensor *[]){blocks[0]->x, blocks[1]->x},
+             (GraphTensor *[]){blocks[0]->scale, blocks[1]->scale});
+  product->blocks[0] = blocks[0];
+  product->blocks[1] = blocks[1];
+  const Program *program = fuser_program(at->fuser, product, product->outputs[0]);
+  ProgramVerdict verdict = fuser_judge_all(at->fuser, &program, 1, false);
+  if (verdict.taken) {
+    fuser_note(at->fuser, "`%s` multiplies quantised operands, and each block's sum by its scales", name);
+    return true;
+  }
+  fuser_note(at->fuser, "`%s` multiplies dequantised operands: %s", name, verdict.why);
+  *product = before;
+  return true;
+}
+
 static void take_scales(Taking *at, GraphNode *product)
 {
+  if (take_blocks(at, product)) return;
   const GraphNode *from[2];
   GraphTensor *scale[2];
   for (unsigned i = 0; i < 2; i++) {
@@ -107,14 +152,7 @@ static void take_scales(Taking *at, GraphNode *product)
                from[scale[0] != NULL]->inputs[1]->name);
     return;
   }
-  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, PRODUCT_SCALES + 2);
-  memcpy(inputs, product->inputs, MIN(product->n_inputs, PRODUCT_SCALES) * sizeof *inputs);
-  for (unsigned i = 0; i < 2; i++) {
-    inputs[i] = from[i]->inputs[0];
-    inputs[PRODUCT_SCALES + i] = scale[i];
-  }
-  product->inputs = inputs;
-  product->n_inputs = PRODUCT_SCALES + 2;
+  set_inputs(at, product, (GraphTensor *[]){from[0]->inputs[0], from[1]->inputs[0]}, scale);
   fuser_note(at->fuser, "`%s` multiplies quantised operands, then scales", name);
 }
 

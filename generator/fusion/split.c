@@ -61,7 +61,8 @@ static bool find_chain(Halving *at)
     g_ptr_array_insert(at->chain, 0, node);
     node = before(at, node);
   }
-  if (!node || node->op->class_ != OPERATOR_GEMM || node->inputs[1]->rank < 2) return false;
+  if (!node || node->op->class_ != OPERATOR_GEMM || node->inputs[1]->rank < 2 || node->blocks[0])
+    return false;
   g_ptr_array_insert(at->chain, 0, node);
   return true;
 }

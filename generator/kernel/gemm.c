@@ -384,6 +384,16 @@ static void describe_operand(KernelBuild *build, unsigned parameter, const Graph
   g_hash_table_insert(build->tensors, (gpointer)value->name, (gpointer)tensor);
 }
 
+/* Scales of blocks, with the strides from block to block. */
+static void describe_scales(KernelBuild *build)
+{
+  const FusedGemm *gemm = gemm_of(build->op);
+  const FusedInput *a = &build->op->inputs[gemm->a_scale], *b = &build->op->inputs[gemm->b_scale];
+  unsigned row = gemm->n_batch;
+  describe_operand(build, 2, a->tensor, a->strides, a->strides[row], gemm->a_scale_k);
+  describe_operand(build, 3, b->tensor, b->strides, gemm->b_scale_k, b->strides[row + 1]);
+}
+
 /* A coordinate along a dimension of extent 1 is 0. */
 static void read_at_zero(IrOp *op, void *data)
 {
@@ -443,6 +453,7 @@ bool kernel_write_gemm(KernelBuild *build)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->a_batch, gemm->a_m, gemm->a_k);
   else if (gemm->dual)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
+  if (gemm->scaled) describe_scales(build);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
   /* an operand that the epilogue reads too is a tensor of its own there */

@@ -10,18 +10,13 @@ static const Symbolic *at_origin(const Symbolic *leaf, void *data)
   return axis ? symbolic_constant(program->arena, 0) : NULL;
 }
 
-/* Parts of what is stored: an axis divided by a number, as a write that combines has. */
-static bool is_quotient(const Symbolic *index)
-{
-  return index->kind == SYMBOLIC_DIV && index->a->kind == SYMBOLIC_SYMBOL &&
-         symbolic_is_constant(index->b, NULL);
-}
-
-static const char *refuse_index(const Program *program, const ProgramNode *node, unsigned d)
+static const char *refuse_index(const Program *program, const ProgramNode *node, unsigned d, bool blocks)
 {
   const Symbolic *index = node->access.at[d].of_axes;
   if (node->access.at[d].node != PROGRAM_NONE) return "indices are loaded";
-  if (node->combines && is_quotient(index)) return NULL;
+  /* parts of what is stored, and blocks of elements that share a scale */
+  bool parts = node->combines || (node->kind == NODE_READ && blocks);
+  if (parts && program_is_quotient(index)) return NULL;
   const Symbolic *first = symbolic_substitute(program->arena, index, at_origin, (void *)program);
   if (!symbolic_equals(first, 0)) return "indices begin behind the tensor's first element";
   for (unsigned axis = 0; axis < program->n_axes; axis++)
@@ -44,7 +39,7 @@ bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned
   const Program *program = binding->program;
   if (binding->walked & program_axes_in(program, access->at[d].of_axes)) return false;
   if (access->outside != OUTSIDE_NEVER && !is_inside(program, access, d)) return false;
-  return !refuse_index(program, &(ProgramNode){.access = *access}, d);
+  return !refuse_index(program, &(ProgramNode){.access = *access}, d, false);
 }
 
 static const char *refuse_node(const Binding *binding, const ProgramNode *node)
@@ -59,7 +54,7 @@ static const char *refuse_node(const Binding *binding, const ProgramNode *node)
         !(binding->cuts && node->kind == NODE_WRITE && node->access.outside == OUTSIDE_SKIP))
       return "indices leave a tensor";
     for (unsigned d = 0; !why && d < node->access.tensor->rank; d++)
-      why = refuse_index(program, node, d);
+      why = refuse_index(program, node, d, binding->blocks);
     return why;
   case NODE_INDEX: return "a value is an index";
   case NODE_SCAN: return binding->scans ? NULL : "there is a scan";
@@ -103,6 +98,7 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
                        .points = binding->points,
                        .column = binding->column,
                        .scans = binding->scans,
+                       .blocks = binding->blocks,
                        .cuts = binding->cuts};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
     if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
@@ -216,7 +212,7 @@ static bool add_output(Binding *binding, const ProgramNode *node)
     output.anchor_output = binding->anchor_outputs[value->node][value->result];
   if (node->combines) {
     output.reduction = operator_of_parts(node->reduction);
-    output.by_rows = !is_quotient(node->access.at[node->access.tensor->rank - 1].of_axes);
+    output.by_rows = !program_is_quotient(node->access.at[node->access.tensor->rank - 1].of_axes);
   }
   fused->outputs[fused->n_outputs++] = output;
   return true;
@@ -256,7 +252,11 @@ static const Symbolic *stride_along(const Program *program, const ProgramNode *n
       if (program_axes_in(program, node->access.at[d].of_axes) == 1u << axis)
         return node->access.tensor->strides[d];
   if (!laid_out && symbolic_equals(program->axes[axis].extent, 1)) return zero;
-  return program_stride(program, &node->access, axis);
+  const Symbolic *stride = program_stride(program, &node->access, axis);
+  for (unsigned d = 0; !stride && d < node->access.tensor->rank; d++) /* from block to block */
+    if (program_axes_in(program, node->access.at[d].of_axes) == 1u << axis)
+      stride = node->access.tensor->strides[d];
+  return stride;
 }
 
 /* The same of a read, of those dimensions whose index strides can tell. */
@@ -318,6 +318,11 @@ bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n)
       space->strides[d][place] = stride_of(binding, i, axes[d]);
   }
   return true;
+}
+
+const Symbolic *bind_stride(const Program *program, unsigned node, unsigned axis)
+{
+  return stride_along(program, &program->nodes[node], axis, true);
 }
 
 void bind_take_space(Binding *binding, const Space *space)

@@ -14,6 +14,7 @@ typedef struct Binding {
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
   bool scans;       /* the family scans: set before bind_open() */
+  bool blocks;      /* it reads scales of blocks, by an axis divided by a number: set before bind_open() */
   uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */
   bool cuts;        /* it stores what lies inside of a tensor: the same */
   uint32_t
@@ -47,6 +48,8 @@ bool bind_lists(Binding *binding);
 bool bind_operand(Binding *binding, ProgramValue value, bool output, FusedOperand *operand);
 /* The program's dims in this order (PROGRAM_NONE: one of extent 1), with strides of inputs, then outputs. */
 bool bind_space(Binding *binding, Space *space, const int *axes, unsigned n);
+/* Elements of the node's tensor from one index of an axis to the next, or from block to block of it. */
+const Symbolic *bind_stride(const Program *program, unsigned node, unsigned axis);
 /* Dims and strides are those of the space from here on. */
 void bind_take_space(Binding *binding, const Space *space);
 

@@ -111,7 +111,8 @@ void program_add_elementwise(ProgramBuilder *at, const GraphNode *node)
 static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, ProgramValue value)
 {
   const GraphTensor *const *scales = (const GraphTensor *const *)node->inputs + PRODUCT_SCALES;
-  unsigned n = node->n_inputs > PRODUCT_SCALES ? node->n_inputs - PRODUCT_SCALES : 0;
+  bool whole = node->n_inputs > PRODUCT_SCALES && !node->blocks[0]; /* of all k */
+  unsigned n = whole ? node->n_inputs - PRODUCT_SCALES : 0;
   ProgramValue operands[2];
   for (unsigned i = 0; i < n; i++)
     operands[i] = program_operand(at, node, scales[i]);
@@ -141,6 +142,15 @@ static ProgramValue matrix(ProgramBuilder *at, const GraphNode *node, unsigned i
   return gather ? program_read_page(at, gather, &access) : program_add_read(at, node, access);
 }
 
+/* An operand, each element times the scale of its block. */
+static ProgramValue scaled_operand(ProgramBuilder *at, const GraphNode *node, unsigned operand)
+{
+  ProgramValue x = matrix(at, node, operand);
+  return node->blocks[operand]
+             ? part(at, node, ONNX_Mul, NUMBER_F32, x, program_block_scale(at, node, operand))
+             : x;
+}
+
 /* Two products of one A read it once; one behind the other takes what was computed. */
 static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
 {
@@ -149,12 +159,12 @@ static ProgramValue left_operand(ProgramBuilder *at, const GraphNode *node)
     const ProgramNode *dot = &g_array_index(at->nodes, ProgramNode, i);
     if (dot->kind == NODE_REDUCE && dot->source == at->anchor) return dot->operands[0];
   }
-  return matrix(at, node, 0);
+  return scaled_operand(at, node, 0);
 }
 
 void program_add_product(ProgramBuilder *at, const GraphNode *node)
 {
-  ProgramValue a = left_operand(at, node), b = matrix(at, node, 1);
+  ProgramValue a = left_operand(at, node), b = scaled_operand(at, node, 1);
   NumberType held = accumulator(node), compute = program_compute(at->anchor->outputs[0]->type);
   ProgramNode dot = {.kind = NODE_REDUCE,
                      .source = node,

@@ -152,6 +152,17 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   return program_read_once(at, reader, program_point_access(at, tensor));
 }
 
+ProgramValue program_block_scale(ProgramBuilder *at, const GraphNode *node, unsigned operand)
+{
+  const GraphBlocks *blocks = node->blocks[operand];
+  ProgramAccess access = program_matrix_access(at, node, blocks->scale, operand == 1);
+  for (unsigned d = 0; d < blocks->scale->rank; d++)
+    if (blocks->sizes[d] > 1)
+      access.at[d].of_axes = symbolic_binary(at->program->arena, SYMBOLIC_DIV, access.at[d].of_axes,
+                                             symbolic_constant(at->program->arena, blocks->sizes[d]));
+  return program_add_read(at, node, access);
+}
+
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value)
 {
   if (!tensor) return;

@@ -51,7 +51,8 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
 
 const FusedOperator *turned_gemm(Arena *arena, const FusedOperator *op)
 {
-  return fused_is_reduced(op) ? NULL : gemm_transposed(arena, op); /* what is reduced are rows either way */
+  /* what is reduced are rows either way, and scales of a block are one operand's */
+  return fused_is_reduced(op) || gemm_of(op)->scaled ? NULL : gemm_transposed(arena, op);
 }
 
 /* ---- for others ---- */
@@ -75,6 +76,13 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
   visit_list(visitor, expressions, G_N_ELEMENTS(expressions));
   visit_list(visitor, gemm->a_batch, gemm->n_batch);
   visit_list(visitor, gemm->b_batch, gemm->n_batch);
+  visitor->number(gemm->scaled, visitor->data);
+  if (!gemm->scaled) return;
+  const Symbolic *const along[] = {gemm->a_scale_k, gemm->b_scale_k};
+  const int64_t blocks[] = {gemm->a_scale, gemm->b_scale, gemm->a_depth, gemm->b_depth, gemm->b_width};
+  for (unsigned i = 0; i < G_N_ELEMENTS(blocks); i++)
+    visitor->number((unsigned)blocks[i], visitor->data);
+  visit_list(visitor, along, G_N_ELEMENTS(along));
 }
 
 unsigned types_gemm(const FusedOperator *op, NumberType *types)
@@ -117,6 +125,9 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "k", gemm->b_k);
   fused_put_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
+  if (gemm->scaled)
+    g_string_append_printf(text, "  scales of 1 x %d and %d x %d\n", (int)gemm->a_depth, (int)gemm->b_depth,
+                           (int)gemm->b_width);
   if (!gemm->dual) return;
   g_string_append(text, "  b2 ");
   fused_put_tensor(text, op->inputs[gemm->b2].tensor);

@@ -14,6 +14,12 @@ typedef struct FusedGemm {
   bool a_m_major;                        /* a_m is 1 (and a_k is the leading dimension) */
   bool b_n_major;                        /* b_n is 1 (and b_k is the leading dimension) */
   NumberType a_type, b_type, acc_type;   /* acc: f32, f64 or s32 */
+  /* Operands are scaled by blocks: inputs[] of the scales, whose strides along the result's dims stand there, and those
+   * along k; elements along k, and rows of A or columns of B, that share one. */
+  bool scaled;
+  unsigned a_scale, b_scale;
+  const Symbolic *a_scale_k, *b_scale_k;
+  int64_t a_depth, b_depth, b_width;
 } FusedGemm;
 
 static inline const FusedGemm *gemm_of(const FusedOperator *op)

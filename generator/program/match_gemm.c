@@ -6,14 +6,17 @@
 #include <string.h>
 
 #define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
+#define SCALED_STEP   32 /* elements: products of 8 bits take so many of k at once */
 
 typedef struct {
   Binding *binding;
   FusedGemm *gemm;
   const Program *program;
   const ProgramNode *dot;
-  unsigned a, b; /* nodes that read the operands */
-  int m, n, k;   /* axes; PROGRAM_NONE: there is none */
+  unsigned a, b;           /* nodes that read the operands */
+  ProgramScaled scaled[2]; /* where these are scaled by blocks */
+  bool is_scaled;
+  int m, n, k; /* axes; PROGRAM_NONE: there is none */
 } Product;
 
 /* ---- one read an operand ---- */
@@ -66,15 +69,23 @@ static bool is_read(const Program *program, const ProgramValue *value)
   return value->kind == VALUE_NODE && program->nodes[value->node].kind == NODE_READ;
 }
 
-static const char *refuse_contraction(const Program *program, const ProgramNode *dot)
+/* Of an operand the node that reads it. */
+static unsigned operand_of(const Product *at, const ProgramNode *dot, unsigned operand)
 {
+  return at->is_scaled ? at->scaled[operand].x : dot->operands[operand].node;
+}
+
+static const char *refuse_contraction(const Product *at, const ProgramNode *dot)
+{
+  const Program *program = at->program;
   if (dot->reduction != REDUCTION_DOT) return "its reduction is no contraction";
   if (__builtin_popcount(dot->axes) != 1) return "it contracts along several axes";
   for (unsigned i = 0; i < dot->n_operands; i++) {
-    if (!is_read(program, &dot->operands[i])) return "an operand is computed";
-    if ((program->varies[dot->operands[i].node] & dot->axes) != dot->axes)
+    if (!at->is_scaled && !is_read(program, &dot->operands[i])) return "an operand is computed";
+    unsigned operand = operand_of(at, dot, i);
+    if ((program->varies[operand] & dot->axes) != dot->axes)
       return "an operand does not vary along the contracted axis";
-    if (!bind_is_matrix(program, dot->operands[i].node)) return "an operand's index is a sum of axes";
+    if (!bind_is_matrix(program, operand)) return "an operand's index is a sum of axes";
   }
   return NULL;
 }
@@ -90,16 +101,75 @@ static bool same_place(const Program *program, unsigned x, unsigned y)
   return same;
 }
 
-/* A second product has the same left operand, and a right one that lies as the first's. */
-static const char *refuse_second(const Program *program, const ProgramNode *first, const ProgramNode *second)
+/* The blocks of an operand's scales: `depth` along the contracted axis, `width` along the operand's own, `own`. */
+static const char *read_blocks(const Program *program, const ProgramNode *dot, const ProgramScaled *scaled,
+                               int own, int64_t *depth, int64_t *width)
 {
-  const char *why = refuse_contraction(program, second);
+  const ProgramAccess *access = &program->nodes[scaled->scale].access;
+  uint32_t seen = 0;
+  *width = 1;
+  for (unsigned d = 0; d < access->tensor->rank; d++) {
+    const Symbolic *index = access->at[d].of_axes;
+    uint32_t axes = program_axes_in(program, index);
+    int64_t size = 1;
+    if (seen & axes) return "a scale's index repeats an axis";
+    seen |= axes;
+    if (program_is_quotient(index)) symbolic_is_constant(index->b, &size);
+    if (axes == dot->axes)
+      *depth = size;
+    else if (own != PROGRAM_NONE && axes == 1u << own)
+      *width = size;
+    else if (size != 1)
+      return "blocks of scales reach over batches";
+  }
+  if (!(seen & dot->axes)) return "an operand's scale does not vary along the contracted axis";
+  if (*depth % SCALED_STEP) return "blocks of scales are no multiples of 32 along the contracted axis";
+  return NULL;
+}
+
+/* Both operands are scaled by blocks: rows of A have scales of their own. */
+static const char *refuse_scales(Product *at)
+{
+  const Program *program = at->program;
+  FusedGemm *gemm = at->gemm;
+  int64_t rows;
+  const char *why = read_blocks(program, at->dot, &at->scaled[0], at->m, &gemm->a_depth, &rows);
+  if (!why) why = read_blocks(program, at->dot, &at->scaled[1], at->n, &gemm->b_depth, &gemm->b_width);
+  if (!why && rows != 1) why = "rows of the left operand share a scale";
+  if (!why && gemm->b_width != 1 && gemm->b_width % SCALED_STEP)
+    why = "blocks of scales are no multiples of 32 of the right operand's columns";
+  for (unsigned i = 0; !why && i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_WRITE && program->nodes[i].combines)
+      why = "results of operands that are scaled by blocks are reduced";
+  return why;
+}
+
+/* A second product has the same left operand, and a right one that lies as the first's. */
+static const char *refuse_second(const Product *at, const ProgramNode *second)
+{
+  const Program *program = at->program;
+  const ProgramNode *first = at->dot;
+  const char *why = refuse_contraction(at, second);
   if (why) return why;
   bool same = second->axes == first->axes && second->compute == first->compute &&
               second->operands[0].node == first->operands[0].node;
   if (!same) return "it has two contractions of different left operands";
   if (!same_place(program, first->operands[1].node, second->operands[1].node))
     return "the right operands of its two contractions lie differently";
+  return NULL;
+}
+
+/* Reads that divide their index are scales of the operands. */
+static const char *refuse_quotients(const Product *at)
+{
+  const Program *program = at->program;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *node = &program->nodes[i];
+    if (node->kind != NODE_READ || (at->is_scaled && (i == at->scaled[0].scale || i == at->scaled[1].scale)))
+      continue;
+    for (unsigned d = 0; d < node->access.tensor->rank; d++)
+      if (program_is_quotient(node->access.at[d].of_axes)) return "indices are no sums of axes";
+  }
   return NULL;
 }
 
@@ -117,17 +187,27 @@ static bool find_products(Product *at)
     const ProgramNode *node = &program->nodes[i];
     if (node->kind != NODE_REDUCE) continue;
     binding->near |= node->reduction == REDUCTION_DOT;
-    binding->why = found ? refuse_second(program, at->dot, node) : refuse_contraction(program, node);
+    at->is_scaled = node->reduction == REDUCTION_DOT &&
+                    program_scaled_operand(program, node, 0, &at->scaled[0]) &&
+                    program_scaled_operand(program, node, 1, &at->scaled[1]);
+    if (at->is_scaled && (found || n > 1))
+      binding->why = "one of two contractions is of operands that are scaled by blocks";
+    else
+      binding->why = found ? refuse_second(at, node) : refuse_contraction(at, node);
     if (binding->why) return false;
     if (!found) at->dot = node;
     bind_anchor(binding, (ProgramValue){VALUE_NODE, i, 0, 0, node->compute}, found++, 0, node->compute);
   }
-  at->a = at->dot->operands[0].node;
-  at->b = at->dot->operands[1].node;
+  at->a = at->is_scaled ? at->scaled[0].x : at->dot->operands[0].node;
+  at->b = at->is_scaled ? at->scaled[1].x : at->dot->operands[1].node;
   at->k = __builtin_ctz(at->dot->axes);
   at->m = bind_own_axis(program, at->a, at->b, at->dot->axes);
   at->n = bind_own_axis(program, at->b, at->a, at->dot->axes);
-  return true;
+  for (unsigned i = 0; at->is_scaled && i < 2; i++)
+    binding->inside[at->scaled[i].product] = true;
+  binding->why = refuse_quotients(at);
+  if (!binding->why && at->is_scaled) binding->why = refuse_scales(at);
+  return !binding->why;
 }
 
 /* But for its operands nothing varies along what is contracted. */
@@ -136,6 +216,8 @@ static bool ends_contraction(const Product *at)
   const Program *program = at->program;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     bool operand = i == at->a || i == at->b;
+    for (unsigned j = 0; at->is_scaled && j < 2; j++)
+      operand |= i == at->scaled[j].product || i == at->scaled[j].scale;
     for (unsigned j = 0; j < program->n_nodes && !operand; j++)
       operand = program->nodes[j].kind == NODE_REDUCE && program->nodes[j].operands[1].node == i;
     if (!operand && program->varies[i] & at->dot->axes) return false;
@@ -233,6 +315,12 @@ static void bind_operands(const Product *at)
   gemm->a_type = program->nodes[at->a].type;
   gemm->b_type = program->nodes[at->b].type;
   gemm->acc_type = at->dot->compute;
+  if (!at->is_scaled) return;
+  gemm->scaled = true;
+  gemm->a_scale = at->binding->places[at->scaled[0].scale];
+  gemm->b_scale = at->binding->places[at->scaled[1].scale];
+  gemm->a_scale_k = bind_stride(program, at->scaled[0].scale, (unsigned)at->k);
+  gemm->b_scale_k = bind_stride(program, at->scaled[1].scale, (unsigned)at->k);
 }
 
 static bool bind(Binding *binding)
@@ -263,7 +351,7 @@ static bool bind(Binding *binding)
 
 FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char **why)
 {
-  Binding binding = {0};
+  Binding binding = {.blocks = true};
   fused->program = program = reads_apart(program);
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;

@@ -174,6 +174,33 @@ void program_settle(Program *program)
   }
 }
 
+bool program_is_quotient(const Symbolic *index)
+{
+  return index->kind == SYMBOLIC_DIV && index->a->kind == SYMBOLIC_SYMBOL &&
+         symbolic_is_constant(index->b, NULL);
+}
+
+bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramScaled *scaled)
+{
+  const ProgramValue *value = &dot->operands[operand];
+  const ProgramNode *product = value->kind == VALUE_NODE ? &program->nodes[value->node] : NULL;
+  if (!product || product->kind != NODE_MAP || product->op != ONNX_Mul || product->compute != NUMBER_F32)
+    return false;
+  for (unsigned i = 0; i < 2; i++)
+    if (product->operands[i].kind != VALUE_NODE ||
+        program->nodes[product->operands[i].node].kind != NODE_READ)
+      return false;
+  *scaled = (ProgramScaled){value->node, product->operands[0].node, product->operands[1].node};
+  const ProgramNode *x = &program->nodes[scaled->x], *scale = &program->nodes[scaled->scale];
+  bool along = false;
+  for (unsigned d = 0; d < scale->access.tensor->rank; d++) {
+    const Symbolic *index = scale->access.at[d].of_axes;
+    along |= program_is_quotient(index) && program_axes_in(program, index) == dot->axes;
+  }
+  return along && number_is_small_float(x->type) && scale->type == NUMBER_F32;
+}
+
 bool program_is_contracted(const Program *program, unsigned node)
 {
   for (unsigned i = 0; i < program->n_nodes; i++) {
@@ -181,6 +208,10 @@ bool program_is_contracted(const Program *program, unsigned node)
     if (dot->kind != NODE_REDUCE || dot->reduction != REDUCTION_DOT) continue;
     for (unsigned j = 0; j < dot->n_operands; j++)
       if (dot->operands[j].kind == VALUE_NODE && dot->operands[j].node == node) return true;
+    ProgramScaled scaled;
+    for (unsigned j = 0; j < dot->n_operands; j++)
+      if (program_scaled_operand(program, dot, j, &scaled) && (scaled.x == node || scaled.scale == node))
+        return true;
   }
   return false;
 }

@@ -139,7 +139,16 @@ uint32_t program_axes_in(const Program *program, const Symbolic *expression);
 const Symbolic *program_step(const Program *program, const Symbolic *expression, unsigned axis);
 /* Elements of the tensor between neighbours along an axis; NULL as above. */
 const Symbolic *program_stride(const Program *program, const ProgramAccess *access, unsigned axis);
-/* Does a contraction take the node's value as one of its operands? */
+/* An axis divided by a number. */
+bool program_is_quotient(const Symbolic *index);
+/* An operand of a contraction whose elements are multiplied by the scale of their block: x of 8 bits and an f32 scale,
+ * whose index along k is k divided by a number. */
+typedef struct ProgramScaled {
+  unsigned product, x, scale; /* nodes */
+} ProgramScaled;
+bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramScaled *scaled);
+/* Does a contraction take the node's value as one of its operands, or as a part of one that is scaled by blocks? */
 bool program_is_contracted(const Program *program, unsigned node);
 /* Bit per node that the value of `node` is computed from, itself included: n_nodes bytes, g_free. */
 bool *program_ancestors(const Program *program, unsigned node);

@@ -1,11 +1,12 @@
 /* overlap_sums: a step's sum is added while the next one is multiplied.
  *
- * needs  STAGED without waits: a k loop of known length whose warpgroup MMA goes to a tile of its own and is added by
- *        ordinary instructions
+ * needs  STAGED without waits: a k loop whose warpgroup MMA goes to a tile of its own and is added by ordinary
+ *        instructions, multiplied by scales of the step or not. What is read of the step for that, in slots or memory, is read
+ *        in front of the product. Unscaled, the loop's length is known
  * gives  the loop `pipelined` in runs: the product is stage 0, its addition and the step that frees its slot, by a cursor
  *        that trails the reader's, stage 1; so there are two such tiles in turn, and the next step's product is issued before
  *        this one's is waited for
- * breaks nothing; loops of any other form stay as they are, as do tiles of which three sums do not fit a
+ * breaks nothing; loops of any other form stay as they are, as do tiles of which three sums and the scales do not fit a
  *        thread's registers
  *
  * Without this a warpgroup multiplies, waits, adds and asks for the next slot, one after the other; only
@@ -28,10 +29,21 @@ typedef struct {
   IrOp *loop;
   IrOp *part; /* declares the tile that a step's sum goes to */
   IrOp *product;
-  IrOp *behind; /* the reader's step to the next slot, which ends the body */
+  unsigned reads; /* registers of what is read for the addition */
+  IrOp *scaled;   /* an operation on the sum other than its addition; NULL: none */
+  IrOp *behind;   /* the reader's step to the next slot, which ends the body */
 } Sums;
 
 /* ---- Which loops ---- */
+
+/* What an addition wants beside the sum: read, and combined with what else was read. */
+static bool reads_scales(const Sums *sums, IrOp *op)
+{
+  bool reads = op->code == OP_GET || op->code == OP_LOAD || op->code == OP_MUL || op->code == OP_CAST;
+  if (!reads || op->n_results != 1 || op->results[0]->variable) return false;
+  if (op->results[0]->type.kind == TYPE_TILE && !op->results[0]->type.layout) return false;
+  return !sums->part || !ir_op_uses(op, sums->part->results[0]);
+}
 
 /* Takes note of an op of the body; false: it is not of the form. */
 static bool take(Sums *sums, IrOp *op)
@@ -41,8 +53,12 @@ static bool take(Sums *sums, IrOp *op)
     sums->part = op;
   else if (!sums->product && ir_is_grouped_product(op))
     sums->product = op;
+  else if (reads_scales(sums, op))
+    sums->reads += op->results[0]->type.kind == TYPE_TILE ? layout_registers(op->results[0]->type.layout) : 1;
   else if (op->code == OP_ADVANCE && sums->product)
     sums->behind = op;
+  else if (sums->product && (op->code == OP_MUL || op->code == OP_FMA))
+    sums->scaled = op;
   else
     return sums->product && (op->code == OP_ADD || op->code == OP_SET);
   return true;
@@ -51,9 +67,10 @@ static bool take(Sums *sums, IrOp *op)
 static bool match(Sums *sums)
 {
   IrRegion *body = sums->loop->regions[0];
-  if (ir_trip_count(sums->loop) < 2 || ir_region_uses(body, body->arguments[0])) return false;
   for (IrOp *op = body->first; op; op = op->next)
     if (!take(sums, op)) return false;
+  /* sums that nobody scales gained where the length is known; elsewhere nobody has measured it */
+  if (!sums->scaled && (ir_trip_count(sums->loop) < 2 || sums->reads)) return false;
   const IrExpr *cursor = sums->behind ? ir_slot_cursor(sums->product->operands[1]) : NULL;
   return sums->part && cursor && cursor->value == sums->behind->operands[0]->value;
 }
@@ -61,11 +78,29 @@ static bool match(Sums *sums)
 static bool registers_fit(const Sums *sums)
 {
   const IrType *tile = &sums->part->results[0]->type;
-  return tile->layout && 3 * layout_registers(tile->layout) + sums->context->gpu->model->overlap_registers <=
+  unsigned few = MIN(sums->reads, sums->context->gpu->model->overlap_scales);
+  return tile->layout && 3 * layout_registers(tile->layout) + sums->reads - few +
+                                 sums->context->gpu->model->overlap_registers <=
                              role_registers(sums->kernel, sums->context->gpu, sums->role);
 }
 
 /* ---- The form that write_pipelines takes ---- */
+
+/* What a step reads of its slot it reads before its product runs: the slot is free when that has ended. Memory is read while
+ * the slot fills. */
+static void read_ahead(const Sums *sums)
+{
+  IrRegion *body = sums->product->parent;
+  IrOp *first = body->first;
+  for (IrOp *op = first, *next; op; op = next) {
+    next = op->next;
+    if (op->code == OP_LOAD && op != first) ir_op_move(op, body, first);
+  }
+  for (IrOp *op = sums->product->next, *next; op; op = next) {
+    next = op->next;
+    if (op->code == OP_GET) ir_op_move(op, body, sums->product);
+  }
+}
 
 /* The product of a step runs ahead; what frees its slot, a step of a cursor that trails, and adds its sum is a step behind. */
 static void set_stages(const Sums *sums)
@@ -76,6 +111,7 @@ static void set_stages(const Sums *sums)
   IrBuilder builder = ir_builder_after(product);
   builder.mark = sums->behind->mark;
   ir_emit(&builder, OP_ADVANCE, 1, free);
+  read_ahead(sums);
   bool ahead = true;
   for (IrOp *op = product->parent->first; op; op = op->next) {
     ir_attribute_set(op, ATTR_STAGE, ir_int(module, ahead || op == sums->behind ? 0 : 1));

@@ -6,7 +6,7 @@
  *        epilogue (stage 1 of the last). What stage 0 computes for stage 1 lies in variables. Operations without a stage,
  *        such as turns, stand in all three. In runs (`pipelined 4`) the iterations are written out and a tile that is
  *        declared in the loop and read by both stages becomes two tiles in turn, since registers cannot be indexed;
- *        nothing is in flight from run to run. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
+ *        nothing is in flight from run to run. Where their number is not known, what is left of whole runs are runs of one. `ahead`: stage 0 stands in one place, and in each iteration is that of the next
  *        one; the prologue has that of the first, and there is no epilogue. `behind`: stage 1 is that of the iteration
  *        before, and the epilogue has that of the last. In both stages may stand in loops of the body (nested_stages.c)
  * breaks nothing
@@ -75,8 +75,9 @@ static void find_crossing(Pipeline *pipeline)
       const IrValue *value = op->results[i];
       check_readers(pipeline, op, value);
       if (pipeline_stage(op) != 0 || !uses_in_stage(pipeline, value, 1)) continue;
+      if (pipeline->runs && !value->variable) continue; /* each written iteration has its own */
       bool tile = value->type.kind == TYPE_TILE;
-      if (pipeline->runs ? !(tile && value->variable) : value->variable)
+      if (pipeline->runs ? !tile : value->variable)
         refuse(pipeline, op, "a value that both stages read can be kept in another form of pipeline only");
       g_ptr_array_add(pipeline->crossing, (gpointer)value);
     }
@@ -330,14 +331,22 @@ static void write_stage(const Pipeline *pipeline, IrBuilder *builder, const IrOp
   emit(pipeline, builder, op, maps[iteration % 2]);
 }
 
-/* `steps` iterations, one behind the other, without the last one's stage 1. */
-static void write_run(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])
+/* `steps` iterations, one behind the other, the first at `low`, without the last one's stage 1. */
+static void write_run(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low, int64_t steps,
+                      GHashTable *maps[2])
 {
-  for (int64_t i = 0; i < steps; i++)
+  IrModule *module = pipeline->module;
+  IrExpr *stride = pipeline_step(pipeline->loop);
+  for (int64_t i = 0; i < steps; i++) {
+    IrExpr *ahead = ir_binary(module, OPERATOR_MUL, stride, ir_int(module, i));
+    IrExpr *index = i ? ir_binary(module, OPERATOR_ADD, low, ahead) : low;
     for (const IrOp *op = pipeline->body->first; op; op = op->next) {
       if (pipeline_stage(op) == 1 && i) write_stage(pipeline, builder, op, i - 1, maps);
-      if (pipeline_stage(op) != 1) write_stage(pipeline, builder, op, i, maps);
+      if (pipeline_stage(op) == 1) continue;
+      g_hash_table_insert(maps[i % 2], (gpointer)pipeline->index, index);
+      write_stage(pipeline, builder, op, i, maps);
     }
+  }
 }
 
 static void write_end(const Pipeline *pipeline, IrBuilder *builder, int64_t steps, GHashTable *maps[2])
@@ -346,13 +355,50 @@ static void write_end(const Pipeline *pipeline, IrBuilder *builder, int64_t step
     if (pipeline_stage(op) == 1) write_stage(pipeline, builder, op, steps - 1, maps);
 }
 
-static void write_runs(Pipeline *pipeline, int64_t run)
+/* A loop of runs, each with its end. */
+static void loop_of_runs(const Pipeline *pipeline, IrBuilder *builder, IrExpr *low, IrExpr *high, int64_t run,
+                         GHashTable *maps[2])
+{
+  IrModule *module = pipeline->module;
+  IrExpr *stride = ir_binary(module, OPERATOR_MUL, pipeline_step(pipeline->loop), ir_int(module, run));
+  IrOp *all = ir_emit(builder, OP_FOR, 3, low, high, stride);
+  IrBuilder inner = ir_builder_at_end(ir_region_add(all));
+  inner.mark = pipeline->loop->mark;
+  IrExpr *first =
+      ir_value(module, ir_argument_add(all->regions[0], pipeline->index->name, pipeline->index->type));
+  write_run(pipeline, &inner, first, run, maps);
+  write_end(pipeline, &inner, run, maps);
+}
+
+/* Of a known number of iterations the last run's end goes behind the turn that is passed there. */
+static void write_known_runs(const Pipeline *pipeline, IrBuilder *builder, int64_t run, GHashTable *maps[2])
 {
   IrModule *module = pipeline->module;
   IrOp *loop = pipeline->loop;
   int64_t steps = ir_trip_count(loop), low, stride = 1, runs = (steps - 1) / run;
   ir_expr_is_int(loop->operands[0], &low);
   ir_expr_is_int(pipeline_step(pipeline->loop), &stride);
+  IrExpr *rest = ir_int(module, low + run * stride * runs);
+  if (runs) loop_of_runs(pipeline, builder, ir_int(module, low), rest, run, maps);
+  write_run(pipeline, builder, rest, steps - run * runs, maps);
+  IrBuilder after = trailing_place(loop);
+  write_end(pipeline, &after, steps - run * runs, maps);
+}
+
+static void write_open_runs(const Pipeline *pipeline, IrBuilder *builder, int64_t run, GHashTable *maps[2])
+{
+  IrModule *module = pipeline->module;
+  IrExpr *low = pipeline->loop->operands[0], *high = pipeline->loop->operands[1];
+  IrExpr *length = ir_binary(module, OPERATOR_MUL, pipeline_step(pipeline->loop), ir_int(module, run));
+  IrExpr *whole = ir_binary(module, OPERATOR_DIV, ir_binary(module, OPERATOR_SUB, high, low), length);
+  IrExpr *rest = ir_binary(module, OPERATOR_ADD, low, ir_binary(module, OPERATOR_MUL, whole, length));
+  loop_of_runs(pipeline, builder, low, rest, run, maps);
+  loop_of_runs(pipeline, builder, rest, high, 1, maps);
+}
+
+static void write_runs(Pipeline *pipeline, int64_t run)
+{
+  IrOp *loop = pipeline->loop;
   IrBuilder builder = ir_builder_before(loop);
   builder.mark = loop->mark;
   declare_instances(pipeline, &builder);
@@ -362,18 +408,10 @@ static void write_runs(Pipeline *pipeline, int64_t run)
     for (unsigned j = 0; j < pipeline->crossing->len; j++)
       g_hash_table_insert(maps[i], pipeline->crossing->pdata[j], pipeline->kept->pdata[2 * j + i]);
   }
-  if (runs) {
-    IrOp *all = ir_emit(&builder, OP_FOR, 3, ir_int(module, low), ir_int(module, low + run * stride * runs),
-                        ir_int(module, run * stride));
-    IrBuilder inner = ir_builder_at_end(ir_region_add(all));
-    inner.mark = loop->mark;
-    ir_argument_add(all->regions[0], pipeline->index->name, pipeline->index->type);
-    write_run(pipeline, &inner, run, maps);
-    write_end(pipeline, &inner, run, maps);
-  }
-  write_run(pipeline, &builder, steps - run * runs, maps);
-  IrBuilder after = trailing_place(loop);
-  write_end(pipeline, &after, steps - run * runs, maps);
+  if (ir_trip_count(loop))
+    write_known_runs(pipeline, &builder, run, maps);
+  else
+    write_open_runs(pipeline, &builder, run, maps);
   ir_op_remove(loop);
   for (unsigned i = 0; i < 2; i++)
     g_hash_table_unref(maps[i]);
@@ -395,9 +433,6 @@ static bool write_pipeline(IrModule *module, IrOp *loop, GError **error)
                        .error = error};
   find_crossing(&pipeline);
   if (pipeline.failed) return false;
-  if (pipeline.runs && (!ir_trip_count(loop) || ir_region_uses(pipeline.body, pipeline.index)))
-    return refuse(&pipeline, loop,
-                  "runs need a known number of iterations, none of which asks for its number");
   if (pipeline.runs)
     write_runs(&pipeline, run);
   else if (ir_attribute(loop, ATTR_AHEAD))

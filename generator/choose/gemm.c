@@ -16,8 +16,6 @@
 static const int64_t measured_ranges[] = {8,   16,  32,   64,   128,  192,  256, 384,
                                           512, 768, 1024, 1536, 2048, 3072, 4096};
 
-#define SCALED_COLUMNS 32 /* of which all blocks that share a scale are multiples */
-
 static void finish(Chooser *chooser, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   gemm_variant(chooser->problem, choice, tile, fast, comes_back);
@@ -242,7 +240,7 @@ static bool choose_products(Chooser *chooser)
     tile.bm = tile.bn = model->guarded_side; /* guards take registers */
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
-  if (gemm->scaled && gemm->b_width % tile.bn) tile.bn = SCALED_COLUMNS;
+  if (gemm->scaled && gemm->b_width % tile.bn) tile.bn = (unsigned)(gemm->b_width & -gemm->b_width);
   finish(chooser, choose_open(chooser, gemm_variant_template(gemm)), tile, false, false);
   return true;
 }

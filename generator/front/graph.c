@@ -285,7 +285,8 @@ static void dump_node(GString *text, const GraphNode *node)
   g_string_append_c(text, ')');
   for (unsigned i = 0; i < node->op->n_attributes; i++) {
     const OperatorAttribute *row = &node->op->attributes[i];
-    bool extension = !strcmp(row->name, "accumulate"); /* not ONNX's: only where it is used */
+    bool extension = !strcmp(row->name, "accumulate") ||
+                     !strcmp(row->name, "block_shape"); /* not ONNX's: only where it is used */
     if (!extension || node->attributes[i].given) dump_attribute(text, row, &node->attributes[i]);
   }
   g_string_append_c(text, '\n');

@@ -182,7 +182,8 @@ static void print_operators(void)
       "1, but "
       "for these extensions: operands s8, u8, e4m3\nand e5m2 of MatMul and Gemm, s8 of PRelu, bf16 of "
       "Shrink, e4m3 and e5m2 of Split, Slice and Concat, tf32 wherever\nthere is f32, the attributes "
-      "`accumulate`, `alpha` of MatMul (f32) and `masked_rows`, and the domain `adlgen`. Operators of kind "
+      "`accumulate`, `alpha` of MatMul (f32), `block_shape` and `masked_rows`, and the domain `adlgen`. "
+      "Operators of kind "
       "`function` are\ndefined by others, which take their place while the graph is read.\n\n"
       "| operator | since | kind | inputs | outputs | kernels for | further types | attributes | result |\n"
       "|---|---|---|---|---|---|---|---|---|\n");

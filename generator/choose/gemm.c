@@ -240,7 +240,8 @@ static bool choose_products(Chooser *chooser)
     tile.bm = tile.bn = model->guarded_side; /* guards take registers */
   tile.askew = warp && !aligned && gemm_candidate_may_be_askew(chooser->problem);
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
-  if (gemm->scaled && gemm->b_width % tile.bn) tile.bn = (unsigned)(gemm->b_width & -gemm->b_width);
+  if (gemm->scaled && gemm->b_width > 1 && gemm->b_width % tile.bn)
+    tile.bn = (unsigned)(gemm->b_width & -gemm->b_width);
   finish(chooser, choose_open(chooser, gemm_variant_template(gemm)), tile, false, false);
   return true;
 }

@@ -1,4 +1,5 @@
 #include "execute/evaluate.h"
+#include "generator/front/groups.h"
 #include <string.h>
 
 static bool extents_of(const GraphTensor *tensor, int64_t *shape, GError **error)
@@ -21,6 +22,12 @@ Tensor *evaluate_default_input(const Graph *graph, unsigned index, double scale,
   int64_t shape[GRAPH_MAX_RANK];
   if (!extents_of(input, shape, error)) return NULL;
   Tensor *tensor = tensor_new(input->name, input->type, input->rank, shape, error);
+  const GraphNode *grouped = graph_groups_reader(input);
+  if (tensor && grouped && input->type == NUMBER_S32) {
+    tensor_fill_range(tensor, seed, index, 0, G_MAXINT32);
+    graph_fill_groups(grouped, (int32_t *)tensor->data, tensor->n, false);
+    return tensor;
+  }
   int64_t n = number_class(input->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(input);
   if (tensor && n)
     tensor_fill_range(tensor, seed, index, -n, n);

@@ -116,7 +116,7 @@ static bool whole_by_one(const Plan *plan, unsigned tensor)
   unsigned n = 0;
   for (unsigned i = 0; i < plan->n_launches; i++)
     n += takes(plan->launches[i], plan->tensors[tensor]);
-  return plan->tensors[tensor]->kind == PLAN_OUTPUT && n == 1;
+  return plan->tensors[tensor]->kind == PLAN_OUTPUT && !plan->tensors[tensor]->stays && n == 1;
 }
 
 static void describe_buffer(const Simulation *s, Memory *m, const PlanTensor *tensor)
@@ -409,7 +409,8 @@ static void check_outputs(Simulation *s)
     const ExecutionTensor *tensor = &s->x->tensors[i];
     const uint64_t *bits = s->defined[i], bytes = tensor->resolved.bytes;
     uint64_t first = bytes, n = 0;
-    if (s->x->plan->tensors[i]->kind != PLAN_OUTPUT || tensor->place != i || !bits) continue;
+    const PlanTensor *planned = s->x->plan->tensors[i];
+    if (planned->kind != PLAN_OUTPUT || planned->stays || tensor->place != i || !bits) continue;
     for (uint64_t at = 0; at < bytes; at++) {
       if (!(at % 64) && bits[at / 64] == UINT64_MAX) {
         at += 63;

@@ -42,6 +42,9 @@ void verify_sort(Verifier *verifier, const IrOp *op);    /* ir/verify_sort.c */
 /* Two tiles of one shape and element type. */
 void verify_same_tile(Verifier *verifier, const IrOp *op, const IrType *a, const IrType *b);
 void verify_turn(Verifier *verifier, const IrOp *op); /* ir/verify_turn.c */
+/* ir/verify_scheduler.c: a variable that is kept; what a sub-kernel gives `tiles`. */
+void verify_kept(Verifier *verifier, const IrOp *op);
+void verify_scheduler(Verifier *verifier, const IrOp *tiles, const IrFunction *scheduler);
 void verify_op_rules(Verifier *verifier, const IrOp *op);
 bool verify_is_constant_later(const Verifier *verifier,
                               const IrExpr *expr); /* a constant once instantiated */

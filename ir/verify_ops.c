@@ -465,6 +465,7 @@ static void check_set(Verifier *verifier, const IrOp *op)
 
 static void check_var(Verifier *verifier, const IrOp *op)
 {
+  if (ir_attribute(op, ATTR_KEPT)) verify_kept(verifier, op);
   if (!op->n_operands) return;
   IrType from = type_of(verifier, op->operands[0]);
   const IrType *to = &op->results[0]->type;
@@ -676,38 +677,6 @@ static void check_thread(Verifier *verifier, const IrOp *op)
     fault(verifier, op, "thread-operand", "`when` takes a predicate or its negation");
 }
 
-/* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
-static void check_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
-{
-  static const IrAttributeKey others[] = {ATTR_RASTER,   ATTR_CLUSTER_M, ATTR_CLUSTER_N, ATTR_SPLIT_K,
-                                          ATTR_STREAM_K, ATTR_STEPS,     ATTR_PINGPONG};
-  unsigned coordinates = op->regions[0]->n_arguments;
-  if (scheduler->n_parameters != op->n_operands)
-    fault(verifier, op, "scheduler",
-          "`@%s` has %u parameters: the index of a tile, and what `tiles` gives it, %u here", scheduler->name,
-          scheduler->n_parameters, op->n_operands - 1);
-  else if (scheduler->parameters[0]->type.kind != TYPE_SCALAR)
-    fault(verifier, op, "scheduler", "the first parameter of `@%s` is the index of a tile, an s32",
-          scheduler->name);
-  if (scheduler->n_results != coordinates + 1 || coordinates > IR_MAX_RANK)
-    fault(verifier, op, "scheduler",
-          "`@%s` has to give a bool, whether there is such a tile, and %u coordinates", scheduler->name,
-          coordinates);
-  else
-    for (unsigned i = 0; i < scheduler->n_results; i++)
-      if (scheduler->results[i].kind != TYPE_SCALAR ||
-          (number_class(scheduler->results[i].element) == NUMBER_BOOLEAN) != (i == 0))
-        fault(verifier, op, "scheduler", "result %u of `@%s` is to be %s", i + 1, scheduler->name,
-              i ? "a coordinate, s32" : "a bool");
-  if (!ir_attribute(op, ATTR_PERSISTENT))
-    fault(verifier, op, "scheduler",
-          "the tiles of a sub-kernel need `persistent`: their number is not known at launch");
-  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++)
-    if (ir_attribute_int(op, others[i], 1) > 1)
-      fault(verifier, op, "scheduler", "`%s` needs raster or linear: `@%s` gives tiles one by one",
-            ir_attribute_name(others[i]), scheduler->name);
-}
-
 static void check_tiles(Verifier *verifier, const IrOp *op)
 {
   static const IrAttributeKey counts[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
@@ -719,7 +688,7 @@ static void check_tiles(Verifier *verifier, const IrOp *op)
       fault(verifier, op, "count", "`%s` counts: 1 is the least", ir_attribute_name(counts[i]));
   if (name->kind != EXPR_SYMBOL && name->kind != EXPR_NAME) return; /* a parameter: known when it is bound */
   const IrFunction *scheduler = ir_function_find(verifier->module, name->name);
-  if (scheduler) check_scheduler(verifier, op, scheduler);
+  if (scheduler) verify_scheduler(verifier, op, scheduler);
 }
 
 void verify_op_rules(Verifier *verifier, const IrOp *op)

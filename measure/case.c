@@ -1,4 +1,5 @@
 /* A case: its graph with every dimension bound, what it moves and computes. */
+#include "generator/front/groups.h"
 #include "measure/bench.h"
 #include <math.h>
 #include <string.h>
@@ -350,7 +351,9 @@ static bool fill_indices(BenchTensors *t, const GraphTensor *tensor, uint64_t ad
   int64_t extent = (int64_t)(bench_tensor_bytes(tensor) / number_bytes(tensor->type));
   g_autoptr(Tensor) indices = tensor_new(tensor->name, tensor->type, 1, &extent, error);
   if (!indices) return false;
-  tensor_fill_range(indices, set, tensor->index, 0, n);
+  const GraphNode *grouped = graph_groups_reader(tensor);
+  tensor_fill_range(indices, set, tensor->index, 0, grouped ? G_MAXINT32 : n);
+  if (grouped) graph_fill_groups(grouped, (int32_t *)indices->data, indices->n, true);
   return device_write(bench_gpu_device(t->gpu), address, indices->data, indices->bytes, error);
 }
 
@@ -363,7 +366,7 @@ static bool fill_tensor(BenchTensors *t, const GraphTensor *tensor, uint64_t add
     return device_write(device, address, tensor->data, bytes, error);
   if (tensor->kind == TENSOR_COMPUTED) return device_fill(device, address, 0xff, bytes, error);
   int64_t n = number_class(tensor->type) == NUMBER_FLOAT ? 0 : graph_indexed_elements(tensor);
-  if (n) return fill_indices(t, tensor, address, set, n, error);
+  if (n || graph_groups_reader(tensor)) return fill_indices(t, tensor, address, set, n, error);
   return bench_gpu_fill(t->gpu, address, tensor->type, bytes / number_bytes(tensor->type),
                         set * t->c->graph->n_tensors + tensor->index + 1, error);
 }

@@ -84,6 +84,12 @@ static void join_quantizer(Classes *at, const GraphNode *node)
 
 static void join_product(Classes *at, const GraphNode *node)
 {
+  if (node->op->id == ONNX_GroupedMatMul) { /* which rows are whose only all of them tell */
+    for (unsigned i = 0; i < node->n_inputs; i++)
+      block(at, node->inputs[i]);
+    block(at, node->outputs[0]);
+    return;
+  }
   const GraphTensor *a = node->inputs[0], *b = node->inputs[1], *d = node->outputs[0];
   bool gemm = node->op->id == ONNX_Gemm;
   bool turned_a = gemm && graph_attribute(node, "transA")->integer,

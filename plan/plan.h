@@ -39,6 +39,7 @@ typedef struct PlanTensor {
   unsigned align;                         /* bytes: what the caller must keep */
   const char *file;       /* CONSTANT: safetensors file beside plan.json that holds it under its name */
   const Symbolic *offset; /* WORKSPACE: bytes from its start; others may lie there at other times */
+  bool stays;             /* OUTPUT: elements that its launches do not store keep what was there */
   bool zero; /* WORKSPACE: zero before the first launch that uses the memory; every launch leaves it so */
   unsigned index;
 } PlanTensor;

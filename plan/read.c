@@ -185,11 +185,13 @@ static bool read_tensor(Reader *reader, Node *node, void *data)
       !get_unsigned(reader, node, "align", &tensor->align) ||
       !get_text(reader, node, "file", false, &tensor->file) ||
       !get_expression(reader, node, "offset", false, &tensor->offset) ||
+      (node_get(node, "stays") && !node_boolean(node_get(node, "stays"), &tensor->stays, reader->error)) ||
       (node_get(node, "zero") && !node_boolean(node_get(node, "zero"), &tensor->zero, reader->error)))
     return false;
   tensor->kind = (PlanTensorKind)kind;
   plan_enter_tensor(plan, tensor);
-  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "zero");
+  return FINISH(reader, node, "name", "kind", "type", "shape", "strides", "align", "file", "offset", "stays",
+                "zero");
 }
 
 static bool read_map(Reader *reader, Node *node, PlanTensorMap *map)

@@ -51,6 +51,7 @@ static json_t *tensor_json(const PlanTensor *tensor)
   json_object_set_new(object, "align", json_integer(tensor->align));
   set_text(object, "file", tensor->file);
   if (tensor->offset) json_object_set_new(object, "offset", expression_json(tensor->offset));
+  if (tensor->stays) json_object_set_new(object, "stays", json_true());
   if (tensor->zero) json_object_set_new(object, "zero", json_true());
   return object;
 }

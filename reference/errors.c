@@ -394,9 +394,10 @@ static Value *product_of_squares(const ReferenceCall *call, const Value *a, cons
   for (unsigned i = 0; i < call->n_attributes; i++)
     if (!strcmp(attributes[i].name, "alpha")) attributes[i].number = alpha * alpha;
   ReferenceCall other = *call;
-  other.op = strcmp(call->op, "Gemm") ? "MatMul" : "Gemm";
+  bool grouped = !strcmp(call->op, "GroupedMatMul");
+  other.op = grouped ? call->op : strcmp(call->op, "Gemm") ? "MatMul" : "Gemm";
   other.attributes = attributes;
-  other.n_inputs = 2;
+  other.n_inputs = grouped ? 3 : 2;
   return run_with(&other, a, b, error);
 }
 
@@ -437,7 +438,7 @@ static bool add_common(const ReferenceCall *call, unsigned operand, const Errors
   for (size_t i = 0; i < other->n; i++)
     factor->floats[i] = isfinite(other->floats[i]) ? other->floats[i] : 0;
   ReferenceCall two = *call;
-  two.n_inputs = 2;
+  two.n_inputs = strcmp(call->op, "GroupedMatMul") ? 2 : 3;
   g_autoptr(Value) product = run_with(&two, operand ? factor : moved, operand ? moved : factor, error);
   for (size_t i = 0; product && i < product->n; i++)
     common[i] = fmax(common[i], COMMON_PART * fabs(product->floats[i]));

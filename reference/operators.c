@@ -36,7 +36,7 @@ static bool is_one_of(const char *op, const char *const *names)
   return false;
 }
 
-static const char *const products[] = {"MatMul", "MatMulInteger", "Gemm", NULL};
+static const char *const products[] = {"MatMul", "MatMulInteger", "Gemm", "GroupedMatMul", NULL};
 static const char *const rows[] = {"Softmax",
                                    "LogSoftmax",
                                    "LayerNormalization",

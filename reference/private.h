@@ -17,6 +17,7 @@ Value *reference_quantization(const ReferenceCall *call, GError **error); /* qua
 bool reference_is_quantization(const char *op);
 bool reference_is_product(const char *op);
 Value *reference_product(const ReferenceCall *call, GError **error); /* product.c */
+Value *reference_grouped(const ReferenceCall *call, GError **error); /* grouped.c */
 bool reference_is_row(const char *op);                               /* the reductions are among them */
 bool reference_rows(const ReferenceCall *call, Value **outputs, unsigned n_outputs,
                     GError **error); /* rows.c */

@@ -247,5 +247,6 @@ static Value *gemm(const ReferenceCall *call, GError **error)
 
 Value *reference_product(const ReferenceCall *call, GError **error)
 {
+  if (!strcmp(call->op, "GroupedMatMul")) return reference_grouped(call, error);
   return strcmp(call->op, "Gemm") ? matmul(call, error) : gemm(call, error);
 }

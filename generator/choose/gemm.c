@@ -199,6 +199,20 @@ static GemmCandidate settled(Chooser *chooser, GemmCandidate tile)
   return tile;
 }
 
+#define ROWS_OF_OPEN_GROUPS 256 /* where neither they nor their number are known */
+
+/* Rows of a group that a tile is chosen for: as many as are expected, or an even part of all. */
+static int64_t rows_of_group(const Problem *problem)
+{
+  const FusedOperator *op = problem->op;
+  const GraphAttribute *expected = op->anchor ? graph_attribute_find(op->anchor, "expected") : NULL;
+  int64_t rows = choose_typical(problem, gemm_of(op)->m),
+          groups = MAX(1, choose_typical(problem, op->dims[0]));
+  if (expected && expected->integer > 0) return MIN(expected->integer, MAX(1, rows));
+  if (!symbolic_is_constant(op->dims[0], NULL)) return MIN(rows, ROWS_OF_OPEN_GROUPS);
+  return gemm_of(op)->groups == GEMM_COUNTS ? rows : MAX(1, (rows + groups - 1) / groups);
+}
+
 static bool choose_products(Chooser *chooser)
 {
   const CostModel *model = chooser->problem->gpu->model;
@@ -206,7 +220,8 @@ static bool choose_products(Chooser *chooser)
   bool group = gemm_group_possible(chooser->problem), warp = gemm_warp_possible(chooser->problem),
        priced = group || warp;
   int64_t longest = choose_maximum(chooser->problem, gemm->m),
-          typical = choose_typical(chooser->problem, gemm->m);
+          typical =
+              gemm->groups ? rows_of_group(chooser->problem) : choose_typical(chooser->problem, gemm->m);
   bool reduced = fused_is_reduced(chooser->problem->op),
        wide = gemm->dual && reduced; /* each has whole parts */
   GemmCandidate scalar = {.bm = 64,
@@ -216,19 +231,21 @@ static bool choose_products(Chooser *chooser)
                           .cluster_n = 1,
                           .split_k = 1},
                 tile = scalar;
-  if (priced || gemm->a_type == NUMBER_F32) choose_dots(chooser);
+  if (!gemm->groups && (priced || gemm->a_type == NUMBER_F32)) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
-  if (!priced && !summed && !gemm->dual && !reduced && !gemm_tile_forced(chooser->problem) &&
+  if (!priced && !summed && !gemm->dual && !gemm->groups && !reduced && !gemm_tile_forced(chooser->problem) &&
       !choose_vector(chooser))
     return false;
-  if (priced && !choose_few_rows(chooser)) return false;
+  if (priced && !gemm->groups && !choose_few_rows(chooser)) return false;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
-  if (priced) tile = choose_tiles(chooser, group, longest);
+  if (priced)
+    tile = gemm->groups ? gemm_best_candidate(chooser, group, typical, false)
+                        : choose_tiles(chooser, group, longest);
   Choice *choice = choose_open(chooser, gemm_variant_template(gemm));
   bool aligned = gemm_require_fast(chooser->problem, choice, group);
   if (aligned)
-    finish(chooser, choice, priced ? tile : settled(chooser, tile), true, false);
+    finish(chooser, choice, priced ? tile : settled(chooser, tile), true, gemm->groups != GEMM_WHOLE);
   else
     choose_note(chooser, "wide copies rejected: strides are no multiples of %u bytes",
                 gemm_wide_copy(chooser->problem, group));
@@ -242,6 +259,7 @@ static bool choose_products(Chooser *chooser)
   if (tile.askew) tile = askew_tile(chooser->problem, tile);
   if (gemm->scaled && gemm->b_width > 1 && gemm->b_width % tile.bn)
     tile.bn = (unsigned)(gemm->b_width & -gemm->b_width);
+  if (gemm->groups == GEMM_INDEX && gemm->align % tile.bm) tile.bm = scalar.bm; /* a tile has one group */
   finish(chooser, choose_open(chooser, gemm_variant_template(gemm)), tile, false, false);
   return true;
 }

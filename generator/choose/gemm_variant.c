@@ -64,6 +64,7 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
     bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
     if (scale && !(group && gemm_scales_in_ring(problem, i == gemm->b_scale))) continue; /* one at a time */
+    if (gemm->groups && i == gemm->sizes) continue; /* read one by one */
     if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
                                          i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
       return false;
@@ -190,6 +191,8 @@ static void carry(const Problem *problem, Choice *choice, GemmCandidate tile, bo
 {
   tile.space = spaces_of(problem->spaces, choice->template_name);
   tile.persistent = fast ? gemm_candidate_walks(problem, &tile) && !tile.once : tile.group;
+  if (gemm_of(problem->op)->groups)
+    tile.persistent = 1; /* how many tiles there are is known on the device only */
   if (!tile.raster) tile.raster = (unsigned)problem->gpu->model->usual_raster;
   /* blocks of warp MMAs fit in pairs by what the ring and the tile take: a bound on registers would only
    * hold for the chosen tile, not for one that is set by hand */
@@ -234,17 +237,18 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   carry(problem, choice, tile, fast);
   choice->group = tile.group;
   choice->alone = starts_alone(problem, choice, &tile);
-  choice->keep_a = fast && !tile.swapped && keeps_rows(problem, choice, &tile);
+  choice->keep_a = fast && !tile.swapped && !gemm->groups && keeps_rows(problem, choice, &tile);
   choice->stages = tile.stages;
+  static const char *const kinds[] = {"", "_ends", "_index", "_counts"};
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
   const char *scales = gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
                                                    (int)gemm->b_width, (int)gemm->b_depth)
                                     : "";
-  choice->suffix =
-      arena_printf(problem->arena, "%s%s%s%s%s", choice->tile_text, scales, tile.swapped ? "_swapped" : "",
-                   tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
+  choice->suffix = arena_printf(
+      problem->arena, "%s%s%s%s%s%s", choice->tile_text, scales, kinds[gemm->groups],
+      tile.swapped ? "_swapped" : "", tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
 }
 
 static void replace_int(const Problem *problem, Choice *choice, const char *name, int64_t value)
@@ -291,12 +295,38 @@ void gemm_variant_follow(const Problem *problem, Choice *choice)
   replace_int(problem, choice, "one_column", tile.swapped && least >= 1 && most <= tile.bn);
 }
 
+/* A scheduler that reads sizes gives each block whole tiles of its own, each of one group. */
+static bool keep_groups(Chooser *chooser, const GemmCandidate *tile)
+{
+  const Problem *problem = chooser->problem;
+  const FusedGemm *gemm = gemm_of(problem->op);
+  const GraphNode *node = problem->op->anchor ? problem->op->anchor : problem->op->nodes[0];
+  const struct {
+    const char *name;
+    unsigned value;
+  } shared[] = {{"cluster_m", tile->cluster_m}, {"cluster_n", tile->cluster_n}, {"split_k", tile->split_k},
+                {"stream_k", tile->stream_k},   {"slices", tile->slices},       {"pingpong", tile->pingpong}};
+  for (unsigned i = 0; gemm->groups && i < G_N_ELEMENTS(shared); i++)
+    if (shared[i].value > 1) {
+      error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "leave it out",
+                "%s %u: blocks of a product of groups of rows share no tiles, and take them one at a time",
+                shared[i].name, shared[i].value);
+      return false;
+    }
+  if (gemm->groups != GEMM_INDEX || gemm->align % tile->bm == 0) return true;
+  error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "groups", "bm that divides `align`",
+            "bm %u: groups that begin at multiples of %d rows would share a tile", tile->bm,
+            (int)gemm->align);
+  return false;
+}
+
 bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 {
   gemm_fit_forced(chooser, choice);
   gemm_variant_follow(chooser->problem, choice);
   const GemmCandidate tile = gemm_candidate_of(chooser->problem, choice);
-  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_blocks(chooser, choice, &tile);
+  return (!tile.space || candidate_keeps(&tile.of, chooser->error)) && keep_groups(chooser, &tile) &&
+         keep_blocks(chooser, choice, &tile);
 }
 
 /* ---- The passes as judge ---- */

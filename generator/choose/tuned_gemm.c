@@ -68,6 +68,7 @@ static char *describe_product(const Problem *problem, Epilogue epilogue)
   g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm->a_type), gemm->a_m_major ? "km" : "mk",
                   type_text(gemm->b_type), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
   if (gemm->dual) g_string_prepend(text, "dual ");
+  if (gemm->groups) g_string_prepend(text, "grouped ");
   for (unsigned i = 0; i < op->n_outputs; i++)
     g_string_append_printf(text, " %s", type_text(op->outputs[i].tensor->type));
   if (epilogue.tile) g_string_append(text, ", reads a tile");

@@ -7,6 +7,7 @@
 #include "generator/compile/kernel.h"
 #include "generator/compile/names.h"
 #include "generator/compile/plan.h"
+#include "generator/front/groups.h"
 #include "generator/program/family.h"
 #include "ir/mechanism.h"
 #include <string.h>
@@ -505,10 +506,10 @@ static void leave_out_copies(const Compilation *compilation)
   }
 }
 
-static void add_tensor(Plan *plan, PlanTensorKind kind, const GraphTensor *tensor)
+static PlanTensor *add_tensor(Plan *plan, PlanTensorKind kind, const GraphTensor *tensor)
 {
-  plan_add_tensor(plan, kind, tensor->name, tensor->type, tensor->rank, tensor->shape, tensor->strides,
-                  tensor->align);
+  return plan_add_tensor(plan, kind, tensor->name, tensor->type, tensor->rank, tensor->shape, tensor->strides,
+                         tensor->align);
 }
 
 static bool is_used(const Fusion *fusion, const GraphTensor *tensor)
@@ -532,8 +533,10 @@ static void declare_tensors(Compilation *compilation)
   for (unsigned i = 0; i < graph->n_constants; i++)
     if (is_used(compilation->fusion, graph->constants[i]))
       add_tensor(plan, PLAN_CONSTANT, graph->constants[i]);
+  g_autoptr(GHashTable) staying = graph_staying(graph);
   for (unsigned i = 0; i < graph->n_outputs; i++)
-    add_tensor(plan, PLAN_OUTPUT, graph->outputs[i]);
+    add_tensor(plan, PLAN_OUTPUT, graph->outputs[i])->stays =
+        g_hash_table_contains(staying, graph->outputs[i]);
   for (unsigned i = 0; i < compilation->fusion->n_intermediates; i++)
     add_tensor(plan, PLAN_WORKSPACE, compilation->fusion->intermediates[i]);
 }

@@ -102,6 +102,12 @@ bool graph_scalar(const GraphTensor *tensor, double *value)
   return tensor->type != NUMBER_S64 || (*value < 0x1p63 && (int64_t)*value == whole);
 }
 
+bool graph_is_transposed(const GraphNode *product, unsigned operand)
+{
+  const GraphAttribute *turned = graph_attribute_find(product, operand ? "transB" : "transA");
+  return turned && turned->integer;
+}
+
 /* The fewest elements along a dimension of input 0 that the node's input `tensor` holds indices of. */
 static int64_t indexed_by(const GraphNode *node, const GraphTensor *tensor)
 {

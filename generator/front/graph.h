@@ -169,6 +169,8 @@ bool graph_scalar(const GraphTensor *tensor, double *value);
 /* The fewest elements that some Gather or GatherElements takes by the tensor's values, or by what it looks like elsewhere; 0:
  * none does, or their number is not known. */
 int64_t graph_indexed_elements(const GraphTensor *tensor);
+/* Do rows and columns of a product's operand change places? */
+bool graph_is_transposed(const GraphNode *product, unsigned operand);
 /* Is every extent 1, whatever the rank? */
 bool graph_has_one_element(const GraphTensor *tensor);
 /* The graph as text, for tests and --explain; g_free. */

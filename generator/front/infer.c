@@ -104,7 +104,7 @@ static bool infer_product_type(Inference *at, NumberType *type)
   if (bytes) *type = NUMBER_S32;
   if (floats) *type = NUMBER_F32;
   /* Gemm's C has the result's type; MatMulInteger's zero points those of A and B. */
-  for (unsigned i = 2; i < at->node->n_inputs; i++) {
+  for (unsigned i = 2; i < at->node->n_inputs && at->node->op->type_rule == TYPE_RULE_PRODUCT; i++) {
     const GraphTensor *input = at->node->inputs[i];
     bool zero_point = at->node->op->id == ONNX_MatMulInteger;
     NumberType wanted = zero_point ? at->node->inputs[i - 2]->type : *type, ignored;
@@ -215,6 +215,7 @@ static bool infer_type(Inference *at, NumberType *type)
   case TYPE_RULE_SELECT: return check_type(at, 0, TYPE_BIT(BOOL)) && one_type(at, 1, type);
   case TYPE_RULE_CAST: return infer_cast_type(at, type);
   case TYPE_RULE_PRODUCT: return infer_product_type(at, type);
+  case TYPE_RULE_GROUPED: return infer_product_type(at, type) && check_type(at, 2, TYPE_BIT(S32));
   case TYPE_RULE_NORM: return one_type(at, 0, type);
   case TYPE_RULE_QUANTIZE: return infer_quantize_type(at, type);
   case TYPE_RULE_DEQUANTIZE: return infer_dequantize_type(at, type);
@@ -603,6 +604,7 @@ static bool infer_shape(Inference *at, Shape *shape)
   case SHAPE_RULE_CLIP: return infer_clip(at, shape);
   case SHAPE_RULE_MATMUL: return infer_matmul(at, shape);
   case SHAPE_RULE_GEMM: return infer_gemm(at, shape);
+  case SHAPE_RULE_GROUPED: return infer_grouped(at, shape);
   case SHAPE_RULE_SAME: return infer_softmax(at, shape);
   case SHAPE_RULE_NORM: return infer_norm(at, shape);
   case SHAPE_RULE_REDUCE: return infer_reduce(at, shape);

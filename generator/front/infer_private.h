@@ -80,6 +80,8 @@ bool infer_scatter_nd(Inference *at, Shape *shape);
 bool infer_gather_nd(Inference *at, Shape *shape);
 bool infer_tensor_scatter(Inference *at, Shape *shape);
 bool infer_reverse_sequence(Inference *at, Shape *shape);
+/* infer_groups.c: likewise, of class GEMM. */
+bool infer_grouped(Inference *at, Shape *shape);
 /* infer_window.c: likewise. */
 bool infer_window(Inference *at, Shape *shape);
 /* infer_reshape.c: likewise. */

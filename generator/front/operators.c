@@ -47,6 +47,7 @@ enum { COUNT_none = 0 };
 
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
+static const char *const group_kinds[] = {"ends", "index", "counts", NULL};
 static const char *const quantised_caches[] = {"NONE", "PER_TENSOR", "PER_CHANNEL", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
@@ -100,6 +101,7 @@ ATTRIBUTES(global_lp_pool, INT("p", 2))
 ATTRIBUTES(matmul, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1))
 ATTRIBUTES(gemm, CHOICE("accumulate", "default", accumulations), FLOAT("alpha", 1), FLOAT("beta", 1), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(broadcast_6, INT("axis", INT64_MAX), INT("broadcast", 0))
+ATTRIBUTES(grouped, CHOICE("accumulate", "default", accumulations), INT("align", 1), INT("clear", 0), INT("expected", 0), CHOICE("groups", NULL, group_kinds), INT("transB", 0))
 ATTRIBUTES(gemm_6, FLOAT("alpha", 1), FLOAT("beta", 1), INT("broadcast", 0), INT("transA", 0), INT("transB", 0))
 ATTRIBUTES(mod, INT("fmod", 0))
 ATTRIBUTES(cumulative, INT("exclusive", 0), INT("reverse", 0))
@@ -188,6 +190,7 @@ ATTRIBUTES(dequantize, INT("axis", 1), INTS("block_shape"), INT("block_size", 0)
 #define CASTS          (ANY | SMALL_FLOATS)
 #define BYTES          (TYPE_BIT(S8) | TYPE_BIT(U8))
 #define PRODUCTS       (FLOATS | INTEGERS | SMALL_FLOATS)
+#define HALF_FLOATS    (TYPE_BIT(F16) | TYPE_BIT(BF16) | SMALL_FLOATS)
 #define QUANTIZED      (BYTES | SMALL_FLOATS | TYPE_BIT(S32))
 #define QUANTIZABLE    (TYPE_BIT(F32) | TYPE_BIT(F16) | TYPE_BIT(BF16) | TYPE_BIT(S32))
 /* What kernels exist for. */

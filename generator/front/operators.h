@@ -70,6 +70,7 @@ typedef enum {
   TYPE_RULE_SELECT,     /* input 0 bool, the others one type, which is the output's */
   TYPE_RULE_CAST,       /* attribute `to` */
   TYPE_RULE_PRODUCT,    /* as SAME, but s8 or u8 operands give s32, e4m3 and e5m2 f32 */
+  TYPE_RULE_GROUPED,    /* inputs 0 and 1 as of PRODUCT, input 2 is s32 */
   TYPE_RULE_NORM,       /* output 0 as input 0; further outputs f32 (stash type) */
   TYPE_RULE_REDUCE,     /* outputs as input 0; further inputs are s64: axes, sizes, shapes */
   TYPE_RULE_ARG,        /* s64: indices */
@@ -91,9 +92,10 @@ typedef enum {
   SHAPE_RULE_CLIP,           /* as input 0; further inputs are scalars */
   SHAPE_RULE_MATMUL,
   SHAPE_RULE_GEMM,
-  SHAPE_RULE_SAME,  /* as input 0; attribute axis is checked */
-  SHAPE_RULE_PLACE, /* as input 0, with attribute axis */
-  SHAPE_RULE_NORM,  /* as input 0; scale and bias broadcast to it; further outputs reduced */
+  SHAPE_RULE_GROUPED, /* input 0's rows times the matrix of their group in input 1 */
+  SHAPE_RULE_SAME,    /* as input 0; attribute axis is checked */
+  SHAPE_RULE_PLACE,   /* as input 0, with attribute axis */
+  SHAPE_RULE_NORM,    /* as input 0; scale and bias broadcast to it; further outputs reduced */
   SHAPE_RULE_REDUCE,
   SHAPE_RULE_ARG,       /* input 0's without `axis`, or with 1 there */
   SHAPE_RULE_QUANTIZE,  /* as input 0; a scale and zero point for all, for each index of `axis`, or broadcast

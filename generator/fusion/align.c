@@ -179,6 +179,7 @@ static void align_operands(Fuser *fuser, const GPtrArray *live, GraphNode *node)
 bool fusion_align_operands(Fuser *fuser, unsigned place)
 {
   GraphNode *node = fuser->live->pdata[place];
-  if (node->op->class_ == OPERATOR_GEMM) align_operands(fuser, fuser->live, node);
+  if (node->op->class_ == OPERATOR_GEMM && node->op->id != ONNX_GroupedMatMul)
+    align_operands(fuser, fuser->live, node);
   return false;
 }

@@ -18,8 +18,7 @@ static bool has_unit_stride(const GraphTensor *tensor)
 static unsigned inner_dimension(const GraphNode *node, unsigned operand)
 {
   const GraphTensor *tensor = node->inputs[operand];
-  bool transposed =
-      node->op->id == ONNX_Gemm && graph_attribute(node, operand ? "transB" : "transA")->integer;
+  bool transposed = graph_is_transposed(node, operand);
   if (tensor->rank == 1) return 0;
   return tensor->rank - ((operand == 0) == transposed ? 2 : 1);
 }

@@ -13,11 +13,6 @@ static bool same_lists(const Symbolic *const *a, const Symbolic *const *b, unsig
   return true;
 }
 
-static int64_t transposed(const GraphNode *node, const char *which)
-{
-  return node->op->id == ONNX_Gemm ? graph_attribute(node, which)->integer : 0;
-}
-
 static bool same_sums(const GraphNode *a, const GraphNode *b)
 {
   const GraphAttribute *x = graph_attribute_find(a, "accumulate"), *y = graph_attribute_find(b, "accumulate");
@@ -30,8 +25,9 @@ static bool same_product(const GraphNode *a, const GraphNode *b)
   if (a->blocks[0] || b->blocks[0]) return false; /* each would have scales of its own */
   return a->op->id == b->op->id && same_sums(a, b) && a->inputs[0] == b->inputs[0] && x != y &&
          x->type == y->type && x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
-         same_lists(x->strides, y->strides, x->rank) && transposed(a, "transA") == transposed(b, "transA") &&
-         transposed(a, "transB") == transposed(b, "transB");
+         same_lists(x->strides, y->strides, x->rank) &&
+         graph_is_transposed(a, 0) == graph_is_transposed(b, 0) &&
+         graph_is_transposed(a, 1) == graph_is_transposed(b, 1);
 }
 
 static bool reads(const GraphNode *node, const GraphTensor *tensor)

@@ -50,18 +50,12 @@ typedef struct {
   GraphNode **producers; /* by tensor index */
 } Taking;
 
-static bool is_transposed(const GraphNode *product, unsigned operand)
-{
-  return product->op->id == ONNX_Gemm &&
-         graph_attribute(product, operand ? "transB" : "transA")->integer != 0;
-}
-
 /* The scale of an operand as a factor of the product's result; NULL: it varies along k, or cannot be told. */
 static GraphTensor *result_scale(Taking *at, const GraphNode *product, unsigned operand,
                                  const GraphTensor *matrix, GraphTensor *scale)
 {
   if (graph_has_one_element(scale)) return scale->producer ? scale : view_of(at->fuser, scale, 0);
-  bool transposed = is_transposed(product, operand);
+  bool transposed = graph_is_transposed(product, operand);
   if (matrix->rank < 2 || product->inputs[!operand]->rank < 2) return NULL;
   unsigned k_from_last = (operand == 0) == transposed ? 2 : 1; /* the operand's dimension along k */
   if (scale->rank >= k_from_last && !symbolic_equals(scale->shape[scale->rank - k_from_last], 1)) return NULL;

@@ -61,8 +61,8 @@ static bool find_chain(Halving *at)
     g_ptr_array_insert(at->chain, 0, node);
     node = before(at, node);
   }
-  if (!node || node->op->class_ != OPERATOR_GEMM || node->inputs[1]->rank < 2 || node->blocks[0])
-    return false;
+  bool product = node && node->op->class_ == OPERATOR_GEMM && node->op->id != ONNX_GroupedMatMul;
+  if (!product || node->inputs[1]->rank < 2 || node->blocks[0]) return false;
   g_ptr_array_insert(at->chain, 0, node);
   return true;
 }
@@ -131,7 +131,7 @@ static GraphTensor *half_result(const Halving *at, const GraphTensor *whole, uns
 static void halve_product(const Halving *at, GraphNode *node, unsigned half)
 {
   GraphTensor *b = node->inputs[1];
-  bool turned = node->op->id == ONNX_Gemm && graph_attribute(node, "transB")->integer;
+  bool turned = graph_is_transposed(node, 1);
   node->inputs[1] = fuser_part_of(at->fuser, b, b->rank - (turned ? 2 : 1), at->firsts[half], at->extent);
   for (unsigned i = 2; i < node->n_inputs; i++)
     node->inputs[i] = half_of(at, node->inputs[i], half);

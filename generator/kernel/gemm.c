@@ -1,5 +1,6 @@
 /* The GEMM template's part that only the graph knows: operands' strides, batches and the epilogue. */
 #include "generator/program/gemm.h"
+#include "generator/kernel/gemm_groups.h"
 #include "generator/kernel/kernel.h"
 #include "generator/kernel/steps.h"
 #include "ir/facts.h"
@@ -9,6 +10,7 @@ typedef struct {
   IrExpr *at[FUSED_MAX_RANK + 2]; /* where the tile starts: batches, row, column */
   unsigned rank;                  /* batches + 2; a product without batches has one of extent 1 */
   int64_t bm, bn;
+  IrExpr *own; /* rows of the tile that are stored; NULL: all that there are */
 } Place;
 
 /* Tile of a tensor over [batches..., M, N]; a broadcast dimension has extent 1 and is read at 0. */
@@ -168,6 +170,7 @@ static void store_reduced_rows(StepScope *scope, const FusedOutput *output, IrVa
 static bool store_outputs(StepScope *scope)
 {
   KernelBuild *build = scope->build;
+  const Place *place = scope->data;
   for (unsigned i = 0; i < build->op->n_outputs; i++) {
     const FusedOutput *output = &build->op->outputs[i];
     IrValue *tensor = scope->tensors[build->op->n_inputs + i];
@@ -179,9 +182,41 @@ static bool store_outputs(StepScope *scope)
     }
     IrExpr *access = corner(scope, tensor, extent);
     begin_own_part(scope, access);
-    ir_emit(&scope->builder, OP_STORE, 2, access, value);
+    IrOp *store = ir_emit(&scope->builder, OP_STORE, 2, access, value);
+    if (place->own) ir_attribute_set(store, ATTR_WHERE, place->own);
   }
   return true;
+}
+
+/* Steps and stores of a tile's own rows, in a region: once more, so nothing of what was computed elsewhere is taken. */
+static bool write_rows(StepScope *scope, IrRegion *region, IrExpr *end)
+{
+  const FusedOperator *op = scope->build->op;
+  Place *place = scope->data;
+  IrBuilder outer = scope->builder;
+  memset(scope->step_values, 0, op->n_steps * sizeof *scope->step_values);
+  memset(scope->input_values, 0, op->n_inputs * sizeof *scope->input_values);
+  scope->builder = ir_builder_at_end(region);
+  scope->builder.mark = outer.mark;
+  if (end) {
+    IrExpr *sizes = ir_value(scope->build->module, scope->tensors[gemm_of(op)->sizes]);
+    place->own = groups_rows(&scope->builder, op, sizes, place->at[0], place->at[1], end, place->bm);
+  }
+  bool ok = scope_write_steps(scope, false) && store_outputs(scope);
+  place->own = NULL;
+  scope->builder = outer;
+  return ok;
+}
+
+/* Tiles that lie in their group leave whole, by whatever copies whole tiles; of one that is cut its own rows are stored. */
+static bool write_grouped(StepScope *scope, IrExpr *end)
+{
+  const Place *place = scope->data;
+  IrModule *module = scope->build->module;
+  IrExpr *behind = ir_binary(module, OPERATOR_ADD, place->at[1], ir_int(module, place->bm));
+  IrOp *whole = ir_emit(&scope->builder, OP_IF, 1, ir_binary(module, OPERATOR_LE, behind, end));
+  IrRegion *all = ir_region_add(whole), *cut = ir_region_add(whole);
+  return write_rows(scope, all, NULL) && write_rows(scope, cut, end);
 }
 
 static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
@@ -201,10 +236,14 @@ static bool write_epilogue(KernelBuild *build, int64_t bm, int64_t bn)
     if (batches > 1 && d < batches) name = arena_printf(module->arena, "batch%u", d);
     place.at[d] = ir_value(module, ir_parameter_new(scope.function, name, ir_scalar(NUMBER_S32)));
   }
+  IrExpr *end = gemm_of(build->op)->groups
+                    ? ir_value(module, ir_parameter_new(scope.function, "end", ir_scalar(NUMBER_S32)))
+                    : NULL;
   scope.load = load_input;
   scope.data = &place;
   scope_add_tensors(&scope);
-  if (!scope_write_steps(&scope, false) || !store_outputs(&scope)) return false;
+  if (end ? !write_grouped(&scope, end) : !scope_write_steps(&scope, false) || !store_outputs(&scope))
+    return false;
   scope_close(&scope, NULL);
   return true;
 }
@@ -435,6 +474,7 @@ bool kernel_write_gemm(KernelBuild *build)
   }
   bind_type(build, "ta", gemm->a_type);
   bind_type(build, "tb", gemm->b_type);
+  if (gemm->groups) g_hash_table_insert(build->bindings, "grouped", ir_int(build->module, 1));
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
   kernel_bind_dim(build, "K", gemm->k);
@@ -467,6 +507,7 @@ bool kernel_write_gemm(KernelBuild *build)
   int64_t columns = choice_int(build->choice, "bn", 0);
   if (shares_columns(build->choice)) columns /= MAX(1, choice_int(build->choice, "reducers", 1));
   int64_t bm = choice_int(build->choice, "bm", 0), bn = choice_int(build->choice, "bn", 0);
+  if (gemm->groups) groups_schedule(build, bm);
   columns = part_calls(build, bm, bn, gemm->dual && !swapped ? columns / 2 : columns);
   return write_epilogue(build, bm, columns);
 }

@@ -103,8 +103,9 @@ KernelLibraries *kernel_libraries_read(bool fast, GError **error)
   if (libraries->math) libraries->math_narrow = read_template("math_narrow", error);
   if (libraries->math_narrow) libraries->operators = read_template("operators", error);
   if (libraries->operators) libraries->reducers = read_template("reducers", error);
-  if (libraries->reducers && fast) libraries->math_fast = read_template("math_fast", error);
-  return libraries->reducers && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
+  if (libraries->reducers) libraries->groups = read_template("groups", error);
+  if (libraries->groups && fast) libraries->math_fast = read_template("math_fast", error);
+  return libraries->groups && (!fast || libraries->math_fast) ? g_steal_pointer(&libraries) : NULL;
 }
 
 bool kernel_libraries_link(const KernelLibraries *libraries, IrModule *module, GError **error)
@@ -145,6 +146,7 @@ void kernel_libraries_free(KernelLibraries *libraries)
   ir_module_free(libraries->math_fast);
   ir_module_free(libraries->operators);
   ir_module_free(libraries->reducers);
+  ir_module_free(libraries->groups);
   g_hash_table_unref(libraries->templates);
   g_mutex_clear(&libraries->mutex);
   g_free(libraries);

@@ -68,7 +68,7 @@ int64_t choice_int(const Choice *choice, const char *name, int64_t otherwise);
 /* Sub-kernels that kernels link: read once, then only read from. Marks of what was linked point into their
  * sources, so they outlive every kernel that was built with them. */
 typedef struct KernelLibraries {
-  IrModule *math, *math_narrow, *operators, *reducers;
+  IrModule *math, *math_narrow, *operators, *reducers, *groups;
   IrModule *math_fast; /* NULL unless fast forms are allowed */
   GMutex mutex;
   GHashTable *templates; /* IrModule * by name, read when the first kernel asks; under the mutex */

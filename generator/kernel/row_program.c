@@ -269,6 +269,10 @@ static void write_reduction(StepScope *scope, unsigned i)
   case REDUCTION_DOT:
   case REDUCTION_LARGEST: /* gives rows: only a scan does */
   case REDUCTION_SMALLEST:
+  case REDUCTION_BEGINS:
+  case REDUCTION_LENGTHS:
+  case REDUCTION_FIRST_OF:
+  case REDUCTION_COUNT_OF:
   case REDUCTION_COUNT: write_simple(scope, reduction, value); return;
   }
 }

@@ -10,10 +10,21 @@ static const Symbolic *at_origin(const Symbolic *leaf, void *data)
   return axis ? symbolic_constant(program->arena, 0) : NULL;
 }
 
-static const char *refuse_index(const Program *program, const ProgramNode *node, unsigned d, bool blocks)
+/* Does the node load where groups of rows begin, in a program of a family that has them? */
+static bool begins_group(const Binding *binding, int node)
 {
+  ProgramReduction reduction = binding->program->nodes[node].reduction;
+  ProgramNodeKind kind = binding->program->nodes[node].kind;
+  return binding->groups && ((kind == NODE_SCAN && reduction == REDUCTION_BEGINS) ||
+                             (kind == NODE_REDUCE && reduction == REDUCTION_FIRST_OF));
+}
+
+static const char *refuse_index(const Binding *binding, const ProgramNode *node, unsigned d, bool blocks)
+{
+  const Program *program = binding->program;
   const Symbolic *index = node->access.at[d].of_axes;
-  if (node->access.at[d].node != PROGRAM_NONE) return "indices are loaded";
+  if (node->access.at[d].node != PROGRAM_NONE && !begins_group(binding, node->access.at[d].node))
+    return "indices are loaded";
   /* parts of what is stored, and blocks of elements that share a scale */
   bool parts = node->combines || (node->kind == NODE_READ && blocks);
   if (parts && program_is_quotient(index)) return NULL;
@@ -39,12 +50,11 @@ bool bind_is_plain(const Binding *binding, const ProgramAccess *access, unsigned
   const Program *program = binding->program;
   if (binding->walked & program_axes_in(program, access->at[d].of_axes)) return false;
   if (access->outside != OUTSIDE_NEVER && !is_inside(program, access, d)) return false;
-  return !refuse_index(program, &(ProgramNode){.access = *access}, d, false);
+  return !refuse_index(binding, &(ProgramNode){.access = *access}, d, false);
 }
 
 static const char *refuse_node(const Binding *binding, const ProgramNode *node)
 {
-  const Program *program = binding->program;
   const char *why = NULL;
   if (binding->points && (node->kind == NODE_READ || node->kind == NODE_INDEX)) return NULL;
   switch (node->kind) {
@@ -54,10 +64,13 @@ static const char *refuse_node(const Binding *binding, const ProgramNode *node)
         !(binding->cuts && node->kind == NODE_WRITE && node->access.outside == OUTSIDE_SKIP))
       return "indices leave a tensor";
     for (unsigned d = 0; !why && d < node->access.tensor->rank; d++)
-      why = refuse_index(program, node, d, binding->blocks);
+      why = refuse_index(binding, node, d, binding->blocks);
     return why;
-  case NODE_INDEX: return "a value is an index";
-  case NODE_SCAN: return binding->scans ? NULL : "there is a scan";
+  case NODE_INDEX: return binding->groups ? NULL : "a value is an index";
+  case NODE_SCAN: {
+    bool group = node->reduction == REDUCTION_BEGINS || node->reduction == REDUCTION_LENGTHS;
+    return binding->scans || (binding->groups && group) ? NULL : "there is a scan";
+  }
   case NODE_MAP:
   case NODE_REDUCE: return NULL;
   }
@@ -96,12 +109,14 @@ bool bind_open(Binding *binding, const Program *program, FusedOperator *fused)
   *binding = (Binding){.program = program,
                        .fused = fused,
                        .points = binding->points,
+                       .groups = binding->groups,
                        .column = binding->column,
                        .scans = binding->scans,
                        .blocks = binding->blocks,
                        .cuts = binding->cuts};
   for (unsigned i = 0; i < program->n_axes && !binding->why; i++)
-    if (program->axes[i].length != PROGRAM_NONE) binding->why = "an axis has a length that is loaded";
+    if (program->axes[i].length != PROGRAM_NONE && !binding->groups)
+      binding->why = "an axis has a length that is loaded";
   for (unsigned i = 0; i < program->n_nodes && !binding->why; i++)
     binding->why = refuse_node(binding, &program->nodes[i]);
   if (binding->why) return false;

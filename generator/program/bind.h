@@ -13,6 +13,7 @@ typedef struct Binding {
   unsigned (*anchor_outputs)[2];
   unsigned *places; /* in fused->inputs or ->steps */
   bool points;      /* the family reads at any index, and computes with indices: set before bind_open() */
+  bool groups;      /* rows of groups are counted from where each begins, as many as are loaded: the same */
   bool scans;       /* the family scans: set before bind_open() */
   bool blocks;      /* it reads scales of blocks, by an axis divided by a number: set before bind_open() */
   uint32_t walked;  /* axes that a point's thread walks along, which are no dims: set behind bind_open() */

@@ -37,14 +37,18 @@ static void add_product_axes(ProgramBuilder *at)
   const GraphNode *node = at->anchor;
   const GraphTensor *a = node->inputs[0], *b = node->inputs[1], *result = node->outputs[0];
   bool has_m = a->rank > 1, has_n = b->rank > 1;
+  bool grouped = node->op->id == ONNX_GroupedMatMul;
   unsigned batches = result->rank - has_m - has_n, n = 0;
+  if (grouped && !batches) at->groups = program_add_axis(at, 'g', -1, b->shape[0]);
   for (unsigned i = 0; i < batches; i++)
     at->point[n++] = program_add_axis(at, 'b', batches > 1 ? (int)i : -1, result->shape[i]);
   at->m = at->n = PROGRAM_NONE;
   if (has_m) at->m = at->point[n++] = program_add_axis(at, 'm', -1, result->shape[batches]);
   if (has_n) at->n = at->point[n++] = program_add_axis(at, 'n', -1, result->shape[result->rank - 1]);
   at->point_rank = n;
-  at->k = program_add_axis(at, 'k', -1, a->shape[a->rank - (program_is_transposed(node, "transA") ? 2 : 1)]);
+  at->k = program_add_axis(at, 'k', -1, a->shape[a->rank - (graph_is_transposed(node, 0) ? 2 : 1)]);
+  if (grouped && batches) at->groups = at->point[0];
+  if (grouped) program_add_groups(at, node);
 }
 
 /* Batches, rows, keys; then columns of the second product and what the first one sums over. */
@@ -58,8 +62,7 @@ static void add_chained_axes(ProgramBuilder *at)
   at->m = at->whole[batches] = at->left[batches] = program_add_axis(at, 'm', -1, scores->shape[batches]);
   at->keys = at->whole[batches + 1] = program_add_axis(at, 't', -1, scores->shape[batches + 1]);
   at->width = at->left[batches + 1] = program_add_axis(at, 'e', -1, result->shape[batches + 1]);
-  at->depth = program_add_axis(at, 'd', -1,
-                               q->shape[q->rank - (program_is_transposed(at->anchor, "transA") ? 2 : 1)]);
+  at->depth = program_add_axis(at, 'd', -1, q->shape[q->rank - (graph_is_transposed(at->anchor, 0) ? 2 : 1)]);
   at->reduced = 1u << at->keys;
   at->whole_rank = at->left_rank = batches + 2;
 }
@@ -153,8 +156,13 @@ Program *program_build(const ProgramGroup *group)
   Program *program = arena_new_object(group->arena, Program);
   g_autoptr(GHashTable) values = g_hash_table_new(NULL, NULL), behind = g_hash_table_new(NULL, NULL);
   g_autoptr(GArray) nodes = g_array_new(FALSE, TRUE, sizeof(ProgramNode));
-  ProgramBuilder at = {
-      .group = group, .program = program, .values = values, .behind = behind, .nodes = nodes};
+  ProgramBuilder at = {.group = group,
+                       .program = program,
+                       .values = values,
+                       .behind = behind,
+                       .nodes = nodes,
+                       .groups = PROGRAM_NONE,
+                       .begin = PROGRAM_NONE};
   program->arena = group->arena;
   program->name = group->name;
   program->facts = &group->graph->facts;

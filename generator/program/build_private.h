@@ -20,6 +20,8 @@ typedef struct ProgramBuilder {
   uint32_t reduced; /* axes that row operators take together */
   /* of two products one behind the other: the second's point is `left`, the first's `whole` */
   int m, n, k; /* of a product; m, n: PROGRAM_NONE for vectors */
+  int groups;  /* axis of the groups whose rows m counts; PROGRAM_NONE: all rows are of one */
+  int begin;   /* node that loads where a group's rows begin; PROGRAM_NONE: at 0 */
   int keys, width,
       depth; /* of two products: what the second contracts, its columns, what the first contracts */
   const GraphTensor
@@ -27,7 +29,6 @@ typedef struct ProgramBuilder {
 } ProgramBuilder;
 
 /* build_values.c */
-bool program_is_transposed(const GraphNode *product, const char *which);
 /* A tensor that broadcasts to the point's shape: aligned with its last dimensions. */
 ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *tensor);
 /* Parts of a product's result: one index for so many rows or columns, whatever the extents. */
@@ -83,6 +84,9 @@ ProgramValue program_read_page(ProgramBuilder *at, const GraphNode *gather, cons
 ProgramValue program_add_scatter(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_insertion(ProgramBuilder *at, const GraphNode *node);
 ProgramValue program_add_reversal(ProgramBuilder *at, const GraphNode *node);
+
+/* build_groups.c: of a grouped product where each group's rows begin, and how many it has; before anything is read along them. */
+void program_add_groups(ProgramBuilder *at, const GraphNode *node);
 
 /* build_window.c */
 ProgramValue program_add_window(ProgramBuilder *at, const GraphNode *node);

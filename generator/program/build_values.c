@@ -2,11 +2,6 @@
 #include "generator/program/build_private.h"
 #include <string.h>
 
-bool program_is_transposed(const GraphNode *product, const char *which)
-{
-  return product->op->id == ONNX_Gemm && graph_attribute(product, which)->integer;
-}
-
 static void set_point(ProgramBuilder *at, unsigned rank, const int *axes)
 {
   at->point_rank = rank;
@@ -35,14 +30,20 @@ static const Symbolic *index_along(const ProgramBuilder *at, int axis)
   return axis == PROGRAM_NONE ? symbolic_constant(at->program->arena, 0) : at->program->axes[axis].symbol;
 }
 
+/* Rows of a group are counted from where it begins. */
+static ProgramIndex place_along(const ProgramBuilder *at, int axis)
+{
+  bool begins = axis != PROGRAM_NONE && axis == at->m;
+  return (ProgramIndex){index_along(at, axis), begins ? at->begin : PROGRAM_NONE};
+}
+
 ProgramAccess program_point_access(const ProgramBuilder *at, const GraphTensor *tensor)
 {
   ProgramAccess access = {.tensor = tensor};
   for (unsigned d = 0; d < tensor->rank; d++) {
     unsigned from_last = tensor->rank - d;
     bool still = symbolic_equals(tensor->shape[d], 1) || from_last > at->point_rank;
-    access.at[d] = (ProgramIndex){
-        index_along(at, still ? PROGRAM_NONE : at->point[at->point_rank - from_last]), PROGRAM_NONE};
+    access.at[d] = place_along(at, still ? PROGRAM_NONE : at->point[at->point_rank - from_last]);
   }
   return access;
 }
@@ -65,17 +66,13 @@ ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *n
   unsigned batches = at->point_rank - (at->m != PROGRAM_NONE) - (at->n != PROGRAM_NONE);
   for (unsigned d = 0; d < outer; d++) {
     bool still = symbolic_equals(tensor->shape[d], 1);
-    access.at[d] =
-        (ProgramIndex){index_along(at, still ? PROGRAM_NONE : at->point[batches - outer + d]), PROGRAM_NONE};
+    int batch = at->groups != PROGRAM_NONE ? at->groups : at->point[batches - outer + d];
+    access.at[d] = place_along(at, still ? PROGRAM_NONE : batch);
   }
   int first = is_b ? at->k : at->m, second = is_b ? at->n : at->k;
-  bool exchanged = program_is_transposed(node, is_b ? "transB" : "transA");
-  if (tensor->rank > 1)
-    access.at[outer] = (ProgramIndex){index_along(at, exchanged ? second : first), PROGRAM_NONE};
-  access.at[inner] = (ProgramIndex){index_along(at, tensor->rank == 1 ? at->k
-                                                    : exchanged       ? first
-                                                                      : second),
-                                    PROGRAM_NONE};
+  bool exchanged = graph_is_transposed(node, is_b);
+  if (tensor->rank > 1) access.at[outer] = place_along(at, exchanged ? second : first);
+  access.at[inner] = place_along(at, tensor->rank == 1 ? at->k : exchanged ? first : second);
   return access;
 }
 

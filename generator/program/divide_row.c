@@ -73,6 +73,10 @@ static bool find_reduction(Rows *rows)
   case REDUCTION_MAX_SUM:
   case REDUCTION_LARGEST:
   case REDUCTION_SMALLEST:
+  case REDUCTION_BEGINS:
+  case REDUCTION_LENGTHS:
+  case REDUCTION_FIRST_OF:
+  case REDUCTION_COUNT_OF:
   case REDUCTION_COUNT: break;
   }
   return false;

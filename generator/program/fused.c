@@ -13,7 +13,8 @@ static uint32_t ended_axes(const Program *program)
   uint32_t axes = 0;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind == NODE_REDUCE && node->reduction != REDUCTION_DOT) axes |= node->axes;
+    bool of_groups = node->reduction == REDUCTION_FIRST_OF || node->reduction == REDUCTION_COUNT_OF;
+    if (node->kind == NODE_REDUCE && node->reduction != REDUCTION_DOT && !of_groups) axes |= node->axes;
   }
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];

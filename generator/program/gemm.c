@@ -51,8 +51,9 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
 
 const FusedOperator *turned_gemm(Arena *arena, const FusedOperator *op)
 {
-  /* what is reduced are rows either way, and scales of a block are one operand's */
-  return fused_is_reduced(op) || gemm_of(op)->scaled ? NULL : gemm_transposed(arena, op);
+  /* what is reduced, and what groups have, are rows either way, and scales of a block are one operand's */
+  bool rows = fused_is_reduced(op) || gemm_of(op)->groups || gemm_of(op)->scaled;
+  return rows ? NULL : gemm_transposed(arena, op);
 }
 
 /* ---- for others ---- */
@@ -69,8 +70,10 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
   const FusedGemm *gemm = gemm_of(op);
   const Symbolic *const expressions[] = {gemm->m,   gemm->n,   gemm->k,  gemm->a_m,
                                          gemm->a_k, gemm->b_k, gemm->b_n};
-  const unsigned numbers[] = {gemm->n_batch,   gemm->a,         gemm->b,      gemm->dual,   gemm->b2,
-                              gemm->a_m_major, gemm->b_n_major, gemm->a_type, gemm->b_type, gemm->acc_type};
+  const unsigned numbers[] = {
+      gemm->n_batch,        gemm->a,      gemm->b,      gemm->dual,     gemm->b2,     gemm->a_m_major,
+      gemm->b_n_major,      gemm->a_type, gemm->b_type, gemm->acc_type, gemm->groups, gemm->sizes,
+      (unsigned)gemm->align};
   for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
     visitor->number(numbers[i], visitor->data);
   visit_list(visitor, expressions, G_N_ELEMENTS(expressions));
@@ -114,6 +117,9 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "m", gemm->m);
   fused_put_value(text, "n", gemm->n);
   fused_put_value(text, "k", gemm->k);
+  static const char *const kinds[] = {"", "ends", "index", "counts"};
+  if (gemm->groups)
+    g_string_append_printf(text, ", groups by %s align %d", kinds[gemm->groups], (int)gemm->align);
   g_string_append(text, "\n  a ");
   fused_put_tensor(text, op->inputs[gemm->a].tensor);
   fused_put_list(text, " batch ", gemm->a_batch, gemm->n_batch);

@@ -3,6 +3,14 @@
 #pragma once
 #include "generator/program/family.h"
 
+/* Which rows are whose, as an input tells: as GraphGroups (generator/front/groups.h). */
+typedef enum {
+  GEMM_WHOLE, /* all rows are of one product */
+  GEMM_ENDS,
+  GEMM_INDEX,
+  GEMM_COUNTS,
+} GemmGroups;
+
 typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
   unsigned n_batch; /* leading iteration dims */
@@ -20,6 +28,9 @@ typedef struct FusedGemm {
   unsigned a_scale, b_scale;
   const Symbolic *a_scale_k, *b_scale_k;
   int64_t a_depth, b_depth, b_width;
+  GemmGroups groups; /* not GEMM_WHOLE: the one batch dim is of groups, m the most rows of one */
+  unsigned sizes;    /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
+  int64_t align;     /* groups: each begins at a multiple of so many rows */
 } FusedGemm;
 
 static inline const FusedGemm *gemm_of(const FusedOperator *op)

@@ -3,6 +3,7 @@
 #include "generator/program/bind.h"
 #include "generator/program/division.h"
 #include "generator/program/gemm.h"
+#include "generator/program/match_groups.h"
 #include <string.h>
 
 #define WHOLE_VECTORS 16 /* elements: at least 16 bytes, whatever the type */
@@ -17,6 +18,7 @@ typedef struct {
   ProgramScaled scaled[2]; /* where these are scaled by blocks */
   bool is_scaled;
   int m, n, k; /* axes; PROGRAM_NONE: there is none */
+  ProgramGroups groups;
 } Product;
 
 /* ---- one read an operand ---- */
@@ -178,14 +180,14 @@ static bool find_products(Product *at)
   Binding *binding = at->binding;
   const Program *program = at->program;
   int place;
-  unsigned found = 0, n = bind_count(program, NODE_REDUCE, &place);
+  unsigned found = 0, n = bind_count(program, NODE_REDUCE, &place) - at->groups.reductions;
   if (!n || n > 2) {
     binding->why = n ? "there are several reductions" : "there is no contraction";
     return false;
   }
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind != NODE_REDUCE) continue;
+    if (node->kind != NODE_REDUCE || binding->inside[i]) continue;
     binding->near |= node->reduction == REDUCTION_DOT;
     at->is_scaled = node->reduction == REDUCTION_DOT &&
                     program_scaled_operand(program, node, 0, &at->scaled[0]) &&
@@ -277,10 +279,12 @@ static bool settle(const Product *at, Space *space)
   gemm->a_k = program_stride(program, &program->nodes[at->a].access, (unsigned)at->k);
   gemm->b_k = program_stride(program, &program->nodes[at->b].access, (unsigned)at->k);
   gemm->k = program->axes[at->k].extent;
-  gemm->n_batch = space_merge(arena, space, 0, batches);
+  gemm->n_batch = at->groups.kind ? batches : space_merge(arena, space, 0, batches);
   /* Batches that B does not have are more rows, where everything walks on evenly. B has stride 0 along M. */
   unsigned m = gemm->n_batch;
-  if (m && rows_take_batch(space, gemm, m) && space_merge(arena, space, m - 1, m + 1) == 1) gemm->n_batch--;
+  if (m && !at->groups.kind && rows_take_batch(space, gemm, m) &&
+      space_merge(arena, space, m - 1, m + 1) == 1)
+    gemm->n_batch--;
   if (gemm->n_batch < m) gemm->a_m = space->strides[gemm->n_batch][gemm->a];
   gemm->m = space->dims[gemm->n_batch];
   gemm->n = space->dims[gemm->n_batch + 1];
@@ -306,7 +310,7 @@ static void bind_operands(const Product *at)
   FusedGemm *gemm = at->gemm;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind != NODE_REDUCE || node == at->dot) continue;
+    if (node->kind != NODE_REDUCE || node == at->dot || node->reduction != REDUCTION_DOT) continue;
     gemm->dual = true;
     gemm->b2 = at->binding->places[node->operands[1].node];
   }
@@ -330,7 +334,11 @@ static bool bind(Binding *binding)
   Product at = {.binding = binding, .gemm = gemm, .program = program};
   int axes[PROGRAM_MAX_AXES + 2];
   unsigned n = 0;
-  if (!find_products(&at) || !bind_lists(binding)) return false;
+  if (!bind_groups(binding, &at.groups) || !find_products(&at) || !bind_lists(binding)) return false;
+  if (at.groups.kind && (at.m != at.groups.rows || !bind_groups_fit(binding, &at.groups))) {
+    if (!binding->why) binding->why = "rows of groups are not those of the left operand";
+    return false;
+  }
   if (!ends_contraction(&at)) {
     binding->why = "other values vary along the contracted axis";
     return false;
@@ -339,12 +347,18 @@ static bool bind(Binding *binding)
   binding->fused->binding = gemm;
   bind_operands(&at);
   for (int i = 0; i < (int)program->n_axes; i++)
-    if (i != at.m && i != at.n && i != at.k) axes[n++] = i;
+    if (i != at.m && i != at.n && i != at.k && !(at.groups.kind && i == at.groups.walked)) axes[n++] = i;
   axes[n++] = at.m;
   axes[n++] = at.n;
   Space space;
   if (!bind_space(binding, &space, axes, n)) return false;
+  if (at.groups.kind && (n != 3 || axes[0] != at.groups.axis || gemm->dual)) {
+    binding->why = gemm->dual ? "two products of groups of rows are two kernels"
+                              : "a product of groups of rows has batches";
+    return false;
+  }
   if (!settle(&at, &space)) return false;
+  if (at.groups.kind) bind_groups_take(binding, &at.groups, &space, gemm);
   bind_take_space(binding, &space);
   return true;
 }
@@ -353,6 +367,7 @@ FamilyMatch match_gemm(const Program *program, FusedOperator *fused, const char 
 {
   Binding binding = {.blocks = true};
   fused->program = program = reads_apart(program);
+  binding.groups = true;
   bool ok = bind_open(&binding, program, fused) && bind(&binding);
   *why = binding.why;
   bind_close(&binding);

@@ -132,6 +132,10 @@ static bool match_kind(Row *row)
   case REDUCTION_DOT:
   case REDUCTION_LARGEST:
   case REDUCTION_SMALLEST:
+  case REDUCTION_BEGINS:
+  case REDUCTION_LENGTHS:
+  case REDUCTION_FIRST_OF:
+  case REDUCTION_COUNT_OF:
   case REDUCTION_COUNT: break;
   }
   return false;

@@ -64,6 +64,14 @@ typedef struct ProgramValue {
   ROW(MAX_SUM, "max_sum", 1, 2) /* largest, and sum of e^(x - largest) */                                    \
   ROW(ARG_MAX, "arg_max", 2, 2) /* largest, and the least of the second operand (s32) where it is; NaN is */ \
   ROW(ARG_MIN, "arg_min", 2, 2) /* the same of the smallest                                               */ \
+  ROW(BEGINS, "begins", 2,                                                                                   \
+      1) /* SCAN over groups, of their ends and an alignment: where each begins, at the next multiple    \
+                                   behind the end of the one before it */   \
+  ROW(LENGTHS, "lengths", 2,                                                                                 \
+      1) /* the same: how many indices it has; none where its end lies before its beginning */               \
+  ROW(FIRST_OF, "first_of", 3,                                                                               \
+      1) /* least index whose first operand equals the second, a group's number: a multiple of the third */  \
+  ROW(COUNT_OF, "count_of", 3, 1) /* how many there are, which follow one another */                         \
   ROW(LARGEST, "largest", 1,                                                                                 \
       2) /* SCAN: the row from its largest element on, NaN first; where each stood (s32), of equal \
                                    ones the first */         \

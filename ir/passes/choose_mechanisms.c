@@ -716,15 +716,17 @@ static const char *staging_refusal(Choice *choice, IrOp *store, Staged *staged)
   return NULL;
 }
 
-/* An earlier store of a tile of the same type to the same tensor. */
+/* An earlier store of a whole tile of the same type to the same tensor; of a part of one (`where`) there is none. */
 static const IrOp *same_store(const Choice *choice, unsigned index)
 {
   const IrOp *store = choice->stores->pdata[index];
   const IrExpr *base = ir_access_base(store->operands[0]);
+  if (ir_attribute(store, ATTR_WHERE)) return NULL;
   for (unsigned i = 0; i < index && base->kind == EXPR_VALUE; i++) {
     const IrOp *other = choice->stores->pdata[i];
     const IrExpr *stored = ir_access_base(other->operands[0]);
-    if (stored->kind != EXPR_VALUE || stored->value != base->value) continue;
+    if (stored->kind != EXPR_VALUE || stored->value != base->value || ir_attribute(other, ATTR_WHERE))
+      continue;
     IrType a = ir_expr_type(choice->kernel, store->operands[1]),
            b = ir_expr_type(choice->kernel, other->operands[1]);
     if (ir_type_equal(&a, &b)) return other;

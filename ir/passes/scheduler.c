@@ -101,6 +101,17 @@ static void bind_op(IrOp *op, void *data)
       op->attributes[i].value = ir_expr_map(module, op->attributes[i].value, bind_dim, binding);
 }
 
+/* What the sub-kernel keeps from tile to tile starts in front of the walk. */
+static void keep_variables(IrRegion *body)
+{
+  for (IrOp *op = body->first, *next; op; op = next) {
+    next = op->next;
+    if (op->code != OP_VAR || !ir_attribute(op, ATTR_KEPT)) continue;
+    ir_attribute_remove(op, ATTR_KEPT);
+    ir_op_move(op, body->owner->parent, body->owner);
+  }
+}
+
 IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr *const *arguments,
                          IrExpr **coordinates, IrExpr **index)
 {
@@ -116,6 +127,7 @@ IrBuilder scheduler_open(IrBuilder *builder, const IrFunction *scheduler, IrExpr
   for (unsigned i = 1; i < scheduler->n_parameters; i++)
     g_hash_table_insert(map, scheduler->parameters[i], arguments[i - 1]);
   ir_region_clone_into(&inner, scheduler->body, map);
+  keep_variables(body);
   Binding binding = {scheduler, arguments};
   ir_region_visit(body, bind_op, (const void *[]){module, &binding});
   IrOp *found = body->last; /* its `return` */

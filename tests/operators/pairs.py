@@ -66,6 +66,8 @@ def attributes_of(row, largest):
         del made["num_outputs"]  # beside the input `split` it is wrong
     if row["op"] == "Split" and not largest and any(a["name"] == "num_outputs" for a in row["attributes"]):
         made["num_outputs"] = [2]
+    if row["op"] == "GroupedMatMul":  # its inputs' shapes depend on it: grouped.py has the others
+        made["groups"] = ["ends"]
     if row["op"].endswith("Pool"):  # not in their first opset either
         made.pop("ceil_mode", None), made.pop("dilations", None)
     if row["op"] in ("Resize", "Upsample"):  # what integers have too; the others: resize.py
@@ -96,6 +98,8 @@ def known_inputs(graph, row, type_, largest):
     if op == "Compress":
         graph.constants["chosen"] = {"type": "bool", "shape": [4], "data": [True, False, True, True]}
         return [x, "chosen"]
+    if op == "GroupedMatMul":  # an e4m3 beside an e5m2 is a MatMul's, too
+        return [graph.tensor(type_, [64, 32]), graph.tensor(type_, [2, 32, 32]), graph.tensor("s32", [2])]
     if op == "QLinearMatMul":
         scale, zero = graph.tensor("f32", []), graph.tensor(type_, [])
         return [x, scale, zero, graph.tensor(type_, [64, 64]), scale, zero, scale, zero]

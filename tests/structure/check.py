@@ -172,7 +172,7 @@ def check_paths(files):
 # A family's own files, by its binding: who else asks which family an operator is of, or reads what it bound, knows too much.
 BINDINGS = {
     "gemm": (re.compile(r"\b(gemm_of|FusedGemm|gemm_copy|gemm_transposed)\b"),
-             re.compile(r"generator/(program/|kernel/gemm\.c|choose/(gemm|gemv|tuned_gemm|judge_gemm|direct|dots|copies|propose)[_.])")),
+             re.compile(r"generator/(program/|kernel/gemm[_.]|choose/(gemm|gemv|tuned_gemm|judge_gemm|direct|dots|copies|propose)[_.])")),
     "row": (re.compile(r"\b(row_of|FusedRow|RowKind)\b"),
             re.compile(r"generator/(program/|kernel/row|choose/(row|judge_row))")),
 }

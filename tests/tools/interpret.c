@@ -208,6 +208,7 @@ static void store_outputs(const Point *point)
 static double product(const Point *point, unsigned right)
 {
   const FusedGemm *gemm = gemm_of(point->fused);
+  if (gemm->groups) g_error("interpret: groups of rows are the simulator's");
   const double *a = first_of(point->memory, point->fused->inputs[gemm->a].tensor);
   const double *b = first_of(point->memory, point->fused->inputs[right].tensor);
   int64_t m = point->index[gemm->n_batch], n = point->index[gemm->n_batch + 1], sum_a, sum_b;
@@ -327,6 +328,10 @@ static void set_results(const FusedReduction *reduction, const RowFacts *facts, 
   case REDUCTION_DOT:
   case REDUCTION_LARGEST:
   case REDUCTION_SMALLEST:
+  case REDUCTION_BEGINS:
+  case REDUCTION_LENGTHS:
+  case REDUCTION_FIRST_OF:
+  case REDUCTION_COUNT_OF:
   case REDUCTION_COUNT: break;
   }
   g_error("interpret: no reduction of rows");

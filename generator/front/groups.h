@@ -1,0 +1,19 @@
+/* GroupedMatMul: how its third input tells which rows are whose. */
+#pragma once
+#include "generator/front/graph.h"
+
+typedef enum {
+  GROUPS_ENDS,   /* the end of each group along the rows */
+  GROUPS_INDEX,  /* the group of each row */
+  GROUPS_COUNTS, /* rows that are valid, of each group's own */
+} GraphGroups;
+
+GraphGroups graph_groups(const GraphNode *grouped);
+/* The GroupedMatMul whose groups the input tells; NULL: none. */
+const GraphNode *graph_groups_reader(const GraphTensor *input);
+/* Numbers 0 .. 2^31 - 1 become sizes that are right for the node, whose extents are known: any, or (`even`) of groups of 0.7 to
+ * 1.3 of the rows that are expected. */
+void graph_fill_groups(const GraphNode *grouped, int32_t *values, size_t n, bool even);
+/* Tensors some of whose elements may be what was there before, as rows of no group are, and what is computed from them. A set;
+ * unreferenced by the caller. */
+GHashTable *graph_staying(const Graph *graph);

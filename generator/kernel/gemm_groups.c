@@ -1,0 +1,51 @@
+#include "generator/kernel/gemm_groups.h"
+#include "generator/program/gemm.h"
+
+static void find_tiles(IrOp *op, void *data)
+{
+  if (op->code == OP_TILES) *(IrOp **)data = op;
+}
+
+void groups_schedule(KernelBuild *build, int64_t bm)
+{
+  static const char *const schedulers[] = {
+      [GEMM_ENDS] = "group_ends", [GEMM_INDEX] = "group_index", [GEMM_COUNTS] = "group_counts"};
+  const FusedGemm *gemm = gemm_of(build->op);
+  IrModule *module = build->module;
+  const char *name = schedulers[gemm->groups];
+  IrOp *tiles = NULL;
+  ir_region_visit(build->kernel->body, find_tiles, &tiles);
+  ir_function_copy(module, ir_function_find(build->libraries->groups, name));
+  IrExpr *rows = kernel_dim(build, gemm->m, "M", NUMBER_S32),
+         *last = gemm->groups == GEMM_INDEX ? kernel_dim(build, build->op->dims[0], "G", NUMBER_S32)
+                                            : ir_int(module, gemm->align);
+  IrExpr *const operands[] = {ir_symbol(module, name),
+                              ir_value(module, build->inputs[gemm->sizes]),
+                              rows,
+                              tiles->operands[2],
+                              tiles->operands[3],
+                              ir_int(module, bm),
+                              ir_attribute_value(tiles, ATTR_RASTER),
+                              last};
+  tiles->operands = arena_memdup(module->arena, operands, sizeof operands);
+  tiles->n_operands = G_N_ELEMENTS(operands);
+  ir_attribute_set(tiles, ATTR_RASTER, ir_int(module, 1)); /* the scheduler has its own */
+}
+
+IrExpr *groups_rows(IrBuilder *builder, const FusedOperator *op, IrExpr *sizes, IrExpr *group, IrExpr *row,
+                    IrExpr *end, int64_t bm)
+{
+  IrModule *module = builder->module;
+  int64_t extent[2] = {bm, 1};
+  IrType numbers = ir_tile(module, NUMBER_S32, 2, extent, NULL),
+         truths = ir_tile(module, NUMBER_BOOL, 2, extent, NULL);
+  if (gemm_of(op)->groups == GEMM_INDEX) { /* rows say themselves whose they are */
+    IrExpr *zero = ir_int(module, 0), *items[] = {zero, row, zero};
+    IrExpr *index =
+        ir_emit_value(builder, OP_LOAD, numbers, "index", 1, ir_index_array(module, sizes, 3, items));
+    return ir_emit_value(builder, OP_EQ, truths, "own", 2, index, group);
+  }
+  IrExpr *number = ir_emit_value(builder, OP_IOTA, numbers, "number", 0);
+  ir_attribute_set(number->value->def, ATTR_DIM, ir_int(module, 0));
+  return ir_emit_value(builder, OP_LT, truths, "own", 2, number, ir_binary(module, OPERATOR_SUB, end, row));
+}

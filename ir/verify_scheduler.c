@@ -1,0 +1,45 @@
+/* The verifier's rules for tile schedulers that are sub-kernels. */
+#include "ir/verifier.h"
+
+/* A scheduler keeps what stands in front of all it does, and starts as a number. */
+void verify_kept(Verifier *verifier, const IrOp *op)
+{
+  int64_t start;
+  bool starts = op->n_operands && ir_expr_is_int(op->operands[0], &start);
+  if (!op->parent->owner && starts && op->results[0]->type.kind == TYPE_SCALAR) return;
+  verify_fault(verifier, &op->mark, "kept", NULL,
+               "a variable that is kept stands in a tile scheduler's own body, and starts as a number");
+}
+
+/* A sub-kernel as scheduler: (index, arguments) -> (whether there is such a tile, coordinates). */
+void verify_scheduler(Verifier *verifier, const IrOp *op, const IrFunction *scheduler)
+{
+  static const IrAttributeKey others[] = {ATTR_RASTER,  ATTR_CLUSTER_M, ATTR_CLUSTER_N,
+                                          ATTR_SPLIT_K, ATTR_STREAM_K,  ATTR_PINGPONG};
+  unsigned coordinates = op->regions[0]->n_arguments;
+  if (scheduler->n_parameters != op->n_operands)
+    verify_fault(verifier, &op->mark, "scheduler", NULL,
+                 "`@%s` has %u parameters: the index of a tile, and what `tiles` gives it, %u here",
+                 scheduler->name, scheduler->n_parameters, op->n_operands - 1);
+  else if (scheduler->parameters[0]->type.kind != TYPE_SCALAR)
+    verify_fault(verifier, &op->mark, "scheduler", NULL,
+                 "the first parameter of `@%s` is the index of a tile, an s32", scheduler->name);
+  if (scheduler->n_results != coordinates + 1 || coordinates > IR_MAX_RANK)
+    verify_fault(verifier, &op->mark, "scheduler", NULL,
+                 "`@%s` has to give a bool, whether there is such a tile, and %u coordinates",
+                 scheduler->name, coordinates);
+  else
+    for (unsigned i = 0; i < scheduler->n_results; i++)
+      if (scheduler->results[i].kind != TYPE_SCALAR ||
+          (number_class(scheduler->results[i].element) == NUMBER_BOOLEAN) != (i == 0))
+        verify_fault(verifier, &op->mark, "scheduler", NULL, "result %u of `@%s` is to be %s", i + 1,
+                     scheduler->name, i ? "a coordinate, s32" : "a bool");
+  if (!ir_attribute(op, ATTR_PERSISTENT))
+    verify_fault(verifier, &op->mark, "scheduler", NULL,
+                 "the tiles of a sub-kernel need `persistent`: their number is not known at launch");
+  for (unsigned i = 0; i < G_N_ELEMENTS(others); i++)
+    if (ir_attribute_int(op, others[i], 1) > 1)
+      verify_fault(verifier, &op->mark, "scheduler", NULL,
+                   "`%s` needs raster or linear: `@%s` gives tiles one by one", ir_attribute_name(others[i]),
+                   scheduler->name);
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""grouped.py ADLGEN: GroupedMatMul on the simulator against double precision: sizes that are likely, hostile or wrong, in every
+place; rows of no group stay as they were (0xff, which is NaN), or become 0."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GPUS = ["h100", "a100"]
+
+
+def grouped(kind, sizes, rows, groups, n, k, dtype="bf16", behind=(), more=None, name="", **attributes):
+    """`behind`: (operator, further inputs); `more`: those inputs, name to (type, shape)."""
+    a = [groups, rows, k] if kind == "counts" else [rows, k]
+    turned = attributes.get("transB", 0)
+    inputs = {"a": {"type": dtype, "shape": a, "align": 16}, "b": {"type": dtype, "shape": [groups, n, k] if turned else [groups, k, n], "align": 16}}
+    for key, (type_, shape) in (more or {}).items():
+        inputs[key] = {"type": type_, "shape": shape}
+    constants = {}
+    if sizes is None:
+        inputs["s"] = {"type": "s32", "shape": [rows if kind == "index" else groups]}
+    else:
+        constants["s"] = {"type": "s32", "shape": [len(sizes)], "data": list(sizes)}
+    nodes = [{"op": "GroupedMatMul", "domain": "adlgen", "inputs": ["a", "b", "s"], "outputs": ["y0"],
+              "attributes": {"groups": kind, **attributes}}]
+    for i, (op, others) in enumerate(behind):
+        extra = {"attributes": {"to": others}} if op == "Cast" else {}
+        nodes.append({"op": op, "inputs": [f"y{i}"] + ([] if extra else list(others)), "outputs": [f"y{i + 1}"], **extra})
+    return {"name": "g", "inputs": inputs, "constants": constants, "nodes": nodes, "outputs": [f"y{len(behind)}"]}
+
+
+def index(rows, align, runs):
+    """Group numbers of rows: `runs` has (group, rows) for each block that begins one."""
+    values = []
+    for group, length in runs:
+        values += [-1] * (-len(values) % align) + [group] * length
+    return (values + [-1] * rows)[:rows]
+
+
+def cases():
+    bias, row, tile = {"c": ("bf16", [136])}, {"c": ("bf16", [200, 1])}, {"c": ("bf16", [200, 136])}
+    for transposed in (0, 1):
+        for kind in ("ends", "index", "counts"):
+            yield grouped(kind, None, 256, 3, 136, 72, transB=transposed, align=64 if kind == "index" else 1)
+    for counts in ([0, 0, 0], [0, 1, 127], [128, 129, 160], [129, 0, -5], [1, 2**31 - 1, -2**31], [160, 160, 160]):
+        yield grouped("counts", counts, 160, 3, 136, 72, transB=1)
+    for ends in ([0, 0, 0], [0, 1, 128], [129, 129, 200], [200, 200, 200], [100, 50, 150], [300, 7, 2**31 - 1], [-3, -2**31, 9], [1, 2, 3]):
+        yield grouped("ends", ends, 200, 3, 136, 72, transB=1)
+    yield grouped("ends", [100, 150, 256 + 40], 500, 3, 136, 72, transB=1, align=128)
+    yield grouped("ends", [100, 110, 500], 500, 3, 136, 72, transB=1, align=128)
+    yield grouped("index", [-1] * 256, 256, 3, 136, 72, transB=1, align=128)
+    yield grouped("index", index(500, 128, [(0, 100), (2, 129)]), 500, 3, 136, 72, transB=1, align=128)
+    yield grouped("index", index(500, 128, [(1, 1), (2, 244)]), 500, 3, 136, 72, transB=1, align=128)
+    yield grouped("index", index(200, 64, [(0, 64), (1, 1), (2, 72)]), 200, 3, 40, 64, transB=1, align=64)
+    yield grouped("ends", [], 20, 0, 16, 64, transB=1)
+    yield grouped("ends", [0, 0], 0, 2, 16, 64, transB=1)
+    yield grouped("counts", [3, 4], 0, 2, 16, 64, transB=1)
+    yield grouped("ends", [3, 9], 10, 2, 16, 0, transB=1)
+    yield grouped("ends", [3, 9], 10, 2, 17, 13)
+    yield grouped("counts", [3, 1], 5, 2, 1, 1)
+    yield grouped("ends", None, 200, 3, 136, 72, "f16", transB=1)
+    yield grouped("counts", None, 40, 3, 48, 128, "e4m3", transB=1)
+    yield grouped("ends", None, 200, 3, 136, 72, behind=[("Add", "c"), ("Gelu", "")], more=bias, transB=1)
+    yield grouped("ends", [17, 17, 180], 200, 3, 136, 72, behind=[("Mul", "c")], more=row, transB=1)
+    yield grouped("index", index(200, 64, [(0, 64), (2, 72)]), 200, 3, 136, 72, behind=[("Add", "c"), ("Relu", ""), ("Cast", "f32")],
+                  more=tile, transB=1, align=64)
+    yield grouped("counts", [5, 0, 40], 40, 3, 136, 72, behind=[("Add", "c")], more={"c": ("bf16", [3, 1, 136])}, transB=1)
+    yield grouped("counts", [5, 0, 40], 40, 3, 136, 72, behind=[("Cast", "e4m3")], transB=1)
+
+
+def main():
+    lines = [json.dumps({"label": f"{i}", "graph": graph, "gpu": gpu}) for i, graph in enumerate(cases()) for gpu in GPUS
+             if gpu == "h100" or "e4m3" not in json.dumps(graph)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "lines.jsonl")
+        with open(path, "w") as file:
+            file.write("\n".join(lines) + "\n")
+        run = subprocess.run([sys.argv[1], "run", "--batch", path, "--on", "sim"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    results = [json.loads(line) for line in run.stdout.splitlines()]
+    wrong = [f"{lines[r['line'] - 1]}\n  {json.dumps(r)[:1500]}" for r in results if not r["ok"]]
+    if wrong or len(results) != len(lines):
+        sys.exit("\n".join(wrong) + f"\n{len(wrong)} of {len(lines)} are wrong\n{run.stderr[-3000:]}")
+    print(f"{len(lines)} runs right")
+
+
+main()

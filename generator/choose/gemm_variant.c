@@ -64,7 +64,7 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
     bool single = i != gemm->a && i != gemm->b && is_single(&op->inputs[i], op->rank);
     bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
     if (scale && !(group && gemm_scales_in_ring(problem, i == gemm->b_scale))) continue; /* one at a time */
-    if (gemm->groups && i == gemm->sizes) continue; /* read one by one */
+    if (gemm->groups && i == gemm->sizes) continue;                                      /* read one by one */
     if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
                                          i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
       return false;
@@ -246,9 +246,10 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   const char *scales = gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
                                                    (int)gemm->b_width, (int)gemm->b_depth)
                                     : "";
-  choice->suffix = arena_printf(
-      problem->arena, "%s%s%s%s%s%s", choice->tile_text, scales, kinds[gemm->groups],
-      tile.swapped ? "_swapped" : "", tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
+  choice->suffix =
+      arena_printf(problem->arena, "%s%s%s%s%s%s", choice->tile_text, scales, kinds[gemm->groups],
+                   tile.swapped ? "_swapped" : "",
+                   tile.space ? candidate_words(&tile.of, problem->arena) : "", fast ? "" : "_any");
 }
 
 static void replace_int(const Problem *problem, Choice *choice, const char *name, int64_t value)

@@ -306,9 +306,10 @@ static IrExpr *read_unary(Reader *reader)
     if (!read_at(reader, rows[i].token)) continue;
     Mark mark = reader->lexer.token.mark;
     read_next(reader);
-    if (!enter(reader)) return NULL;
+    bool group = read_at(reader, "("); /* counts itself: `!!x`, printed as `!(!x)`, is as deep */
+    if (!group && !enter(reader)) return NULL;
     IrExpr *x = read_unary(reader);
-    reader->depth--;
+    if (!group) reader->depth--;
     return x ? placed(ir_unary(reader->module, rows[i].op, x), &mark) : NULL;
   }
   return read_postfix(reader);

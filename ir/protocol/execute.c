@@ -41,7 +41,11 @@ static void execute_for(Machine *m, Agent *agent, const Step *step)
   int64_t high = evaluate_uniform(m, agent, step->scalar[1], low + 2);
   int64_t by = evaluate_uniform(m, agent, step->scalar[2], 1);
   if (program_may_cut(m->program, step, &first)) high = MIN(high, first + m->scenario->turns * by);
-  if (m->scenario->partials && program_is_inner_loop(step)) high = MIN(high, low + m->scenario->turns * by);
+  if (m->scenario->partials &&
+      program_is_inner_loop(step)) { /* what begins at a number follows iterations that stand alone */
+    int64_t begin = step->scalar[0]->kind == SCALAR_INT ? 0 : low;
+    high = MIN(high, begin + m->scenario->turns * by);
+  }
   if (low >= high || by < 1) {
     agent->step = step->target;
     return;

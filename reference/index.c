@@ -3,8 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#define NOWHERE SIZE_MAX /* no element of the input */
-
 typedef struct Walk Walk;
 struct Walk {
   const ReferenceCall *call;
@@ -14,16 +12,15 @@ struct Walk {
   unsigned axis;
   int64_t pads[2 * TENSOR_MAX_RANK]; /* in front, by dimension; then behind */
   char mode;
-  /* The element of x at a place of the result; NOWHERE: what stands outside. */
+  /* The element of x at a place of the result; REFERENCE_NOWHERE: what stands outside. */
   size_t (*source)(const Walk *walk, const int64_t *at);
 };
 
-/* Element of x at `at`; NOWHERE if one index is outside. */
-static size_t element(const Value *x, const int64_t *at)
+size_t reference_element(const Value *x, const int64_t *at)
 {
   size_t index = 0;
   for (unsigned d = 0; d < x->rank; d++) {
-    if (at[d] < 0 || at[d] >= x->shape[d]) return NOWHERE;
+    if (at[d] < 0 || at[d] >= x->shape[d]) return REFERENCE_NOWHERE;
     index = index * (size_t)x->shape[d] + (size_t)at[d];
   }
   return index;
@@ -55,7 +52,7 @@ static size_t gather_source(const Walk *walk, const int64_t *at)
   for (unsigned d = 0; d < x->rank; d++)
     if (d != walk->axis) place[d] = at[d < walk->axis ? d : d + indices->rank - 1];
   place[walk->axis] = from_end(indices->integers[index], x->shape[walk->axis]);
-  return element(x, place);
+  return reference_element(x, place);
 }
 
 static bool gather(Walk *walk, GError **error)
@@ -78,8 +75,8 @@ static size_t elements_source(const Walk *walk, const int64_t *at)
   const Value *x = walk->x, *indices = walk->call->inputs[1];
   int64_t place[TENSOR_MAX_RANK];
   memcpy(place, at, x->rank * sizeof *place);
-  place[walk->axis] = from_end(indices->integers[element(indices, at)], x->shape[walk->axis]);
-  return element(x, place);
+  place[walk->axis] = from_end(indices->integers[reference_element(indices, at)], x->shape[walk->axis]);
+  return reference_element(x, place);
 }
 
 static bool gather_elements(Walk *walk, GError **error)
@@ -113,7 +110,7 @@ static size_t pad_source(const Walk *walk, const int64_t *at)
   int64_t place[TENSOR_MAX_RANK];
   for (unsigned d = 0; d < walk->rank; d++)
     place[d] = brought_inside(walk->mode, at[d] - walk->pads[d], walk->x->shape[d]);
-  return element(walk->x, place);
+  return reference_element(walk->x, place);
 }
 
 static bool read_pads(Walk *walk, GError **error)
@@ -155,7 +152,7 @@ static size_t tile_source(const Walk *walk, const int64_t *at)
   int64_t place[TENSOR_MAX_RANK];
   for (unsigned d = 0; d < walk->rank; d++)
     place[d] = at[d] % walk->x->shape[d];
-  return element(walk->x, place);
+  return reference_element(walk->x, place);
 }
 
 static bool tile(Walk *walk, GError **error)
@@ -174,7 +171,7 @@ static size_t trilu_source(const Walk *walk, const int64_t *at)
   const Value *k = walk->call->n_inputs > 1 ? walk->call->inputs[1] : NULL;
   int64_t distance = at[walk->rank - 1] - at[walk->rank - 2] - (k ? k->integers[0] : 0);
   bool upper = reference_integer(walk->call, "upper") != 0;
-  return (upper ? distance >= 0 : distance <= 0) ? element(walk->x, at) : NOWHERE;
+  return (upper ? distance >= 0 : distance <= 0) ? reference_element(walk->x, at) : REFERENCE_NOWHERE;
 }
 
 static bool trilu(Walk *walk, GError **error)
@@ -203,7 +200,7 @@ static size_t mask_source(const Walk *walk, const int64_t *at)
   int64_t distance = column - at[walk->rank - 2] - (walk->mode == 'e' ? length - extents[0] : 0);
   seen = seen && (!read_bound(walk, 1, at, &bound) || distance >= bound);
   seen = seen && (!read_bound(walk, 2, at, &bound) || distance <= bound);
-  return seen ? element(walk->x, at) : NOWHERE;
+  return seen ? reference_element(walk->x, at) : REFERENCE_NOWHERE;
 }
 
 static bool mask(Walk *walk, GError **error)
@@ -280,9 +277,9 @@ static void copy_elements(const Walk *walk, Value *result)
       at[d] = (int64_t)(rest % (size_t)walk->shape[d]);
     size_t from = walk->source(walk, at);
     if (value_is_float(result))
-      result->floats[i] = from == NOWHERE ? fraction : walk->x->floats[from];
+      result->floats[i] = from == REFERENCE_NOWHERE ? fraction : walk->x->floats[from];
     else
-      result->integers[i] = from == NOWHERE ? whole : walk->x->integers[from];
+      result->integers[i] = from == REFERENCE_NOWHERE ? whole : walk->x->integers[from];
   }
 }
 

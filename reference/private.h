@@ -42,6 +42,10 @@ Value *reference_resample(const ReferenceCall *call, GError **error); /* resampl
 bool reference_is_index(const char *op);
 Value *reference_index(const ReferenceCall *call, GError **error); /* index.c */
 
+#define REFERENCE_NOWHERE SIZE_MAX
+/* The element of x at `at`, an index for each dimension; REFERENCE_NOWHERE if one of them is outside. */
+size_t reference_element(const Value *x, const int64_t *at);
+
 /* Element offsets under broadcasting: stride of each dim of `shape` within the value, 0 where it is repeated.
  * false if the value does not broadcast. */
 bool reference_strides(const Value *value, unsigned rank, const int64_t *shape, int64_t *strides);

@@ -39,25 +39,15 @@ static bool open_resample(Resample *resample, const ReferenceCall *call, GError 
   return true;
 }
 
-#define NOWHERE SIZE_MAX
-
-static size_t element(const Value *x, const int64_t *at)
-{
-  size_t index = 0;
-  for (unsigned d = 0; d < x->rank; d++) {
-    if (at[d] < 0 || at[d] >= x->shape[d]) return NOWHERE;
-    index = index * (size_t)x->shape[d] + (size_t)at[d];
-  }
-  return index;
-}
-
 /* The sum along the lists of dimension i and those behind it; `point` lies in the result, `at` in x. */
 static double sum_along(const Resample *resample, unsigned i, const int64_t *point, int64_t *at)
 {
   const Value *x = resample->x;
   if (i == resample->n) {
-    size_t from = element(x, at);
-    return from == NOWHERE ? resample->fill : value_is_float(x) ? x->floats[from] : (double)x->integers[from];
+    size_t from = reference_element(x, at);
+    return from == REFERENCE_NOWHERE ? resample->fill
+           : value_is_float(x)       ? x->floats[from]
+                                     : (double)x->integers[from];
   }
   const Value *places = list_of(resample, i, false), *weights = list_of(resample, i, true);
   unsigned axis = resample->axes[i];
@@ -75,8 +65,8 @@ static int64_t integer_at(const Resample *resample, const int64_t *point, int64_
 {
   for (unsigned i = 0; i < resample->n; i++)
     at[resample->axes[i]] = list_of(resample, i, false)->integers[point[resample->axes[i]]];
-  size_t from = element(resample->x, at);
-  return from == NOWHERE ? (int64_t)resample->fill : resample->x->integers[from];
+  size_t from = reference_element(resample->x, at);
+  return from == REFERENCE_NOWHERE ? (int64_t)resample->fill : resample->x->integers[from];
 }
 
 Value *reference_resample(const ReferenceCall *call, GError **error)

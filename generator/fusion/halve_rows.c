@@ -28,19 +28,7 @@ typedef struct {
 
 static GraphNode *producer_of(const Halving *at, const GraphTensor *tensor)
 {
-  bool computed = tensor && tensor->kind == TENSOR_COMPUTED && !fuser_is_view(tensor) && !tensor->n_parts;
-  return computed ? at->producers[tensor->index] : NULL;
-}
-
-static void find_producers(Halving *at)
-{
-  g_free(at->producers);
-  at->producers = g_new0(GraphNode *, at->fuser->tensors->len + 1);
-  for (unsigned i = 0; i < at->live->len; i++) {
-    GraphNode *node = at->live->pdata[i];
-    for (unsigned j = 0; j < node->n_outputs; j++)
-      if (node->outputs[j]) at->producers[node->outputs[j]->index] = node;
-  }
+  return fuser_computes(at->producers, tensor);
 }
 
 static bool reads(const GraphNode *node, const GraphTensor *tensor)
@@ -425,13 +413,14 @@ void fusion_halve_rows(Fuser *fuser)
   g_autoptr(GHashTable) nodes = g_hash_table_new(NULL, NULL), halves = g_hash_table_new(NULL, NULL);
   g_autoptr(GPtrArray) all = g_ptr_array_copy(fuser->live, NULL, NULL);
   Halving at = {.fuser = fuser, .live = fuser->live, .nodes = nodes, .halves = halves};
-  find_producers(&at);
+  at.producers = fuser_live_producers(fuser);
   for (unsigned i = 0; i < all->len; i++) {
     const GraphNode *node = all->pdata[i];
     bool stays = g_ptr_array_find(fuser->live, node, NULL);
     if (!stays || !node->n_inputs || half_given(node) < 0 || !is_wanted(&at, node->inputs[0])) continue;
     halve(&at, node->inputs[0]);
-    find_producers(&at);
+    g_free(at.producers);
+    at.producers = fuser_live_producers(fuser);
   }
   g_free(at.producers);
 }

@@ -73,3 +73,20 @@ bool fuser_is_private(const Fuser *fuser, const GraphTensor *tensor, const Graph
   const GPtrArray *list = fuser->readers[tensor->index];
   return !tensor->is_output && list->len == 1 && list->pdata[0] == node;
 }
+
+GraphNode **fuser_live_producers(const Fuser *fuser)
+{
+  GraphNode **producers = g_new0(GraphNode *, fuser->tensors->len + 1);
+  for (unsigned i = 0; i < fuser->live->len; i++) {
+    GraphNode *node = fuser->live->pdata[i];
+    for (unsigned j = 0; j < node->n_outputs; j++)
+      if (node->outputs[j]) producers[node->outputs[j]->index] = node;
+  }
+  return producers;
+}
+
+GraphNode *fuser_computes(GraphNode *const *producers, const GraphTensor *tensor)
+{
+  bool computed = tensor && tensor->kind == TENSOR_COMPUTED && !fuser_is_view(tensor) && !tensor->n_parts;
+  return computed ? producers[tensor->index] : NULL;
+}

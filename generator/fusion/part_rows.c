@@ -29,19 +29,7 @@ static bool keeps_order(const GraphNode *node)
 
 static GraphNode *producer_of(const Parting *at, const GraphTensor *tensor)
 {
-  bool computed = tensor && tensor->kind == TENSOR_COMPUTED && !fuser_is_view(tensor) && !tensor->n_parts;
-  return computed ? at->producers[tensor->index] : NULL;
-}
-
-static void find_producers(Parting *at)
-{
-  g_free(at->producers);
-  at->producers = g_new0(GraphNode *, at->fuser->tensors->len + 1);
-  for (unsigned i = 0; i < at->live->len; i++) {
-    GraphNode *node = at->live->pdata[i];
-    for (unsigned j = 0; j < node->n_outputs; j++)
-      if (node->outputs[j]) at->producers[node->outputs[j]->index] = node;
-  }
+  return fuser_computes(at->producers, tensor);
 }
 
 /* ---- what may stand at other points ---- */
@@ -254,7 +242,8 @@ static void lift_all(Parting *at, GraphNode *node)
   }
   fuser_note(at->fuser, at->parts ? "`%s` is computed in parts of its rows" : "`%s` keeps a dimension", name);
   show(at, node, g_hash_table_lookup(at->lifted, node->inputs[0]));
-  find_producers(at);
+  g_free(at->producers);
+  at->producers = fuser_live_producers(at->fuser);
 }
 
 /* A tensor of the same shape that the node goes back to, or stays at; NULL: there is none. */
@@ -275,7 +264,7 @@ void fusion_part_rows(Fuser *fuser)
   Parting at = {.fuser = fuser, .live = fuser->live, .nodes = nodes, .lifted = lifted};
   g_autoptr(GPtrArray) all = g_ptr_array_copy(fuser->live, NULL, NULL);
   bool changed = false;
-  find_producers(&at);
+  at.producers = fuser_live_producers(fuser);
   for (unsigned i = 0; i < all->len; i++) {
     GraphNode *node = all->pdata[i];
     if (!keeps_order(node) || node->outputs[0]->is_output) continue;

@@ -119,6 +119,10 @@ bool fuser_is_viewed(const Fuser *fuser, const GPtrArray *live, const GraphTenso
 /* ---- who computes and reads what: index.c ---- */
 
 void fuser_index(Fuser *fuser);
+/* Who computes each tensor, by its index, of the nodes that rewrites still change: g_free. */
+GraphNode **fuser_live_producers(const Fuser *fuser);
+/* Who of them computes the tensor where it lies; NULL: nobody, or it is a view or made of parts. */
+GraphNode *fuser_computes(GraphNode *const *producers, const GraphTensor *tensor);
 void fuser_unindex(Fuser *fuser);
 /* The group of a node; NULL: it has none yet. */
 Group *fuser_group(const Fuser *fuser, const GraphNode *node);

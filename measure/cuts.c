@@ -65,7 +65,7 @@ static unsigned axis_of(const GraphNode *node, unsigned rank)
   return (unsigned)(axis < 0 ? axis + rank : axis);
 }
 
-/* Scales are one, or a list along an axis; others are in blocks. */
+/* Scales are one, a list along an axis, or repeated from the last dimension on: of blocks an Expansion has made views and lists. */
 static void join_quantizer(Classes *at, const GraphNode *node)
 {
   const GraphTensor *x = node->inputs[0];
@@ -75,19 +75,34 @@ static void join_quantizer(Classes *at, const GraphNode *node)
     const GraphAttribute *axis = graph_attribute_find(node, "axis");
     if (scale && scale->rank == 1 && axis && axis_of(node, x->rank) < x->rank)
       join(at, scale, 0, x, axis_of(node, x->rank));
-    else if (scale && scale->rank) {
-      block(at, scale);
-      block(at, x);
-    }
+    else if (scale)
+      join_last(at, scale, x, 0);
   }
+}
+
+/* Rows of groups: sizes are counted anew for those that are kept (sample_groups); matrices of groups are not left out. */
+static void join_groups(Classes *at, const GraphNode *node)
+{
+  const GraphTensor *a = node->inputs[0], *b = node->inputs[1], *sizes = node->inputs[2],
+                    *d = node->outputs[0];
+  unsigned turned = graph_attribute(node, "transB")->integer != 0;
+  mark(at, a, a->rank - 1, BLOCKED);
+  mark(at, b, 0, BLOCKED);
+  mark(at, b, 1 + turned, BLOCKED);
+  block(at, sizes);
+  if (sizes->kind != TENSOR_INPUT) mark(at, a, a->rank - 2, BLOCKED);
+  join(at, b, 2 - turned, d, d->rank - 1);
+  join(at, a, a->rank - 2, d, d->rank - 2);
+  if (a->rank > 2) mark(at, a, 0, BLOCKED);
+  if (a->rank > 2) mark(at, d, 0, BLOCKED);
+  for (unsigned i = 3; i < node->n_inputs; i++)
+    block(at, node->inputs[i]);
 }
 
 static void join_product(Classes *at, const GraphNode *node)
 {
-  if (node->op->id == ONNX_GroupedMatMul) { /* which rows are whose only all of them tell */
-    for (unsigned i = 0; i < node->n_inputs; i++)
-      block(at, node->inputs[i]);
-    block(at, node->outputs[0]);
+  if (node->op->id == ONNX_GroupedMatMul) {
+    join_groups(at, node);
     return;
   }
   const GraphTensor *a = node->inputs[0], *b = node->inputs[1], *d = node->outputs[0];
@@ -240,10 +255,21 @@ static void join_index(Classes *at, const GraphNode *node)
     mark(at, y, y->rank - 2, BLOCKED);
     join_last(at, x, y, 0);
     return;
-  case ONNX_IndexAlong:
-    mark(at, x, axis_of(node, x->rank), BLOCKED);
+  case ONNX_IndexAlong: /* of a list: that of the places (list_places) */
+    if (x->rank != 1) mark(at, x, axis_of(node, x->rank), BLOCKED);
     join_last(at, x, y, 0);
     return;
+  case ONNX_Resample: {
+    const GraphAttribute *axes = graph_attribute(node, "axes");
+    for (unsigned i = 0; i < axes->n; i++) {
+      mark(at, x, (unsigned)axes->integers[i], BLOCKED);
+      mark(at, y, (unsigned)axes->integers[i], BLOCKED);
+    }
+    for (unsigned i = 1; i < node->n_inputs; i++)
+      block(at, node->inputs[i]);
+    join_last(at, x, y, 0);
+    return;
+  }
   default: /* lists of extents, and what repeats or is shifted */
     for (unsigned i = 0; i < node->n_inputs; i++)
       block(at, node->inputs[i]);
@@ -321,7 +347,7 @@ void sample_find_cuts(Sample *sample, const SampleSize *size)
   for (unsigned i = 0; i < graph->n_nodes; i++)
     join_node(&at, graph->nodes[i]);
   for (unsigned i = 0; i < graph->n_constants; i++)
-    block(&at, graph->constants[i]);
+    if (!graph->constants[i]->data) block(&at, graph->constants[i]);
   const GraphTensor *output = graph->outputs[0];
   sample->n_blocks = 1;
   for (unsigned i = 0; i < output->rank; i++) {
@@ -356,18 +382,12 @@ static void append(Arena *arena, GraphTensor ***list, unsigned *n, GraphTensor *
   *list = longer;
 }
 
-/* A constant in the place of a node's input. */
-static void replace_list(Graph *graph, GraphNode *node, unsigned input, const int64_t *items, unsigned n)
+static void set_list(Graph *graph, GraphTensor *tensor, const int64_t *items, unsigned n)
 {
-  GraphTensor *tensor = arena_memdup(graph->arena, node->inputs[input], sizeof *tensor);
-  node->inputs[input]->n_consumers--;
-  tensor->name = arena_printf(graph->arena, "%s.cut%u", tensor->name, graph->n_tensors);
   tensor->kind = TENSOR_CONSTANT;
   tensor->producer = NULL;
   tensor->file = NULL;
-  tensor->n_consumers = 1;
   tensor->n_elements = n;
-  tensor->index = graph->n_tensors;
   if (tensor->type == NUMBER_S64) {
     tensor->data = arena_memdup(graph->arena, items, n * sizeof *items);
   } else {
@@ -376,9 +396,40 @@ static void replace_list(Graph *graph, GraphNode *node, unsigned input, const in
       narrow[i] = (int32_t)items[i];
     tensor->data = narrow;
   }
+  append(graph->arena, &graph->constants, &graph->n_constants, tensor);
+}
+
+/* A constant in the place of a node's input. */
+static void replace_list(Graph *graph, GraphNode *node, unsigned input, const int64_t *items, unsigned n)
+{
+  GraphTensor *tensor = arena_memdup(graph->arena, node->inputs[input], sizeof *tensor);
+  node->inputs[input]->n_consumers--;
+  tensor->name = arena_printf(graph->arena, "%s.cut%u", tensor->name, graph->n_tensors);
+  tensor->n_consumers = 1;
+  tensor->index = graph->n_tensors;
   node->inputs[input] = tensor;
   append(graph->arena, &graph->tensors, &graph->n_tensors, tensor);
-  append(graph->arena, &graph->constants, &graph->n_constants, tensor);
+  set_list(graph, tensor, items, n);
+}
+
+/* Indices along what is cut are those of the places; the node is left out. */
+static bool list_places(const Sample *sample, const GraphNode *node)
+{
+  GraphTensor *y = node->outputs[0];
+  const Cut *cut = node->op->id == ONNX_IndexAlong ? sample_cut(sample, y, 0) : NULL;
+  if (cut) set_list(sample->graph, y, cut->places, cut->n);
+  return cut != NULL;
+}
+
+/* Groups of rows of which some are kept are told by an index of each; counts stay counts. */
+static void list_groups(const Sample *sample, const GraphNode *node)
+{
+  const Cut *rows = sample_cut(sample, node->outputs[0], node->outputs[0]->rank - 2);
+  GraphAttribute *kind = &node->attributes[graph_attribute(node, "groups") - node->attributes];
+  if (!rows || !strcmp(kind->text, "counts")) return;
+  kind->text = "index";
+  node->attributes[graph_attribute(node, "align") - node->attributes].integer = 1;
+  node->inputs[2]->shape[0] = symbolic_constant(sample->graph->arena, rows->n);
 }
 
 /* Where the first row that is kept stands: bounds of the distance to it move along. */
@@ -417,15 +468,52 @@ static void cut_shape(const Sample *sample, GraphNode *node)
   node->inputs[1]->shape[0] = symbolic_constant(sample->graph->arena, y->rank);
 }
 
+/* What is left of a constant's elements, before its extents are cut. */
+static void cut_constant(const Sample *sample, GraphTensor *tensor)
+{
+  unsigned size = number_bytes(tensor->type), rank = tensor->rank;
+  size_t n = 1;
+  bool any = false;
+  for (unsigned d = 0; d < rank; d++) {
+    const Cut *cut = sample_cut(sample, tensor, d);
+    n *= cut ? cut->n : (size_t)extent(tensor, d);
+    any |= cut != NULL;
+  }
+  if (!any || !tensor->data) return;
+  uint8_t *data = arena_new_array(sample->graph->arena, uint8_t, n * size);
+  const Symbolic **values = arena_new_array(sample->graph->arena, const Symbolic *, n);
+  for (size_t i = 0; i < n; i++) {
+    size_t rest = i, at = 0, stride = 1;
+    for (unsigned d = rank; d-- > 0; stride *= (size_t)extent(tensor, d)) {
+      const Cut *cut = sample_cut(sample, tensor, d);
+      size_t all = cut ? cut->n : (size_t)extent(tensor, d);
+      at += (cut ? (size_t)cut->places[rest % all] : rest % all) * stride;
+      rest /= all;
+    }
+    memcpy(data + i * size, (const uint8_t *)tensor->data + at * size, size);
+    if (tensor->values) values[i] = tensor->values[at];
+  }
+  tensor->data = data;
+  tensor->n_elements = n;
+  if (tensor->values) tensor->values = values;
+}
+
 void sample_cut_graph(Sample *sample)
 {
   Graph *graph = sample->graph;
-  unsigned n = graph->n_tensors;
+  unsigned n = graph->n_tensors, n_nodes = 0;
+  for (unsigned i = 0; i < graph->n_constants; i++)
+    cut_constant(sample, graph->constants[i]);
   for (unsigned i = 0; sample->n_cuts && i < graph->n_nodes; i++) {
     GraphNode *node = graph->nodes[i];
+    if (list_places(sample, node)) continue;
+    node->index = n_nodes;
+    graph->nodes[n_nodes++] = node;
+    if (node->op->id == ONNX_GroupedMatMul) list_groups(sample, node);
     if (node->op->id == ONNX_Mask) move_mask(sample, node);
     if (node->op->id == ONNX_Reshape || node->op->id == ONNX_Expand) cut_shape(sample, node);
   }
+  if (sample->n_cuts) graph->n_nodes = n_nodes;
   for (unsigned i = 0; i < n; i++)
     for (unsigned d = 0; d < graph->tensors[i]->rank; d++) {
       const Cut *cut = sample_cut(sample, graph->tensors[i], d);

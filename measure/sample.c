@@ -1,5 +1,6 @@
 /* Rows (and columns) of a case: the same graph with some dimensions cut down to a few of their places (cuts.c), for
  * the reference, which would take minutes for the whole. */
+#include "generator/front/groups.h"
 #include "measure/check.h"
 #include <string.h>
 
@@ -115,6 +116,47 @@ static bool gather_slices(Gather *g, Device *device, uint64_t address, Tensor *t
   return true;
 }
 
+/* The group of a row, -1: nobody's, by the ends of groups. */
+static int32_t group_of(const GraphNode *node, const int32_t *ends, size_t n, int64_t row)
+{
+  int64_t align = graph_attribute(node, "align")->integer, begin = 0, end = 0;
+  for (size_t g = 0; g < n; g++) {
+    begin = (end + align - 1) / align * align;
+    end = MAX(end, ends[g]);
+    if (row >= begin && row < end) return (int32_t)g;
+  }
+  return -1;
+}
+
+static int32_t places_below(const Cut *rows, int64_t end)
+{
+  int32_t n = 0;
+  while (n < (int32_t)rows->n && rows->places[n] < end)
+    n++;
+  return n;
+}
+
+/* Sizes of groups of which `rows` are kept, as list_groups() has them. */
+static bool read_groups(const GraphNode *node, const Cut *rows, Device *device, uint64_t address, Tensor *to,
+                        GError **error)
+{
+  const GraphTensor *sizes = node->inputs[2];
+  size_t n = (size_t)number(sizes->shape[0]), step = (size_t)number(sizes->strides[0]);
+  uint64_t bytes = bench_tensor_bytes(sizes);
+  g_autofree int32_t *values = g_malloc(bytes + 1), *list = g_new(int32_t, n + 1);
+  if (!device_read(device, values, address, bytes, error)) return false;
+  for (size_t i = 0; i < n; i++)
+    list[i] = values[i * step];
+  for (size_t i = 0; i < to->n; i++) {
+    GraphGroups kind = graph_groups(node);
+    int32_t value = kind == GROUPS_COUNTS  ? places_below(rows, list[i])
+                    : kind == GROUPS_INDEX ? list[rows->places[i]]
+                                           : group_of(node, list, n, rows->places[i]);
+    memcpy(to->data + i * sizeof value, &value, sizeof value);
+  }
+  return true;
+}
+
 Tensor *sample_read(const Sample *sample, const BenchTensors *tensors, unsigned index, GError **error)
 {
   const GraphTensor *whole = tensors->c->graph->tensors[index], *small = sample->graph->tensors[index];
@@ -127,6 +169,10 @@ Tensor *sample_read(const Sample *sample, const BenchTensors *tensors, unsigned 
   Gather g;
   if (!to) return NULL;
   if (!to->n) return g_steal_pointer(&to);
+  const GraphNode *grouped = graph_groups_reader(whole);
+  const GraphTensor *rows = grouped ? grouped->outputs[0] : NULL;
+  const Cut *cut = rows ? sample_cut(sample, rows, rows->rank - 2) : NULL;
+  if (cut) return read_groups(grouped, cut, device, address, to, error) ? g_steal_pointer(&to) : NULL;
   plan_gather(&g, sample, whole);
   if (g.slow >= 0) return gather_slices(&g, device, address, to, error) ? g_steal_pointer(&to) : NULL;
   uint64_t bytes = bench_tensor_bytes(whole);

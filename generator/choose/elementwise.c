@@ -73,9 +73,21 @@ static bool require_ragged(const Problem *problem, Choice *choice, unsigned vect
   return choose_require_align(problem, choice, output->tensor, VECTOR_BYTES);
 }
 
-/* Results of steps that are alive at once, at most: until the last step that reads them or, of what is stored, to
- * the end. */
-static unsigned most_alive(const FusedOperator *op)
+/* Of which steps does each element have its own result, rather than one with its neighbours, as an index that is looked up is? */
+static bool *own_steps(const FusedOperator *op)
+{
+  bool *own = g_new0(bool, op->n_steps + 1);
+  for (unsigned i = 0; i < op->n_steps; i++)
+    for (unsigned j = 0; j < op->steps[i].n_operands && !own[i]; j++) {
+      const FusedOperand *operand = &op->steps[i].operands[j];
+      own[i] = operand->kind == OPERAND_STEP ? own[operand->index] : elementwise_varies(op, operand);
+    }
+  return own;
+}
+
+/* Results of steps that each element has of its own and that are alive at once, at most: until the last step that reads them or,
+ * of what is stored, to the end. */
+static unsigned most_alive(const FusedOperator *op, const bool *own)
 {
   g_autofree unsigned *last = g_new0(unsigned, op->n_steps + 1), *ending = g_new0(unsigned, op->n_steps + 1);
   unsigned alive = 0, most = 0;
@@ -85,9 +97,9 @@ static unsigned most_alive(const FusedOperator *op)
   for (unsigned i = 0; i < op->n_outputs; i++)
     if (op->outputs[i].value.kind == OPERAND_STEP) last[op->outputs[i].value.index] = op->n_steps;
   for (unsigned i = 0; i < op->n_steps; i++)
-    ending[last[i]]++;
+    ending[last[i]] += own[i];
   for (unsigned i = 0; i < op->n_steps; i++) {
-    alive++;
+    alive += own[i];
     most = MAX(most, alive);
     alive -= ending[i];
   }
@@ -97,10 +109,11 @@ static unsigned most_alive(const FusedOperator *op)
 /* Registers of an element of all results that are alive at once. */
 static unsigned alive_registers(const FusedOperator *op)
 {
+  g_autofree bool *own = own_steps(op);
   unsigned words = 1;
   for (unsigned i = 0; i < op->n_steps; i++)
-    words = MAX(words, number_bits(op->steps[i].compute) / 32);
-  return most_alive(op) * words;
+    if (own[i]) words = MAX(words, number_bits(op->steps[i].compute) / 32);
+  return MAX(1, most_alive(op, own)) * words;
 }
 
 /* ---- what is tried ---- */
@@ -273,8 +286,8 @@ bool choose_elementwise(Chooser *chooser)
   if (!pick(chooser, "elementwise", most, &widest)) return false;
   unsigned vector = (unsigned)candidate_int(&widest, "vector"), bytes = vector * element;
   if (1 < vector && vector < most)
-    choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of %u results", bytes,
-                most_alive(chooser->problem->op));
+    choose_note(chooser, "accesses of %u bytes: the registers hold no more elements of what they compute",
+                bytes);
   if (vector == 1 || !add_vectors(chooser, &widest, bytes))
     choose_note(chooser, "vectors of %u bytes rejected: an extent or stride is no multiple of %u", bytes,
                 vector);

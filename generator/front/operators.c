@@ -48,6 +48,8 @@ enum { COUNT_none = 0 };
 static const char *const directions[] = {"LEFT", "RIGHT", NULL};
 static const char *const accumulations[] = {"default", "fast", "exact", NULL};
 static const char *const group_kinds[] = {"ends", "index", "counts", NULL};
+static const char *const scorings[] = {"softmax", "sigmoid", NULL};
+static const char *const group_scores[] = {"max", "top2", NULL};
 static const char *const quantised_caches[] = {"NONE", "PER_TENSOR", "PER_CHANNEL", NULL};
 static const char *const ends[] = {"begin", "end", NULL};
 static const char *const masked_rows[] = {"nan", "zero", NULL};
@@ -148,6 +150,8 @@ ATTRIBUTES(reduce_axes, INTS("axes"), INT("keepdims", 1))
 ATTRIBUTES(eye_like, OPTIONAL_TYPE("dtype"), INT("k", 0))
 ATTRIBUTES(dropout, INT("seed", 0))
 ATTRIBUTES(dropout_7, FLOAT("ratio", 0.5))
+ATTRIBUTES(route, FLOAT("factor", 1), CHOICE("group_score", "max", group_scores), REQUIRED_INT("k"), INT("n_group", 1), INT("normalize", 0), CHOICE("scoring", "softmax", scorings), INT("topk_group", 0))
+ATTRIBUTES(permute, INT("align", 1), REQUIRED_INT("experts"))
 ATTRIBUTES(top, INT("axis", -1), INT("largest", 1), INT("sorted", 1))
 ATTRIBUTES(top_7, INT("axis", -1), REQUIRED_INT("k"))
 ATTRIBUTES(top_rows, REQUIRED_INT("k"), INT("largest", 1), INT("wide", 1))

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Route, Permute, Combine and a layer of experts made of them, against their definitions in double precision: experts.py ADLGEN
+
+Experts, ends, sources and places are exact; choices of nobody, experts that nobody chose, groups that begin at multiples, no tokens at all."""
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+adlgen = pathlib.Path(sys.argv[1]).resolve()
+CODES = {"I32": "i", "I64": "q", "F32": "f"}
+WIDTHS = {"BF16": 2, "I32": 4, "F32": 4, "I64": 8}
+KINDS = {"s32": "I32", "s64": "I64", "f32": "F32"}
+
+
+def numbers(kind, raw):
+    if kind == "BF16":
+        return [struct.unpack("<f", struct.pack("<I", x << 16))[0] for x in struct.unpack(f"<{len(raw) // 2}H", raw)]
+    return list(struct.unpack(f"<{len(raw) // WIDTHS[kind]}{CODES[kind]}", raw))
+
+
+def load(path):
+    raw = path.read_bytes()
+    size = struct.unpack("<Q", raw[:8])[0]
+    return {name: numbers(e["dtype"], raw[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]])
+            for name, e in json.loads(raw[8:8 + size]).items() if name != "__metadata__"}
+
+
+def save(path, name, kind, shape, values):
+    data = struct.pack(f"<{len(values)}{CODES[KINDS[kind]]}", *values)
+    text = json.dumps({name: {"dtype": KINDS[kind], "shape": shape, "data_offsets": [0, len(data)]}}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def run(graph, gpu, given=()):
+    """given: name, type, shape, values of inputs; the others are random."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "graph.json").write_text(json.dumps(graph))
+        words = [adlgen, "run", folder / "graph.json", "--gpu", gpu, "--on", "sim", "--out", folder, "--seed", "7"]
+        for name, kind, shape, values in given:
+            save(folder / f"{name}.given.safetensors", name, kind, shape, values)
+            words.append(f"--input={name}={folder}/{name}.given.safetensors")
+        done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{gpu} {graph['name']}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+        inputs = folder / "inputs.safetensors"
+        return load(inputs) if inputs.exists() else {}, load(folder / "outputs.safetensors")
+
+
+def tensor(kind, *shape):
+    return {"type": kind, "shape": list(shape)}
+
+
+def node(op, inputs, outputs, domain="adlgen", **attributes):
+    return {"op": op, "domain": domain, "inputs": inputs, "outputs": outputs, "attributes": attributes}
+
+
+def same(what, found, wanted):
+    if list(found) != list(wanted):
+        at = next((i for i, (x, y) in enumerate(zip(found, wanted)) if x != y), "length")
+        sys.exit(f"{what}: differs at {at}: {list(found)[:40]} in place of {list(wanted)[:40]}")
+
+
+def close(what, found, wanted, limit):
+    error = math.sqrt(sum((x - y) ** 2 for x, y in zip(found, wanted)) / max(sum(y * y for y in wanted), 1e-30))
+    if len(found) != len(wanted) or not error <= limit:
+        sys.exit(f"{what}: error {error:.2e}, limit {limit}")
+
+
+# ---- definitions ----
+
+def route(logits, bias, k, scoring="softmax", n_group=1, topk_group=0, group_score="max", normalize=0, factor=1.0):
+    top = max(logits)
+    if scoring == "sigmoid":
+        scores = [1 / (1 + math.exp(-x)) for x in logits]
+    else:
+        total = sum(math.exp(x - top) for x in logits)
+        scores = [math.exp(x - top) / total for x in logits]
+    judged = [s + b for s, b in zip(scores, bias)] if bias else scores
+    each = len(logits) // n_group
+    if topk_group:
+        groups = [sum(sorted(judged[g * each:(g + 1) * each])[-(2 if group_score == "top2" else 1):]) for g in range(n_group)]
+        kept = sorted(range(n_group), key=lambda g: (-groups[g], g))[:topk_group]
+        judged = [x if i // each in kept else -math.inf for i, x in enumerate(judged)]
+    chosen = sorted(range(len(logits)), key=lambda e: (-judged[e], e))[:k]
+    weights = [scores[e] for e in chosen]
+    divisor = sum(weights) + 1e-20 if normalize else 1.0
+    return chosen, [w / divisor * factor for w in weights]
+
+
+def permute(chosen, k, experts, align):
+    ends, place, end = [], [-1] * len(chosen), 0
+    rows = len(chosen) if align == 1 else -(-(len(chosen) + experts * (align - 1)) // align) * align
+    source = [-1] * rows
+    for e in range(experts):
+        end = -(-end // align) * align
+        for i, c in enumerate(chosen):
+            if c == e:
+                place[i], source[end] = end, i // k
+                end += 1
+        ends.append(end)
+    return ends, source, place
+
+
+# ---- checks ----
+
+def check_route(gpu, tokens, experts, bias, **attributes):
+    inputs = {"l": tensor("f32", tokens, experts), **({"b": tensor("f32", experts)} if bias else {})}
+    graph = {"name": "route", "inputs": inputs, "nodes": [node("Route", list(inputs), ["e", "w"], **attributes)], "outputs": ["e", "w"]}
+    given, found = run(graph, gpu)
+    wanted = [route(given["l"][t * experts:(t + 1) * experts], given.get("b"), **attributes) for t in range(tokens)]
+    same(f"{gpu} Route {attributes}", found["e"], [e for chosen, _ in wanted for e in chosen])
+    close(f"{gpu} Route {attributes}, weights", found["w"], [w for _, weights in wanted for w in weights], 1e-5)
+
+
+def check_permute(gpu, kind, chosen, k, experts, align):
+    shape = [len(chosen) // k, k]
+    graph = {"name": "permute", "inputs": {"e": tensor(kind, *shape)},
+             "nodes": [node("Permute", ["e"], ["ends", "source", "place"], experts=experts, align=align)], "outputs": ["ends", "source", "place"]}
+    _, found = run(graph, gpu, [("e", kind, shape, chosen)])
+    for name, values in zip(("ends", "source", "place"), permute(chosen, k, experts, align)):
+        same(f"{gpu} Permute of {len(chosen)}, {experts} experts, align {align}: {name}", found[name], values)
+
+
+def layer(tokens, experts, hidden, width, align, **attributes):
+    inputs = {"x": {**tensor("bf16", tokens, hidden), "align": 16}, "l": tensor("f32", tokens, experts), "gate": {**tensor("bf16", experts, width, hidden), "align": 16},
+              "up": {**tensor("bf16", experts, width, hidden), "align": 16}, "down": {**tensor("bf16", experts, hidden, width), "align": 16}}
+    groups = {"groups": "ends", "align": align, "transB": 1}
+    nodes = [node("Route", ["l"], ["e", "w"], **attributes), node("Permute", ["e"], ["ends", "source", "place"], experts=experts, align=align),
+             node("Gather", ["x", "source"], ["rows"], "", axis=0), node("GroupedMatMul", ["rows", "gate", "ends"], ["g"], **groups), node("GroupedMatMul", ["rows", "up", "ends"], ["u"], **groups),
+             node("Swish", ["g"], ["s"], ""), node("Mul", ["s", "u"], ["h"], ""), node("GroupedMatMul", ["h", "down", "ends"], ["d"], **groups), node("Combine", ["d", "place", "w"], ["y"])]
+    return {"name": "experts", "opset": 24, "inputs": inputs, "nodes": nodes, "outputs": ["y", "e", "w"]}
+
+
+def product(matrix, vector):
+    n = len(vector)
+    return [sum(a * b for a, b in zip(matrix[i:i + n], vector)) for i in range(0, len(matrix), n)]
+
+
+def check_layer(gpu, tokens, experts, hidden, width, align, **attributes):
+    given, found = run(layer(tokens, experts, hidden, width, align, **attributes), gpu)
+    wanted, k, each = [0.0] * (tokens * hidden), attributes["k"], width * hidden
+    for t in range(tokens):
+        x = given["x"][t * hidden:(t + 1) * hidden]
+        chosen, weights = route(given["l"][t * experts:(t + 1) * experts], None, **attributes)
+        same(f"{gpu} layer, experts of {t}", found["e"][t * k:(t + 1) * k], chosen)
+        for e, w in zip(chosen, weights):
+            gate, up = (product(given[name][e * each:(e + 1) * each], x) for name in ("gate", "up"))
+            down = product(given["down"][e * each:(e + 1) * each], [a / (1 + math.exp(-a)) * b for a, b in zip(gate, up)])
+            for i, value in enumerate(down):
+                wanted[t * hidden + i] += w * value
+    close(f"{gpu} layer of {experts} experts, align {align}", found["y"], wanted, 1e-2)
+
+
+for device in ("h100", "a100"):
+    check_route(device, 5, 16, False, k=2, normalize=1)
+    check_route(device, 3, 64, True, k=6, scoring="sigmoid", n_group=8, topk_group=3, group_score="top2", normalize=1, factor=2.5)
+    check_route(device, 2, 40, False, k=4, n_group=5, topk_group=2)
+    check_permute(device, "s32", [0, 3, 3, 1, 0, 3], 2, 4, 1)
+    check_permute(device, "s64", [6, -1, 2, 7, 2, 2, 0, 6, 9], 3, 7, 4)  # experts 7, 9 and -1 are nobody
+    check_permute(device, "s32", [5] * 130 + [0, 4], 1, 6, 64)
+    check_permute(device, "s32", [], 2, 3, 1)
+    check_layer(device, 9, 4, 64, 32, 1, k=2, normalize=1)
+check_layer("h100", 5, 8, 32, 16, 64, k=3, scoring="sigmoid", n_group=4, topk_group=2)
+print("layers of experts: right")

@@ -43,7 +43,7 @@ exit 1 LeakyReLU: did you mean `LeakyRelu`?
 exit 1 clamp: did you mean `Clip`?
 exit 1 rsqrt: write Reciprocal of Sqrt: they are one kernel
 exit 1 cat: did you mean `Concat`?
-exit 1 permute: did you mean `Transpose`?
+exit 1 permute: did you mean `Permute`?
 exit 1 softmax_op: did you mean `Softmax`?
 exit 1 GELU_forward: did you mean `Gelu`?
 exit 1 Tanhh: did you mean `Tanh`?

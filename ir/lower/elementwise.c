@@ -246,6 +246,31 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
   return narrow_integer ? narrow(lower, y, to) : y;
 }
 
+/* Pairs of 8-bit elements as they were read, if all of the tile are: one conversion gives a product's word. */
+static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile)
+{
+  const IrExpr *operand = op->operands[0];
+  LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
+  bool bytes = from && from->loaded && is_pair_type(tile->element) && from->n == tile->n &&
+               layout_equal(from->layout, tile->layout) && tile->n % 2 == 0;
+  for (unsigned i = 0; bytes && i < tile->n / 2; i++)
+    bytes = from->loaded[i] != NULL;
+  return bytes ? from->loaded : NULL;
+}
+
+static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, NumberType from)
+{
+  lower_make_pairs(lower, tile);
+  tile->packed = true;
+  for (unsigned i = 0; i < tile->n / 2; i++) {
+    tile->pair[i] = lower_value(lower, OP_WIDEN_PAIR, ir_scalar(NUMBER_B32), "pair", 1, loaded[i]);
+    IrOp *widen = tile->pair[i]->value->def;
+    ir_attribute_set(widen, ATTR_TYPE, ir_name(lower->module, number_name(from)));
+    if (tile->element != NUMBER_F16)
+      ir_attribute_set(widen, ATTR_INTO, ir_name(lower->module, number_name(tile->element)));
+  }
+}
+
 /* Two registers of f32 become one of two halves, or of two 8-bit floats. */
 static void cast_pairs(Lower *lower, LowerTile *tile, IrExpr **from, const IrOp *op)
 {
@@ -298,6 +323,12 @@ void lower_cast(Lower *lower, IrOp *op)
     return;
   }
   LowerTile *tile = lower_tile_new(lower, result->type.element, result->type.layout);
+  IrExpr **loaded = bits ? NULL : loaded_pairs(lower, op, tile);
+  if (loaded) {
+    widen_pairs(lower, tile, loaded, from);
+    lower_tile_bind(lower, result, tile);
+    return;
+  }
   IrExpr **x = lower_spread(lower, op->operands[0], tile->layout, from);
   /* 8-bit floats that need not saturate have no conversion of two */
   bool small = number_is_small_float(tile->element) && ir_attribute(op, ATTR_SATURATE);

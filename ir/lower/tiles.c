@@ -327,10 +327,20 @@ static IrExpr *integer_at(Lower *lower, IrExpr *word, NumberType element, unsign
                      lower_int(lower, pick));
 }
 
+/* Two bytes may be converted as they came. */
+static void keep_loaded(Lower *lower, IrExpr *word, const Words *words, LowerTile *tile, const unsigned *reg)
+{
+  bool bytes = words->per == 2 && number_has_bytes(tile->element, 1) && tile->element != NUMBER_BOOL;
+  if (!bytes || reg[0] % 2 || reg[1] != reg[0] + 1) return;
+  if (!tile->loaded) tile->loaded = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  tile->loaded[reg[0] / 2] = word;
+}
+
 /* Elements of one word into the tile's registers. */
 static void split_word(Lower *lower, IrExpr *word, const Words *words, LowerTile *tile, const unsigned *reg)
 {
   NumberType element = tile->element;
+  keep_loaded(lower, word, words, tile, reg);
   if (words->per == 1) {
     tile->reg[reg[0]] = element == NUMBER_BOOL ? truth_of(lower, word) : word;
     return;

@@ -22,6 +22,7 @@ typedef enum {
   READ_COLUMNS,   /* by scalar products: down columns, element by element */
   READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
+  READ_OPERAND,   /* by arithmetic whose result a product takes from registers: eight rows of the slot at once */
   READ_VALUES,    /* by arithmetic alone */
 } SlotReader;
 
@@ -35,19 +36,32 @@ static void place_slot(Slots *slots, IrOp *slot, unsigned inner, SlotReader read
   NumberType element = slot->declared->element;
   /* a warpgroup's rows are whole panels */
   unsigned wide = reader == READ_ROWS ? extent[inner] / warpgroups_of_rows(extent[inner]) : extent[inner];
-  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS;
+  bool swizzled = reader == READ_SWIZZLED || reader == READ_ROWS || reader == READ_OPERAND;
   unsigned swizzle = swizzled ? swizzle_widest(swizzles, (unsigned)number_bytes_of(element, wide)) : 0;
   unsigned pad = reader == READ_COLUMNS ? number_elements(element, 16) : reader == READ_FRAGMENTS ? 8 : 0;
   slot->declared->layout = layout_shared(slots->module->arena, 2, extent, inner, element, swizzle, pad);
 }
 
+/* Is the value computed, element by element, from what lies in the slot? */
+static bool comes_from(const Slots *slots, const IrExpr *operand, const IrOp *slot)
+{
+  const IrOp *def = operand->kind == EXPR_VALUE ? operand->value->def : NULL;
+  if (!def) return false;
+  if (def->code == OP_GET) return ir_slot_of(slots->kernel, def->operands[0], NULL) == slot;
+  bool from = false;
+  for (unsigned i = 0; ir_op_is_elementwise(def->code) && i < def->n_operands && !from; i++)
+    from = comes_from(slots, def->operands[i], slot);
+  return from;
+}
+
 /* How the product that takes the slot reads it; `inner`: the slot's contiguous dimension. */
 static SlotReader reader_of(Slots *slots, const IrOp *slot, unsigned inner)
 {
-  bool multiplied = false;
+  bool multiplied = false, whole = ir_tile_extent(slot->declared, 1 - inner) > 1;
   for (unsigned i = 0; i < slots->ops->len; i++) {
     const IrOp *op = slots->ops->pdata[i];
     if (op->code != OP_MMA) continue;
+    if (inner == 1 && whole && comes_from(slots, op->operands[1], slot)) return READ_OPERAND;
     multiplied |= ir_slot_of(slots->kernel, op->operands[1], NULL) == slot ||
                   ir_slot_of(slots->kernel, op->operands[2], NULL) == slot;
     const Mechanism *mechanism = ir_mechanism_of(op);

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).parent
-CODES = {"bf16": "H", "f16": "H", "s32": "i", "f32": "f", "e4m3": "B", "s8": "b"}
+CODES = {"bf16": "H", "f16": "H", "s32": "i", "f32": "f", "e4m3": "B", "e5m2": "B", "s8": "b", "u8": "B"}
 
 
 def bf16(value):

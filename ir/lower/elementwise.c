@@ -183,12 +183,56 @@ static void scalar_elementwise(Lower *lower, IrOp *op)
   lower_scalar_bind(lower, op->results[0], compute(lower, op, element, source, operands));
 }
 
+/* Two neighbours of what is subtracted, in one word; of a row or column, or a number, twice the same. */
+static IrExpr *word_of_two(Lower *lower, LowerTile *tile, unsigned r)
+{
+  IrExpr *low = tile->reg[r], *high = tile->reg[r + 1];
+  if (is_literal(low)) {
+    uint16_t bits = 0;
+    number_from_double(tile->element, low->kind == EXPR_FLOAT ? low->number : (double)low->integer, false,
+                       &bits);
+    return lower_value(lower, OP_MOVE, ir_scalar(NUMBER_B32), "both", 1,
+                       lower_int(lower, (int64_t)(bits | (uint32_t)bits << 16)));
+  }
+  if (low != high) return lower_pair(lower, tile, r, r + 1);
+  return lower_scalar(lower, OP_PACK, ir_scalar(NUMBER_B32), "both", 2, low, low);
+}
+
+/* What is subtracted from elements of which only pairs exist (widen_pairs) is subtracted from two at once. */
+static LowerTile *subtract_pairs(Lower *lower, const IrOp *op)
+{
+  const IrType *type = &op->results[0]->type;
+  const IrExpr *operand = op->operands[0];
+  LowerTile *from = op->code == OP_SUB && operand->kind == EXPR_VALUE
+                        ? g_hash_table_lookup(lower->tiles, operand->value)
+                        : NULL;
+  bool pairs = from && from->packed && !from->array && number_has_bytes(type->element, 2) &&
+               layout_equal(from->layout, type->layout);
+  if (!pairs) return NULL;
+  LowerTile *tile = lower_tile_new(lower, type->element, type->layout);
+  LowerTile *other = lower_spread_tile(lower, op->operands[1], type->layout, type->element);
+  lower_make_pairs(lower, tile);
+  tile->packed = true;
+  for (unsigned i = 0; i < tile->n / 2 && !lower->failed; i++) {
+    tile->pair[i] = lower_value(lower, OP_SUB_PAIR, ir_scalar(NUMBER_B32), "less", 2, from->pair[i],
+                                word_of_two(lower, other, 2 * i));
+    ir_attribute_set(tile->pair[i]->value->def, ATTR_TYPE,
+                     ir_name(lower->module, number_name(type->element)));
+  }
+  return tile;
+}
+
 void lower_elementwise(Lower *lower, IrOp *op)
 {
   IrValue *result = op->results[0];
   g_assert(op->n_operands <= 3);
   if (result->type.kind != TYPE_TILE) {
     scalar_elementwise(lower, op);
+    return;
+  }
+  LowerTile *pairs = subtract_pairs(lower, op);
+  if (pairs) {
+    lower_tile_bind(lower, result, pairs);
     return;
   }
   NumberType source = source_type(lower, op);

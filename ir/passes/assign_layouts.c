@@ -348,6 +348,38 @@ static void settle_all(const Graph *graph)
   }
 }
 
+/* ---- Operands that are computed from slots ---- */
+
+/* Is a product's operand computed, element by element, from slots alone, and rows or columns of what is loaded? */
+static bool comes_from_slots(const IrValue *value, const Layout *layout)
+{
+  const IrOp *def = value->def;
+  bool whole = same_extents(layout, &value->type);
+  if (!def || (!whole && def->code == OP_LOAD) || (whole && def->code == OP_GET)) return def != NULL;
+  bool from = ir_op_is_elementwise(def->code);
+  for (unsigned i = 0; from && i < def->n_operands; i++)
+    if (is_tile(def->operands[i])) from = comes_from_slots(def->operands[i]->value, layout);
+  return from;
+}
+
+static void lay_operand(const Graph *graph, IrValue *value, const Layout *layout)
+{
+  const Layout *own = layout_beside(graph->arena, layout, &value->type);
+  if (own) value->type.layout = own;
+  for (unsigned i = 0; ir_op_is_elementwise(value->def->code) && i < value->def->n_operands; i++)
+    if (is_tile(value->def->operands[i])) lay_operand(graph, value->def->operands[i]->value, layout);
+}
+
+/* Such an operand begins as fragments all the way: where its parts are equally wide, none would gain by going first. */
+static void begin_as_fragments(const Graph *graph)
+{
+  for (unsigned i = 0; i < graph->ties->len; i++) {
+    const Tie *tie = &g_array_index(graph->ties, Tie, i);
+    if (tie->wanted && !tie->transposed && comes_from_slots(tie->from, tie->wanted))
+      lay_operand(graph, tie->from, tie->wanted);
+  }
+}
+
 /* ---- Conversions ---- */
 
 IrExpr *exchange_declare(IrFunction *kernel, const Mark *mark, NumberType element, unsigned rank,
@@ -492,6 +524,7 @@ bool assign_layouts(LayoutAssignment *assignment)
   Graph graph = {assignment, assignment->module->arena, ties, of, values};
   collect(&graph);
   place_untied(&graph);
+  begin_as_fragments(&graph);
   settle_all(&graph);
   return convert(&graph);
 }

@@ -28,19 +28,25 @@ static double elements(const Problem *problem, const GraphTensor *tensor)
   return n;
 }
 
+double direct_bytes_clocks(const Problem *problem, double bytes)
+{
+  const Gpu *gpu = problem->gpu;
+  const CostModel *model = gpu->model;
+  double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6;
+  return model->next_kernel + bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock;
+}
+
 double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  const Gpu *gpu = problem->gpu;
-  const CostModel *model = gpu->model;
-  double clock = (gpu->clock_tensor_mhz > 0 ? gpu->clock_tensor_mhz : gpu->clock_boost_mhz) * 1e6, sum = 0;
+  double sum = 0;
   const unsigned operands[] = {gemm->a, gemm->b};
   for (unsigned i = 0; i < 2; i++) {
     const GraphTensor *tensor = problem->op->inputs[operands[i]].tensor;
     if (!copied[i]) continue;
     double bytes = 2 * elements(problem, tensor) * number_bits(tensor->type) / CHAR_BIT;
     if (i == 0) bytes *= (double)m / (double)MAX(1, choose_typical(problem, gemm->m));
-    sum += model->next_kernel + bytes / (model->copy_efficiency * gpu->memory_bandwidth) * clock;
+    sum += direct_bytes_clocks(problem, bytes);
   }
   return sum;
 }

@@ -28,6 +28,8 @@ Problem direct_in_place(const Problem *problem, unsigned bytes);
 /* The cheapest tile's clocks for m rows, `bounded`: known to be no more; or a negative number if there is
  * none. In place, tiles are as those of a variant that assumes nothing. */
 double direct_tile_clocks(const Problem *problem, bool in_place, int64_t m, bool bounded);
+/* Clocks of a kernel of its own that moves so many bytes. */
+double direct_bytes_clocks(const Problem *problem, double bytes);
 /* Clocks of the kernels that copy A (of m rows) and B, or one of them. */
 double direct_copy_clocks(const Problem *problem, const bool *copied, int64_t m);
 /* Clocks of what would run otherwise for m rows, `odd` as direct_operator() says; operands that threads copy are

@@ -229,15 +229,17 @@ static bool choose_products(Chooser *chooser)
                           .pingpong = 1,
                           .cluster_m = 1,
                           .cluster_n = 1,
-                          .split_k = 1},
+                          .split_k = 1,
+                          .swapped = gemm->narrow},
                 tile = scalar;
-  if (!gemm->groups && (priced || gemm->a_type == NUMBER_F32)) choose_dots(chooser);
+  bool plain = !gemm->groups && !gemm->narrow;
+  if (plain && (priced || gemm->a_type == NUMBER_F32)) choose_dots(chooser);
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   bool summed = gemm_rows_taken(chooser) >= chooser->problem->gpu->model->vector_rows;
-  if (!priced && !summed && !gemm->dual && !gemm->groups && !reduced && !gemm_tile_forced(chooser->problem) &&
+  if (!priced && !summed && !gemm->dual && plain && !reduced && !gemm_tile_forced(chooser->problem) &&
       !choose_vector(chooser))
     return false;
-  if (priced && !gemm->groups && !choose_few_rows(chooser)) return false;
+  if (priced && plain && !choose_few_rows(chooser)) return false;
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   if (priced)
     tile = gemm->groups ? gemm_best_candidate(chooser, group, typical, false)
@@ -251,7 +253,7 @@ static bool choose_products(Chooser *chooser)
                 gemm_wide_copy(chooser->problem, group));
   if (chooser->n && !chooser->variants[chooser->n - 1].guard) return true;
   /* bytes are copied one by one: the 128 x 128 tile's copies alone fill the registers */
-  bool bytes = number_has_bytes(gemm->a_type, 1);
+  bool bytes = number_has_bytes(gemm->a_type, 1) || gemm->narrow;
   tile = warp && !bytes ? gemm_best_candidate(chooser, false, MIN(typical, longest), false) : scalar;
   if (tile.bm * tile.bn > model->guarded_area)
     tile.bm = tile.bn = model->guarded_side; /* guards take registers */

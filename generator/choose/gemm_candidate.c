@@ -45,6 +45,18 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
   return depth;
 }
 
+#define WIDENED_STEP 128 /* elements of k: a line of weights of 8 bits */
+
+/* Whole blocks of narrow weights' scales, or a part of one. */
+static unsigned widened_depth(const GemmWeights *weights, bool fast)
+{
+  unsigned depth = fast ? WIDENED_STEP : WIDENED_STEP / 2;
+  if (!weights->depth || depth % weights->depth == 0) return depth;
+  while (weights->depth % depth)
+    depth /= 2;
+  return depth;
+}
+
 /* Slots of a ring whose copies are a few bytes each, which take long. */
 static unsigned askew_slots(const Problem *problem, const GemmCandidate *candidate)
 {
@@ -72,7 +84,7 @@ static unsigned stage_count(const Problem *problem, const GemmCandidate *candida
 bool gemm_candidate_may_be_askew(const Problem *problem)
 {
   const FusedGemm *gemm = gemm_of(problem->op);
-  return gemm->n_batch && !gemm->dual && number_has_bytes(gemm->a_type, 2);
+  return gemm->n_batch && !gemm->dual && !gemm->narrow && number_has_bytes(gemm->a_type, 2);
 }
 
 /* Two warpgroups beside one another, where one could not hold 64 rows of both sums; while one adds, the other
@@ -109,6 +121,7 @@ GemmCandidate gemm_candidate(const Problem *problem, GemmCandidate tile, bool fa
   tile.warpgroups_n = warpgroups_beside(problem, &tile);
   tile.bk = tile_depth(problem, tile, fast);
   if (gemm_of(problem->op)->scaled) tile.bk = within_blocks(gemm_of(problem->op), tile.bk);
+  if (gemm_of(problem->op)->narrow) tile.bk = widened_depth(&gemm_of(problem->op)->weights, fast);
   tile.reuse = tile.once = 0;
   tile.stages = stage_count(problem, &tile, fast);
   if (fast && tile.stages < problem->gpu->model->enough_slots && may_reuse(&tile)) {
@@ -151,6 +164,9 @@ GemmCandidate gemm_candidate_within(const Problem *problem, GemmCandidate candid
 bool gemm_group_reads(const Problem *problem, const FusedGemm *gemm)
 {
   const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
+  if (product && gemm->narrow) /* the weights are the operand that registers hold, however they lie */
+    return gemm->weights.left && product->a_from_registers && (!gemm->b_n_major || product->b_transposed) &&
+           gemm_engine_brings(problem, gemm);
   return product &&
          (!gemm->a_m_major || product->a_transposed ||
           (product->a_from_registers && gemm_passes_registers(problem->gpu, gemm->a_type))) &&
@@ -262,7 +278,7 @@ static bool group_tile_legal(const Problem *problem, const GemmCandidate *candid
   if (together > 1 && !shares && !choose_is_forced(problem)) return false;
   /* of what passes through registers a warpgroup has rows of its own: whole panels */
   unsigned rows = loads ? candidate->bm / warpgroups_of_rows(candidate->bm) : candidate->bm;
-  if (gemm->a_m_major && !gemm_is_panel(problem->gpu, rows, gemm->a_type)) return false;
+  if (gemm->a_m_major && !gemm_is_panel(problem->gpu, rows, gemm_stored(gemm, false))) return false;
   if (!legal || (gemm->b_n_major && !gemm_is_panel(problem->gpu, candidate->bn, gemm->b_type))) return false;
   if (candidate->swapped) return true;
   /* each half is whole panels, or whole rows of the result that some swizzle fits (stage_stores) */
@@ -323,6 +339,7 @@ bool gemm_candidate_legal(const Problem *problem, const GemmCandidate *candidate
   if (!gemm_bound_admits(problem, candidate)) return false;
   if (candidate->space && !candidate_has(&candidate->of)) return false;
   if (gemm_of(problem->op)->dual && !pair_legal(candidate)) return false;
+  if (gemm_of(problem->op)->narrow && !candidate->swapped) return false; /* weights are the left operand */
   int64_t share = gemm_of(problem->op)->scaled ? gemm_of(problem->op)->b_width : 1;
   if (share > 1 && share % candidate->bn) return false; /* a tile's columns have one scale */
   if (fused_is_reduced(problem->op) && !parts_legal(problem, candidate)) return false;

@@ -69,7 +69,8 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t 
   return gemm_candidate(
       chooser->problem,
       (GemmCandidate){
-          .group = group, .bm = 64, .bn = 64, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1},
+          .group = group, .bm = 64, .bn = 64, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1,
+          .swapped = gemm_of(chooser->problem->op)->narrow},
       true);
 }
 

@@ -43,14 +43,15 @@ static bool may_be_multiple(const Symbolic *stride, NumberType type, unsigned by
 bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
 {
   const Gpu *gpu = problem->gpu;
+  NumberType a = gemm_stored(gemm, false), b = gemm_stored(gemm, true);
   unsigned multiple = gemm_map_multiple(gpu);
-  if (!swizzles(gpu, gemm->a_type) || !swizzles(gpu, gemm->b_type)) return false;
+  if (!swizzles(gpu, a) || !swizzles(gpu, b)) return false;
   if (PRODUCT_RANK > fact(gpu, "tma.rank_max", G_MAXUINT)) return false;
-  bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type, multiple) &&
-                   may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type, multiple);
+  bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, a, multiple) &&
+                   may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, b, multiple);
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    multiples &= may_be_multiple(gemm->a_batch[i], gemm->a_type, multiple) &&
-                 may_be_multiple(gemm->b_batch[i], gemm->b_type, multiple);
+    multiples &= may_be_multiple(gemm->a_batch[i], a, multiple) &&
+                 may_be_multiple(gemm->b_batch[i], b, multiple);
   return multiples;
 }
 

@@ -1,6 +1,7 @@
 /* What a product and its tiles are, before anything is said of what is legal or what it costs. */
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_straddle.h"
+#include "generator/choose/gemm_variant.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -16,7 +17,7 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
 {
-  if (!gemm_of(problem->op)->dual) return gemm_of(problem->op)->scaled ? "gemm_blocks" : "gemm";
+  if (!gemm_of(problem->op)->dual) return gemm_variant_template(gemm_of(problem->op));
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
 }
 
@@ -81,6 +82,7 @@ const GpuProduct *gemm_group_product(const Gpu *gpu, const FusedGemm *gemm)
 bool gemm_through_registers(const Problem *problem, const GemmCandidate *candidate)
 {
   const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
+  if (gemm->narrow && candidate->group) return true;
   if (!gemm->a_m_major || !candidate->group) return false;
   const GpuProduct *product = gemm_group_product(problem->gpu, gemm);
   return product && !product->a_transposed;
@@ -136,8 +138,8 @@ CostGemm gemm_operator_shape(const Problem *problem, bool swapped)
   int64_t columns = MAX(1, choose_typical(problem, gemm_of(problem->op)->n)) * gemm_products(problem);
   CostGemm shape = {.batches = MAX(1, problem->batches),
                     .k = MAX(1, choose_typical(problem, gemm->k)),
-                    .a_bytes = number_bytes(gemm->a_type),
-                    .b_bytes = number_bytes(gemm->b_type),
+                    .a_bytes = number_bytes(gemm_stored(gemm, false)),
+                    .b_bytes = number_bytes(gemm_stored(gemm, true)),
                     .out_bytes = MAX(1, gemm_out_bytes(op) / gemm_products(problem)),
                     .type = gemm->a_type,
                     .sms = gemm_candidate_sms(problem),

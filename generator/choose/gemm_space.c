@@ -24,7 +24,7 @@ G_STATIC_ASSERT(KEYS + GEMM_EXTRAS < TUNED_MAX_PARAMETERS); /* an entry names th
 
 const SpaceKind *space_kind_gemm(void)
 {
-  static const SpaceKind kind = {"gemm gemm_blocks gemm_dual gemm_dual_swapped",
+  static const SpaceKind kind = {"gemm gemm_blocks gemm_dual gemm_dual_swapped gemm_narrow",
                                  gemm_fact_names,
                                  axes,
                                  G_N_ELEMENTS(axes),
@@ -37,8 +37,10 @@ const SpaceKind *space_kind_gemm(void)
 const char *const *gemm_templates(const Problem *problem)
 {
   static const char *const one[] = {"gemm", NULL}, *const blocks[] = {"gemm_blocks", NULL},
+                           *const narrow[] = {"gemm_narrow", NULL},
                            *const two[] = {"gemm_dual", "gemm_dual_swapped", NULL};
   if (gemm_of(problem->op)->scaled) return blocks;
+  if (gemm_of(problem->op)->narrow) return narrow;
   return gemm_of(problem->op)->dual ? two : one;
 }
 

@@ -10,12 +10,12 @@ static bool straddles(const Gpu *gpu, const Symbolic *leading, NumberType type)
 
 bool gemm_a_straddles(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return straddles(gpu, gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
+  return straddles(gpu, gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm_stored(gemm, false));
 }
 
 bool gemm_b_straddles(const Gpu *gpu, const FusedGemm *gemm)
 {
-  return straddles(gpu, gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+  return straddles(gpu, gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm_stored(gemm, true));
 }
 
 static unsigned begins(const Symbolic *leading, NumberType type)
@@ -30,12 +30,12 @@ static unsigned begins(const Symbolic *leading, NumberType type)
 
 unsigned gemm_a_lines(const FusedGemm *gemm)
 {
-  return begins(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm->a_type);
+  return begins(gemm->a_m_major ? gemm->a_k : gemm->a_m, gemm_stored(gemm, false));
 }
 
 unsigned gemm_b_lines(const FusedGemm *gemm)
 {
-  return begins(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm->b_type);
+  return begins(gemm->b_n_major ? gemm->b_k : gemm->b_n, gemm_stored(gemm, true));
 }
 
 bool gemm_out_straddles(const Gpu *gpu, const FusedOperator *op)

@@ -8,7 +8,7 @@
 
 const char *gemm_variant_template(const FusedGemm *gemm)
 {
-  return gemm->scaled ? "gemm_blocks" : gemm->dual ? "gemm_dual" : "gemm";
+  return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : gemm->dual ? "gemm_dual" : "gemm";
 }
 
 #define WIDEST_COPY  16 /* bytes, of a thread */
@@ -65,6 +65,8 @@ bool gemm_require_fast(const Problem *problem, Choice *choice, bool group)
     bool scale = gemm->scaled && (i == gemm->a_scale || i == gemm->b_scale);
     if (scale && !(group && gemm_scales_in_ring(problem, i == gemm->b_scale))) continue; /* one at a time */
     if (gemm->groups && i == gemm->sizes) continue;                                      /* read one by one */
+    const GemmWeights *weights = &gemm->weights;
+    if (gemm->narrow && (i == weights->scale || i == weights->zero) && i != gemm->a) continue; /* the same */
     if (!single && !choose_require_align(problem, choice, op->inputs[i].tensor,
                                          i == gemm->a || i == gemm->b ? multiple : WIDEST_COPY))
       return false;
@@ -130,6 +132,7 @@ static GemmCandidate with_forced(const Problem *problem, GemmCandidate tile)
   bool asked = choose_forced(problem, "bm", NULL) || choose_forced(problem, "bn", NULL);
   unsigned swapped = tile.swapped && !asked;
   choose_forced(problem, "swapped", &swapped);
+  if (gemm_of(problem->op)->narrow) swapped = 1;
   if (problem->turned && tile.swapped != (swapped != 0))
     tile = (GemmCandidate){.group = tile.group,
                            .swapped = swapped != 0,
@@ -203,11 +206,20 @@ static void carry(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   candidate_carry(&tile.of, choice, is_carried, &at);
 }
 
-static void set_types(Choice *choice, const FusedGemm *gemm)
+static void set_types(Choice *choice, const FusedOperator *op)
 {
-  choice_set_name(choice, "ta", number_name(gemm->a_type));
-  choice_set_name(choice, "tb", number_name(gemm->b_type));
+  const FusedGemm *gemm = gemm_of(op);
+  choice_set_name(choice, "ta", number_name(gemm_stored(gemm, false)));
+  choice_set_name(choice, "tb", number_name(gemm_stored(gemm, true)));
   choice_set_name(choice, "tc", number_name(gemm->acc_type));
+  if (!gemm->narrow) return;
+  const GemmWeights *weights = &gemm->weights;
+  choice_set_name(choice, "tw", number_name(gemm->b_type));
+  choice_set_name(choice, "ts", number_name(op->inputs[weights->scale].tensor->type));
+  choice_set_name(choice, "tz", number_name(op->inputs[weights->zero].tensor->type));
+  choice_set_int(choice, "depth", weights->depth);
+  choice_set_int(choice, "zero", weights->has_zero);
+  choice_set_int(choice, "number", weights->number);
 }
 
 /* What the template of operands with scales of blocks is told of these; `ring`: warpgroup MMAs of what TMA copies. */
@@ -221,6 +233,17 @@ static void set_scales(const Problem *problem, Choice *choice, bool ring)
   choice_set_int(choice, "ring", ring && gemm_scales_in_ring(problem, false));
 }
 
+/* Of narrow weights what a kernel's name says of them beside their type. */
+static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
+{
+  static const char *const zeros[] = {"", "_zeros", "_zero"};
+  const GemmWeights *weights = &gemm->weights;
+  const char *zero = zeros[weights->has_zero];
+  if (weights->has_zero == GEMM_ZERO_NUMBER)
+    zero = arena_printf(problem->arena, "%s%s%d", zero, weights->number < 0 ? "m" : "", ABS((int)weights->number));
+  return weights->depth ? arena_printf(problem->arena, "_blocks%d%s", (int)weights->depth, zero) : zero;
+}
+
 void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bool fast, bool comes_back)
 {
   /* two products have another template where operands change places, with group and with warp MMAs */
@@ -232,7 +255,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   if (fast && !comes_back) tile = gemm_candidate_within(problem, tile, gemm_most_rows(problem, choice));
   if (fast) tile.stages = gemm_candidate_slots(problem, &tile, gemm_most_rows(problem, choice));
   choice->template_name = gemm_candidate_template(problem, &tile);
-  set_types(choice, gemm);
+  set_types(choice, gemm_candidate_operator(problem, &tile));
   set_scales(problem, choice, fast && tile.group);
   carry(problem, choice, tile, fast);
   choice->group = tile.group;
@@ -243,7 +266,7 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *scales = gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
+  const char *scales = gemm->narrow ? weights_text(problem, gemm) : gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
                                                    (int)gemm->b_width, (int)gemm->b_depth)
                                     : "";
   choice->suffix =
@@ -334,11 +357,10 @@ bool choose_gemm_complete(Chooser *chooser, Choice *choice)
 
 bool gemm_variant_dry(const Problem *problem, Choice *choice, const GemmCandidate *candidate)
 {
-  const FusedGemm *gemm = gemm_of(gemm_candidate_operator(problem, candidate));
   *choice = (Choice){.template_name = gemm_variant_template(gemm_of(problem->op))};
   if (!gemm_require_fast(problem, choice, candidate->group)) return false;
   choice->template_name = gemm_candidate_template(problem, candidate);
-  set_types(choice, gemm);
+  set_types(choice, gemm_candidate_operator(problem, candidate));
   set_scales(problem, choice, candidate->group);
   carry(problem, choice, *candidate, true);
   choice->group = candidate->group;

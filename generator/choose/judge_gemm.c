@@ -57,7 +57,7 @@ static const char *refuse_gemm(const Problem *problem)
   const FusedGemm *gemm = gemm_of(problem->op);
   if (!reads_operands(problem->gpu, gemm))
     return arena_printf(problem->arena, "no kernel reads %s across k", number_name(gemm->a_type));
-  if (gemm->scaled && !gemm_group_possible(problem) && !gemm_warp_possible(problem))
+  if ((gemm->scaled || gemm->narrow) && !gemm_group_possible(problem) && !gemm_warp_possible(problem))
     return arena_printf(problem->arena, "no matrix product that the description lists takes %s and %s",
                         number_name(gemm->a_type), number_name(gemm->b_type));
   return refuse_parts(problem->gpu, problem->op);
@@ -132,6 +132,37 @@ static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
     verdict_refuse(verdict, why);
 }
 
+/* Narrow weights: widened on the way to the product, or by a kernel in front of one of wide ones? */
+static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
+{
+  const FusedGemm *of = gemm_of(problem->op);
+  bool bounded, group = gemm_group_possible(problem);
+  int64_t m = priced_rows(problem, &bounded);
+  double together = tiles_clocks(problem, group, m, bounded);
+  if (together < 0) {
+    verdict_refuse(verdict, "no tile fits");
+    return;
+  }
+  if (problem->gpu->memory_bandwidth <= 0) return;
+  Problem wide = *problem;
+  FusedGemm *gemm;
+  wide.op = gemm_copy(problem->arena, problem->op, &gemm);
+  gemm->narrow = false;
+  wide.turned = gemm_transposed(problem->arena, wide.op);
+  double weights = (double)choose_typical(problem, of->n) * (double)choose_typical(problem, of->k);
+  for (unsigned i = 0; i < of->n_batch; i++)
+    if (!symbolic_equals(of->b_batch[i], 0)) weights *= (double)choose_typical(problem, problem->op->dims[i]);
+  uint64_t bits = number_bits(of->weights.type) + number_bits(of->b_type);
+  double apart = tiles_clocks(&wide, gemm_group_possible(&wide), m, bounded);
+  if (apart >= 0) apart += direct_bytes_clocks(problem, weights * (double)bits / CHAR_BIT);
+  const char *why = arena_printf(problem->arena, "at M = %d about %.0f clocks, widened first %.0f", (int)m,
+                                 together, apart);
+  if (apart < 0 || together <= apart)
+    verdict_price(verdict, together, why);
+  else
+    verdict_refuse(verdict, why);
+}
+
 /* The operator as if its intermediate results lay anywhere: fusion may still give them padded rows. */
 static const FusedOperator *without_places(Arena *arena, const FusedOperator *op)
 {
@@ -175,5 +206,7 @@ void judge_gemm(const Problem *problem, bool priced, ProgramVerdict *verdict)
   if (why)
     verdict_refuse(verdict, why);
   else if (priced)
-    (gemm_of(problem->op)->dual ? judge_dual : judge_product)(problem, verdict);
+    (gemm_of(problem->op)->dual     ? judge_dual
+     : gemm_of(problem->op)->narrow ? judge_narrow
+                                    : judge_product)(problem, verdict);
 }

@@ -364,9 +364,10 @@ static void dequantize_spread(Expansion *at, const int64_t *sizes)
 static void note_blocks(Expansion *at, const int64_t *sizes)
 {
   GraphTensor *x = expand_input(at, 0), *result = expand_written(at)->outputs[0];
-  if (expand_failed(at) || (expand_written(at)->n_inputs > 2 && expand_input(at, 2))) return;
+  if (expand_failed(at)) return;
   GraphBlocks *blocks = arena_new_object(expand_arena(at), GraphBlocks);
   *blocks = (GraphBlocks){.x = x, .scale = expand_input(at, 1)};
+  if (expand_written(at)->n_inputs > 2) blocks->zero = expand_input(at, 2);
   memcpy(blocks->sizes, sizes, x->rank * sizeof *sizes);
   if (result) result->blocks = blocks;
 }

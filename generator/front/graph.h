@@ -21,7 +21,7 @@ typedef enum { TENSOR_INPUT, TENSOR_CONSTANT, TENSOR_COMPUTED } GraphTensorKind;
 /* What a tensor is known to be: x, each element times the scale of its block. A dimension's index divided by its `sizes` is
  * the scale's (1: an index has its own). */
 typedef struct GraphBlocks {
-  struct GraphTensor *x, *scale; /* of the same rank */
+  struct GraphTensor *x, *scale, *zero; /* of the same rank; zero: of integers, subtracted before; NULL: 0 */
   int64_t sizes[GRAPH_MAX_RANK];
 } GraphBlocks;
 

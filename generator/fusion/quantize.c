@@ -4,6 +4,9 @@
  * along k multiply the result, so the product is taken of what was quantised. That needs both operands
  * dequantised, without zero points, from types that multiply each other.
  *
+ * Weights of 8 bits beside activations of 16 are taken as they are, with their scales, of blocks of k too, and zero points: a
+ * family's kernels widen them on the way to the product, where that takes less than a kernel that does so through memory.
+ *
  * Scales of blocks of k go into the product too: each block's sum is multiplied by them as it is added. A family has to
  * have kernels for the blocks; where none has, the operands stay dequantised. */
 #include "generator/fusion/private.h"
@@ -70,10 +73,17 @@ static GraphTensor *result_scale(Taking *at, const GraphNode *product, unsigned 
   return turned;
 }
 
-static const GraphNode *dequantizer(const Taking *at, const GraphTensor *tensor)
+static const GraphNode *dequantizing(const Taking *at, const GraphTensor *tensor)
 {
   const GraphNode *node = at->producers[tensor->index];
-  if (!node || node->op->id != ONNX_DequantizeLinear) return NULL;
+  return node && node->op->id == ONNX_DequantizeLinear ? node : NULL;
+}
+
+/* The same, if nothing is subtracted. */
+static const GraphNode *dequantizer(const Taking *at, const GraphTensor *tensor)
+{
+  const GraphNode *node = dequantizing(at, tensor);
+  if (!node) return NULL;
   bool zero = node->n_inputs > 2 && node->inputs[2];
   return zero && number_class(node->inputs[0]->type) != NUMBER_FLOAT ? NULL : node;
 }
@@ -84,19 +94,83 @@ static bool multiply_each_other(NumberType a, NumberType b)
   return number_bits(a) == 8 && number_bits(b) == 8 && (floats || a == b);
 }
 
-/* Inputs of the product behind its own: the operands' scales. */
+/* Inputs of the product behind its own: the operands' scales; `zero`: of narrow weights, or NULL. */
 static void set_inputs(Taking *at, GraphNode *product, GraphTensor *const quantised[2],
-                       GraphTensor *const scale[2])
+                       GraphTensor *const scale[2], GraphTensor *zero)
 {
-  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, PRODUCT_SCALES + 2);
+  GraphTensor **inputs = arena_new_array(at->fuser->arena, GraphTensor *, PRODUCT_ZERO + 1);
   memcpy(inputs, product->inputs, MIN(product->n_inputs, PRODUCT_SCALES) * sizeof *inputs);
   for (unsigned i = 0; i < 2; i++) {
     inputs[i] = quantised[i];
     inputs[PRODUCT_SCALES + i] = scale[i];
   }
+  inputs[PRODUCT_ZERO] = zero;
   product->inputs = inputs;
-  product->n_inputs = PRODUCT_SCALES + 2;
+  product->n_inputs = PRODUCT_SCALES + (zero ? 3 : 2);
 }
+
+/* ---- weights of 8 bits, activations of 16 ---- */
+
+typedef struct {
+  GraphTensor *x, *scale, *zero; /* zero: NULL where nothing is subtracted */
+  const GraphBlocks *blocks;     /* NULL: they are the same along k */
+} Weights;
+
+static bool is_half(NumberType type)
+{
+  return type == NUMBER_F16 || type == NUMBER_BF16;
+}
+
+/* false: with `*why` if something is against them; without, they are none. */
+static bool find_weights(Taking *at, const GraphNode *product, Weights *weights, const char **why)
+{
+  const GraphTensor *operand = product->inputs[1];
+  const GraphNode *node = dequantizing(at, operand);
+  *weights = (Weights){.blocks = operand->blocks};
+  if (!is_half(product->inputs[0]->type) || (!weights->blocks && !node)) return false;
+  weights->x = weights->blocks ? weights->blocks->x : node->inputs[0];
+  if (!number_has_bytes(weights->x->type, 1)) return false;
+  if (weights->blocks) {
+    weights->scale = weights->blocks->scale;
+    weights->zero = weights->blocks->zero;
+    return true;
+  }
+  double none;
+  GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
+  if (zero && ((graph_scalar(zero, &none) && none == 0) || number_is_small_float(weights->x->type))) zero = NULL;
+  weights->scale = result_scale(at, product, 1, weights->x, node->inputs[1]);
+  weights->zero = zero ? result_scale(at, product, 1, weights->x, zero) : NULL;
+  if (weights->scale && (!zero || weights->zero)) return true;
+  *why = "the scale or zero point varies along k";
+  return false;
+}
+
+/* true: the product has such weights, taken or not. */
+static bool take_weights(Taking *at, GraphNode *product)
+{
+  Weights weights;
+  const char *why = NULL, *name = product->outputs[0]->name;
+  bool found = find_weights(at, product, &weights, &why);
+  if (found) {
+    GraphNode before = *product;
+    set_inputs(at, product, (GraphTensor *[]){product->inputs[0], weights.x},
+               (GraphTensor *[]){NULL, weights.scale}, weights.zero);
+    product->blocks[1] = weights.blocks;
+    const Program *program = fuser_program(at->fuser, product, product->outputs[0]);
+    ProgramVerdict verdict = fuser_judge_all(at->fuser, &program, 1, true);
+    if (verdict.taken) {
+      fuser_note(at->fuser, "`%s` multiplies weights of %s, which its kernel widens", name,
+                 number_name(weights.x->type));
+      return true;
+    }
+    *product = before;
+    why = verdict.why;
+  }
+  if (why) fuser_note(at->fuser, "`%s` multiplies dequantised weights: %s", name, why);
+  return why != NULL;
+}
+
+/* ---- both of 8 bits ---- */
 
 /* Has the product operands with scales of blocks? They are taken if a family has kernels for them. */
 static bool take_blocks(Taking *at, GraphNode *product)
@@ -104,14 +178,14 @@ static bool take_blocks(Taking *at, GraphNode *product)
   const GraphBlocks *blocks[2] = {product->inputs[0]->blocks, product->inputs[1]->blocks};
   if (!blocks[0] && !blocks[1]) return false;
   const char *name = product->outputs[0]->name;
-  if (!blocks[0] || !blocks[1]) {
+  if (!blocks[0] || !blocks[1] || blocks[0]->zero || blocks[1]->zero) {
     fuser_note(at->fuser, "`%s` multiplies `%s`, which is no tensor with scales of blocks", name,
                product->inputs[blocks[0] ? 1 : 0]->name);
     return true;
   }
   GraphNode before = *product;
   set_inputs(at, product, (GraphTensor *[]){blocks[0]->x, blocks[1]->x},
-             (GraphTensor *[]){blocks[0]->scale, blocks[1]->scale});
+             (GraphTensor *[]){blocks[0]->scale, blocks[1]->scale}, NULL);
   product->blocks[0] = blocks[0];
   product->blocks[1] = blocks[1];
   const Program *program = fuser_program(at->fuser, product, product->outputs[0]);
@@ -127,7 +201,7 @@ static bool take_blocks(Taking *at, GraphNode *product)
 
 static void take_scales(Taking *at, GraphNode *product)
 {
-  if (take_blocks(at, product)) return;
+  if (take_weights(at, product) || take_blocks(at, product)) return;
   const GraphNode *from[2];
   GraphTensor *scale[2];
   for (unsigned i = 0; i < 2; i++) {
@@ -146,7 +220,7 @@ static void take_scales(Taking *at, GraphNode *product)
                from[scale[0] != NULL]->inputs[1]->name);
     return;
   }
-  set_inputs(at, product, (GraphTensor *[]){from[0]->inputs[0], from[1]->inputs[0]}, scale);
+  set_inputs(at, product, (GraphTensor *[]){from[0]->inputs[0], from[1]->inputs[0]}, scale, NULL);
   fuser_note(at->fuser, "`%s` multiplies quantised operands, then scales", name);
 }
 

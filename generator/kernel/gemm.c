@@ -433,6 +433,16 @@ static void describe_scales(KernelBuild *build)
   describe_operand(build, 3, b->tensor, b->strides, gemm->b_scale_k, b->strides[row + 1]);
 }
 
+/* Scales and zero points of narrow weights, which are the template's A. */
+static void describe_weights(KernelBuild *build)
+{
+  const FusedOperator *op = build->op;
+  const GemmWeights *weights = &gemm_of(op)->weights;
+  const FusedInput *scale = &op->inputs[weights->scale], *zero = &op->inputs[weights->zero];
+  describe_operand(build, 2, scale->tensor, scale->strides, weights->scale_row, weights->scale_k);
+  describe_operand(build, 3, zero->tensor, zero->strides, weights->zero_row, weights->zero_k);
+}
+
 /* A coordinate along a dimension of extent 1 is 0. */
 static void read_at_zero(IrOp *op, void *data)
 {
@@ -472,8 +482,8 @@ bool kernel_write_gemm(KernelBuild *build)
               IR_MAX_RANK - 2);
     return false;
   }
-  bind_type(build, "ta", gemm->a_type);
-  bind_type(build, "tb", gemm->b_type);
+  bind_type(build, "ta", gemm_stored(gemm, false));
+  bind_type(build, "tb", gemm_stored(gemm, true));
   if (gemm->groups) g_hash_table_insert(build->bindings, "grouped", ir_int(build->module, 1));
   kernel_bind_dim(build, "M", gemm->m);
   kernel_bind_dim(build, "N", gemm->n);
@@ -494,6 +504,7 @@ bool kernel_write_gemm(KernelBuild *build)
   else if (gemm->dual)
     describe_operand(build, 2, op->inputs[gemm->b2].tensor, gemm->b_batch, gemm->b_k, gemm->b_n);
   if (gemm->scaled) describe_scales(build);
+  if (gemm->narrow) describe_weights(build);
   ir_region_visit(build->kernel->body, read_at_zero, build->module);
   if (build->choice->keep_a) ir_region_visit(build->kernel->body, keep_a, build);
   /* an operand that the epilogue reads too is a tensor of its own there */

@@ -8,6 +8,7 @@
 #define REDUCED_ROWS    16
 /* Inputs of a product from here on: factors of its result (fusion/quantize.c), NULL or as far as they go. */
 #define PRODUCT_SCALES 3
+#define PRODUCT_ZERO   (PRODUCT_SCALES + 2) /* of the right operand, where it is narrow */
 
 typedef struct ProgramGroup {
   Arena *arena;

@@ -111,12 +111,12 @@ void program_add_elementwise(ProgramBuilder *at, const GraphNode *node)
 static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, ProgramValue value)
 {
   const GraphTensor *const *scales = (const GraphTensor *const *)node->inputs + PRODUCT_SCALES;
-  bool whole = node->n_inputs > PRODUCT_SCALES && !node->blocks[0]; /* of all k */
-  unsigned n = whole ? node->n_inputs - PRODUCT_SCALES : 0;
+  bool whole = node->n_inputs > PRODUCT_SCALES && !node->blocks[1]; /* of all k */
+  unsigned n = whole ? 2 : 0;
   ProgramValue operands[2];
   for (unsigned i = 0; i < n; i++)
     operands[i] = program_operand(at, node, scales[i]);
-  if (n == 2 && graph_has_one_element(scales[0]) && graph_has_one_element(scales[1])) {
+  if (n == 2 && scales[0] && scales[1] && graph_has_one_element(scales[0]) && graph_has_one_element(scales[1])) {
     bool known = operands[0].kind == VALUE_IMMEDIATE && operands[1].kind == VALUE_IMMEDIATE;
     operands[0] = known
                       ? program_immediate((float)(operands[0].immediate * operands[1].immediate), NUMBER_F32)
@@ -124,7 +124,7 @@ static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, Progra
     n = 1;
   }
   for (unsigned i = 0; i < n; i++)
-    value = part(at, node, ONNX_Mul, NUMBER_F32, value, operands[i]);
+    if (operands[i].kind != VALUE_ABSENT) value = part(at, node, ONNX_Mul, NUMBER_F32, value, operands[i]);
   return value;
 }
 
@@ -142,12 +142,19 @@ static ProgramValue matrix(ProgramBuilder *at, const GraphNode *node, unsigned i
   return gather ? program_read_page(at, gather, &access) : program_add_read(at, node, access);
 }
 
-/* An operand, each element times the scale of its block. */
+/* An operand, each element less the zero point of its block, times its scale. */
 static ProgramValue scaled_operand(ProgramBuilder *at, const GraphNode *node, unsigned operand)
 {
   ProgramValue x = matrix(at, node, operand);
-  return node->blocks[operand]
-             ? part(at, node, ONNX_Mul, NUMBER_F32, x, program_block_scale(at, node, operand))
+  const GraphBlocks *blocks = node->blocks[operand];
+  const GraphTensor *zero = operand == 1 && node->n_inputs > PRODUCT_ZERO ? node->inputs[PRODUCT_ZERO] : NULL;
+  if (zero) {
+    bool each = blocks && !graph_has_one_element(zero);
+    x = part(at, node, ONNX_Sub, NUMBER_S32, x,
+             each ? program_block_value(at, node, operand, zero) : program_operand(at, node, zero));
+  }
+  return blocks
+             ? part(at, node, ONNX_Mul, NUMBER_F32, x, program_block_value(at, node, operand, blocks->scale))
              : x;
 }
 

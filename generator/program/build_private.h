@@ -51,8 +51,9 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
 /* An operand of a product, along rows (or columns: `is_b`) and k. */
 ProgramAccess program_matrix_access(const ProgramBuilder *at, const GraphNode *node,
                                     const GraphTensor *tensor, bool is_b);
-/* The scale of a product's operand, whose index is the operand's divided by the blocks' extents. */
-ProgramValue program_block_scale(ProgramBuilder *at, const GraphNode *node, unsigned operand);
+/* The scale or zero point of a product's operand, whose index is the operand's divided by the blocks' extents. */
+ProgramValue program_block_value(ProgramBuilder *at, const GraphNode *node, unsigned operand,
+                                 const GraphTensor *of_blocks);
 void program_set_value(ProgramBuilder *at, const GraphTensor *tensor, ProgramValue value);
 /* From here on values belong to the tensor's points: of rows' elements or, with dimensions gone, to whole rows. */
 void program_stand_at(ProgramBuilder *at, const GraphTensor *tensor);

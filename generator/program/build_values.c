@@ -149,11 +149,12 @@ ProgramValue program_operand(ProgramBuilder *at, const GraphNode *reader, const 
   return program_read_once(at, reader, program_point_access(at, tensor));
 }
 
-ProgramValue program_block_scale(ProgramBuilder *at, const GraphNode *node, unsigned operand)
+ProgramValue program_block_value(ProgramBuilder *at, const GraphNode *node, unsigned operand,
+                                 const GraphTensor *of_blocks)
 {
   const GraphBlocks *blocks = node->blocks[operand];
-  ProgramAccess access = program_matrix_access(at, node, blocks->scale, operand == 1);
-  for (unsigned d = 0; d < blocks->scale->rank; d++)
+  ProgramAccess access = program_matrix_access(at, node, of_blocks, operand == 1);
+  for (unsigned d = 0; d < of_blocks->rank; d++)
     if (blocks->sizes[d] > 1)
       access.at[d].of_axes = symbolic_binary(at->program->arena, SYMBOLIC_DIV, access.at[d].of_axes,
                                              symbolic_constant(at->program->arena, blocks->sizes[d]));

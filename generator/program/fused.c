@@ -37,6 +37,21 @@ bool fused_is_contracted(const FusedOperator *op, unsigned input)
   return false;
 }
 
+bool fused_is_widened(const FusedOperator *op, unsigned input)
+{
+  const Program *program = op->program;
+  ProgramNarrow narrow;
+  int read = PROGRAM_NONE;
+  for (unsigned i = 0; i < program->n_nodes && read == PROGRAM_NONE; i++)
+    if (program->nodes[i].kind == NODE_READ && !input--) read = (int)i;
+  for (unsigned i = 0; i < program->n_nodes; i++) {
+    const ProgramNode *dot = &program->nodes[i];
+    if (dot->kind != NODE_REDUCE || dot->reduction != REDUCTION_DOT) continue;
+    if (program_narrow_operand(program, dot, 1, &narrow) && (int)narrow.x == read) return true;
+  }
+  return false;
+}
+
 bool fused_is_reduced(const FusedOperator *op)
 {
   for (unsigned i = 0; i < op->n_outputs; i++)

@@ -113,6 +113,8 @@ bool fused_step_is_in_front(const FusedOperator *op, const FusedStep *step);
 bool fused_step_is_per_row(const FusedOperator *op, const FusedStep *step);
 /* A contraction takes the input: where its elements lie says the binding. */
 bool fused_is_contracted(const FusedOperator *op, unsigned input);
+/* And is it widened to the other operand's type before? */
+bool fused_is_widened(const FusedOperator *op, unsigned input);
 /* Does an output take parts of the results together? */
 bool fused_is_reduced(const FusedOperator *op);
 /* Nothing is computed: elements are stored as they are read. */

@@ -46,6 +46,7 @@ const FusedOperator *gemm_transposed(Arena *arena, const FusedOperator *op)
   gemm->b_n_major = from->a_m_major;
   gemm->a_type = from->b_type;
   gemm->b_type = from->a_type;
+  gemm->weights.left = !from->weights.left;
   return turned;
 }
 
@@ -65,6 +66,16 @@ static void visit_list(const BindingVisitor *visitor, const Symbolic *const *lis
     visitor->expression(list[i], visitor->data);
 }
 
+static void visit_weights(const GemmWeights *weights, const BindingVisitor *visitor)
+{
+  const int64_t numbers[] = {weights->type, weights->depth,    weights->scale,
+                             weights->zero, weights->has_zero, weights->number};
+  const Symbolic *const along[] = {weights->scale_row, weights->zero_row, weights->scale_k, weights->zero_k};
+  for (unsigned i = 0; i < G_N_ELEMENTS(numbers); i++)
+    visitor->number((unsigned)numbers[i], visitor->data);
+  visit_list(visitor, along, G_N_ELEMENTS(along));
+}
+
 void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
 {
   const FusedGemm *gemm = gemm_of(op);
@@ -79,6 +90,8 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
   visit_list(visitor, expressions, G_N_ELEMENTS(expressions));
   visit_list(visitor, gemm->a_batch, gemm->n_batch);
   visit_list(visitor, gemm->b_batch, gemm->n_batch);
+  visitor->number(gemm->narrow, visitor->data);
+  if (gemm->narrow) visit_weights(&gemm->weights, visitor);
   visitor->number(gemm->scaled, visitor->data);
   if (!gemm->scaled) return;
   const Symbolic *const along[] = {gemm->a_scale_k, gemm->b_scale_k};
@@ -91,7 +104,7 @@ void visit_gemm(const FusedOperator *op, const BindingVisitor *visitor)
 unsigned types_gemm(const FusedOperator *op, NumberType *types)
 {
   types[0] = gemm_of(op)->a_type;
-  types[1] = gemm_of(op)->b_type;
+  types[1] = gemm_of(op)->narrow ? gemm_of(op)->weights.type : gemm_of(op)->b_type;
   return 2;
 }
 
@@ -131,6 +144,13 @@ void describe_gemm(const FusedOperator *op, GString *text)
   fused_put_value(text, "k", gemm->b_k);
   fused_put_value(text, "n", gemm->b_n);
   g_string_append(text, gemm->b_n_major ? " n-major\n" : "\n");
+  static const char *const zeros[] = {"", ", zero points", ", zero point "};
+  if (gemm->narrow) {
+    g_string_append_printf(text, "  weights of %s in blocks of %d%s", number_name(gemm->weights.type),
+                           (int)gemm->weights.depth, zeros[gemm->weights.has_zero]);
+    if (gemm->weights.has_zero == GEMM_ZERO_NUMBER) g_string_append_printf(text, "%d", (int)gemm->weights.number);
+    g_string_append_c(text, '\n');
+  }
   if (gemm->scaled)
     g_string_append_printf(text, "  scales of 1 x %d and %d x %d\n", (int)gemm->a_depth, (int)gemm->b_depth,
                            (int)gemm->b_width);

@@ -3,6 +3,13 @@
 #pragma once
 #include "generator/program/family.h"
 
+/* What is subtracted of narrow weights. */
+typedef enum {
+  GEMM_NO_ZERO,
+  GEMM_ZERO_TENSOR,
+  GEMM_ZERO_NUMBER,
+} GemmZero;
+
 /* Which rows are whose, as an input tells: as GraphGroups (generator/front/groups.h). */
 typedef enum {
   GEMM_WHOLE, /* all rows are of one product */
@@ -10,6 +17,17 @@ typedef enum {
   GEMM_INDEX,
   GEMM_COUNTS,
 } GemmGroups;
+
+typedef struct GemmWeights {
+  NumberType type;
+  bool left; /* they are the left operand, of a transposed operator */
+  int64_t depth;
+  unsigned scale, zero;                  /* inputs[]; what there is none of is the activations' */
+  const Symbolic *scale_row, *zero_row;  /* strides along the weights' rows or columns that are not k, */
+  const Symbolic *scale_k, *zero_k;      /* and from block to block along k */
+  GemmZero has_zero;
+  int64_t number;
+} GemmWeights;
 
 typedef struct FusedGemm {
   const Symbolic *m, *n, *k;
@@ -28,6 +46,10 @@ typedef struct FusedGemm {
   unsigned a_scale, b_scale;
   const Symbolic *a_scale_k, *b_scale_k;
   int64_t a_depth, b_depth, b_width;
+  /* The right operand (in a transposed operator the left one) is of 8 bits: a_type and b_type are the other's, to which it is
+   * widened. `depth`: elements along k that share a scale and zero point; 0: the whole of k does, and the scale is a step. */
+  bool narrow;
+  GemmWeights weights;
   GemmGroups groups; /* not GEMM_WHOLE: the one batch dim is of groups, m the most rows of one */
   unsigned sizes;    /* groups: inputs[] of what tells rows; of GEMM_INDEX along m, else along the batch */
   int64_t align;     /* groups: each begins at a multiple of so many rows */
@@ -36,6 +58,13 @@ typedef struct FusedGemm {
 static inline const FusedGemm *gemm_of(const FusedOperator *op)
 {
   return op->binding;
+}
+
+/* What an operand's elements are in memory. */
+static inline NumberType gemm_stored(const FusedGemm *gemm, bool of_b)
+{
+  if (gemm->narrow && gemm->weights.left != of_b) return gemm->weights.type;
+  return of_b ? gemm->b_type : gemm->a_type;
 }
 
 /* The operator with another binding, which lives in `arena` as the new operator does. *gemm may be changed. */

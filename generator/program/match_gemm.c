@@ -17,6 +17,8 @@ typedef struct {
   unsigned a, b;           /* nodes that read the operands */
   ProgramScaled scaled[2]; /* where these are scaled by blocks */
   bool is_scaled;
+  ProgramNarrow narrow; /* the right operand, where it is of fewer bits than the left one */
+  bool is_narrow;
   int m, n, k; /* axes; PROGRAM_NONE: there is none */
   ProgramGroups groups;
 } Product;
@@ -74,6 +76,7 @@ static bool is_read(const Program *program, const ProgramValue *value)
 /* Of an operand the node that reads it. */
 static unsigned operand_of(const Product *at, const ProgramNode *dot, unsigned operand)
 {
+  if (at->is_narrow && operand == 1) return at->narrow.x;
   return at->is_scaled ? at->scaled[operand].x : dot->operands[operand].node;
 }
 
@@ -83,7 +86,8 @@ static const char *refuse_contraction(const Product *at, const ProgramNode *dot)
   if (dot->reduction != REDUCTION_DOT) return "its reduction is no contraction";
   if (__builtin_popcount(dot->axes) != 1) return "it contracts along several axes";
   for (unsigned i = 0; i < dot->n_operands; i++) {
-    if (!at->is_scaled && !is_read(program, &dot->operands[i])) return "an operand is computed";
+    bool computed = at->is_scaled || (at->is_narrow && i == 1);
+    if (!computed && !is_read(program, &dot->operands[i])) return "an operand is computed";
     unsigned operand = operand_of(at, dot, i);
     if ((program->varies[operand] & dot->axes) != dot->axes)
       return "an operand does not vary along the contracted axis";
@@ -104,10 +108,10 @@ static bool same_place(const Program *program, unsigned x, unsigned y)
 }
 
 /* The blocks of an operand's scales: `depth` along the contracted axis, `width` along the operand's own, `own`. */
-static const char *read_blocks(const Program *program, const ProgramNode *dot, const ProgramScaled *scaled,
-                               int own, int64_t *depth, int64_t *width)
+static const char *read_blocks(const Program *program, const ProgramNode *dot, unsigned scale, int own,
+                               int64_t *depth, int64_t *width)
 {
-  const ProgramAccess *access = &program->nodes[scaled->scale].access;
+  const ProgramAccess *access = &program->nodes[scale].access;
   uint32_t seen = 0;
   *width = 1;
   for (unsigned d = 0; d < access->tensor->rank; d++) {
@@ -135,8 +139,8 @@ static const char *refuse_scales(Product *at)
   const Program *program = at->program;
   FusedGemm *gemm = at->gemm;
   int64_t rows;
-  const char *why = read_blocks(program, at->dot, &at->scaled[0], at->m, &gemm->a_depth, &rows);
-  if (!why) why = read_blocks(program, at->dot, &at->scaled[1], at->n, &gemm->b_depth, &gemm->b_width);
+  const char *why = read_blocks(program, at->dot, at->scaled[0].scale, at->m, &gemm->a_depth, &rows);
+  if (!why) why = read_blocks(program, at->dot, at->scaled[1].scale, at->n, &gemm->b_depth, &gemm->b_width);
   if (!why && rows != 1) why = "rows of the left operand share a scale";
   if (!why && gemm->b_width != 1 && gemm->b_width % SCALED_STEP)
     why = "blocks of scales are no multiples of 32 of the right operand's columns";
@@ -144,6 +148,27 @@ static const char *refuse_scales(Product *at)
     if (program->nodes[i].kind == NODE_WRITE && program->nodes[i].combines)
       why = "results of operands that are scaled by blocks are reduced";
   return why;
+}
+
+/* Scales and zero points of narrow weights: of blocks of the contracted axis, or, zero points alone, of all of it. */
+static const char *refuse_narrow(Product *at)
+{
+  const Program *program = at->program;
+  GemmWeights *weights = &at->gemm->weights;
+  const ProgramNarrow *narrow = &at->narrow;
+  bool zero = narrow->difference != PROGRAM_NONE && narrow->zero.kind == VALUE_NODE;
+  int64_t width = 1, depth = 0;
+  const char *why = NULL;
+  if (narrow->scale != PROGRAM_NONE)
+    why = read_blocks(program, at->dot, (unsigned)narrow->scale, at->n, &weights->depth, &width);
+  if (why) return why;
+  bool along = zero && program->varies[narrow->zero.node] & at->dot->axes;
+  if (along) why = read_blocks(program, at->dot, narrow->zero.node, at->n, &depth, &width);
+  if (!why && zero && depth != weights->depth) why = "scales and zero points have blocks of their own";
+  if (!why && width != 1) why = "columns of the right operand share a scale";
+  for (unsigned i = 0; !why && i < program->n_nodes; i++)
+    if (program->nodes[i].kind == NODE_WRITE && program->nodes[i].combines) why = "its results are reduced";
+  return why ? why : at->m == PROGRAM_NONE || at->n == PROGRAM_NONE ? "it has one row, or one column" : NULL;
 }
 
 /* A second product has the same left operand, and a right one that lies as the first's. */
@@ -167,8 +192,8 @@ static const char *refuse_quotients(const Product *at)
   const Program *program = at->program;
   for (unsigned i = 0; i < program->n_nodes; i++) {
     const ProgramNode *node = &program->nodes[i];
-    if (node->kind != NODE_READ || (at->is_scaled && (i == at->scaled[0].scale || i == at->scaled[1].scale)))
-      continue;
+    bool scale = at->is_scaled && (i == at->scaled[0].scale || i == at->scaled[1].scale);
+    if (node->kind != NODE_READ || scale || (at->is_narrow && program_narrow_reads(&at->narrow, i))) continue;
     for (unsigned d = 0; d < node->access.tensor->rank; d++)
       if (program_is_quotient(node->access.at[d].of_axes)) return "indices are no sums of axes";
   }
@@ -192,7 +217,9 @@ static bool find_products(Product *at)
     at->is_scaled = node->reduction == REDUCTION_DOT &&
                     program_scaled_operand(program, node, 0, &at->scaled[0]) &&
                     program_scaled_operand(program, node, 1, &at->scaled[1]);
-    if (at->is_scaled && (found || n > 1))
+    at->is_narrow = node->reduction == REDUCTION_DOT && !at->is_scaled &&
+                    program_narrow_operand(program, node, 1, &at->narrow);
+    if ((at->is_scaled || at->is_narrow) && (found || n > 1))
       binding->why = "one of two contractions is of operands that are scaled by blocks";
     else
       binding->why = found ? refuse_second(at, node) : refuse_contraction(at, node);
@@ -201,14 +228,17 @@ static bool find_products(Product *at)
     bind_anchor(binding, (ProgramValue){VALUE_NODE, i, 0, 0, node->compute}, found++, 0, node->compute);
   }
   at->a = at->is_scaled ? at->scaled[0].x : at->dot->operands[0].node;
-  at->b = at->is_scaled ? at->scaled[1].x : at->dot->operands[1].node;
+  at->b = operand_of(at, at->dot, 1);
   at->k = __builtin_ctz(at->dot->axes);
   at->m = bind_own_axis(program, at->a, at->b, at->dot->axes);
   at->n = bind_own_axis(program, at->b, at->a, at->dot->axes);
   for (unsigned i = 0; at->is_scaled && i < 2; i++)
     binding->inside[at->scaled[i].product] = true;
+  if (at->is_narrow && at->narrow.difference != PROGRAM_NONE) binding->inside[at->narrow.difference] = true;
+  if (at->is_narrow && at->narrow.product != PROGRAM_NONE) binding->inside[at->narrow.product] = true;
   binding->why = refuse_quotients(at);
   if (!binding->why && at->is_scaled) binding->why = refuse_scales(at);
+  if (!binding->why && at->is_narrow) binding->why = refuse_narrow(at);
   return !binding->why;
 }
 
@@ -220,6 +250,8 @@ static bool ends_contraction(const Product *at)
     bool operand = i == at->a || i == at->b;
     for (unsigned j = 0; at->is_scaled && j < 2; j++)
       operand |= i == at->scaled[j].product || i == at->scaled[j].scale;
+    operand |= at->is_narrow && (program_narrow_reads(&at->narrow, i) || (int)i == at->narrow.difference ||
+                                 (int)i == at->narrow.product);
     for (unsigned j = 0; j < program->n_nodes && !operand; j++)
       operand = program->nodes[j].kind == NODE_REDUCE && program->nodes[j].operands[1].node == i;
     if (!operand && program->varies[i] & at->dot->axes) return false;
@@ -304,6 +336,33 @@ static bool settle(const Product *at, Space *space)
   return true;
 }
 
+/* What there is none of is named after the activations, which nobody reads in its place. */
+static void bind_weights(const Product *at)
+{
+  const Program *program = at->program;
+  const ProgramNarrow *narrow = &at->narrow;
+  FusedGemm *gemm = at->gemm;
+  GemmWeights *weights = &gemm->weights;
+  const Symbolic *none = symbolic_constant(program->arena, 0);
+  gemm->narrow = true;
+  weights->type = gemm->b_type;
+  gemm->b_type = gemm->a_type;
+  weights->scale = weights->zero = gemm->a;
+  weights->scale_row = weights->scale_k = weights->zero_row = weights->zero_k = none;
+  if (narrow->scale != PROGRAM_NONE) {
+    weights->scale = at->binding->places[narrow->scale];
+    weights->scale_row = bind_stride(program, (unsigned)narrow->scale, (unsigned)at->n);
+    weights->scale_k = bind_stride(program, (unsigned)narrow->scale, (unsigned)at->k);
+  }
+  if (narrow->difference == PROGRAM_NONE) return;
+  weights->has_zero = narrow->zero.kind == VALUE_NODE ? GEMM_ZERO_TENSOR : GEMM_ZERO_NUMBER;
+  weights->number = narrow->zero.kind == VALUE_NODE ? 0 : (int64_t)narrow->zero.immediate;
+  if (narrow->zero.kind != VALUE_NODE) return;
+  weights->zero = at->binding->places[narrow->zero.node];
+  weights->zero_row = bind_stride(program, narrow->zero.node, (unsigned)at->n);
+  weights->zero_k = bind_stride(program, narrow->zero.node, (unsigned)at->k);
+}
+
 static void bind_operands(const Product *at)
 {
   const Program *program = at->program;
@@ -319,6 +378,7 @@ static void bind_operands(const Product *at)
   gemm->a_type = program->nodes[at->a].type;
   gemm->b_type = program->nodes[at->b].type;
   gemm->acc_type = at->dot->compute;
+  if (at->is_narrow) bind_weights(at);
   if (!at->is_scaled) return;
   gemm->scaled = true;
   gemm->a_scale = at->binding->places[at->scaled[0].scale];

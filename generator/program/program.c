@@ -201,6 +201,48 @@ bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsi
   return along && number_is_small_float(x->type) && scale->type == NUMBER_F32;
 }
 
+/* The operand of an operation that is a node's value, and no constant. */
+static const ProgramNode *operand_node(const Program *program, const ProgramValue *value, ProgramNodeKind kind)
+{
+  const ProgramNode *node = value->kind == VALUE_NODE ? &program->nodes[value->node] : NULL;
+  return node && node->kind == kind ? node : NULL;
+}
+
+bool program_narrow_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramNarrow *narrow)
+{
+  const ProgramValue *value = &dot->operands[operand];
+  const ProgramNode *wide = operand_node(program, &dot->operands[!operand], NODE_READ);
+  const ProgramNode *map = operand_node(program, value, NODE_MAP);
+  *narrow = (ProgramNarrow){.difference = PROGRAM_NONE, .product = PROGRAM_NONE, .scale = PROGRAM_NONE};
+  if (!wide || (wide->type != NUMBER_BF16 && wide->type != NUMBER_F16)) return false;
+  if (map && map->op == ONNX_Mul && map->compute == NUMBER_F32 &&
+      operand_node(program, &map->operands[1], NODE_READ)) {
+    narrow->product = (int)value->node;
+    narrow->scale = (int)map->operands[1].node;
+    value = &map->operands[0];
+    map = operand_node(program, value, NODE_MAP);
+  }
+  if (map && map->op == ONNX_Sub && map->compute == NUMBER_S32) {
+    narrow->difference = (int)value->node;
+    narrow->zero = map->operands[1];
+    bool known =
+        narrow->zero.kind == VALUE_IMMEDIATE || operand_node(program, &narrow->zero, NODE_READ) != NULL;
+    if (!known) return false;
+    value = &map->operands[0];
+  }
+  const ProgramNode *x = operand_node(program, value, NODE_READ);
+  if (!x || !number_has_bytes(x->type, 1) || x->type == NUMBER_BOOL) return false;
+  narrow->x = value->node;
+  return true;
+}
+
+bool program_narrow_reads(const ProgramNarrow *narrow, unsigned node)
+{
+  bool zero = narrow->difference != PROGRAM_NONE && narrow->zero.kind == VALUE_NODE && narrow->zero.node == node;
+  return narrow->x == node || narrow->scale == (int)node || zero;
+}
+
 bool program_is_contracted(const Program *program, unsigned node)
 {
   for (unsigned i = 0; i < program->n_nodes; i++) {
@@ -212,6 +254,9 @@ bool program_is_contracted(const Program *program, unsigned node)
     for (unsigned j = 0; j < dot->n_operands; j++)
       if (program_scaled_operand(program, dot, j, &scaled) && (scaled.x == node || scaled.scale == node))
         return true;
+    ProgramNarrow narrow;
+    for (unsigned j = 0; j < dot->n_operands; j++)
+      if (program_narrow_operand(program, dot, j, &narrow) && program_narrow_reads(&narrow, node)) return true;
   }
   return false;
 }

@@ -156,7 +156,18 @@ typedef struct ProgramScaled {
 } ProgramScaled;
 bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsigned operand,
                             ProgramScaled *scaled);
-/* Does a contraction take the node's value as one of its operands, or as a part of one that is scaled by blocks? */
+/* An operand of 8 bits beside one of 16: x, less a zero point, times a scale, of which each may be absent. Its values in the
+ * other's type are exact before they are scaled. */
+typedef struct ProgramNarrow {
+  unsigned x;
+  int difference, product, scale; /* nodes; PROGRAM_NONE: there is none */
+  ProgramValue zero;              /* of `difference`: a read or a number */
+} ProgramNarrow;
+bool program_narrow_operand(const Program *program, const ProgramNode *dot, unsigned operand,
+                            ProgramNarrow *narrow);
+/* Is a node x, the scale or the zero point of it? */
+bool program_narrow_reads(const ProgramNarrow *narrow, unsigned node);
+/* Does a contraction take the node's value as one of its operands, or as a part of one that is scaled by blocks or narrow? */
 bool program_is_contracted(const Program *program, unsigned node);
 /* Bit per node that the value of `node` is computed from, itself included: n_nodes bytes, g_free. */
 bool *program_ancestors(const Program *program, unsigned node);

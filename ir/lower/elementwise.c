@@ -290,16 +290,37 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
   return narrow_integer ? narrow(lower, y, to) : y;
 }
 
-/* Pairs of 8-bit elements as they were read, if all of the tile are: one conversion gives a product's word. */
+/* Do threads hold neighbours along k, as a product takes its left operand from registers? */
+static bool is_operand(const Layout *layout)
+{
+  return layout->name && (g_str_has_prefix(layout->name, "group.a(") || g_str_has_prefix(layout->name, "mma.a("));
+}
+
+/* Two 8-bit elements in the low half of a word. */
+static IrExpr *join_bytes(Lower *lower, const LowerTile *tile, unsigned r)
+{
+  IrExpr *low = tile->reg[r], *high = tile->reg[r + 1];
+  if (number_is_small_float(tile->element))
+    return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B16), "pair", 2, low, high);
+  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, low, high, lower_int(lower, 0x7740));
+}
+
+/* Pairs of 8-bit elements, as they were read or, of a product's operand, put together: one conversion gives a product's
+ * word. NULL: the tile is none of these. */
 static IrExpr **loaded_pairs(Lower *lower, const IrOp *op, const LowerTile *tile)
 {
   const IrExpr *operand = op->operands[0];
   LowerTile *from = operand->kind == EXPR_VALUE ? g_hash_table_lookup(lower->tiles, operand->value) : NULL;
-  bool bytes = from && from->loaded && is_pair_type(tile->element) && from->n == tile->n &&
-               layout_equal(from->layout, tile->layout) && tile->n % 2 == 0;
-  for (unsigned i = 0; bytes && i < tile->n / 2; i++)
-    bytes = from->loaded[i] != NULL;
-  return bytes ? from->loaded : NULL;
+  bool bytes = from && !from->packed && number_has_bytes(from->element, 1) && from->element != NUMBER_BOOL &&
+               is_pair_type(tile->element) && tile->n % 2 == 0 && layout_equal(from->layout, tile->layout);
+  bool joins = bytes && is_operand(tile->layout);
+  for (unsigned i = 0; bytes && !joins && i < tile->n / 2; i++)
+    bytes = from->loaded && from->loaded[i];
+  if (!bytes) return NULL;
+  IrExpr **pairs = arena_new_array(lower->arena, IrExpr *, tile->n / 2);
+  for (unsigned i = 0; i < tile->n / 2; i++)
+    pairs[i] = from->loaded && from->loaded[i] ? from->loaded[i] : join_bytes(lower, from, 2 * i);
+  return pairs;
 }
 
 static void widen_pairs(Lower *lower, LowerTile *tile, IrExpr *const *loaded, NumberType from)

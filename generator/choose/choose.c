@@ -93,7 +93,8 @@ static bool check_products(Chooser *chooser)
   const FusedOperator *op = chooser->problem->op;
   for (unsigned i = 0; i < op->n_inputs; i++) {
     const GraphTensor *tensor = op->inputs[i].tensor;
-    if (!number_is_small_float(tensor->type) || !fused_is_contracted(op, i) || fused_is_widened(op, i)) continue;
+    if (!number_is_small_float(tensor->type) || !fused_is_contracted(op, i) || fused_is_widened(op, i))
+      continue;
     const GraphNode *node = op->anchor ? op->anchor : op->nodes[0];
     error_set(chooser->error, ERROR_UNSUPPORTED, &node->mark, "unsupported-type",
               "if the GPU has them, list their shapes; else convert to f16 or bf16 beforehand, or use s8",

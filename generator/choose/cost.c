@@ -344,6 +344,14 @@ static double slices_memory(const Gpu *gpu, const CostGemm *gemm)
   return 1 + (gpu->model->slice_memory - 1) * fmax(0, fmin(1, bytes / (double)gpu->l2_bytes - 1));
 }
 
+/* Of a k step: warpgroups widen their rows beside one another, and products wait for that. */
+static double widening(const CostModel *model, const CostGemm *gemm, const CostTile *tile)
+{
+  if (!tile->widens) return 0;
+  double lines = (double)tile->bk * gemm->a_bytes / LINE;
+  return lines * model->widen_line * (tile->widens_across ? model->widen_across : 1);
+}
+
 CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *tile)
 {
   const CostModel *model = gpu->model;
@@ -366,6 +374,7 @@ CostReport cost_group_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile 
   rate = fmin(rate, all * gpu->sm_count / busy);
   cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
   if (tile->promote) cost.tensor += promotion(model, tile);
+  cost.tensor += widening(model, gemm, tile);
   if (tile->through_registers)
     cost.tensor += model->load_a * (tile->bm > WARPGROUP_ROWS ? 1 - model->load_a_hidden : 1);
   cost.shared = (filled + read) / banks /
@@ -443,7 +452,8 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
   if (!(rate > 0)) rate = model->default_copy;
   double all = tile->threads_copy ? model->thin_threads_copy : model->all_copy;
   rate = fmin(rate, all * gpu->sm_count / busy);
-  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency;
+  cost.tensor = 2 * bm * bn * bk / product_rate(gpu, gemm->type) / model->tensor_efficiency +
+                widening(model, gemm, tile);
   double whole = filled / rate, copies = tile->threads_copy ? whole : copy_clocks(model, gemm, tile, rate, 1);
   if (!tile->threads_copy &&
       gemm->n > tile->bn) { /* then A does not stream past once: it is a tile as others */
@@ -481,7 +491,7 @@ CostReport cost_stream_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile
 static double warp_rate(const Gpu *gpu, const CostGemm *gemm)
 {
   double rate = gpu_fact(gpu, "warp_mma.throughput");
-  return rate > 0 ? rate * 2 / gemm->a_bytes : product_rate(gpu, gemm->type);
+  return rate > 0 ? rate * number_bits(NUMBER_BF16) / number_bits(gemm->type) : product_rate(gpu, gemm->type);
 }
 
 #define WARP_ROWS 2 /* of warps, where a block has eight */
@@ -546,7 +556,7 @@ CostReport cost_warp_gemm(const Gpu *gpu, const CostGemm *gemm, const CostTile *
   double warps = product_warps(tile->bm * tile->bn);
   double edge = sqrt(bm * bn / warps); /* a warp's part, taken as a square */
   double read = warps * edge * (gemm->a_bytes + gemm->b_bytes) * bk;
-  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm);
+  cost.tensor = 2 * bm * bn * bk / warp_rate(gpu, gemm) + widening(model, gemm, tile);
   cost.shared = filled / model->warp_shared + read / model->warp_fragments;
   cost.copy = filled / model->warp_copy;
   cost.latency = warp_latency(model, tile);

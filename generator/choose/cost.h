@@ -28,6 +28,8 @@ typedef struct CostTile {
   bool threads_copy;      /* and warps multiply; else TMA and warpgroup MMAs */
   unsigned copy_bytes;    /* that a thread copies at a time; 0: 16 */
   bool through_registers; /* so A passes between the slot and the product */
+  bool widens;            /* A has 8 bits, and is widened there */
+  bool widens_across;     /* and it lies across k */
   bool promote;           /* each step's sum is added to the accumulator by ordinary instructions */
   unsigned warpgroups_n;  /* warpgroups that share 64 rows, each with columns of its own; 0 and 1: none */
   bool exchanged;         /* rows of the result lie along bm, not along bn */

@@ -45,12 +45,10 @@ static unsigned within_blocks(const FusedGemm *gemm, unsigned depth)
   return depth;
 }
 
-#define WIDENED_STEP 128 /* elements of k: a line of weights of 8 bits */
-
-/* Whole blocks of narrow weights' scales, or a part of one. */
+/* Elements of k: a line of weights of 8 bits, or half of one. Whole blocks of narrow weights' scales, or a part of one. */
 static unsigned widened_depth(const GemmWeights *weights, bool fast)
 {
-  unsigned depth = fast ? WIDENED_STEP : WIDENED_STEP / 2;
+  unsigned depth = fast ? 128 : 64;
   if (!weights->depth || depth % weights->depth == 0) return depth;
   while (weights->depth % depth)
     depth /= 2;

@@ -66,12 +66,16 @@ GemmCandidate gemm_cheapest(Chooser *chooser, bool group, GArray *list, int64_t 
   const Contest contest = contest_of(&rows);
   const PricedCandidate *best = contest_winner(&contest, list);
   if (best) return best->candidate;
-  return gemm_candidate(
-      chooser->problem,
-      (GemmCandidate){
-          .group = group, .bm = 64, .bn = 64, .pingpong = 1, .cluster_m = 1, .cluster_n = 1, .split_k = 1,
-          .swapped = gemm_of(chooser->problem->op)->narrow},
-      true);
+  return gemm_candidate(chooser->problem,
+                        (GemmCandidate){.group = group,
+                                        .bm = 64,
+                                        .bn = 64,
+                                        .pingpong = 1,
+                                        .cluster_m = 1,
+                                        .cluster_n = 1,
+                                        .split_k = 1,
+                                        .swapped = gemm_of(chooser->problem->op)->narrow},
+                        true);
 }
 
 void gemm_settle_ahead(Chooser *chooser, GArray *const *lists, const int64_t *rows, unsigned n)

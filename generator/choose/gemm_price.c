@@ -58,6 +58,8 @@ static Priced priced_shape(const Problem *problem, const GemmCandidate *candidat
                             .walks = gemm_candidate_walks(problem, candidate),
                             .threads_copy = !candidate->group,
                             .copy_bytes = problem->copy_bytes,
+                            .widens = gemm->narrow,
+                            .widens_across = gemm->narrow && gemm->a_m_major,
                             .promote = candidate->promote,
                             .warpgroups_n = candidate->warpgroups_n,
                             .exchanged = candidate->swapped,

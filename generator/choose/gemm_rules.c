@@ -50,8 +50,8 @@ bool gemm_engine_brings(const Problem *problem, const FusedGemm *gemm)
   bool multiples = may_be_multiple(gemm->a_m_major ? gemm->a_k : gemm->a_m, a, multiple) &&
                    may_be_multiple(gemm->b_n_major ? gemm->b_k : gemm->b_n, b, multiple);
   for (unsigned i = 0; i < gemm->n_batch; i++)
-    multiples &= may_be_multiple(gemm->a_batch[i], a, multiple) &&
-                 may_be_multiple(gemm->b_batch[i], b, multiple);
+    multiples &=
+        may_be_multiple(gemm->a_batch[i], a, multiple) && may_be_multiple(gemm->b_batch[i], b, multiple);
   return multiples;
 }
 

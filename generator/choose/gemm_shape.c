@@ -1,7 +1,6 @@
 /* What a product and its tiles are, before anything is said of what is legal or what it costs. */
 #include "generator/choose/gemm_candidate.h"
 #include "generator/choose/gemm_straddle.h"
-#include "generator/choose/gemm_variant.h"
 #include "generator/kernel/steps.h"
 #include "ir/resources.h"
 #include <math.h>
@@ -17,7 +16,8 @@ const FusedOperator *gemm_candidate_operator(const Problem *problem, const GemmC
 
 const char *gemm_candidate_template(const Problem *problem, const GemmCandidate *candidate)
 {
-  if (!gemm_of(problem->op)->dual) return gemm_variant_template(gemm_of(problem->op));
+  const FusedGemm *gemm = gemm_of(problem->op);
+  if (!gemm->dual) return gemm->scaled ? "gemm_blocks" : gemm->narrow ? "gemm_narrow" : "gemm";
   return candidate->swapped ? "gemm_dual_swapped" : "gemm_dual"; /* a tile of each, which blocks may share */
 }
 

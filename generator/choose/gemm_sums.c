@@ -26,6 +26,7 @@ bool gemm_promotes(const Problem *problem, bool group)
   const FusedGemm *gemm = gemm_of(problem->op);
   const GpuProduct *product = gpu_product(problem->gpu, group ? "warpgroup_mma" : "warp_mma", gemm->a_type,
                                           gemm->b_type, gemm->acc_type);
-  if (product && (gemm->scaled || (gemm->narrow && gemm->weights.depth))) return true; /* a block's sum is multiplied before it is added */
+  if (product && (gemm->scaled || (gemm->narrow && gemm->weights.depth)))
+    return true; /* a block's sum is multiplied before it is added */
   return product && !(product->accumulator_bits >= F32_BITS) && gemm_sums_exactly(problem);
 }

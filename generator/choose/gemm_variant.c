@@ -240,7 +240,8 @@ static const char *weights_text(const Problem *problem, const FusedGemm *gemm)
   const GemmWeights *weights = &gemm->weights;
   const char *zero = zeros[weights->has_zero];
   if (weights->has_zero == GEMM_ZERO_NUMBER)
-    zero = arena_printf(problem->arena, "%s%s%d", zero, weights->number < 0 ? "m" : "", ABS((int)weights->number));
+    zero = arena_printf(problem->arena, "%s%s%d", zero, weights->number < 0 ? "m" : "",
+                        ABS((int)weights->number));
   return weights->depth ? arena_printf(problem->arena, "_blocks%d%s", (int)weights->depth, zero) : zero;
 }
 
@@ -266,9 +267,10 @@ void gemm_variant(const Problem *problem, Choice *choice, GemmCandidate tile, bo
   /* rows and columns of D, whichever side of the product they are */
   choice->tile_text = arena_printf(problem->arena, "%ux%ux%u", tile.swapped ? tile.bn : tile.bm,
                                    tile.swapped ? tile.bm : tile.bn, tile.bk);
-  const char *scales = gemm->narrow ? weights_text(problem, gemm) : gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
-                                                   (int)gemm->b_width, (int)gemm->b_depth)
-                                    : "";
+  const char *scales = gemm->narrow   ? weights_text(problem, gemm)
+                       : gemm->scaled ? arena_printf(problem->arena, "_scales1x%d_%dx%d", (int)gemm->a_depth,
+                                                     (int)gemm->b_width, (int)gemm->b_depth)
+                                      : "";
   choice->suffix =
       arena_printf(problem->arena, "%s%s%s%s%s%s", choice->tile_text, scales, kinds[gemm->groups],
                    tile.swapped ? "_swapped" : "",

@@ -132,12 +132,14 @@ static void judge_dual(const Problem *problem, ProgramVerdict *verdict)
     verdict_refuse(verdict, why);
 }
 
-/* Narrow weights: widened on the way to the product, or by a kernel in front of one of wide ones? */
+/* Narrow weights: widened on the way to the product, or by a kernel in front of one of wide ones? Where rows are open, few
+ * are what counts: bytes of weights decide then, and one takes 2 to 4 times as long as the other; of many it is less. */
 static void judge_narrow(const Problem *problem, ProgramVerdict *verdict)
 {
   const FusedGemm *of = gemm_of(problem->op);
   bool bounded, group = gemm_group_possible(problem);
   int64_t m = priced_rows(problem, &bounded);
+  if (!symbolic_is_constant(of->m, NULL)) m = MIN(m, MOST_THIN);
   double together = tiles_clocks(problem, group, m, bounded);
   if (together < 0) {
     verdict_refuse(verdict, "no tile fits");

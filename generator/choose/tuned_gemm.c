@@ -65,8 +65,9 @@ static char *describe_product(const Problem *problem, Epilogue epilogue)
   const FusedOperator *op = problem->op;
   const FusedGemm *gemm = gemm_of(op);
   g_autoptr(GString) text = g_string_new(NULL);
-  g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm_stored(gemm, false)), gemm->a_m_major ? "km" : "mk",
-                  type_text(gemm_stored(gemm, true)), gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
+  g_string_printf(text, "%s %s x %s %s + %s ->", type_text(gemm_stored(gemm, false)),
+                  gemm->a_m_major ? "km" : "mk", type_text(gemm_stored(gemm, true)),
+                  gemm->b_n_major ? "kn" : "nk", number_name(gemm->acc_type));
   if (gemm->dual) g_string_prepend(text, "dual ");
   if (gemm->groups) g_string_prepend(text, "grouped ");
   for (unsigned i = 0; i < op->n_outputs; i++)

@@ -31,7 +31,8 @@ static bool is_step(const AttentionPattern *at, const GraphNode *node)
 static bool is_product(const GraphNode *node)
 {
   return node->op->class_ == OPERATOR_GEMM && node->op->id != ONNX_GroupedMatMul && !node->blocks[0] &&
-         node->outputs[0]->rank >= 2 && node->inputs[0]->rank >= 2 && node->inputs[1]->rank >= 2;
+         !node->blocks[1] && node->outputs[0]->rank >= 2 && node->inputs[0]->rank >= 2 &&
+         node->inputs[1]->rank >= 2;
 }
 
 /* Is the tensor computed from a product that stands where the scores do? Then its nodes up to this are inside. */

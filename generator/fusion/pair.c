@@ -22,7 +22,7 @@ static bool same_sums(const GraphNode *a, const GraphNode *b)
 static bool same_product(const GraphNode *a, const GraphNode *b)
 {
   const GraphTensor *x = a->inputs[1], *y = b->inputs[1];
-  if (a->blocks[0] || b->blocks[0]) return false; /* each would have scales of its own */
+  if (a->blocks[1] || b->blocks[1]) return false; /* each would have scales of its own */
   return a->op->id == b->op->id && same_sums(a, b) && a->inputs[0] == b->inputs[0] && x != y &&
          x->type == y->type && x->rank == y->rank && same_lists(x->shape, y->shape, x->rank) &&
          same_lists(x->strides, y->strides, x->rank) &&

@@ -137,7 +137,8 @@ static bool find_weights(Taking *at, const GraphNode *product, Weights *weights,
   }
   double none;
   GraphTensor *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
-  if (zero && ((graph_scalar(zero, &none) && none == 0) || number_is_small_float(weights->x->type))) zero = NULL;
+  if (zero && ((graph_scalar(zero, &none) && none == 0) || number_is_small_float(weights->x->type)))
+    zero = NULL;
   weights->scale = result_scale(at, product, 1, weights->x, node->inputs[1]);
   weights->zero = zero ? result_scale(at, product, 1, weights->x, zero) : NULL;
   if (weights->scale && (!zero || weights->zero)) return true;

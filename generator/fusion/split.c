@@ -62,7 +62,7 @@ static bool find_chain(Halving *at)
     node = before(at, node);
   }
   bool product = node && node->op->class_ == OPERATOR_GEMM && node->op->id != ONNX_GroupedMatMul;
-  if (!product || node->inputs[1]->rank < 2 || node->blocks[0]) return false;
+  if (!product || node->inputs[1]->rank < 2 || node->blocks[0] || node->blocks[1]) return false;
   g_ptr_array_insert(at->chain, 0, node);
   return true;
 }

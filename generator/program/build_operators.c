@@ -116,7 +116,8 @@ static ProgramValue add_scales(ProgramBuilder *at, const GraphNode *node, Progra
   ProgramValue operands[2];
   for (unsigned i = 0; i < n; i++)
     operands[i] = program_operand(at, node, scales[i]);
-  if (n == 2 && scales[0] && scales[1] && graph_has_one_element(scales[0]) && graph_has_one_element(scales[1])) {
+  if (n == 2 && scales[0] && scales[1] && graph_has_one_element(scales[0]) &&
+      graph_has_one_element(scales[1])) {
     bool known = operands[0].kind == VALUE_IMMEDIATE && operands[1].kind == VALUE_IMMEDIATE;
     operands[0] = known
                       ? program_immediate((float)(operands[0].immediate * operands[1].immediate), NUMBER_F32)

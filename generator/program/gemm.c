@@ -148,7 +148,8 @@ void describe_gemm(const FusedOperator *op, GString *text)
   if (gemm->narrow) {
     g_string_append_printf(text, "  weights of %s in blocks of %d%s", number_name(gemm->weights.type),
                            (int)gemm->weights.depth, zeros[gemm->weights.has_zero]);
-    if (gemm->weights.has_zero == GEMM_ZERO_NUMBER) g_string_append_printf(text, "%d", (int)gemm->weights.number);
+    if (gemm->weights.has_zero == GEMM_ZERO_NUMBER)
+      g_string_append_printf(text, "%d", (int)gemm->weights.number);
     g_string_append_c(text, '\n');
   }
   if (gemm->scaled)

@@ -22,9 +22,9 @@ typedef struct GemmWeights {
   NumberType type;
   bool left; /* they are the left operand, of a transposed operator */
   int64_t depth;
-  unsigned scale, zero;                  /* inputs[]; what there is none of is the activations' */
-  const Symbolic *scale_row, *zero_row;  /* strides along the weights' rows or columns that are not k, */
-  const Symbolic *scale_k, *zero_k;      /* and from block to block along k */
+  unsigned scale, zero;                 /* inputs[]; what there is none of is the activations' */
+  const Symbolic *scale_row, *zero_row; /* strides along the weights' rows or columns that are not k, */
+  const Symbolic *scale_k, *zero_k;     /* and from block to block along k */
   GemmZero has_zero;
   int64_t number;
 } GemmWeights;

@@ -202,7 +202,8 @@ bool program_scaled_operand(const Program *program, const ProgramNode *dot, unsi
 }
 
 /* The operand of an operation that is a node's value, and no constant. */
-static const ProgramNode *operand_node(const Program *program, const ProgramValue *value, ProgramNodeKind kind)
+static const ProgramNode *operand_node(const Program *program, const ProgramValue *value,
+                                       ProgramNodeKind kind)
 {
   const ProgramNode *node = value->kind == VALUE_NODE ? &program->nodes[value->node] : NULL;
   return node && node->kind == kind ? node : NULL;
@@ -239,7 +240,8 @@ bool program_narrow_operand(const Program *program, const ProgramNode *dot, unsi
 
 bool program_narrow_reads(const ProgramNarrow *narrow, unsigned node)
 {
-  bool zero = narrow->difference != PROGRAM_NONE && narrow->zero.kind == VALUE_NODE && narrow->zero.node == node;
+  bool zero =
+      narrow->difference != PROGRAM_NONE && narrow->zero.kind == VALUE_NODE && narrow->zero.node == node;
   return narrow->x == node || narrow->scale == (int)node || zero;
 }
 
@@ -256,7 +258,8 @@ bool program_is_contracted(const Program *program, unsigned node)
         return true;
     ProgramNarrow narrow;
     for (unsigned j = 0; j < dot->n_operands; j++)
-      if (program_narrow_operand(program, dot, j, &narrow) && program_narrow_reads(&narrow, node)) return true;
+      if (program_narrow_operand(program, dot, j, &narrow) && program_narrow_reads(&narrow, node))
+        return true;
   }
   return false;
 }

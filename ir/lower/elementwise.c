@@ -293,7 +293,8 @@ IrExpr *lower_cast_register(Lower *lower, IrExpr *x, NumberType from, NumberType
 /* Do threads hold neighbours along k, as a product takes its left operand from registers? */
 static bool is_operand(const Layout *layout)
 {
-  return layout->name && (g_str_has_prefix(layout->name, "group.a(") || g_str_has_prefix(layout->name, "mma.a("));
+  return layout->name &&
+         (g_str_has_prefix(layout->name, "group.a(") || g_str_has_prefix(layout->name, "mma.a("));
 }
 
 /* Two 8-bit elements in the low half of a word. */
@@ -302,7 +303,8 @@ static IrExpr *join_bytes(Lower *lower, const LowerTile *tile, unsigned r)
   IrExpr *low = tile->reg[r], *high = tile->reg[r + 1];
   if (number_is_small_float(tile->element))
     return lower_value(lower, OP_PACK, ir_scalar(NUMBER_B16), "pair", 2, low, high);
-  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, low, high, lower_int(lower, 0x7740));
+  return lower_value(lower, OP_PERMUTE, ir_scalar(NUMBER_S32), "pair", 3, low, high,
+                     lower_int(lower, 0x7740));
 }
 
 /* Pairs of 8-bit elements, as they were read or, of a product's operand, put together: one conversion gives a product's

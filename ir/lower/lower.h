@@ -44,8 +44,9 @@ typedef struct LowerTile {
   unsigned n;
   IrExpr **reg;
   IrExpr **pair;
-  IrExpr **twin;  /* where known, twin[i] is one 16-bit register that holds the 8-bit floats 2i and 2i+1 */
-  IrExpr **loaded; /* where known, loaded[i] is the register that 8-bit elements 2i and 2i+1 were read into, in its low half */
+  IrExpr **twin; /* where known, twin[i] is one 16-bit register that holds the 8-bit floats 2i and 2i+1 */
+  IrExpr **
+      loaded; /* where known, loaded[i] is the register that 8-bit elements 2i and 2i+1 were read into, in its low half */
   IrValue *array; /* a variable's register array; NULL for a value, or when each register is a variable */
   bool packed; /* a variable of 16-bit floats, or the fragments of a product: only the words of `pair` exist
                   (the variable's array is these), registers come from lower_tile_read() */

@@ -22,8 +22,8 @@ typedef enum {
   READ_COLUMNS,   /* by scalar products: down columns, element by element */
   READ_ROWS,      /* loaded into registers by the rows of each warpgroup (load_operands) */
   READ_FRAGMENTS, /* 32-bit elements across k: four rows of k, eight elements of each at once */
-  READ_OPERAND,   /* by arithmetic whose result a product takes from registers: eight rows of the slot at once */
-  READ_VALUES,    /* by arithmetic alone */
+  READ_OPERAND, /* by arithmetic whose result a product takes from registers: eight rows of the slot at once */
+  READ_VALUES,  /* by arithmetic alone */
 } SlotReader;
 
 /* Rows that are read element by element are padded instead of swizzled: the next row starts behind the banks
